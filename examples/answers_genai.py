@@ -1,9 +1,10 @@
-"""Two prompts, the same questions, four scorers: from mlflow.genai.evaluate to a verdict, without any network.
+"""Two prompts, the same questions, four scorers: from mlflow.genai.evaluate to a verdict, without
+any network.
 
     python examples/answers_genai.py [QUESTIONS]        # 200 by default; 1,000 take some minutes
 
-The answers come from stub functions. Everything goes to the store that MLFLOW_TRACKING_URI names, by default
-sqlite:///mlflow.db in this folder.
+The answers come from stub functions. Everything goes to the store that MLFLOW_TRACKING_URI names,
+by default sqlite:///mlflow.db in this folder.
 """
 
 import os
@@ -12,7 +13,9 @@ import subprocess
 import sys
 
 os.environ.setdefault("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
-os.environ.setdefault("MLFLOW_GENAI_EVAL_MAX_WORKERS", "1")  # several workers and SQLite lose answers now and then
+os.environ.setdefault(
+    "MLFLOW_GENAI_EVAL_MAX_WORKERS", "1"
+)  # several workers and SQLite lose answers now and then
 
 import mlflow
 from mlflow.genai.scorers import scorer
@@ -43,16 +46,25 @@ def evaluate(n: int) -> list[str]:
     """Evaluate both prompts on n questions; returns the ids of the runs."""
     draw = random.Random(0)
     asked = [draw.sample(TOPICS, draw.randint(1, 3)) for _ in range(n)]
-    data = [{"inputs": {"question": f"Passage {i // 5}, question {i}: what of {' and '.join(labels)}?", "passage": i // 5},
-             "expectations": {"labels": labels}} for i, labels in enumerate(asked)]  # fmt: skip
+    data = [
+        {
+            "inputs": {
+                "question": f"Passage {i // 5}, question {i}: what of {' and '.join(labels)}?",
+                "passage": i // 5,
+            },
+            "expectations": {"labels": labels},
+        }
+        for i, labels in enumerate(asked)
+    ]
     mlflow.set_experiment("prompts")
     found = []
     for name, share in (("short prompt", 0.80), ("long prompt", 0.88)):
         with mlflow.start_run(run_name=name) as run:
             mlflow.genai.evaluate(
-                data=data, predict_fn=lambda question, passage, share=share: answer(question, share),
+                data=data,
+                predict_fn=lambda question, passage, share=share: answer(question, share),
                 scorers=[exact, brief, *mleval.genai.scorers(["f1", "accuracy"])],
-            )  # fmt: skip
+            )
         found.append(run.info.run_id)
     return found
 
@@ -61,4 +73,8 @@ if __name__ == "__main__":
     runs = evaluate(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
     command = ["mleval", "compare", "--over", "instances", *runs, "--cluster", "passage"]
     print("+", *command, flush=True)
-    sys.exit(subprocess.run([sys.executable, "-c", "from mlflow_mleval.cli import main; main()", *command[1:]]).returncode)
+    sys.exit(
+        subprocess.run(
+            [sys.executable, "-c", "from mlflow_mleval.cli import main; main()", *command[1:]]
+        ).returncode
+    )

@@ -1,6 +1,7 @@
-"""Write json_keys.md beside this script, or FILE: the keys of the JSON report and the columns of the CSV files, from the code.
+"""Write json_keys.md beside this script, or FILE: the keys of the JSON report and the columns of
+the CSV files, from the code.
 
-    python examples/make_json_keys.py [FILE]
+python examples/make_json_keys.py [FILE]
 """
 
 from __future__ import annotations
@@ -15,22 +16,45 @@ PAGE = Path(__file__).resolve().parent / "json_keys.md"
 
 def table(head: str, what: str, rows: dict[str, str]) -> list[str]:
     """A table of Markdown with a row for each name."""
-    return [f"| {head} | {what} |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in rows.items())]
+    return [
+        f"| {head} | {what} |",
+        "|---|---|",
+        *(f"| `{name}` | {text} |" for name, text in rows.items()),
+    ]
 
 
 def page() -> str:
     """The whole page."""
     lines = [
-        "# JSON and CSV", "",
-        "`--output json` is unrounded and has stable keys; `report().to_dict()` gives the same in Python. `--output csv` gives",
-        "the ranking (`rank`, `report`) or the pairs (`compare`); `mleval report` writes every table as CSV beside the page.", "",
-        "A sentence of the verdict names the keys on which it rests (`rests_on`), so that a program can check what a reader is",
-        "told.", "", "## Keys of `rank`, `compare` and `report`", "", *table("key", "what it holds", glossary("keys")), "",
-        "## CSV files beside a report", "", *table("file", "columns", glossary("files")), "",
-        "## Keys of `compare --over instances`", "", *table("key", "what it holds", glossary("instances")), "",
-        "## Keys of `compare --over repeats`", "", *table("key", "what it holds", glossary("repeats")), "",
+        "# JSON and CSV",
+        "",
+        "`--output json` is unrounded and has stable keys; `report().to_dict()` gives the same "
+        "in Python. `--output csv` gives",
+        "the ranking (`rank`, `report`) or the pairs (`compare`); `mleval report` writes every "
+        "table as CSV beside the page.",
+        "",
+        "A sentence of the verdict names the keys on which it rests (`rests_on`), so that a "
+        "program can check what a reader is",
+        "told.",
+        "",
+        "## Keys of `rank`, `compare` and `report`",
+        "",
+        *table("key", "what it holds", glossary("keys")),
+        "",
+        "## CSV files beside a report",
+        "",
+        *table("file", "columns", glossary("files")),
+        "",
+        "## Keys of `compare --over instances`",
+        "",
+        *table("key", "what it holds", glossary("instances")),
+        "",
+        "## Keys of `compare --over repeats`",
+        "",
+        *table("key", "what it holds", glossary("repeats")),
+        "",
         "Made by `python examples/make_json_keys.py`.",
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,5 @@
-"""Run the cells of walkthrough.py and write them with what they print to walkthrough.md beside it, or FILE.
+"""Run the cells of walkthrough.py and write them with what they print to walkthrough.md beside it,
+or FILE.
 
 Works in a temporary folder with a store of its own.
 
@@ -26,7 +27,9 @@ from threadpoolctl import threadpool_limits
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "walkthrough.py"
 #: Ids of runs and times, which differ each time.
-VOLATILE = re.compile(r"\b[0-9a-f]{32}\b|\d{4}-\d\d-\d\dT[\d:+]+|\b[0-9a-f]{8}(?=…)|\d{4}-\d\d-\d\d \d\d:\d\d")
+VOLATILE = re.compile(
+    r"\b[0-9a-f]{32}\b|\d{4}-\d\d-\d\dT[\d:+]+|\b[0-9a-f]{8}(?=…)|\d{4}-\d\d-\d\d \d\d:\d\d"
+)
 
 
 def cells(source: str) -> list[tuple[bool, str]]:
@@ -35,7 +38,9 @@ def cells(source: str) -> list[tuple[bool, str]]:
     found = []
     for head, body in zip(parts[::2], parts[1::2], strict=True):
         text = "[markdown]" in head
-        found.append((text, re.sub(r"^# ?", "", body, flags=re.M).strip() if text else body.strip()))
+        found.append(
+            (text, re.sub(r"^# ?", "", body, flags=re.M).strip() if text else body.strip())
+        )
     return found
 
 
@@ -50,7 +55,9 @@ def printed(code: str, names: dict[str, Any]) -> str:
             value = eval(compile(ast.Expression(last.value), SOURCE.name, "eval"), names)
         if value is not None:
             print(value)
-    return VOLATILE.sub(_hidden, "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n"))
+    return VOLATILE.sub(
+        _hidden, "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
+    )
 
 
 def _hidden(found: re.Match[str]) -> str:
@@ -65,7 +72,10 @@ def page() -> str:
         blocks.append(content if text else f"```python\n{content}\n```")
         if not text and (shown := printed(content, names)):
             blocks.append(f"```text\n{shown}\n```")
-    made = f"Made by `python examples/make_walkthrough.py` with scikit-learn {sklearn.__version__} and numpy {np.__version__}."
+    made = (
+        f"Made by `python examples/make_walkthrough.py` with scikit-learn {sklearn.__version__} "
+        f"and numpy {np.__version__}."
+    )
     return "\n\n".join([*blocks, made]) + "\n"
 
 

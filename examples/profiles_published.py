@@ -1,9 +1,10 @@
-"""The published loss profiles of Hüllermeier et al. 2022, imported as runs: ratio curves and crossings of Figures 2 and 3.
+"""The published loss profiles of Hüllermeier et al. 2022, imported as runs: ratio curves and
+crossings of Figures 2 and 3.
 
     python examples/profiles_published.py [FILE]
 
-Logs the 62 profiles of data/huellermeier2022_counts.csv into a fresh store, reads them back, and writes profiles_published.md
-beside this script with its two pictures, or FILE without pictures.
+Logs the 62 profiles of data/huellermeier2022_counts.csv into a fresh store, reads them back, and
+writes profiles_published.md beside this script with its two pictures, or FILE without pictures.
 """
 
 from __future__ import annotations
@@ -28,15 +29,29 @@ COUNTS = HERE / "data" / "huellermeier2022_counts.csv"
 EXPERIMENT = "huellermeier2022"
 #: As the paper calls what the published data call otherwise.
 NAMES = {
-    "br": "BR", "cc": "CC", "lc": "LP", "rakel": "RAkEL", **{f"rakel-{k}": f"RAkEL k={k}" for k in (1, 2, 3, 4, 5, 9, 18)},
-    "clus": "PCT", "clus-ensemble": "EPCT", "boomer_label_wise_logistic_loss": "BOOMER-1",
-    "boomer_example_wise_logistic_loss": "BOOMER-K", "fw": "FW",
-}  # fmt: skip
-#: The ratio of a pair is the loss of the second over that of the first: below 1 the second is better.
+    "br": "BR",
+    "cc": "CC",
+    "lc": "LP",
+    "rakel": "RAkEL",
+    **{f"rakel-{k}": f"RAkEL k={k}" for k in (1, 2, 3, 4, 5, 9, 18)},
+    "clus": "PCT",
+    "clus-ensemble": "EPCT",
+    "boomer_label_wise_logistic_loss": "BOOMER-1",
+    "boomer_example_wise_logistic_loss": "BOOMER-K",
+    "fw": "FW",
+}
+#: The ratio of a pair is the loss of the second over that of the first: below 1 the second is
+#: better.
 PAIRS = [
-    ("BR", "LP"), ("CC", "LP"), ("BR", "CC"), ("BR", "PCT"), ("LP", "PCT"), ("RAkEL k=2", "RAkEL k=5"),
-    ("BOOMER-1", "BOOMER-K"), ("LP", "BOOMER-K"),
-]  # fmt: skip
+    ("BR", "LP"),
+    ("CC", "LP"),
+    ("BR", "CC"),
+    ("BR", "PCT"),
+    ("LP", "PCT"),
+    ("RAkEL k=2", "RAkEL k=5"),
+    ("BOOMER-1", "BOOMER-K"),
+    ("LP", "BOOMER-K"),
+]
 #: What one would type in a terminal.
 COMMAND = ["mleval", "profile", "-n", EXPERIMENT, "--method", "BR", "--method", "LP"]
 FAMILIES = {"binomial": "Figure 2, k", "polynomial": "Figure 3, α"}
@@ -50,7 +65,9 @@ def log_runs() -> pd.DataFrame:
         counts = np.zeros(row.n_labels + 1, dtype=int)
         found = np.array(row.counts.split(), dtype=int)
         counts[: len(found)] = found
-        mleval.log_profile(counts, method=row.method, dataset=row.dataset, experiment_name=EXPERIMENT)
+        mleval.log_profile(
+            counts, method=row.method, dataset=row.dataset, experiment_name=EXPERIMENT
+        )
     return published
 
 
@@ -65,11 +82,15 @@ def ratio(found: Any, dataset: str, first: str, second: str) -> pd.Series | None
 
 def turned(found: Any, first: str, second: str) -> pd.DataFrame:
     """The crossings of two methods."""
-    pair = found.crossings[["method_a", "method_b"]].apply(set, axis=1) if len(found.crossings) else pd.Series(dtype=object)
+    pair = (
+        found.crossings[["method_a", "method_b"]].apply(set, axis=1)
+        if len(found.crossings)
+        else pd.Series(dtype=object)
+    )
     return found.crossings[pair == {first, second}]
 
 
-# ---- what the paper says, asked of the curves --------------------------------------------------------------------------
+# ---- what the paper says, asked of the curves ----------------------------------------------------
 
 
 def falls(first: str, second: str) -> Callable[[Any, str], bool | None]:
@@ -97,7 +118,11 @@ def closer(a: tuple[str, str], b: tuple[str, str], at: slice) -> Callable[[Any, 
 
     def ask(found: Any, dataset: str) -> bool | None:
         curves = [ratio(found, dataset, *pair) for pair in (a, b)]
-        return None if any(c is None for c in curves) else bool((curves[0].iloc[at] > curves[1].iloc[at]).all())
+        return (
+            None
+            if any(c is None for c in curves)
+            else bool((curves[0].iloc[at] > curves[1].iloc[at]).all())
+        )
 
     return ask
 
@@ -127,7 +152,10 @@ CLAIMS = [
     ("BR is better than LP at small parameters", below("LP", "BR", FIRST)),
     ("LP gains on BR as the loss asks for more", falls("BR", "LP")),
     ("LP is better than BR at the largest parameter", below("BR", "LP", LAST)),
-    ("LP has less of an advantage over CC than over BR there", closer(("CC", "LP"), ("BR", "LP"), LAST)),
+    (
+        "LP has less of an advantage over CC than over BR there",
+        closer(("CC", "LP"), ("BR", "LP"), LAST),
+    ),
     ("CC gains on BR as the loss asks for more", falls("BR", "CC")),
     ("PCT follows BR more closely than LP", flatter(("BR", "PCT"), ("LP", "PCT"))),
     ("RAkEL k=5 gains on RAkEL k=2", falls("RAkEL k=2", "RAkEL k=5")),
@@ -146,17 +174,22 @@ def claims_table(found: dict[str, Any], datasets: list[str]) -> list[str]:
         for comparison in found.values():
             answers = {d: holds for d in datasets if (holds := ask(comparison, d)) is not None}
             against = [d for d, holds in answers.items() if not holds]
-            word = "holds" if not against else "refuted" if len(against) == len(answers) else "partly"
+            word = (
+                "holds" if not against else "refuted" if len(against) == len(answers) else "partly"
+            )
             which = f", not on {', '.join(against)}" if 0 < len(against) < len(answers) else ""
             cells.append(f"**{word}**: {len(answers) - len(against)} of {len(answers)}{which}")
         lines.append(f"| {claim} | {' | '.join(cells)} |")
     return lines
 
 
-def crossings_table(found: dict[str, Any], datasets: list[str], partial: set[tuple[str, str]]) -> list[str]:
+def crossings_table(
+    found: dict[str, Any], datasets: list[str], partial: set[tuple[str, str]]
+) -> list[str]:
     """One row a pair and dataset: the ratio at both ends, and where it crosses 1."""
     lines = [
-        "| pair (second / first) | data set | K | ratio at Hamming | ratio at subset 0/1 | crosses at k | crosses at α |",
+        "| pair (second / first) | data set | K | ratio at Hamming | ratio at subset 0/1 | "
+        "crosses at k | crosses at α |",
         "|---|---|---|---|---|---|---|",
     ]
     for first, second in PAIRS:
@@ -167,23 +200,40 @@ def crossings_table(found: dict[str, Any], datasets: list[str], partial: set[tup
             cells = []
             for rows in at.values():
                 rows = rows[rows["dataset"] == dataset]
-                cells.append("; ".join(f"{r.parameter:.1f}: {r.below} → {r.above}" for r in rows.itertuples()) or "–")
+                cells.append(
+                    "; ".join(
+                        f"{r.parameter:.1f}: {r.below} → {r.above}" for r in rows.itertuples()
+                    )
+                    or "–"
+                )
             mark = "†" if {(dataset, first), (dataset, second)} & partial else ""
             lines.append(
-                f"| {second} / {first} | {dataset}{mark} | {found['binomial'].n_labels[dataset]} | {curve.iloc[0]:.3f} | "
-                f"{curve.iloc[-1]:.3f} | {' | '.join(cells)} |"
+                f"| {second} / {first} | {dataset}{mark} | {found['binomial'].n_labels[dataset]} "
+                f"| {curve.iloc[0]:.3f} | {curve.iloc[-1]:.3f} | {' | '.join(cells)} |"
             )
     return lines
 
 
 def across_table(found: Any) -> list[str]:
-    """Who is better over the data sets together, from where to where between Hamming (0) and subset 0/1 (1)."""
-    lines = ["| better | worse | from | to | least median ratio of losses |", "|---|---|---|---|---|"]
-    sure = found.across[found.across["significant"]].assign(a_better=lambda table: table["ratio"] > 1)
+    """Who is better over the data sets together, from where to where between Hamming (0) and subset
+    0/1 (1).
+    """
+    lines = [
+        "| better | worse | from | to | least median ratio of losses |",
+        "|---|---|---|---|---|",
+    ]
+    sure = found.across[found.across["significant"]].assign(
+        a_better=lambda table: table["ratio"] > 1
+    )
     for (a, b, a_better), rows in sure.groupby(["method_a", "method_b", "a_better"], sort=False):
-        at, ratios = rows.index.get_level_values("position"), rows["ratio"] if a_better else 1 / rows["ratio"]
+        at, ratios = (
+            rows.index.get_level_values("position"),
+            rows["ratio"] if a_better else 1 / rows["ratio"],
+        )
         better, worse = (a, b) if a_better else (b, a)
-        lines.append(f"| {better} | {worse} | {at.min():.1f} | {at.max():.1f} | {ratios.min():.2f} |")
+        lines.append(
+            f"| {better} | {worse} | {at.min():.1f} | {at.max():.1f} | {ratios.min():.2f} |"
+        )
     return lines
 
 
@@ -191,14 +241,20 @@ def awareness_table(found: Any, datasets: list[str]) -> list[str]:
     gains = found.awareness["relative_gain"].unstack("dataset")[datasets]
     gains = gains.loc[[m for m in NAMES.values() if m in gains.index and m != "RAkEL"]]
     lines = [f"| method | {' | '.join(datasets)} |", "|---" * (len(datasets) + 1) + "|"]
-    return lines + [f"| {m} | {' | '.join('' if np.isnan(v) else f'{v:.3f}' for v in row)} |" for m, row in gains.iterrows()]
+    return lines + [
+        f"| {m} | {' | '.join('' if np.isnan(v) else f'{v:.3f}' for v in row)} |"
+        for m, row in gains.iterrows()
+    ]
 
 
 def only(found: Any, pairs: list[tuple[str, str]]) -> Any:
     """The comparison of these pairs."""
     chosen = {*map(frozenset, pairs)}
     kept = [frozenset(key[1:3]) in chosen for key in found.ratios.index]
-    crossed = [frozenset(key) in chosen for key in zip(found.crossings["method_a"], found.crossings["method_b"], strict=True)]
+    crossed = [
+        frozenset(key) in chosen
+        for key in zip(found.crossings["method_a"], found.crossings["method_b"], strict=True)
+    ]
     return replace(found, ratios=found.ratios[kept], crossings=found.crossings[crossed])
 
 
@@ -219,15 +275,18 @@ def main() -> None:
     lines = [
         "# Published loss profiles, read from runs",
         "",
-        f"Made by `python examples/profiles_published.py` from the numbers of wrong labels of {len(published)} results of",
-        "Hüllermeier et al. (2022, section 5; from the result data published with it), logged as runs and read back. In a",
+        "Made by `python examples/profiles_published.py` from the numbers of wrong labels of "
+        f"{len(published)} results of",
+        "Hüllermeier et al. (2022, section 5; from the result data published with it), logged as "
+        "runs and read back. In a",
         f"terminal, `{' '.join(COMMAND)}` says much of it for a pair of methods.",
         "",
         "## What the paper says, and what its profiles say",
         "",
         *claims_table(found, datasets),
         "",
-        "A method gains where the ratio of its loss to the other's is smaller for the subset 0/1 loss than for the Hamming loss.",
+        "A method gains where the ratio of its loss to the other's is smaller for the subset 0/1 "
+        "loss than for the Hamming loss.",
         "",
     ]
     if len(sys.argv) < 2:
@@ -235,37 +294,50 @@ def main() -> None:
             drawn = only(found[family], PAIRS).report().figures()["Ratios of losses"]
             (HERE / "pictures" / f"profiles_{family}.svg").write_text(drawn, encoding="utf-8")
     for family in FAMILIES:
-        lines += [f"![Ratios of {family} losses of eight pairs of methods](pictures/profiles_{family}.svg)", ""]
+        lines += [
+            f"![Ratios of {family} losses of eight pairs of methods](pictures/"
+            f"profiles_{family}.svg)",
+            "",
+        ]
     lines += [
         "## Ratios and crossings",
         "",
-        "Below 1 the second method of a pair is better. A crossing says who is better before it → after it.",
+        "Below 1 the second method of a pair is better. A crossing says who is better before it "
+        "→ after it.",
         "",
         *crossings_table(found, datasets, partial),
         "",
         "## Over the data sets together",
         "",
-        "Where methods with profiles on all six data sets are separated: common changes of sign over the data sets, corrected",
-        f"for all pairs and positions along the binomial profile (α = {found['binomial'].options['alpha']:g}). No other",
+        "Where methods with profiles on all six data sets are separated: common changes of sign "
+        "over the data sets, corrected",
+        "for all pairs and positions along the binomial profile (α = "
+        f"{found['binomial'].options['alpha']:g}). No other",
         "pair is separated anywhere.",
         "",
         *across_table(found["binomial"]),
         "",
         "## Awareness of dependence",
         "",
-        "Relative gain: how far the area under the binomial profile lies below the largest that the same Hamming loss allows, of",
+        "Relative gain: how far the area under the binomial profile lies below the largest that "
+        "the same Hamming loss allows, of",
         "what is possible (1: all errors fall on the same instances).",
         "",
         *awareness_table(found["binomial"], datasets),
         "",
         "## What these figures cannot say",
         "",
-        "- The data hold no folds, so no ratio or crossing on a data set has a band or a p-value: they are those of the means.",
-        f"- By the relative gain alone, {found['binomial'].absent['awareness_tests.relative_gain']}",
-        "- † Some of the ten folds are missing, so that these losses are means over fewer instances than those they are compared",
+        "- The data hold no folds, so no ratio or crossing on a data set has a band or a "
+        "p-value: they are those of the means.",
+        "- By the relative gain alone, "
+        f"{found['binomial'].absent['awareness_tests.relative_gain']}",
+        "- † Some of the ten folds are missing, so that these losses are means over fewer "
+        "instances than those they are compared",
         f"  with: {listed}.",
-        "- The profiles published as RAkEL without k are those of CC to the last digit (birds, emotions, scene). None is used.",
-        f"- {len(datasets)} data sets of the paper's nine are in these data; flags, medical and yeast are not.",
+        "- The profiles published as RAkEL without k are those of CC to the last digit (birds, "
+        "emotions, scene). None is used.",
+        f"- {len(datasets)} data sets of the paper's nine are in these data; flags, medical and "
+        "yeast are not.",
     ]
     text = "\n".join(lines) + "\n"
     target.write_text(text, encoding="utf-8")

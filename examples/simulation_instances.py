@@ -1,4 +1,6 @@
-"""The simulation study over instances: tests of pairs, clusters, cross-validation, and intervals of one run's measures."""
+"""The simulation study over instances: tests of pairs, clusters, cross-validation, and intervals of
+one run's measures.
+"""
 
 from __future__ import annotations
 
@@ -12,44 +14,69 @@ from mlflow_mleval.stats import measure_intervals, repeat_tests
 
 
 def predictions(rng: Generator, n_instances: int, m: int) -> dict[str, pd.DataFrame]:
-    """Measures by instance of m equally good methods for six labels: instances differ in difficulty, and many values tie."""
+    """Measures by instance of m equally good methods for six labels: instances differ in
+    difficulty, and many values tie.
+    """
     truth = rng.random((n_instances, 6)) < 0.3
     hard = rng.beta(0.5, 3.0, (n_instances, 1))
     found = {}
     for name in "abcdefgh"[:m]:
         predicted = truth ^ (rng.random(truth.shape) < hard)
         both, either = (truth & predicted).sum(axis=1), truth.sum(axis=1) + predicted.sum(axis=1)
-        found[name] = pd.DataFrame({
-            "hamming_loss": (truth ^ predicted).mean(axis=1), "f1": 2 * both / np.maximum(either, 1),
-            "subset_accuracy": (truth == predicted).all(axis=1).astype(float),
-        })  # fmt: skip
+        found[name] = pd.DataFrame(
+            {
+                "hamming_loss": (truth ^ predicted).mean(axis=1),
+                "f1": 2 * both / np.maximum(either, 1),
+                "subset_accuracy": (truth == predicted).all(axis=1).astype(float),
+            }
+        )
     return found
 
 
 def other_shapes(rng: Generator, n_instances: int) -> dict[str, pd.DataFrame]:
-    """The same mean loss, by one method small everywhere, by the other large on a tenth of the instances."""
+    """The same mean loss, by one method small everywhere, by the other large on a tenth of the
+    instances.
+    """
     rare = np.where(rng.random(n_instances) < 0.1, 0.9, 0.0) + rng.uniform(0, 0.02, n_instances)
-    return {name: pd.DataFrame({"hamming_loss": v}) for name, v in (("a", rng.uniform(0.08, 0.12, n_instances)), ("b", rare))}
+    return {
+        name: pd.DataFrame({"hamming_loss": v})
+        for name, v in (("a", rng.uniform(0.08, 0.12, n_instances)), ("b", rare))
+    }
 
 
 def over_instances(rng: Generator, n: int) -> Table:
     found = Table(
         "Over instances",
-        "Three methods that predict six labels equally well, and three measures of which many values tie; an error is any "
-        "pair on any measure. In the last column two methods have the same mean loss.",
+        "Three methods that predict six labels equally well, and three measures of which many "
+        "values tie; an error is any pair on any measure. In the last column two methods have "
+        "the same mean loss.",
         {
-            "1,000, other shapes":
-            "means agree, but the loss of one is small everywhere and that of the other large on few instances: sign and "
-            "signed-rank tests compare more than means, and rightly reject",
+            "1,000, other shapes": (
+                "means agree, but the loss of one is small everywhere and that of the other "
+                "large on few instances: sign and signed-rank tests compare more than means, and "
+                "rightly reject"
+            ),
         },
-    )  # fmt: skip
-    for data, n_instances in (("100 instances", 100), ("1,000 instances", 1000), ("1,000, other shapes", 1000)):
+    )
+    for data, n_instances in (
+        ("100 instances", 100),
+        ("1,000 instances", 1000),
+        ("1,000, other shapes", 1000),
+    ):
         for _ in range(n):
-            methods = other_shapes(rng, n_instances) if "shapes" in data else predictions(rng, n_instances, 3)
-            result = instance_tests(methods, list(methods["a"]), n_resamples=999, seed=int(rng.integers(2**31)))
+            methods = (
+                other_shapes(rng, n_instances)
+                if "shapes" in data
+                else predictions(rng, n_instances, 3)
+            )
+            result = instance_tests(
+                methods, list(methods["a"]), n_resamples=999, seed=int(rng.integers(2**31))
+            )
             found.add("sign test + Holm", data, (result.table["sign_corrected"] <= ALPHA).any())
             found.add("Wilcoxon + Holm", data, (result.table["wilcoxon_corrected"] <= ALPHA).any())
-            found.add("permutations, maximum over measures", data, result.pairs["significant"].any())
+            found.add(
+                "permutations, maximum over measures", data, result.pairs["significant"].any()
+            )
             found.add("permutations, single measures", data, result.table["significant"].any())
     return found
 
@@ -61,16 +88,28 @@ def over_clusters(rng: Generator, n: int) -> Table:
     """Instances that belong together, and those of one fold, which one model of a method judged."""
     found = Table(
         "Over instances that belong together",
-        "Three methods with the same mean; half of the variance of a value is that of its method in the cluster; an error is any "
-        "pair. Folds of a cross-validation as clusters: one model judged all of a fold.",
-        {"permutations, clusters ignored": TOGETHER,
-         "permutations, instances of folds": "the default says so: it is about the models of these folds, and tells which "
-                                             "separations the folds do not confirm"},
-    )  # fmt: skip
-    for data, sizes in (("40 clusters of 10", np.full(40, 10)), ("40 clusters of 1 to 60", rng.geometric(0.1, 40).clip(1, 60)),
-                        ("10 folds of 60", np.full(10, 60))):  # fmt: skip
+        "Three methods with the same mean; half of the variance of a value is that of its method "
+        "in the cluster; an error is any pair. Folds of a cross-validation as clusters: one "
+        "model judged all of a fold.",
+        {
+            "permutations, clusters ignored": TOGETHER,
+            "permutations, instances of folds": (
+                "the default says so: it is about the models of these folds, and tells which "
+                "separations the folds do not confirm"
+            ),
+        },
+    )
+    for data, sizes in (
+        ("40 clusters of 10", np.full(40, 10)),
+        ("40 clusters of 1 to 60", rng.geometric(0.1, 40).clip(1, 60)),
+        ("10 folds of 60", np.full(10, 60)),
+    ):
         of = np.repeat(np.arange(len(sizes)), sizes)
-        ignored = "permutations, instances of folds" if "folds" in data else "permutations, clusters ignored"
+        ignored = (
+            "permutations, instances of folds"
+            if "folds" in data
+            else "permutations, clusters ignored"
+        )
         for _ in range(n):
             values = {m: rng.normal(size=len(sizes))[of] + rng.normal(size=len(of)) for m in "abc"}
             methods = {m: pd.DataFrame({"hamming_loss": v}) for m, v in values.items()}
@@ -81,13 +120,29 @@ def over_clusters(rng: Generator, n: int) -> Table:
     return found
 
 
-#: Of whose intervals the coverage is simulated: means over instances, micro, macro and ranking measures.
-INTERVALS = ["f1", "subset_accuracy", "hamming_loss", "micro_precision", "micro_recall", "micro_f1", "macro_precision",
-             "macro_recall", "macro_f1", "one_error", "coverage", "ranking_loss", "average_precision"]  # fmt: skip
+#: Of whose intervals the coverage is simulated: means over instances, micro, macro and ranking
+#: measures.
+INTERVALS = [
+    "f1",
+    "subset_accuracy",
+    "hamming_loss",
+    "micro_precision",
+    "micro_recall",
+    "micro_f1",
+    "macro_precision",
+    "macro_recall",
+    "macro_f1",
+    "one_error",
+    "coverage",
+    "ranking_loss",
+    "average_precision",
+]
 IGNORED = ["f1", "micro_f1", "macro_f1"]
 
 
-def labelled(rng: Generator, n_instances: int, n_labels: int, size: int) -> tuple[Array, Array, Array]:
+def labelled(
+    rng: Generator, n_instances: int, n_labels: int, size: int
+) -> tuple[Array, Array, Array]:
     """Truth, scores, and to which cluster of `size` instances each belongs."""
     of = np.arange(n_instances) // size
     return *alike_in_clusters(rng, of, n_labels), of
@@ -95,7 +150,10 @@ def labelled(rng: Generator, n_instances: int, n_labels: int, size: int) -> tupl
 
 def alike_in_clusters(rng: Generator, of: Array, n_labels: int) -> tuple[Array, Array]:
     """Truth and scores; the instances of a cluster share labels and difficulty."""
-    easy, taste = rng.gamma(2.0, 0.5, of[-1] + 1)[of, None], rng.normal(size=(of[-1] + 1, n_labels))[of]
+    easy, taste = (
+        rng.gamma(2.0, 0.5, of[-1] + 1)[of, None],
+        rng.normal(size=(of[-1] + 1, n_labels))[of],
+    )
     liking = 0.6 * taste + 0.8 * rng.normal(size=taste.shape)
     truth = liking > np.linspace(0.0, 1.4, n_labels)
     return truth, special.expit(2.0 * truth - 1 + rng.normal(size=truth.shape) / easy)
@@ -105,20 +163,28 @@ def run_intervals(rng: Generator, n: int) -> Table:
     """Intervals of one run's measures: ci_low and ci_high."""
     found = Table(
         "Intervals of one run's measures",
-        "How often ci_low to ci_high at 95% misses what the same models would reach on endlessly many instances (instances x "
-        "labels): 3 to 7% is the goal. Clusters of ten instances share labels and difficulty. Areas under curves, Matthews' "
-        "correlation and loss profiles have no interval, and the run says so.",
+        "How often ci_low to ci_high at 95% misses what the same models would reach on endlessly "
+        "many instances (instances x labels): 3 to 7% is the goal. Clusters of ten instances "
+        "share labels and difficulty. Areas under curves, Matthews' correlation and loss "
+        "profiles have no interval, and the run says so.",
         {f"{m}, clusters ignored": TOGETHER for m in IGNORED},
-    )  # fmt: skip
-    designs = [("100 x 6", 100, 6, 1), ("1,000 x 6", 1000, 6, 1), ("1,000 x 20", 1000, 20, 1),
-               ("300 x 6 in 30 clusters", 300, 6, 10), ("1,000 x 6 in 100", 1000, 6, 10)]  # fmt: skip
+    )
+    designs = [
+        ("100 x 6", 100, 6, 1),
+        ("1,000 x 6", 1000, 6, 1),
+        ("1,000 x 20", 1000, 20, 1),
+        ("300 x 6 in 30 clusters", 300, 6, 10),
+        ("1,000 x 6 in 100", 1000, 6, 10),
+    ]
     for data, n_instances, n_labels, size in designs:
         many = labelled(rng, 200_000 if n > 99 else 2_000, n_labels, size)
         true = evaluate(many[0], many[1]).measures
         for _ in range(n):
             truth, score, of = labelled(rng, n_instances, n_labels, size)
             ev = evaluate(truth, score)
-            for clusters, name in ((None, "{}"),) if size == 1 else ((of, "{}"), (None, "{}, clusters ignored")):
+            for clusters, name in (
+                ((None, "{}"),) if size == 1 else ((of, "{}"), (None, "{}, clusters ignored"))
+            ):
                 table = measure_intervals(ev, clusters=clusters).table
                 for m in INTERVALS if name == "{}" else IGNORED:
                     low, high = table.loc[m, ["ci_low", "ci_high"]]
@@ -133,17 +199,25 @@ ROBUST = "difference, cluster-robust errors and t"
 
 
 def few_clusters(rng: Generator, n: int) -> Table:
-    """Intervals where clusters are few or of unequal size: of a difference of two methods, and of one run's measures."""
+    """Intervals where clusters are few or of unequal size: of a difference of two methods, and of
+    one run's measures.
+    """
     found = Table(
         "Intervals with few or unequal clusters",
-        "How often intervals at 95% miss the truth where the clusters are one of 50 instances and ten of 5, and so on. Half of "
-        "the variance of a difference is the cluster's; measures of one run as above, with six labels.",
+        "How often intervals at 95% miss the truth where the clusters are one of 50 instances "
+        "and ten of 5, and so on. Half of the variance of a difference is the cluster's; "
+        "measures of one run as above, with six labels.",
         {
-            ROBUST: "what is usual, beside the interval that is told: the differences that the sign changes do not reject",
-            "50 + 10 x 5, skewed":
-            "exponential values: sign changes take for granted that differences are symmetric, and a doubt is told",
+            ROBUST: (
+                "what is usual, beside the interval that is told: the differences that the sign "
+                "changes do not reject"
+            ),
+            "50 + 10 x 5, skewed": (
+                "exponential values: sign changes take for granted that differences are "
+                "symmetric, and a doubt is told"
+            ),
         },
-    )  # fmt: skip
+    )
     measures = ["f1", "subset_accuracy", "hamming_loss", "micro_f1", "ranking_loss"]
     many = np.arange(200_000 if n > 99 else 2_000) // 5
     true = evaluate(*alike_in_clusters(rng, many, 6)).measures
@@ -151,11 +225,20 @@ def few_clusters(rng: Generator, n: int) -> Table:
         sizes = np.array(UNEQUAL[data.removesuffix(", skewed")])
         of = np.repeat(np.arange(len(sizes)), sizes)
         for _ in range(n):
-            parts = [noise(rng, "skewed" if "skewed" in data else "normal", size, 1)[:, 0] for size in (len(sizes), len(of))]
+            parts = [
+                noise(rng, "skewed" if "skewed" in data else "normal", size, 1)[:, 0]
+                for size in (len(sizes), len(of))
+            ]
             d = parts[0][of] + parts[1]
             methods = {"a": pd.DataFrame({"f1": d}), "b": pd.DataFrame({"f1": np.zeros(len(d))})}
-            tests = instance_tests(methods, ["f1"], clusters=of, n_resamples=999, seed=int(rng.integers(2**31)))
-            found.add("difference, as it is told", data, not tests.table["low"].item() <= 0 <= tests.table["high"].item())
+            tests = instance_tests(
+                methods, ["f1"], clusters=of, n_resamples=999, seed=int(rng.integers(2**31))
+            )
+            found.add(
+                "difference, as it is told",
+                data,
+                not tests.table["low"].item() <= 0 <= tests.table["high"].item(),
+            )
             sums = np.bincount(of, d - d.mean())
             error = np.sqrt(sums @ sums * len(sizes) / (len(sizes) - 1)) / len(d)
             found.add(ROBUST, data, abs(d.mean()) > special.stdtrit(len(sizes) - 1, 0.975) * error)
@@ -163,31 +246,49 @@ def few_clusters(rng: Generator, n: int) -> Table:
                 continue
             table = measure_intervals(evaluate(*alike_in_clusters(rng, of, 6)), clusters=of).table
             for m in measures:
-                found.add(f"{m} of one run", data, not table.loc[m, "ci_low"] <= true[m] <= table.loc[m, "ci_high"])
+                found.add(
+                    f"{m} of one run",
+                    data,
+                    not table.loc[m, "ci_low"] <= true[m] <= table.loc[m, "ci_high"],
+                )
     return found
 
 
 def over_repeats(rng: Generator, n: int) -> Table:
     found = Table(
         "Over repeats",
-        "Three methods that do not differ, trained with so many seeds each; of single tests the share of the three pairs on "
-        "which they err. Where the spread is unequal, the first method varies four times as much as the others.",
+        "Three methods that do not differ, trained with so many seeds each; of single tests the "
+        "share of the three pairs on which they err. Where the spread is unequal, the first "
+        "method varies four times as "
+        "much as the others.",
         dict.fromkeys(
             ("permutation", "permutation, any pair (Holm)"),
-            "exact for equal distributions, and for unequal spreads only with many repeats; it stands beside Welch's test, which "
+            "exact for equal distributions, and for unequal spreads only with many repeats; it "
+            "stands beside Welch's test, which "
             "decides",
         ),
     )
-    for kind, numbers in (("normal", (3, 3, 3)), ("normal", (5, 5, 5)), ("normal", (3, 5, 8)), ("skewed", (5, 5, 5)),
-                          ("skewed", (3, 5, 8)), ("unequal", (5, 5, 5)), ("unequal", (3, 5, 8)),
-                          ("unequal", (8, 5, 3))):  # fmt: skip
+    for kind, numbers in (
+        ("normal", (3, 3, 3)),
+        ("normal", (5, 5, 5)),
+        ("normal", (3, 5, 8)),
+        ("skewed", (5, 5, 5)),
+        ("skewed", (3, 5, 8)),
+        ("unequal", (5, 5, 5)),
+        ("unequal", (3, 5, 8)),
+        ("unequal", (8, 5, 3)),
+    ):
         data = f"{kind}, {', '.join(map(str, numbers))}"
         for _ in range(n):
             values = noise(rng, kind, max(numbers), 3)
-            methods = {f"m{k}": pd.DataFrame({"x": values[:size, k]}) for k, size in enumerate(numbers)}
+            methods = {
+                f"m{k}": pd.DataFrame({"x": values[:size, k]}) for k, size in enumerate(numbers)
+            }
             table = repeat_tests(methods, maximize=["x"], n_resamples=999).table
-            for test, p, corrected in (("Welch's t", "pvalue", "pvalue_corrected"),
-                                       ("permutation", "permutation_pvalue", "permutation_corrected")):  # fmt: skip
+            for test, p, corrected in (
+                ("Welch's t", "pvalue", "pvalue_corrected"),
+                ("permutation", "permutation_pvalue", "permutation_corrected"),
+            ):
                 found.add(test, data, (table[p] <= ALPHA).mean())
                 found.add(f"{test}, any pair (Holm)", data, (table[corrected] <= ALPHA).any())
     return found

@@ -1,9 +1,10 @@
 # %% [markdown]
 # # From data to a verdict
 #
-# From a store that plain MLflow filled to a ranking and a report; then every other way in, and every question that can be asked
-# afterwards. VS Code and Jupytext open this file as a notebook; [walkthrough.md](walkthrough.md) shows it with what it prints. It
-# takes two minutes and writes to `mlflow.db` in the folder it runs in.
+# From a store that plain MLflow filled to a ranking and a report; then every other way in, and
+# every question that can be asked afterwards. VS Code and Jupytext open this file as a notebook;
+# [walkthrough.md](walkthrough.md) shows it with what it prints. It takes two minutes and writes to
+# `mlflow.db` in the folder it runs in.
 
 # %%
 import os
@@ -15,7 +16,12 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pandas as pd
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_multilabel_classification
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_wine,
+    make_multilabel_classification,
+)
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -36,7 +42,9 @@ def terminal(command):
     """What one would type in a terminal."""
     program, *arguments = shlex.split(command)
     path = Path(sys.executable).with_name(program)
-    env = {key: value for key, value in os.environ.items() if key != "MLFLOW_EXPERIMENT_ID"}  # a new terminal
+    env = {
+        key: value for key, value in os.environ.items() if key != "MLFLOW_EXPERIMENT_ID"
+    }  # a new terminal
     done = subprocess.run([path, *arguments], capture_output=True, encoding="utf-8", env=env)
     print(done.stdout or done.stderr, end="")
 
@@ -44,13 +52,19 @@ def terminal(command):
 # %% [markdown]
 # ## A store that plain MLflow filled
 #
-# Scripts like this one are everywhere. A param names the model and another the seed, a search puts its trials under a run of its
-# own, metrics have any names, some runs lack one and some fail. Nothing here knows of mleval.
+# Scripts like this one are everywhere. A param names the model and another the seed, a search puts
+# its trials under a run of its own, metrics have any names, some runs lack one and some fail.
+# Nothing here knows of mleval.
 
 # %%
 LOADERS = {"cancer": load_breast_cancer, "digits": load_digits, "wine": load_wine}
-MODELS = {"forest": RandomForestClassifier, "knn": KNeighborsClassifier, "logreg": LogisticRegression, "svm": SVC,
-          "tree": DecisionTreeClassifier}  # fmt: skip
+MODELS = {
+    "forest": RandomForestClassifier,
+    "knn": KNeighborsClassifier,
+    "logreg": LogisticRegression,
+    "svm": SVC,
+    "tree": DecisionTreeClassifier,
+}
 
 
 def train(dataset, model, seed, nested=False, **params):
@@ -61,7 +75,9 @@ def train(dataset, model, seed, nested=False, **params):
     with mlflow.start_run(run_name=model, nested=nested):
         mlflow.log_params({"model": model, "seed": seed, **params})
         fitted = make_pipeline(StandardScaler(), MODELS[model](**random, **params)).fit(X, y)
-        mlflow.log_metrics({"val_acc": fitted.score(X_val, y_val), "test_acc": fitted.score(X_test, y_test)})
+        mlflow.log_metrics(
+            {"val_acc": fitted.score(X_val, y_val), "test_acc": fitted.score(X_test, y_test)}
+        )
         if hasattr(fitted, "predict_proba"):
             mlflow.log_metric("val_loss", log_loss(y_val, fitted.predict_proba(X_val)))
 
@@ -82,9 +98,9 @@ for dataset in LOADERS:
     except ValueError as error:
         print(f"{dataset}: {str(error).partition('.')[0]}")
 
-# %% [markdown]
-# **What is there?** Of one experiment or several `mleval runs` says what may name the methods, the datasets and the repeats, and
-# which way it knows a metric to be better. Its last lines go on from there, to be copied.
+# %% [markdown] **What is there?** Of one experiment or several `mleval runs` says what may name the
+# methods, the datasets and the repeats, and which way it knows a metric to be better. Its last
+# lines go on from there, to be copied.
 
 # %%
 terminal("mleval runs")
@@ -92,23 +108,28 @@ terminal("mleval runs")
 # %%
 terminal("mleval runs -n cancer -n digits -n wine")
 
-# %% [markdown]
-# **Two things stop a ranking.** Runs that differ in their seed only are repeats, and their mean counts. Those that differ in
-# other params are different methods, or candidates of a search, and are not averaged unasked:
+# %% [markdown] **Two things stop a ranking.** Runs that differ in their seed only are repeats, and
+# their mean counts. Those that differ in other params are different methods, or candidates of a
+# search, and are not averaged unasked:
 
 # %%
-terminal("mleval rank -n cancer -n digits -n wine --method-by param:model --max test_acc --max val_acc")
+terminal(
+    "mleval rank -n cancer -n digits -n wine --method-by param:model --max test_acc --max val_acc"
+)
 
-# %% [markdown]
-# And a metric that is declared counts as asked for. `svm` gives no probabilities, and so has no `val_loss`:
+# %% [markdown] And a metric that is declared counts as asked for. `svm` gives no probabilities, and
+# so has no `val_loss`:
 
 # %%
-chosen = "-n cancer -n digits -n wine --method-by param:model --children best:val_acc --duplicates best:val_acc"
+chosen = (
+    "-n cancer -n digits -n wine --method-by param:model --children best:val_acc --duplicates "
+    "best:val_acc"
+)
 terminal(f"mleval rank {chosen} --max test_acc --max val_acc --min val_loss")
 
-# %% [markdown]
-# **The ranking** is of the means over the seeds, and shows their spread. `--children best:val_acc` takes the best trial of each
-# search. The metric that chose is not compared, and a doubt says among how many it chose.
+# %% [markdown] **The ranking** is of the means over the seeds, and shows their spread. `--children
+# best:val_acc` takes the best trial of each search. The metric that chose is not compared, and a
+# doubt says among how many it chose.
 
 # %%
 terminal(f"mleval rank {chosen} --max test_acc --max val_acc")
@@ -129,8 +150,9 @@ print(*Path().glob("*.html"))
 # %% [markdown]
 # ## One model, held-out data
 #
-# From here on mleval evaluates, and so has all measures of label sets instead of one accuracy. The labels of an image of
-# scikit-learn's handwritten digits are the segments a to g that its digit lights in a seven-segment display.
+# From here on mleval evaluates, and so has all measures of label sets instead of one accuracy. The
+# labels of an image of scikit-learn's handwritten digits are the segments a to g that its digit
+# lights in a seven-segment display.
 
 # %%
 SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
@@ -138,12 +160,14 @@ LABELS = list("abcdefg")
 images, digits = load_digits(return_X_y=True)
 rows = np.random.default_rng(0).permutation(len(digits))[:800]
 X = images[rows] / 16
-Y = np.array([[segment in SEGMENTS[digit] for segment in LABELS] for digit in digits[rows]], dtype=int)
+Y = np.array(
+    [[segment in SEGMENTS[digit] for segment in LABELS] for digit in digits[rows]], dtype=int
+)
 X_train, Y_train, X_test, Y_test = X[:500], Y[:500], X[500:], Y[500:]
 pd.DataFrame(Y, index=digits[rows], columns=LABELS).drop_duplicates().sort_index()
 
-# %% [markdown]
-# **A script that you have.** `autolog` sees `score` and evaluates in full what was asked for one number.
+# %% [markdown] **A script that you have.** `autolog` sees `score` and evaluates in full what was
+# asked for one number.
 
 # %%
 mlflow.set_experiment("held out")
@@ -158,22 +182,32 @@ mleval.autolog(disable=True)
 chain = ClassifierChain(LogisticRegression(max_iter=1000)).fit(X_train, Y_train)
 config = {"method": "chain", "dataset": "digits", "label_names": LABELS, "log_instances": True}
 found = mlflow.models.evaluate(
-    chain.predict_proba, X_test, targets=Y_test, model_type="multilabel", evaluators="mleval", evaluator_config=config
+    chain.predict_proba,
+    X_test,
+    targets=Y_test,
+    model_type="multilabel",
+    evaluators="mleval",
+    evaluator_config=config,
 )
-print(f"{len(found.metrics)} measures; f1 {found.metrics['mleval/f1']:.3f}; among the artifacts:", *sorted(found.artifacts)[-3:])
+print(
+    f"{len(found.metrics)} measures; f1 {found.metrics['mleval/f1']:.3f}; among the artifacts:",
+    *sorted(found.artifacts)[-3:],
+)
 
-# %% [markdown]
-# **Predictions made elsewhere.** A file with truth and scores by label; another program may have written it.
+# %% [markdown] **Predictions made elsewhere.** A file with truth and scores by label; another
+# program may have written it.
 
 # %%
 forest = RandomForestClassifier(50, random_state=0).fit(X_train, Y_train)
 scores = np.column_stack([by_label[:, 1] for by_label in forest.predict_proba(X_test)])
 table = pd.DataFrame({f"true_{a}": Y_test[:, i] for i, a in enumerate(LABELS)})
-table.assign(**{f"score_{a}": scores[:, i] for i, a in enumerate(LABELS)}).to_csv("forest.csv", index=False)
+table.assign(**{f"score_{a}": scores[:, i] for i, a in enumerate(LABELS)}).to_csv(
+    "forest.csv", index=False
+)
 terminal("mleval evaluate forest.csv --method forest --dataset digits -n 'held out'")
 
-# %% [markdown]
-# **Who is better, instance by instance?** Two runs kept a table of instances, the third one did not.
+# %% [markdown] **Who is better, instance by instance?** Two runs kept a table of instances, the
+# third one did not.
 
 # %%
 terminal("mleval compare -n 'held out' --over instances -m f1 -m accuracy")
@@ -181,8 +215,8 @@ terminal("mleval compare -n 'held out' --over instances -m f1 -m accuracy")
 # %% [markdown]
 # ## One dataset, many folds
 #
-# `cross_validate` fits, predicts and evaluates each fold, and logs one run. All methods get the same folds, which makes
-# them pairs.
+# `cross_validate` fits, predicts and evaluates each fold, and logs one run. All methods get the
+# same folds, which makes them pairs.
 
 # %%
 cv = KFold(10, shuffle=True, random_state=0)
@@ -191,28 +225,37 @@ knn = mleval.cross_validate(KNeighborsClassifier(), X, Y, method="k-NN", **facts
 tree = mleval.cross_validate(DecisionTreeClassifier(random_state=0), X, Y, method="tree", **facts)
 knn.folds[["f1", "hamming_loss", "subset_accuracy"]].describe().loc[["mean", "std"]].round(3)
 
-# %% [markdown]
-# A search is logged with its winner's folds. The run says among how many candidates it was chosen: its values are optimistic.
+# %% [markdown] A search is logged with its winner's folds. The run says among how many candidates
+# it was chosen: its values are optimistic.
 
 # %%
 grid = GridSearchCV(
-    OneVsRestClassifier(LogisticRegression(max_iter=1000)), {"estimator__C": [0.1, 1, 10]},
-    cv=cv, scoring=mleval.scoring(), refit="f1",
-).fit(X, Y)  # fmt: skip
-run_id = mleval.log_search(grid, method="binary relevance", dataset="digits", experiment_name="ten folds")
+    OneVsRestClassifier(LogisticRegression(max_iter=1000)),
+    {"estimator__C": [0.1, 1, 10]},
+    cv=cv,
+    scoring=mleval.scoring(),
+    refit="f1",
+).fit(X, Y)
+run_id = mleval.log_search(
+    grid, method="binary relevance", dataset="digits", experiment_name="ten folds"
+)
 tags = mlflow.get_run(run_id).data.tags
 print(grid.best_params_, "chosen among", tags["mleval.selected_among"])
 
-# %% [markdown]
-# **The loss profile** rises from the Hamming loss (k = 1: each wrong label counts by itself) to the subset 0/1 loss (k = 7: one
-# wrong label is as bad as all). It is flat where errors fall on the same instances.
+# %% [markdown] **The loss profile** rises from the Hamming loss (k = 1: each wrong label counts by
+# itself) to the subset 0/1 loss (k = 7: one wrong label is as bad as all). It is flat where errors
+# fall on the same instances.
 
 # %%
-profiles = {name: ev.profile("binomial", kind="hard") for name, ev in (("k-NN", knn), ("tree", tree))}
-pd.DataFrame({name: profile.losses for name, profile in profiles.items()}, index=profiles["tree"].parameters).T.round(3)
+profiles = {
+    name: ev.profile("binomial", kind="hard") for name, ev in (("k-NN", knn), ("tree", tree))
+}
+pd.DataFrame(
+    {name: profile.losses for name, profile in profiles.items()}, index=profiles["tree"].parameters
+).T.round(3)
 
-# %% [markdown]
-# Across runs, with claims that hold for every k they name; the search kept no predictions, and so has no profile.
+# %% [markdown] Across runs, with claims that hold for every k they name; the search kept no
+# predictions, and so has no profile.
 
 # %%
 terminal("mleval profile -n 'ten folds'")
@@ -226,7 +269,8 @@ terminal("mleval compare -n 'ten folds' --over folds -m micro_precision -m micro
 # %% [markdown]
 # ## Many datasets
 #
-# A claim about methods, and not about one dataset, needs several. Nine are made: counts of words, labelled by topics.
+# A claim about methods, and not about one dataset, needs several. Nine are made: counts of words,
+# labelled by topics.
 
 # %%
 methods = {
@@ -235,10 +279,19 @@ methods = {
     "tree": DecisionTreeClassifier(min_samples_leaf=3, random_state=0),
 }
 for n_labels in range(4, 13):
-    words, topics = make_multilabel_classification(300, 30, n_classes=n_labels, n_labels=2, length=40, random_state=n_labels)
+    words, topics = make_multilabel_classification(
+        300, 30, n_classes=n_labels, n_labels=2, length=40, random_state=n_labels
+    )
     for method, estimator in methods.items():
-        mleval.cross_validate(estimator, words, topics, cv=cv, method=method, dataset=f"{n_labels} topics",
-                              experiment_name="topics")  # fmt: skip
+        mleval.cross_validate(
+            estimator,
+            words,
+            topics,
+            cv=cv,
+            method=method,
+            dataset=f"{n_labels} topics",
+            experiment_name="topics",
+        )
 
 study = mleval.load_study(experiment_names=["topics"], measures=["sixteen"])
 study.matrix("4 topics")[["f1", "hamming_loss", "subset_accuracy", "ranking_loss"]].round(3)
@@ -266,8 +319,8 @@ terminal("mleval compare -n topics -m sixteen --on subset_accuracy")
 # %% [markdown]
 # ## The report
 #
-# The same and more as one page, and, with `--log`, as a run in MLflow, whose id it writes. `mlflow server` shows the runs; open
-# `http://localhost:5000/#/experiments?workflowType=machine_learning`.
+# The same and more as one page, and, with `--log`, as a run in MLflow, whose id it writes. `mlflow
+# server` shows the runs; open `http://localhost:5000/#/experiments?workflowType=machine_learning`.
 
 # %%
 terminal("mleval report -n topics -m sixteen --log")

@@ -10,7 +10,8 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-#: Public name -> module (itself, where that has the name). Loaded on first use, so that importing the package costs nothing.
+#: Public name -> module (itself, where that has the name). Loaded on first use, so that importing
+#: the package costs nothing.
 _PUBLIC = {
     "compare": "analysis.comparison",
     "compare_folds": "analysis.folds.fold_comparison",

@@ -1,4 +1,6 @@
-"""From runs of the store to a Comparison: the one way that the command line and the page on the server go."""
+"""From runs of the store to a Comparison: the one way that the command line and the page on the
+server go.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,16 @@ from typing import Any
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.naming import some
 
-#: A report of more runs does not look for their values by instance: `mleval compare --over instances` does.
+#: A report of more runs does not look for their values by instance: `mleval compare --over
+#: instances` does.
 MOST_RUNS = 100
-#: Answers that a report reads, of all runs together; `mleval compare --over instances` reads any number.
+#: Answers that a report reads, of all runs together; `mleval compare --over instances` reads any
+#: number.
 MOST_ANSWERS = 50_000
 #: How MLflow marks the metric that is the mean of a scorer's values.
 MEAN = "/mean"
-#: Takes what is being done and in what it is counted, and gives what is to be called as ``step(done, total)``.
+#: Takes what is being done and in what it is counted, and gives what is to be called as
+#: ``step(done, total)``.
 Stage = Callable[[str, str], AbstractContextManager[Callable[[int, int], object]]]
 
 
@@ -29,18 +34,24 @@ def _silent(what: str, unit: str) -> AbstractContextManager[Callable[[int, int],
 
 
 def compared(
-    choices: Mapping[str, Any], *, whole: bool = False, next_dataset: bool = True, stage: Stage = _silent,
-    say: Callable[[str], object] = lambda text: None, worded: Callable[[str], str] = lambda text: text,
+    choices: Mapping[str, Any],
+    *,
+    whole: bool = False,
+    next_dataset: bool = True,
+    stage: Stage = _silent,
+    say: Callable[[str], object] = lambda text: None,
+    worded: Callable[[str], str] = lambda text: text,
 ) -> Any:
     """The Comparison that a selection of runs and some options yield.
 
     Parameters
     ----------
     choices : mapping
-        Arguments of `load_study` and `compare` by name, and `anytime`, `protocol`, `ratio`, `paired`. Others are not heeded, nor
-        is what is empty.
+        Arguments of `load_study` and `compare` by name, and `anytime`, `protocol`, `ratio`,
+        `paired`. Others are not heeded, nor is what is empty.
     whole : bool
-        Whether all that a report tells is computed: stability, loss profiles and, of few runs, tests over instances.
+        Whether all that a report tells is computed: stability, loss profiles and, of few runs,
+        tests over instances.
     next_dataset : bool
         As for `compare`.
     stage : callable, optional
@@ -71,13 +82,21 @@ def compared(
             if not any(means.values()):
                 raise nothing
             study = _of_answers(choices, means, stage)
-    study = replace(study, excluded=tuple(replace(gone, reason=worded(gone.reason)) for gone in study.excluded))
-    say(f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by {len(study.measures)} measures …")
+    study = replace(
+        study, excluded=tuple(replace(gone, reason=worded(gone.reason)) for gone in study.excluded)
+    )
+    say(
+        f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by "
+        f"{len(study.measures)} measures …"
+    )
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
         if isinstance(picked.get(name), dict):
             picked[name] = dict.fromkeys(study.measures, default) | picked[name]
     folds = {"protocol": None, "ratio": None, "paired": True}
-    parts = {"over_folds": {key: choices.get(key, default) for key, default in folds.items()}, "next_dataset": next_dataset}
+    parts = {
+        "over_folds": {key: choices.get(key, default) for key, default in folds.items()},
+        "next_dataset": next_dataset,
+    }
     if whole:
         with suppress(NoRunsError):  # the runs carry none
             parts["profiles"] = profiles_of(study)
@@ -110,15 +129,27 @@ def _of_answers(choices: Mapping[str, Any], means: Mapping[str, list[str]], stag
         study = load_study(**{**_of(load_study, choices), **means}, progress=step)
     words = zip(("smaller", "larger"), means.values(), strict=True)
     sides = (f"{word} values of {some(names)}" for word, names in words if names)
-    said = f"Taken for better, as of single answers: {' and '.join(sides)}. Declare them (--min, --max) if that is wrong."
+    said = (
+        f"Taken for better, as of single answers: {' and '.join(sides)}. Declare them (--min, "
+        "--max) if that is wrong."
+    )
     return replace(study, notes=(*study.notes, said))
 
 
 def _answers(
-    choices: Mapping[str, Any], stage: Stage, say: Callable[[str], object], worded: Callable[[str], str]
+    choices: Mapping[str, Any],
+    stage: Stage,
+    say: Callable[[str], object],
+    worded: Callable[[str], str],
 ) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """By data set, what its answers say or why that is unknown; and metrics that are means of theirs, by their directions."""
-    from mlflow_mleval.analysis.answer_comparison import answer_directions, compare_answers, directed
+    """By data set, what its answers say or why that is unknown; and metrics that are means of
+    theirs, by their directions.
+    """
+    from mlflow_mleval.analysis.answer_comparison import (
+        answer_directions,
+        compare_answers,
+        directed,
+    )
     from mlflow_mleval.tracking.read_answers import load_answers
 
     try:
@@ -127,7 +158,10 @@ def _answers(
     except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
         return {}, {}
     found: dict[str, Any] = {dataset: worded(why) for dataset, why in asked.absent.items()}
-    told = {way: [m.removesuffix(MEAN) for m in choices.get(way, ())] for way in ("minimize", "maximize")}
+    told = {
+        way: [m.removesuffix(MEAN) for m in choices.get(way, ())]
+        for way in ("minimize", "maximize")
+    }
     means: dict[str, list[str]] = {way: [] for way in told}
     options = {name: choices[name] for name in ("alpha", "cluster", "seed") if name in choices}
     for dataset, answers in asked.found.items():
@@ -152,8 +186,21 @@ def asked_answers(choices: Mapping[str, Any]) -> dict[str, Any]:
     ValueError
         `grades` does not say the categories of a measure.
     """
-    taken = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "datasets", "methods",
-             "exclude_datasets", "exclude_methods", "table", "instance_by", "shared")  # fmt: skip
+    taken = (
+        "experiment_ids",
+        "experiment_names",
+        "run_ids",
+        "filter_string",
+        "method_by",
+        "dataset_by",
+        "datasets",
+        "methods",
+        "exclude_datasets",
+        "exclude_methods",
+        "table",
+        "instance_by",
+        "shared",
+    )
     chosen = {name: choices[name] for name in taken if choices.get(name, ()) != ()}
     return chosen | {"grades": dict(map(_grades, choices.get("grades", ())))}
 
@@ -167,12 +214,22 @@ def _grades(text: str) -> tuple[str, list[str]]:
 
 
 def _of(function: Callable[..., Any], choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the choices that the function takes; what may be repeated and was not given is left out."""
-    return {name: choices[name] for name in signature(function).parameters if choices.get(name, ()) != ()}
+    """Those of the choices that the function takes; what may be repeated and was not given is left
+    out.
+    """
+    return {
+        name: choices[name]
+        for name in signature(function).parameters
+        if choices.get(name, ()) != ()
+    }
 
 
 def tested_instances(
-    study: Any, wanted: list[str] | None, say: Callable[[str], object], cluster: str | None = None, **options: Any
+    study: Any,
+    wanted: list[str] | None,
+    say: Callable[[str], object],
+    cluster: str | None = None,
+    **options: Any,
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """Tests over the instances by dataset, why other datasets have none, and notes."""
     from mlflow_mleval.analysis.instance_tests import bounded, instance_tests
@@ -184,8 +241,13 @@ def tested_instances(
         try:
             with instances_of(study, dataset, wanted, cluster) as known:
                 if options.get("anytime") and wanted is None:
-                    chosen, wide = [m for m in known.measures if bounded(m)], [m for m in known.measures if not bounded(m)]
-                    notes += [f"{dataset}: {some(wide)} left out, for bets need bounds."] * bool(wide)
+                    chosen, wide = (
+                        [m for m in known.measures if bounded(m)],
+                        [m for m in known.measures if not bounded(m)],
+                    )
+                    notes += [f"{dataset}: {some(wide)} left out, for bets need bounds."] * bool(
+                        wide
+                    )
                 else:
                     chosen = known.measures
                 groups = {"clusters": known.clusters, "blocks": known.folds}
@@ -198,12 +260,19 @@ def tested_instances(
     return found, absent, notes
 
 
-def provenance(command: str, source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """What reproduces a result: command, versions, store, selection, run ids, policy, seed, time."""
+def provenance(
+    command: str, source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What reproduces a result: command, versions, store, selection, run ids, policy, seed,
+    time.
+    """
     packages = ("mlflow-mleval", "mlflow", "numpy", "scipy", "pandas", "networkx")
     return {
         "command": command,
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+        },
         **source,
         "experiments": [experiment["name"] for experiment in source.get("experiments", ())],
         "run_ids": run_ids,

@@ -1,4 +1,6 @@
-"""Evaluate data larger than memory, batch by batch, and merge what batches, partitions or folds gave."""
+"""Evaluate data larger than memory, batch by batch, and merge what batches, partitions or folds
+gave.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,18 @@ from mlflow_mleval.validation import present
 
 
 def evaluate_batches(
-    batches: Iterable[Mapping[str, Any] | Sequence[Any]], *, progress: bool | None = None, **options: Any
+    batches: Iterable[Mapping[str, Any] | Sequence[Any]],
+    *,
+    progress: bool | None = None,
+    **options: Any,
 ) -> Evaluation:
     """Evaluate data larger than memory, batch by batch.
 
     Parameters
     ----------
     batches : iterable of sequences or mappings
-        Each holds the arguments of `evaluate`: ``(y_true, y_score)``, ``(y_true, y_score, y_pred)``, or by name, with
-        ``folds`` if need be. Only one batch is held at a time.
+        Each holds the arguments of `evaluate`: ``(y_true, y_score)``, ``(y_true, y_score,
+        y_pred)``, or by name, with ``folds`` if need be. Only one batch is held at a time.
     progress : bool, optional
         Show progress on standard error; by default where that is a terminal.
     **options
@@ -63,17 +68,21 @@ def evaluate_batches(
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(f"batch {i}: {error}") from error
     if whole is None:
-        raise ValueError("`batches` must yield at least one batch, got none. There is nothing to evaluate.")
+        raise ValueError(
+            "`batches` must yield at least one batch, got none. There is nothing to evaluate."
+        )
     return whole
 
 
 def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
-    """One Evaluation of disjoint batches, partitions or folds, as if they had been evaluated together.
+    """One Evaluation of disjoint batches, partitions or folds, as if they had been evaluated
+    together.
 
     Parameters
     ----------
     evaluations : iterable of Evaluation
-        Of the same labels with the same conventions and options. The sums of equal folds are added up.
+        Of the same labels with the same conventions and options. The sums of equal folds are added
+        up.
 
     Returns
     -------
@@ -90,13 +99,15 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
     >>> parts = [evaluate([[1, 0]], [[score, 0.5]], folds=fold) for fold, score in enumerate([0.7, 0.4])]
     >>> merge(parts).folds["one_error"].tolist()
     [0.0, 1.0]
-    """
+    """  # noqa: E501
     evaluations = list(evaluations)
     if not evaluations:
         raise ValueError("`evaluations` must hold at least one, got none.")
     for i, ev in enumerate(evaluations):
         if not isinstance(ev, Evaluation):
-            raise TypeError(f"`evaluations` must hold Evaluations, got {type(ev).__name__} at position {i}.")
+            raise TypeError(
+                f"`evaluations` must hold Evaluations, got {type(ev).__name__} at position {i}."
+            )
     first = evaluations[0]
     sums: dict[Hashable, Sums] = {}
     for i, ev in enumerate(evaluations):
@@ -104,21 +115,35 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
             mine, theirs = getattr(first, name), getattr(ev, name)
             if mine != theirs:
                 raise ValueError(
-                    f"`evaluations` must agree in {name}, got {_difference(mine, theirs)} at positions 0 and {i}. "
-                    "Evaluate all parts alike."
+                    f"`evaluations` must agree in {name}, got {_difference(mine, theirs)} at "
+                    f"positions 0 and {i}. Evaluate all parts alike."
                 )
         if (None in ev.sums) != (None in first.sums):
-            raise ValueError(f"`evaluations` must all have folds or none, got both at positions 0 and {i}. Pass `folds` to all.")
+            raise ValueError(
+                f"`evaluations` must all have folds or none, got both at positions 0 and {i}. "
+                "Pass `folds` to all."
+            )
         for key, part in ev.sums.items():
             sums[key] = sums[key] + part if key in sums else part
     rows, truth = [ev.instances for ev in evaluations], [ev.instance_truth for ev in evaluations]
     instances = None
     if len(tables := [table for table in rows if table is not None]) == len(rows):
-        instances = pd.concat(tables, ignore_index=all(isinstance(t.index, pd.RangeIndex) for t in tables))
+        instances = pd.concat(
+            tables, ignore_index=all(isinstance(t.index, pd.RangeIndex) for t in tables)
+        )
     known = None if any(part is None for part in truth) else np.concatenate([*map(present, truth)])
     taxonomy = next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None)
-    own: dict[str, Any] = {} if len(evaluations) == 1 else {"split": None, "influences": None}  # folds of parts are other folds
-    return replace(first, sums=_in_order(sums), instances=instances, instance_truth=known, taxonomy=taxonomy, **own)
+    own: dict[str, Any] = (
+        {} if len(evaluations) == 1 else {"split": None, "influences": None}
+    )  # folds of parts are other folds
+    return replace(
+        first,
+        sums=_in_order(sums),
+        instances=instances,
+        instance_truth=known,
+        taxonomy=taxonomy,
+        **own,
+    )
 
 
 def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:

@@ -1,4 +1,5 @@
-"""Callbacks that log how a model develops while it is trained, by framework: ``mleval.callbacks.keras(X_val, Y_val, ...)``.
+"""Callbacks that log how a model develops while it is trained, by framework:
+``mleval.callbacks.keras(X_val, Y_val, ...)``.
 
 Each framework is imported when its callback is first asked for.
 """
@@ -19,5 +20,9 @@ CALLBACKS = {
 }
 __all__ = list(CALLBACKS)
 __getattr__, __dir__ = lazily(
-    __name__, CALLBACKS, lambda name: getattr(import_module(f"mlflow_mleval.training.callbacks.{name}"), CALLBACKS[name])
+    __name__,
+    CALLBACKS,
+    lambda name: getattr(
+        import_module(f"mlflow_mleval.training.callbacks.{name}"), CALLBACKS[name]
+    ),
 )

@@ -7,7 +7,9 @@ from typing import Any
 
 
 class MlevalError(Exception):
-    """Base of every error that a user can fix; the CLI prints its text as one line and exits with 1."""
+    """Base of every error that a user can fix; the CLI prints its text as one line and exits with
+    1.
+    """
 
 
 class NoRunsError(MlevalError):
@@ -15,11 +17,14 @@ class NoRunsError(MlevalError):
 
 
 class IncomparableRunsError(MlevalError):
-    """The runs cannot be put into one table: mixed conventions, no measure in common, one method only."""
+    """The runs cannot be put into one table: mixed conventions, no measure in common, one method
+    only.
+    """
 
 
 class CandidatesError(IncomparableRunsError):
-    """Runs of one method on one dataset differ in more than their seed; `ways` says what can be done about it.
+    """Runs of one method on one dataset differ in more than their seed; `ways` says what can be
+    done about it.
 
     Attributes
     ----------
@@ -31,7 +36,10 @@ class CandidatesError(IncomparableRunsError):
 
     def __init__(self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
         self.text, self.ways = text, ways
-        choices = (f"{', '.join(f'`{name}={value!r}`' for name, value in options.items())} to {what}" for what, options in ways)
+        choices = (
+            f"{', '.join(f'`{name}={value!r}`' for name, value in options.items())} to {what}"
+            for what, options in ways
+        )
         super().__init__(f"{text} Choose: {'; '.join(choices)}.")
 
 
@@ -46,7 +54,9 @@ class MissingResultsError(IncomparableRunsError):
         What it does, and the arguments of `load_study` to add; empty where none helps.
     """
 
-    def __init__(self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]] = (), advice: str = "") -> None:
+    def __init__(
+        self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]] = (), advice: str = ""
+    ) -> None:
         self.text, self.ways = text, ways
         super().__init__(f"{text} {advice}".strip())
 

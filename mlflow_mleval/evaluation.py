@@ -1,7 +1,8 @@
-"""Evaluate predictions: one pass over the arrays, sums that add up over batches, folds and partitions.
+"""Evaluate predictions: one pass over the arrays, sums that add up over batches, folds and
+partitions.
 
-An `Evaluation` holds, for each fold, counts and sums over instances, from which every measure follows; those of disjoint
-batches add up.
+An `Evaluation` holds, for each fold, counts and sums over instances, from which every measure
+follows; those of disjoint batches add up.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from mlflow_mleval.measures.awareness import binomial_measures
 from mlflow_mleval.measures.class_vectors import class_vectors, is_vector, one_hot
 from mlflow_mleval.measures.curve_points import curve_table, reliability_table
 from mlflow_mleval.measures.dependence import Profile
-from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, further_label_measures, label_measures, set_measures
+from mlflow_mleval.measures.flat import (
+    CONVENTIONS,
+    Conventions,
+    further_label_measures,
+    label_measures,
+    set_measures,
+)
 from mlflow_mleval.measures.hierarchical_columns import of_class_sets, of_label_matrices
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.hierarchy_levels import level_measures
@@ -34,7 +41,15 @@ from mlflow_mleval.measures.label_lists import are_lists, label_matrices
 from mlflow_mleval.measures.label_sums import Sums, comparable, sum_folds
 from mlflow_mleval.measures.one_label import one_label_bounds, one_label_measures, sum_classes
 from mlflow_mleval.measures.propensities import Propensities
-from mlflow_mleval.measures.registry import BINS, CLASS_SETS, LABEL_SETS, MANY_LABELS, MEASURES, ONE_LABEL, SETS
+from mlflow_mleval.measures.registry import (
+    BINS,
+    CLASS_SETS,
+    LABEL_SETS,
+    MANY_LABELS,
+    MEASURES,
+    ONE_LABEL,
+    SETS,
+)
 from mlflow_mleval.measures.requests import requested
 from mlflow_mleval.measures.thresholds import predicted
 from mlflow_mleval.reported import Reported
@@ -55,7 +70,8 @@ from mlflow_mleval.validation import (
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Reported):
-    """What one method did on one dataset: measures overall, per fold, per label (or class) and per instance.
+    """What one method did on one dataset: measures overall, per fold, per label (or class) and per
+    instance.
 
     Attributes
     ----------
@@ -70,8 +86,8 @@ class Evaluation(Reported):
     hierarchy : mapping or None
         The options of the hierarchical measures, and what identifies the hierarchy.
     instances : pandas.DataFrame or None
-        One row an instance: its fold and its sample_weight, where these were given, its measures, the numbers of its true and
-        predicted labels.
+        One row an instance: its fold and its sample_weight, where these were given, its measures,
+        the numbers of its true and predicted labels.
     taxonomy : Hierarchy or None
         The hierarchy itself. None without one, and in an Evaluation made by `from_dict`.
     split : str or None
@@ -83,7 +99,8 @@ class Evaluation(Reported):
     propensities : mapping or None
         What identifies the propensities of labels: a, b, and the digest of the training labels.
     influences : mapping of str to array, shape (N,), or None
-        What each instance adds to averages over labels, to first order. None without instances, and once merged or taken apart.
+        What each instance adds to averages over labels, to first order. None without instances, and
+        once merged or taken apart.
 
     >>> ev = evaluate([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.4], [0.3, 0.8, 0.1]])
     >>> ev
@@ -112,8 +129,13 @@ class Evaluation(Reported):
         one = self.kind == ONE_LABEL
         shown = ("top1_accuracy", "macro_f1") if one else ("f1", "hamming_loss", "h_f1")
         folds = "" if None in self.sums else f", {len(self.sums)} folds"
-        figures = "".join(f", {name} {self.measures[name]:.4g}" for name in shown if name in self.measures)
-        return f"Evaluation({self.total.n} instances, {len(self.label_names)} {'classes' if one else 'labels'}{folds}{figures})"
+        figures = "".join(
+            f", {name} {self.measures[name]:.4g}" for name in shown if name in self.measures
+        )
+        return (
+            f"Evaluation({self.total.n} instances, {len(self.label_names)} "
+            f"{'classes' if one else 'labels'}{folds}{figures})"
+        )
 
     @cached_property
     def total(self) -> Sums:
@@ -122,31 +144,49 @@ class Evaluation(Reported):
 
     @property
     def kind(self) -> str:
-        """What was predicted of each instance: "label sets", "one label" of several classes, or "class sets" of a hierarchy."""
-        return CLASS_SETS if "pred_sets" in self.inputs else LABEL_SETS if self.total.classes is None else ONE_LABEL
+        """What was predicted of each instance: "label sets", "one label" of several classes, or
+        "class sets" of a hierarchy.
+        """
+        return (
+            CLASS_SETS
+            if "pred_sets" in self.inputs
+            else LABEL_SETS
+            if self.total.classes is None
+            else ONE_LABEL
+        )
 
     @property
     def truth_digest(self) -> str | None:
-        """What tells the truth from other data; None where a part was evaluated by a version that did not keep it.
+        """What tells the truth from other data; None where a part was evaluated by a version that
+        did not keep it.
 
-        It is made of the names of the labels, the number of instances, and the sum modulo 2^256 of the SHA-256 of their label
-        sets: the same in whatever batches, folds or order they are evaluated and merged. It does not tell the order of
-        instances, and who means to deceive can make up two truths of one sum. One that several folds test counts as often.
+        It is made of the names of the labels, the number of instances, and the sum modulo 2^256 of
+        the SHA-256 of their label sets: the same in whatever batches, folds or order they are
+        evaluated and merged. It does not tell the order of instances, and who means to deceive can
+        make up two truths of one sum. One that several folds test counts as often.
         """
         sums = self.total
-        return None if sums.truth is None else digests.truth_digest(self.label_names, sums.n, sums.truth)
+        return (
+            None
+            if sums.truth is None
+            else digests.truth_digest(self.label_names, sums.n, sums.truth)
+        )
 
     @property
     def weights_digest(self) -> str | None:
-        """What tells the weights of instances from others, whatever the order of rows; None where each counts once."""
+        """What tells the weights of instances from others, whatever the order of rows; None where
+        each counts once.
+        """
         total = self.total.weighting
         return None if total is None else digests.weights_digest(total)
 
     @property
     def measures(self) -> dict[str, float]:
-        """Every measure by its name in the registry, over the instances of all folds together (times: their sum).
+        """Every measure by its name in the registry, over the instances of all folds together
+        (times: their sum).
 
-        No value is NaN: a measure that the input does not give is missing here and explained in `absent`.
+        No value is NaN: a measure that the input does not give is missing here and explained in
+        `absent`.
         """
         return self._figures[0]
 
@@ -158,42 +198,76 @@ class Evaluation(Reported):
     @cached_property
     def _figures(self) -> tuple[dict[str, float], dict[str, str]]:
         sums = self.total
-        found = sums.means | dict(sums.seconds) | hierarchical.micro(sums.by_column) | level_measures(sums.by_column)
+        found = (
+            sums.means
+            | dict(sums.seconds)
+            | hierarchical.micro(sums.by_column)
+            | level_measures(sums.by_column)
+        )
         if self.kind == ONE_LABEL:
             found |= one_label_measures(sums, self.asked)
         elif self.kind == LABEL_SETS:
             found |= label_measures(sums.by_label, self.conventions) | ratios(sums.by_column)
-            found |= further_label_measures(sums.by_label, sums.size, self.conventions) | self._curves[0]
+            found |= (
+                further_label_measures(sums.by_label, sums.size, self.conventions) | self._curves[0]
+            )
             found |= binomial_measures(sums.mean_errors("hard"), "hard")
         if sums.errors is not None:
             found |= binomial_measures(sums.mean_errors("soft"), "soft")
-        # A mean over fewer instances would be another measure, except where the convention of MULAN leaves some out.
-        incomplete = {n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n} - {"average_precision"}
+        # A mean over fewer instances would be another measure, except where the convention of MULAN
+        # leaves some out.
+        incomplete = {
+            n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n
+        } - {"average_precision"}
         names = dict.fromkeys([*MEASURES, *self.asked])
         wanted = {n for n in names if n in self.asked or self.kind not in MEASURES[n].asked}
-        values = {n: found[n] for n in names if n in found and n in wanted - incomplete and not np.isnan(found[n])}
+        values = {
+            n: found[n]
+            for n in names
+            if n in found and n in wanted - incomplete and not np.isnan(found[n])
+        }
         if sums.weight is not None:  # rounding may lead beyond what a measure can be
-            values = {n: min(max(v, MEASURES[n].range[0]), MEASURES[n].range[1]) for n, v in values.items()}
-        why = partial(why_absent, kind=self.kind, sums=sums, has_hierarchy=self.hierarchy is not None, asked=self.asked)
+            values = {
+                n: min(max(v, MEASURES[n].range[0]), MEASURES[n].range[1])
+                for n, v in values.items()
+            }
+        why = partial(
+            why_absent,
+            kind=self.kind,
+            sums=sums,
+            has_hierarchy=self.hierarchy is not None,
+            asked=self.asked,
+        )
         return values, {n: why(n) for n in names if n not in values}
 
     @cached_property
     def _curves(self) -> tuple[dict[str, float], dict[str, float]]:
-        """The measures of label sets that follow from counts by score, and what each, of one label, too, can be wrong by."""
+        """The measures of label sets that follow from counts by score, and what each, of one label,
+        too, can be wrong by.
+        """
         sums = self.total
         if self.kind == ONE_LABEL:
             return {}, one_label_bounds(sums, self.asked)
-        values, bounds = ({}, {}) if sums.scores is None else curve_measures(sums.scores, sums.errors is not None, self.asked)
+        values, bounds = (
+            ({}, {})
+            if sums.scores is None
+            else curve_measures(sums.scores, sums.errors is not None, self.asked)
+        )
         if sums.thresholds is not None and sums.errors is not None:
-            for name, (value, bound) in (("f_max", sums.thresholds.f_max()), ("s_min", sums.thresholds.s_min())):
+            for name, (value, bound) in (
+                ("f_max", sums.thresholds.f_max()),
+                ("s_min", sums.thresholds.s_min()),
+            ):
                 values[name], bounds[name] = value, bound
         return values, bounds
 
     @property
     def statistics(self) -> dict[str, float]:
-        """What was evaluated: numbers of instances, labels and empty sets, and the mean numbers of labels of an instance.
+        """What was evaluated: numbers of instances, labels and empty sets, and the mean numbers of
+        labels of an instance.
 
-        Of one label: numbers of instances, of classes, and of classes that occur. With weights, also their sum.
+        Of one label: numbers of instances, of classes, and of classes that occur. With weights,
+        also their sum.
         """
         sums = self.total
         size = {"n_instances": sums.n}
@@ -220,25 +294,37 @@ class Evaluation(Reported):
         ('1 of 2 instances have no true label; what they count is convention (sklearn)',
          '1 of 2 labels never occur in the truth; what they count in macro averages is convention (sklearn)',
          'labels with a score of at least 0.5 were predicted, but the scores reach from -3 to 4: they are no probabilities')
-        """
-        found = doubts_about(self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs)
+        """  # noqa: E501
+        found = doubts_about(
+            self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs
+        )
         off = {m: bound for m, bound in self._curves[1].items() if bound > 0 and m in self.measures}
         return found if not off else (*found, about_bounds(off))
 
     @property
     def confusion(self) -> pd.DataFrame:
-        """Of one label: numbers of instances, or their weights, by true class (rows) and predicted class (columns)."""
+        """Of one label: numbers of instances, or their weights, by true class (rows) and predicted
+        class (columns).
+        """
         if self.kind != ONE_LABEL:
-            raise ValueError(f"`confusion` is of one label of several classes, got {self.kind}. `labels` has the counts of each.")
+            raise ValueError(
+                f"`confusion` is of one label of several classes, got {self.kind}. `labels` has "
+                "the counts of each."
+            )
         names = pd.Index(self.label_names, tupleize_cols=False)
-        return pd.DataFrame(present(self.total.classes).confusion.toarray(), names.rename("true"), names.rename("predicted"))
+        return pd.DataFrame(
+            present(self.total.classes).confusion.toarray(),
+            names.rename("true"),
+            names.rename("predicted"),
+        )
 
     @property
     def labels(self) -> pd.DataFrame:
-        """One row a label: tp, fp, fn, tn, support, predicted (numbers of instances, or their weights), precision, recall, f1.
+        """One row a label: tp, fp, fn, tn, support, predicted (numbers of instances, or their
+        weights), precision, recall, f1.
 
-        Also auroc and average_precision with scores of one label, else where areas under curves were asked for; and brier_score
-        where that was asked for.
+        Also auroc and average_precision with scores of one label, else where areas under curves
+        were asked for; and brier_score where that was asked for.
         """
         tp, predicted, support = self.total.by_label
         table = {"tp": tp, "fp": predicted - tp, "fn": support - tp}
@@ -247,36 +333,57 @@ class Evaluation(Reported):
         rates = set_measures(tp, predicted, support, self.conventions)
         del rates["accuracy"]
         rates |= self.total.by_score
-        return pd.DataFrame(table | rates, index=pd.Index(self.label_names, name="label", tupleize_cols=False))
+        return pd.DataFrame(
+            table | rates, index=pd.Index(self.label_names, name="label", tupleize_cols=False)
+        )
 
     def curves(self, labels: Sequence[Hashable] | None = None) -> pd.DataFrame:
-        """Points of precision-recall and ROC curves: scope, label, threshold, recall, precision, fpr.
+        """Points of precision-recall and ROC curves: scope, label, threshold, recall, precision,
+        fpr.
 
-        The curve of all label cells together (scope "micro"), and of these labels, by default all that occur (scope "label"), at
-        most 200 points each. No row where areas under curves were not asked for, or without scores.
+        The curve of all label cells together (scope "micro"), and of these labels, by default all
+        that occur (scope "label"), at most 200 points each. No row where areas under curves were
+        not asked for, or without scores.
 
         >>> ev = evaluate([[1, 0], [0, 1]], [[0.9, 0.2], [0.4, 0.6]], measures="micro_ap")
         >>> ev.curves([])[["threshold", "recall", "precision", "fpr"]].to_numpy().round(2).tolist()
         [[0.9, 0.5, 1.0, 0.0], [0.6, 1.0, 1.0, 0.0], [0.4, 1.0, 0.67, 0.5], [0.2, 1.0, 0.5, 1.0]]
         """
-        return curve_table(self.total, self.label_names, self.label_names if labels is None else labels)
+        return curve_table(
+            self.total, self.label_names, self.label_names if labels is None else labels
+        )
 
-    def reliability(self, labels: Sequence[Hashable] | None = None, bins: int = BINS) -> pd.DataFrame:
-        """What probabilities promise and what is true, in bins of equal numbers: scope, label, n, mean_score, share.
+    def reliability(
+        self, labels: Sequence[Hashable] | None = None, bins: int = BINS
+    ) -> pd.DataFrame:
+        """What probabilities promise and what is true, in bins of equal numbers: scope, label, n,
+        mean_score, share.
 
-        Labels and absence are as of `curves`. Of one label, scope "micro" is of the highest probability of each instance.
+        Labels and absence are as of `curves`. Of one label, scope "micro" is of the highest
+        probability of each instance.
         """
-        return reliability_table(self.total, self.label_names, self.label_names if labels is None else labels, bins)
+        return reliability_table(
+            self.total, self.label_names, self.label_names if labels is None else labels, bins
+        )
 
     def fold(self, key: Hashable) -> Evaluation:
         """The evaluation of one fold."""
         if key not in self.sums:
-            raise KeyError(f"no fold {key!r}; the evaluation has {', '.join(map(repr, self.sums))}.")
+            raise KeyError(
+                f"no fold {key!r}; the evaluation has {', '.join(map(repr, self.sums))}."
+            )
         rows, truth = self.instances, self.instance_truth
         if rows is not None and key is not None:
             mine = (rows["fold"] == key).to_numpy()
             rows, truth = rows[mine], truth if truth is None else truth[mine]
-        return replace(self, sums={key: self.sums[key]}, instances=rows, instance_truth=truth, split=None, influences=None)
+        return replace(
+            self,
+            sums={key: self.sums[key]},
+            instances=rows,
+            instance_truth=truth,
+            split=None,
+            influences=None,
+        )
 
     @cached_property
     def folds(self) -> pd.DataFrame:
@@ -287,7 +394,11 @@ class Evaluation(Reported):
         keys = [key for key in self.sums if key is not None]
         light = replace(self, instances=None)
         rows = [light.fold(key).measures for key in keys]
-        return pd.DataFrame(rows, index=pd.Index(keys, name="fold", tupleize_cols=False), columns=list(self.measures))
+        return pd.DataFrame(
+            rows,
+            index=pd.Index(keys, name="fold", tupleize_cols=False),
+            columns=list(self.measures),
+        )
 
     @property
     def fold_sizes(self) -> pd.Series:
@@ -296,90 +407,139 @@ class Evaluation(Reported):
         return pd.Series(sizes, name="n_instances", dtype=np.int64).rename_axis("fold")
 
     def fold_means(self) -> dict[str, float]:
-        """Mean of each measure over folds, which weighs a small fold as much as a large one; `measures` weighs instances.
+        """Mean of each measure over folds, which weighs a small fold as much as a large one;
+        `measures` weighs instances.
 
         The measures of an Evaluation without folds are those of its one fold.
         """
         return self.folds.mean().to_dict() if None not in self.sums else dict(self.measures)
 
     def profile(
-        self, family: str = "binomial", *, ks: ArrayLike | None = None, alphas: ArrayLike | None = None,
+        self,
+        family: str = "binomial",
+        *,
+        ks: ArrayLike | None = None,
+        alphas: ArrayLike | None = None,
         kind: str | None = None,
     ) -> Profile:
         """Losses between Hamming and subset 0/1, see `mlflow_mleval.measures.dependence.Profile`.
 
-        The family is binomial, with parameters `ks`, by default 1..K, or polynomial, with `alphas`, by default from 1 to 1000.
-        The kind is soft (of the scores, by default where they were given) or hard (of the label sets). A ValueError is raised for
-        parameters of the other family or out of range, and for a soft profile without scores in [0, 1].
+        The family is binomial, with parameters `ks`, by default 1..K, or polynomial, with `alphas`,
+        by default from 1 to 1000. The kind is soft (of the scores, by default where they were
+        given) or hard (of the label sets). A ValueError is raised for parameters of the other
+        family or out of range, and for a soft profile without scores in [0, 1].
         """
         one_of(family, "family", dependence.FAMILIES)
         if self.kind == ONE_LABEL:
-            raise ValueError("`profile` is of label sets, got an evaluation of one label: its errors have nothing to depend on.")
-        kind = one_of(kind or ("soft" if "y_score" in self.inputs else "hard"), "kind", ("soft", "hard"))
+            raise ValueError(
+                "`profile` is of label sets, got an evaluation of one label: its errors have "
+                "nothing to depend on."
+            )
+        kind = one_of(
+            kind or ("soft" if "y_score" in self.inputs else "hard"), "kind", ("soft", "hard")
+        )
         own, other, name = (ks, alphas, "alphas") if family == "binomial" else (alphas, ks, "ks")
         if other is not None:
-            raise ValueError(f"`{name}` must not be given for the {family} family, got {other!r}. Leave it out.")
+            raise ValueError(
+                f"`{name}` must not be given for the {family} family, got {other!r}. Leave it out."
+            )
         if kind == "hard":
             return dependence.profile_from_histogram(self.total.wrong, family, own)
         if self.total.errors is None:
-            raise ValueError(f"`kind` must be 'hard' here, got 'soft': {self.absent['soft_hamming_loss']}.")
+            raise ValueError(
+                f"`kind` must be 'hard' here, got 'soft': {self.absent['soft_hamming_loss']}."
+            )
         return dependence.profile_from_means(self.total.mean_errors("soft"), family, own)
 
     def report(self, method: str = "", dataset: str = "") -> Any:  # type: ignore[override]
-        """The report that a run would hold, as a document: see `mlflow_mleval.reported.Reported.report`."""
+        """The report that a run would hold, as a document: see
+        `mlflow_mleval.reported.Reported.report`.
+        """
         return super().report({"method": method, "dataset": dataset})
 
     def to_dict(self) -> dict[str, Any]:
-        """The evaluation in lists, numbers and text for JSON, without `instances`; names and folds must be numbers or text."""
+        """The evaluation in lists, numbers and text for JSON, without `instances`; names and folds
+        must be numbers or text.
+        """
         parts = {f: getattr(self, f) for f in (*IDENTITY, "split")}
-        return {**parts, "sums": [{"fold": key, **sums.to_dict()} for key, sums in self.sums.items()]}
+        return {
+            **parts,
+            "sums": [{"fold": key, **sums.to_dict()} for key, sums in self.sums.items()],
+        }
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Evaluation:
         """The evaluation that `to_dict` wrote."""
-        own: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in parts.items() if name != "sums"}
+        own: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v
+            for name, v in parts.items()
+            if name != "sums"
+        }
         return cls({part["fold"]: Sums.from_dict(part) for part in parts["sums"]}, **own)
 
 
 #: In what evaluations agree that are merged.
-IDENTITY = ("label_names", "inputs", "conventions", "threshold", "hierarchy", "asked", "propensities")
+IDENTITY = (
+    "label_names",
+    "inputs",
+    "conventions",
+    "threshold",
+    "hierarchy",
+    "asked",
+    "propensities",
+)
 
 
-# ---- evaluate --------------------------------------------------------------------------------------------------------
+# ---- evaluate ------------------------------------------------------------------------------------
 
 
 def evaluate(
-    y_true: Any, y_score: Any = None, y_pred: Any = None, *, threshold: ArrayLike = 0.5,
-    label_names: Sequence[Hashable] | None = None, hierarchy: Hierarchy | None = None, folds: Any = None,
-    conventions: Conventions = "sklearn", instances: bool = True, fit_time: float | Mapping[Hashable, float] | None = None,
-    predict_time: float | Mapping[Hashable, float] | None = None, probabilities: bool | None = None,
-    measures: Iterable[str] | str | None = None, train_labels: Any = None, sample_weight: Any = None,
+    y_true: Any,
+    y_score: Any = None,
+    y_pred: Any = None,
+    *,
+    threshold: ArrayLike = 0.5,
+    label_names: Sequence[Hashable] | None = None,
+    hierarchy: Hierarchy | None = None,
+    folds: Any = None,
+    conventions: Conventions = "sklearn",
+    instances: bool = True,
+    fit_time: float | Mapping[Hashable, float] | None = None,
+    predict_time: float | Mapping[Hashable, float] | None = None,
+    probabilities: bool | None = None,
+    measures: Iterable[str] | str | None = None,
+    train_labels: Any = None,
+    sample_weight: Any = None,
     **hierarchy_options: Any,
 ) -> Evaluation:
-    """Evaluate predictions of label sets, or of one label of several classes: all measures in one pass.
+    """Evaluate predictions of label sets, or of one label of several classes: all measures in one
+    pass.
 
     A matrix ``y_true`` is of label sets, a vector of one label.
 
     Parameters
     ----------
     y_true : array, data frame (pandas, polars, pyarrow) or scipy.sparse of 0 and 1, shape (N, K); or vector of N classes
-        Classes are whole numbers, text or booleans. Label sets may also be N sets of labels, or any collections of labels where
-        the scores are mappings.
+        Classes are whole numbers, text or booleans. Label sets may also be N sets of labels, or any
+        collections of labels where the scores are mappings.
     y_score : the same of finite numbers, optional
-        The larger, the more relevant. The ranking measures need it; the dependence-aware losses need it in [0, 1].
-        Zeros that a sparse matrix does not store, and labels that a mapping of label to score lacks, are scores of 0.
-        Integers that are all 0 or 1 give a warning. Of one label:
-        probabilities or values of a decision function, shape (N, C); of two classes also (N,), for the second. Rows of
-        probabilities sum to 1.
+        The larger, the more relevant. The ranking measures need it; the dependence-aware losses
+        need it in [0, 1]. Zeros that a sparse matrix does not store, and labels that a mapping of
+        label to score lacks, are scores of 0. Integers that are all 0 or 1 give a warning. Of one
+        label: probabilities or values of a decision function, shape (N, C); of two classes also
+        (N,), for the second. Rows of probabilities sum to 1.
     y_pred : the same as ``y_true``, optional
-        What is predicted. Without it, the labels with ``y_score >= threshold``, the threshold being rounded to the type of the
-        scores; of one label, the class with the highest score (of equal ones the first). One of the two must be given.
+        What is predicted. Without it, the labels with ``y_score >= threshold``, the threshold being
+        rounded to the type of the scores; of one label, the class with the highest score (of equal
+        ones the first). One of the two must be given.
     threshold : float or array of shape (K,)
-        Not used where ``y_pred`` is given. See `calibrate_threshold`. Of one label it is for scores of shape (N,) only, which
-        predict the second class above it; 0.5 counts as 0 for values of a decision function.
+        Not used where ``y_pred`` is given. See `calibrate_threshold`. Of one label it is for scores
+        of shape (N,) only, which predict the second class above it; 0.5 counts as 0 for values of a
+        decision function.
     label_names : sequence of K names, optional
-        By default the columns of a data frame ``y_true``, else 0..K-1. Of one label: the classes in the order of the columns
-        of ``y_score``; by default its columns, else the classes that occur, sorted.
+        By default the columns of a data frame ``y_true``, else 0..K-1. Of one label: the classes in
+        the order of the columns of ``y_score``; by default its columns, else the classes that
+        occur, sorted.
     hierarchy : Hierarchy, optional
         Adds the hierarchical measures; the label names must be classes of it.
     folds : sequence of length N, or one value, optional
@@ -391,33 +551,38 @@ def evaluate(
     fit_time, predict_time : float or mapping of fold to float, optional
         Seconds, measured by the caller. They add up over folds and merged parts.
     probabilities : bool, optional
-        Of one label: whether ``y_score`` holds probabilities. By default it does where all lie in [0, 1].
+        Of one label: whether ``y_score`` holds probabilities. By default it does where all lie in
+        [0, 1].
     measures : str or iterable of str, optional
-        Measures or named sets to compute beside the usual ones, see ``mleval measures``: those with any number in their name
-        (``"precision_at_10"``, ``"ece_20"``), ``"at_k"``, ``"probabilistic"``, ``"hmc"``, ... With 1,000 labels or more the set
-        at_k is always computed. With `hierarchy`, ``"set"``, ``"pair"`` and ``"lca"`` keep to these families of hierarchical
-        measures.
+        Measures or named sets to compute beside the usual ones, see ``mleval measures``: those with
+        any number in their name (``"precision_at_10"``, ``"ece_20"``), ``"at_k"``,
+        ``"probabilistic"``, ``"hmc"``, ... With 1,000 labels or more the set at_k is always
+        computed. With `hierarchy`, ``"set"``, ``"pair"`` and ``"lca"`` keep to these families of
+        hierarchical measures.
     train_labels : matrix of 0 and 1, shape (M, K), or Propensities, optional
-        The labels of the training instances, from which the propensities of labels follow, and the information that ``s_min``
-        needs. Adds the set xmc.
+        The labels of the training instances, from which the propensities of labels follow, and the
+        information that ``s_min`` needs. Adds the set xmc.
     sample_weight : array of shape (N,), optional
-        How much each instance counts, as in scikit-learn: not negative; one of weight 2 counts as two equal ones, one of weight
-        0 as none. All measures are weighted but ``f_max`` and ``s_min``, which have no such form here, and times.
+        How much each instance counts, as in scikit-learn: not negative; one of weight 2 counts as
+        two equal ones, one of weight 0 as none. All measures are weighted but ``f_max`` and
+        ``s_min``, which have no such form here, and times.
     **hierarchy_options
-        The other options of `mlflow_mleval.measures.hierarchical.instance_measures`: ``max_distance``, ``lca``, ...
+        The other options of `mlflow_mleval.measures.hierarchical.instance_measures`:
+        ``max_distance``, ``lca``, ...
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ, labels other than 0 and 1, scores that are NaN or infinite, no row, data frames whose columns
-        or indexes differ, neither ``y_score`` nor ``y_pred``, label names that the hierarchy does not know. Of one label:
-        classes that are missing, of different types or not among the names, measurements, probabilities that do not sum to 1.
+        Shapes that differ, labels other than 0 and 1, scores that are NaN or infinite, no row, data
+        frames whose columns or indexes differ, neither ``y_score`` nor ``y_pred``, label names that
+        the hierarchy does not know. Of one label: classes that are missing, of different types or
+        not among the names, measurements, probabilities that do not sum to 1.
 
     >>> evaluate(["cat", "dog", "cat"], [[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
     Evaluation(3 instances, 2 classes, top1_accuracy 0.6667, macro_f1 0.6667)
     >>> evaluate([[1, 0], [0, 1]], y_pred=[[1, 1], [0, 1]]).measures["micro_precision"].__round__(4)
     0.6667
-    """
+    """  # noqa: E501
     refuse_keywords(evaluate, hierarchy_options, hierarchical.OPTIONS)
     one_of(conventions, "conventions", CONVENTIONS)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
@@ -430,16 +595,30 @@ def evaluate(
         hierarchy_options["measures"] = families
     if kind == ONE_LABEL:
         if train_labels is not None:
-            raise TypeError("`train_labels` is for label sets, and `y_true` is a vector of classes. Leave it out.")
+            raise TypeError(
+                "`train_labels` is for label sets, and `y_true` is a vector of classes. Leave it "
+                "out."
+            )
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names, cut = vectors.names, vectors.threshold
         sets = [one_hot(side, len(names)) for side in (vectors.true, vectors.pred)]
         each = _weights_of(sample_weight, len(vectors.true), index)
         score = None if vectors.score is None or vectors.score.ndim == 1 else vectors.score
         further, identity = of_label_matrices(
-            *sets, score=score, names=names, h=hierarchy, options=hierarchy_options, asked=asked, zeros=True
+            *sets,
+            score=score,
+            names=names,
+            h=hierarchy,
+            options=hierarchy_options,
+            asked=asked,
+            zeros=True,
         )
-        options: dict[str, Any] = {"sum_part": sum_classes, "vectors": vectors, "further": further, "weights": each}
+        options: dict[str, Any] = {
+            "sum_part": sum_classes,
+            "vectors": vectors,
+            "further": further,
+            "weights": each,
+        }
         sums, rows, truth = sum_folds(sets[0], None, None, folds, seconds, instances, **options)
         if rows is not None and isinstance(y_true, pd.Series):
             rows.index = y_true.index
@@ -453,7 +632,10 @@ def evaluate(
         rest: dict[str, Any] = {"instance_truth": truth, "asked": asked, "influences": effects}
         return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, **rest)
     if probabilities is not None:
-        raise TypeError("`probabilities` is for one label of several classes, and `y_true` is a matrix. Leave it out.")
+        raise TypeError(
+            "`probabilities` is for one label of several classes, and `y_true` is a matrix. "
+            "Leave it out."
+        )
     true = binary_matrix(y_true, "y_true")
     score = None if y_score is None else score_matrix(y_score, "y_score")
     pred = None if y_pred is None else binary_matrix(y_pred, "y_pred")
@@ -461,15 +643,23 @@ def evaluate(
         if matrix is not None:
             same_shape(matrix, name, true, "y_true")
             same_axes(value, name, y_true, "y_true")
-    inputs = tuple(name for name, matrix in (("y_score", score), ("y_pred", pred)) if matrix is not None)
+    inputs = tuple(
+        name for name, matrix in (("y_score", score), ("y_pred", pred)) if matrix is not None
+    )
     if not inputs:
-        raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass scores, predicted labels, or both.")
+        raise ValueError(
+            "`y_score` or `y_pred` must be given, got neither. Pass scores, predicted labels, or "
+            "both."
+        )
     n, n_labels = true.shape
     each = _weights_of(sample_weight, n, index)
     if each is not None:
         inputs += ("sample_weight",)
     if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
-        text = "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`; scores should tell labels apart."
+        text = (
+            "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`; "
+            "scores should tell labels apart."
+        )
         warnings.warn(text, stacklevel=2)
     cut = None if pred is not None else label_threshold(threshold, "threshold", n_labels)
     if label_names is None:
@@ -478,17 +668,39 @@ def evaluate(
     names = unique_names(label_names, "label_names", n_labels, "labels")
     weights = None if train_labels is None else Propensities.of(train_labels)
     if weights is not None and len(weights.weights) != n_labels:
-        raise ValueError(f"`train_labels` must have the {n_labels} labels of `y_true`, got {len(weights.weights)} columns.")
-    if weights is None and (scored := [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED]) and score is not None:
-        raise ValueError(f"`train_labels` must be given for {scored[0]}. Pass the label matrix of the training instances.")
+        raise ValueError(
+            f"`train_labels` must have the {n_labels} labels of `y_true`, got "
+            f"{len(weights.weights)} columns."
+        )
+    if (
+        weights is None
+        and (scored := [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED])
+        and score is not None
+    ):
+        raise ValueError(
+            f"`train_labels` must be given for {scored[0]}. Pass the label matrix of the "
+            "training instances."
+        )
     asked += SETS["at_k"] * (n_labels >= MANY_LABELS) + SETS["xmc"] * (weights is not None)
     asked = tuple(dict.fromkeys(asked))
     true, score, pred = comparable(true, score, pred, cut)
     above = predicted(score, cut) if pred is None and hierarchy is not None else pred
-    further, identity = of_label_matrices(true, above, score, names, hierarchy, hierarchy_options, asked)
-    options = {"threshold": cut, "conventions": conventions, "further": further, "asked": asked, "propensities": weights}
+    further, identity = of_label_matrices(
+        true, above, score, names, hierarchy, hierarchy_options, asked
+    )
+    options = {
+        "threshold": cut,
+        "conventions": conventions,
+        "further": further,
+        "asked": asked,
+        "propensities": weights,
+    }
     options["weights"] = each
-    if hierarchy is not None and each is None and not set(asked).isdisjoint(all_thresholds.MEASURES):
+    if (
+        hierarchy is not None
+        and each is None
+        and not set(asked).isdisjoint(all_thresholds.MEASURES)
+    ):
         options["classes"] = classes_above(names, hierarchy, weights)
     sums, rows, truth = sum_folds(true, score, pred, folds, seconds, instances, **options)
     if rows is not None and isinstance(y_true, pd.DataFrame):
@@ -498,14 +710,33 @@ def evaluate(
         effects = label_influences(true, score, pred, cut, sums.values(), conventions, weights=each)
     cut = tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut
     return Evaluation(
-        sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth, asked=asked, influences=effects,
-        propensities=None if weights is None else {"a": weights.a, "b": weights.b, "digest": weights.digest},
-    )  # fmt: skip
+        sums,
+        names,
+        inputs,
+        conventions,
+        cut,
+        identity,
+        rows,
+        hierarchy,
+        instance_truth=truth,
+        asked=asked,
+        influences=effects,
+        propensities=None
+        if weights is None
+        else {"a": weights.a, "b": weights.b, "digest": weights.digest},
+    )
 
 
 def evaluate_hierarchical(
-    true_sets: Any, pred_sets: Any, h: Hierarchy, *, folds: Any = None, instances: bool = True, sample_weight: Any = None,
-    fit_time: float | Mapping[Hashable, float] | None = None, predict_time: float | Mapping[Hashable, float] | None = None,
+    true_sets: Any,
+    pred_sets: Any,
+    h: Hierarchy,
+    *,
+    folds: Any = None,
+    instances: bool = True,
+    sample_weight: Any = None,
+    fit_time: float | Mapping[Hashable, float] | None = None,
+    predict_time: float | Mapping[Hashable, float] | None = None,
     **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate predicted sets of classes of a hierarchy.
@@ -518,28 +749,34 @@ def evaluate_hierarchical(
     folds, instances, fit_time, predict_time, sample_weight
         As for `evaluate`.
     **hierarchy_options
-        ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``, ``max_ancestors``,
-        ``measures``: see `mlflow_mleval.measures.hierarchical.instance_measures`.
+        ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``,
+        ``max_ancestors``, ``measures``: see
+        `mlflow_mleval.measures.hierarchical.instance_measures`.
 
     Returns
     -------
     Evaluation
-        Its labels are the classes. The flat measures over all classes are absent; `evaluate` gives both.
+        Its labels are the classes. The flat measures over all classes are absent; `evaluate` gives
+        both.
 
     Raises
     ------
     ValueError, TypeError
-        Unknown classes, different numbers of instances, two Series with different indexes, no instance, options out of range.
+        Unknown classes, different numbers of instances, two Series with different indexes, no
+        instance, options out of range.
 
     >>> h = Hierarchy([("animal", "cat"), ("animal", "dog")])
     >>> evaluate_hierarchical([["cat"], ["dog"]], [["dog"], ["dog"]], h).measures["h_f1"]
     0.75
-    """
+    """  # noqa: E501
     refuse_keywords(evaluate_hierarchical, hierarchy_options, hierarchical.OPTIONS)
     same_axes(pred_sets, "pred_sets", true_sets, "true_sets")
     sets = [h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")]
     if sets[0].shape != sets[1].shape:
-        raise ValueError(f"`pred_sets` must hold as many instances as `true_sets` ({sets[0].shape[0]}), got {sets[1].shape[0]}.")
+        raise ValueError(
+            f"`pred_sets` must hold as many instances as `true_sets` ({sets[0].shape[0]}), got "
+            f"{sets[1].shape[0]}."
+        )
     asked, families = requested(hierarchy_options.pop("measures", None), CLASS_SETS, True)
     if families:
         hierarchy_options["measures"] = families
@@ -551,7 +788,13 @@ def evaluate_hierarchical(
     sums, rows, truth = sum_folds(sets[0], None, sets[1], folds, seconds, instances, **options)
     if rows is not None and isinstance(true_sets, pd.Series):
         rows.index = true_sets.index
-    known: dict[str, Any] = {"hierarchy": identity, "instances": rows, "taxonomy": h, "instance_truth": truth, "asked": asked}
+    known: dict[str, Any] = {
+        "hierarchy": identity,
+        "instances": rows,
+        "taxonomy": h,
+        "instance_truth": truth,
+        "asked": asked,
+    }
     inputs = ("pred_sets",) if each is None else ("pred_sets", "sample_weight")
     return Evaluation(sums, tuple(h.nodes), inputs, **known)
 

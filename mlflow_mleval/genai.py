@@ -9,4 +9,6 @@ from mlflow_mleval.lazy import lazily
 
 _WHERE = {"scorers": "training.set_scorers", "evaluate_answers": "training.evaluate_answers"}
 __all__ = list(_WHERE)
-__getattr__, __dir__ = lazily(__name__, __all__, lambda name: getattr(import_module(f"mlflow_mleval.{_WHERE[name]}"), name))
+__getattr__, __dir__ = lazily(
+    __name__, __all__, lambda name: getattr(import_module(f"mlflow_mleval.{_WHERE[name]}"), name)
+)

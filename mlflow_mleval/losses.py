@@ -4,8 +4,15 @@ import mlflow_mleval
 from mlflow_mleval.lazy import lazily
 
 NAMES = (
-    "Capacity", "NearestNeighbourMinimiser", "Profile", "bayes_optimal", "binomial_loss", "choquet_loss", "loss_profile",
-    "owa_loss", "polynomial_loss",
-)  # fmt: skip
+    "Capacity",
+    "NearestNeighbourMinimiser",
+    "Profile",
+    "bayes_optimal",
+    "binomial_loss",
+    "choquet_loss",
+    "loss_profile",
+    "owa_loss",
+    "polynomial_loss",
+)
 __all__ = list(NAMES)
 __getattr__, __dir__ = lazily(__name__, NAMES, lambda name: getattr(mlflow_mleval, name))

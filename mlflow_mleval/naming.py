@@ -1,4 +1,6 @@
-"""Names in sentences, which names a store can keep, and which paths from outside may be joined to a folder."""
+"""Names in sentences, which names a store can keep, and which paths from outside may be joined to a
+folder.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ from urllib.parse import unquote
 SHOWN = 12
 #: Characters of a name that an error shows.
 LONG = 80
-#: The longest tag that MLflow stores, and the longest name of a measure: a metric's key less our longest prefix.
+#: The longest tag that MLflow stores, and the longest name of a measure: a metric's key less our
+#: longest prefix.
 MAX_TAG, MAX_MEASURE = 8_000, 238
 #: Letters that have no shape: fillers of Hangul and the empty pattern of Braille.
 _SHAPELESS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 _MEASURE = re.compile(r"[A-Za-z0-9_./-]+")
-#: What reads as a drive on Windows, at the start of any part; and the bytes of one part that file systems take.
+#: What reads as a drive on Windows, at the start of any part; and the bytes of one part that file
+#: systems take.
 _DRIVE, _LONGEST_PART = re.compile(r"(^|/)[A-Za-z]:"), 255
 
 
@@ -31,7 +35,10 @@ def some(names: Iterable[object], most: int = SHOWN) -> str:
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more'
     """
     names = list(names)
-    shown = [n if len(n) <= LONG else f"{n[: LONG // 2]}…{n[-LONG // 2 + 1 :]}" for n in map(str, names[:most])]
+    shown = [
+        n if len(n) <= LONG else f"{n[: LONG // 2]}…{n[-LONG // 2 + 1 :]}"
+        for n in map(str, names[:most])
+    ]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(shown) + more
 
@@ -47,7 +54,8 @@ def quoted(value: object) -> str:
 
 
 def nearest(wrong: Iterable[object], names: Iterable[object]) -> list[str]:
-    """For each wrong name the one that was probably meant, however it is spelled; none where nothing is near.
+    """For each wrong name the one that was probably meant, however it is spelled; none where
+    nothing is near.
 
     >>> nearest(["ndgc_at_5", "Hamming loss", "latency"], ["ndcg_at_5", "hamming_loss", "f1"])
     ['ndcg_at_5', 'hamming_loss']
@@ -64,7 +72,8 @@ def _plain(name: object) -> str:
 
 
 def did_you_mean(wrong: Iterable[object], names: Iterable[object]) -> str:
-    """A question to stand behind the sentence that names what is wrong; empty where nothing is near.
+    """A question to stand behind the sentence that names what is wrong; empty where nothing is
+    near.
 
     >>> did_you_mean(["theshold"], ["threshold", "folds"])
     " Did you mean 'threshold'?"
@@ -135,17 +144,24 @@ def inside(folder: str | Path, path: str) -> Path:
 
 
 def check_paths(paths: Collection[str]) -> None:
-    """Raise a ValueError that names every path which cannot be a file below a folder, or lies below a file among them."""
+    """Raise a ValueError that names every path which cannot be a file below a folder, or lies below
+    a file among them.
+    """
     problems = {path: path_problem(path) for path in paths}
-    if wrong := [f"the path {quoted(path)} {problem}" for path, problem in problems.items() if problem]:
+    if wrong := [
+        f"the path {quoted(path)} {problem}" for path, problem in problems.items() if problem
+    ]:
         raise ValueError(f"{some(wrong)}, and must lie below a folder")
     parents = {parent: path for path in paths for parent in _parents(path)}
-    if clash := [f"{quoted(path)} and {quoted(parents[path])}" for path in paths if path in parents]:
+    if clash := [
+        f"{quoted(path)} and {quoted(parents[path])}" for path in paths if path in parents
+    ]:
         raise ValueError(f"of {some(clash)} the first is a file and a folder")
 
 
 def path_problem(path: str) -> str | None:
-    """Why a path cannot be a file below a folder, on any system, as it stands or percent-decoded; None where it can.
+    """Why a path cannot be a file below a folder, on any system, as it stands or percent-decoded;
+    None where it can.
 
     >>> path_problem("mleval/100%.csv")
     >>> path_problem("C:/x"), path_problem("%2e%2e/x")
@@ -154,7 +170,9 @@ def path_problem(path: str) -> str | None:
     decoded = path
     while (once := unquote(decoded)) != decoded:
         decoded = once
-    return next((problem for text in (path, decoded) if (problem := _plain_path_problem(text))), None)
+    return next(
+        (problem for text in (path, decoded) if (problem := _plain_path_problem(text))), None
+    )
 
 
 def _plain_path_problem(text: str) -> str | None:
@@ -162,12 +180,15 @@ def _plain_path_problem(text: str) -> str | None:
         return problem
     parts = text.split("/")
     problems = {
-        "holds a control character": any(unicodedata.category(character) == "Cc" for character in text),
+        "holds a control character": any(
+            unicodedata.category(character) == "Cc" for character in text
+        ),
         "is absolute": text.startswith("/"),
         "holds a backslash": "\\" in text,
         "names a drive": _DRIVE.search(text) is not None,
         "holds an empty part, . or ..": not {"", ".", ".."}.isdisjoint(parts),
-        f"has a part of more than {_LONGEST_PART} bytes": max(len(part.encode()) for part in parts) > _LONGEST_PART,
+        f"has a part of more than {_LONGEST_PART} bytes": max(len(part.encode()) for part in parts)
+        > _LONGEST_PART,
     }
     return next((problem for problem, holds in problems.items() if holds), None)
 
@@ -177,14 +198,17 @@ def _parents(path: str) -> list[str]:
 
 
 def look_alikes(names: Iterable[str]) -> list[list[str]]:
-    """Names that are different text and look the same: composed or not, or with characters that are not to be seen.
+    """Names that are different text and look the same: composed or not, or with characters that are
+    not to be seen.
 
     >>> look_alikes(["caf\u00e9", "cafe\u0301", "tea", "te\u200ba"]) == [["caf\u00e9", "cafe\u0301"], ["tea", "te\u200ba"]]
     True
-    """
+    """  # noqa: E501
     groups: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
-        groups.setdefault(name if name.isascii() and name.isprintable() else _seen(name), []).append(name)
+        groups.setdefault(
+            name if name.isascii() and name.isprintable() else _seen(name), []
+        ).append(name)
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -193,7 +217,10 @@ def _seen(name: str) -> str:
     plain = unicodedata.normalize("NFKC", name)
     hidden = ("Cc", "Cf", "Cn", "Co")
     return "".join(
-        c for c in plain
-        if unicodedata.category(c) not in hidden and c not in _SHAPELESS and not 0xFE00 <= ord(c) <= 0xFE0F
+        c
+        for c in plain
+        if unicodedata.category(c) not in hidden
+        and c not in _SHAPELESS
+        and not 0xFE00 <= ord(c) <= 0xFE0F
         and not 0xE0100 <= ord(c) <= 0xE01EF
     ).strip()

@@ -10,12 +10,13 @@ from typing import Any
 class Reported:
     """Gives a result the method `report`.
 
-    Results know nothing of reports, which stand two layers above them. This is the one arrow that points up: `report` imports
-    the layer of reports when it is called, by name.
+    Results know nothing of reports, which stand two layers above them. This is the one arrow that
+    points up: `report` imports the layer of reports when it is called, by name.
     """
 
     def report(self, provenance: Mapping[str, Any] | None = None) -> Any:
-        """What was found as a document: to_html(path), to_markdown(), to_latex(), to_dict(); a notebook shows it as a page.
+        """What was found as a document: to_html(path), to_markdown(), to_latex(), to_dict(); a
+        notebook shows it as a page.
 
         Parameters
         ----------
@@ -29,13 +30,20 @@ class Detailed(Reported):
     """Gives a result the method `detail`, too."""
 
     def detail(
-        self, *, method: str = "", dataset: str = "", against: str = "", provenance: Mapping[str, Any] | None = None
+        self,
+        *,
+        method: str = "",
+        dataset: str = "",
+        against: str = "",
+        provenance: Mapping[str, Any] | None = None,
     ) -> Any:
-        """A closer look, as a document: at a method, a dataset, a method on a dataset, or a method against another.
+        """A closer look, as a document: at a method, a dataset, a method on a dataset, or a method
+        against another.
 
-        Of a method its ranks on each dataset, its places by each measure and its pairs; of a dataset its ranking, flows by
-        measure, folds and profiles; of a method on a dataset its runs with their values, repeats and folds; of a pair the
-        differences by each measure with their intervals, what each test says, and both profiles.
+        Of a method its ranks on each dataset, its places by each measure and its pairs; of a
+        dataset its ranking, flows by measure, folds and profiles; of a method on a dataset its runs
+        with their values, repeats and folds; of a pair the differences by each measure with their
+        intervals, what each test says, and both profiles.
 
         Parameters
         ----------
@@ -47,7 +55,8 @@ class Detailed(Reported):
         Raises
         ------
         ValueError
-            Neither a method nor a dataset, or another method without a first one, or beside a dataset.
+            Neither a method nor a dataset, or another method without a first one, or beside a
+            dataset.
         IncomparableRunsError
             A name that the comparison does not have.
         """

@@ -4,10 +4,30 @@ import mlflow_mleval
 from mlflow_mleval.lazy import lazily
 
 NAMES = (
-    "bayesian_signed_rank", "bayesian_t", "betting", "bonferroni_dunn", "bootstrap_ranks", "equivalence", "five_by_two",
-    "friedman", "hierarchical_t", "hotelling", "hotelling_pairs", "instance_tests", "manova", "mardia", "max_t",
-    "measure_intervals", "nemenyi", "plan", "power_curve", "rank_confidence", "repeat_tests", "sign_test", "skillings_mack",
+    "bayesian_signed_rank",
+    "bayesian_t",
+    "betting",
+    "bonferroni_dunn",
+    "bootstrap_ranks",
+    "equivalence",
+    "five_by_two",
+    "friedman",
+    "hierarchical_t",
+    "hotelling",
+    "hotelling_pairs",
+    "instance_tests",
+    "manova",
+    "mardia",
+    "max_t",
+    "measure_intervals",
+    "nemenyi",
+    "plan",
+    "power_curve",
+    "rank_confidence",
+    "repeat_tests",
+    "sign_test",
+    "skillings_mack",
     "wilcoxon_pairs",
-)  # fmt: skip
+)
 __all__ = list(NAMES)
 __getattr__, __dir__ = lazily(__name__, NAMES, lambda name: getattr(mlflow_mleval, name))

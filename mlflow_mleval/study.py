@@ -1,4 +1,6 @@
-"""A Study: the table methods x datasets x measures (x folds) that a query of tracked runs yields."""
+"""A Study: the table methods x datasets x measures (x folds) that a query of tracked runs
+yields.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods
 
 @dataclass(frozen=True)
 class Excluded:
-    """Something that was left out, and why: kind is run, child run, tag, artifact, measure, unasked, dataset, ..."""
+    """Something that was left out, and why: kind is run, child run, tag, artifact, measure,
+    unasked, dataset, ...
+    """
 
     kind: str
     name: str
@@ -36,7 +40,8 @@ class Study(Reported):
     Attributes
     ----------
     values : pandas.DataFrame
-        One row a (dataset, method), one column a measure; NaN where there is no result. Means over folds and repeats.
+        One row a (dataset, method), one column a measure; NaN where there is no result. Means over
+        folds and repeats.
     directions : mapping of str to {"min", "max"}
         Which way each measure is better.
     missing : {"error", "worst", "drop-datasets", "drop-methods"}
@@ -44,12 +49,15 @@ class Study(Reported):
     folds : pandas.DataFrame or None
         The same per fold: index (dataset, method, fold). None where no run carries folds.
     repeats : pandas.DataFrame or None
-        The same per run: index (dataset, method, repeat), where the repeat is the seed, or the number of the run. None where no
-        method has several runs on a dataset; `values` are then those of the only ones, and else the means over repeats.
+        The same per run: index (dataset, method, repeat), where the repeat is the seed, or the
+        number of the run. None where no method has several runs on a dataset; `values` are then
+        those of the only ones, and else the means over repeats.
     runs : pandas.DataFrame
-        One row a run that was used: run_id, experiment, dataset, method, status, conventions and what else is known.
+        One row a run that was used: run_id, experiment, dataset, method, status, conventions and
+        what else is known.
     profiles : mapping of (dataset, method) to mapping of {"hard", "soft"} to what follows
-        What the losses of every family follow from, of the runs that carry it; `mlflow_mleval.profiles_of` makes a table of it.
+        What the losses of every family follow from, of the runs that carry it;
+        `mlflow_mleval.profiles_of` makes a table of it.
     excluded : tuple of Excluded
         What was left out on the way here, with reasons.
     notes : tuple of str
@@ -74,23 +82,33 @@ class Study(Reported):
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
-            raise ValueError(f"`missing` must be one of {', '.join(MISSING)}, got {self.missing!r}.")
+            raise ValueError(
+                f"`missing` must be one of {', '.join(MISSING)}, got {self.missing!r}."
+            )
         if without := [m for m in self.values.columns if m not in self.directions]:
             raise MeasureError(f"no direction for {', '.join(map(repr, without))}.")
         if self.values.index.has_duplicates:
             twice = self.values.index[self.values.index.duplicated()].unique()
-            raise IncomparableRunsError(f"{some(twice)}: more than one row for the same dataset and method.")
+            raise IncomparableRunsError(
+                f"{some(twice)}: more than one row for the same dataset and method."
+            )
 
     @classmethod
     def from_frame(
-        cls, frame: pd.DataFrame, *, minimize: Iterable[str] = (), maximize: Iterable[str] = (), missing: Missing = "error"
+        cls,
+        frame: pd.DataFrame,
+        *,
+        minimize: Iterable[str] = (),
+        maximize: Iterable[str] = (),
+        missing: Missing = "error",
     ) -> Study:
         """A Study from results that lie in a DataFrame.
 
         Parameters
         ----------
         frame : pandas.DataFrame
-            Columns ``dataset`` and ``method`` and one column a measure, one row a pair; NaN where a method did not finish.
+            Columns ``dataset`` and ``method`` and one column a measure, one row a pair; NaN where a
+            method did not finish.
         minimize, maximize : iterable of str
             Directions of measures that the registry does not know.
         missing : str
@@ -101,7 +119,9 @@ class Study(Reported):
         [0.5, 0.6]
         """
         if lacking := [c for c in ("dataset", "method") if c not in frame]:
-            raise ValueError(f"the table has no column {' and no column '.join(map(repr, lacking))}.")
+            raise ValueError(
+                f"the table has no column {' and no column '.join(map(repr, lacking))}."
+            )
         values = frame.set_index(["dataset", "method"]).astype(float)
         return cls(values, directions(values.columns, minimize, maximize), missing)
 
@@ -127,7 +147,9 @@ class Study(Reported):
 
     @property
     def n_repeats(self) -> pd.Series:
-        """The number of runs that finished by (dataset, method); empty where nothing is known of runs."""
+        """The number of runs that finished by (dataset, method); empty where nothing is known of
+        runs.
+        """
         if self.repeats is None:
             return pd.Series(dtype=int)
         return self.repeats.groupby(level=[0, 1], sort=False).size().rename("runs")
@@ -141,23 +163,35 @@ class Study(Reported):
 
     @property
     def standard_errors(self) -> pd.DataFrame:
-        """Standard error of the mean over repeats: `spread` over the root of the number of values."""
+        """Standard error of the mean over repeats: `spread` over the root of the number of
+        values.
+        """
         if self.repeats is None:
             return self.values.iloc[:0]
         return self.repeats.groupby(level=[0, 1], sort=False).sem()
 
     def repeats_on(self, dataset: str) -> dict[str, pd.DataFrame]:
-        """By method, its repeats on a dataset: one row a run, one column a measure, as `mleval.stats.repeat_tests` takes them."""
+        """By method, its repeats on a dataset: one row a run, one column a measure, as
+        `mleval.stats.repeat_tests` takes them.
+        """
         if self.repeats is None or dataset not in self.repeats.index.get_level_values(0):
-            raise IncomparableRunsError(f"no method has several runs on {dataset}; repeat them with other seeds.")
-        return {method: rows.droplevel(0) for method, rows in self.repeats.loc[dataset].groupby(level=0, sort=False)}
+            raise IncomparableRunsError(
+                f"no method has several runs on {dataset}; repeat them with other seeds."
+            )
+        return {
+            method: rows.droplevel(0)
+            for method, rows in self.repeats.loc[dataset].groupby(level=0, sort=False)
+        }
 
     def same_split(self, dataset: str | None = None) -> bool | None:
-        """Whether the repeats of every method share their split of the data (of one dataset, or of all); None where unknown.
+        """Whether the repeats of every method share their split of the data (of one dataset, or of
+        all); None where unknown.
 
         On the same split they tell how much training varies, and nothing of other data.
         """
-        if self.repeats is None or not {"dataset", "method", "split_digest"} <= {*self.runs.columns}:
+        if self.repeats is None or not {"dataset", "method", "split_digest"} <= {
+            *self.runs.columns
+        }:
             return None
         runs = self.runs if dataset is None else self.runs[self.runs["dataset"] == dataset]
         several = runs[runs.duplicated(["dataset", "method"], keep=False)]
@@ -168,7 +202,9 @@ class Study(Reported):
 
     @property
     def arrival(self) -> list[str]:
-        """Datasets in the order in which they were complete: by the start of the last run; as given where that is not known."""
+        """Datasets in the order in which they were complete: by the start of the last run; as given
+        where that is not known.
+        """
         if not {"dataset", "start_time"} <= {*self.runs.columns}:
             return self.datasets
         last = self.runs.groupby("dataset")["start_time"].max()
@@ -178,11 +214,15 @@ class Study(Reported):
         """One measure as a table datasets x methods; NaN where there is no value."""
         if measure not in self.values:
             guess = did_you_mean([measure], self.measures)
-            raise MeasureError(f"the study has no measure {measure!r}; it has {', '.join(self.measures)}.{guess}")
+            raise MeasureError(
+                f"the study has no measure {measure!r}; it has {', '.join(self.measures)}.{guess}"
+            )
         return self.values[measure].unstack().reindex(index=self.datasets, columns=self.methods)
 
     def ranks(self, measure: str) -> pd.DataFrame:
-        """Ranks by one measure: datasets x methods, 1 is best, ties averaged; NaN where there is no value."""
+        """Ranks by one measure: datasets x methods, 1 is best, ties averaged; NaN where there is no
+        value.
+        """
         return self.cells(measure).rank(axis=1, ascending=self.directions[measure] == "min")
 
     def finished(self) -> pd.DataFrame:
@@ -196,28 +236,44 @@ class Study(Reported):
         return [tuple(pair) for pair in full.index[full.isna().any(axis=1)]]
 
     def why_empty(self, cells: Collection[tuple[str, str]]) -> str:
-        """Why these cells (dataset, method) have no result, as far as the runs tell: "8 did not finish, 1 without a run"."""
+        """Why these cells (dataset, method) have no result, as far as the runs tell: "8 did not
+        finish, 1 without a run".
+        """
         status = self.statuses()
         there = [cell for cell in cells if status.get(cell) == "complete"]
         empty = self.values.reindex(there).isna().any() if there else pd.Series(dtype=bool)
-        lacking = some(empty.index[empty], 3) or "some measure"  # nobody knows it of what a policy has filled
-        words = {"dnf": "did not finish", "": "without a run", "complete": f"without a value of {lacking}"}
+        lacking = (
+            some(empty.index[empty], 3) or "some measure"
+        )  # nobody knows it of what a policy has filled
+        words = {
+            "dnf": "did not finish",
+            "": "without a run",
+            "complete": f"without a value of {lacking}",
+        }
         found = Counter(words[status.get(cell, "")] for cell in cells) if status else {}
         return ", ".join(f"{n} {why}" if len(found) > 1 else why for why, n in found.items())
 
     def statuses(self) -> dict[tuple[str, str], str]:
-        """Status of the run (complete or dnf) by (dataset, method); empty where nothing is known of runs."""
+        """Status of the run (complete or dnf) by (dataset, method); empty where nothing is known of
+        runs.
+        """
         if not {"dataset", "method", "status"} <= {*self.runs.columns}:
             return {}
-        known = self.runs.sort_values("status", ascending=False, kind="stable")  # of repeats, one that finished counts
+        known = self.runs.sort_values(
+            "status", ascending=False, kind="stable"
+        )  # of repeats, one that finished counts
         return known.set_index(["dataset", "method"])["status"].to_dict()
 
     def matrix(self, dataset: str) -> pd.DataFrame:
-        """The decision matrix methods x measures of one dataset, with the missing-value policy applied."""
+        """The decision matrix methods x measures of one dataset, with the missing-value policy
+        applied.
+        """
         study = self.complete()
         if dataset not in study.datasets:
             guess = did_you_mean([dataset], study.datasets)
-            raise KeyError(f"no dataset {dataset!r} in the study; it has {', '.join(study.datasets)}.{guess}")
+            raise KeyError(
+                f"no dataset {dataset!r} in the study; it has {', '.join(study.datasets)}.{guess}"
+            )
         return study.values.loc[dataset].reindex(study.methods)
 
     def select(
@@ -227,12 +283,18 @@ class Study(Reported):
         methods: Iterable[str] | None = None,
         datasets: Iterable[str] | None = None,
     ) -> Study:
-        """The same study with fewer measures, methods or datasets. Names of measure sets are allowed."""
+        """The same study with fewer measures, methods or datasets.
+
+        Names of measure sets are allowed.
+        """
         wanted = expand(measures) if measures is not None else self.measures
         dropped = set(expand(exclude))
         if unknown := [m for m in wanted if m not in self.values]:
             guess = did_you_mean(unknown, self.measures)
-            raise MeasureError(f"the study has no measure {some(unknown)}; it has {', '.join(self.measures)}.{guess}")
+            raise MeasureError(
+                f"the study has no measure {some(unknown)}; it has "
+                f"{', '.join(self.measures)}.{guess}"
+            )
         kept = [m for m in wanted if m not in dropped]
         if not kept:
             raise MeasureError("no measure is left after the exclusions. Keep at least one.")
@@ -243,11 +305,16 @@ class Study(Reported):
                 have = set(values.index.get_level_values(level))
                 if unknown := [n for n in names if n not in have]:
                     guess = did_you_mean(unknown, have)
-                    raise IncomparableRunsError(f"the study has no {what} {some(unknown)}; it has {some(sorted(have))}.{guess}")
+                    raise IncomparableRunsError(
+                        f"the study has no {what} {some(unknown)}; it has "
+                        f"{some(sorted(have))}.{guess}"
+                    )
                 values = values[values.index.get_level_values(level).isin(names)]
         folds = self.folds
         if folds is not None:
-            folds = folds.loc[folds.index.droplevel(2).isin(values.index), [m for m in kept if m in folds]]
+            folds = folds.loc[
+                folds.index.droplevel(2).isin(values.index), [m for m in kept if m in folds]
+            ]
         repeats = self.repeats
         if repeats is not None:
             repeats = repeats.loc[repeats.index.droplevel(2).isin(values.index), kept]
@@ -268,14 +335,16 @@ class Study(Reported):
         return ways
 
     def complete(self, missing: Missing | None = None) -> Study:
-        """The study with its policy for missing values applied: no cell is empty, and what was done is listed.
+        """The study with its policy for missing values applied: no cell is empty, and what was done
+        is listed.
 
         Parameters
         ----------
         missing : str, optional
-            Policy to use in place of the study's own. ``worst``: the worst finished value of that dataset and measure;
-            ``drop-datasets``: only datasets on which every method finished; ``drop-methods``: only methods that finished
-            everywhere; ``error``: MissingResultsError that names the cells.
+            Policy to use in place of the study's own. ``worst``: the worst finished value of that
+            dataset and measure; ``drop-datasets``: only datasets on which every method finished;
+            ``drop-methods``: only methods that finished everywhere; ``error``: MissingResultsError
+            that names the cells.
         """
         policy = missing or self.missing
         if not (gaps := self.gaps()):
@@ -283,37 +352,59 @@ class Study(Reported):
         datasets, methods = self.datasets, self.methods
         why = f"; {why}" if (why := self.why_empty(gaps)) else ""
         named = (
-            f"{len(gaps)} of {len(datasets) * len(methods)} cells {'has' if len(gaps) == 1 else 'have'} no result "
+            f"{len(gaps)} of {len(datasets) * len(methods)} cells "
+            f"{'has' if len(gaps) == 1 else 'have'} no result "
             f"({some(f'{m} on {d}' for d, m in gaps)}{why})"
         )
         if policy == "error":
             raise MissingResultsError(
-                f"{named}.", self._ways_on(gaps),
-                "Choose what to do about them: `missing='worst'` (give them that dataset's worst value), 'drop-datasets' or "
-                "'drop-methods'.",
-            )  # fmt: skip
-        full = self.values.reindex(pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"]))
+                f"{named}.",
+                self._ways_on(gaps),
+                "Choose what to do about them: `missing='worst'` (give them that dataset's worst "
+                "value), 'drop-datasets' or 'drop-methods'.",
+            )
+        full = self.values.reindex(
+            pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
+        )
         if policy == "worst":
             by_dataset = full.groupby(level=0, sort=False)
-            worst = pd.DataFrame({m: by_dataset[m].transform("max" if m in self.minimize else "min") for m in self.measures})
+            worst = pd.DataFrame(
+                {
+                    m: by_dataset[m].transform("max" if m in self.minimize else "min")
+                    for m in self.measures
+                }
+            )
             filled = full.fillna(worst)
-            if empty := filled.isna().stack()[lambda hole: hole].index.droplevel(1).unique().tolist():
+            if (
+                empty := filled.isna()
+                .stack()[lambda hole: hole]
+                .index.droplevel(1)
+                .unique()
+                .tolist()
+            ):
                 raise MissingResultsError(
-                    f"no method has a value of {some(f'{m} on {d}' for d, m in empty)}, so there is no worst one to use. "
-                    "Leave out the dataset or the measure."
+                    f"no method has a value of {some(f'{m} on {d}' for d, m in empty)}, so there "
+                    "is no worst one to use. Leave out the dataset or the measure."
                 )
             return replace(self, values=filled, missing=policy, filled=tuple(gaps))
         level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
         lost = list(dict.fromkeys(gap[level] for gap in gaps))
         kept = full[~full.index.get_level_values(level).isin(lost)]
         if kept.empty:
-            raise MissingResultsError(f"{named}, so `missing={policy!r}` would leave nothing. Choose another policy.")
+            raise MissingResultsError(
+                f"{named}, so `missing={policy!r}` would leave nothing. Choose another policy."
+            )
         others = {name: [gap[1 - level] for gap in gaps if gap[level] == name] for name in lost}
-        gone = [Excluded(what, name, f"no result of {some(others[name])} (policy {policy})") for name in lost]
+        gone = [
+            Excluded(what, name, f"no result of {some(others[name])} (policy {policy})")
+            for name in lost
+        ]
         repeats = self.repeats
         if repeats is not None:
             repeats = repeats[repeats.index.droplevel(2).isin(kept.index)]
-        return replace(self, values=kept, missing=policy, repeats=repeats, excluded=(*self.excluded, *gone))
+        return replace(
+            self, values=kept, missing=policy, repeats=repeats, excluded=(*self.excluded, *gone)
+        )
 
 
 def left_out(excluded: Iterable[Excluded]) -> list[str]:
@@ -323,7 +414,7 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
     ['Left out: runs a, b: status FAILED.']
     >>> left_out([Excluded("run", "rf on iris (1f)", "status FAILED"), Excluded("run", "rf on iris (2a)", "status FAILED")])
     ['Left out: 2 runs of rf on iris: status FAILED.']
-    """
+    """  # noqa: E501
     groups: dict[tuple[str, str], list[str]] = {}
     for gone in excluded:
         if gone.kind != "unasked":
@@ -333,7 +424,9 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
 
 
 def _which(kind: str, names: Sequence[str]) -> str:
-    bare = dict.fromkeys(name.rpartition(" (")[0] or name for name in names)  # without the ids of runs
+    bare = dict.fromkeys(
+        name.rpartition(" (")[0] or name for name in names
+    )  # without the ids of runs
     if len(bare) < len(names) and len(bare) <= MANY:
         return f"{count(len(names), kind)} of {some(bare, MANY)}"
     if len(names) > MANY:

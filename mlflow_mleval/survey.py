@@ -1,4 +1,6 @@
-"""A Survey: what selected runs hold, before anybody has said what names a method, and which way a metric is better."""
+"""A Survey: what selected runs hold, before anybody has said what names a method, and which way a
+metric is better.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,19 @@ from mlflow_mleval.reported import Reported
 
 #: Options of the command line whose names are not those of the arguments.
 _FLAGS = {
-    "experiment_ids": "-x", "experiment_names": "-n", "run_ids": "--run-id", "filter_string": "--filter", "measures": "-m",
-    "exclude_measures": "--exclude-measure", "minimize": "--min", "maximize": "--max", "methods": "--method",
-    "datasets": "--dataset", "exclude_methods": "--exclude-method", "exclude_datasets": "--exclude-dataset",
-}  # fmt: skip
+    "experiment_ids": "-x",
+    "experiment_names": "-n",
+    "run_ids": "--run-id",
+    "filter_string": "--filter",
+    "measures": "-m",
+    "exclude_measures": "--exclude-measure",
+    "minimize": "--min",
+    "maximize": "--max",
+    "methods": "--method",
+    "datasets": "--dataset",
+    "exclude_methods": "--exclude-method",
+    "exclude_datasets": "--exclude-dataset",
+}
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,7 @@ class Way:
 
         >>> Way("", "rank", {"experiment_names": ("my study",), "maximize": ["auc"], "missing": "worst"}).line
         "mleval rank -n 'my study' --max auc --missing worst"
-        """
+        """  # noqa: E501
         parts = ["mleval", self.command]
         for key, values in self.options.items():
             for value in [values] if isinstance(values, str) else values:
@@ -80,13 +91,14 @@ class Survey(Reported):
     Attributes
     ----------
     experiments : pandas.DataFrame
-        One row an experiment: experiment, experiment_id, runs, finished, failed, running, children, reports, last_start, metrics
-        (a tuple of names).
+        One row an experiment: experiment, experiment_id, runs, finished, failed, running, children,
+        reports, last_start, metrics (a tuple of names).
     metrics : pandas.DataFrame
-        One row a metric of the finished runs that are no children: metric, runs, low, high, direction ("max", "min", or empty
-        where nobody knows it).
+        One row a metric of the finished runs that are no children: metric, runs, low, high,
+        direction ("max", "min", or empty where nobody knows it).
     variables : pandas.DataFrame
-        One row a param or tag with several values: kind, name, runs, values (their number), examples (a tuple).
+        One row a param or tag with several values: kind, name, runs, values (their number),
+        examples (a tuple).
     n_runs : int
         Finished runs with metrics; those that the tables count.
     candidates : tuple of Candidate
@@ -95,7 +107,8 @@ class Survey(Reported):
     foreign : bool
         Whether runs that others logged are read by rules that nobody chose.
     trials : tuple of str
-        Metrics that all trials of searches have whose parents have none; empty where there are none.
+        Metrics that all trials of searches have whose parents have none; empty where there are
+        none.
     problem : str
         Why the runs cannot be compared as they were selected; empty where they can.
     notes : tuple of str

@@ -1,4 +1,6 @@
-"""Checks of arguments and arrays that several layers share; every message names the argument and says what to do."""
+"""Checks of arguments and arrays that several layers share; every message names the argument and
+says what to do.
+"""
 
 from __future__ import annotations
 
@@ -62,24 +64,32 @@ def at_least_one(value: int, name: str) -> int:
 
 
 def matrix_shape(value: Any, name: str) -> Any:
-    """The value as a non-empty two-dimensional numeric array N x K, or as CSR where it is scipy.sparse.
+    """The value as a non-empty two-dimensional numeric array N x K, or as CSR where it is
+    scipy.sparse.
 
     Text, objects, masked and complex numbers are a TypeError, other shapes a ValueError.
     """
     if sparse.issparse(value):
         array = value.tocsr()
     elif isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"`{name}` must be an array without a mask, got a masked array. Fill or drop the masked cells.")
+        raise TypeError(
+            f"`{name}` must be an array without a mask, got a masked array. Fill or drop the "
+            "masked cells."
+        )
     else:
         try:
             array = None if _is_by_label(value) else np.asarray(value)
         except ValueError:
-            raise ValueError(f"`{name}` must be a matrix N x K, got rows of different lengths. {_SETS_HINT}") from None
+            raise ValueError(
+                f"`{name}` must be a matrix N x K, got rows of different lengths. {_SETS_HINT}"
+            ) from None
         if array is None:
             raise ValueError(
-                f"`{name}` must be a matrix N x K, got a list of {len(value)} arrays, the first of shape {value[0].shape}: what "
-                "`predict_proba` gives for several outputs, the classes of one label in each. Pass the probabilities of class 1, "
-                f"np.column_stack([p[:, 1] for p in {name}]); where a label has one class only, they are 0 or 1 throughout."
+                f"`{name}` must be a matrix N x K, got a list of {len(value)} arrays, the first "
+                f"of shape {value[0].shape}: what `predict_proba` gives for several outputs, the "
+                "classes of one label in each. Pass the probabilities of class 1, "
+                f"np.column_stack([p[:, 1] for p in {name}]); where a label has one class only, "
+                "they are 0 or 1 throughout."
             )
     if array.dtype.kind == "O":
         array = _from_objects(array, name)
@@ -87,16 +97,24 @@ def matrix_shape(value: Any, name: str) -> Any:
         kind = "text" if array.dtype.kind in "US" else f"dtype {array.dtype}"
         raise TypeError(f"`{name}` must hold numbers, got {kind}. {_SETS_HINT}")
     if array.ndim != 2:
-        hint = "For one instance, pass a matrix of one row; one label of several classes has a vector of classes as `y_true`."
+        hint = (
+            "For one instance, pass a matrix of one row; one label of several classes has a "
+            "vector of classes as `y_true`."
+        )
         raise ValueError(f"`{name}` must be a matrix N x K, got shape {array.shape}. {hint}")
     if 0 in array.shape:
         what = "row" if array.shape[0] == 0 else "column"
-        raise ValueError(f"`{name}` must have at least one {what}, got shape {array.shape}. There is nothing to evaluate.")
+        raise ValueError(
+            f"`{name}` must have at least one {what}, got shape {array.shape}. There is nothing "
+            "to evaluate."
+        )
     return array
 
 
 def binary_matrix(value: Any, name: str) -> Any:
-    """A label matrix N x K as booleans, dense or CSR without stored zeros, as it came; else the errors of `matrix_shape`."""
+    """A label matrix N x K as booleans, dense or CSR without stored zeros, as it came; else the
+    errors of `matrix_shape`.
+    """
     array = matrix_shape(value, name)
     if sparse.issparse(array):
         if not array.has_canonical_format:
@@ -121,7 +139,8 @@ def score_matrix(value: Any, name: str) -> Any:
     if data.size and not (np.isfinite(data.min()) and np.isfinite(data.max())):
         wrong = np.flatnonzero(~np.isfinite(data).ravel())
         raise ValueError(
-            f"`{name}` must hold finite scores, got {cells(array, wrong)}. Replace them, or leave these instances out."
+            f"`{name}` must hold finite scores, got {cells(array, wrong)}. Replace them, or "
+            "leave these instances out."
         )
     return array
 
@@ -134,48 +153,71 @@ def same_shape(value: NDArray[Any], name: str, other: NDArray[Any], other_name: 
 
 
 def column_names(value: Any) -> pd.Index | None:
-    """The columns of a data frame, of pandas, polars, pyarrow or another library; None of what has none."""
+    """The columns of a data frame, of pandas, polars, pyarrow or another library; None of what has
+    none.
+    """
     if isinstance(value, np.ndarray) or sparse.issparse(value):
         return None
     names = getattr(value, "column_names", None)  # pyarrow, whose `columns` are the data
     names = getattr(value, "columns", None) if names is None else names
-    return names if isinstance(names, pd.Index) else pd.Index(names, tupleize_cols=False) if isinstance(names, list) else None
+    return (
+        names
+        if isinstance(names, pd.Index)
+        else pd.Index(names, tupleize_cols=False)
+        if isinstance(names, list)
+        else None
+    )
 
 
 def same_columns(value: Any, name: str, other: Any, other_name: str) -> None:
-    """Raise ValueError unless two data frames name their columns alike; other matrices have no names and pass."""
+    """Raise ValueError unless two data frames name their columns alike; other matrices have no
+    names and pass.
+    """
     _same_names(column_names(value), column_names(other), "columns", name, other_name)
 
 
 def same_axes(value: Any, name: str, other: Any, other_name: str) -> None:
-    """Raise ValueError unless two data frames, or two Series, agree in columns and index; what has none passes.
+    """Raise ValueError unless two data frames, or two Series, agree in columns and index; what has
+    none passes.
 
     By position their cells would be mixed up.
     """
     same_columns(value, name, other, other_name)
-    if isinstance(value, (pd.DataFrame, pd.Series)) and isinstance(other, (pd.DataFrame, pd.Series)):
+    if isinstance(value, (pd.DataFrame, pd.Series)) and isinstance(
+        other, (pd.DataFrame, pd.Series)
+    ):
         _same_names(value.index, other.index, "index", name, other_name)
 
 
-def _same_names(mine: pd.Index | None, theirs: pd.Index | None, axis: str, name: str, other_name: str) -> None:
+def _same_names(
+    mine: pd.Index | None, theirs: pd.Index | None, axis: str, name: str, other_name: str
+) -> None:
     if mine is None or theirs is None or mine.equals(theirs):
         return
     if len(mine) != len(theirs):
-        raise ValueError(f"`{name}` must have the {axis} of `{other_name}`, got {len(mine)} instead of {len(theirs)} of them.")
+        raise ValueError(
+            f"`{name}` must have the {axis} of `{other_name}`, got {len(mine)} instead of "
+            f"{len(theirs)} of them."
+        )
     wrong = [i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
     if wrong:
         raise ValueError(
-            f"`{name}` must have the {axis} of `{other_name}` in the same order, got {mine[wrong[0]]!r} where `{other_name}` has "
-            f"{theirs[wrong[0]]!r} ({len(wrong)} of {len(mine)} differ). Reorder it, or pass `{name}.to_numpy()` if the order is "
+            f"`{name}` must have the {axis} of `{other_name}` in the same order, got "
+            f"{mine[wrong[0]]!r} where `{other_name}` has {theirs[wrong[0]]!r} ({len(wrong)} of "
+            f"{len(mine)} differ). Reorder it, or pass `{name}.to_numpy()` if the order is "
             "right."
         )
 
 
 def unique_names(names: Iterable[Name], name: str, count: int, what: str) -> tuple[Name, ...]:
-    """The names as a tuple, if they are as many as there should be and differ; else a ValueError."""
+    """The names as a tuple, if they are as many as there should be and differ; else a
+    ValueError.
+    """
     found = tuple(v.item() if isinstance(v, np.generic) else v for v in names)
     if len(found) != count:
-        raise ValueError(f"`{name}` must hold one name for each of the {count} {what}, got {len(found)}.")
+        raise ValueError(
+            f"`{name}` must hold one name for each of the {count} {what}, got {len(found)}."
+        )
     if len(set(found)) != count:
         twice = [repr(v) for v, times in Counter(found).items() if times > 1]
         raise ValueError(f"`{name}` must differ, got {some(twice, 8)} more than once. Rename them.")
@@ -183,16 +225,21 @@ def unique_names(names: Iterable[Name], name: str, count: int, what: str) -> tup
 
 
 def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | NDArray[np.int64]]:
-    """The rows of each group in the order of the groups, where ``values`` names the group of each row or of all."""
+    """The rows of each group in the order of the groups, where ``values`` names the group of each
+    row or of all.
+    """
     if values is None or np.ndim(values) == 0:
         return {values.item() if isinstance(values, np.generic) else values: slice(None)}
     if np.ndim(values) != 1 or len(values) != n_rows:
-        raise ValueError(f"`{name}` must hold one value for each of the {n_rows} rows, got shape {np.shape(values)}.")
+        raise ValueError(
+            f"`{name}` must hold one value for each of the {n_rows} rows, got shape "
+            f"{np.shape(values)}."
+        )
     codes, keys = pd.factorize(np.asarray(values), sort=True)
     if (codes < 0).any():
         raise ValueError(
-            f"`{name}` must not be missing, got none for row {(codes < 0).argmax()} ({(codes < 0).sum()} such rows). "
-            "Leave these rows out."
+            f"`{name}` must not be missing, got none for row {(codes < 0).argmax()} "
+            f"({(codes < 0).sum()} such rows). Leave these rows out."
         )
     if len(keys) == 1:
         return {keys.tolist()[0]: slice(None)}
@@ -208,7 +255,9 @@ def instance_weights(value: Any, name: str, n_rows: int) -> NDArray[np.float64]:
     try:
         weights = given.astype(float)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"`{name}` must hold numbers, got objects that are none: {error}.") from error
+        raise TypeError(
+            f"`{name}` must hold numbers, got objects that are none: {error}."
+        ) from error
     if weights.shape != (n_rows,):
         shape = f"one weight for each of the {n_rows} instances"
         raise ValueError(f"`{name}` must hold {shape}, got shape {weights.shape}.")
@@ -227,25 +276,39 @@ def label_threshold(value: ArrayLike, name: str, n_labels: int) -> float | NDArr
     """One number, or an array of one for each label; else a ValueError."""
     cut = np.asarray(value, dtype=float)
     if cut.shape not in ((), (n_labels,)) or np.isnan(cut).any():
-        raise ValueError(f"`{name}` must be one number or one for each of the {n_labels} labels, got {value!r}.")
+        raise ValueError(
+            f"`{name}` must be one number or one for each of the {n_labels} labels, got {value!r}."
+        )
     return cut.item() if cut.ndim == 0 else cut
 
 
-_SETS_HINT = "For sets of label names, make a matrix first: sklearn.preprocessing.MultiLabelBinarizer."
+_SETS_HINT = (
+    "For sets of label names, make a matrix first: sklearn.preprocessing.MultiLabelBinarizer."
+)
 
 
 def _is_by_label(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and bool(value) and all(getattr(part, "ndim", 0) == 2 for part in value)
+    return (
+        isinstance(value, (list, tuple))
+        and bool(value)
+        and all(getattr(part, "ndim", 0) == 2 for part in value)
+    )
 
 
 def _from_objects(array: NDArray[Any], name: str) -> NDArray[np.float64]:
     """Numbers and booleans kept as Python objects (a DataFrame of mixed columns) as floats."""
     if array.ndim != 2:
-        raise TypeError(f"`{name}` must be a matrix N x K of numbers, got objects in shape {array.shape}. {_SETS_HINT}")
+        raise TypeError(
+            f"`{name}` must be a matrix N x K of numbers, got objects in shape {array.shape}. "
+            f"{_SETS_HINT}"
+        )
     for at, value in enumerate(array.flat):
         if not isinstance(value, (bool, int, float, np.bool_, np.number)):
             row, column = np.unravel_index(at, array.shape)
-            raise TypeError(f"`{name}` must hold numbers, got {value!r} in row {row}, column {column}. {_SETS_HINT}")
+            raise TypeError(
+                f"`{name}` must hold numbers, got {value!r} in row {row}, column {column}. "
+                f"{_SETS_HINT}"
+            )
     return array.astype(float)
 
 
@@ -255,28 +318,41 @@ def _binary(values: NDArray[Any], matrix: Any, name: str) -> NDArray[Any]:
         return values
     ones = np.empty(values.shape, dtype=bool)
     step = max(1, 2**16 * len(values) // max(values.size, 1))
-    for start in range(0, len(values), step):  # blocks of rows that stay in the cache, two to three times faster
+    for start in range(
+        0, len(values), step
+    ):  # blocks of rows that stay in the cache, two to three times faster
         part, mark = values[start : start + step], ones[start : start + step]
         np.not_equal(part, 0, out=mark)
         if part.dtype.kind in "ui":
-            exact = part.view(part.dtype.str.replace("i", "u")).max() <= 1  # one pass: a negative number is a huge one
+            exact = (
+                part.view(part.dtype.str.replace("i", "u")).max() <= 1
+            )  # one pass: a negative number is a huge one
         else:
             exact = (mark == (part == 1)).all()
         if exact:
             continue
         wrong = np.flatnonzero(((values != 0) & (values != 1)).ravel())
         raise ValueError(
-            f"`{name}` must hold only 0 and 1, got {cells(matrix, wrong)}. Scores belong in `y_score`, one class for each "
-            "instance in a vector; measurements of a regression are not evaluated."
+            f"`{name}` must hold only 0 and 1, got {cells(matrix, wrong)}. Scores belong in "
+            "`y_score`, one class for each instance in a vector; measurements of a regression "
+            "are not evaluated."
         )
     return ones
 
 
 def cells(matrix: Any, wrong: NDArray[np.int64]) -> str:
-    """The first of these entries of a matrix, dense or CSR, where it is, and how many such there are."""
+    """The first of these entries of a matrix, dense or CSR, where it is, and how many such there
+    are.
+    """
     at = int(wrong[0])
     if sparse.issparse(matrix):
-        value, row, column = matrix.data[at], np.searchsorted(matrix.indptr, at, side="right") - 1, matrix.indices[at]
+        value, row, column = (
+            matrix.data[at],
+            np.searchsorted(matrix.indptr, at, side="right") - 1,
+            matrix.indices[at],
+        )
     else:
         value, (row, column) = matrix.ravel()[at], np.unravel_index(at, matrix.shape)
-    return f"{value} in row {row}, column {column} ({len(wrong)} such cell{'s' * (len(wrong) != 1)})"
+    return (
+        f"{value} in row {row}, column {column} ({len(wrong)} such cell{'s' * (len(wrong) != 1)})"
+    )

@@ -1,4 +1,6 @@
-"""What the tests of autologging share: data, the functions before any patch, fixtures, and the orders of the calls."""
+"""What the tests of autologging share: data, the functions before any patch, fixtures, and the
+orders of the calls.
+"""
 
 import sys
 import types
@@ -25,10 +27,23 @@ from mlflow_mleval.training.autolog.patching import places
 
 X, Y = make_multilabel_classification(150, 8, n_classes=4, random_state=1)
 X_TRAIN, X_TEST, Y_TRAIN, Y_TEST = X[:100], X[100:], Y[:100], Y[100:]
-model_selection, metrics = sklearn.model_selection, sklearn.metrics  # called through the modules, as autolog() asks
+model_selection, metrics = (
+    sklearn.model_selection,
+    sklearn.metrics,
+)  # called through the modules, as autolog() asks
 
-CLASSES = [KNeighborsClassifier, RandomForestClassifier, ClassifierChain, MultiOutputClassifier, OneVsRestClassifier, Pipeline,
-           MLPClassifier, GridSearchCV, DecisionTreeClassifier, LogisticRegression]  # fmt: skip
+CLASSES = [
+    KNeighborsClassifier,
+    RandomForestClassifier,
+    ClassifierChain,
+    MultiOutputClassifier,
+    OneVsRestClassifier,
+    Pipeline,
+    MLPClassifier,
+    GridSearchCV,
+    DecisionTreeClassifier,
+    LogisticRegression,
+]
 
 
 def functions():
@@ -36,9 +51,20 @@ def functions():
     found = {}
     for name in ("fit", "score", "predict", "predict_proba", "decision_function"):
         for owner, slot in places(CLASSES, name):
-            found |= {(id(owner), key): value for key, value in vars(owner).items() if key.endswith(slot)}
-    for module in (model_selection, sys.modules["sklearn.model_selection._validation"], metrics, metrics._classification):
-        found |= {(id(module), key): value for key, value in vars(module).items() if isinstance(value, types.FunctionType)}
+            found |= {
+                (id(owner), key): value for key, value in vars(owner).items() if key.endswith(slot)
+            }
+    for module in (
+        model_selection,
+        sys.modules["sklearn.model_selection._validation"],
+        metrics,
+        metrics._classification,
+    ):
+        found |= {
+            (id(module), key): value
+            for key, value in vars(module).items()
+            if isinstance(value, types.FunctionType)
+        }
     return found
 
 
@@ -83,7 +109,8 @@ def folds_of(run):
 
 
 def mlflow_on():
-    # One child of a search: MLflow writes several at once, each with the dataset, which a new SQLite file may refuse.
+    # One child of a search: MLflow writes several at once, each with the dataset, which a new
+    # SQLite file may refuse.
     mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True, max_tuning_runs=1)
 
 
@@ -108,6 +135,8 @@ ORDERS = {
 }
 #: The orders as parameters: three after each change, the others where everything is tested.
 EACH_ORDER = [
-    order if order in ("ours only", "before", "after, off, on") else pytest.param(order, marks=pytest.mark.thorough)
+    order
+    if order in ("ours only", "before", "after, off, on")
+    else pytest.param(order, marks=pytest.mark.thorough)
     for order in ORDERS
 ]

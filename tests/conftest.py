@@ -1,4 +1,6 @@
-"""What several areas share: how the suite is spread over processes, a fresh MLflow store for each test, a server, a browser."""
+"""What several areas share: how the suite is spread over processes, a fresh MLflow store for each
+test, a server, a browser.
+"""
 
 import os
 import random
@@ -19,20 +21,38 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # it has one where tqdm is installed, and not elsewhere
-# Locks go there, and not to the home of whoever runs the tests. It stays, for others keep there what takes long to make.
+os.environ.setdefault(
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false"
+)  # it has one where tqdm is installed, and not elsewhere
+# Locks go there, and not to the home of whoever runs the tests. It stays, for others keep there
+# what takes long to make.
 os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.gettempdir(), f"mleval-tests-{os.getuid()}"))
-MLFLOW_SETTINGS = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID")
-#: Seconds that a test waits at most for a server or a browser; a busy machine needs many times what a quiet one does.
+MLFLOW_SETTINGS = (
+    "MLFLOW_TRACKING_URI",
+    "MLFLOW_EXPERIMENT_ID",
+    "MLFLOW_EXPERIMENT_NAME",
+    "MLFLOW_RUN_ID",
+)
+#: Seconds that a test waits at most for a server or a browser; a busy machine needs many times what
+#: a quiet one does.
 PATIENCE = 240
-CHROME, DRIVER = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+CHROME, DRIVER = (
+    shutil.which("chromium") or shutil.which("google-chrome"),
+    shutil.which("chromedriver"),
+)
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
-# The same examples every time, so that no test fails by chance: a few after each change, many in .ci/run.
-# To search for new ones: --hypothesis-profile=explore
+# The same examples every time, so that no test fails by chance: a few after each change, many in
+# .ci/run. To search for new ones: --hypothesis-profile=explore
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, max_examples=150)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
 settings.register_profile("each-change", settings.get_profile("ci"), max_examples=30)
@@ -48,7 +68,9 @@ def do_not_wait_for_the_disk(connection, _) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def few_posterior_draws():
-    """The pairs of a report on the next dataset are fewer, with fewer draws; test_hierarchical_t.py asks for what it needs."""
+    """The pairs of a report on the next dataset are fewer, with fewer draws; test_hierarchical_t.py
+    asks for what it needs.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mlflow_mleval.analysis.datasets_and_folds.DRAWS", 2_400)
         patch.setattr("mlflow_mleval.analysis.datasets_and_folds.MOST", 4)
@@ -56,23 +78,34 @@ def few_posterior_draws():
 
 
 def pytest_xdist_auto_num_workers(config) -> int:
-    """A process a core for the whole suite; named files run at once, without the seconds that workers take to start."""
+    """A process a core for the whole suite; named files run at once, without the seconds that
+    workers take to start.
+    """
     named = any(Path(arg.partition("::")[0]).is_file() for arg in config.args)
     return 0 if named else min(os.cpu_count() or 1, 8)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is thorough
 def pytest_collection_modifyitems(items) -> None:
-    """What drives a browser is thorough. What needs the server or the browser first: one worker starts them, and no other."""
+    """What drives a browser is thorough.
+
+    What needs the server or the browser first: one worker starts them, and no other.
+    """
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker("thorough")
-    items.sort(key=lambda item: not {"server_url", "chrome", "team"} & set(getattr(item, "fixturenames", ())))
+    items.sort(
+        key=lambda item: (
+            not {"server_url", "chrome", "team"} & set(getattr(item, "fixturenames", ()))
+        )
+    )
 
 
 @pytest.fixture(autouse=True)
 def fixed_seeds() -> None:
-    """What draws from the global generators, as scikit-learn's estimators do, draws the same in any order of the tests."""
+    """What draws from the global generators, as scikit-learn's estimators do, draws the same in any
+    order of the tests.
+    """
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
 
@@ -93,7 +126,9 @@ def empty_store(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def unset(monkeypatch) -> None:
-    """No setting of MLflow is left from the environment or an earlier test, nor will one of this test be."""
+    """No setting of MLflow is left from the environment or an earlier test, nor will one of this
+    test be.
+    """
     from mlflow.tracking import fluent
 
     from mlflow_mleval.training import unsent
@@ -117,7 +152,9 @@ def db(empty_store, tmp_path, monkeypatch, unset) -> Path:
 
 @pytest.fixture(scope="session")
 def plain_store(empty_store, tmp_path_factory) -> Path:
-    """A database file with the 300 runs of plain MLflow that tests/plain_store.py describes; for reading only."""
+    """A database file with the 300 runs of plain MLflow that tests/plain_store.py describes; for
+    reading only.
+    """
     from plain_store import write
 
     path = tmp_path_factory.mktemp("plain") / "mlflow.db"
@@ -136,7 +173,9 @@ def plain(plain_store, tmp_path, monkeypatch, unset) -> Path:
 
 @pytest.fixture
 def client(db):
-    """A client of the test's own store, which tells the tags of runs by their names, wherever they are."""
+    """A client of the test's own store, which tells the tags of runs by their names, wherever they
+    are.
+    """
     from mlflow import MlflowClient
 
     from mlflow_mleval.tracking import store
@@ -162,12 +201,32 @@ def server_url(empty_store, tmp_path_factory):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port),
-               "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--artifacts-destination", str(folder / "artifacts")]
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "server",
+        "--workers",
+        "1",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--backend-store-uri",
+        f"sqlite:///{folder / 'mlflow.db'}",
+        "--artifacts-destination",
+        str(folder / "artifacts"),
+    ]
     inherited = {key: value for key, value in os.environ.items() if key not in MLFLOW_SETTINGS}
     with open(folder / "server.log", "wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True,
-                                   env={**inherited, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"})
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**inherited, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        )
     url = f"http://127.0.0.1:{port}"
     try:
         _wait_for(url, process, folder / "server.log")
@@ -215,7 +274,9 @@ def chrome(tmp_path_factory):
 
 @pytest.fixture
 def until(chrome):
-    """Wait until a function of the browser returns something true, and return it; else say what never came."""
+    """Wait until a function of the browser returns something true, and return it; else say what
+    never came.
+    """
     from selenium.common.exceptions import TimeoutException
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -237,7 +298,16 @@ def axe(tmp_path_factory) -> str:
     if npm is None:
         pytest.skip("no npm on this machine")
     folder = tmp_path_factory.mktemp("axe")
-    command = [npm, "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "axe-core@4.14.1"]
+    command = [
+        npm,
+        "install",
+        "--no-save",
+        "--no-package-lock",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "axe-core@4.14.1",
+    ]
     subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=PATIENCE)
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
@@ -250,9 +320,13 @@ def show(chrome, tmp_path):
         path = tmp_path / "report.html"
         path.write_text(page, encoding="utf-8")
         chrome.get_log("browser"), chrome.get_log("performance")
-        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
         chrome.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+        )
+        chrome.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
         )
         chrome.get(path.as_uri())
         return chrome
@@ -270,5 +344,9 @@ def _wait_for(url: str, process: subprocess.Popen, log: Path) -> None:
                 return
         except requests.RequestException:
             time.sleep(0.2)
-    how = f"ended with {process.returncode}" if process.poll() is not None else f"was not ready after {PATIENCE} seconds"
+    how = (
+        f"ended with {process.returncode}"
+        if process.poll() is not None
+        else f"was not ready after {PATIENCE} seconds"
+    )
     raise RuntimeError(f"the MLflow server {how}:\n{log.read_text()[-2000:]}")

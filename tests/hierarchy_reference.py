@@ -1,4 +1,5 @@
-"""The hierarchical measures by the letter of their definitions: every path, every pairing, every choice, on tiny hierarchies.
+"""The hierarchical measures by the letter of their definitions: every path, every pairing, every
+choice, on tiny hierarchies.
 
 Lengths are fractions, so that equal distances are equal.
 """
@@ -16,7 +17,9 @@ ROOT, DUMMY = "virtual root", "dummy"
 
 @st.composite
 def hierarchies(draw, most=12, tree=False, weighted=False):
-    """Edges (parent, child), lengths and classes of a random hierarchy; some classes may have no edge."""
+    """Edges (parent, child), lengths and classes of a random hierarchy; some classes may have no
+    edge.
+    """
     names = draw(st.permutations([f"c{i}" for i in range(draw(st.integers(1, most)))]))
     edges = []
     for i in range(1, len(names)):
@@ -35,7 +38,9 @@ class Reference:
         self.graph = nx.DiGraph()
         self.graph.add_nodes_from(nodes)
         exact = [Fraction(str(length)) for length in lengths or [1] * len(edges)]
-        self.graph.add_weighted_edges_from((p, c, w) for (p, c), w in zip(edges, exact, strict=True))
+        self.graph.add_weighted_edges_from(
+            (p, c, w) for (p, c), w in zip(edges, exact, strict=True)
+        )
         roots = [v for v, degree in self.graph.in_degree if degree == 0]
         self.graph.add_weighted_edges_from((ROOT, v, Fraction(1)) for v in roots)
         upward = self.graph.reverse()
@@ -47,12 +52,20 @@ class Reference:
         return min(d + self.up[b][v] for v, d in self.up[a].items() if v in self.up[b])
 
     def paths(self, low, high):
-        return [tuple(reversed(path)) for path in nx.all_shortest_paths(self.graph, high, low, weight="weight")]
+        return [
+            tuple(reversed(path))
+            for path in nx.all_shortest_paths(self.graph, high, low, weight="weight")
+        ]
 
     # ---- sets
 
     def extended(self, classes, count_root=False, height=None):
-        known = {v for c in classes for v, d in self.up[c].items() if height is None or d <= Fraction(str(height))}
+        known = {
+            v
+            for c in classes
+            for v, d in self.up[c].items()
+            if height is None or d <= Fraction(str(height))
+        }
         return known if count_root else known - {ROOT}
 
     def below(self, classes):
@@ -101,10 +114,15 @@ class Reference:
         length = self.distance(a, b)
         if limit is not None and length > limit:
             return {DUMMY}
-        return {v for v in self.up[a] if v in self.up[b] and self.up[a][v] + self.up[b][v] == length}
+        return {
+            v for v in self.up[a] if v in self.up[b] and self.up[a][v] + self.up[b][v] == length
+        }
 
     def nearest(self, c, others, limit=None):
-        lengths = {o: self.distance(c, o) if limit is None else min(limit, self.distance(c, o)) for o in others}
+        lengths = {
+            o: self.distance(c, o) if limit is None else min(limit, self.distance(c, o))
+            for o in others
+        }
         return {o for o in others if lengths[o] == min(lengths.values())}
 
     def ways(self, low, high, limit=None):
@@ -112,7 +130,11 @@ class Reference:
             return self.paths(low, high)
         near = {v for v, d in self.up[low].items() if d < limit / 2}
         ends = [v for v in self.up[low] if v not in near or v == ROOT]
-        return [(*(v for v in path if v in near), DUMMY) for end in ends for path in self.paths(low, end)]
+        return [
+            (*(v for v in path if v in near), DUMMY)
+            for end in ends
+            for path in self.paths(low, end)
+        ]
 
     def choices(self, true, pred, limit=None):
         """For each class the nodes where it meets its nearest classes, and these."""
@@ -137,10 +159,11 @@ class Reference:
         return graphs
 
     def minimal_graphs(self, true, pred, limit=None, most=3000):
-        """Sizes (intersection, true, predicted) of all solutions of Problem 2, or None where there are too many graphs to try.
+        """Sizes (intersection, true, predicted) of all solutions of Problem 2, or None where there
+        are too many graphs to try.
 
-        Every union of shortest paths from classes to meeting nodes is tried in which each class reaches one of its own and each
-        that is kept is reached; as few are kept as will do.
+        Every union of shortest paths from classes to meeting nodes is tried in which each class
+        reaches one of its own and each that is kept is reached; as few are kept as will do.
         """
         if not true or not pred:
             return {(0, len(self.lowest(true)), len(self.lowest(pred)))}
@@ -149,10 +172,16 @@ class Reference:
         for (side, c), met in choices.items():
             for a, others in met.items():
                 for place, low in ((side, c), *((1 - side, o) for o in others)):
-                    edges[place].update(edge for way in self.ways(low, a, limit) for edge in itertools.pairwise(way))
+                    edges[place].update(
+                        edge for way in self.ways(low, a, limit) for edge in itertools.pairwise(way)
+                    )
         nodes = sorted({a for met in choices.values() for a in met}, key=str)
         for size in range(1, len(nodes) + 1):
-            covers = [set(c) for c in itertools.combinations(nodes, size) if all(set(c) & set(met) for met in choices.values())]
+            covers = [
+                set(c)
+                for c in itertools.combinations(nodes, size)
+                if all(set(c) & set(met) for met in choices.values())
+            ]
             if covers:
                 break
         sizes = set()
@@ -162,7 +191,11 @@ class Reference:
                 ways = {}
                 for c, a in itertools.product(classes, cover):
                     if a == DUMMY or a in self.up[c]:
-                        found = (way for way in self.ways(c, a, limit) if edges[side].issuperset(itertools.pairwise(way)))
+                        found = (
+                            way
+                            for way in self.ways(c, a, limit)
+                            if edges[side].issuperset(itertools.pairwise(way))
+                        )
                         ways[c, a] = {frozenset(way) for way in found}
                 unions = {frozenset()}
                 for way in set().union(*ways.values()):
@@ -170,7 +203,14 @@ class Reference:
                     if len(unions) > most:
                         return None
                 for union in unions:
-                    joined = all(any(way <= union for a in cover & set(choices[side, c]) for way in ways[c, a]) for c in classes)
+                    joined = all(
+                        any(
+                            way <= union
+                            for a in cover & set(choices[side, c])
+                            for way in ways[c, a]
+                        )
+                        for c in classes
+                    )
                     if joined and cover <= union:
                         graphs[side].append(union)
             sizes |= {(len(t & p), len(t), len(p)) for t in graphs[0] for p in graphs[1]}

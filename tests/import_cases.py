@@ -1,4 +1,6 @@
-"""Several processes that import the same results at the same time, for the tests on SQLite and on PostgreSQL."""
+"""Several processes that import the same results at the same time, for the tests on SQLite and on
+PostgreSQL.
+"""
 
 import multiprocessing
 import os
@@ -8,23 +10,32 @@ import pandas as pd
 from mlflow_mleval.tracking.importing import import_results
 
 METHODS, DATASETS = [f"m{i}" for i in range(12)], [f"d{i}" for i in range(5)]
-RESULTS = pd.DataFrame([(d, m, f, 0.5 + 0.01 * f) for d in DATASETS for m in METHODS for f in (0, 1)],
-                       columns=["dataset", "method", "fold", "f1"])  # fmt: skip
-# Each process is a fork of one that has imported MLflow and never used it: processes of their own, without seconds to start.
+RESULTS = pd.DataFrame(
+    [(d, m, f, 0.5 + 0.01 * f) for d in DATASETS for m in METHODS for f in (0, 1)],
+    columns=["dataset", "method", "fold", "f1"],
+)
+# Each process is a fork of one that has imported MLflow and never used it: processes of their own,
+# without seconds to start.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["mlflow_mleval", "mlflow_mleval.tracking.importing", "mlflow_mleval.training.log_evaluation"])
+PROCESSES.set_forkserver_preload(
+    ["mlflow_mleval", "mlflow_mleval.tracking.importing", "mlflow_mleval.training.log_evaluation"]
+)
 
 
 def import_at_once(writers=4):
     """Several processes import the same, and start together; what each says."""
     settings = {name: value for name, value in os.environ.items() if name.startswith("MLFLOW_")}
     start, said = PROCESSES.Barrier(writers), PROCESSES.SimpleQueue()
-    writing = [PROCESSES.Process(target=_import, args=(settings, start, said)) for _ in range(writers)]
+    writing = [
+        PROCESSES.Process(target=_import, args=(settings, start, said)) for _ in range(writers)
+    ]
     for process in writing:
         process.start()
     for process in writing:
         process.join(300)
-    assert [process.exitcode for process in writing] == [0] * writers, "an import failed, or took more than 5 minutes"
+    assert [process.exitcode for process in writing] == [0] * writers, (
+        "an import failed, or took more than 5 minutes"
+    )
     return [said.get() for _ in writing]
 
 
@@ -40,4 +51,6 @@ def one_run_a_pair(client):
     pairs = {(r.data.tags["mleval.dataset"], r.data.tags["mleval.method"]) for r in found}
     assert len(found) == len(pairs) == len(METHODS) * len(DATASETS)
     assert all(r.data.metrics == {"mleval/f1": 0.505, "mleval.fold/f1": 0.51} for r in found)
-    assert all(r.data.tags["mleval.status"] == "complete" and r.info.status == "FINISHED" for r in found)
+    assert all(
+        r.data.tags["mleval.status"] == "complete" and r.info.status == "FINISHED" for r in found
+    )

@@ -1,6 +1,8 @@
-"""A training in Lightning with as many processes as asked, for the test of what they validate together.
+"""A training in Lightning with as many processes as asked, for the test of what they validate
+together.
 
-The network learns nothing and its scores lie in the data, so that any number of processes predicts the same.
+The network learns nothing and its scores lie in the data, so that any number of processes predicts
+the same.
 """
 
 import sys
@@ -33,9 +35,16 @@ def main(processes, rows, run_id):
     data = TensorDataset((torch.rand(rows, 3) < 0.4).float(), torch.rand(rows, 3))
     callback = mleval.callbacks.lightning(method="fixed", dataset="random", run_id=run_id)
     trainer = pl.Trainer(
-        accelerator="cpu", devices=processes, strategy="ddp" if processes > 1 else "auto", max_epochs=2, callbacks=[callback],
-        logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-    )  # fmt: skip
+        accelerator="cpu",
+        devices=processes,
+        strategy="ddp" if processes > 1 else "auto",
+        max_epochs=2,
+        callbacks=[callback],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
     trainer.fit(Net(), DataLoader(data, 4, shuffle=True), DataLoader(data, 4))
     if trainer.is_global_zero and processes > 1:
         print(callback.epochs.evaluation.statistics["n_instances"], torch.distributed.get_backend())

@@ -1,6 +1,8 @@
-"""Every measure of the registry by the letter of its definition, in loops over tiny data or by scikit-learn.
+"""Every measure of the registry by the letter of its definition, in loops over tiny data or by
+scikit-learn.
 
-Each function takes a `Case` and gives values by name, NaN where the definition gives none. Scores are float64 here.
+Each function takes a `Case` and gives values by name, NaN where the definition gives none. Scores
+are float64 here.
 """
 
 import itertools
@@ -18,7 +20,9 @@ NAN = float("nan")
 
 @dataclass
 class Case:
-    """Truth, scores and predictions N x K, and beside them training labels and a hierarchy of which the labels are classes."""
+    """Truth, scores and predictions N x K, and beside them training labels and a hierarchy of which
+    the labels are classes.
+    """
 
     y: np.ndarray
     s: np.ndarray | None
@@ -47,24 +51,37 @@ def ratio(part, whole):
 
 def rates(both, true, pred):
     """Precision, recall and F1; 0 where there is nothing to divide by."""
-    return [part / whole if whole else 0.0 for part, whole in ((both, pred), (both, true), (2 * both, true + pred))]
+    return [
+        part / whole if whole else 0.0
+        for part, whole in ((both, pred), (both, true), (2 * both, true + pred))
+    ]
 
 
-# ---- label sets ------------------------------------------------------------------------------------------------------
+# ---- label sets ----------------------------------------------------------------------------------
 
 
 def sixteen(c):
     y, p = c.y.astype(bool), c.p.astype(bool)
     rows = [rates((a & b).sum(), a.sum(), b.sum()) for a, b in zip(y, p, strict=True)]
     columns = [rates((a & b).sum(), a.sum(), b.sum()) for a, b in zip(y.T, p.T, strict=True)]
-    found = {"hamming_loss": (y != p).mean(), "subset_accuracy": (y == p).all(axis=1).mean(),
-             "accuracy": np.mean([(a & b).sum() / (a | b).sum() if (a | b).any() else 0 for a, b in zip(y, p, strict=True)])}
+    found = {
+        "hamming_loss": (y != p).mean(),
+        "subset_accuracy": (y == p).all(axis=1).mean(),
+        "accuracy": np.mean(
+            [
+                (a & b).sum() / (a | b).sum() if (a | b).any() else 0
+                for a, b in zip(y, p, strict=True)
+            ]
+        ),
+    }
     for i, name in enumerate(("precision", "recall", "f1")):
         found[name] = np.mean([row[i] for row in rows])
         found[f"macro_{name}"] = np.mean([column[i] for column in columns])
         found[f"micro_{name}"] = rates((y & p).sum(), y.sum(), p.sum())[i]
     if c.s is None:
-        return found | dict.fromkeys(("one_error", "coverage", "ranking_loss", "average_precision"), NAN)
+        return found | dict.fromkeys(
+            ("one_error", "coverage", "ranking_loss", "average_precision"), NAN
+        )
     ranking = defaultdict(list)
     for t, s in zip(y, c.s, strict=True):
         ranks = {j: int((s >= s[j]).sum()) for j in np.flatnonzero(t)}
@@ -78,12 +95,21 @@ def sixteen(c):
 
 
 def losses(errors):
-    """The binomial loss for k = 1..K: the mean over all sets of k labels of the largest error in the set."""
+    """The binomial loss for k = 1..K: the mean over all sets of k labels of the largest error in
+    the set.
+    """
     k_all = errors.shape[1]
-    return np.array([
-        np.mean([errors[:, chosen].max(axis=1).mean() for chosen in itertools.combinations(range(k_all), k)])
-        for k in range(1, k_all + 1)
-    ])  # fmt: skip
+    return np.array(
+        [
+            np.mean(
+                [
+                    errors[:, chosen].max(axis=1).mean()
+                    for chosen in itertools.combinations(range(k_all), k)
+                ]
+            )
+            for k in range(1, k_all + 1)
+        ]
+    )
 
 
 def area(losses):
@@ -94,13 +120,22 @@ def dependence(c):
     hard = losses((c.y != c.p).astype(float))
     wrong = hard[0] * len(hard)
     alike = int(wrong + 1e-9)  # as many wrong labels in every instance, and one more in some
-    worst = losses(np.array([[1.0] * alike + [max(wrong - alike, 0.0)] + [0.0] * len(hard)])[:, : len(hard)])
+    worst = losses(
+        np.array([[1.0] * alike + [max(wrong - alike, 0.0)] + [0.0] * len(hard)])[:, : len(hard)]
+    )
     room = area(worst) - hard[0]
-    found = {"binomial_area": area(hard), "binomial_slope": hard[-1] - hard[0],
-             "binomial_gain": 1 - (area(hard) - hard[0]) / room if room > 1e-9 else NAN}
+    found = {
+        "binomial_area": area(hard),
+        "binomial_slope": hard[-1] - hard[0],
+        "binomial_gain": 1 - (area(hard) - hard[0]) / room if room > 1e-9 else NAN,
+    }
     soft = losses(np.abs(c.s - c.y)) if c.probable else np.full(2, NAN)
-    return found | {"soft_hamming_loss": soft[0], "soft_subset_loss": soft[-1], "soft_binomial_area": area(soft),
-                    "soft_binomial_slope": soft[-1] - soft[0]}
+    return found | {
+        "soft_hamming_loss": soft[0],
+        "soft_subset_loss": soft[-1],
+        "soft_binomial_area": area(soft),
+        "soft_binomial_slope": soft[-1] - soft[0],
+    }
 
 
 def at_k(c, k):
@@ -112,15 +147,26 @@ def at_k(c, k):
     found, gains = np.zeros(3), np.zeros((2, 2))
     for truth, scores in zip(c.y, c.s if c.s is not None else (), strict=c.s is not None):
         order = sorted(range(len(scores)), key=lambda label: (-scores[label], label))[:k]
-        hits = [(rank, label) for rank, label in enumerate(order) if truth[label] and scores[label] != 0]
+        hits = [
+            (rank, label) for rank, label in enumerate(order) if truth[label] and scores[label] != 0
+        ]
         count = int(truth.sum())
         ideal = sum(1 / np.log2(i + 2) for i in range(min(k, count))) or 1
-        found += len(hits) / k, len(hits) / max(count, 1), sum(1 / np.log2(rank + 2) for rank, _ in hits) / ideal
+        found += (
+            len(hits) / k,
+            len(hits) / max(count, 1),
+            sum(1 / np.log2(rank + 2) for rank, _ in hits) / ideal,
+        )
         best = sorted((weights[label] for label in np.flatnonzero(truth)), reverse=True)[:k]
         gains[0] += sum(weights[label] for _, label in hits), sum(best)
-        gains[1] += (sum(weights[label] / np.log2(rank + 2) for rank, label in hits) / ideal,
-                     sum(w / np.log2(i + 2) for i, w in enumerate(best)) / ideal)
-    values = [*found / len(c.y), *(ratio(gain, most) if c.train is not None else NAN for gain, most in gains)]
+        gains[1] += (
+            sum(weights[label] / np.log2(rank + 2) for rank, label in hits) / ideal,
+            sum(w / np.log2(i + 2) for i, w in enumerate(best)) / ideal,
+        )
+    values = [
+        *found / len(c.y),
+        *(ratio(gain, most) if c.train is not None else NAN for gain, most in gains),
+    ]
     names = ("precision", "recall", "ndcg", "psp", "psndcg")
     return {f"{m}_at_{k}": NAN if c.s is None else v for m, v in zip(names, values, strict=True)}
 
@@ -153,7 +199,9 @@ def interpolated(t, s):
 
 
 def curves(c):
-    names = [f"{average}_{m}" for m in ("auroc", "ap") for average in ("macro", "weighted", "micro")]
+    names = [
+        f"{average}_{m}" for m in ("auroc", "ap") for average in ("macro", "weighted", "micro")
+    ]
     names += ["auprc_mean", "auprc_weighted", "auprc_curve"]
     if c.s is None:
         return dict.fromkeys(names, NAN)
@@ -162,7 +210,11 @@ def curves(c):
         each = np.array([measure(t, s) for t, s in zip(c.y.T, c.s.T, strict=True)])
         known = ~np.isnan(each)
         weights = c.y.sum(axis=0)[known]
-        values += [each[known].mean(), np.average(each[known], weights=weights)] if known.any() else [NAN, NAN]
+        values += (
+            [each[known].mean(), np.average(each[known], weights=weights)]
+            if known.any()
+            else [NAN, NAN]
+        )
         values.append(measure(c.y.ravel(), c.s.ravel()))
     return dict(zip(names, values, strict=True))
 
@@ -172,7 +224,9 @@ def calibration(right, confidence, bins):
     gaps, below = np.zeros(bins), 0
     for p in np.unique(confidence):
         n = (confidence == p).sum()
-        gaps[min(int((below + n / 2) / len(right) * bins), bins - 1)] += right[confidence == p].sum() - n * p
+        gaps[min(int((below + n / 2) / len(right) * bins), bins - 1)] += (
+            right[confidence == p].sum() - n * p
+        )
         below += n
     return np.abs(gaps).sum() / len(right)
 
@@ -181,8 +235,11 @@ def probabilities(c, bins=15):
     if not c.probable:
         return dict.fromkeys(("log_loss", "brier_score", f"ece_{bins}"), NAN)
     off = np.clip(np.abs(c.s - c.y), c.epsilon, 1 - c.epsilon)
-    return {"log_loss": -np.log(1 - off).mean(), "brier_score": ((c.s - c.y) ** 2).mean(),
-            f"ece_{bins}": calibration(c.y.ravel(), c.s.ravel(), bins)}
+    return {
+        "log_loss": -np.log(1 - off).mean(),
+        "brier_score": ((c.s - c.y) ** 2).mean(),
+        f"ece_{bins}": calibration(c.y.ravel(), c.s.ravel(), bins),
+    }
 
 
 def matthews(t, p):
@@ -192,25 +249,35 @@ def matthews(t, p):
 def further(c):
     y, p, support = c.y.astype(bool), c.p.astype(bool), c.y.sum(axis=0)
     columns = list(zip(y.T, p.T, strict=True))
-    found = {"micro_matthews": matthews(y.ravel(), p.ravel()), "macro_matthews": np.mean([matthews(t, q) for t, q in columns]),
-             "macro_jaccard": np.mean([(t & q).sum() / max((t | q).sum(), 1) for t, q in columns])}
-    recalls = [[(q == v)[t == v].mean() for v in (False, True) if (t == v).any()] for t, q in columns]
+    found = {
+        "micro_matthews": matthews(y.ravel(), p.ravel()),
+        "macro_matthews": np.mean([matthews(t, q) for t, q in columns]),
+        "macro_jaccard": np.mean([(t & q).sum() / max((t | q).sum(), 1) for t, q in columns]),
+    }
+    recalls = [
+        [(q == v)[t == v].mean() for v in (False, True) if (t == v).any()] for t, q in columns
+    ]
     found["balanced_accuracy"] = np.mean([np.mean(both) for both in recalls])
     by_label = np.array([rates((t & q).sum(), t.sum(), q.sum()) for t, q in columns])
     for i, name in enumerate(("precision", "recall", "f1")):
-        found[f"weighted_{name}"] = np.average(by_label[:, i], weights=support) if support.any() else NAN
+        found[f"weighted_{name}"] = (
+            np.average(by_label[:, i], weights=support) if support.any() else NAN
+        )
     return found
 
 
-# ---- a hierarchy -----------------------------------------------------------------------------------------------------
+# ---- a hierarchy ---------------------------------------------------------------------------------
 
 
 def hierarchical(c, limit=5):
     """Set, pair and LCA measures; the pairings are found by trying all."""
     sums, rows = defaultdict(float), defaultdict(list)
     for t, q in zip(c.sets(c.y), c.sets(c.p), strict=True):
-        graphs = {"h": (c.tree.extended(t), c.tree.extended(q)), "descendant": (c.tree.below(t), c.tree.below(q)),
-                  "lca": c.tree.extended_graphs(t, q)}
+        graphs = {
+            "h": (c.tree.extended(t), c.tree.extended(q)),
+            "descendant": (c.tree.below(t), c.tree.below(q)),
+            "lca": c.tree.extended_graphs(t, q),
+        }
         for name, (a, b) in graphs.items():
             sizes = len(a & b), len(a), len(b)
             values = rates(*sizes) if a or b else [1.0] * 3
@@ -234,13 +301,18 @@ def hierarchical(c, limit=5):
     for name in ("h", "descendant", "lca"):
         sizes = [sums[name, part] for part in ("both", "true", "pred")]
         values = rates(*sizes) if sizes[1] or sizes[2] else [1.0] * 3
-        found |= {f"micro_{name}_{rate}": v for rate, v in zip(("precision", "recall", "f1"), values, strict=True)}
+        found |= {
+            f"micro_{name}_{rate}": v
+            for rate, v in zip(("precision", "recall", "f1"), values, strict=True)
+        }
     return found
 
 
 def levels(c, level):
     def depth(v):
-        return 1 + max((depth(u) for u in c.tree.graph.predecessors(v) if u != "virtual root"), default=0)
+        return 1 + max(
+            (depth(u) for u in c.tree.graph.predecessors(v) if u != "virtual root"), default=0
+        )
 
     here = {v for v in c.nodes if depth(v) == level}
     both = true = pred = 0
@@ -249,9 +321,15 @@ def levels(c, level):
         a, b = c.tree.extended(t), c.tree.extended(q)
         both, true, pred = both + len(a & b & here), true + len(a & here), pred + len(b & here)
         missing.append(len(b) - len(q))
-    found = {f"level_{level}_precision": ratio(both, pred), f"level_{level}_recall": ratio(both, true),
-             f"level_{level}_f1": ratio(2 * both, true + pred)}
-    return found | {"violation_rate": np.mean(np.array(missing) > 0), "missing_ancestors": np.mean(missing)}
+    found = {
+        f"level_{level}_precision": ratio(both, pred),
+        f"level_{level}_recall": ratio(both, true),
+        f"level_{level}_f1": ratio(2 * both, true + pred),
+    }
+    return found | {
+        "violation_rate": np.mean(np.array(missing) > 0),
+        "missing_ancestors": np.mean(missing),
+    }
 
 
 def best_thresholds(c):
@@ -265,13 +343,18 @@ def best_thresholds(c):
     for threshold in [*np.unique(c.s[c.s > 0]), np.inf]:
         preds = [c.tree.extended(q) for q in c.sets(c.s >= threshold)]
         pairs = list(zip(truths, preds, strict=True))
-        precisions, recalls = [len(t & q) / len(q) for t, q in pairs if q], [len(t & q) / len(t) for t, q in pairs if t]
+        precisions, recalls = (
+            [len(t & q) / len(q) for t, q in pairs if q],
+            [len(t & q) / len(t) for t, q in pairs if t],
+        )
         if precisions and recalls and any(recalls):
             a, b = np.mean(precisions), np.mean(recalls)
             f_max = max(f_max, 2 * a * b / (a + b))
         if bits is not None:
-            missing, wrong = (np.mean([sum(bits[v] for v in side(t, q)) for t, q in pairs])
-                              for side in (lambda t, q: t - q, lambda t, q: q - t))  # fmt: skip
+            missing, wrong = (
+                np.mean([sum(bits[v] for v in side(t, q)) for t, q in pairs])
+                for side in (lambda t, q: t - q, lambda t, q: q - t)
+            )
             s_min = min(s_min, np.hypot(missing, wrong))
     return {"f_max": f_max, "s_min": s_min}
 
@@ -297,35 +380,52 @@ def distance_at(c, k, zeros=False):
     return {f"distance_at_{k}": np.mean(found)}
 
 
-# ---- one label -------------------------------------------------------------------------------------------------------
+# ---- one label -----------------------------------------------------------------------------------
 
 
 def one_label(c):
     """Of the classes as numbers; scikit-learn's own functions where it has them."""
     y, p = c.y.argmax(axis=1), c.p.argmax(axis=1)
-    found = {"top1_accuracy": metrics.accuracy_score(y, p), "balanced_accuracy": metrics.recall_score(y, p, average="macro",
-             labels=np.unique(y), zero_division=0), "matthews": metrics.matthews_corrcoef(y, p)}
+    found = {
+        "top1_accuracy": metrics.accuracy_score(y, p),
+        "balanced_accuracy": metrics.recall_score(
+            y, p, average="macro", labels=np.unique(y), zero_division=0
+        ),
+        "matthews": metrics.matthews_corrcoef(y, p),
+    }
     labels = np.unique(np.r_[y, p])
     found["kappa"] = NAN if len(labels) == 1 else metrics.cohen_kappa_score(y, p)
     for average, rate in itertools.product(("macro", "weighted"), ("precision", "recall", "f1")):
-        found[f"{average}_{rate}"] = getattr(metrics, f"{rate}_score")(y, p, average=average, zero_division=0)
+        found[f"{average}_{rate}"] = getattr(metrics, f"{rate}_score")(
+            y, p, average=average, zero_division=0
+        )
     return found
 
 
 def one_label_scores(c, tops=(5,), bins=(15,)):
     n, k = c.y.shape
-    names = ["macro_auroc", "weighted_auroc", "log_loss", "brier_score", *(f"top_k_accuracy_{t}" for t in tops),
-             *(f"ece_{b}" for b in bins)]
+    names = [
+        "macro_auroc",
+        "weighted_auroc",
+        "log_loss",
+        "brier_score",
+        *(f"top_k_accuracy_{t}" for t in tops),
+        *(f"ece_{b}" for b in bins),
+    ]
     if c.s is None:
         return dict.fromkeys(names, NAN)
     y, found = c.y.argmax(axis=1), {}
-    ranks = np.array([sorted(range(k), key=lambda j: (-s[j], j)).index(t) for t, s in zip(y, c.s, strict=True)])
+    ranks = np.array(
+        [sorted(range(k), key=lambda j: (-s[j], j)).index(t) for t, s in zip(y, c.s, strict=True)]
+    )
     found |= {f"top_k_accuracy_{t}": np.mean(ranks < t) if t < k else NAN for t in tops}
     each = np.array([auroc(t, s) for t, s in zip(c.y.T, c.s.T, strict=True)])[1 if k == 2 else 0 :]
     known = ~np.isnan(each)
     weights = c.y.sum(axis=0)[1 if k == 2 else 0 :][known]
-    found |= {"macro_auroc": each[known].mean() if known.any() else NAN,
-              "weighted_auroc": np.average(each[known], weights=weights) if known.any() else NAN}
+    found |= {
+        "macro_auroc": each[known].mean() if known.any() else NAN,
+        "weighted_auroc": np.average(each[known], weights=weights) if known.any() else NAN,
+    }
     if not c.probable:
         return found | dict.fromkeys([m for m in names if m not in found], NAN)
     own = c.s[np.arange(n), y]

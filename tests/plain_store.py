@@ -1,15 +1,18 @@
-"""A store as people have it: 300 runs of plain MLflow, with repeated seeds, searches, failures and metrics that some runs lack.
+"""A store as people have it: 300 runs of plain MLflow, with repeated seeds, searches, failures and
+metrics that some runs lack.
 
-Four experiments, each one dataset; eight models, named by the param `model`, of which each is trained with three to five seeds:
+Four experiments, each one dataset; eight models, named by the param `model`, of which each is
+trained with three to five seeds:
 
-- `lgbm` is searched: each of its runs (one a seed) is a parent without metrics, whose nine children are trials that differ in
-  `lr` and `max_depth`;
-- `xgb` on churn has 24 runs that differ in `lr` and `max_depth` (two seeds each), `rf` on fraud 12 that differ in `max_depth`;
+- `lgbm` is searched: each of its runs (one a seed) is a parent without metrics, whose nine children
+  are trials that differ in `lr` and `max_depth`;
+- `xgb` on churn has 24 runs that differ in `lr` and `max_depth` (two seeds each), `rf` on fraud 12
+  that differ in `max_depth`;
 - `nb` lacks `val_loss` on three of the four datasets;
 - some runs failed, one still runs.
 
-The metrics `test_auc`, `val_auc` and `val_loss` are known to no registry. The rows go straight into the tables: by the client
-they take 25 seconds.
+The metrics `test_auc`, `val_auc` and `val_loss` are known to no registry. The rows go straight into
+the tables: by the client they take 25 seconds.
 """
 
 import itertools
@@ -21,8 +24,16 @@ from mlflow import MlflowClient
 
 DATASETS = ("churn", "fraud", "spam", "wine")
 #: Mean test_auc less that of the dataset; how much the seeds scatter.
-MODELS = {"logreg": (0.0, 0.001), "nb": (-0.06, 0.002), "knn": (-0.03, 0.002), "tree": (-0.05, 0.008), "rf": (0.02, 0.004),
-          "xgb": (0.035, 0.005), "lgbm": (0.03, 0.004), "mlp": (0.01, 0.012)}  # fmt: skip
+MODELS = {
+    "logreg": (0.0, 0.001),
+    "nb": (-0.06, 0.002),
+    "knn": (-0.03, 0.002),
+    "tree": (-0.05, 0.008),
+    "rf": (0.02, 0.004),
+    "xgb": (0.035, 0.005),
+    "lgbm": (0.03, 0.004),
+    "mlp": (0.01, 0.012),
+}
 SEARCHED, WITHOUT_LOSS = "lgbm", ("churn", "fraud", "spam")
 RATES, DEPTHS = (0.01, 0.03, 0.1, 0.3), (3, 5, 8)
 #: Candidates: lists of params by (model, dataset).
@@ -72,36 +83,84 @@ class _Writer:
         for at in self.rng.permutation(len(grid))[:9]:
             self.trained(dataset, model, {"lr": grid[at][0], "max_depth": grid[at][1]}, parent)
 
-    def trained(self, dataset: str, model: str, params: dict[str, object], parent: str = "") -> None:
+    def trained(
+        self, dataset: str, model: str, params: dict[str, object], parent: str = ""
+    ) -> None:
         mean, spread = MODELS[model]
-        mean += 0.8 + 0.03 * DATASETS.index(dataset) - 0.02 * abs(np.log10(params.get("lr", 0.1)) + 1)
+        mean += (
+            0.8 + 0.03 * DATASETS.index(dataset) - 0.02 * abs(np.log10(params.get("lr", 0.1)) + 1)
+        )
         test, val = self.rng.normal(mean, spread), self.rng.normal(mean + 0.01, spread)
         metrics = {"test_auc": test, "val_auc": val, "val_loss": 1 - val}
         if model == "nb" and dataset in WITHOUT_LOSS:
             del metrics["val_loss"]
         self.run(dataset, {"model": model, **params}, metrics, parent)
 
-    def run(self, dataset: str, params: dict[str, object], metrics: dict[str, float], parent: str = "",
-            status: str = "FINISHED") -> str:
+    def run(
+        self,
+        dataset: str,
+        params: dict[str, object],
+        metrics: dict[str, float],
+        parent: str = "",
+        status: str = "FINISHED",
+    ) -> str:
         number = self.n_runs = self.n_runs + 1
         run_id, name, start = f"{number:032x}", f"run-{number}", 1_700_000_000_000 + 60_000 * number
-        tags = {"mlflow.runName": name, "mlflow.user": ("alice", "bob")[number % 2], "mlflow.source.name": "train.py"}
+        tags = {
+            "mlflow.runName": name,
+            "mlflow.user": ("alice", "bob")[number % 2],
+            "mlflow.source.name": "train.py",
+        }
         if parent:
             tags["mlflow.parentRunId"] = parent
-        self.insert("runs", [{
-            "run_uuid": run_id, "name": name, "source_type": "LOCAL", "source_name": "train.py", "entry_point_name": "",
-            "user_id": tags["mlflow.user"], "status": status, "start_time": start,
-            "end_time": None if status == "RUNNING" else start + 5000, "source_version": "", "lifecycle_stage": "active",
-            "artifact_uri": f"mlruns/{run_id}/artifacts", "experiment_id": int(self.experiments[dataset]),
-        }])  # fmt: skip
+        self.insert(
+            "runs",
+            [
+                {
+                    "run_uuid": run_id,
+                    "name": name,
+                    "source_type": "LOCAL",
+                    "source_name": "train.py",
+                    "entry_point_name": "",
+                    "user_id": tags["mlflow.user"],
+                    "status": status,
+                    "start_time": start,
+                    "end_time": None if status == "RUNNING" else start + 5000,
+                    "source_version": "",
+                    "lifecycle_stage": "active",
+                    "artifact_uri": f"mlruns/{run_id}/artifacts",
+                    "experiment_id": int(self.experiments[dataset]),
+                }
+            ],
+        )
         for table, content in (("params", params), ("tags", tags)):
-            self.insert(table, [{"key": key, "value": str(value), "run_uuid": run_id} for key, value in content.items()])
+            self.insert(
+                table,
+                [
+                    {"key": key, "value": str(value), "run_uuid": run_id}
+                    for key, value in content.items()
+                ],
+            )
         for table in ("metrics", "latest_metrics"):
-            self.insert(table, [{"key": key, "value": float(value), "timestamp": start, "step": 0, "is_nan": False,
-                                 "run_uuid": run_id} for key, value in metrics.items()])  # fmt: skip
+            self.insert(
+                table,
+                [
+                    {
+                        "key": key,
+                        "value": float(value),
+                        "timestamp": start,
+                        "step": 0,
+                        "is_nan": False,
+                        "run_uuid": run_id,
+                    }
+                    for key, value in metrics.items()
+                ],
+            )
         return run_id
 
     def insert(self, table: str, rows: list[dict[str, object]]) -> None:
         for row in rows:
             marks = ", ".join("?" * len(row))
-            self.connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()])
+            self.connection.execute(
+                f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()]
+            )

@@ -15,7 +15,9 @@ from mlflow_mleval.study import Study
 BEHAVIOUR = {"BR": (1.0, 0.13), "LP": (0.4, 0.4), "CC": (0.75, 0.2)}
 
 
-def histogram(touched: float, wrong: float, n_labels: int, n: int, rng: np.random.Generator) -> np.ndarray:
+def histogram(
+    touched: float, wrong: float, n_labels: int, n: int, rng: np.random.Generator
+) -> np.ndarray:
     """How many of `n` instances have 0, 1, …, K wrong labels."""
     share = touched * stats.binom.pmf(np.arange(n_labels + 1), n_labels, wrong)
     share[0] += 1 - touched
@@ -23,9 +25,12 @@ def histogram(touched: float, wrong: float, n_labels: int, n: int, rng: np.rando
 
 
 def profiles(
-    datasets: dict[str, int], behaviour: dict[str, tuple[float, float]] = BEHAVIOUR, n_folds: int = 10, n: int = 200,
+    datasets: dict[str, int],
+    behaviour: dict[str, tuple[float, float]] = BEHAVIOUR,
+    n_folds: int = 10,
+    n: int = 200,
     seed: int = 0,
-) -> Profiles:  # fmt: skip
+) -> Profiles:
     """`datasets` names the number of labels of each; one row a fold, all folds the same split."""
     rng = np.random.default_rng(seed)
     counts = {
@@ -35,7 +40,9 @@ def profiles(
     }
     counts = {pair: rows[0] if n_folds == 1 else rows for pair, rows in counts.items()}
     known = {"split_digest": "same", "n_train": 9 * n, "n_test": n}
-    runs = pd.DataFrame([{"dataset": d, "method": m, "run_id": f"{d}/{m}", **known} for d, m in counts])
+    runs = pd.DataFrame(
+        [{"dataset": d, "method": m, "run_id": f"{d}/{m}", **known} for d, m in counts]
+    )
     return Profiles.from_counts(counts, runs=runs)
 
 
@@ -45,10 +52,14 @@ def whole() -> Comparison:
     found = profiles({"yeast": 14, "scene": 6, "flags": 7})
     ends = found.awareness()
     values = pd.DataFrame({"hamming_loss": ends["hamming"], "f1": 1 - ends["subset"]})
-    return compare(Study(values, {"hamming_loss": "min", "f1": "max"}, runs=found.runs), profiles=found)
+    return compare(
+        Study(values, {"hamming_loss": "min", "f1": "max"}, runs=found.runs), profiles=found
+    )
 
 
 @cache
-def compared(datasets: tuple[tuple[str, int], ...] = (("yeast", 14), ("scene", 6), ("flags", 7)), **options) -> ProfileComparison:
+def compared(
+    datasets: tuple[tuple[str, int], ...] = (("yeast", 14), ("scene", 6), ("flags", 7)), **options
+) -> ProfileComparison:
     """Three methods compared on these datasets."""
     return compare_profiles(profiles(dict(datasets)), seed=0, **options)

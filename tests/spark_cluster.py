@@ -1,4 +1,6 @@
-"""A standalone Spark cluster on this machine: a master and workers as processes of pyspark's own classes."""
+"""A standalone Spark cluster on this machine: a master and workers as processes of pyspark's own
+classes.
+"""
 
 import os
 import re
@@ -10,17 +12,22 @@ from pathlib import Path
 
 #: Java that compiles little, because a test is over before that pays.
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
-#: What a driver is started with: 470 MB, about the least that Spark takes, and executors that fit a worker.
+#: What a driver is started with: 470 MB, about the least that Spark takes, and executors that fit a
+#: worker.
 SUBMIT = (
-    "--driver-memory 470m --executor-memory 512m --conf spark.ui.enabled=false --conf spark.driver.host=127.0.0.1 pyspark-shell"
+    "--driver-memory 470m --executor-memory 512m --conf spark.ui.enabled=false --conf "
+    "spark.driver.host=127.0.0.1 pyspark-shell"
 )
-SUBMIT_BRIEF = f"--driver-java-options '{BRIEF}' --conf 'spark.executor.extraJavaOptions={BRIEF}' {SUBMIT}"
+SUBMIT_BRIEF = (
+    f"--driver-java-options '{BRIEF}' --conf 'spark.executor.extraJavaOptions={BRIEF}' {SUBMIT}"
+)
 
 
 class Cluster:
     """A master and workers of one core each; those still alive end with the block.
 
-    A worker says that it has one core, and takes more for its Java and its Python side by side, unless it is `pinned` to one.
+    A worker says that it has one core, and takes more for its Java and its Python side by side,
+    unless it is `pinned` to one.
     """
 
     def __init__(self, folder: Path, workers: int = 2, memory: str = "600m", pinned: bool = False):
@@ -31,7 +38,9 @@ class Cluster:
         try:
             self.url = self._wait("master", r"Starting Spark master at (spark://\S+)")
             each = ("-c", "1", "-m", self._memory)
-            self.workers = [self._start(f"worker{i}", self.url, *each, core=i) for i in range(self._count)]
+            self.workers = [
+                self._start(f"worker{i}", self.url, *each, core=i) for i in range(self._count)
+            ]
             for i in range(self._count):
                 self._wait(f"worker{i}", "(Successfully registered)")
         except BaseException:
@@ -54,7 +63,9 @@ class Cluster:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(self.url).appName("mleval")
-        session = builder.config(map={"spark.ui.showConsoleProgress": "false", **options}).getOrCreate()
+        session = builder.config(
+            map={"spark.ui.showConsoleProgress": "false", **options}
+        ).getOrCreate()
         session.sparkContext.setLogLevel("OFF")
         return session
 
@@ -63,14 +74,30 @@ class Cluster:
 
         home = Path(pyspark.__file__).parent
         kind = "master.Master" if name == "master" else "worker.Worker"
-        command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", "--webui-port", "0",
-                   *(["--work-dir", str(self._folder / name)] if name != "master" else []), *arguments]  # fmt: skip
-        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "200m", "SPARK_DAEMON_JAVA_OPTS": BRIEF,
-                       "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}  # fmt: skip
+        command = [
+            home / "bin" / "spark-class",
+            f"org.apache.spark.deploy.{kind}",
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            *(["--work-dir", str(self._folder / name)] if name != "master" else []),
+            *arguments,
+        ]
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "SPARK_DAEMON_MEMORY": "200m",
+            "SPARK_DAEMON_JAVA_OPTS": BRIEF,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+        }
         if self._pinned and core is not None:
             command = ["taskset", "-c", str(core), *command]
         with open(self._folder / f"{name}.log", "wb") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+            return subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
 
     def _wait(self, name: str, pattern: str, seconds: int = 60) -> str:
         deadline, path = time.monotonic() + seconds, self._folder / f"{name}.log"

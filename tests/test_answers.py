@@ -1,4 +1,6 @@
-"""Answers of several methods to the same questions: put side by side by what was asked, and what many of them say."""
+"""Answers of several methods to the same questions: put side by side by what was asked, and what
+many of them say.
+"""
 
 import csv
 from dataclasses import replace
@@ -27,8 +29,12 @@ from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
 def made(values, keys=None, **more):
     """Answers with these columns; the questions are q0, q1 and so on unless given."""
     table = pd.DataFrame(values, dtype=float)
-    table.index = pd.Index([f"q{i:04d}" for i in range(len(table))] if keys is None else keys, name="instance")
-    about = pd.DataFrame({"asked": table.index, "link": [f"tr-{k}" for k in range(len(table))]}, table.index)
+    table.index = pd.Index(
+        [f"q{i:04d}" for i in range(len(table))] if keys is None else keys, name="instance"
+    )
+    about = pd.DataFrame(
+        {"asked": table.index, "link": [f"tr-{k}" for k in range(len(table))]}, table.index
+    )
     return Answers(table, about, **more)
 
 
@@ -45,7 +51,10 @@ def test_rows_align_by_their_key_in_whatever_order_they_come():
 
 def test_lost_answers_are_a_doubt_while_few_and_an_error_when_many():
     whole = made({"f": np.zeros(100)}, counted=100)
-    with pytest.raises(MissingResultsError, match="48 of 100 instances.*b: 52 of 100; the store has lost answers of b: 52 of"):
+    with pytest.raises(
+        MissingResultsError,
+        match="48 of 100 instances.*b: 52 of 100; the store has lost answers of b: 52 of",
+    ):
         aligned({"a": whole, "b": made({"f": np.zeros(48)}, counted=100)})
     kept = aligned({"a": whole, "b": made({"f": np.zeros(48)}, counted=100)}, shared=True)
     assert len(kept.tables["a"]) == 48 and "48 of 100 instances are compared" in kept.notes[1]
@@ -55,24 +64,39 @@ def test_lost_answers_are_a_doubt_while_few_and_an_error_when_many():
 
 def test_a_loss_on_both_sides_is_seen_although_the_rest_agrees():
     half = made({"f": np.zeros(48)}, counted=100)
-    with pytest.raises(MissingResultsError, match="lost answers of a: 52 of 100 answers, b: 52 of 100 answers"):
+    with pytest.raises(
+        MissingResultsError, match="lost answers of a: 52 of 100 answers, b: 52 of 100 answers"
+    ):
         aligned({"a": half, "b": half})
 
 
 def test_nothing_in_common_is_an_error():
     with pytest.raises(IncomparableRunsError, match="share none of their 4 instances"):
         aligned({"a": made({"f": [0, 1]}, ["x", "y"]), "b": made({"f": [0, 1]}, ["u", "v"])})
-    with pytest.raises(IncomparableRunsError, match="no measure by instance in common .a: f; b: g."):
+    with pytest.raises(
+        IncomparableRunsError, match="no measure by instance in common .a: f; b: g."
+    ):
         aligned({"a": made({"f": [0, 1]}), "b": made({"g": [0, 1]})})
     with pytest.raises(MissingResultsError, match="only 1 method"):
         aligned({"a": made({"f": [0, 1]})})
 
 
 def test_other_data_scorers_measures_and_failures_are_doubts_with_numbers():
-    first = made({"f": [0, np.nan, 1], "only": [1, 1, 1]}, digest="d1", scorers={"f": "v1"}, notes=("Not read.",))
+    first = made(
+        {"f": [0, np.nan, 1], "only": [1, 1, 1]},
+        digest="d1",
+        scorers={"f": "v1"},
+        notes=("Not read.",),
+    )
     second = made({"f": [0, 1, 1]}, digest="d2", scorers={"f": "v2"})
     notes = "\n".join(aligned({"a": first, "b": second}).notes)
-    for said in ("Not read.", "d1: a; d2: b", "other versions of the scorer on f", "left out: only", "f of a: 1 of 3"):
+    for said in (
+        "Not read.",
+        "d1: a; d2: b",
+        "other versions of the scorer on f",
+        "left out: only",
+        "f of a: 1 of 3",
+    ):
         assert said in notes
 
 
@@ -87,8 +111,13 @@ def test_a_question_counts_once_however_often_it_was_answered():
 def found():
     rng = np.random.default_rng(1)
     hard = rng.random(400)
-    right = {m: (rng.random(400) > hard * c).astype(float) for m, c in (("a", 0.6), ("b", 0.9), ("c", 0.9))}
-    columns = {m: {"exact": y, "length": rng.normal(size=400), "judge": y} for m, y in right.items()}
+    right = {
+        m: (rng.random(400) > hard * c).astype(float)
+        for m, c in (("a", 0.6), ("b", 0.9), ("c", 0.9))
+    }
+    columns = {
+        m: {"exact": y, "length": rng.normal(size=400), "judge": y} for m, y in right.items()
+    }
     return aligned({m: made(table, passing=("exact", "judge")) for m, table in columns.items()})
 
 
@@ -96,7 +125,10 @@ def test_ranking_leads_as_the_means_do_and_says_how_often(found):
     ranking = answer_ranking(found, minimize=["length"])
     assert ranking.table.index[0] == "a" and ranking.table["first_share"].sum() == pytest.approx(1)
     assert ranking.table.loc["a", "first_share"] > 0.8 and ranking.n_units == 400
-    assert "no test over datasets" in ranking.verdict() and f"{ranking.table.loc['a', 'first_share']:.0%}" in ranking.verdict()
+    assert (
+        "no test over datasets" in ranking.verdict()
+        and f"{ranking.table.loc['a', 'first_share']:.0%}" in ranking.verdict()
+    )
     again = answer_ranking(found, minimize=["length"])
     pd.testing.assert_frame_equal(ranking.table, again.table)
 
@@ -104,13 +136,21 @@ def test_ranking_leads_as_the_means_do_and_says_how_often(found):
 def test_ranking_without_any_difference_shares_the_first_place():
     same = made({"f": np.ones(30) * 0.3})
     table = answer_ranking(aligned({"a": same, "b": same}), maximize=["f"], n_resamples=50).table
-    assert table["first_share"].tolist() == [0.5, 0.5] and table["low"].tolist() == [1, 1] and table["high"].tolist() == [2, 2]
+    assert (
+        table["first_share"].tolist() == [0.5, 0.5]
+        and table["low"].tolist() == [1, 1]
+        and table["high"].tolist() == [2, 2]
+    )
 
 
 def test_directions_are_declared_except_for_pass_or_fail(found):
     with pytest.raises(Exception, match="length"):
         answer_directions(found)
-    assert answer_directions(found, ["length", "judge"]) == {"exact": "max", "length": "min", "judge": "min"}
+    assert answer_directions(found, ["length", "judge"]) == {
+        "exact": "max",
+        "length": "min",
+        "judge": "min",
+    }
 
 
 def test_measures_without_a_direction_can_be_left_out_and_a_known_one_keeps_its_own():
@@ -118,7 +158,10 @@ def test_measures_without_a_direction_can_be_left_out_and_a_known_one_keeps_its_
     pair = aligned({"a": loss, "b": loss})
     kept = directed(pair)
     assert kept.measures == ["hamming_loss"] and "no direction is known: latency" in kept.notes[-1]
-    assert answer_directions(kept) == {"hamming_loss": "min"} and directed(pair, ["latency"]).measures == pair.measures
+    assert (
+        answer_directions(kept) == {"hamming_loss": "min"}
+        and directed(pair, ["latency"]).measures == pair.measures
+    )
     with pytest.raises(MissingResultsError, match="no direction is known for latency"):
         directed(replace(pair, measures=["latency"]))
 
@@ -127,14 +170,19 @@ def test_most_different_instances_come_with_links(found):
     table = most_different(found, "a", "b", answer_directions(found, ["length"]), most=5)
     assert len(table) == 5 and table["difference"].abs().is_monotonic_decreasing
     key = table.index[0]
-    assert table.loc[key, "exact"] == found.tables["a"].loc[key, "exact"] - found.tables["b"].loc[key, "exact"]
+    assert (
+        table.loc[key, "exact"]
+        == found.tables["a"].loc[key, "exact"] - found.tables["b"].loc[key, "exact"]
+    )
     assert table.loc[key, "link_a"] == found.answers["a"].about.loc[key, "link"]
 
 
 def test_agreement_finds_the_scorer_that_says_the_same(found):
     table = agreement(found).set_index(["measure_a", "measure_b"])
     same = table.loc[("exact", "judge")]
-    assert same["redundant"] and same["correlation"] == pytest.approx(1) and same["equal_share"] == 1
+    assert (
+        same["redundant"] and same["correlation"] == pytest.approx(1) and same["equal_share"] == 1
+    )
     assert not table.loc[("exact", "length"), "redundant"] and table["n"].eq(1200).all()
 
 
@@ -148,7 +196,9 @@ def test_variance_is_shared_between_question_and_sampling():
     assert row["question_variance"] == pytest.approx(between, rel=0.1)
     assert row["sampling_variance"] == pytest.approx(within, rel=0.1)
     assert row["question_share"] == pytest.approx(0.2, abs=0.02)
-    assert row["standard_error"] == pytest.approx(answers.values["f"].groupby(level=0).mean().std() / np.sqrt(n))
+    assert row["standard_error"] == pytest.approx(
+        answers.values["f"].groupby(level=0).mean().std() / np.sqrt(n)
+    )
     assert row["with_questions"] < row["with_samples"] < row["standard_error"]
     assert sampling(aligned({m: made({"f": [0, 1]}) for m in "ab"})).empty
 
@@ -165,7 +215,10 @@ def test_questions_needed_find_the_difference_that_often():
     assert power == pytest.approx(0.8, abs=0.03)
     assert questions_needed(pair, {"f": "max"}, difference=0.1).iloc[0]["more"] == 785 - 200
     assert questions_needed(pair, {"f": "max"}, difference={"f": 0.1}).iloc[0]["difference"] == 0.1
-    for wrong, said in (({"g": 0.1}, "of the measures f, got one of g"), (0.0, "greater than 0, got 0.0")):
+    for wrong, said in (
+        ({"g": 0.1}, "of the measures f, got one of g"),
+        (0.0, "greater than 0, got 0.0"),
+    ):
         with pytest.raises(ValueError, match=said):
             questions_needed(pair, {"f": "max"}, difference=wrong)
     clusters = pd.Series(np.arange(200) // 10, index=pair.tables["a"].index)
@@ -176,7 +229,9 @@ def test_joint_test_is_hotelling_and_counts_every_sign_change():
     rng = np.random.default_rng(4)
     d = rng.normal(0.4, 1, (9, 3))
     found = joint_test(d)
-    assert found.statistic == pytest.approx(hotelling(d, np.zeros_like(d)).statistic) and found.exact
+    assert (
+        found.statistic == pytest.approx(hotelling(d, np.zeros_like(d)).statistic) and found.exact
+    )
 
     def t2(x):
         return len(x) * x.mean(0) @ np.linalg.solve(np.cov(x.T), x.mean(0))
@@ -189,21 +244,29 @@ def test_joint_test_names_dependent_measures_and_handles_none_that_differ():
     rng = np.random.default_rng(5)
     d = rng.normal(size=(40, 2))
     assert joint_test(np.column_stack([d, d.sum(axis=1)])).dependent != ()
-    assert joint_test(np.column_stack([d, d.sum(axis=1)])).statistic == pytest.approx(joint_test(d).statistic)
+    assert joint_test(np.column_stack([d, d.sum(axis=1)])).statistic == pytest.approx(
+        joint_test(d).statistic
+    )
     assert joint_test(np.zeros((5, 2))).pvalue == 1.0
     with pytest.raises(ValueError, match="row without NaN"):
         joint_test([[np.nan, 1.0]])
 
 
 def rejections(n):
-    """Shares of n simulations without any difference in which joint tests reject: with the clusters there are, and without."""
+    """Shares of n simulations without any difference in which joint tests reject: with the clusters
+    there are, and without.
+    """
     rng = np.random.default_rng(6)
     rejected = np.zeros(2)
     units = np.repeat(np.arange(20), 5)
     for k in range(n):
-        shared = np.repeat(rng.exponential(size=(20, 2)) * rng.choice([-1, 1], size=(20, 1)), 5, axis=0)
+        shared = np.repeat(
+            rng.exponential(size=(20, 2)) * rng.choice([-1, 1], size=(20, 1)), 5, axis=0
+        )
         d = shared + 0.3 * rng.normal(size=(100, 2))
-        rejected += [joint_test(d, by, n_resamples=199, seed=k).pvalue <= 0.05 for by in (units, None)]
+        rejected += [
+            joint_test(d, by, n_resamples=199, seed=k).pvalue <= 0.05 for by in (units, None)
+        ]
     return rejected / n
 
 
@@ -214,7 +277,9 @@ def test_joint_test_holds_its_level_with_and_without_clusters():
 
 @pytest.mark.slow
 def test_levels_with_clusters_in_many_simulations():
-    """The joint test, and the whole comparison of answers: two scorers, 30 passages of 5 questions, no difference."""
+    """The joint test, and the whole comparison of answers: two scorers, 30 passages of 5 questions,
+    no difference.
+    """
     with_them, without = rejections(4000)
     assert with_them <= 0.06 and without > 0.2
     rng, apart, n = np.random.default_rng(7), np.zeros(2), 2000
@@ -248,10 +313,17 @@ def test_names_and_texts_of_strangers_are_text_in_all_formats():
     rng = np.random.default_rng(8)
     answers = {}
     for method in (f"{hostile} 1", "@b"):
-        one = made({hostile: rng.random(20), "=b": rng.random(20)}, keys, notes=(hostile,), digest=f"{method}{hostile}")
+        one = made(
+            {hostile: rng.random(20), "=b": rng.random(20)},
+            keys,
+            notes=(hostile,),
+            digest=f"{method}{hostile}",
+        )
         answers[method] = replace(one, about=one.about.assign(asked=hostile, link=hostile))
     found = compare_answers(aligned(answers), maximize=[hostile, "=b"], n_resamples=99).report()
-    texts = {format: found.render(format) for format in ("html", "md", "latex", "table", "csv", "json")} | found.files()
+    texts = {
+        format: found.render(format) for format in ("html", "md", "latex", "table", "csv", "json")
+    } | found.files()
     assert not [name for name, text in texts.items() if "\x1b" in text or "\u202e" in text]
     assert not [name for name in ("html", "md") if "<script>alert" in texts[name]]
     assert "\\input{y}" not in texts["latex"] and "<script>alert" in texts["json"]

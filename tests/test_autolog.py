@@ -42,13 +42,17 @@ from sklearn.tree import DecisionTreeClassifier
 import mlflow_mleval as mleval
 from mlflow_mleval.tracking import schema
 
-# ---- what is logged --------------------------------------------------------------------------------------------------
+# ---- what is logged ------------------------------------------------------------------------------
 
 METHODS = [
-    KNeighborsClassifier(3), RandomForestClassifier(5, random_state=0), ClassifierChain(LogisticRegression()),
-    MultiOutputClassifier(LinearSVC()), OneVsRestClassifier(LinearSVC()), MLPClassifier((5,), max_iter=600, random_state=0),
+    KNeighborsClassifier(3),
+    RandomForestClassifier(5, random_state=0),
+    ClassifierChain(LogisticRegression()),
+    MultiOutputClassifier(LinearSVC()),
+    OneVsRestClassifier(LinearSVC()),
+    MLPClassifier((5,), max_iter=600, random_state=0),
     make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("estimator", METHODS, ids=lambda e: type(e).__name__)
@@ -60,8 +64,15 @@ def test_score_after_fit_logs_a_full_evaluation(runs, estimator):
     assert model.score(X_TEST, Y_TEST) == expected
     (run,) = runs()
     assert_held_out(run, model)
-    assert {"mleval/ranking_loss", "mleval/fit_time", "mleval/predict_time"} <= run.data.metrics.keys()
-    assert run.data.tags[schema.TAG_DATASET].startswith("50x4 labels-") and run.info.status == "FINISHED"
+    assert {
+        "mleval/ranking_loss",
+        "mleval/fit_time",
+        "mleval/predict_time",
+    } <= run.data.metrics.keys()
+    assert (
+        run.data.tags[schema.TAG_DATASET].startswith("50x4 labels-")
+        and run.info.status == "FINISHED"
+    )
 
 
 def calls_of_metrics(model):
@@ -122,7 +133,10 @@ def test_a_second_fit_is_another_result(runs):
     model = KNeighborsClassifier(3).fit(X_TRAIN, Y_TRAIN)
     model.score(X_TEST, Y_TEST)
     model.set_params(n_neighbors=9).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
-    assert [r.data.tags[schema.TAG_METHOD] for r in runs()] == ["KNeighborsClassifier", "KNeighborsClassifier(n_neighbors=9)"]
+    assert [r.data.tags[schema.TAG_METHOD] for r in runs()] == [
+        "KNeighborsClassifier",
+        "KNeighborsClassifier(n_neighbors=9)",
+    ]
     assert len({r.data.tags[schema.TAG_DATASET] for r in runs()}) == 1
 
 
@@ -163,7 +177,12 @@ def test_classes_of_the_script_are_seen(runs, calls_super):
 def test_classes_newer_than_the_call_are_not_trusted(runs):
     mleval.autolog()
     newer = own_class(calls_super=False).fit(X_TRAIN, Y_TRAIN)
-    with pytest.warns(UserWarning, match="Other on held-out data was not logged. RuntimeError: its class is newer than autolog"):
+    with pytest.warns(
+        UserWarning,
+        match=(
+            "Other on held-out data was not logged. RuntimeError: its class is newer than autolog"
+        ),
+    ):
         newer.score(X_TRAIN, Y_TRAIN)
     mleval.autolog(silent=True)
     newer.fit(X_TRAIN, Y_TRAIN).score(X_TRAIN, Y_TRAIN)
@@ -173,7 +192,8 @@ def test_classes_newer_than_the_call_are_not_trusted(runs):
 
 
 @pytest.mark.parametrize(
-    "backend, n_jobs", [("sequential", 1), ("threading", 2), pytest.param("loky", 2, marks=pytest.mark.thorough)]
+    "backend, n_jobs",
+    [("sequential", 1), ("threading", 2), pytest.param("loky", 2, marks=pytest.mark.thorough)],
 )
 def test_scorers_of_the_script_do_not_log_their_folds(runs, backend, n_jobs):
     def scorer(estimator, X, Y):
@@ -183,17 +203,28 @@ def test_scorers_of_the_script_do_not_log_their_folds(runs, backend, n_jobs):
     earlier = model_selection.cross_validate
     mleval.autolog(silent=True)
     with joblib.parallel_backend(backend):
-        found = model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3, scoring=scorer, n_jobs=n_jobs)
+        found = model_selection.cross_validate(
+            KNeighborsClassifier(), X, Y, cv=3, scoring=scorer, n_jobs=n_jobs
+        )
         earlier(KNeighborsClassifier(), X, Y, cv=3, scoring=scorer, n_jobs=n_jobs)
-        GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 2]}, cv=3, scoring=scorer, n_jobs=n_jobs).fit(X, Y)
-    assert len(runs()) == 2 and folds_of(runs()[0]).values["micro_f1"] == pytest.approx(found["test_score"].tolist())
+        GridSearchCV(
+            KNeighborsClassifier(), {"n_neighbors": [1, 2]}, cv=3, scoring=scorer, n_jobs=n_jobs
+        ).fit(X, Y)
+    assert len(runs()) == 2 and folds_of(runs()[0]).values["micro_f1"] == pytest.approx(
+        found["test_score"].tolist()
+    )
 
 
 def test_containers(runs):
     mleval.autolog(dataset="d")
     frame = pd.DataFrame(Y, columns=list("abcd"))
-    for i, (train, test) in enumerate([(frame[:100], frame[100:]), (sparse.csr_matrix(Y_TRAIN), sparse.csr_matrix(Y_TEST)),
-                                       (Y_TRAIN.tolist(), Y_TEST.tolist())]):  # fmt: skip
+    for i, (train, test) in enumerate(
+        [
+            (frame[:100], frame[100:]),
+            (sparse.csr_matrix(Y_TRAIN), sparse.csr_matrix(Y_TEST)),
+            (Y_TRAIN.tolist(), Y_TEST.tolist()),
+        ]
+    ):
         model = OneVsRestClassifier(LogisticRegression()).fit(X_TRAIN, train)
         model.score(X_TEST, test)
         assert len(runs()) == i + 1
@@ -202,14 +233,26 @@ def test_containers(runs):
 
 def test_eval_data_is_evaluated_after_every_fit(runs):
     mleval.autolog(eval_data=(X_TEST, Y_TEST))
-    models = [e.fit(X_TRAIN, Y_TRAIN) for e in (KNeighborsClassifier(), DecisionTreeClassifier(random_state=0))]
+    models = [
+        e.fit(X_TRAIN, Y_TRAIN)
+        for e in (KNeighborsClassifier(), DecisionTreeClassifier(random_state=0))
+    ]
     assert len(runs()) == 2
     for run, model in zip(runs(), models, strict=True):
         assert_held_out(run, model)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("call", ["cross_validate", "cross_val_score", "cross_val_predict", "predict_proba", "decision_function"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cross_validate",
+        "cross_val_score",
+        "cross_val_predict",
+        "predict_proba",
+        "decision_function",
+    ],
+)
 def test_cross_validation_logs_every_fold(runs, call, n_jobs):
     estimator = OneVsRestClassifier(LogisticRegression())
     cv = KFold(4, shuffle=True, random_state=3)
@@ -245,10 +288,14 @@ def test_cross_validated_probabilities_by_label(runs):
     """A list of arrays by label, one of them of a label that has one class only."""
     target = np.column_stack([Y, np.ones(len(Y), int)])
     mleval.autolog()
-    found = model_selection.cross_val_predict(RandomForestClassifier(5, random_state=0), X, target, cv=4, method="predict_proba")
+    found = model_selection.cross_val_predict(
+        RandomForestClassifier(5, random_state=0), X, target, cv=4, method="predict_proba"
+    )
     (run,) = runs()
     score = np.column_stack([*(p[:, 1] for p in found[:4]), np.ones(len(Y))])
-    ev = mleval.evaluate(target, score, (score > 0.5).astype(int), folds=np.repeat(range(4), [38, 38, 37, 37]))
+    ev = mleval.evaluate(
+        target, score, (score > 0.5).astype(int), folds=np.repeat(range(4), [38, 38, 37, 37])
+    )
     for name in ("ranking_loss", "micro_f1"):
         np.testing.assert_allclose(folds_of(run).values[name], ev.folds[name])
 
@@ -256,11 +303,25 @@ def test_cross_validated_probabilities_by_label(runs):
 def test_what_the_user_asked_to_be_returned_is_returned(runs):
     mleval.autolog()
     found = model_selection.cross_validate(
-        KNeighborsClassifier(), X, Y, cv=3, return_estimator=True, return_indices=True, return_train_score=True,
+        KNeighborsClassifier(),
+        X,
+        Y,
+        cv=3,
+        return_estimator=True,
+        return_indices=True,
+        return_train_score=True,
         scoring=["f1_micro", "accuracy"],
-    )  # fmt: skip
-    assert list(found) == ["fit_time", "score_time", "estimator", "indices", "test_f1_micro", "train_f1_micro", "test_accuracy",
-                           "train_accuracy"]  # fmt: skip
+    )
+    assert list(found) == [
+        "fit_time",
+        "score_time",
+        "estimator",
+        "indices",
+        "test_f1_micro",
+        "train_f1_micro",
+        "test_accuracy",
+        "train_accuracy",
+    ]
     assert len(found["estimator"]) == 3 and len(runs()) == 1
 
 
@@ -268,7 +329,11 @@ def test_what_the_user_asked_to_be_returned_is_returned(runs):
 @pytest.mark.parametrize("kind", [GridSearchCV, RandomizedSearchCV])
 def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
     space = {"n_neighbors": [1, 5, 15]}
-    options = {"cv": KFold(4, shuffle=True, random_state=np.random.RandomState(5)), "n_jobs": n_jobs, "scoring": "f1_micro"}
+    options = {
+        "cv": KFold(4, shuffle=True, random_state=np.random.RandomState(5)),
+        "n_jobs": n_jobs,
+        "scoring": "f1_micro",
+    }
     options |= {"n_iter": 2, "random_state": 0} if kind is RandomizedSearchCV else {}
 
     def search():
@@ -279,7 +344,9 @@ def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
     mleval.autolog()
     found = search()
     assert found.best_params_ == expected.best_params_
-    np.testing.assert_array_equal(found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
+    np.testing.assert_array_equal(
+        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
+    )
     (run,) = runs()
     assert folds_of(run).values["micro_f1"] == pytest.approx(
         [found.cv_results_[f"split{i}_test_score"][found.best_index_] for i in range(4)]
@@ -292,7 +359,9 @@ def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
 
 def test_searches_can_be_left_out(runs):
     mleval.autolog(searches=False)
-    GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=3).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=3).fit(X_TRAIN, Y_TRAIN).score(
+        X_TEST, Y_TEST
+    )
     (run,) = runs()
     assert schema.TAG_FOLDS not in run.data.tags
 
@@ -300,10 +369,20 @@ def test_searches_can_be_left_out(runs):
 def test_searches_that_cannot_be_logged_say_so(runs):
     mleval.autolog()
     grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=KFold(3).split(X_TRAIN))
-    with pytest.warns(UserWarning, match="a search was not logged. TypeError: its splits can be drawn only once"):
+    with pytest.warns(
+        UserWarning, match="a search was not logged. TypeError: its splits can be drawn only once"
+    ):
         grid.fit(X_TRAIN, Y_TRAIN)
-    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, scoring=["f1_micro", "accuracy"], refit=False, cv=3)
-    with pytest.warns(UserWarning, match=r"a search was not logged: it names no best candidate \(refit=False\)"):
+    grid = GridSearchCV(
+        KNeighborsClassifier(),
+        {"n_neighbors": [1, 5]},
+        scoring=["f1_micro", "accuracy"],
+        refit=False,
+        cv=3,
+    )
+    with pytest.warns(
+        UserWarning, match=r"a search was not logged: it names no best candidate \(refit=False\)"
+    ):
         grid.fit(X_TRAIN, Y_TRAIN)
     assert runs() == []
 
@@ -311,26 +390,50 @@ def test_searches_that_cannot_be_logged_say_so(runs):
 def test_fit_parameters_and_groups_reach_the_winner(runs):
     mleval.autolog()
     groups, weights = np.arange(100) // 25, np.linspace(0, 1, 100)
-    search = GridSearchCV(RandomForestClassifier(3, random_state=0), {"max_depth": [2, 4]}, cv=model_selection.GroupKFold(4),
-                          scoring="f1_micro")  # fmt: skip
+    search = GridSearchCV(
+        RandomForestClassifier(3, random_state=0),
+        {"max_depth": [2, 4]},
+        cv=model_selection.GroupKFold(4),
+        scoring="f1_micro",
+    )
     search.fit(X_TRAIN, Y_TRAIN, groups=groups, sample_weight=weights)
     (run,) = runs()
-    expected = mleval.cross_validate(clone(search.best_estimator_), X_TRAIN, Y_TRAIN, cv=model_selection.GroupKFold(4), log=False,
-                                     groups=groups, params={"sample_weight": weights})  # fmt: skip
+    expected = mleval.cross_validate(
+        clone(search.best_estimator_),
+        X_TRAIN,
+        Y_TRAIN,
+        cv=model_selection.GroupKFold(4),
+        log=False,
+        groups=groups,
+        params={"sample_weight": weights},
+    )
     assert folds_of(run).values["micro_f1"] == pytest.approx(expected.folds["micro_f1"].tolist())
 
 
-# ---- options ---------------------------------------------------------------------------------------------------------
+# ---- options -------------------------------------------------------------------------------------
 
 
 def test_names_measures_and_instances_are_the_users_to_choose(runs, client):
-    mleval.autolog(method="mine", dataset="yeast", measures=["f1", "ranking"], log_instances=True, label_names=list("abcd"))
+    mleval.autolog(
+        method="mine",
+        dataset="yeast",
+        measures=["f1", "ranking"],
+        log_instances=True,
+        label_names=list("abcd"),
+    )
     KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
     (run,) = runs()
-    assert (run.data.tags[schema.TAG_METHOD], run.data.tags[schema.TAG_DATASET]) == ("mine", "yeast")
+    assert (run.data.tags[schema.TAG_METHOD], run.data.tags[schema.TAG_DATASET]) == (
+        "mine",
+        "yeast",
+    )
     assert {k for k in run.data.metrics if k.startswith("mleval/")} == {
-        "mleval/f1", "mleval/one_error", "mleval/coverage", "mleval/ranking_loss", "mleval/average_precision"
-    }  # fmt: skip
+        "mleval/f1",
+        "mleval/one_error",
+        "mleval/coverage",
+        "mleval/ranking_loss",
+        "mleval/average_precision",
+    }
     files = [f.path for f in client.list_artifacts(run.info.run_id, "mleval")]
     assert schema.ARTIFACT_INSTANCES in files
 
@@ -338,7 +441,9 @@ def test_names_measures_and_instances_are_the_users_to_choose(runs, client):
 def test_defaults_are_light(runs, client):
     mleval.autolog()
     KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
-    assert schema.ARTIFACT_INSTANCES not in [f.path for f in client.list_artifacts(runs()[0].info.run_id, "mleval")]
+    assert schema.ARTIFACT_INSTANCES not in [
+        f.path for f in client.list_artifacts(runs()[0].info.run_id, "mleval")
+    ]
 
 
 def test_hierarchy_and_conventions(runs):
@@ -346,17 +451,30 @@ def test_hierarchy_and_conventions(runs):
     mleval.autolog(hierarchy=h, label_names=list("abcd"), conventions="mulan", max_distance=4)
     model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
     model.score(X_TEST, Y_TEST)
-    expected = mleval.evaluate(Y_TEST, y_pred=model.predict(X_TEST), hierarchy=h, label_names=list("abcd"), max_distance=4,
-                               conventions="mulan").measures  # fmt: skip
+    expected = mleval.evaluate(
+        Y_TEST,
+        y_pred=model.predict(X_TEST),
+        hierarchy=h,
+        label_names=list("abcd"),
+        max_distance=4,
+        conventions="mulan",
+    ).measures
     (run,) = runs()
-    assert value(run, "h_f1") == pytest.approx(expected["h_f1"]) and run.data.tags[schema.TAG_CONVENTIONS] == "mulan"
+    assert (
+        value(run, "h_f1") == pytest.approx(expected["h_f1"])
+        and run.data.tags[schema.TAG_CONVENTIONS] == "mulan"
+    )
 
 
 @pytest.mark.parametrize(
     "options, error",
-    [({"conventions": "x"}, "conventions"), ({"measures": ["f7"]}, "measures"), ({"eval_data": X_TEST}, "eval_data"),
-     ({"max_distance": 4}, "hierarchy")],
-)  # fmt: skip
+    [
+        ({"conventions": "x"}, "conventions"),
+        ({"measures": ["f7"]}, "measures"),
+        ({"eval_data": X_TEST}, "eval_data"),
+        ({"max_distance": 4}, "hierarchy"),
+    ],
+)
 def test_wrong_options(options, error):
     with pytest.raises((ValueError, TypeError), match=f"`{error}` must"):
         mleval.autolog(**options)
@@ -383,10 +501,16 @@ def test_names_imported_between_calls_stay_good(runs):
     assert [r.data.tags[schema.TAG_DATASET] for r in runs()] == ["second", "third"]
 
 
-@pytest.mark.parametrize("steps", ["ours mlflow ours off", "mlflow ours mlflow ours off", "ours off mlflow ours"])
+@pytest.mark.parametrize(
+    "steps", ["ours mlflow ours off", "mlflow ours mlflow ours off", "ours off mlflow ours"]
+)
 def test_options_change_beside_mlflow_too(runs, steps):
     for number, step in enumerate(steps.split()):
-        {"ours": lambda n=number: mleval.autolog(dataset=f"{n}"), "mlflow": mlflow_on, "off": mlflow_off}[step]()
+        {
+            "ours": lambda n=number: mleval.autolog(dataset=f"{n}"),
+            "mlflow": mlflow_on,
+            "off": mlflow_off,
+        }[step]()
     last = len(steps.split()) - 1 - steps.split()[::-1].index("ours")
     model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
     KNeighborsClassifier(3).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
@@ -406,7 +530,7 @@ def test_in_the_background(runs):
     assert active.info.run_id in {r.info.run_id for r in runs()}
 
 
-# ---- runs ------------------------------------------------------------------------------------------------------------
+# ---- runs ----------------------------------------------------------------------------------------
 
 
 def test_the_run_that_was_active_at_the_fit_takes_the_result(runs):
@@ -426,9 +550,9 @@ def test_nested_runs(runs):
         with mlflow.start_run(nested=True) as inner:
             KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
         model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
-    assert [r.info.run_id for r in sorted(runs(), key=lambda r: schema.TAG_FOLDS in r.data.tags)] == [
-        inner.info.run_id, outer.info.run_id
-    ]  # fmt: skip
+    assert [
+        r.info.run_id for r in sorted(runs(), key=lambda r: schema.TAG_FOLDS in r.data.tags)
+    ] == [inner.info.run_id, outer.info.run_id]
 
 
 def test_further_results_of_an_active_run_go_to_new_runs_of_its_experiment(runs, client):
@@ -436,7 +560,11 @@ def test_further_results_of_an_active_run_go_to_new_runs_of_its_experiment(runs,
     try:
         mleval.autolog(dataset="d")
         with mlflow.start_run():
-            for estimator in (KNeighborsClassifier(1), KNeighborsClassifier(7), DecisionTreeClassifier()):
+            for estimator in (
+                KNeighborsClassifier(1),
+                KNeighborsClassifier(7),
+                DecisionTreeClassifier(),
+            ):
                 model_selection.cross_validate(estimator, X, Y, cv=3)
         study = mleval.load_study(experiment_names=["mine"])
         assert len(study.values) == 3 and not [e for e in study.excluded if e.kind == "run"]

@@ -1,4 +1,6 @@
-"""Autologging of scikit-learn with MLflow's own around, what stays as it is, and names imported earlier."""
+"""Autologging of scikit-learn with MLflow's own around, what stays as it is, and names imported
+earlier.
+"""
 
 import gc
 import pickle
@@ -62,7 +64,10 @@ def test_fit_and_score_beside_mlflow(runs, client, order, turn):
         assert run.info.run_id == opened[-1].info.run_id
     assert len(client.search_runs(["0"])) == max(1, len(opened))
     if is_on:
-        assert run.data.params["standardscaler__copy"] == "True" and "training_score" in run.data.metrics
+        assert (
+            run.data.params["standardscaler__copy"] == "True"
+            and "training_score" in run.data.metrics
+        )
 
 
 @pytest.mark.parametrize("order", EACH_ORDER)
@@ -84,7 +89,9 @@ def cross_validate_and_search(runs, client, order, n_jobs):
     model_selection.cross_val_score(KNeighborsClassifier(3), X, Y, cv=3, n_jobs=n_jobs)
     model_selection.cross_val_predict(KNeighborsClassifier(7), X, Y, cv=3, n_jobs=n_jobs)
     assert len(client.search_runs(["0"])) == 3
-    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 9]}, cv=3, n_jobs=n_jobs).fit(X, Y)
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 9]}, cv=3, n_jobs=n_jobs).fit(
+        X, Y
+    )
     assert len(runs()) == 4 and all(schema.TAG_FOLDS in r.data.tags for r in runs())
     children = client.search_runs(["0"], f"tags.mlflow.parentRunId = '{runs()[-1].info.run_id}'")
     is_on = ORDERS[order][-1] is not mlflow_off and mlflow_on in ORDERS[order]
@@ -94,7 +101,9 @@ def cross_validate_and_search(runs, client, order, n_jobs):
 
 @pytest.mark.parametrize("order", EACH_ORDER)
 def test_cross_validation_and_searches_in_runs_beside_mlflow(runs, client, order):
-    """The first result is the innermost run's; the search's is a run of its own, and MLflow's notes stay where it writes them."""
+    """The first result is the innermost run's; the search's is a run of its own, and MLflow's notes
+    stay where it writes them.
+    """
     depth = 1 + list(ORDERS).index(order) % 2
     for step in ORDERS[order]:
         step()
@@ -106,7 +115,10 @@ def test_cross_validation_and_searches_in_runs_beside_mlflow(runs, client, order
         mlflow.end_run()
     found = {run.info.run_id: run for run in runs()}
     assert len(found) == 2 and opened[-1].info.run_id in found
-    assert all(schema.TAG_FOLDS in run.data.tags and run.info.status == "FINISHED" for run in found.values())
+    assert all(
+        schema.TAG_FOLDS in run.data.tags and run.info.status == "FINISHED"
+        for run in found.values()
+    )
     assert schema.TAG_SELECTED not in found.pop(opened[-1].info.run_id).data.tags
     assert [run.data.tags[schema.TAG_SELECTED] for run in found.values()] == ["2"]
 
@@ -131,7 +143,7 @@ def test_switched_off_below_mlflow_nothing_is_logged(runs):
     assert runs() == []
 
 
-# ---- what is left alone ----------------------------------------------------------------------------------------------
+# ---- what is left alone --------------------------------------------------------------------------
 
 
 def test_regressors_and_several_columns_of_classes_are_left_alone_and_that_is_said_once(client):
@@ -147,7 +159,9 @@ def test_regressors_and_several_columns_of_classes_are_left_alone_and_that_is_sa
         mleval.autolog(disable=True)
     first, second = (text for w in told if "nothing" in (text := str(w.message)))
     assert "of RandomForestRegressor: it is a regressor, and mleval evaluates classifiers" in first
-    assert "of DecisionTreeClassifier: its targets are several columns that are not 0 and 1" in second
+    assert (
+        "of DecisionTreeClassifier: its targets are several columns that are not 0 and 1" in second
+    )
     assert client.search_runs(["0"]) == []
 
 
@@ -160,9 +174,19 @@ def test_the_random_state_is_untouched(client):
         model = RandomForestClassifier(3).fit(X_TRAIN, Y_TRAIN)
         found = [model.score(X_TEST, Y_TEST), random.random()]
         cv = ShuffleSplit(3, test_size=0.3)
-        found += model_selection.cross_validate(RandomForestClassifier(3), X, Y, cv=cv)["test_score"].tolist()
-        found += model_selection.cross_val_predict(RandomForestClassifier(3), X, Y, cv=KFold(3, shuffle=True)).ravel().tolist()
-        search = GridSearchCV(RandomForestClassifier(), {"max_depth": [2, 4]}, cv=KFold(3, shuffle=True)).fit(X_TRAIN, Y_TRAIN)
+        found += model_selection.cross_validate(RandomForestClassifier(3), X, Y, cv=cv)[
+            "test_score"
+        ].tolist()
+        found += (
+            model_selection.cross_val_predict(
+                RandomForestClassifier(3), X, Y, cv=KFold(3, shuffle=True)
+            )
+            .ravel()
+            .tolist()
+        )
+        search = GridSearchCV(
+            RandomForestClassifier(), {"max_depth": [2, 4]}, cv=KFold(3, shuffle=True)
+        ).fit(X_TRAIN, Y_TRAIN)
         found += search.cv_results_["mean_test_score"].tolist()
         return [*found, search.score(X_TEST, Y_TEST), np.random.random(), random.random()]  # noqa: NPY002
 
@@ -180,10 +204,16 @@ def test_exceptions_are_scikit_learns_own():
             lambda: KNeighborsClassifier().score(X_TEST, Y_TEST),
             lambda: KNeighborsClassifier(-1).fit(X_TRAIN, Y_TRAIN),
             lambda: model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv="x"),
-            lambda: model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3, no_such_argument=1),
+            lambda: model_selection.cross_validate(
+                KNeighborsClassifier(), X, Y, cv=3, no_such_argument=1
+            ),
             lambda: model_selection.cross_validate(),
-            lambda: model_selection.cross_validate(KNeighborsClassifier(-1), X, Y, cv=3, error_score="raise"),
-            lambda: model_selection.cross_val_predict(KNeighborsClassifier(), X, Y, cv=ShuffleSplit(2, random_state=0)),
+            lambda: model_selection.cross_validate(
+                KNeighborsClassifier(-1), X, Y, cv=3, error_score="raise"
+            ),
+            lambda: model_selection.cross_val_predict(
+                KNeighborsClassifier(), X, Y, cv=ShuffleSplit(2, random_state=0)
+            ),
             lambda: model_selection.cross_val_predict(LinearSVC(), X, Y, method="predict_proba"),
             lambda: metrics.f1_score(Y_TEST, Y_TEST[:5]),
             lambda: GridSearchCV(KNeighborsClassifier(), {"no_such": [1]}).fit(X, Y),
@@ -217,7 +247,10 @@ def test_folds_that_failed_are_not_logged_in_part(runs):
 def test_signatures_names_and_pickles_are_kept(client):
     import inspect
 
-    before = {f: str(inspect.signature(getattr(model_selection, f))) for f in ("cross_validate", "cross_val_predict")}
+    before = {
+        f: str(inspect.signature(getattr(model_selection, f)))
+        for f in ("cross_validate", "cross_val_predict")
+    }
     mleval.autolog()
     for name, signature in before.items():
         assert str(inspect.signature(getattr(model_selection, name))) == signature
@@ -231,7 +264,9 @@ def test_a_scorer_made_of_a_wrapped_metric_reaches_other_processes_beside_mlflow
     mlflow.sklearn.autolog(log_models=False, silent=True)
     mleval.autolog()
     scorer = metrics.make_scorer(metrics.hamming_loss, greater_is_better=False)
-    found = model_selection.cross_val_score(KNeighborsClassifier(), X, Y, scoring=scorer, cv=3, n_jobs=2)
+    found = model_selection.cross_val_score(
+        KNeighborsClassifier(), X, Y, scoring=scorer, cv=3, n_jobs=2
+    )
     assert np.isfinite(found).all() and len(runs()) == 1
 
 
@@ -248,7 +283,7 @@ def test_nothing_is_kept_alive(client):
     assert [ref() for ref in gone] == [None, None]
 
 
-# ---- imported earlier ------------------------------------------------------------------------------------------------
+# ---- imported earlier ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("beside_mlflow", [False, True])
@@ -258,8 +293,12 @@ def test_functions_imported_earlier_are_named_once(monkeypatch, beside_mlflow):
     script = types.ModuleType("script")
     script.cv, script.f1_score = model_selection.cross_validate, metrics.f1_score
     monkeypatch.setitem(sys.modules, "script", script)
-    monkeypatch.setitem(sys.modules, "__mp_main__", script)  # multiprocessing's second name of the script
-    with pytest.warns(UserWarning, match=r"imported before autolog\(\) .*not seen: .*\bcv, f1_score in script") as caught:
+    monkeypatch.setitem(
+        sys.modules, "__mp_main__", script
+    )  # multiprocessing's second name of the script
+    with pytest.warns(
+        UserWarning, match=r"imported before autolog\(\) .*not seen: .*\bcv, f1_score in script"
+    ) as caught:
         mleval.autolog()
     assert len(caught) == 1 and str(caught[0].message).count("f1_score in") == 1
     mleval.autolog(disable=True)

@@ -1,4 +1,6 @@
-"""Autologging while the store is away, hangs, is read-only, is full, or the script is killed: the script does not notice."""
+"""Autologging while the store is away, hangs, is read-only, is full, or the script is killed: the
+script does not notice.
+"""
 
 import os
 import signal
@@ -31,8 +33,12 @@ def script():
     np.random.seed(0)  # noqa: NPY002
     model = RandomForestClassifier(3).fit(X[:80], Y[:80])
     seen = [model.score(X[80:], Y[80:])]
-    seen += sklearn.model_selection.cross_validate(RandomForestClassifier(3), X, Y, cv=3)["test_score"].tolist()
-    seen.append(GridSearchCV(RandomForestClassifier(2), {"max_depth": [2, 4]}, cv=2).fit(X, Y).best_score_)
+    seen += sklearn.model_selection.cross_validate(RandomForestClassifier(3), X, Y, cv=3)[
+        "test_score"
+    ].tolist()
+    seen.append(
+        GridSearchCV(RandomForestClassifier(2), {"max_depth": [2, 4]}, cv=2).fit(X, Y).best_score_
+    )
     try:
         RandomForestClassifier(-1).fit(X, Y)
     except ValueError as error:
@@ -64,7 +70,9 @@ def warned(run=script):
 def assert_one_warning(texts, reason):
     """The first evaluation is told of, and where it is kept; the others are kept without a word."""
     (text,) = texts
-    assert text.startswith("mleval.autolog: RandomForestClassifier on held-out data was not logged. StoreError: ")
+    assert text.startswith(
+        "mleval.autolog: RandomForestClassifier on held-out data was not logged. StoreError: "
+    )
     assert reason in text and "mleval import" in text
     assert len(list(Path(os.environ["MLEVAL_UNSENT"]).glob("*.json"))) == 3
 
@@ -106,9 +114,11 @@ def test_a_server_that_never_answers(monkeypatch, impatient):
 def test_in_the_background_a_slow_server_does_not_hold_the_script_up(monkeypatch, impatient):
     """The server answers nothing before the script is done."""
     done, in_time, said = threading.Event(), [], []
-    # not by catch_warnings: where two threads use it at once, one undoes what the other set, and a warning is lost
+    # not by catch_warnings: where two threads use it at once, one undoes what the other set, and a
+    # warning is lost
     monkeypatch.setattr(warnings, "warn", lambda message, *_, **__: said.append(str(message)))
-    # longer than the busiest machine takes for the script: what is tested is that the script waits for nothing
+    # longer than the busiest machine takes for the script: what is tested is that the script waits
+    # for nothing
     monkeypatch.setenv("MLEVAL_TIMEOUT", "300")
     monkeypatch.setenv("MLEVAL_RETRY", "300")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "300")
@@ -144,15 +154,22 @@ def test_a_read_only_database(db, monkeypatch):
 
 def run_script(folder, body, **options):
     """The script in a process of its own."""
-    head = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nfrom test_autolog_faults import *\n"
+    head = (
+        f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nfrom "
+        "test_autolog_faults import *\n"
+    )
     command, pipe = [sys.executable, "-c", head + textwrap.dedent(body)], subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, **options)
 
 
 @pytest.mark.thorough
 def test_a_full_disk(db):
-    """No file may grow beyond the size that the database has: to SQLite and to the artifact store the disk is full."""
-    process = run_script(db.parent, f"""
+    """No file may grow beyond the size that the database has: to SQLite and to the artifact store
+    the disk is full.
+    """
+    process = run_script(
+        db.parent,
+        f"""
         import resource, mlflow
         mlflow.MlflowClient().search_experiments()
         size = {db.stat().st_size}
@@ -162,7 +179,8 @@ def test_a_full_disk(db):
         texts = warned()
         assert len(texts) == 3 and all("not logged" in text for text in texts), texts
         print(texts[0])
-    """)  # fmt: skip
+    """,
+    )
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert "not logged" in out and ("full" in out or "disk I/O" in out or "too large" in out)
@@ -193,7 +211,12 @@ class Passing(BaseHTTPRequestHandler):
             self.connection.close()
             return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        answer = requests.request(self.command, gate.url + self.path, data=body, headers={"Content-Type": "application/json"})
+        answer = requests.request(
+            self.command,
+            gate.url + self.path,
+            data=body,
+            headers={"Content-Type": "application/json"},
+        )
         self.send_response(answer.status_code)
         self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
         self.send_header("Content-Length", str(len(answer.content)))
@@ -213,7 +236,9 @@ def held_out():
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("passing", [0, 1, 3, *(pytest.param(n, marks=pytest.mark.thorough) for n in (2, 5, 9))])
+@pytest.mark.parametrize(
+    "passing", [0, 1, 3, *(pytest.param(n, marks=pytest.mark.thorough) for n in (2, 5, 9))]
+)
 def test_a_server_that_goes_away_in_the_middle(server, monkeypatch, impatient, passing):
     import mlflow
 
@@ -241,7 +266,10 @@ def test_a_script_that_is_killed_while_it_logs(server, db, monkeypatch, passing)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     mlflow.MlflowClient().create_experiment(name)
     with Gate(server, passing, hang=True) as gate:
-        env = os.environ | {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{gate.server_port}", "MLFLOW_EXPERIMENT_NAME": name}
+        env = os.environ | {
+            "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{gate.server_port}",
+            "MLFLOW_EXPERIMENT_NAME": name,
+        }
         process = run_script(db.parent, "mleval.autolog(); held_out()", env=env)
         stuck = gate.stuck.wait(PATIENCE)
         process.send_signal(signal.SIGKILL)
@@ -261,12 +289,16 @@ def test_a_failure_of_ours_is_one_warning(monkeypatch, client):
     """Whatever goes wrong while evaluating: here label names that do not fit."""
     mleval.autolog(label_names=["a", "b"])
     texts = warned()
-    assert len(texts) == 3 and all("not logged. ValueError: `label_names` must" in text for text in texts)
+    assert len(texts) == 3 and all(
+        "not logged. ValueError: `label_names` must" in text for text in texts
+    )
 
 
 def test_pending_runs_are_written_before_the_script_ends(db):
     env = os.environ | {"MLEVAL_TIMEOUT": str(PATIENCE)}
-    process = run_script(db.parent, "mleval.autolog(asynchronous=True, dataset='d'); held_out()", env=env)
+    process = run_script(
+        db.parent, "mleval.autolog(asynchronous=True, dataset='d'); held_out()", env=env
+    )
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and not err, err
     assert len(mleval.load_study(experiment_names=["Default"]).values) == 1

@@ -1,4 +1,6 @@
-"""Beside MLflow's own autologging: fit_time is that of the fit alone, and our predictions make MLflow say nothing."""
+"""Beside MLflow's own autologging: fit_time is that of the fit alone, and our predictions make
+MLflow say nothing.
+"""
 
 import logging
 
@@ -26,7 +28,9 @@ now = [0.0]
 
 
 class Timed(KNeighborsClassifier):
-    """By the clock of the test a fit takes 1 second, and whatever predicts, as MLflow does after a fit, 1000."""
+    """By the clock of the test a fit takes 1 second, and whatever predicts, as MLflow does after a
+    fit, 1000.
+    """
 
     def fit(self, X, y):
         now[0] += 1
@@ -41,7 +45,9 @@ def mlflow_on():
     mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
 
 
-@pytest.mark.parametrize("order", [[mlflow_on, ours], [ours, mlflow_on], [mlflow_on, ours, mlflow_on], [ours]])
+@pytest.mark.parametrize(
+    "order", [[mlflow_on, ours], [ours, mlflow_on], [mlflow_on, ours, mlflow_on], [ours]]
+)
 @pytest.mark.parametrize("make", [Timed, lambda: make_pipeline(Timed())])
 def test_fit_time_is_that_of_the_fit_alone(runs, monkeypatch, order, make):
     monkeypatch.setattr(fit_clock.time, "perf_counter", lambda: now[0])
@@ -57,7 +63,11 @@ def loud():
     mlflow.sklearn.autolog(log_models=False, log_datasets=False)
 
 
-MODELS = [RandomForestClassifier(3), KNeighborsClassifier(), MultiOutputClassifier(DecisionTreeClassifier())]
+MODELS = [
+    RandomForestClassifier(3),
+    KNeighborsClassifier(),
+    MultiOutputClassifier(DecisionTreeClassifier()),
+]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)

@@ -1,9 +1,18 @@
-"""Autologging of one label of several classes: known data, what is said where nothing is logged, and what a run's page shows."""
+"""Autologging of one label of several classes: known data, what is said where nothing is logged,
+and what a run's page shows.
+"""
 
 import mlflow
 import numpy as np
 import pytest
-from autolog_cases import everything_is_restored, metrics, mlflow_on, model_selection, runs_of_ours, value  # noqa: F401
+from autolog_cases import (  # noqa: F401
+    everything_is_restored,
+    metrics,
+    mlflow_on,
+    model_selection,
+    runs_of_ours,
+    value,
+)
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -21,10 +30,14 @@ X, Y = load_iris(return_X_y=True)
 Y = np.array(["setosa", "versicolor", "virginica"])[Y]
 X_TRAIN, X_TEST, Y_TRAIN, Y_TEST = train_test_split(X, Y, random_state=0, stratify=Y)
 DATA = {
-    "iris": lambda: (X, Y, GaussianNB()), "cancer": lambda: (*load_breast_cancer(return_X_y=True), GaussianNB()),
-    "digits": lambda: (*(part[:600] for part in load_digits(return_X_y=True)), KNeighborsClassifier()),
+    "iris": lambda: (X, Y, GaussianNB()),
+    "cancer": lambda: (*load_breast_cancer(return_X_y=True), GaussianNB()),
+    "digits": lambda: (
+        *(part[:600] for part in load_digits(return_X_y=True)),
+        KNeighborsClassifier(),
+    ),
     "text": lambda: (*text_data(), MultinomialNB()),
-}  # fmt: skip
+}
 
 
 def assert_logged(run, expected):
@@ -57,8 +70,12 @@ def test_known_data_held_out_and_cross_validated(runs, name):
         known = of_sklearn(y[test], fitted.predict(X[test]), fitted.predict_proba(X[test]))
         known = {m: v for m, v in known.items() if name != "cancer" or "auroc" not in m}
         assert {m: by_fold[m][i] for m in known} == pytest.approx(known, rel=1e-12, abs=1e-12)
-    alone = mleval.cross_validate(model, X, y, cv=3, log=False, hierarchy=DIGITS if name == "digits" else None)
-    assert value(crossed, "top1_accuracy") == pytest.approx(alone.fold_means()["top1_accuracy"], rel=1e-12)
+    alone = mleval.cross_validate(
+        model, X, y, cv=3, log=False, hierarchy=DIGITS if name == "digits" else None
+    )
+    assert value(crossed, "top1_accuracy") == pytest.approx(
+        alone.fold_means()["top1_accuracy"], rel=1e-12
+    )
     assert ("mleval/lca_f1" in held.data.metrics) == (name == "digits")
 
 
@@ -69,7 +86,11 @@ def test_cross_validated_predictions(runs, way):
         mleval.autolog()
         found = model_selection.cross_val_predict(model, X, y, cv=3, method=way)
         classes = np.unique(y)
-        pred = found if way == "predict" else classes[found.argmax(axis=1) if found.ndim == 2 else (found > 0).astype(int)]
+        pred = (
+            found
+            if way == "predict"
+            else classes[found.argmax(axis=1) if found.ndim == 2 else (found > 0).astype(int)]
+        )
         run = runs()[-1]
         by_fold = schema.decode_folds(run.data.tags[schema.TAG_FOLDS]).values["top1_accuracy"]
         assert np.mean(by_fold) == pytest.approx(metrics.accuracy_score(y, pred), rel=1e-12)
@@ -80,14 +101,29 @@ def test_cross_validated_predictions(runs, way):
 def test_a_search_and_its_hold_out_are_one_method_and_the_hold_out_counts(runs):
     mleval.autolog(dataset="iris")
     for model in (KNeighborsClassifier(), DummyClassifier()):
-        grid = {"n_neighbors": [1, 5]} if "n_neighbors" in model.get_params() else {"strategy": ["prior"]}
+        grid = (
+            {"n_neighbors": [1, 5]}
+            if "n_neighbors" in model.get_params()
+            else {"strategy": ["prior"]}
+        )
         GridSearchCV(model, grid, cv=3).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
     searched, held = runs()[:2]
-    assert searched.data.tags[schema.TAG_METHOD] == held.data.tags[schema.TAG_METHOD] == "KNeighborsClassifier"
-    assert searched.data.params == held.data.params and searched.data.tags[schema.TAG_SELECTED] == "2"
+    assert (
+        searched.data.tags[schema.TAG_METHOD]
+        == held.data.tags[schema.TAG_METHOD]
+        == "KNeighborsClassifier"
+    )
+    assert (
+        searched.data.params == held.data.params and searched.data.tags[schema.TAG_SELECTED] == "2"
+    )
     study = mleval.load_study(experiment_names=["Default"])
-    assert study.methods == ["KNeighborsClassifier", "DummyClassifier"] and (study.runs["selected_among"] == 1).all()
-    assert study.values.loc[("iris", "KNeighborsClassifier"), "top1_accuracy"] == value(held, "top1_accuracy")
+    assert (
+        study.methods == ["KNeighborsClassifier", "DummyClassifier"]
+        and (study.runs["selected_among"] == 1).all()
+    )
+    assert study.values.loc[("iris", "KNeighborsClassifier"), "top1_accuracy"] == value(
+        held, "top1_accuracy"
+    )
 
 
 def test_where_nothing_is_logged_one_line_says_why(runs):
@@ -99,7 +135,10 @@ def test_where_nothing_is_logged_one_line_says_why(runs):
         KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
         mleval.autolog(disable=True)
     (text,) = (text for w in told if "nothing" in (text := str(w.message)))
-    assert "nothing was logged of GaussianNB: no held-out labels were seen. Call model.score(X_test, y_test)" in text
+    assert (
+        "nothing was logged of GaussianNB: no held-out labels were seen. Call "
+        "model.score(X_test, y_test)" in text
+    )
     assert [r.data.tags[schema.TAG_METHOD] for r in runs()] == ["KNeighborsClassifier"]
 
 
@@ -109,7 +148,9 @@ def test_a_class_that_was_not_trained_on_is_named(runs):
     with pytest.warns(UserWarning, match="'setosa' among the test rows only .50 such rows."):
         GaussianNB().fit(X[rare], Y[rare]).score(X, Y)
     with pytest.raises(ValueError, match="must hold classes that were trained on, got 'setosa'"):
-        mleval.cross_validate(GaussianNB(), X, Y, cv=[(np.flatnonzero(rare), np.arange(60))], log=False)
+        mleval.cross_validate(
+            GaussianNB(), X, Y, cv=[(np.flatnonzero(rare), np.arange(60))], log=False
+        )
     assert runs() == []
 
 
@@ -117,10 +158,18 @@ def test_what_a_runs_page_shows(runs):
     mleval.autolog(dataset="iris")
     LogisticRegression(C=10, max_iter=500, n_jobs=1).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
     (run,) = runs()
-    assert run.data.tags["mlflow.note.content"].startswith("# LogisticRegression on iris\n\n38 instances · 3 classes")
-    assert "The share of instances whose class is predicted is" in run.data.tags["mlflow.note.content"]
+    assert run.data.tags["mlflow.note.content"].startswith(
+        "# LogisticRegression on iris\n\n38 instances · 3 classes"
+    )
+    assert (
+        "The share of instances whose class is predicted is" in run.data.tags["mlflow.note.content"]
+    )
     params = run.data.params
-    assert (params["C"], params["max_iter"], params["random_state"]) == ("10", "500", "None") and "n_jobs" not in params
+    assert (params["C"], params["max_iter"], params["random_state"]) == (
+        "10",
+        "500",
+        "None",
+    ) and "n_jobs" not in params
     assert params["estimator"] == "LogisticRegression(C=10, max_iter=500)"
 
 
@@ -130,7 +179,11 @@ def test_hyperparameters_are_not_logged_twice_beside_mlflow(runs):
     with mlflow.start_run(description="mine"):
         LogisticRegression(C=10, max_iter=500).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
     (run,) = runs()
-    assert run.data.params["C"] == "10" and "estimator" not in run.data.params and run.data.tags["mlflow.note.content"] == "mine"
+    assert (
+        run.data.params["C"] == "10"
+        and "estimator" not in run.data.params
+        and run.data.tags["mlflow.note.content"] == "mine"
+    )
 
 
 @pytest.mark.parametrize("way", ["score", "positional", "metric", "pipeline"])

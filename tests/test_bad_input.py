@@ -17,56 +17,149 @@ def put(matrix, cell, value):
     return matrix
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"y_true": [0, 1, 2], "y_score": S}, "`y_score` must hold the 3 instances of `y_true`, got 2"),
-    ({"y_true": Y[None], "y_score": S}, r"`y_true` must be a matrix N x K, got shape \(1, 2, 3\)"),
-    ({"y_true": 1, "y_score": S}, r"`y_true` must be a matrix N x K, got shape \(\)"),
-    ({"y_true": [[0, 1], [1]], "y_score": S}, "`y_true` must be a matrix N x K, got rows of different lengths"),
-    ({"y_true": Y, "y_score": S[:1]}, r"`y_score` must have the shape \(2, 3\) of `y_true`, got \(1, 3\)"),
-    ({"y_true": Y, "y_pred": Y.T}, r"`y_pred` must have the shape \(2, 3\) of `y_true`, got \(3, 2\)"),
-    ({"y_true": Y}, "`y_score` or `y_pred` must be given, got neither"),
-    ({"y_true": Y[:0], "y_score": S[:0]}, r"`y_true` must have at least one row, got shape \(0, 3\)"),
-    ({"y_true": Y[:, :0], "y_score": S[:, :0]}, r"`y_true` must have at least one column, got shape \(2, 0\)"),
-    ({"y_true": [], "y_score": []}, "`y_true` must hold at least one instance, got none"),
-    ({"y_true": put(Y, (1, 2), 2), "y_score": S}, r"`y_true` must hold only 0 and 1, got 2 in row 1, column 2 \(1 such cell\)"),
-    ({"y_true": Y * 2 - 1, "y_score": S}, r"got -1 in row 0, column 0 \(3 such cells\)"),
-    ({"y_true": put(Y, (0, 1), 0.5), "y_score": S}, "got 0.5 in row 0, column 1"),
-    ({"y_true": put(Y, (0, 1), np.nan), "y_score": S}, "`y_true` must hold only 0 and 1, got nan in row 0, column 1"),
-    ({"y_true": Y, "y_pred": S}, r"`y_pred` must hold only 0 and 1, got 0.1 in row 0, column 0 \(6 such cells\).*`y_score`"),
-    ({"y_true": sparse.csr_array(put(Y, (1, 2), 3)), "y_score": S}, "`y_true` must hold only 0 and 1, got 3 in row 1, column 2"),
-    ({"y_true": Y, "y_score": put(S, (1, 0), np.nan)}, r"`y_score` must hold finite scores, got nan in row 1, column 0 \(1 such"),
-    ({"y_true": Y, "y_score": put(S, (1, 0), -np.inf)}, "`y_score` must hold finite scores, got -inf in row 1, column 0"),
-    ({"y_true": Y, "y_score": sparse.csr_array(put(S, (0, 2), np.nan))}, "got nan in row 0, column 2"),
-    ({"y_true": Y, "y_score": S, "threshold": [0.5, 0.5]}, "`threshold` must be one number or one for each of the 3 labels"),
-    ({"y_true": Y, "y_score": S, "threshold": np.nan}, "`threshold` must be one number"),
-    ({"y_true": Y, "y_score": S, "label_names": ["a", "b"]}, "`label_names` must hold one name for each of the 3 labels, got 2"),
-    ({"y_true": Y, "y_score": S, "label_names": ["a", "b", "a"]}, "`label_names` must differ, got 'a' more than once"),
-    ({"y_true": Y, "y_score": S, "folds": [1]}, r"`folds` must hold one value for each of the 2 rows, got shape \(1,\)"),
-    ({"y_true": Y, "y_score": S, "folds": [1, None]}, r"`folds` must not be missing, got none for row 1 \(1 such rows?\)"),
-    ({"y_true": Y, "y_score": S, "conventions": "weka"}, "`conventions` must be one of 'sklearn', 'mulan', got 'weka'"),
-    ({"y_true": Y, "y_score": S, "fit_time": -1}, "`fit_time` must be one number, in seconds and not negative, got -1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"y_true": [0, 1, 2], "y_score": S},
+            "`y_score` must hold the 3 instances of `y_true`, got 2",
+        ),
+        (
+            {"y_true": Y[None], "y_score": S},
+            r"`y_true` must be a matrix N x K, got shape \(1, 2, 3\)",
+        ),
+        ({"y_true": 1, "y_score": S}, r"`y_true` must be a matrix N x K, got shape \(\)"),
+        (
+            {"y_true": [[0, 1], [1]], "y_score": S},
+            "`y_true` must be a matrix N x K, got rows of different lengths",
+        ),
+        (
+            {"y_true": Y, "y_score": S[:1]},
+            r"`y_score` must have the shape \(2, 3\) of `y_true`, got \(1, 3\)",
+        ),
+        (
+            {"y_true": Y, "y_pred": Y.T},
+            r"`y_pred` must have the shape \(2, 3\) of `y_true`, got \(3, 2\)",
+        ),
+        ({"y_true": Y}, "`y_score` or `y_pred` must be given, got neither"),
+        (
+            {"y_true": Y[:0], "y_score": S[:0]},
+            r"`y_true` must have at least one row, got shape \(0, 3\)",
+        ),
+        (
+            {"y_true": Y[:, :0], "y_score": S[:, :0]},
+            r"`y_true` must have at least one column, got shape \(2, 0\)",
+        ),
+        ({"y_true": [], "y_score": []}, "`y_true` must hold at least one instance, got none"),
+        (
+            {"y_true": put(Y, (1, 2), 2), "y_score": S},
+            r"`y_true` must hold only 0 and 1, got 2 in row 1, column 2 \(1 such cell\)",
+        ),
+        ({"y_true": Y * 2 - 1, "y_score": S}, r"got -1 in row 0, column 0 \(3 such cells\)"),
+        ({"y_true": put(Y, (0, 1), 0.5), "y_score": S}, "got 0.5 in row 0, column 1"),
+        (
+            {"y_true": put(Y, (0, 1), np.nan), "y_score": S},
+            "`y_true` must hold only 0 and 1, got nan in row 0, column 1",
+        ),
+        (
+            {"y_true": Y, "y_pred": S},
+            r"`y_pred` must hold only 0 and 1, got 0.1 in row 0, column 0 \(6 such "
+            r"cells\).*`y_score`",
+        ),
+        (
+            {"y_true": sparse.csr_array(put(Y, (1, 2), 3)), "y_score": S},
+            "`y_true` must hold only 0 and 1, got 3 in row 1, column 2",
+        ),
+        (
+            {"y_true": Y, "y_score": put(S, (1, 0), np.nan)},
+            r"`y_score` must hold finite scores, got nan in row 1, column 0 \(1 such",
+        ),
+        (
+            {"y_true": Y, "y_score": put(S, (1, 0), -np.inf)},
+            "`y_score` must hold finite scores, got -inf in row 1, column 0",
+        ),
+        (
+            {"y_true": Y, "y_score": sparse.csr_array(put(S, (0, 2), np.nan))},
+            "got nan in row 0, column 2",
+        ),
+        (
+            {"y_true": Y, "y_score": S, "threshold": [0.5, 0.5]},
+            "`threshold` must be one number or one for each of the 3 labels",
+        ),
+        ({"y_true": Y, "y_score": S, "threshold": np.nan}, "`threshold` must be one number"),
+        (
+            {"y_true": Y, "y_score": S, "label_names": ["a", "b"]},
+            "`label_names` must hold one name for each of the 3 labels, got 2",
+        ),
+        (
+            {"y_true": Y, "y_score": S, "label_names": ["a", "b", "a"]},
+            "`label_names` must differ, got 'a' more than once",
+        ),
+        (
+            {"y_true": Y, "y_score": S, "folds": [1]},
+            r"`folds` must hold one value for each of the 2 rows, got shape \(1,\)",
+        ),
+        (
+            {"y_true": Y, "y_score": S, "folds": [1, None]},
+            r"`folds` must not be missing, got none for row 1 \(1 such rows?\)",
+        ),
+        (
+            {"y_true": Y, "y_score": S, "conventions": "weka"},
+            "`conventions` must be one of 'sklearn', 'mulan', got 'weka'",
+        ),
+        (
+            {"y_true": Y, "y_score": S, "fit_time": -1},
+            "`fit_time` must be one number, in seconds and not negative, got -1",
+        ),
+    ],
+)
 def test_values_and_shapes(arguments, message):
     with pytest.raises(ValueError, match=message):
         mleval.evaluate(**arguments)
 
 
-@pytest.mark.parametrize(("y_true", "message"), [
-    ([["cat", "dog", ""], ["dog", "", ""]], "`y_true` must hold numbers, got text.*MultiLabelBinarizer"),
-    ([{"cat"}, {"dog"}], "`y_score` must hold mappings of label to score, got ndarray in row 0"),
-    (np.array([[0, "1", 1], [1, 0, 0]], dtype=object), "`y_true` must hold numbers, got '1' in row 0, column 1"),
-    (pd.DataFrame({"a": [0, None], "b": [1, 0], "c": [1, 0]}, dtype="boolean"), "got <NA> in row 1, column 0"),
-    (Y + 1j, "`y_true` must hold numbers, got dtype complex"),
-    (np.ma.masked_equal(Y, 0), "`y_true` must be an array without a mask"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("y_true", "message"),
+    [
+        (
+            [["cat", "dog", ""], ["dog", "", ""]],
+            "`y_true` must hold numbers, got text.*MultiLabelBinarizer",
+        ),
+        (
+            [{"cat"}, {"dog"}],
+            "`y_score` must hold mappings of label to score, got ndarray in row 0",
+        ),
+        (
+            np.array([[0, "1", 1], [1, 0, 0]], dtype=object),
+            "`y_true` must hold numbers, got '1' in row 0, column 1",
+        ),
+        (
+            pd.DataFrame({"a": [0, None], "b": [1, 0], "c": [1, 0]}, dtype="boolean"),
+            "got <NA> in row 1, column 0",
+        ),
+        (Y + 1j, "`y_true` must hold numbers, got dtype complex"),
+        (np.ma.masked_equal(Y, 0), "`y_true` must be an array without a mask"),
+    ],
+)
 def test_what_is_no_number(y_true, message):
     with pytest.raises(TypeError, match=message):
         mleval.evaluate(y_true, S)
 
 
-@pytest.mark.parametrize("kind", [
-    np.bool_, np.uint8, np.int64, np.float32, object, "boolean", "Int64",
-    lambda a: sparse.csr_array(a), lambda a: sparse.lil_array(a)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        np.bool_,
+        np.uint8,
+        np.int64,
+        np.float32,
+        object,
+        "boolean",
+        "Int64",
+        lambda a: sparse.csr_array(a),
+        lambda a: sparse.lil_array(a),
+    ],
+)
 def test_every_kind_of_number_will_do(kind):
     if isinstance(kind, str):
         y = pd.DataFrame(Y).astype(kind)
@@ -79,7 +172,9 @@ def test_every_kind_of_number_will_do(kind):
 
 
 def test_unsigned_truth_does_not_wrap_round():
-    assert mleval.evaluate(Y.astype(np.uint8), S.astype(np.float16)).measures["soft_subset_loss"] == pytest.approx(0.55, abs=1e-3)
+    assert mleval.evaluate(Y.astype(np.uint8), S.astype(np.float16)).measures[
+        "soft_subset_loss"
+    ] == pytest.approx(0.55, abs=1e-3)
 
 
 def test_integer_scores():
@@ -93,10 +188,16 @@ def test_frames_must_agree():
     s = pd.DataFrame(S, columns=list("abc"), index=["i", "j"])
     ev = mleval.evaluate(y, s)
     assert ev.label_names == ("a", "b", "c") and ev.instances.index.tolist() == ["i", "j"]
-    with pytest.raises(ValueError, match=r"`y_score` must have the columns of `y_true` in the same order, got 'b' where "
-                                         r"`y_true` has 'a' \(2 of 3 differ\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"`y_score` must have the columns of `y_true` in the same order, got 'b' where "
+        r"`y_true` has 'a' \(2 of 3 differ\)",
+    ):
         mleval.evaluate(y, s[["b", "a", "c"]])
-    with pytest.raises(ValueError, match="`y_score` must have the index of `y_true` in the same order, got 'j' where .* 'i'"):
+    with pytest.raises(
+        ValueError,
+        match="`y_score` must have the index of `y_true` in the same order, got 'j' where .* 'i'",
+    ):
         mleval.evaluate(y, s.iloc[::-1])
     assert mleval.evaluate(y, s.to_numpy()).measures == ev.measures
 
@@ -109,30 +210,54 @@ def test_extremes_give_numbers(conventions):
         return ev.measures
 
     one = both([[1], [0]], [[0.9], [0.2]])  # K = 1
-    assert one["ranking_loss"] == 0 and one["coverage"] == 0 and one["hamming_loss"] == 0 and one["one_error"] == 0.5
+    assert (
+        one["ranking_loss"] == 0
+        and one["coverage"] == 0
+        and one["hamming_loss"] == 0
+        and one["one_error"] == 0.5
+    )
     assert one["binomial_area"] == 0 and one["soft_binomial_area"] == pytest.approx(0.15)
     empty = both(np.zeros((3, 4)), np.zeros((3, 4)))
     assert empty["f1"] == empty["micro_f1"] == empty["macro_f1"] == (conventions == "mulan")
     assert empty["subset_accuracy"] == 1 and empty["coverage"] == 0 and empty["one_error"] == 1
     full = both(np.ones((3, 4)), np.ones((3, 4)))
-    assert full["f1"] == full["average_precision"] == 1 and full["coverage"] == 3 and full["ranking_loss"] == 0
+    assert (
+        full["f1"] == full["average_precision"] == 1
+        and full["coverage"] == 3
+        and full["ranking_loss"] == 0
+    )
     assert both(Y[:1], S[:1])["one_error"] == 0  # N = 1
 
 
-@pytest.mark.parametrize(("arguments", "kind", "message"), [
-    (([["c"], ["d"]], [["c"]]), ValueError, r"`pred_sets` must hold as many instances as `true_sets` \(2\), got 1"),
-    (([["x"]], [["c"]]), ValueError, "`true_sets` must hold classes of the hierarchy.*'x'"),
-    ((["cat"], [["c"]]), TypeError, "`true_sets` must hold a collection of classes for each instance, got 'cat'"),
-    (([], []), ValueError, "`true_sets` must"),
-    ((sparse.csr_array(Y), [["c"], []]), ValueError, "`true_sets` must have a column for each of the 4 classes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        (
+            ([["c"], ["d"]], [["c"]]),
+            ValueError,
+            r"`pred_sets` must hold as many instances as `true_sets` \(2\), got 1",
+        ),
+        (([["x"]], [["c"]]), ValueError, "`true_sets` must hold classes of the hierarchy.*'x'"),
+        (
+            (["cat"], [["c"]]),
+            TypeError,
+            "`true_sets` must hold a collection of classes for each instance, got 'cat'",
+        ),
+        (([], []), ValueError, "`true_sets` must"),
+        (
+            (sparse.csr_array(Y), [["c"], []]),
+            ValueError,
+            "`true_sets` must have a column for each of the 4 classes",
+        ),
+    ],
+)
 def test_class_sets(arguments, kind, message):
     h = mleval.Hierarchy([("r", "c"), ("r", "d"), ("r", "e")])
     with pytest.raises(kind, match=message):
         mleval.evaluate_hierarchical(*arguments, h)
 
 
-# ---- types and names -------------------------------------------------------------------------------------------------
+# ---- types and names -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
@@ -141,25 +266,42 @@ def test_flat_and_hierarchical_parts_compare_in_the_type_of_the_scores(kind):
     y, s = np.array([[1, 0], [1, 1]]), np.array([[0.7, 0.2], [0.7, 0.7]]).astype(kind)
     for scores in (s, sparse.csr_array(s)) if kind in (np.float32, np.float64) else (s,):
         for threshold in (0.7, [0.7, 0.7]):
-            ev = mleval.evaluate(y, scores, threshold=threshold, label_names=["a", "b"], hierarchy=h)
+            ev = mleval.evaluate(
+                y, scores, threshold=threshold, label_names=["a", "b"], hierarchy=h
+            )
             assert ev.measures["subset_accuracy"] == ev.measures["exact_match"] == 1
 
 
 def test_large_integers_are_no_ties():
     y, top = [[1, 0]], 2**53
-    for s in (np.array([[top + 1, top]]), np.array([[top + 1, top]], np.uint64), np.array([[-top, -top - 1]])):
+    for s in (
+        np.array([[top + 1, top]]),
+        np.array([[top + 1, top]], np.uint64),
+        np.array([[-top, -top - 1]]),
+    ):
         ev = mleval.evaluate(y, s, threshold=float(top + 2))
         assert ev.measures["ranking_loss"] == 0 and ev.measures["average_precision"] == 1
         assert ev.measures["one_error"] == 0 and ev.statistics["cardinality_pred"] == 0
     ends = np.array([[np.iinfo(np.int64).max, np.iinfo(np.int64).min]])
-    for threshold, reached in ((2.0**63, 0), (-(2.0**63), 2), (np.inf, 0), (-np.inf, 2), (2.0**62, 1)):
-        assert mleval.evaluate(y, ends, threshold=threshold).statistics["cardinality_pred"] == reached
+    for threshold, reached in (
+        (2.0**63, 0),
+        (-(2.0**63), 2),
+        (np.inf, 0),
+        (-np.inf, 2),
+        (2.0**62, 1),
+    ):
+        assert (
+            mleval.evaluate(y, ends, threshold=threshold).statistics["cardinality_pred"] == reached
+        )
     close = np.array([[1 + np.finfo(np.longdouble).eps, 1]], np.longdouble)
     assert mleval.evaluate(y, close).measures["ranking_loss"] == (close[0, 0] == close[0, 1])
 
 
 def test_predictions_given_as_scores_are_doubted():
-    with pytest.warns(UserWarning, match="`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`"):
+    with pytest.warns(
+        UserWarning,
+        match="`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`",
+    ):
         ev = mleval.evaluate(Y, Y)
     assert ev.warnings[-1].startswith("all scores are 0 or 1")
     assert mleval.evaluate(Y, Y.astype(float)).warnings == ev.warnings  # of a tree, perhaps
@@ -173,9 +315,15 @@ def test_a_range_shows_that_it_leaves_the_unit_interval():
 
 @pytest.mark.parametrize("width", [1, 2])
 def test_the_list_of_predict_proba_is_named(width):
-    by_label = [np.full((2, 2), 0.5), np.full((2, width), 0.5)]  # one column where a label has one class
-    with pytest.raises(ValueError, match=r"`y_score` must be a matrix N x K, got a list of 2 arrays, the first of shape \(2, "
-                                         r"2\): what `predict_proba` gives .* np.column_stack\(\[p\[:, 1\] for p in y_score\]\)"):
+    by_label = [
+        np.full((2, 2), 0.5),
+        np.full((2, width), 0.5),
+    ]  # one column where a label has one class
+    with pytest.raises(
+        ValueError,
+        match=r"`y_score` must be a matrix N x K, got a list of 2 arrays, the first of shape \(2, "
+        r"2\): what `predict_proba` gives .* np.column_stack\(\[p\[:, 1\] for p in y_score\]\)",
+    ):
         mleval.evaluate([[1, 0], [0, 1]], by_label)
 
 
@@ -194,11 +342,18 @@ def test_frames_of_other_libraries_keep_their_names(frame):
     for truth in (frame(y), pd.DataFrame(y)):
         ev = mleval.evaluate(truth, frame(s))
         assert ev.label_names == ("a", "b", "c") and ev.measures == expected.measures
-        with pytest.raises(ValueError, match="`y_score` must have the columns of `y_true` in the same order, got 'b' where .*"):
+        with pytest.raises(
+            ValueError,
+            match="`y_score` must have the columns of `y_true` in the same order, got 'b' where .*",
+        ):
             mleval.evaluate(truth, frame(permuted))
-    with pytest.raises(ValueError, match="`y_score` must have the columns of `y_true` in the same order"):
+    with pytest.raises(
+        ValueError, match="`y_score` must have the columns of `y_true` in the same order"
+    ):
         mleval.evaluate(frame(y), pd.DataFrame(permuted))
-    with pytest.raises(ValueError, match="`y_score` must have the columns of `y_true` in the same order"):
+    with pytest.raises(
+        ValueError, match="`y_score` must have the columns of `y_true` in the same order"
+    ):
         mleval.calibrate_threshold(frame(y), frame(permuted))
 
 
@@ -207,16 +362,24 @@ def test_series_of_class_sets_must_agree():
     true = pd.Series([["c"], ["d"]], index=["i", "j"])
     ev = mleval.evaluate_hierarchical(true, true.copy(), h)
     assert ev.measures["exact_match"] == 1 and ev.instances.index.tolist() == ["i", "j"]
-    with pytest.raises(ValueError, match="`pred_sets` must have the index of `true_sets` in the same order, got 'j' where .*"):
+    with pytest.raises(
+        ValueError,
+        match="`pred_sets` must have the index of `true_sets` in the same order, got 'j' where .*",
+    ):
         mleval.evaluate_hierarchical(true, true[::-1], h)
-    with pytest.raises(ValueError, match="`pred_sets` must have the index of `true_sets`, got 1 instead of 2 of them"):
+    with pytest.raises(
+        ValueError,
+        match="`pred_sets` must have the index of `true_sets`, got 1 instead of 2 of them",
+    ):
         mleval.evaluate_hierarchical(true, true[:1], h)
     assert mleval.evaluate_hierarchical(true, true[::-1].tolist(), h).measures["exact_match"] == 0
 
 
 def test_one_family_may_be_named_by_itself():
     h = mleval.Hierarchy([("r", "c"), ("r", "d")])
-    one, several = (mleval.evaluate_hierarchical([["c"]], [["d"]], h, measures=m) for m in ("set", ["set"]))
+    one, several = (
+        mleval.evaluate_hierarchical([["c"]], [["d"]], h, measures=m) for m in ("set", ["set"])
+    )
     assert one.measures == several.measures and one.hierarchy == several.hierarchy
     assert mleval.merge([one, several]).absent["gie"] == "it was not asked for"
 
@@ -227,7 +390,10 @@ ROOT = mleval.Hierarchy([("r", "a")])
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mleval.evaluate(Y, S, theshold=0.3), "'theshold'. Did you mean 'threshold'.*folds"),
+        (
+            lambda: mleval.evaluate(Y, S, theshold=0.3),
+            "'theshold'. Did you mean 'threshold'.*folds",
+        ),
         (
             lambda: mleval.evaluate_hierarchical([["a"]], [["a"]], ROOT, max_distence=3),
             "'max_distence'. Did you mean 'max_distance'.*lca",

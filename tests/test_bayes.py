@@ -19,7 +19,9 @@ def table(n=10, m=3, seed=0, shift=0.02):
 
 def signed_rank_by_loops(z, rope, strength, n_resamples, seed):
     z = np.r_[0, z]
-    weights = np.random.default_rng(seed).dirichlet(np.r_[strength, np.ones(len(z) - 1)], n_resamples)
+    weights = np.random.default_rng(seed).dirichlet(
+        np.r_[strength, np.ones(len(z) - 1)], n_resamples
+    )
     wins = np.zeros(3)
     for w in weights:
         theta = np.zeros(3)
@@ -43,10 +45,17 @@ def test_signed_rank_is_what_the_loops_give(rope):
 
 def test_many_pairs_at_once_are_each_pair_alone():
     table = pd.DataFrame(np.random.default_rng(2).random((6, 7)).round(2), columns=list("abcdefg"))
-    found = bayesian_signed_rank(table, 0.02, n_resamples=2**17).table  # more than one block of pairs, and of draws
+    found = bayesian_signed_rank(
+        table, 0.02, n_resamples=2**17
+    ).table  # more than one block of pairs, and of draws
     for row in found.sample(4, random_state=0).itertuples():
-        alone = bayesian_signed_rank(table[[row.method_a, row.method_b]], 0.02, n_resamples=2**17).table.iloc[0]
-        assert list(row[4:10]) == pytest.approx(alone.iloc[3:9].tolist(), abs=1e-12) and row.decision == alone["decision"]
+        alone = bayesian_signed_rank(
+            table[[row.method_a, row.method_b]], 0.02, n_resamples=2**17
+        ).table.iloc[0]
+        assert (
+            list(row[4:10]) == pytest.approx(alone.iloc[3:9].tolist(), abs=1e-12)
+            and row.decision == alone["decision"]
+        )
 
 
 @pytest.mark.parametrize("rope", [0.0, 0.1])
@@ -55,7 +64,9 @@ def test_sorted_pairs_are_as_all_sums(rope, monkeypatch):
     sums = bayesian_signed_rank(values, rope, n_resamples=500)
     monkeypatch.setattr(bayes, "MANY", 29)
     monkeypatch.setattr(bayes, "CACHE", 1000)
-    pd.testing.assert_frame_equal(bayesian_signed_rank(values, rope, n_resamples=500).table, sums.table)
+    pd.testing.assert_frame_equal(
+        bayesian_signed_rank(values, rope, n_resamples=500).table, sums.table
+    )
 
 
 def test_correlated_t_is_the_integral_of_its_posterior():
@@ -69,7 +80,9 @@ def test_correlated_t_is_the_integral_of_its_posterior():
             return stats.t.pdf((x - d.mean()) / scale, 9) / scale
 
         assert row.p_equivalent == pytest.approx(integrate.quad(density, -0.01, 0.01)[0], abs=1e-9)
-        assert row.p_a == pytest.approx(integrate.quad(density, 0.01, 2, points=[d.mean()])[0], abs=1e-6)
+        assert row.p_a == pytest.approx(
+            integrate.quad(density, 0.01, 2, points=[d.mean()])[0], abs=1e-6
+        )
         assert row.p_a + row.p_equivalent + row.p_b == pytest.approx(1)
         assert (row.low, row.high) == pytest.approx(stats.t.interval(0.95, 9, d.mean(), scale))
 
@@ -78,22 +91,32 @@ def test_without_rope_and_overlap_it_is_the_t_test():
     values = table(m=2)
     found = bayesian_t(values, 0)
     p = stats.ttest_rel(values["a"], values["b"], alternative="greater").pvalue
-    assert found.table["p_b"].item() == pytest.approx(p) and found.table["p_a"].item() == pytest.approx(1 - p)
+    assert found.table["p_b"].item() == pytest.approx(p) and found.table[
+        "p_a"
+    ].item() == pytest.approx(1 - p)
     assert "taken as independent" in found.warnings[0] and "Without a rope" in found.warnings[1]
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10_000), st.floats(0, 0.05), st.sampled_from([bayesian_signed_rank, bayesian_t]))
+@given(
+    st.integers(0, 10_000), st.floats(0, 0.05), st.sampled_from([bayesian_signed_rank, bayesian_t])
+)
 def test_turning_the_measure_swaps_the_methods(seed, rope, test):
     values = table(n=5, m=2, seed=seed)
     options = {"n_resamples": 500} if test is bayesian_signed_rank else {"ratio": 0.25}
-    first, turned = (test(values, rope, direction=way, **options).table.iloc[0] for way in ("max", "min"))
-    assert (first.p_a, first.p_equivalent, first.p_b) == pytest.approx((turned.p_b, turned.p_equivalent, turned.p_a), abs=1e-12)
+    first, turned = (
+        test(values, rope, direction=way, **options).table.iloc[0] for way in ("max", "min")
+    )
+    assert (first.p_a, first.p_equivalent, first.p_b) == pytest.approx(
+        (turned.p_b, turned.p_equivalent, turned.p_a), abs=1e-12
+    )
     wider = test(values, rope + 0.01, **options).table.iloc[0]
     assert wider.p_equivalent >= first.p_equivalent
 
 
-@pytest.mark.parametrize(("shift", "decision"), [(0.05, "a"), (-0.05, "b"), (0.0, "equivalent"), (0.01, "undecided")])
+@pytest.mark.parametrize(
+    ("shift", "decision"), [(0.05, "a"), (-0.05, "b"), (0.0, "equivalent"), (0.01, "undecided")]
+)
 def test_decisions(shift, decision):
     rng = np.random.default_rng(0)
     base = rng.normal(0.7, 0.05, 30)
@@ -106,8 +129,15 @@ def test_decisions(shift, decision):
 def test_pairs_without_any_variation():
     values = pd.DataFrame({"a": [0.3, 0.2, 0.5], "b": [0.2, 0.1, 0.4], "c": [0.3, 0.2, 0.5]})
     found = bayesian_t(values, 0.01, ratio=0.5)
-    assert found.table[["p_a", "p_equivalent", "p_b"]].round(9).to_numpy().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    assert found.warnings[0] == "Taken for certain, because they differ by the same in every fold: 3 of 3 pairs."
+    assert found.table[["p_a", "p_equivalent", "p_b"]].round(9).to_numpy().tolist() == [
+        [1, 0, 0],
+        [0, 1, 0],
+        [0, 0, 1],
+    ]
+    assert (
+        found.warnings[0]
+        == "Taken for certain, because they differ by the same in every fold: 3 of 3 pairs."
+    )
     ranked = bayesian_signed_rank(values, 0.01)
     assert ranked.table["p_equivalent"].iloc[1] == 1
     assert "hardly outweigh the prior" in ranked.warnings[0]
@@ -122,7 +152,10 @@ def test_seed_and_verdict():
     values = table()
     first, again = (bayesian_signed_rank(values, 0.01, n_resamples=1000, seed=4) for _ in range(2))
     pd.testing.assert_frame_equal(first.table, again.table)
-    assert first.verdict().startswith("of 3 pairs, with probability 0.95: ") and "datasets drawn as these were" in first.verdict()
+    assert (
+        first.verdict().startswith("of 3 pairs, with probability 0.95: ")
+        and "datasets drawn as these were" in first.verdict()
+    )
     pair = bayesian_t(values[["a", "c"]], 0.01, ratio=0.1)
     assert pair.verdict().startswith("a is better than c by more than 0.01 with probability")
 
@@ -142,9 +175,14 @@ def test_wrong_input_is_named():
 
 
 def test_a_pair_goes_by_the_datasets_that_both_have():
-    values = pd.DataFrame(np.random.default_rng(0).normal([0.5, 0, 0], 1, (9, 3)), columns=list("abc"))
+    values = pd.DataFrame(
+        np.random.default_rng(0).normal([0.5, 0, 0], 1, (9, 3)), columns=list("abc")
+    )
     gaps = values.mask(np.arange(9)[:, None] < [3, 0, 0])
-    found, without = bayesian_signed_rank(gaps, 0.1, n_resamples=500), bayesian_signed_rank(values, 0.1, n_resamples=500)
+    found, without = (
+        bayesian_signed_rank(gaps, 0.1, n_resamples=500),
+        bayesian_signed_rank(values, 0.1, n_resamples=500),
+    )
     alone = bayesian_signed_rank(values.iloc[3:, :2], 0.1, n_resamples=500)
     assert found.table["n"].tolist() == [6, 6, 9]
     pd.testing.assert_frame_equal(found.table.iloc[:1], alone.table)

@@ -1,4 +1,6 @@
-"""Beyond p-values: the parts agree with the functions behind them, and reports say what they hold and what is absent."""
+"""Beyond p-values: the parts agree with the functions behind them, and reports say what they hold
+and what is absent.
+"""
 
 import json
 import re
@@ -12,7 +14,13 @@ from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
 from mlflow_mleval.analysis.beyond_pvalues import BAYES_DRAWS, MOST
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.planning import plan
-from mlflow_mleval.report.content.beyond import beyond_pairs, probability, ranks_table, section, sentences
+from mlflow_mleval.report.content.beyond import (
+    beyond_pairs,
+    probability,
+    ranks_table,
+    section,
+    sentences,
+)
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.document import Terms, plain
@@ -29,9 +37,14 @@ def four():
 
 def test_over_datasets_the_parts_are_those_of_their_functions(four):
     found, table = four.beyond, four.table[four.order]
-    pd.testing.assert_frame_equal(found.bayes.table, bayesian_signed_rank(table, 0.01, n_resamples=BAYES_DRAWS).table)
+    pd.testing.assert_frame_equal(
+        found.bayes.table, bayesian_signed_rank(table, 0.01, n_resamples=BAYES_DRAWS).table
+    )
     flows = table.sub(table.mean(axis=1), axis=0).div(table.max(axis=1) - table.min(axis=1), axis=0)
-    pd.testing.assert_frame_equal(found.plan.table.filter(regex="effect|needed"), plan(flows).table.filter(regex="effect|needed"))
+    pd.testing.assert_frame_equal(
+        found.plan.table.filter(regex="effect|needed"),
+        plan(flows).table.filter(regex="effect|needed"),
+    )
     assert found.plan.test == "step-down max-T"
     assert found.bootstrap is None and found.absent == {"bootstrap": "no run has values by fold"}
 
@@ -40,20 +53,29 @@ def test_over_folds_the_correction_and_the_direction_are_those_of_the_folds():
     c = compare(three_methods(), rope=0.01)
     table = three_methods().folds.loc["birds"]["recall"].unstack(0)[list(c.folds["birds"].letters)]
     expected = bayesian_t(table, 0.01, ratio=1 / 9).table
-    pd.testing.assert_frame_equal(c.beyond.by_fold["birds"]["recall"].bayes.table, expected, check_names=False)
+    pd.testing.assert_frame_equal(
+        c.beyond.by_fold["birds"]["recall"].bayes.table, expected, check_names=False
+    )
     assert c.beyond.bootstrap.ratios == pytest.approx({"birds": 1 / 9, "flags": 1 / 9})
 
 
 def test_without_a_rope_nothing_is_computed_and_with_zero_nothing_is_equivalent():
     assert compare(study_of(3, 4)).beyond is None
     found = compare(study_of(3, 6), rope=0.0).beyond
-    assert found.equivalence is None and "rope" in found.absent["equivalence"] and found.bayes is not None
+    assert (
+        found.equivalence is None
+        and "rope" in found.absent["equivalence"]
+        and found.bayes is not None
+    )
     with pytest.raises(ValueError, match="`rope` must be zero or positive"):
         compare(study_of(3, 6), rope=-1.0)
 
 
 def test_one_dataset_says_what_is_absent_and_still_tells_about_its_folds():
-    c = compare(fold_study({"a": (0.0, 0.0), "b": (0.1, 0.1)}, split_digest="x", n_train=90, n_test=10), rope=0.01)
+    c = compare(
+        fold_study({"a": (0.0, 0.0), "b": (0.1, 0.1)}, split_digest="x", n_train=90, n_test=10),
+        rope=0.01,
+    )
     row = c.beyond.by_fold["birds"]["recall"].bayes.table.loc[0]
     assert c.beyond.bayes is None and row["method_a"] == "b" and row["decision"] == "a"
     said = plain(" ".join(sentences(c)))
@@ -76,7 +98,9 @@ def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_the
     table = beyond_pairs(four.beyond, four.order[::-1], "f1", "")
     by_pair = {frozenset(row[:2]): row for row in table.rows}
     for row in four.beyond.bayes.table.itertuples():
-        a, b, difference, decided, first, _, second, *_ = by_pair[frozenset((row.method_a, row.method_b))]
+        a, b, difference, decided, first, _, second, *_ = by_pair[
+            frozenset((row.method_a, row.method_b))
+        ]
         assert (a, b) == (row.method_b, row.method_a)
         assert difference.startswith("−") == (row.mean_difference > 0)
         assert (decided == "second") == (row.decision == "a")
@@ -92,7 +116,12 @@ def test_decisions_on_a_handful_of_datasets_are_marked():
 
 def test_ranks_over_folds_have_a_table():
     table = ranks_table(compare(three_methods(), rope=0.01).beyond)
-    assert [c.head for c in table.columns] == ["method", "mean rank", "ranks over folds", "first in"]
+    assert [c.head for c in table.columns] == [
+        "method",
+        "mean rank",
+        "ranks over folds",
+        "first in",
+    ]
 
 
 def test_what_does_not_matter_has_one_name(four):
@@ -103,11 +132,18 @@ def test_what_does_not_matter_has_one_name(four):
 
 def test_json_and_page_hold_it_and_are_silent_where_nothing_was_asked(four):
     record = json.loads(four.report().render("json"))["beyond"]
-    assert record["rope"] == 0.01 and len(record["bayes"]["table"]) == 6 and record["bootstrap"] is None
+    assert (
+        record["rope"] == 0.01
+        and len(record["bayes"]["table"]) == 6
+        and record["bootstrap"] is None
+    )
     assert 'id="beyond"' in four.report().to_html()
     assert "Beyond p-values" in document(four, {}, "pairs").to_text()
     nothing = compare(study_of(3, 4))
-    assert nothing.report().to_dict()["beyond"] is None and 'id="beyond"' not in nothing.report().to_html()
+    assert (
+        nothing.report().to_dict()["beyond"] is None
+        and 'id="beyond"' not in nothing.report().to_html()
+    )
 
 
 def test_names_of_strangers_are_text():

@@ -26,7 +26,9 @@ def data():
 
 
 def history(client, run_id, measure):
-    return {m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)}
+    return {
+        m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)
+    }
 
 
 @pytest.mark.parametrize("target", ["label sets", "classes", "frames", "two classes"])
@@ -34,7 +36,10 @@ def test_each_round_and_the_end(client, data, target):
     X, Y, X_val, Y_val = data
     if target == "classes":
         Y, Y_val = (np.array(["none", "one", "two", "three"])[Y.sum(axis=1)] for Y in (Y, Y_val))
-        X_val, Y_val = X_val[Y_val != "none"], Y_val[Y_val != "none"]  # a class that does not occur here
+        X_val, Y_val = (
+            X_val[Y_val != "none"],
+            Y_val[Y_val != "none"],
+        )  # a class that does not occur here
     elif target == "two classes":
         Y, Y_val = Y[:, 0], Y_val[:, 0]
     elif target == "frames":
@@ -45,17 +50,28 @@ def test_each_round_and_the_end(client, data, target):
         model.fit(X, Y)
     names = {"label_names": model.classes_.tolist()} if "classes" in target else {}
     evs = [mleval.evaluate(Y_val, scores, **names) for scores in model.staged_predict_proba(X_val)]
-    for measure in ("top1_accuracy", "log_loss") if names else ("micro_f1", "ranking_loss", "soft_binomial_area"):
-        assert history(client, run.info.run_id, measure) == {i: ev.measures[measure] for i, ev in enumerate(evs)}
+    for measure in (
+        ("top1_accuracy", "log_loss")
+        if names
+        else ("micro_f1", "ranking_loss", "soft_binomial_area")
+    ):
+        assert history(client, run.info.run_id, measure) == {
+            i: ev.measures[measure] for i, ev in enumerate(evs)
+        }
     assert callback.epochs.evaluation.measures == evs[-1].measures
-    assert callback.epochs.evaluation.measures == mleval.evaluate(Y_val, model.predict_proba(X_val), **names).measures
+    assert (
+        callback.epochs.evaluation.measures
+        == mleval.evaluate(Y_val, model.predict_proba(X_val), **names).measures
+    )
     tags = client.get_run(run.info.run_id).data.tags
     assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == (str(ROUNDS - 1), schema.COMPLETE)
 
 
 def test_early_stopping_is_evaluated_at_its_best_iteration(client, data):
     X, Y, X_val, Y_val = data
-    model = catboost.CatBoost({"iterations": 300, "learning_rate": 0.9, "loss_function": "MultiLogloss", **QUIET})
+    model = catboost.CatBoost(
+        {"iterations": 300, "learning_rate": 0.9, "loss_function": "MultiLogloss", **QUIET}
+    )
     with mlflow.start_run() as run, CatBoostCallback(model, X_val, Y_val, **NAMES) as callback:
         model.fit(X, Y, eval_set=(X_val, Y_val), early_stopping_rounds=3)
     assert model.tree_count_ < 290
@@ -66,21 +82,33 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client, data):
 
 def test_what_the_block_raises_is_the_users(client, data):
     model = catboost.CatBoostClassifier(iterations=2, **QUIET)
-    with mlflow.start_run() as run, pytest.raises(ZeroDivisionError), CatBoostCallback(model, *data[2:], **NAMES):
+    with (
+        mlflow.start_run() as run,
+        pytest.raises(ZeroDivisionError),
+        CatBoostCallback(model, *data[2:], **NAMES),
+    ):
         1 / 0  # noqa: B018
     assert schema.TAG_STATUS not in client.get_run(run.info.run_id).data.tags
 
 
 @pytest.mark.parametrize(
     ("broken", "text"),
-    [("no run", "No run is active"), ("no training", "was not trained"), ("other features", "mleval: "),
-     ("other labels", "each of the 2 labels")],
-)  # fmt: skip
+    [
+        ("no run", "No run is active"),
+        ("no training", "was not trained"),
+        ("other features", "mleval: "),
+        ("other labels", "each of the 2 labels"),
+    ],
+)
 def test_a_failure_is_one_warning(client, data, broken, text):
     X, Y, X_val, Y_val = data
     model = catboost.CatBoostClassifier(iterations=2, loss_function="MultiLogloss", **QUIET)
-    callback = CatBoostCallback(model, X_val[:, :2] if broken == "other features" else X_val,
-                                Y_val[:, :2] if broken == "other labels" else Y_val, **NAMES)  # fmt: skip
+    callback = CatBoostCallback(
+        model,
+        X_val[:, :2] if broken == "other features" else X_val,
+        Y_val[:, :2] if broken == "other labels" else Y_val,
+        **NAMES,
+    )
     if broken != "no run":
         mlflow.start_run()
     try:
@@ -89,4 +117,7 @@ def test_a_failure_is_one_warning(client, data, broken, text):
                 model.fit(X, Y)
     finally:
         mlflow.end_run()
-    assert len([w for w in said if "mleval" in str(w.message)]) == 1 and callback.epochs.evaluation is None
+    assert (
+        len([w for w in said if "mleval" in str(w.message)]) == 1
+        and callback.epochs.evaluation is None
+    )

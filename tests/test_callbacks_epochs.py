@@ -1,4 +1,6 @@
-"""What every callback does with its epochs, without a framework: metrics, profile, evaluation, and no harm."""
+"""What every callback does with its epochs, without a framework: metrics, profile, evaluation, and
+no harm.
+"""
 
 import random
 import warnings
@@ -55,16 +57,24 @@ def test_every_epoch_has_its_measures_and_profile(client):
         train(log, y, scores)
     found = client.get_run(run.info.run_id).data.metrics
     assert {k for k in found if k.startswith("mleval.epoch")} == {
-        *(schema.EPOCH_PREFIX + m for m in EPOCH_MEASURES if m in mleval.evaluate(y, scores[0]).measures),
+        *(
+            schema.EPOCH_PREFIX + m
+            for m in EPOCH_MEASURES
+            if m in mleval.evaluate(y, scores[0]).measures
+        ),
         *(schema.epoch_profile_key(kind, k, 4) for kind in ("hard", "soft") for k in range(1, 5)),
-    }  # fmt: skip
+    }
     evs = [mleval.evaluate(y, s) for s in scores]
     for m in set(EPOCH_MEASURES) & evs[0].measures.keys():
-        assert history(client, run.info.run_id, schema.EPOCH_PREFIX + m) == {i: ev.measures[m] for i, ev in enumerate(evs)}
+        assert history(client, run.info.run_id, schema.EPOCH_PREFIX + m) == {
+            i: ev.measures[m] for i, ev in enumerate(evs)
+        }
     for kind, name in (("hard", "profile"), ("soft", "soft_profile")):
         for k in range(1, 5):
             values = {i: ev.profile(kind=kind).losses[k - 1] for i, ev in enumerate(evs)}
-            assert history(client, run.info.run_id, f"mleval.epoch.{name}/k{k}") == pytest.approx(values, rel=1e-12)
+            assert history(client, run.info.run_id, f"mleval.epoch.{name}/k{k}") == pytest.approx(
+                values, rel=1e-12
+            )
 
 
 def test_the_run_ends_with_a_full_evaluation(client):
@@ -78,7 +88,9 @@ def test_the_run_ends_with_a_full_evaluation(client):
     assert (tags[schema.TAG_STATUS], tags[schema.TAG_EPOCH]) == (schema.COMPLETE, "4")
     assert schema.TAG_SELECTED not in tags and schema.TAG_DATASET_DIGEST in tags
     study = mleval.load_study(experiment_names=["Default"])
-    assert study.values.loc["toy", "net"].to_dict() == {m: log.evaluation.measures[m] for m in study.measures}
+    assert study.values.loc["toy", "net"].to_dict() == {
+        m: log.evaluation.measures[m] for m in study.measures
+    }
     assert not [m for m in study.measures if "epoch" in m]
 
 
@@ -97,7 +109,12 @@ def test_the_best_epoch_is_evaluated_and_said_to_be_chosen(client, measure):
 
 def test_of_epochs_that_are_equally_good_the_first_is_taken(client):
     y, scores = epochs()
-    scores = [scores[0], scores[3], scores[3] + 0.001, scores[1]]  # the second and the third predict the same labels
+    scores = [
+        scores[0],
+        scores[3],
+        scores[3] + 0.001,
+        scores[1],
+    ]  # the second and the third predict the same labels
     log = EpochLog(**NAMES, best_by="micro_f1")
     with mlflow.start_run() as run:
         train(log, y, scores)
@@ -109,8 +126,13 @@ def test_chosen_measures_and_epochs_only(client):
     y, scores = epochs(6)
     with mlflow.start_run() as run:
         train(EpochLog(**NAMES, measures=["ranking", "f1"], every=2), y, scores)
-    keys = {k for k in client.get_run(run.info.run_id).data.metrics if k.startswith(schema.EPOCH_PREFIX)}
-    assert keys == {schema.EPOCH_PREFIX + m for m in ("one_error", "coverage", "ranking_loss", "average_precision", "f1")}
+    keys = {
+        k for k in client.get_run(run.info.run_id).data.metrics if k.startswith(schema.EPOCH_PREFIX)
+    }
+    assert keys == {
+        schema.EPOCH_PREFIX + m
+        for m in ("one_error", "coverage", "ranking_loss", "average_precision", "f1")
+    }
     assert list(history(client, run.info.run_id, "mleval.epoch/f1")) == [1, 3, 5]
 
 
@@ -130,7 +152,9 @@ def test_scores_that_are_no_probabilities_have_hard_profiles(client):
     with mlflow.start_run() as run:
         train(EpochLog(**NAMES, threshold=0.0), y, logits)
     values = {i: mleval.evaluate(y, s).profile(kind="hard").losses[1] for i, s in enumerate(scores)}
-    assert history(client, run.info.run_id, "mleval.epoch.profile/k2") == pytest.approx(values, rel=1e-12)
+    assert history(client, run.info.run_id, "mleval.epoch.profile/k2") == pytest.approx(
+        values, rel=1e-12
+    )
 
 
 def test_one_label_and_scores_without_columns(client):
@@ -151,22 +175,42 @@ def test_a_hierarchy_counts_where_it_is_asked_for(client):
         found = client.get_run(run.info.run_id).data.metrics
         assert found["mleval/h_f1"] == mleval.evaluate(y, scores[-1], **options).measures["h_f1"]
         assert ("mleval.epoch/h_f1" in found) == bool(expected)
-        assert len(history(client, run.info.run_id, "mleval.epoch/h_f1") if expected else ()) == expected
+        assert (
+            len(history(client, run.info.run_id, "mleval.epoch/h_f1") if expected else ())
+            == expected
+        )
 
 
 def test_measures_on_request_are_computed_for_epochs_and_at_the_end(client):
     y, scores = epochs(3)
     h = mleval.Hierarchy([("a", "b"), ("a", "c"), ("b", "d")])
-    log = EpochLog(**NAMES, label_names=list("abcd"), hierarchy=h, measures=["micro_ap", "f_max"], best_by="ece_15")
+    log = EpochLog(
+        **NAMES,
+        label_names=list("abcd"),
+        hierarchy=h,
+        measures=["micro_ap", "f_max"],
+        best_by="ece_15",
+    )
     with mlflow.start_run() as run:
         train(log, y, scores)
     found = client.get_run(run.info.run_id).data.metrics
-    assert {"mleval.epoch/micro_ap", "mleval.epoch/f_max", "mleval/micro_ap", "mleval/f_max", "mleval/ece_15"} <= found.keys()
+    assert {
+        "mleval.epoch/micro_ap",
+        "mleval.epoch/f_max",
+        "mleval/micro_ap",
+        "mleval/f_max",
+        "mleval/ece_15",
+    } <= found.keys()
 
 
 def test_a_measure_that_cannot_be_computed_is_said_once(client):
     y, scores = epochs()
-    with mlflow.start_run(), pytest.warns(UserWarning, match=r"1 of the measures .* \(h_f1: no `hierarchy` was given\)") as said:
+    with (
+        mlflow.start_run(),
+        pytest.warns(
+            UserWarning, match=r"1 of the measures .* \(h_f1: no `hierarchy` was given\)"
+        ) as said,
+    ):
         train(EpochLog(**NAMES, measures=["f1", "h_f1"]), y, scores)
     assert len(said) == 1
 
@@ -218,7 +262,10 @@ def away(db):
 def test_a_store_that_goes_away_is_one_warning_and_all_is_kept(db, client, since):
     y, scores = epochs()
     log = EpochLog(**NAMES)
-    with mlflow.start_run() as run, pytest.warns(UserWarning, match="StoreError: .* Epochs are kept in memory") as said:
+    with (
+        mlflow.start_run() as run,
+        pytest.warns(UserWarning, match="StoreError: .* Epochs are kept in memory") as said,
+    ):
         if since == "an epoch":
             log.begin()
         with away(db):
@@ -229,7 +276,10 @@ def test_a_store_that_goes_away_is_one_warning_and_all_is_kept(db, client, since
             log.end(lambda: (y, scores[2]))
     folder = db.parent / "mleval_unsent"
     assert len(said) == 1 and f"mleval import {folder}" in str(said[0].message)
-    assert len(list(folder.glob("*.json"))) == 1 and "mleval.epoch/f1" not in client.get_run(run.info.run_id).data.metrics
+    assert (
+        len(list(folder.glob("*.json"))) == 1
+        and "mleval.epoch/f1" not in client.get_run(run.info.run_id).data.metrics
+    )
     (kept,) = folder.glob("*.json")
     content = kept.read_bytes()
     for _ in range(2):  # the second time nothing is left to do
@@ -244,7 +294,10 @@ def test_a_store_that_goes_away_is_one_warning_and_all_is_kept(db, client, since
 def test_a_store_that_comes_back_gets_every_epoch(db, client, monkeypatch):
     y, scores = epochs()
     log = EpochLog(**NAMES)
-    with mlflow.start_run() as run, pytest.warns(UserWarning, match="epoch 0 was not logged") as said:
+    with (
+        mlflow.start_run() as run,
+        pytest.warns(UserWarning, match="epoch 0 was not logged") as said,
+    ):
         log.begin()
         with away(db):
             log.epoch(0, lambda: (y, scores[0]))
@@ -270,7 +323,10 @@ def test_a_loop_written_by_hand(client):
     byhand, callback = (client.get_run(r.info.run_id).data for r in (run, other))
     assert byhand.metrics == callback.metrics
     for key in ("mleval.epoch/f1", "mleval.epoch.profile/k2"):
-        assert history(client, run.info.run_id, key) == history(client, other.info.run_id, key) and key in byhand.metrics
+        assert (
+            history(client, run.info.run_id, key) == history(client, other.info.run_id, key)
+            and key in byhand.metrics
+        )
     assert client.get_run(run.info.run_id).info.status == "FINISHED"
 
 
@@ -283,7 +339,9 @@ def test_a_loop_by_hand_logs_the_measures_chosen_and_hierarchical_ones(client):
     y, scores = epochs()
     run_id = client.create_run("0").info.run_id
     mleval.log_evaluation(mleval.evaluate(y, scores[0]), step=3, run_id=run_id, measures=["f1"])
-    assert [k for k in client.get_run(run_id).data.metrics if k.startswith("mleval.epoch/")] == ["mleval.epoch/f1"]
+    assert [k for k in client.get_run(run_id).data.metrics if k.startswith("mleval.epoch/")] == [
+        "mleval.epoch/f1"
+    ]
 
 
 def test_a_loop_by_hand_goes_on_without_its_store_and_loses_nothing(db, client):
@@ -295,10 +353,14 @@ def test_a_loop_by_hand_goes_on_without_its_store_and_loses_nothing(db, client):
             for epoch, ev in enumerate(evs):
                 mleval.log_evaluation(ev, step=epoch)
         assert len(said) == 1
-        with pytest.raises(StoreError, match=f"kept in {folder}. Bring it in later: mleval import {folder}"):
+        with pytest.raises(
+            StoreError, match=f"kept in {folder}. Bring it in later: mleval import {folder}"
+        ):
             mleval.log_evaluation(evs[-1], **NAMES)
     send_unsent(folder)
-    assert history(client, run.info.run_id, "mleval.epoch/f1") == {i: ev.measures["f1"] for i, ev in enumerate(evs)}
+    assert history(client, run.info.run_id, "mleval.epoch/f1") == {
+        i: ev.measures["f1"] for i, ev in enumerate(evs)
+    }
     assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
 
 
@@ -308,7 +370,11 @@ def test_a_loop_by_hand_goes_on_without_its_store_and_loses_nothing(db, client):
         ({"step": 1.5}, TypeError, "`step` must be a whole number, got 1.5"),
         ({"step": True}, TypeError, "`step` must be a whole number"),
         ({"step": 1, "tags": {"a": "b"}}, ValueError, "`tags` must not be given with `step`"),
-        ({"step": 1, "log_instances": True}, ValueError, "`log_instances` must not be given with `step`"),
+        (
+            {"step": 1, "log_instances": True},
+            ValueError,
+            "`log_instances` must not be given with `step`",
+        ),
         ({"step": 1, "measures": ["f2"]}, ValueError, "`measures` must name"),
         ({"step": 1}, ValueError, "`step` must have a run"),
         ({"dataset": "d"}, TypeError, "`method` must be given without `step`"),
@@ -330,7 +396,10 @@ def test_what_cannot_be_evaluated_is_one_warning(client, bad):
         return y, broken
 
     log = EpochLog(**NAMES)
-    with mlflow.start_run() as run, pytest.warns(UserWarning, match="epoch 1 and later ones are not logged") as said:
+    with (
+        mlflow.start_run() as run,
+        pytest.warns(UserWarning, match="epoch 1 and later ones are not logged") as said,
+    ):
         log.begin()
         log.epoch(0, lambda: (y, scores[0]))
         for epoch in (1, 2):
@@ -414,8 +483,13 @@ def test_one_label_of_several_classes(client, columns):
         train(log, y, [scores, scores])
     expected = mleval.evaluate(y, scores if columns > 1 else scores[:, 0]).measures
     found = client.get_run(run.info.run_id).data.metrics
-    assert {m for m in found if m.startswith("mleval.epoch/")} == {f"mleval.epoch/{m}" for m in expected if m in EPOCH_MEASURES}
-    assert {"mleval.epoch/top1_accuracy", "mleval.epoch/log_loss"} <= found.keys() and "mleval.epoch/f1" not in found
+    assert {m for m in found if m.startswith("mleval.epoch/")} == {
+        f"mleval.epoch/{m}" for m in expected if m in EPOCH_MEASURES
+    }
+    assert {
+        "mleval.epoch/top1_accuracy",
+        "mleval.epoch/log_loss",
+    } <= found.keys() and "mleval.epoch/f1" not in found
     assert log.evaluation.measures == expected
 
 

@@ -19,7 +19,13 @@ from mlflow_mleval.training.callbacks.huggingface import HuggingFaceCallback
 
 NAMES = {"method": "BERT", "dataset": "toy"}
 EPOCHS = 3
-SIZES = {"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+SIZES = {
+    "vocab_size": 12,
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +38,10 @@ def data():
     rng = np.random.default_rng(0)
     tokens = rng.integers(0, 12, size=(101, 6))
     labels = np.stack([(tokens == i).any(axis=1) for i in range(3)], axis=1)
-    rows = [{"input_ids": torch.tensor(t), "labels": torch.tensor(y).float()} for t, y in zip(tokens, labels, strict=True)]
+    rows = [
+        {"input_ids": torch.tensor(t), "labels": torch.tensor(y).float()}
+        for t, y in zip(tokens, labels, strict=True)
+    ]
     return rows[:60], rows[60:]
 
 
@@ -48,17 +57,34 @@ class Keeper(HuggingFaceCallback):
 
 def fit(folder, data, watch=None, callbacks=None, **options):
     torch.manual_seed(0)
-    model = BertForSequenceClassification(BertConfig(num_labels=3, problem_type="multi_label_classification", **SIZES))
-    options = {"eval_strategy": "epoch", "save_strategy": "no", "num_train_epochs": EPOCHS} | options
+    model = BertForSequenceClassification(
+        BertConfig(num_labels=3, problem_type="multi_label_classification", **SIZES)
+    )
+    options = {
+        "eval_strategy": "epoch",
+        "save_strategy": "no",
+        "num_train_epochs": EPOCHS,
+    } | options
     arguments = TrainingArguments(
-        str(folder), report_to="none", use_cpu=True, disable_tqdm=True, learning_rate=0.05, seed=0,
-        per_device_train_batch_size=16, per_device_eval_batch_size=16, **options,
-    )  # fmt: skip
+        str(folder),
+        report_to="none",
+        use_cpu=True,
+        disable_tqdm=True,
+        learning_rate=0.05,
+        seed=0,
+        per_device_train_batch_size=16,
+        per_device_eval_batch_size=16,
+        **options,
+    )
     callbacks = ([watch] if watch else []) if callbacks is None else callbacks
     trainer = Trainer(
-        model, arguments, train_dataset=data[0], eval_dataset=data[1] if arguments.eval_strategy != "no" else None,
-        compute_metrics=watch, callbacks=callbacks,
-    )  # fmt: skip
+        model,
+        arguments,
+        train_dataset=data[0],
+        eval_dataset=data[1] if arguments.eval_strategy != "no" else None,
+        compute_metrics=watch,
+        callbacks=callbacks,
+    )
     trainer.train()
     return trainer
 
@@ -68,7 +94,9 @@ def truth(data):
 
 
 def history(client, run_id, measure):
-    return {m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)}
+    return {
+        m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)
+    }
 
 
 def test_each_epoch_and_the_end(client, tmp_path, data):
@@ -77,11 +105,18 @@ def test_each_epoch_and_the_end(client, tmp_path, data):
         trainer = fit(tmp_path, data, watch)
     evs = [mleval.evaluate(truth(data), expit(logits.astype(float))) for logits in watch.logits]
     for measure in ("micro_f1", "ranking_loss", "soft_binomial_area"):
-        assert history(client, run.info.run_id, measure) == {i: ev.measures[measure] for i, ev in enumerate(evs)}
-    assert [e["eval_micro_f1"] for e in trainer.state.log_history if "eval_loss" in e] == [ev.measures["micro_f1"] for ev in evs]
+        assert history(client, run.info.run_id, measure) == {
+            i: ev.measures[measure] for i, ev in enumerate(evs)
+        }
+    assert [e["eval_micro_f1"] for e in trainer.state.log_history if "eval_loss" in e] == [
+        ev.measures["micro_f1"] for ev in evs
+    ]
     assert watch.epochs.evaluation.measures == evs[-1].measures
     tags = client.get_run(run.info.run_id).data.tags
-    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == ("2", schema.COMPLETE) and schema.TAG_SELECTED not in tags
+    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == (
+        "2",
+        schema.COMPLETE,
+    ) and schema.TAG_SELECTED not in tags
 
 
 def test_batch_by_batch_is_the_whole_to_the_bit(client, tmp_path, data):
@@ -92,27 +127,55 @@ def test_batch_by_batch_is_the_whole_to_the_bit(client, tmp_path, data):
             fit(tmp_path, data, watch, batch_eval_metrics=batches)
         assert len(watch.logits) == EPOCHS * (3 if batches else 1)
         run = client.get_run(run.info.run_id)
-        metrics = {k: history(client, run.info.run_id, k.removeprefix(schema.EPOCH_PREFIX)) for k in run.data.metrics}
-        found.append((watch.epochs.evaluation.measures, run.data.metrics, metrics, run.data.tags[schema.TAG_DATASET_DIGEST]))
+        metrics = {
+            k: history(client, run.info.run_id, k.removeprefix(schema.EPOCH_PREFIX))
+            for k in run.data.metrics
+        }
+        found.append(
+            (
+                watch.epochs.evaluation.measures,
+                run.data.metrics,
+                metrics,
+                run.data.tags[schema.TAG_DATASET_DIGEST],
+            )
+        )
     assert found[0] == found[1]
 
 
 def test_the_training_is_the_same_with_and_without(client, tmp_path, data):
     with mlflow.start_run():
-        states = [fit(tmp_path, data, watch).model.state_dict() for watch in (None, HuggingFaceCallback(**NAMES))]
+        states = [
+            fit(tmp_path, data, watch).model.state_dict()
+            for watch in (None, HuggingFaceCallback(**NAMES))
+        ]
     assert all(torch.equal(a, b) for a, b in zip(*(s.values() for s in states), strict=True))
 
 
 def test_the_best_model_is_evaluated_where_it_is_loaded(client, tmp_path, data):
     watch = HuggingFaceCallback(**NAMES)
     with mlflow.start_run() as run:
-        trainer = fit(tmp_path, data, watch, num_train_epochs=4, save_strategy="epoch", load_best_model_at_end=True,
-                      metric_for_best_model="hamming_loss", greater_is_better=False)  # fmt: skip
+        trainer = fit(
+            tmp_path,
+            data,
+            watch,
+            num_train_epochs=4,
+            save_strategy="epoch",
+            load_best_model_at_end=True,
+            metric_for_best_model="hamming_loss",
+            greater_is_better=False,
+        )
     losses = history(client, run.info.run_id, "hamming_loss")
     tags = client.get_run(run.info.run_id).data.tags
-    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_SELECTED]) == (str(min(losses, key=losses.get)), "4")
+    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_SELECTED]) == (
+        str(min(losses, key=losses.get)),
+        "4",
+    )
     again = trainer.evaluate()
-    assert again["eval_hamming_loss"] == watch.epochs.evaluation.measures["hamming_loss"] == min(losses.values())
+    assert (
+        again["eval_hamming_loss"]
+        == watch.epochs.evaluation.measures["hamming_loss"]
+        == min(losses.values())
+    )
     assert history(client, run.info.run_id, "hamming_loss") == losses
 
 
@@ -132,7 +195,9 @@ def test_one_of_several_validation_sets_counts(client, tmp_path, data):
 
 
 def test_a_function_finds_truth_and_scores_elsewhere(client, tmp_path, data):
-    watch = HuggingFaceCallback(extract=lambda predictions, labels: (labels, predictions), threshold=0.0, **NAMES)
+    watch = HuggingFaceCallback(
+        extract=lambda predictions, labels: (labels, predictions), threshold=0.0, **NAMES
+    )
     with mlflow.start_run():
         fit(tmp_path, data, watch, batch_eval_metrics=True)
     assert watch.epochs.evaluation.threshold == 0.0
@@ -149,12 +214,19 @@ def test_without_a_run_the_trainer_still_gets_its_measures(client, tmp_path, dat
 def test_a_failure_is_one_warning_and_the_model_is_the_same(client, tmp_path, data, broken):
     options = {"eval_strategy": "no"} if broken == "no evaluation" else {}
     plain = fit(tmp_path, data, **options).model.state_dict()
-    extract = (lambda predictions, labels: (labels[:, :2], predictions)) if broken == "other labels" else None
+    extract = (
+        (lambda predictions, labels: (labels[:, :2], predictions))
+        if broken == "other labels"
+        else None
+    )
     watch = HuggingFaceCallback(extract=extract, **NAMES)
     with mlflow.start_run(), pytest.warns(UserWarning, match="mleval: ") as said:
         found = fit(tmp_path, data, watch, **options).model.state_dict()
     assert all(torch.equal(a, b) for a, b in zip(plain.values(), found.values(), strict=True))
-    assert len([w for w in said if "mleval" in str(w.message)]) == 1 and watch.epochs.evaluation is None
+    assert (
+        len([w for w in said if "mleval" in str(w.message)]) == 1
+        and watch.epochs.evaluation is None
+    )
 
 
 def test_under_mlflows_own_callback(client, tmp_path, data, monkeypatch):

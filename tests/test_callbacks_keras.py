@@ -1,4 +1,6 @@
-"""The callback for Keras in real trainings; the backend is KERAS_BACKEND's, by default one that is installed."""
+"""The callback for Keras in real trainings; the backend is KERAS_BACKEND's, by default one that is
+installed.
+"""
 
 import importlib.util
 import os
@@ -35,7 +37,13 @@ def network(activation="sigmoid"):
     """With dropout and batch normalisation, which behave differently in training."""
     layers = keras.layers
     model = keras.Sequential(
-        [layers.Input((5,)), layers.Dense(8), layers.BatchNormalization(), layers.Dropout(0.5), layers.Dense(3, activation)]
+        [
+            layers.Input((5,)),
+            layers.Dense(8),
+            layers.BatchNormalization(),
+            layers.Dropout(0.5),
+            layers.Dense(3, activation),
+        ]
     )
     loss = keras.losses.BinaryCrossentropy(from_logits=activation is None)
     model.compile(keras.optimizers.Adam(0.05), loss)
@@ -58,11 +66,18 @@ class Keeper(keras.callbacks.Callback):
         self.x, self.scores = x, []
 
     def on_epoch_end(self, epoch, logs=None):
-        self.scores.append(np.asarray(keras.ops.convert_to_numpy(self.model(self.x, training=False))))
+        self.scores.append(
+            np.asarray(keras.ops.convert_to_numpy(self.model(self.x, training=False)))
+        )
 
 
 def history(client, run_id, measure):
-    return [m.value for m in sorted(client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure), key=lambda m: m.step)]
+    return [
+        m.value
+        for m in sorted(
+            client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure), key=lambda m: m.step
+        )
+    ]
 
 
 def test_each_epoch_and_the_end(client, data):
@@ -89,7 +104,9 @@ def test_the_training_is_the_same_with_and_without(client, data):
 
 def test_restored_weights_are_evaluated_behind_early_stopping(client, data):
     X_val, Y_val = data[2:]
-    stopping = keras.callbacks.EarlyStopping(monitor="val_loss", patience=1, restore_best_weights=True)
+    stopping = keras.callbacks.EarlyStopping(
+        monitor="val_loss", patience=1, restore_best_weights=True
+    )
     callback = KerasCallback(X_val, Y_val, batch_size=7, **NAMES)
     with mlflow.start_run():
         model = fit(data, [stopping, callback], epochs=30, validation_data=(X_val, Y_val))
@@ -99,17 +116,26 @@ def test_restored_weights_are_evaluated_behind_early_stopping(client, data):
 
 def test_best_epoch(client, data):
     X_val, Y_val = data[2:]
-    callback, keeper = KerasCallback(X_val, Y_val, best_by="soft_hamming_loss", **NAMES), Keeper(X_val)
+    callback, keeper = (
+        KerasCallback(X_val, Y_val, best_by="soft_hamming_loss", **NAMES),
+        Keeper(X_val),
+    )
     with mlflow.start_run() as run:
         fit(data, [callback, keeper])
     losses = [mleval.evaluate(Y_val, s).measures["soft_hamming_loss"] for s in keeper.scores]
-    assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == str(int(np.argmin(losses)))
-    assert callback.epochs.evaluation.measures["soft_hamming_loss"] == pytest.approx(min(losses), rel=1e-5)
+    assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == str(
+        int(np.argmin(losses))
+    )
+    assert callback.epochs.evaluation.measures["soft_hamming_loss"] == pytest.approx(
+        min(losses), rel=1e-5
+    )
 
 
 def test_logits_and_label_names(client, data):
     X_val, Y_val = data[2:]
-    callback = KerasCallback(X_val, pd.DataFrame(Y_val, columns=list("xyz")), threshold=0.0, **NAMES)
+    callback = KerasCallback(
+        X_val, pd.DataFrame(Y_val, columns=list("xyz")), threshold=0.0, **NAMES
+    )
     with mlflow.start_run() as run:
         model = fit(data, [callback], activation=None)
     expected = mleval.evaluate(Y_val, model.predict(X_val, verbose=0), threshold=0.0)

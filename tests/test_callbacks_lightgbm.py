@@ -25,7 +25,9 @@ def data():
 
 
 def history(client, run_id, measure):
-    return {m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)}
+    return {
+        m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)
+    }
 
 
 @pytest.mark.parametrize("classes", ["numbers", "names", "two"])
@@ -37,7 +39,10 @@ def test_each_round_and_the_end(client, data, classes):
         y, y_val = y > 0, y_val > 0
     with mlflow.start_run() as run, LightGBMCallback(X_val, y_val, **NAMES) as callback:
         model = lgb.LGBMClassifier(n_estimators=ROUNDS, **QUIET).fit(X, y, callbacks=[callback])
-    evs = [mleval.evaluate(y_val, model.predict_proba(X_val, num_iteration=i + 1)) for i in range(ROUNDS)]
+    evs = [
+        mleval.evaluate(y_val, model.predict_proba(X_val, num_iteration=i + 1))
+        for i in range(ROUNDS)
+    ]
     for measure in ("top1_accuracy", "log_loss", "macro_auroc"):
         expected = {i: ev.measures[measure] for i, ev in enumerate(evs)}
         assert history(client, run.info.run_id, measure) == pytest.approx(expected, rel=1e-9)
@@ -54,30 +59,52 @@ def test_early_stopping_is_evaluated_at_its_best_iteration(client, data, by):
     train = lgb.Dataset(X, y)
     with mlflow.start_run() as run, LightGBMCallback(X_val, y_val, **NAMES) as callback:
         stopping = [lgb.early_stopping(3, verbose=False)] if by == "callback" else []
-        model = lgb.train(params, train, 200, [lgb.Dataset(X_val, y_val, reference=train)], callbacks=[callback, *stopping])
+        model = lgb.train(
+            params,
+            train,
+            200,
+            [lgb.Dataset(X_val, y_val, reference=train)],
+            callbacks=[callback, *stopping],
+        )
     assert 0 < model.best_iteration < 190
-    assert callback.epochs.evaluation.measures == mleval.evaluate(y_val, model.predict(X_val)).measures
-    assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == str(model.best_iteration - 1)
+    assert (
+        callback.epochs.evaluation.measures == mleval.evaluate(y_val, model.predict(X_val)).measures
+    )
+    assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == str(
+        model.best_iteration - 1
+    )
     assert len(history(client, run.info.run_id, "log_loss")) == model.best_iteration + 3
 
 
 def test_what_the_block_raises_is_the_users(client, data):
-    with mlflow.start_run() as run, pytest.raises(ZeroDivisionError), LightGBMCallback(*data[2:], **NAMES):
+    with (
+        mlflow.start_run() as run,
+        pytest.raises(ZeroDivisionError),
+        LightGBMCallback(*data[2:], **NAMES),
+    ):
         1 / 0  # noqa: B018
     assert schema.TAG_STATUS not in client.get_run(run.info.run_id).data.tags
 
 
 @pytest.mark.parametrize(
     ("broken", "text"),
-    [("no run", "No run is active"), ("no block", "Train in a block"), ("cv", "a model for each fold"),
-     ("other features", "number of features"), ("other rows", "epoch 0 and later ones are not logged")],
-)  # fmt: skip
+    [
+        ("no run", "No run is active"),
+        ("no block", "Train in a block"),
+        ("cv", "a model for each fold"),
+        ("other features", "number of features"),
+        ("other rows", "epoch 0 and later ones are not logged"),
+    ],
+)
 def test_a_failure_is_one_warning_and_the_model_is_the_same(client, data, broken, text):
     X, y, X_val, y_val = data
     params = {"objective": "multiclass", "num_class": 3, **QUIET}
     plain = lgb.train(params, lgb.Dataset(X, y), 3).model_to_string()
-    callback = LightGBMCallback(X_val[:, :2] if broken == "other features" else X_val,
-                                y_val[:10] if broken == "other rows" else y_val, **NAMES)  # fmt: skip
+    callback = LightGBMCallback(
+        X_val[:, :2] if broken == "other features" else X_val,
+        y_val[:10] if broken == "other rows" else y_val,
+        **NAMES,
+    )
     train = lgb.cv if broken == "cv" else lgb.train
     if broken != "no run":
         mlflow.start_run()
@@ -91,4 +118,7 @@ def test_a_failure_is_one_warning_and_the_model_is_the_same(client, data, broken
     finally:
         mlflow.end_run()
     assert broken == "cv" or found.model_to_string() == plain
-    assert len([w for w in said if "mleval" in str(w.message)]) == 1 and callback.epochs.evaluation is None
+    assert (
+        len([w for w in said if "mleval" in str(w.message)]) == 1
+        and callback.epochs.evaluation is None
+    )

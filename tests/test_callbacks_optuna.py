@@ -36,7 +36,9 @@ def search(watch, direction, trials=5, **options):
     return study
 
 
-@pytest.mark.parametrize(("measure", "direction"), [("micro_f1", "maximize"), ("soft_hamming_loss", "minimize")])
+@pytest.mark.parametrize(
+    ("measure", "direction"), [("micro_f1", "maximize"), ("soft_hamming_loss", "minimize")]
+)
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_trials_are_children_and_the_best_is_the_parents(client, measure, direction, jobs):
     with mlflow.start_run() as run, OptunaCallback(measure=measure, **NAMES) as watch:
@@ -46,35 +48,53 @@ def test_trials_are_children_and_the_best_is_the_parents(client, measure, direct
     assert {c.data.tags[schema.TAG_TRIAL] for c in children} == ended.keys() and len(ended) == 4
     for child in children:
         trial = ended[child.data.tags[schema.TAG_TRIAL]]
-        assert child.data.params == {"share": str(trial.params["share"])} and child.info.status == "FINISHED"
-        assert child.data.metrics[schema.metric_key(measure)] == trial.value and child.data.tags[schema.TAG_STATUS] == "complete"
+        assert (
+            child.data.params == {"share": str(trial.params["share"])}
+            and child.info.status == "FINISHED"
+        )
+        assert (
+            child.data.metrics[schema.metric_key(measure)] == trial.value
+            and child.data.tags[schema.TAG_STATUS] == "complete"
+        )
     parent = client.get_run(run.info.run_id).data
-    assert parent.metrics[schema.metric_key(measure)] == study.best_value == watch.epochs.evaluation.measures[measure]
+    assert (
+        parent.metrics[schema.metric_key(measure)]
+        == study.best_value
+        == watch.epochs.evaluation.measures[measure]
+    )
     assert parent.tags[schema.TAG_SELECTED] == "4"
     found = mleval.load_study(experiment_names=["Default"], measures=[measure])
     assert found.values[measure].to_dict() == {("toy", "kNN"): study.best_value}
     if jobs == 1:
-        chosen = mleval.load_study(experiment_names=["Default"], measures=[measure], children=f"best:{measure}")
+        chosen = mleval.load_study(
+            experiment_names=["Default"], measures=[measure], children=f"best:{measure}"
+        )
         assert chosen.values[measure].to_dict() == {("toy", "kNN"): study.best_value}
 
 
 @pytest.mark.parametrize(
     ("measure", "direction", "made", "text"),
-    [("micro_f1", "minimize", objective, "must be 'maximize' for micro_f1, got minimize"),
-     ("micro_f1", "maximize", lambda trial: 0.5, "must return an Evaluation, got float"),
-     ("h_f1", "maximize", objective, "h_f1: no `hierarchy` was given")],
-)  # fmt: skip
+    [
+        ("micro_f1", "minimize", objective, "must be 'maximize' for micro_f1, got minimize"),
+        ("micro_f1", "maximize", lambda trial: 0.5, "must return an Evaluation, got float"),
+        ("h_f1", "maximize", objective, "h_f1: no `hierarchy` was given"),
+    ],
+)
 def test_what_would_search_for_the_wrong_thing_is_an_error(client, measure, direction, made, text):
     with (
-        pytest.raises((ValueError, TypeError), match=text), mlflow.start_run() as run,
+        pytest.raises((ValueError, TypeError), match=text),
+        mlflow.start_run() as run,
         OptunaCallback(measure=measure, **NAMES) as watch,
-    ):  # fmt: skip
+    ):
         optuna.create_study(direction=direction).optimize(watch(made), n_trials=1)
     assert schema.TAG_STATUS not in client.get_run(run.info.run_id).data.tags
 
 
 def test_without_a_run_the_search_goes_on(client):
-    with pytest.warns(UserWarning, match="No run is active") as said, OptunaCallback(measure="f1", **NAMES) as watch:
+    with (
+        pytest.warns(UserWarning, match="No run is active") as said,
+        OptunaCallback(measure="f1", **NAMES) as watch,
+    ):
         study = search(watch, "maximize")
     assert len([w for w in said if "mleval" in str(w.message)]) == 1 and study.best_value > 0.5
     assert not client.search_runs(["0"])

@@ -28,10 +28,15 @@ def data():
 
 
 def history(client, run_id, measure):
-    return {m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)}
+    return {
+        m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)
+    }
 
 
-@pytest.mark.parametrize("extra", [{}, {"multi_strategy": "multi_output_tree", "tree_method": "hist"}, {"booster": "dart"}])
+@pytest.mark.parametrize(
+    "extra",
+    [{}, {"multi_strategy": "multi_output_tree", "tree_method": "hist"}, {"booster": "dart"}],
+)
 def test_native_booster_with_several_labels(client, data, extra):
     X, Y, X_val, Y_val = data
     callback = XGBoostCallback(X_val, Y_val, **NAMES)
@@ -44,7 +49,10 @@ def test_native_booster_with_several_labels(client, data, extra):
         scores = model.predict(xgb.DMatrix(X_val), iteration_range=(0, i + 1))
         assert found[i] == mleval.evaluate(Y_val, scores).measures["f1"]
     assert len(found) == ROUNDS
-    assert callback.epochs.evaluation.measures == mleval.evaluate(Y_val, model.predict(xgb.DMatrix(X_val))).measures
+    assert (
+        callback.epochs.evaluation.measures
+        == mleval.evaluate(Y_val, model.predict(xgb.DMatrix(X_val))).measures
+    )
     tags = client.get_run(run.info.run_id).data.tags
     assert (tags[schema.TAG_METHOD], tags[schema.TAG_STATUS]) == ("XGB", schema.COMPLETE)
 
@@ -64,7 +72,10 @@ def test_classifier_with_a_matrix_of_labels(client, data, autolog):
         with mlflow.start_run():
             model.fit(X, Y)
     (run,) = client.search_runs(["0"])
-    assert callback.epochs.evaluation.measures == mleval.evaluate(Y_val, model.predict_proba(X_val)).measures
+    assert (
+        callback.epochs.evaluation.measures
+        == mleval.evaluate(Y_val, model.predict_proba(X_val)).measures
+    )
     assert len(history(client, run.info.run_id, "soft_binomial_area")) == ROUNDS
     assert run.data.tags[schema.TAG_STATUS] == schema.COMPLETE
 
@@ -72,21 +83,33 @@ def test_classifier_with_a_matrix_of_labels(client, data, autolog):
 def test_early_stopping_is_evaluated_at_its_best_iteration(client, data):
     X, Y, X_val, Y_val = data
     callback = XGBoostCallback(X_val, Y_val, **NAMES)
-    model = xgb.XGBClassifier(n_estimators=400, learning_rate=1.0, early_stopping_rounds=3, callbacks=[callback])
+    model = xgb.XGBClassifier(
+        n_estimators=400, learning_rate=1.0, early_stopping_rounds=3, callbacks=[callback]
+    )
     with mlflow.start_run() as run:
         model.fit(X, Y, eval_set=[(X_val, Y_val)], verbose=False)
     assert model.best_iteration < 390
-    assert callback.epochs.evaluation.measures == mleval.evaluate(Y_val, model.predict_proba(X_val)).measures
+    assert (
+        callback.epochs.evaluation.measures
+        == mleval.evaluate(Y_val, model.predict_proba(X_val)).measures
+    )
     assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == str(model.best_iteration)
     train = xgb.DMatrix(X, label=Y)
     for order in (1, -1):
         saving = xgb.callback.EarlyStopping(rounds=3, save_best=True)
         with mlflow.start_run():
             model = xgb.train(
-                PARAMS | {"eta": 1}, train, 400, evals=[(xgb.DMatrix(X_val, label=Y_val), "val")], verbose_eval=False,
+                PARAMS | {"eta": 1},
+                train,
+                400,
+                evals=[(xgb.DMatrix(X_val, label=Y_val), "val")],
+                verbose_eval=False,
                 callbacks=[callback, saving][::order],
-            )  # fmt: skip
-        assert callback.epochs.evaluation.measures == mleval.evaluate(Y_val, model.predict(xgb.DMatrix(X_val))).measures
+            )
+        assert (
+            callback.epochs.evaluation.measures
+            == mleval.evaluate(Y_val, model.predict(xgb.DMatrix(X_val))).measures
+        )
 
 
 def test_data_frames_and_matrices(client, data):
@@ -99,7 +122,10 @@ def test_data_frames_and_matrices(client, data):
         model = xgb.XGBClassifier(n_estimators=2, enable_categorical=True, callbacks=[callback])
         with mlflow.start_run():
             model.fit(frame, Y)
-        assert callback.epochs.evaluation.measures == mleval.evaluate(Y_val, model.predict_proba(frame_val)).measures
+        assert (
+            callback.epochs.evaluation.measures
+            == mleval.evaluate(Y_val, model.predict_proba(frame_val)).measures
+        )
         assert list(callback.epochs.evaluation.label_names) == labels
 
 
@@ -123,8 +149,17 @@ def test_the_callback_is_copied_and_pickled_with_its_estimator(client, data):
 
 def test_cv_is_refused_with_one_warning_and_goes_on(client, data):
     X, Y, X_val, Y_val = data
-    with mlflow.start_run(), pytest.warns(UserWarning, match=r"xgboost\.cv trains a model for each fold") as said:
-        found = xgb.cv(PARAMS, xgb.DMatrix(X, label=Y), 3, nfold=3, callbacks=[XGBoostCallback(X_val, Y_val, **NAMES)])
+    with (
+        mlflow.start_run(),
+        pytest.warns(UserWarning, match=r"xgboost\.cv trains a model for each fold") as said,
+    ):
+        found = xgb.cv(
+            PARAMS,
+            xgb.DMatrix(X, label=Y),
+            3,
+            nfold=3,
+            callbacks=[XGBoostCallback(X_val, Y_val, **NAMES)],
+        )
     assert len(found) == 3
     assert len([w for w in said if "mleval" in str(w.message)]) == 1
 

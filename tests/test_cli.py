@@ -22,7 +22,18 @@ GOLDEN = Path(__file__).parent / "golden"
 STUDY = Path(mlflow_mleval.__file__).parent / "data" / "madjarov2012.csv"
 ALL = ["-n", "madjarov2012"]
 WORST = [*ALL, "--missing", "worst"]
-SOME = ["--dataset", "emotions", "--dataset", "scene", "--method", "RF-PCT", "--method", "BR", "--method", "PCT"]
+SOME = [
+    "--dataset",
+    "emotions",
+    "--dataset",
+    "scene",
+    "--method",
+    "RF-PCT",
+    "--method",
+    "BR",
+    "--method",
+    "PCT",
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +44,9 @@ def store(tmp_path_factory, empty_store):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
         patch.chdir(folder)
-        result = CliRunner().invoke(main, ["import", str(STUDY), "--conventions", "mulan"], catch_exceptions=False)
+        result = CliRunner().invoke(
+            main, ["import", str(STUDY), "--conventions", "mulan"], catch_exceptions=False
+        )
         assert "132 runs created" in result.stdout
         yield folder
 
@@ -52,15 +65,27 @@ def as_json(*args):
 def test_rank_gives_the_published_tables(store, preference):
     found = as_json("rank", *WORST, "--preference", preference)
     published = pd.read_csv(GOLDEN / "eftimov2019_rankings.csv")
-    published = published[published.preference == preference].set_index(["dataset", "method"])["rank"]
-    ours = pd.Series({(d, row["method"]): row["rank"] for d, rows in found["datasets"].items() for row in rows})
+    published = published[published.preference == preference].set_index(["dataset", "method"])[
+        "rank"
+    ]
+    ours = pd.Series(
+        {(d, row["method"]): row["rank"] for d, rows in found["datasets"].items() for row in rows}
+    )
     assert len(ours) == 132
     assert (ours.reindex(published.index) == published).sum() >= 130
 
 
 def test_rank_json_keeps_its_contract(store):
     found = as_json("rank", *WORST)
-    assert {"ranking", "datasets", "weights", "friedman", "nemenyi", "excluded", "provenance"} <= set(found)
+    assert {
+        "ranking",
+        "datasets",
+        "weights",
+        "friedman",
+        "nemenyi",
+        "excluded",
+        "provenance",
+    } <= set(found)
     first = found["ranking"][0]
     assert first["method"] == "RF-PCT" and first["rank"] == pytest.approx(4.0, abs=0.005)
     assert found["nemenyi"]["critical_difference"] == pytest.approx(5.025, abs=0.001)
@@ -70,7 +95,11 @@ def test_rank_json_keeps_its_contract(store):
 
 def test_missing_results_ask_for_a_policy_and_name_the_cells(store):
     result = mleval("rank", "-n", "madjarov2012", code=1)
-    assert "12 of 132 cells" in result.stderr and "RAkEL on bibtex" in result.stderr and "--missing worst" in result.stderr
+    assert (
+        "12 of 132 cells" in result.stderr
+        and "RAkEL on bibtex" in result.stderr
+        and "--missing worst" in result.stderr
+    )
     error, *ways = result.stderr.strip().splitlines()
     assert result.stdout == "" and error.startswith("Error: ") and len(ways) == 6
     for command in ways[1::2]:  # each way is a command to copy
@@ -99,18 +128,36 @@ def test_unknown_names_are_named(store):
 
 
 def test_usage_errors_exit_with_2(store):
-    for args in (["--alpha", "2"], ["--preference", "wild"], ["--weights", "heavy"], ["-o", "report.xyz"],
-                 ["-o", "a.json", "--output", "csv"], ["--p", "f1=x"]):
+    for args in (
+        ["--alpha", "2"],
+        ["--preference", "wild"],
+        ["--weights", "heavy"],
+        ["-o", "report.xyz"],
+        ["-o", "a.json", "--output", "csv"],
+        ["--p", "f1=x"],
+    ):
         mleval("rank", *WORST, *args, code=2)
 
 
-@pytest.mark.parametrize("option, value, command", [
-    ("--method-by", "bogus", "rank"), ("--dataset-by", "tag:", "runs"), ("--p", "-1", "rank"), ("--q", "f1=-2", "rank"),
-    ("--s", "0", "report"), ("--weights", "f1=0", "rank"), ("--weights", "nothing=1", "compare"),
-])
-def test_values_that_no_analysis_takes_are_wrong_usage_of_the_option_that_was_typed(store, option, value, command):
+@pytest.mark.parametrize(
+    "option, value, command",
+    [
+        ("--method-by", "bogus", "rank"),
+        ("--dataset-by", "tag:", "runs"),
+        ("--p", "-1", "rank"),
+        ("--q", "f1=-2", "rank"),
+        ("--s", "0", "report"),
+        ("--weights", "f1=0", "rank"),
+        ("--weights", "nothing=1", "compare"),
+    ],
+)
+def test_values_that_no_analysis_takes_are_wrong_usage_of_the_option_that_was_typed(
+    store, option, value, command
+):
     function = ["--preference", {"--s": "gaussian", "--q": "linear"}.get(option, "v_shape")]
-    said = mleval(command, *([*WORST, *function] if command != "runs" else ALL), option, value, code=2).stderr
+    said = mleval(
+        command, *([*WORST, *function] if command != "runs" else ALL), option, value, code=2
+    ).stderr
     assert f"Error: {option} must " in said and "Usage: " in said and "Traceback" not in said
     assert value != "f1=0" or "got 0 for 'f1'. Leave" in said
 
@@ -118,16 +165,23 @@ def test_values_that_no_analysis_takes_are_wrong_usage_of_the_option_that_was_ty
 def test_a_default_is_never_the_users_mistake(store):
     said = mleval("rank", *WORST, "--preference", "usual", "--p", "1", code=2).stderr
     assert "Error: --p is not a threshold of 'usual'" in said
-    assert "Usage" not in mleval("rank", *WORST, "-m", "f1", "--exclude-measure", "f1", code=1).stderr
+    assert (
+        "Usage" not in mleval("rank", *WORST, "-m", "f1", "--exclude-measure", "f1", code=1).stderr
+    )
 
 
 def test_measures_that_weights_do_not_name_weigh_1_as_functions_are_v_shape(store):
     some = ["-m", "f1", "-m", "recall", "-m", "coverage"]
     found = as_json("rank", *WORST, *some, "--weights", "f1=2", "--preference", "f1=gaussian")
     assert found["options"]["weights"] == {"f1": 2, "recall": 1, "coverage": 1}
-    assert all(row == {"f1": 0.5, "recall": 0.25, "coverage": 0.25} for row in found["weights"].values())
+    assert all(
+        row == {"f1": 0.5, "recall": 0.25, "coverage": 0.25} for row in found["weights"].values()
+    )
     text = mleval("rank", *WORST, *some, "--weights", "f1=2", "--preference", "f1=gaussian").stdout
-    assert "preference Gaussian for f1, V-shape for all others, weights 2 for f1, 1 for all others" in " ".join(text.split())
+    assert (
+        "preference Gaussian for f1, V-shape for all others, weights 2 for f1, 1 for all others"
+        in " ".join(text.split())
+    )
 
 
 def test_gate_exits_with_3_only_when_asked(store):
@@ -153,7 +207,10 @@ def test_report_writes_the_page_and_its_data_whole(store, tmp_path):
     mleval("report", *WORST, *SOME, "--draws", "20", "-o", str(page))
     assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
     data = tmp_path / "study_data"
-    assert json.loads((data / "report.json").read_text(encoding="utf-8"))["ranking"][0]["method"] == "RF-PCT"
+    assert (
+        json.loads((data / "report.json").read_text(encoding="utf-8"))["ranking"][0]["method"]
+        == "RF-PCT"
+    )
     assert (data / "pairs.csv").exists() and not list(tmp_path.glob(".*.part"))
 
 
@@ -164,7 +221,9 @@ def test_logged_report_is_a_run_that_later_selections_ignore(store, tmp_path):
     client = MlflowClient()
     experiment = client.get_experiment_by_name("madjarov2012")
     (run,) = client.search_runs([experiment.experiment_id], "tags.`mleval.kind` = 'report'")
-    assert {"mleval_report.html", "mleval_summary.md"} <= {a.path for a in client.list_artifacts(run.info.run_id)}
+    assert {"mleval_report.html", "mleval_summary.md"} <= {
+        a.path for a in client.list_artifacts(run.info.run_id)
+    }
     assert len(as_json("rank", *WORST)["provenance"]["run_ids"]) == 132
 
 
@@ -179,7 +238,10 @@ def test_help_is_instant_because_nothing_heavy_is_imported(args):
     assert done.returncode == (0 if args else 1)
 
 
-@pytest.mark.skipif(int(pd.__version__.split(".")[0]) < 3, reason="older pandas loads scipy.stats for Kendall's correlation")
+@pytest.mark.skipif(
+    int(pd.__version__.split(".")[0]) < 3,
+    reason="older pandas loads scipy.stats for Kendall's correlation",
+)
 def test_a_ranking_loads_nothing_that_it_does_without():
     code = """
 import sys
@@ -192,19 +254,26 @@ study = Study.from_frame(pd.DataFrame(rows, columns=["dataset", "method", "f1", 
 assert "c leads" in document(compare(study), {}, "ranking").render("md")
 heavy = {"scipy.stats", "scipy.optimize", "scipy.interpolate", "scipy.linalg", "networkx", "mlflow", "mlflow_mleval.evaluation"}
 print(sorted(heavy & {*sys.modules}))
-"""
+"""  # noqa: E501
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
 def test_the_version_is_that_of_mleval_and_of_mlflow():
-    assert mleval("--version").stdout == f"mleval, version {mlflow_mleval.__version__} (MLflow {version('mlflow')})\n"
+    assert (
+        mleval("--version").stdout
+        == f"mleval, version {mlflow_mleval.__version__} (MLflow {version('mlflow')})\n"
+    )
 
 
 @pytest.mark.parametrize("columns", [80, 110])
 @pytest.mark.parametrize("command", [None, *main.commands])
 def test_help_fits_the_terminal_and_cuts_no_sentence(command, columns):
-    text = CliRunner().invoke(main, [*filter(None, [command]), "--help"], terminal_width=columns).stdout
+    text = (
+        CliRunner()
+        .invoke(main, [*filter(None, [command]), "--help"], terminal_width=columns)
+        .stdout
+    )
     assert max(map(len, text.splitlines())) <= columns
     assert "..." not in text.replace("[ARGS]...", "")
 
@@ -216,10 +285,14 @@ def headings(text):
 def test_help_lists_options_under_headings_in_one_column():
     text = CliRunner().invoke(main, ["rank", "--help"], terminal_width=110).stdout
     assert headings(text) == ["Selection", "Measures", "Fusion", "Tests", "Output"]
-    assert {"Folds", "Beyond p-values", "Random numbers"} <= {*headings(mleval("compare", "--help").stdout)}
+    assert {"Folds", "Beyond p-values", "Random numbers"} <= {
+        *headings(mleval("compare", "--help").stdout)
+    }
     sections = re.split(r"^\S.*:$", text, flags=re.M)[1:]
     assert "--missing" in sections[1] and "--alpha" in sections[3] and "--help" in sections[4]
-    texts = [found for line in text.splitlines() if (found := re.match(r"  -\S.*?\s{2,}(?=\S)", line))]
+    texts = [
+        found for line in text.splitlines() if (found := re.match(r"  -\S.*?\s{2,}(?=\S)", line))
+    ]
     assert len(texts) > 20 and {found.end() for found in texts} == {34}
 
 
@@ -230,7 +303,8 @@ def test_no_two_options_of_a_command_share_a_name_or_a_flag(command):
     assert len({p.name for p in params}) == len(params) and len({*flags}) == len(flags)
 
 
-#: The commands in the help without "mleval", and without the remark that stands three spaces behind.
+#: The commands in the help without "mleval", and without the remark that stands three spaces
+#: behind.
 EXAMPLES = [
     shlex.split(re.split(r"\s{3,}", line.strip())[0])[1:]
     for command in (main, *main.commands.values())
@@ -241,11 +315,20 @@ EXAMPLES = [
 
 def test_examples_in_the_help_are_commands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("results.csv", "answers.csv", "predictions.csv", "predicted.txt", "true.txt", "edges.txt"):
+    for name in (
+        "results.csv",
+        "answers.csv",
+        "predictions.csv",
+        "predicted.txt",
+        "true.txt",
+        "edges.txt",
+    ):
         (tmp_path / name).touch()
     assert len(EXAMPLES) >= 18
     for name, *args in EXAMPLES:
-        with main.commands[name].make_context(name, args, parent=main.make_context("mleval", ["runs"])):
+        with main.commands[name].make_context(
+            name, args, parent=main.make_context("mleval", ["runs"])
+        ):
             pass
 
 
@@ -262,8 +345,16 @@ def test_examples_in_the_help_work_when_copied(store, tmp_path, monkeypatch):
 
 def test_an_option_of_another_command_is_refused_with_the_commands_that_heed_it(store):
     said = mleval("runs", *WORST, code=2).stderr
-    assert "--missing does nothing in `main runs`, only in compare, rank, report. Leave it out." in said
-    for command, option in (("rank", "--seed"), ("rank", "--rope"), ("profile", "--folds-by"), ("profile", "--missing")):
+    assert (
+        "--missing does nothing in `main runs`, only in compare, rank, report. Leave it out."
+        in said
+    )
+    for command, option in (
+        ("rank", "--seed"),
+        ("rank", "--rope"),
+        ("profile", "--folds-by"),
+        ("profile", "--missing"),
+    ):
         assert f"{option} does nothing" in mleval(command, *ALL, option, "1", code=2).stderr
     assert "No such option" in mleval("runs", *ALL, "--nonsense", code=2).stderr
 
@@ -275,21 +366,40 @@ def test_the_seed_is_told(store):
 
 def test_completion_knows_commands_options_and_values():
     def completed(words):
-        env = os.environ | {"_MLEVAL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        env = os.environ | {
+            "_MLEVAL_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
         return subprocess.run([MLEVAL], env=env, capture_output=True, text=True, check=True).stdout
 
-    assert "plain,report" in completed("mleval re") and "plain,--missing" in completed("mleval rank --mis")
-    assert "plain,instances" in completed("mleval compare --over ") and "file," in completed("mleval report -o ")
+    assert "plain,report" in completed("mleval re") and "plain,--missing" in completed(
+        "mleval rank --mis"
+    )
+    assert "plain,instances" in completed("mleval compare --over ") and "file," in completed(
+        "mleval report -o "
+    )
     line = re.search(r'eval "\$\((.*)\)"', mleval("--help").stdout)[1]
     env = os.environ | {"PATH": f"{MLEVAL.parent}{os.pathsep}{os.environ['PATH']}"}
-    assert "complete" in subprocess.run(line, shell=True, env=env, capture_output=True, text=True, check=True).stdout
+    assert (
+        "complete"
+        in subprocess.run(
+            line, shell=True, env=env, capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 @pytest.mark.thorough
 def test_demo_runs_ranks_reports_and_says_what_next(tmp_path):
-    done = subprocess.run([MLEVAL, "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [MLEVAL, "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    printed, shown = (re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "", text) for text in (done.stdout, readme))
+    printed, shown = (
+        re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "", text) for text in (done.stdout, readme)
+    )
     assert f"```text\n{printed}```" in shown, "put what mleval demo prints into README.md"
-    assert {"mlflow.db", "mleval_report.html", "mleval_report_data"} <= {p.name for p in tmp_path.iterdir()}
+    assert {"mlflow.db", "mleval_report.html", "mleval_report_data"} <= {
+        p.name for p in tmp_path.iterdir()
+    }

@@ -1,4 +1,6 @@
-"""`mleval evaluate`: a file becomes a run, or a clear error and nothing at all, however large the file is."""
+"""`mleval evaluate`: a file becomes a run, or a clear error and nothing at all, however large the
+file is.
+"""
 
 import json
 import os
@@ -31,7 +33,10 @@ def made(n=200, k=4, seed=0):
 @pytest.fixture
 def csv(tmp_path):
     y, s, folds = made()
-    tables = [pd.DataFrame(m, columns=[f"{kind}_{i}" for i in "abcd"]) for kind, m in (("true", y.astype(int)), ("score", s))]
+    tables = [
+        pd.DataFrame(m, columns=[f"{kind}_{i}" for i in "abcd"])
+        for kind, m in (("true", y.astype(int)), ("score", s))
+    ]
     path = tmp_path / "predictions.csv"
     pd.concat(tables, axis=1).assign(fold=folds, id=range(200)).to_csv(path, index=False)
     return path
@@ -40,19 +45,46 @@ def csv(tmp_path):
 def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     y, s, folds = made()
     indices = [np.flatnonzero(folds == f) for f in range(5)]
-    ev = mleval.evaluate(y, s, folds=folds, threshold=0.4, conventions="mulan", label_names=list("abcd"))
-    found = json.loads(run(csv, "--method", "BR", "--dataset", "d", "-n", "x", "--threshold", 0.4, "--conventions", "mulan",
-                           "--output", "json").stdout)
+    ev = mleval.evaluate(
+        y, s, folds=folds, threshold=0.4, conventions="mulan", label_names=list("abcd")
+    )
+    found = json.loads(
+        run(
+            csv,
+            "--method",
+            "BR",
+            "--dataset",
+            "d",
+            "-n",
+            "x",
+            "--threshold",
+            0.4,
+            "--conventions",
+            "mulan",
+            "--output",
+            "json",
+        ).stdout
+    )
     assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_instances"] == 200
     assert found["folds"]["3"] == pytest.approx(ev.folds.loc[3].to_dict())
-    assert found["warnings"][-1].endswith("neither truth nor predictions: id") and found["conventions"] == "mulan"
+    assert (
+        found["warnings"][-1].endswith("neither truth nor predictions: id")
+        and found["conventions"] == "mulan"
+    )
     logged = client.get_run(found["run_id"])
     assert logged.data.tags["mleval.method"] == "BR" and logged.info.status == "FINISHED"
-    twin = mleval.log_evaluation(ev, method="CC", dataset="d", experiment_name="x", y_true=y, test_indices=indices)
-    for tag in ("mleval.dataset_digest", "mleval.split_digest"):  # read in blocks or given at once, it is the same data
+    twin = mleval.log_evaluation(
+        ev, method="CC", dataset="d", experiment_name="x", y_true=y, test_indices=indices
+    )
+    for tag in (
+        "mleval.dataset_digest",
+        "mleval.split_digest",
+    ):  # read in blocks or given at once, it is the same data
         assert logged.data.tags[tag] == client.get_run(twin).data.tags[tag]
     study = mleval.load_study(experiment_names=["x"])
-    assert study.values.loc["d", "BR"].to_dict() == pytest.approx({m: ev.fold_means()[m] for m in study.measures})
+    assert study.values.loc["d", "BR"].to_dict() == pytest.approx(
+        {m: ev.fold_means()[m] for m in study.measures}
+    )
     assert len(study.folds) == 10
 
 
@@ -61,8 +93,12 @@ def test_scores_of_one_label_that_are_no_probabilities_say_so(client, tmp_path):
     path.write_text("true,score_a,score_b\na,0.667,0.332\nb,0.5,0.5\na,0.125,0.875\n")
     assert "probabilities were rounded" in run(path, *args).stdout
     path.write_text("true,score_a,score_b\na,0.667,0.132\nb,0.5,0.5\na,0.125,0.875\n")
-    assert "or pass --no-probabilities if these are other scores" in " ".join(run(path, *args, code=1).output.split())
-    assert "is said to hold other scores" in " ".join(run(path, *args, "--no-probabilities").stdout.split())
+    assert "or pass --no-probabilities if these are other scores" in " ".join(
+        run(path, *args, code=1).output.split()
+    )
+    assert "is said to hold other scores" in " ".join(
+        run(path, *args, "--no-probabilities").stdout.split()
+    )
     path.write_text("true_a,score_a\n1,0.7\n0,0.2\n")
     refused = " ".join(run(path, *args, "--no-probabilities", code=2).output.split())
     assert "--no-probabilities is for one label of several" in refused
@@ -72,18 +108,54 @@ def test_measures_on_request_bring_curves_into_the_run(client, csv, tmp_path):
     y, s, _ = made()
     edges = tmp_path / "edges.txt"
     edges.write_text("a b\na c\nc d\n")
-    found = json.loads(run(csv, "--method", "BR", "--dataset", "d", "-n", "x", "-m", "probabilistic", "-m", "hmc", "-m", "ece_7",
-                           "--hierarchy", edges, "--class-costs", "siblings", "--output", "json").stdout)  # fmt: skip
+    found = json.loads(
+        run(
+            csv,
+            "--method",
+            "BR",
+            "--dataset",
+            "d",
+            "-n",
+            "x",
+            "-m",
+            "probabilistic",
+            "-m",
+            "hmc",
+            "-m",
+            "ece_7",
+            "--hierarchy",
+            edges,
+            "--class-costs",
+            "siblings",
+            "--output",
+            "json",
+        ).stdout
+    )
     assert {"ece_7", "micro_ap", "f_max", "violation_rate"} <= found["measures"].keys()
     assert found["absent"]["s_min"] == "no `train_labels` were given"
     whole = mleval.evaluate(y, s, label_names=list("abcd"), measures="probabilistic")
-    steps = {name: client.get_metric_history(found["run_id"], f"mleval.curve/{name}") for name in (
-        "precision_at_recall_percent", "recall_at_false_positive_percent", "share_true_at_score_percent")}  # fmt: skip
-    assert {name: {m.step: m.value for m in values} for name, values in steps.items()} == percent_curves(whole.total)
+    steps = {
+        name: client.get_metric_history(found["run_id"], f"mleval.curve/{name}")
+        for name in (
+            "precision_at_recall_percent",
+            "recall_at_false_positive_percent",
+            "share_true_at_score_percent",
+        )
+    }
+    assert {
+        name: {m.step: m.value for m in values} for name, values in steps.items()
+    } == percent_curves(whole.total)
     for name, table in (("curves", whole.curves()), ("reliability", whole.reliability())):
-        path = mlflow.artifacts.download_artifacts(run_id=found["run_id"], artifact_path=f"mleval/{name}.parquet")
-        tables = (part.assign(label=part["label"].astype(object).fillna("")) for part in (pd.read_parquet(path), table))
-        stored, table = (part.sort_values(list(part.columns[:4])).reset_index(drop=True) for part in tables)
+        path = mlflow.artifacts.download_artifacts(
+            run_id=found["run_id"], artifact_path=f"mleval/{name}.parquet"
+        )
+        tables = (
+            part.assign(label=part["label"].astype(object).fillna(""))
+            for part in (pd.read_parquet(path), table)
+        )
+        stored, table = (
+            part.sort_values(list(part.columns[:4])).reset_index(drop=True) for part in tables
+        )
         pd.testing.assert_frame_equal(stored, table, check_dtype=False)
     assert not any("curve" in key for key in mleval.load_study(experiment_names=["x"]).measures)
 
@@ -93,22 +165,47 @@ def test_a_given_run_takes_the_result_once(client, csv):
     for _ in range(2):
         run(csv, "--method", "BR", "--dataset", "d", "--run-id", run_id)
     assert len(client.get_metric_history(run_id, "mleval/f1")) == 1
-    assert "holds the evaluation of" in run(csv, "--method", "CC", "--dataset", "d", "--run-id", run_id, code=1).stderr
+    assert (
+        "holds the evaluation of"
+        in run(csv, "--method", "CC", "--dataset", "d", "--run-id", run_id, code=1).stderr
+    )
 
 
 @pytest.mark.parametrize("format", ["table", "json", "csv", "md", "latex", "html"])
 def test_every_format(client, csv, format):
     result = run(csv, "--method", "B_R|<x>", "--dataset", "d", "--output", format)
-    assert "hamming" in result.stdout and result.stderr == "" and "<x>" not in result.stdout.replace("B_R|<x>", "")
+    assert (
+        "hamming" in result.stdout
+        and result.stderr == ""
+        and "<x>" not in result.stdout.replace("B_R|<x>", "")
+    )
 
 
 def test_lines_of_classes_with_a_hierarchy(client, tmp_path):
-    for name, text in (("true", "3 4\n5\n\n"), ("pred", "3\n4 5\n2\n"), ("edges", "1 2\n1 3\n2 4\n2 5\n")):
+    for name, text in (
+        ("true", "3 4\n5\n\n"),
+        ("pred", "3\n4 5\n2\n"),
+        ("edges", "1 2\n1 3\n2 4\n2 5\n"),
+    ):
         (tmp_path / name).write_text(text)
-    options = ["--hierarchy", tmp_path / "edges", "--method", "A", "--dataset", "d", "--count-root", "--max-distance", 4]
-    found = json.loads(run(tmp_path / "pred", "--truth", tmp_path / "true", *options, "--output", "json").stdout)
+    options = [
+        "--hierarchy",
+        tmp_path / "edges",
+        "--method",
+        "A",
+        "--dataset",
+        "d",
+        "--count-root",
+        "--max-distance",
+        4,
+    ]
+    found = json.loads(
+        run(tmp_path / "pred", "--truth", tmp_path / "true", *options, "--output", "json").stdout
+    )
     h = mleval.Hierarchy([("1", "2"), ("1", "3"), ("2", "4"), ("2", "5")])
-    ev = mleval.evaluate_hierarchical([["3", "4"], ["5"], []], [["3"], ["4", "5"], ["2"]], h, count_root=True, max_distance=4)
+    ev = mleval.evaluate_hierarchical(
+        [["3", "4"], ["5"], []], [["3"], ["4", "5"], ["2"]], h, count_root=True, max_distance=4
+    )
     assert found["measures"] == pytest.approx(ev.measures)
     logged = client.get_run(found["run_id"]).data.tags
     assert len(logged["mleval.dataset_digest"]) == 64 and "mleval.hierarchy_digest" in logged
@@ -119,7 +216,11 @@ def test_a_broken_line_is_named_and_nothing_is_logged(client, csv):
     lines[150] = lines[150].replace("0.", "0,", 1)
     csv.write_text("\n".join(lines))
     result = run(csv, "--method", "BR", "--dataset", "d", "-n", "x", code=1)
-    assert "line 151" in result.stderr and result.stdout == "" and len(result.stderr.strip().splitlines()) == 1
+    assert (
+        "line 151" in result.stderr
+        and result.stdout == ""
+        and len(result.stderr.strip().splitlines()) == 1
+    )
     assert client.get_experiment_by_name("x") is None and not client.search_runs(["0"])
 
 
@@ -134,7 +235,9 @@ def test_usage(client, csv):
 
 def test_a_threshold_for_predictions_is_refused_and_nothing_is_logged(client, tmp_path):
     path = tmp_path / "predictions.csv"
-    path.write_text("true_a,true_b,score_a,score_b,pred_a,pred_b\n1,0,0.9,0.2,1,0\n0,1,0.3,0.4,0,1\n")
+    path.write_text(
+        "true_a,true_b,score_a,score_b,pred_a,pred_b\n1,0,0.9,0.2,1,0\n0,1,0.3,0.4,0,1\n"
+    )
     said = run(path, "--method", "BR", "--dataset", "d", "--threshold", 0.5, code=2).stderr
     assert "--threshold: " in said and "Leave it out" in said and not client.search_runs(["0"])
 
@@ -156,10 +259,12 @@ try:
 except MemoryError:
     pass
 main(["evaluate", large, *args, "large"])
-"""
+"""  # noqa: E501
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the size of a process as Linux tells it")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="reads the size of a process as Linux tells it"
+)
 @pytest.mark.thorough
 @pytest.mark.parametrize("suffix", ["csv", "npz", "parquet"])
 def test_a_file_larger_than_the_memory_there_is(client, tmp_path, suffix):
@@ -167,27 +272,41 @@ def test_a_file_larger_than_the_memory_there_is(client, tmp_path, suffix):
     head = ",".join([f"true_{i}" for i in range(20)] + [f"score_{i}" for i in range(20)])
     small, large, times = tmp_path / f"small.{suffix}", tmp_path / f"large.{suffix}", 16
     if suffix == "csv":
-        rows = pd.DataFrame(np.hstack([y.astype(int), s]), dtype=object).to_csv(header=False, index=False)
+        rows = pd.DataFrame(np.hstack([y.astype(int), s]), dtype=object).to_csv(
+            header=False, index=False
+        )
         for path, count in ((small, 1), (large, times)):
             with path.open("w") as file:
                 file.write(head + "\n")
                 file.writelines(rows for _ in range(count))
     elif suffix == "npz":
         for path, count in ((small, 1), (large, times)):
-            np.savez(path, y_true=np.tile(y, (count, 1)), y_score=np.tile(s, (count, 1)), label_names=[str(i) for i in range(20)])
+            np.savez(
+                path,
+                y_true=np.tile(y, (count, 1)),
+                y_score=np.tile(s, (count, 1)),
+                label_names=[str(i) for i in range(20)],
+            )
     else:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         table = pa.Table.from_arrays([pa.array(c) for c in [*y.T, *s.T]], head.split(","))
         for path, count in ((small, 1), (large, times)):
-            with pq.ParquetWriter(path, table.schema, compression="none", use_dictionary=False) as writer:
+            with pq.ParquetWriter(
+                path, table.schema, compression="none", use_dictionary=False
+            ) as writer:
                 for _ in range(count):
                     writer.write_table(table)
     room = large.stat().st_size // 2
     args = [str(small), str(large), str(room), str(tmp_path / "out.json")]
-    env = os.environ | {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}  # no address space in reserve
-    done = subprocess.run([sys.executable, "-c", LIMITED, *args], capture_output=True, text=True, env=env)
+    env = os.environ | {
+        "MALLOC_ARENA_MAX": "1",
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+    }  # no address space in reserve
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *args], capture_output=True, text=True, env=env
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads((tmp_path / "out.json").read_text())
     expected = mleval.evaluate(y, s, label_names=[str(i) for i in range(20)]).measures
@@ -201,27 +320,48 @@ def test_a_file_of_one_label_becomes_a_run(client, tmp_path, form):
     names, folds = list("abc"), np.arange(90) % 3
     y, p = rng.choice(names, 90), rng.dirichlet(np.ones(3), 90)
     pred, path = np.array(names)[p.argmax(axis=1)], tmp_path / f"classes.{form}"
-    table = pd.DataFrame({"true": y, "pred": pred, "fold": folds, **{f"score_{c}": p[:, i] for i, c in enumerate(names)}})
+    table = pd.DataFrame(
+        {
+            "true": y,
+            "pred": pred,
+            "fold": folds,
+            **{f"score_{c}": p[:, i] for i, c in enumerate(names)},
+        }
+    )
     if form == "npz":
         np.savez(path, y_true=y, y_score=p, y_pred=pred, label_names=np.array(names), folds=folds)
     else:
         table.to_csv(path, index=False) if form == "csv" else table.to_parquet(path)
-    found = json.loads(run(path, "--method", "NB", "--dataset", "d", "-n", "x", "--output", "json").stdout)
+    found = json.loads(
+        run(path, "--method", "NB", "--dataset", "d", "-n", "x", "--output", "json").stdout
+    )
     ev = mleval.evaluate(y, p, pred, folds=folds)
     assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_classes"] == 3
-    assert client.get_run(found["run_id"]).data.metrics["mleval/log_loss"] == pytest.approx(ev.fold_means()["log_loss"])
+    assert client.get_run(found["run_id"]).data.metrics["mleval/log_loss"] == pytest.approx(
+        ev.fold_means()["log_loss"]
+    )
 
 
 def test_a_file_of_two_classes_and_what_is_wrong_with_one(client, tmp_path):
     path = tmp_path / "classes.csv"
     path.write_text("true,score,id\nno,0.2,1\nyes,0.7,2\nno,0.6,3\n")
-    found = json.loads(run(path, "--method", "NB", "--dataset", "d", "-n", "x", "--output", "json").stdout)
-    assert found["measures"]["top1_accuracy"] == pytest.approx(2 / 3) and found["warnings"][-1].endswith("predictions: id")
+    found = json.loads(
+        run(path, "--method", "NB", "--dataset", "d", "-n", "x", "--output", "json").stdout
+    )
+    assert found["measures"]["top1_accuracy"] == pytest.approx(2 / 3) and found["warnings"][
+        -1
+    ].endswith("predictions: id")
     for text, error in (
         ("true,score\nno,0.2\nyes,x\n", "line 3, column 'score': 'x' is not a finite number"),
         ("true,score\nno,0.2\n,0.3\n", "line 3, column 'true': the row has none"),
-        ("true,score_a,score_b\na,0.2,0.8\nc,0.5,0.5\n", "column 'true': 'c' is none of the classes with scores ('a', 'b')"),
-        ("true,score\na,0.2\nb,0.3\nc,0.3\n", "a column score is that of the second of two classes, and there are 3"),
+        (
+            "true,score_a,score_b\na,0.2,0.8\nc,0.5,0.5\n",
+            "column 'true': 'c' is none of the classes with scores ('a', 'b')",
+        ),
+        (
+            "true,score\na,0.2\nb,0.3\nc,0.3\n",
+            "a column score is that of the second of two classes, and there are 3",
+        ),
         ("true,id\na,0.2\n", "no predictions. Add a column pred"),
         ("true,pred\na\n", "line 2: the row has 1 cells, the header has 2"),
     ):

@@ -1,4 +1,6 @@
-"""Where output of the command line goes: stdout that is closed or full, files, links, pipes and devices; its errors."""
+"""Where output of the command line goes: stdout that is closed or full, files, links, pipes and
+devices; its errors.
+"""
 
 import io
 import os
@@ -19,15 +21,23 @@ from mlflow_mleval.tracking.importing import import_results
 
 def shell(line):
     command = f'"{sys.executable}" -c "from mlflow_mleval.cli import main; main()"'
-    return subprocess.run(["bash", "-c", line.format(mleval=command)], capture_output=True, text=True)
+    return subprocess.run(
+        ["bash", "-c", line.format(mleval=command)], capture_output=True, text=True
+    )
 
 
-@pytest.mark.parametrize(("where", "said"), [(">&-", "stdout is closed"), (">/dev/full", "cannot write to stdout")])
+@pytest.mark.parametrize(
+    ("where", "said"), [(">&-", "stdout is closed"), (">/dev/full", "cannot write to stdout")]
+)
 def test_output_that_cannot_be_written_is_one_line(where, said):
     if where == ">/dev/full" and not Path("/dev/full").exists():
         pytest.skip("no /dev/full on this system")
     done = shell("{mleval} measures " + where)
-    assert done.returncode == 1 and done.stderr.startswith(f"Error: {said}") and len(done.stderr.splitlines()) == 1
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith(f"Error: {said}")
+        and len(done.stderr.splitlines()) == 1
+    )
 
 
 def test_a_reader_that_stops_early_is_no_error():
@@ -35,14 +45,20 @@ def test_a_reader_that_stops_early_is_no_error():
     assert done.stdout == "<!doctype " and done.stderr == ""
 
 
-@pytest.mark.parametrize(("said", "shown"), [
-    ("Choose `missing='worst'` or drop-datasets.", "Choose --missing worst or drop-datasets."),
-    ("declare `minimize=` or `maximize=`", "declare --min or --max"),
-    ("Name one: `experiment_names=[NAME]`.", "Name one: --experiment-name NAME."),
-    ("`alpha` must be a number between 0 and 1, got 2.", "`alpha` must be a number between 0 and 1, got 2."),
-    ("KNeighborsClassifier(weights='distance')", "KNeighborsClassifier(weights='distance')"),
-    ("`n_jobs=2` is no argument of a command", "`n_jobs=2` is no argument of a command"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Choose `missing='worst'` or drop-datasets.", "Choose --missing worst or drop-datasets."),
+        ("declare `minimize=` or `maximize=`", "declare --min or --max"),
+        ("Name one: `experiment_names=[NAME]`.", "Name one: --experiment-name NAME."),
+        (
+            "`alpha` must be a number between 0 and 1, got 2.",
+            "`alpha` must be a number between 0 and 1, got 2.",
+        ),
+        ("KNeighborsClassifier(weights='distance')", "KNeighborsClassifier(weights='distance')"),
+        ("`n_jobs=2` is no argument of a command", "`n_jobs=2` is no argument of a command"),
+    ],
+)
 def test_arguments_of_python_are_shown_as_options_that_can_be_typed(said, shown):
     root = main.make_context("mleval", ["compare"], resilient_parsing=True)
     with root, main.commands["compare"].make_context("compare", ["-n", "x"], parent=root):
@@ -70,8 +86,13 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("stream", "quiet", "patience"), [(io.StringIO, False, 0), (Terminal, True, 0), (Terminal, False, 60)])
-def test_progress_is_silent_off_a_terminal_when_quiet_and_while_it_is_early(stream, quiet, patience, monkeypatch):
+@pytest.mark.parametrize(
+    ("stream", "quiet", "patience"),
+    [(io.StringIO, False, 0), (Terminal, True, 0), (Terminal, False, 60)],
+)
+def test_progress_is_silent_off_a_terminal_when_quiet_and_while_it_is_early(
+    stream, quiet, patience, monkeypatch
+):
     monkeypatch.setattr(sys, "stderr", stream())
     monkeypatch.setattr(output, "PATIENCE", patience)
     with output.progress("reading", quiet, "runs") as step:
@@ -86,13 +107,20 @@ def test_progress_tells_what_is_done_and_the_rate_and_begins_anew(monkeypatch):
         for done, total in ((1000, 0), (2000, 0), (1000, 2000), (2000, 2000)):
             step(done, total)
     shown = [line for line in sys.stderr.getvalue().split("\r") if "reading" in line]
-    assert [re.search(r"] +(\S+)", line)[1] for line in shown] == ["1000", "2000", "1000/2000", "2000/2000"]
+    assert [re.search(r"] +(\S+)", line)[1] for line in shown] == [
+        "1000",
+        "2000",
+        "1000/2000",
+        "2000/2000",
+    ]
     assert all("runs/s" in line for line in shown)
 
 
 @pytest.fixture
 def device(tmp_path):
-    """A device like /dev/null, in a folder of the test's own: a fault must not harm the machine's."""
+    """A device like /dev/null, in a folder of the test's own: a fault must not harm the
+    machine's.
+    """
     path = tmp_path / "null"
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
@@ -113,7 +141,10 @@ def test_a_device_stays_one(device, options):
     before = device.stat()
     assert measures(device, *options).exit_code == 0
     after = device.stat()
-    assert stat.S_ISCHR(after.st_mode) and (after.st_ino, after.st_rdev) == (before.st_ino, before.st_rdev)
+    assert stat.S_ISCHR(after.st_mode) and (after.st_ino, after.st_rdev) == (
+        before.st_ino,
+        before.st_rdev,
+    )
 
 
 def test_a_report_into_a_device_leaves_no_data_beside_it(device, db):
@@ -124,7 +155,12 @@ def test_a_report_into_a_device_leaves_no_data_beside_it(device, db):
     assert CliRunner().invoke(main, [*command, str(device)], catch_exceptions=False).exit_code == 0
     assert stat.S_ISCHR(device.stat().st_mode) and sorted(device.parent.iterdir()) == before
     (device.parent / "r.html").symlink_to(device)
-    assert CliRunner().invoke(main, [*command, str(device.parent / "r.html")], catch_exceptions=False).exit_code == 0
+    assert (
+        CliRunner()
+        .invoke(main, [*command, str(device.parent / "r.html")], catch_exceptions=False)
+        .exit_code
+        == 0
+    )
     assert (device.parent / "r.html").is_symlink() and not (device.parent / "r_data").exists()
 
 
@@ -154,7 +190,9 @@ def test_the_path_of_stdout_adds_to_it(tmp_path):
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o755])
 def test_a_file_keeps_its_mode_and_links_to_it(tmp_path, mode):
-    folder, file, link, second = (tmp_path / name for name in ("folder", "folder/m.csv", "link.csv", "second.csv"))
+    folder, file, link, second = (
+        tmp_path / name for name in ("folder", "folder/m.csv", "link.csv", "second.csv")
+    )
     folder.mkdir()
     file.write_text("old")
     file.chmod(mode)
@@ -162,7 +200,9 @@ def test_a_file_keeps_its_mode_and_links_to_it(tmp_path, mode):
     second.symlink_to("link.csv")
     assert measures(second).exit_code == 0
     assert file.read_text().startswith("name,") and stat.S_IMODE(file.stat().st_mode) == mode
-    assert link.is_symlink() and os.readlink(second) == "link.csv" and list(folder.iterdir()) == [file]
+    assert (
+        link.is_symlink() and os.readlink(second) == "link.csv" and list(folder.iterdir()) == [file]
+    )
 
 
 def test_a_new_file_has_the_mode_of_new_files_also_at_the_end_of_a_link(tmp_path):

@@ -1,4 +1,6 @@
-"""Clusters: one table for all methods, blank cells, and intervals where clusters are few or of unequal size."""
+"""Clusters: one table for all methods, blank cells, and intervals where clusters are few or of
+unequal size.
+"""
 
 from dataclasses import replace
 from itertools import product
@@ -11,7 +13,12 @@ from scipy import linalg
 from mlflow_mleval import evaluate, instance_tests
 from mlflow_mleval.analysis.answer_comparison import compare_answers
 from mlflow_mleval.analysis.answers import Answers, aligned
-from mlflow_mleval.analysis.clusters import cluster_doubts, cluster_numbers, one_table, satterthwaite
+from mlflow_mleval.analysis.clusters import (
+    cluster_doubts,
+    cluster_numbers,
+    one_table,
+    satterthwaite,
+)
 from mlflow_mleval.analysis.measure_intervals import measure_intervals
 from mlflow_mleval.errors import IncomparableRunsError
 
@@ -70,7 +77,9 @@ def test_five_clusters_bound_nothing():
 def test_the_doubt_names_the_effective_number_of_clusters():
     d, of = drawn(np.random.default_rng(0), [50, *[5] * 10])
     said = " ".join(compared(d, of, n_resamples=99).warnings)
-    assert "effective number of clusters is 3.64: there are 11" in said and "holds 50 of 100" in said
+    assert (
+        "effective number of clusters is 3.64: there are 11" in said and "holds 50 of 100" in said
+    )
     ev = share_right(d > 0)
     assert "clusters is 3.64" in " ".join(measure_intervals(ev, clusters=of).warnings)
     assert measure_intervals(ev).warnings == () and not cluster_doubts(None, np.arange(100) // 4)
@@ -82,12 +91,17 @@ def test_variance_and_degrees_of_freedom_are_those_of_bell_and_mccaffrey():
     hat = np.full((n, n), 1 / n)
     blocks = [np.flatnonzero(of == g) for g in range(5)]
     # CR2 of the mean: each residual vector times (I - H)^(-1/2) of its cluster
-    parts = [np.linalg.inv(linalg.sqrtm(np.eye(len(b)) - hat[np.ix_(b, b)])).real.sum(axis=0) / n for b in blocks]
+    parts = [
+        np.linalg.inv(linalg.sqrtm(np.eye(len(b)) - hat[np.ix_(b, b)])).real.sum(axis=0) / n
+        for b in blocks
+    ]
     rows = np.array([part @ (np.eye(n) - hat)[b] for part, b in zip(parts, blocks, strict=True)])
     moments = np.linalg.eigvalsh(rows @ rows.T)
     assert satterthwaite(sizes) == pytest.approx(moments.sum() ** 2 / (moments**2).sum())
     right = np.random.default_rng(0).random(n) < 0.6
-    found = measure_intervals(share_right(right), clusters=of).table.loc["subset_accuracy", "standard_error"]
+    found = measure_intervals(share_right(right), clusters=of).table.loc[
+        "subset_accuracy", "standard_error"
+    ]
     assert found == pytest.approx(np.sqrt(((rows @ right) ** 2).sum()))
 
 
@@ -95,19 +109,28 @@ def test_what_names_no_cluster_is_a_cluster_of_its_own():
     given = ["x", "", "x", None, " ", "y", float("nan")]
     numbers = cluster_numbers(given, 7)
     assert numbers[0] == numbers[2] and len(set(numbers)) == 6
-    assert cluster_doubts(given, numbers)[0] == "4 of 7 instances name no cluster: each is one of its own."
+    assert (
+        cluster_doubts(given, numbers)[0]
+        == "4 of 7 instances name no cluster: each is one of its own."
+    )
     d, of = drawn(np.random.default_rng(2), [5] * 30)
     blank, own = np.array([f"c{k}" for k in of], dtype=object), of.copy()
     blank[of == 3], own[of == 3] = "", 100 + np.arange(5)
-    pd.testing.assert_frame_equal(compared(d, blank, n_resamples=99).table, compared(d, own, n_resamples=99).table)
+    pd.testing.assert_frame_equal(
+        compared(d, blank, n_resamples=99).table, compared(d, own, n_resamples=99).table
+    )
     ev = share_right(d > 0)
-    pd.testing.assert_frame_equal(measure_intervals(ev, clusters=blank).table, measure_intervals(ev, clusters=own).table)
+    pd.testing.assert_frame_equal(
+        measure_intervals(ev, clusters=blank).table, measure_intervals(ev, clusters=own).table
+    )
 
 
 def answers(values, passages, **more):
     keys = pd.Index([f"q{k}" for k in range(len(values))], name="instance")
     about = pd.DataFrame({"asked": keys, "link": "", "passage": passages}, index=keys)
-    return Answers(pd.DataFrame({"exact": values}, keys, dtype=float), about, passing=("exact",), **more)
+    return Answers(
+        pd.DataFrame({"exact": values}, keys, dtype=float), about, passing=("exact",), **more
+    )
 
 
 def test_the_clusters_of_all_methods_count_in_any_order():
@@ -116,11 +139,18 @@ def test_the_clusters_of_all_methods_count_in_any_order():
     half = np.where(np.arange(40) % 2, "", passages)
     whole = {"one": answers(values[0], half), "two": answers(values[1], passages)}
     found = compare_answers(aligned(whole), cluster="passage", n_resamples=99)
-    turned = compare_answers(aligned(dict(reversed(whole.items()))), cluster="passage", n_resamples=99)
+    turned = compare_answers(
+        aligned(dict(reversed(whole.items()))), cluster="passage", n_resamples=99
+    )
     assert found.tests.n_clusters == turned.tests.n_clusters == 8 and found.ranking.n_units == 8
     assert found.tests.pairs["pvalue"].tolist() == turned.tests.pairs["pvalue"].tolist()
-    lacking = {"one": replace(whole["one"], about=whole["one"].about.drop(columns="passage")), "two": whole["two"]}
-    assert compare_answers(aligned(lacking), cluster="passage", n_resamples=99).tests.n_clusters == 8
+    lacking = {
+        "one": replace(whole["one"], about=whole["one"].about.drop(columns="passage")),
+        "two": whole["two"],
+    }
+    assert (
+        compare_answers(aligned(lacking), cluster="passage", n_resamples=99).tests.n_clusters == 8
+    )
     with pytest.raises(ValueError, match="no answer tells 'page'. Name one of passage, exact"):
         compare_answers(aligned(whole), cluster="page")
 
@@ -129,7 +159,10 @@ def test_contradictions_are_refused_with_the_instances_named():
     values, passages = np.zeros((2, 10)), np.array([*"aabbccddee"], dtype=object)
     other = passages.copy()
     other[[1, 4]] = "x"
-    said = r"'passage' must put .* puts 2 into several: q1 \('a' by one and 'x' by two\), q4 \('c' by one"
+    said = (
+        r"'passage' must put .* puts 2 into several: q1 \('a' by one and 'x' by two\), q4 "
+        r"\('c' by one"
+    )
     for parts in ({"one": passages, "two": other}, {"one": other, "two": passages}):
         named = {method: answers(values[0], part) for method, part in parts.items()}
         expected = said if parts["one"] is passages else "q1 .'x' by one and 'a' by two"
@@ -143,7 +176,9 @@ def test_contradictions_are_refused_with_the_instances_named():
 def test_a_measure_that_says_which_instances_belong_together_is_no_measure():
     keys = pd.Index([f"q{k}" for k in range(20)], name="instance")
     about = pd.DataFrame({"asked": keys, "link": ""}, index=keys)
-    table = pd.DataFrame({"exact": np.arange(20) % 2, "page": np.arange(20) // 4}, keys, dtype=float)
+    table = pd.DataFrame(
+        {"exact": np.arange(20) % 2, "page": np.arange(20) // 4}, keys, dtype=float
+    )
     both = {m: Answers(table, about, passing=("exact",)) for m in "ab"}
     found = compare_answers(aligned(both), cluster="page", n_resamples=99)
     assert found.tests.measures == ("exact",) and found.tests.n_clusters == 5

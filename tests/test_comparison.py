@@ -31,7 +31,11 @@ def test_clear_differences_are_separated():
     found = compare(study_of(3, 12, gap=0.1))
     assert found.decides == "max-t" and found.order == ["m0", "m1", "m2"]
     assert set(found.separated) == {("m0", "m1"), ("m0", "m2"), ("m1", "m2")}
-    assert found.cliques == [["m0"], ["m1"], ["m2"]] or sorted(map(tuple, found.cliques)) == [("m0",), ("m1",), ("m2",)]
+    assert found.cliques == [["m0"], ["m1"], ["m2"]] or sorted(map(tuple, found.cliques)) == [
+        ("m0",),
+        ("m1",),
+        ("m2",),
+    ]
 
 
 def test_pairs_are_separated_where_corrected_signed_ranks_cannot_reject():
@@ -47,10 +51,15 @@ def test_letters_and_possible_ranks_come_from_the_same_test():
         for a in found.order:
             better = {x for x, y in found.separated if y == a}
             worse = {y for x, y in found.separated if x == a}
-            assert (ranking.low[a], ranking.high[a]) == (1 + len(better), len(found.order) - len(worse))
+            assert (ranking.low[a], ranking.high[a]) == (
+                1 + len(better),
+                len(found.order) - len(worse),
+            )
             for b in found.order:
                 if a != b:
-                    assert bool(set(ranking.letters[a]) & set(ranking.letters[b])) != found.is_separated(a, b)
+                    assert bool(
+                        set(ranking.letters[a]) & set(ranking.letters[b])
+                    ) != found.is_separated(a, b)
     assert compare(study_of(3, 9), control="m0").ranking["low"].isna().all()
 
 
@@ -67,12 +76,18 @@ def test_tests_of_pairs_leave_out_what_did_not_finish_unless_that_is_a_failure(o
     found = compare(study, on=on)
     n = found.pairs.set_index(["method_a", "method_b"])["n"]
     assert n[("m0", "m1")] == n[("m0", "m2")] == 5 and n[("m1", "m2")] == 8
-    assert found.separated == [("m1", "m2")] and not found.pairs["doubts"].any()  # 2/2^5 is above .05
+    assert (
+        found.separated == [("m1", "m2")] and not found.pairs["doubts"].any()
+    )  # 2/2^5 is above .05
     assert compare(study.complete(), on=on).separated == found.separated
     failed = compare(study, on=on, missing_is_failure=True)
     assert (failed.pairs["n"] == 8).all() and failed.pairs["wins"].max() == 8
     doubts = failed.pairs.set_index(["method_a", "method_b"])["doubts"]
-    assert all("filled by the policy worst" in text for pair, text in doubts.items() if "m0" in pair and pair in failed.separated)
+    assert all(
+        "filled by the policy worst" in text
+        for pair, text in doubts.items()
+        if "m0" in pair and pair in failed.separated
+    )
     with pytest.raises(ValueError, match="`missing_is_failure`"):
         compare(study_of(3, 8), missing_is_failure=True)
 
@@ -84,12 +99,18 @@ def test_noise_alone_separates_nothing():
 
 def test_one_dataset_says_why_there_is_no_test():
     found = compare(study_of(3, 1))
-    assert found.friedman is None and found.decides == "none" and "1 dataset" in found.absent["friedman"]
+    assert (
+        found.friedman is None
+        and found.decides == "none"
+        and "1 dataset" in found.absent["friedman"]
+    )
 
 
 def test_two_methods_one_measure():
     found = compare(study_of(2, 8, gap=0.1, measures=("f1",)))
-    assert found.leader == "m0" and "redundancy" in found.absent and found.separated == [("m0", "m1")]
+    assert (
+        found.leader == "m0" and "redundancy" in found.absent and found.separated == [("m0", "m1")]
+    )
 
 
 def test_a_single_measure_is_tested_in_its_own_direction():
@@ -104,8 +125,13 @@ def test_control_compares_with_it_only():
 
 
 def test_the_same_seed_gives_the_same_draws():
-    a, b = (compare(study_of(3, 4), stability=True, n_resamples=200, seed=3).stability for _ in range(2))
-    assert a.acceptability.acceptability.equals(b.acceptability.acceptability) and a.acceptability.seed == 3
+    a, b = (
+        compare(study_of(3, 4), stability=True, n_resamples=200, seed=3).stability for _ in range(2)
+    )
+    assert (
+        a.acceptability.acceptability.equals(b.acceptability.acceptability)
+        and a.acceptability.seed == 3
+    )
 
 
 def test_filled_cells_are_a_doubt_and_skillings_mack_needs_no_filling():
@@ -119,19 +145,28 @@ def test_filled_cells_are_a_doubt_and_skillings_mack_needs_no_filling():
 
 def test_doubts_about_the_values_come_before_what_was_left_out():
     excluded = (Excluded("run", "r", "status FAILED"),)
-    study = replace(study_of(3, 4), notes=("The metric f1 was not logged here.",), excluded=excluded)
-    assert compare(study).doubts[:2] == ("The metric f1 was not logged here.", "Left out: run r: status FAILED.")
+    study = replace(
+        study_of(3, 4), notes=("The metric f1 was not logged here.",), excluded=excluded
+    )
+    assert compare(study).doubts[:2] == (
+        "The metric f1 was not logged here.",
+        "Left out: run r: status FAILED.",
+    )
 
 
 def test_a_separation_that_friedmans_test_does_not_share_is_doubted_from_three_methods_on():
     n = np.arange(20)
     a, b = np.where(n < 12, 0.9, 0.5) + n * 1e-3, np.where(n < 12, 0.5, 0.51) + n * 1.1e-3
     columns = {"a": a, "b": b, "c": np.where(n % 2, a + 1e-3, b - 5e-4)}
-    frame = pd.DataFrame({"dataset": n, **columns}).melt("dataset", var_name="method", value_name="f1")
+    frame = pd.DataFrame({"dataset": n, **columns}).melt(
+        "dataset", var_name="method", value_name="f1"
+    )
     found = compare(Study.from_frame(frame.astype({"dataset": str})), on="f1", test="wilcoxon")
     assert len(found.order) == 3 and found.friedman.best_pvalue > 0.5
     row = found.pairs.iloc[0]
-    assert row.separated and row.doubts.startswith("Friedman's test over all methods finds no difference")
+    assert row.separated and row.doubts.startswith(
+        "Friedman's test over all methods finds no difference"
+    )
 
 
 def test_a_constant_measure_is_a_doubt_about_its_correlations_too():
@@ -139,7 +174,9 @@ def test_a_constant_measure_is_a_doubt_about_its_correlations_too():
     values = study.values.copy()
     values.loc["d1", "f1"] = 0.5
     found = compare(replace(study, values=values))
-    assert found.redundancy.warnings == ("f1 is the same for all methods on d1: its correlations there count as 0.",)
+    assert found.redundancy.warnings == (
+        "f1 is the same for all methods on d1: its correlations there count as 0.",
+    )
     assert "The same for all methods, so that it tells none apart: f1 on d1." in found.doubts
 
 
@@ -147,8 +184,12 @@ def test_bad_requests_are_named():
     study = study_of(3, 4)
     with pytest.raises(IncomparableRunsError, match="needs two"):
         compare(study.select(methods=["m0"]))
-    alone = replace(study.select(methods=["m0"]), excluded=(Excluded("run", "m1 · d1", "written in part only"),))
-    with pytest.raises(IncomparableRunsError, match="needs two. Left out: run m1 · d1: written in part only.$"):
+    alone = replace(
+        study.select(methods=["m0"]), excluded=(Excluded("run", "m1 · d1", "written in part only"),)
+    )
+    with pytest.raises(
+        IncomparableRunsError, match="needs two. Left out: run m1 · d1: written in part only.$"
+    ):
         compare(alone)
     with pytest.raises(IncomparableRunsError, match="'zz'"):
         compare(study, control="zz")
@@ -168,9 +209,19 @@ def test_measures_that_rank_alike_have_tau_one():
 
 
 def test_leaders_that_tie_are_all_named():
-    frame = pd.DataFrame({"dataset": ["d"] * 3 + ["e"] * 3, "method": list("abc") * 2, "f1": [0.5, 0.4, 0.1, 0.4, 0.5, 0.1]})
+    frame = pd.DataFrame(
+        {
+            "dataset": ["d"] * 3 + ["e"] * 3,
+            "method": list("abc") * 2,
+            "f1": [0.5, 0.4, 0.1, 0.4, 0.5, 0.1],
+        }
+    )
     found = compare(Study.from_frame(frame), on="f1")
-    assert found.leaders == ["a", "b"] and found.compared == "f1" and compare(study_of(3, 4)).compared == "net flow φ"
+    assert (
+        found.leaders == ["a", "b"]
+        and found.compared == "f1"
+        and compare(study_of(3, 4)).compared == "net flow φ"
+    )
     assert found.ranking["position"].tolist() == [1, 1, 3]
 
 
@@ -188,17 +239,29 @@ def test_the_partial_order_goes_by_mean_flows():
     flows = found.fusion.ranking
     for a in flows.index:
         for b in flows.index.drop(a):
-            plus, minus = (flows.loc[a, f"phi_{side}"] - flows.loc[b, f"phi_{side}"] for side in ("plus", "minus"))
+            plus, minus = (
+                flows.loc[a, f"phi_{side}"] - flows.loc[b, f"phi_{side}"]
+                for side in ("plus", "minus")
+            )
             word = "R" if plus * minus > 0 else "P" if plus > 0 or minus < 0 else "-"
             assert found.partial_order.loc[a, b] == word
-    assert np.array_equal(np.transpose(found.incomparable), np.argwhere(np.triu(found.partial_order == "R")))
+    assert np.array_equal(
+        np.transpose(found.incomparable), np.argwhere(np.triu(found.partial_order == "R"))
+    )
 
 
 def test_long_tables_hold_every_cell_once():
     found = compare(study_of(3, 4))
-    assert len(found.values_long) == 24 and len(found.weights_long) == 8 and len(found.by_dataset) == 12
+    assert (
+        len(found.values_long) == 24
+        and len(found.weights_long) == 8
+        and len(found.by_dataset) == 12
+    )
     assert found.weights_long.groupby("dataset")["weight"].sum().to_numpy() == pytest.approx(1)
-    assert found.correlations["redundant"].tolist() == (found.correlations["correlation"] > 0.9).tolist()
+    assert (
+        found.correlations["redundant"].tolist()
+        == (found.correlations["correlation"] > 0.9).tolist()
+    )
 
 
 def test_what_the_lead_survives_is_what_the_scenarios_say():
@@ -215,25 +278,41 @@ def test_what_the_lead_survives_is_what_the_scenarios_say():
             lost[key] = first
     assert said.functions == sum(key[0] == "function" for key in others)
     assert said.lost_functions == [key[1:3] for key in lost if key[0] == "function"]
-    assert said.policies == 2 and list(said.lost_policies) == [key[3] for key in lost if key[0] == "policy"]
+    assert said.policies == 2 and list(said.lost_policies) == [
+        key[3] for key in lost if key[0] == "policy"
+    ]
     assert said.methods == 3 and said.lost_methods == found.stability.leave_one_out.winner_changes
-    assert set(said.rivals) == {m for first in lost.values() for m in first if m != found.leader} | {*said.lost_methods.values()}
-    assert next(iter(found.scenarios.values()))["chosen"].all() and compare(study_of(3, 4)).survivals() is None
+    assert set(said.rivals) == {
+        m for first in lost.values() for m in first if m != found.leader
+    } | {*said.lost_methods.values()}
+    assert (
+        next(iter(found.scenarios.values()))["chosen"].all()
+        and compare(study_of(3, 4)).survivals() is None
+    )
 
 
 def test_a_report_is_made_by_the_layer_of_reports(monkeypatch):
     asked = []
-    content = types.SimpleNamespace(document_of=lambda result, provenance: asked.append((result, provenance)) or "document")
+    content = types.SimpleNamespace(
+        document_of=lambda result, provenance: asked.append((result, provenance)) or "document"
+    )
     monkeypatch.setitem(sys.modules, "mlflow_mleval.report.content", content)
     found = compare(study_of(2, 2))
-    assert found.report() == found.report({"seed": 0}) == "document" and asked == [(found, None), (found, {"seed": 0})]
+    assert found.report() == found.report({"seed": 0}) == "document" and asked == [
+        (found, None),
+        (found, {"seed": 0}),
+    ]
 
 
 @pytest.mark.parametrize("options", [{}, {"stability": True, "n_resamples": 5, "rope": 0.1}])
 @pytest.mark.parametrize("methods", [2, 3])
 def test_progress_ends_with_the_last_step(methods, options):
     told = []
-    compare(study_of(methods, 3), progress=lambda done, total: told.append((done, total)), **options)
+    compare(
+        study_of(methods, 3), progress=lambda done, total: told.append((done, total)), **options
+    )
     total = told[0][1]
-    assert told[-1] == (total, total) and [done for done, _ in told] == sorted({done for done, _ in told})
+    assert told[-1] == (total, total) and [done for done, _ in told] == sorted(
+        {done for done, _ in told}
+    )
     assert total - 1 <= len(told) <= total  # redundancy needs three methods

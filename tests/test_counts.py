@@ -11,7 +11,9 @@ import mlflow_mleval as mleval
 
 X, Y = make_multilabel_classification(200, n_classes=4, random_state=0)
 METHODS = {
-    "tree": DecisionTreeClassifier(random_state=0), "stump": DecisionTreeClassifier(max_depth=1), "knn": KNeighborsClassifier(),
+    "tree": DecisionTreeClassifier(random_state=0),
+    "stump": DecisionTreeClassifier(max_depth=1),
+    "knn": KNeighborsClassifier(),
 }
 
 
@@ -28,13 +30,21 @@ def test_counts_come_back_and_are_tested(client):
     counted = mleval.with_counts(study)
     for name, ev in evs.items():
         expected = np.array([ev.fold(f).labels[["tp", "fp", "fn", "tn"]].sum() for f in range(10)])
-        np.testing.assert_array_equal(counted.folds.loc["d"].loc[name, ["tp", "fp", "fn", "tn"]], expected)
+        np.testing.assert_array_equal(
+            counted.folds.loc["d"].loc[name, ["tp", "fp", "fn", "tn"]], expected
+        )
     found = mleval.compare_folds(counted, "d", ["tpr", "fpr"])
-    assert found.protocol.kind == "k-fold" and found.protocol.known and found.protocol.ratio == pytest.approx(1 / 9)
+    assert (
+        found.protocol.kind == "k-fold"
+        and found.protocol.known
+        and found.protocol.ratio == pytest.approx(1 / 9)
+    )
     assert not any("split" in w or "sizes" in w for w in found.warnings)
     assert set(found.methods) == set(METHODS)
     counts = evs["tree"].fold(3).labels.sum()
-    assert found.values.loc[("tree", 3), "tpr"] == pytest.approx(counts["tp"] / (counts["tp"] + counts["fn"]))
+    assert found.values.loc[("tree", 3), "tpr"] == pytest.approx(
+        counts["tp"] / (counts["tp"] + counts["fn"])
+    )
     np.testing.assert_array_equal(counted.folds[study.folds.columns], study.folds)
 
 
@@ -44,21 +54,35 @@ def test_counts_of_one_label(client):
     label = evs["knn"].label_names[1]
     counted = mleval.with_counts(study, [label]).folds
     assert counted["tp"].tolist() == [evs["knn"].fold(f).labels.loc[label, "tp"] for f in range(5)]
-    with pytest.raises(mleval.MlevalError, match="no run of the study carries counts by fold of 'nothing'"):
+    with pytest.raises(
+        mleval.MlevalError, match="no run of the study carries counts by fold of 'nothing'"
+    ):
         mleval.with_counts(study, ["nothing"])
 
 
 def test_other_splits_and_repeated_ones_are_seen_in_the_runs(client):
     log(KFold(5, shuffle=True, random_state=0), {"tree": METHODS["tree"], "knn": METHODS["knn"]})
     log(KFold(5, shuffle=True, random_state=1), {"stump": METHODS["stump"]})
-    found = mleval.compare_folds(mleval.load_study(experiment_names=["x"]), "d", ["micro_precision"])
-    assert found.pairs["pvalue"].isna().sum() == 2 and "split digests differ" in found.refusals["pairs"]
-    apart = mleval.compare_folds(mleval.load_study(experiment_names=["x"]), "d", ["micro_precision"], paired=False)
+    found = mleval.compare_folds(
+        mleval.load_study(experiment_names=["x"]), "d", ["micro_precision"]
+    )
+    assert (
+        found.pairs["pvalue"].isna().sum() == 2
+        and "split digests differ" in found.refusals["pairs"]
+    )
+    apart = mleval.compare_folds(
+        mleval.load_study(experiment_names=["x"]), "d", ["micro_precision"], paired=False
+    )
     assert apart.pairs["pvalue"].notna().all()
 
 
 def test_repeated_cross_validation_is_recognised_from_runs(client):
-    log(RepeatedKFold(n_splits=5, n_repeats=2, random_state=0), {"tree": METHODS["tree"], "knn": METHODS["knn"]})
-    found = mleval.compare_folds(mleval.load_study(experiment_names=["x"]), "d", ["micro_precision", "micro_recall"])
+    log(
+        RepeatedKFold(n_splits=5, n_repeats=2, random_state=0),
+        {"tree": METHODS["tree"], "knn": METHODS["knn"]},
+    )
+    found = mleval.compare_folds(
+        mleval.load_study(experiment_names=["x"]), "d", ["micro_precision", "micro_recall"]
+    )
     assert found.protocol.kind == "repeated" and found.protocol.ratio == pytest.approx(1 / 4)
     assert "naive" in found.refusals

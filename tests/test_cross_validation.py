@@ -1,4 +1,6 @@
-"""Cross-validation without patches: the same numbers as scikit-learn's, in one run that load_study reads."""
+"""Cross-validation without patches: the same numbers as scikit-learn's, in one run that load_study
+reads.
+"""
 
 import pickle
 
@@ -31,7 +33,12 @@ FOREST = RandomForestClassifier(7, random_state=0)
 @pytest.mark.parametrize("cv", [4, KFold(3, shuffle=True, random_state=5)], ids=["int", "shuffled"])
 def test_the_same_numbers_as_scikit_learn(cv, n_jobs):
     ev = mleval.cross_validate(FOREST, X, Y, cv=cv, n_jobs=n_jobs, log=False)
-    names = {"micro_f1": "f1_micro", "macro_recall": "recall_macro", "subset_accuracy": "accuracy", "f1": "f1_samples"}
+    names = {
+        "micro_f1": "f1_micro",
+        "macro_recall": "recall_macro",
+        "subset_accuracy": "accuracy",
+        "f1": "f1_samples",
+    }
     expected = sklearn_cross_validate(FOREST, X, Y, cv=cv, scoring=list(names.values()))
     for name, theirs in names.items():
         np.testing.assert_allclose(ev.folds[name], expected[f"test_{theirs}"], rtol=1e-12)
@@ -45,7 +52,9 @@ def test_the_same_scores_as_by_hand():
     for fold, (train, test) in enumerate(cv.split(X)):
         proba = KNeighborsClassifier().fit(X[train], Y[train]).predict_proba(X[test])
         score = np.column_stack([p[:, 1] for p in proba])
-        assert ev.folds["ranking_loss"][fold] == pytest.approx(metrics.label_ranking_loss(Y[test], score))
+        assert ev.folds["ranking_loss"][fold] == pytest.approx(
+            metrics.label_ranking_loss(Y[test], score)
+        )
     assert ev.instances.index.tolist() == [row for _, test in cv.split(X) for row in test]
 
 
@@ -56,7 +65,9 @@ def test_containers_of_labels_give_the_same():
     for value in (frame, sparse.csr_matrix(Y), Y.tolist(), Y.astype(bool)):
         found = mleval.cross_validate(base, X, value, cv=3, log=False)
         drop = ["fit_time", "predict_time"]
-        pd.testing.assert_frame_equal(found.folds.drop(columns=drop), expected.folds.drop(columns=drop))
+        pd.testing.assert_frame_equal(
+            found.folds.drop(columns=drop), expected.folds.drop(columns=drop)
+        )
     assert mleval.cross_validate(base, X, frame, cv=3, log=False).label_names == tuple("abcd")
 
 
@@ -65,10 +76,16 @@ def test_groups_params_and_iterables_reach_scikit_learn():
     ev = mleval.cross_validate(FOREST, X, Y, cv=GroupKFold(4), groups=groups, log=False)
     assert ev.fold_sizes.tolist() == [30] * 4
     weights = np.linspace(0, 1, 120)
-    a, b = (mleval.cross_validate(FOREST, X, Y, cv=3, params=p, log=False) for p in (None, {"sample_weight": weights}))
+    a, b = (
+        mleval.cross_validate(FOREST, X, Y, cv=3, params=p, log=False)
+        for p in (None, {"sample_weight": weights})
+    )
     assert a.measures["micro_f1"] != b.measures["micro_f1"]
     splits = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
-    assert mleval.cross_validate(FOREST, X, Y, cv=iter(splits), log=False).fold_sizes.tolist() == [60, 60]
+    assert mleval.cross_validate(FOREST, X, Y, cv=iter(splits), log=False).fold_sizes.tolist() == [
+        60,
+        60,
+    ]
 
 
 def test_metadata_routing_reaches_the_estimator():
@@ -76,15 +93,22 @@ def test_metadata_routing_reaches_the_estimator():
     with sklearn.config_context(enable_metadata_routing=True):
         forest = RandomForestClassifier(7, random_state=0).set_fit_request(sample_weight=True)
         ev = mleval.cross_validate(forest, X, Y, cv=3, params={"sample_weight": weights}, log=False)
-    expected = mleval.cross_validate(FOREST, X, Y, cv=3, params={"sample_weight": weights}, log=False)
+    expected = mleval.cross_validate(
+        FOREST, X, Y, cv=3, params={"sample_weight": weights}, log=False
+    )
     assert ev.measures["micro_f1"] == expected.measures["micro_f1"]
 
 
 def test_a_precomputed_metric_is_sliced_on_both_sides():
     points = X + np.random.default_rng(0).random(X.shape)
     distances = metrics.pairwise_distances(points)
-    ev = mleval.cross_validate(KNeighborsClassifier(metric="precomputed"), distances, Y, cv=3, log=False)
-    assert ev.measures["f1"] == mleval.cross_validate(KNeighborsClassifier(), points, Y, cv=3, log=False).measures["f1"]
+    ev = mleval.cross_validate(
+        KNeighborsClassifier(metric="precomputed"), distances, Y, cv=3, log=False
+    )
+    assert (
+        ev.measures["f1"]
+        == mleval.cross_validate(KNeighborsClassifier(), points, Y, cv=3, log=False).measures["f1"]
+    )
 
 
 class Sometimes(ClassifierMixin, BaseEstimator):
@@ -109,7 +133,9 @@ class Failing(Sometimes):
 
 
 def test_scores_that_a_fold_lacks_are_left_out_of_all_and_said():
-    with pytest.warns(UserWarning, match=r"1 of 3 folds have none \(fold 0: ValueError: no scores here"):
+    with pytest.warns(
+        UserWarning, match=r"1 of 3 folds have none \(fold 0: ValueError: no scores here"
+    ):
         ev = mleval.cross_validate(Sometimes(), X, Y, cv=3, log=False)
     assert "y_score" in ev.absent["ranking_loss"]
 
@@ -119,30 +145,42 @@ def test_errors_of_the_estimator_and_of_the_target_pass(client):
         mleval.cross_validate(Failing(), X, Y, cv=3, dataset="d")
     with pytest.raises(ValueError, match="`Y` must hold only 0 and 1"):
         mleval.cross_validate(FOREST, X, Y * 2, cv=3, dataset="d")
-    with pytest.raises(ValueError, match="`Y` must hold classes, got 0.5 in row 0 .* evaluates no regression"):
+    with pytest.raises(
+        ValueError, match="`Y` must hold classes, got 0.5 in row 0 .* evaluates no regression"
+    ):
         mleval.cross_validate(FOREST, X, Y[:, 0] + 0.5, cv=3, dataset="d")
-    with pytest.raises(TypeError, match="must be a classifier, got RandomForestRegressor: mleval evaluates no regr"):
+    with pytest.raises(
+        TypeError, match="must be a classifier, got RandomForestRegressor: mleval evaluates no regr"
+    ):
         mleval.cross_validate(RandomForestRegressor(), X, Y[:, 0], cv=3, dataset="d")
     with pytest.raises(ValueError, match="`conventions`"):
         mleval.cross_validate(FOREST, X, Y, conventions="mine")
     assert client.search_runs(["0"]) == []
 
 
-# ---- runs ------------------------------------------------------------------------------------------------------------
+# ---- runs ----------------------------------------------------------------------------------------
 
 
 def test_runs_are_read_back_with_paired_folds(client):
     cv = KFold(5, shuffle=True, random_state=0)
     evs = {
-        (d, m): mleval.cross_validate(e, X[rows], Y[rows], cv=cv, dataset=d, method=m, experiment_name="study")
-        for m, e in {"forest": FOREST, "knn": KNeighborsClassifier(), "tree": DecisionTreeClassifier(random_state=0)}.items()
+        (d, m): mleval.cross_validate(
+            e, X[rows], Y[rows], cv=cv, dataset=d, method=m, experiment_name="study"
+        )
+        for m, e in {
+            "forest": FOREST,
+            "knn": KNeighborsClassifier(),
+            "tree": DecisionTreeClassifier(random_state=0),
+        }.items()
         for d, rows in {"whole": slice(None), "half": slice(60)}.items()
     }
     study = mleval.load_study(experiment_names=["study"])
     assert len(study.values) == 6
     for (d, m), ev in evs.items():
         assert study.values.loc[(d, m), "micro_f1"] == pytest.approx(ev.folds["micro_f1"].mean())
-        np.testing.assert_allclose(study.folds.sort_index().loc[(d, m)]["f1"], ev.folds["f1"], rtol=1e-6)
+        np.testing.assert_allclose(
+            study.folds.sort_index().loc[(d, m)]["f1"], ev.folds["f1"], rtol=1e-6
+        )
     digests = study.runs.groupby("dataset")["split_digest"].nunique()
     assert digests.tolist() == [1, 1] and study.runs["split_digest"].notna().all()
     assert study.runs["dataset_digest"].nunique() == 2
@@ -163,7 +201,10 @@ def test_names_come_from_the_run_else_from_the_estimator(client):
 def test_a_run_of_another_method_is_refused_before_the_work(client):
     with mlflow.start_run():
         mleval.cross_validate(KNeighborsClassifier(), X, Y, cv=3, dataset="d")
-        with pytest.raises(mleval.MlevalError, match=r"holds KNeighborsClassifier on d already.*Start another run for Failing"):
+        with pytest.raises(
+            mleval.MlevalError,
+            match=r"holds KNeighborsClassifier on d already.*Start another run for Failing",
+        ):
             mleval.cross_validate(Failing(), X, Y, cv=3, dataset="d")
 
 
@@ -182,7 +223,10 @@ def test_results_that_cannot_be_logged_are_returned(client, tmp_path):
             mlflow.MlflowClient().set_tag(run.info.run_id, schema.TAG_STATUS, "complete")
             return super().fit(X, Y)
 
-    said = r"was not logged. StoreError: run .* Bring it in later: mleval import .* pass it to mleval.log_evaluation"
+    said = (
+        r"was not logged. StoreError: run .* Bring it in later: mleval import .* pass it to "
+        r"mleval.log_evaluation"
+    )
     with mlflow.start_run(), pytest.warns(UserWarning, match=said):
         ev = mleval.cross_validate(Stealing(), X, Y, cv=3, dataset="d")
     assert len(ev.folds) == 3
@@ -197,15 +241,21 @@ def test_mlflow_autologging_stays_silent(client):
     assert len(client.search_runs(["0"])) == 1
 
 
-# ---- scoring and searches --------------------------------------------------------------------------------------------
+# ---- scoring and searches ------------------------------------------------------------------------
 
 
 def test_scoring_gives_every_measure_with_larger_as_better():
     scoring = mleval.scoring()
-    found = sklearn_cross_validate(FOREST, X, Y, cv=4, scoring=pickle.loads(pickle.dumps(scoring)), n_jobs=2)
+    found = sklearn_cross_validate(
+        FOREST, X, Y, cv=4, scoring=pickle.loads(pickle.dumps(scoring)), n_jobs=2
+    )
     ev = mleval.cross_validate(FOREST, X, Y, cv=4, log=False)
     for name in SETS["sixteen"]:
-        sign, key = (-1, f"neg_{name}") if name in ("hamming_loss", "one_error", "coverage", "ranking_loss") else (1, name)
+        sign, key = (
+            (-1, f"neg_{name}")
+            if name in ("hamming_loss", "one_error", "coverage", "ranking_loss")
+            else (1, name)
+        )
         np.testing.assert_allclose(sign * found[f"test_{key}"], ev.folds[name], rtol=1e-12)
 
 
@@ -219,7 +269,9 @@ def test_scoring_of_an_estimator_without_scores_has_no_ranking_measures():
 
     assert "neg_ranking_loss" not in mleval.scoring()(Rule(), X, Y)
     assert np.isnan(mleval.scoring(["ranking_loss"])(Rule(), X, Y)["neg_ranking_loss"])
-    with pytest.raises(TypeError, match="must be a classifier, got Ridge: mleval evaluates no regression"):
+    with pytest.raises(
+        TypeError, match="must be a classifier, got Ridge: mleval evaluates no regression"
+    ):
         mleval.scoring()(Ridge().fit(X, Y[:, 0]), X, Y[:, 0])
 
 
@@ -238,7 +290,13 @@ def test_scoring_refuses_what_it_cannot_measure(measures):
 
 
 def test_a_search_logs_its_winner(client):
-    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}, scoring=mleval.scoring(), refit="micro_f1", cv=4)
+    grid = GridSearchCV(
+        KNeighborsClassifier(),
+        {"n_neighbors": [1, 3, 9]},
+        scoring=mleval.scoring(),
+        refit="micro_f1",
+        cv=4,
+    )
     grid.fit(X, Y)
     run_id = mleval.log_search(grid, dataset="d", experiment_name="searches")
     best = mleval.cross_validate(grid.best_estimator_, X, Y, cv=4, log=False)
@@ -249,8 +307,12 @@ def test_a_search_logs_its_winner(client):
         np.testing.assert_allclose(study.folds.loc[("d", name)][m], best.folds[m])
     assert client.get_run(run_id).data.tags[schema.TAG_SELECTED] == "3"
     assert any(f"candidates are optimistic: {name} on d (among 3)" in note for note in study.notes)
-    table = pd.read_csv(mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=schema.ARTIFACT_CANDIDATES))
-    assert table["param_n_neighbors"].tolist() == [1, 3, 9] and "mean_test_neg_hamming_loss" in table
+    table = pd.read_csv(
+        mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=schema.ARTIFACT_CANDIDATES)
+    )
+    assert (
+        table["param_n_neighbors"].tolist() == [1, 3, 9] and "mean_test_neg_hamming_loss" in table
+    )
 
 
 def test_searches_that_cannot_be_logged():
@@ -267,9 +329,13 @@ def test_searches_that_cannot_be_logged():
 def test_methods_are_compared_instance_by_instance(client):
     """In whatever order the folds test the rows."""
     values = {}
-    for seed, (method, base) in enumerate({"a": DecisionTreeClassifier(random_state=0), "b": KNeighborsClassifier()}.items()):
+    for seed, (method, base) in enumerate(
+        {"a": DecisionTreeClassifier(random_state=0), "b": KNeighborsClassifier()}.items()
+    ):
         cv = KFold(4, shuffle=True, random_state=seed)
-        ev = mleval.cross_validate(base, X, Y, cv=cv, method=method, dataset="d", experiment_name="x", log_instances=True)
+        ev = mleval.cross_validate(
+            base, X, Y, cv=cv, method=method, dataset="d", experiment_name="x", log_instances=True
+        )
         values[method] = ev.instances["f1"]
     with instances_of(mleval.load_study(experiment_names=["x"]), "d", ["f1"]) as known:
         table = mleval.instance_tests(known.sources, known.measures).table

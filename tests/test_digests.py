@@ -1,4 +1,6 @@
-"""Digests of the truth: one for the same data in whatever form, batches and order; another for other data."""
+"""Digests of the truth: one for the same data in whatever form, batches and order; another for
+other data.
+"""
 
 import json
 from dataclasses import replace
@@ -25,11 +27,18 @@ def digest(y, **options):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, 3), min_size=60, max_size=60), st.randoms(use_true_random=False), st.booleans())
+@given(
+    st.lists(st.integers(0, 3), min_size=60, max_size=60),
+    st.randoms(use_true_random=False),
+    st.booleans(),
+)
 def test_any_batches_in_any_order_are_the_whole(batch, random, with_folds):
     batch, folds = np.array(batch), np.arange(60) % 3
     parts = [
-        mleval.evaluate(Y[batch == b], S[batch == b], folds=folds[batch == b] if with_folds else None) for b in np.unique(batch)
+        mleval.evaluate(
+            Y[batch == b], S[batch == b], folds=folds[batch == b] if with_folds else None
+        )
+        for b in np.unique(batch)
     ]
     random.shuffle(parts)
     found = mleval.merge(parts)
@@ -40,7 +49,14 @@ def test_any_batches_in_any_order_are_the_whole(batch, random, with_folds):
 
 
 def test_the_form_of_the_truth_does_not_matter(monkeypatch):
-    forms = [Y, Y.astype(float), Y.tolist(), sparse.csr_array(Y), sparse.csc_matrix(Y), pd.DataFrame(Y.astype(int))]
+    forms = [
+        Y,
+        Y.astype(float),
+        Y.tolist(),
+        sparse.csr_array(Y),
+        sparse.csc_matrix(Y),
+        pd.DataFrame(Y.astype(int)),
+    ]
     forms.append(np.asfortranarray(Y))
     assert len({digest(form, label_names=range(5)) for form in forms}) == 1
     for name in ("_ROWS", "_CELLS"):
@@ -49,14 +65,19 @@ def test_the_form_of_the_truth_does_not_matter(monkeypatch):
     h = mleval.Hierarchy([("all", c) for c in "abcde"])
     sets = [["abcde"[i] for i in np.flatnonzero(row)] for row in Y]
     matrix = h.indicator(sets)
-    by_sets, by_matrix = (mleval.evaluate_hierarchical(given, matrix, h) for given in (sets, matrix))
+    by_sets, by_matrix = (
+        mleval.evaluate_hierarchical(given, matrix, h) for given in (sets, matrix)
+    )
     assert by_sets.truth_digest == by_matrix.truth_digest
 
 
 def test_other_data_have_another_digest():
     flipped, one, other = Y.copy(), Y.copy(), Y.copy()
     flipped[7, 3] ^= True
-    one[:2], other[:2] = [[True, False] * 2 + [False], [False] * 5], [[True] + [False] * 4, [False, False, True, False, False]]
+    one[:2], other[:2] = (
+        [[True, False] * 2 + [False], [False] * 5],
+        [[True] + [False] * 4, [False, False, True, False, False]],
+    )
     assert (one.sum(axis=0) == other.sum(axis=0)).all()  # each label is as frequent
     assert len({digest(y) for y in (Y, flipped, one, other, Y[:59], Y[:, ::-1])}) == 6
     assert digest(Y) != digest(Y, label_names=list("abcde")) and digest(Y[::-1]) == digest(Y)
@@ -85,9 +106,18 @@ def test_parts_know_what_is_theirs():
 
 def test_digests_of_different_kinds_do_not_compare():
     rows, ordered = [f"{c * 59}{digests.ROWS}" for c in "ab"], [c * 64 for c in "ab"]
-    assert schema.differ([rows[0], rows[0], "", rows[0]]) is False and schema.differ(["", ""]) is False
-    assert schema.differ(rows) is True and schema.differ(ordered) is True and schema.differ([*rows, ordered[0]]) is True
-    assert schema.differ([rows[0], ordered[0]]) is None and schema.differ([rows[0], "1a2b3c4d"]) is None
+    assert (
+        schema.differ([rows[0], rows[0], "", rows[0]]) is False and schema.differ(["", ""]) is False
+    )
+    assert (
+        schema.differ(rows) is True
+        and schema.differ(ordered) is True
+        and schema.differ([*rows, ordered[0]]) is True
+    )
+    assert (
+        schema.differ([rows[0], ordered[0]]) is None
+        and schema.differ([rows[0], "1a2b3c4d"]) is None
+    )
 
 
 @pytest.mark.parametrize("change", ["count", "order"])

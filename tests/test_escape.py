@@ -15,9 +15,34 @@ from mlflow_mleval.report import escape, numerals
 from mlflow_mleval.report.svg import spans
 
 NASTY = [
-    "<img src=x onerror=alert(1)>", "=cmd()|' /C calc'!A0", r"\input{/etc/passwd}", "\x1b[31mred\x1b[0m", "a\nb", "\tx", "a|b",
-    "`rm -rf`", "[click](javascript:alert(1))", "https://evil.example/x", "www.evil.example", "\u202egnp.exe", "$\\write18{x}$",
-    "%", "\ud800", "\x00", "&amp;", "# head", "1. item", "- item", "\x9b2J", "--", "*", "[x]", "\uffff", "💥" * 30, "a" * 400, "",
+    "<img src=x onerror=alert(1)>",
+    "=cmd()|' /C calc'!A0",
+    r"\input{/etc/passwd}",
+    "\x1b[31mred\x1b[0m",
+    "a\nb",
+    "\tx",
+    "a|b",
+    "`rm -rf`",
+    "[click](javascript:alert(1))",
+    "https://evil.example/x",
+    "www.evil.example",
+    "\u202egnp.exe",
+    "$\\write18{x}$",
+    "%",
+    "\ud800",
+    "\x00",
+    "&amp;",
+    "# head",
+    "1. item",
+    "- item",
+    "\x9b2J",
+    "--",
+    "*",
+    "[x]",
+    "\uffff",
+    "💥" * 30,
+    "a" * 400,
+    "",
 ]
 SPECIAL = "\\{}$&#%_~^<>|\"`[]*-',=+@\n\r\t\x1b ab1.:/!()"
 names = st.one_of(st.text(), st.sampled_from(NASTY), st.text(alphabet=SPECIAL, max_size=12))
@@ -26,7 +51,11 @@ names = st.one_of(st.text(), st.sampled_from(NASTY), st.text(alphabet=SPECIAL, m
 @given(names)
 def test_terminal_leaves_one_line_without_anything_that_acts(name):
     text = escape.terminal(name)
-    bad = [c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in "\u200c\u200d"]
+    bad = [
+        c
+        for c in text
+        if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in "\u200c\u200d"
+    ]
     assert not bad
     assert len(text.splitlines()) <= 1
     assert escape.terminal(text) == text
@@ -46,22 +75,29 @@ def test_terminal_keeps_joined_emoji_and_shows_what_it_disarms():
 @given(names)
 def test_html_holds_no_markup_and_reads_back(name):
     text = str(spans((name, ""))).removeprefix('<tspan class="">').removesuffix("</tspan>")
-    assert not set('<>"\'') & set(text)
+    assert not set("<>\"'") & set(text)
     assert html_reader.unescape(text) == escape.terminal(name)
 
 
 @given(names)
 def test_csv_cell_never_starts_a_formula_and_survives_a_csv_reader(name):
     cell = escape.csv_cell(name)
-    if cell[:1] in tuple("=@＝＠\t\r\n") or (cell[:1] in tuple("+-＋－") and not re.fullmatch(r"[+-][\d.eE+-]+", cell)):
+    if cell[:1] in tuple("=@＝＠\t\r\n") or (
+        cell[:1] in tuple("+-＋－") and not re.fullmatch(r"[+-][\d.eE+-]+", cell)
+    ):
         pytest.fail(cell)
     out = io.StringIO()
     csv.writer(out).writerow([cell, "x"])
     assert next(csv.reader(io.StringIO(out.getvalue(), newline=""))) == [cell, "x"]
-    assert cell.removeprefix("'") in (escape.terminal(name), escape.terminal(name).removeprefix("'"))
+    assert cell.removeprefix("'") in (
+        escape.terminal(name),
+        escape.terminal(name).removeprefix("'"),
+    )
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@x", "\tx", "\rx", " =x", "＝x", "-1+1", "-2e"])
+@pytest.mark.parametrize(
+    "name", ["=1+1", "+x", "-x", "@x", "\tx", "\rx", " =x", "＝x", "-1+1", "-2e"]
+)
 def test_csv_cell_disarms_formulas(name):
     assert escape.csv_cell(name).startswith("'")
 
@@ -79,11 +115,36 @@ def test_csv_cell_keeps_integers(n):
 
 def latex_reader(source: str) -> str:
     """What LaTeX would print: an independent, strict reader that refuses everything but text."""
-    words = {"textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^", "textless": "<", "textgreater": ">",
-             "textbar": "|", "textendash": "–", "ldots": "…"}
-    maths = {"-": "−", r"\pm": "±", r"\times": "×", r"\leq": "≤", r"\geq": "≥", r"\infty": "∞", r"\alpha": "α", r"\phi": "φ",
-             r"\chi": "χ", r"\tau": "τ", "^+": "⁺", "^-": "⁻", "^1": "¹", "^2": "²", r"\Lambda": "Λ", r"\cdot": "·",
-             r"\uparrow": "↑", r"\downarrow": "↓"}
+    words = {
+        "textbackslash": "\\",
+        "textasciitilde": "~",
+        "textasciicircum": "^",
+        "textless": "<",
+        "textgreater": ">",
+        "textbar": "|",
+        "textendash": "–",
+        "ldots": "…",
+    }
+    maths = {
+        "-": "−",
+        r"\pm": "±",
+        r"\times": "×",
+        r"\leq": "≤",
+        r"\geq": "≥",
+        r"\infty": "∞",
+        r"\alpha": "α",
+        r"\phi": "φ",
+        r"\chi": "χ",
+        r"\tau": "τ",
+        "^+": "⁺",
+        "^-": "⁻",
+        "^1": "¹",
+        "^2": "²",
+        r"\Lambda": "Λ",
+        r"\cdot": "·",
+        r"\uparrow": "↑",
+        r"\downarrow": "↓",
+    }
     out, at = [], 0
     while at < len(source):
         rest = source[at:]
@@ -128,11 +189,23 @@ def test_markdown_reads_back_and_every_active_character_is_escaped(name):
     assert not re.match(r"\s*(#|[+=-](\s|$|[+=-])|[0-9]+[.)](\s|$))", text)
 
 
-@pytest.mark.parametrize(("p", "full", "bare"), [
-    (0.012, "p = .012", ".012"), (0.00099, "p < .001", "<.001"), (0.001, "p = .001", ".001"), (1, "p = 1", "1"),
-    (0.9999, "p > .999", ">.999"), (0.04999, "p = .04999", ".04999"), (0.0501, "p = .0501", ".0501"), (0.05, "p = .050", ".050"),
-    (0.0645, "p = .065", ".065"), (float("nan"), "–", "–"), (None, "–", "–"), (0, "p < .001", "<.001"),
-])
+@pytest.mark.parametrize(
+    ("p", "full", "bare"),
+    [
+        (0.012, "p = .012", ".012"),
+        (0.00099, "p < .001", "<.001"),
+        (0.001, "p = .001", ".001"),
+        (1, "p = 1", "1"),
+        (0.9999, "p > .999", ">.999"),
+        (0.04999, "p = .04999", ".04999"),
+        (0.0501, "p = .0501", ".0501"),
+        (0.05, "p = .050", ".050"),
+        (0.0645, "p = .065", ".065"),
+        (float("nan"), "–", "–"),
+        (None, "–", "–"),
+        (0, "p < .001", "<.001"),
+    ],
+)
 def test_pvalue(p, full, bare):
     assert (numerals.pvalue(p), numerals.pvalue(p, bare=True)) == (full, bare)
 
@@ -181,7 +254,9 @@ def test_pad_fills_to_the_width(name, width, align):
     assert escape.columns(escape.pad(name, width, align)) == max(width, escape.columns(name))
 
 
-@pytest.mark.parametrize("text", ["PCT", "木村", "é", "e\u0301", "👩‍💻", "🇩🇪", "👍🏽", "ｗide", "✈️", "नमस्ते"])
+@pytest.mark.parametrize(
+    "text", ["PCT", "木村", "é", "e\u0301", "👩‍💻", "🇩🇪", "👍🏽", "ｗide", "✈️", "नमस्ते"]
+)
 def test_columns_agree_with_wcwidth(text):
     wcwidth = pytest.importorskip("wcwidth")
     assert escape.columns(text) == wcwidth.wcswidth(text)

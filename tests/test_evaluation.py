@@ -30,10 +30,12 @@ def same(a, b, tolerance=1e-12):
     pd.testing.assert_frame_equal(a.folds, b.folds, rtol=tolerance, atol=tolerance)
     pd.testing.assert_frame_equal(a.labels, b.labels, rtol=tolerance)
     for kind in ("hard", "soft") if a.total.errors is not None else ("hard",):
-        np.testing.assert_allclose(a.profile(kind=kind).losses, b.profile(kind=kind).losses, atol=tolerance)
+        np.testing.assert_allclose(
+            a.profile(kind=kind).losses, b.profile(kind=kind).losses, atol=tolerance
+        )
 
 
-# ---- one pass --------------------------------------------------------------------------------------------------------
+# ---- one pass ------------------------------------------------------------------------------------
 
 
 def test_means_of_instances_are_the_measures():
@@ -58,8 +60,13 @@ def test_labels_count_what_happens_to_each_label():
 def test_statistics():
     y, p = [[0, 0], [1, 0], [1, 1], [0, 0]], [[0, 1], [0, 0], [0, 0], [0, 0]]
     assert mleval.evaluate(y, y_pred=p).statistics == {
-        "n_instances": 4, "n_labels": 2, "empty_truth": 2, "empty_prediction": 3, "cardinality_true": 0.75,
-        "cardinality_pred": 0.25}
+        "n_instances": 4,
+        "n_labels": 2,
+        "empty_truth": 2,
+        "empty_prediction": 3,
+        "cardinality_true": 0.75,
+        "cardinality_pred": 0.25,
+    }
 
 
 def test_doubts_are_listed():
@@ -67,12 +74,17 @@ def test_doubts_are_listed():
     y = [[1, 0], [0, 0]]
     assert ["no true label" in w for w in mleval.evaluate(y, y_pred=y).warnings] == [True, False]
     assert "no probabilities" in mleval.evaluate(Y, S * 3).warnings[-1]
-    assert not any("no probabilities" in w for w in mleval.evaluate(Y, S * 3, threshold=1.5).warnings)
+    assert not any(
+        "no probabilities" in w for w in mleval.evaluate(Y, S * 3, threshold=1.5).warnings
+    )
 
 
 def test_every_measure_is_there_or_absent_with_a_reason():
     for ev in (mleval.evaluate(Y, S, P), mleval.evaluate(Y, y_pred=P), mleval.evaluate(Y, S * 3)):
-        assert ev.measures.keys() | ev.absent.keys() == MEASURES.keys() and not ev.measures.keys() & ev.absent.keys()
+        assert (
+            ev.measures.keys() | ev.absent.keys() == MEASURES.keys()
+            and not ev.measures.keys() & ev.absent.keys()
+        )
         assert not any(np.isnan(v) for v in ev.measures.values()) and all(ev.absent.values())
 
 
@@ -86,7 +98,10 @@ def test_without_scores_the_ranking_is_absent_not_nan():
 def test_scores_of_any_range_give_the_ranking_but_no_soft_loss():
     ev = mleval.evaluate(Y, S * 2 - 0.5)
     assert set(SETS["ranking"]) <= ev.measures.keys()
-    assert ev.absent["soft_hamming_loss"] == "it needs scores in [0, 1], and `y_score` reaches from -0.5 to 1.5"
+    assert (
+        ev.absent["soft_hamming_loss"]
+        == "it needs scores in [0, 1], and `y_score` reaches from -0.5 to 1.5"
+    )
     assert "soft_hamming_loss" not in ev.instances
     with pytest.raises(ValueError, match="`kind` must be 'hard' here.*reaches from -0.5 to 1.5"):
         ev.profile()
@@ -105,45 +120,72 @@ def test_the_threshold_itself_is_predicted():
     assert mleval.evaluate([[1, 1]], [[0.5, 0.5]], threshold=[0.4, 0.6]).threshold == (0.4, 0.6)
 
 
-@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, pd.DataFrame, np.asfortranarray,
-                                  lambda a: a.astype(float), lambda a: a.astype(np.float32), lambda a: a.tolist()])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        sparse.csr_array,
+        sparse.csc_matrix,
+        sparse.coo_array,
+        pd.DataFrame,
+        np.asfortranarray,
+        lambda a: a.astype(float),
+        lambda a: a.astype(np.float32),
+        lambda a: a.tolist(),
+    ],
+)
 def test_every_kind_of_matrix_gives_the_same(kind):
     reference = mleval.evaluate(Y, np.float32(S), P, folds=FOLDS)
     same(mleval.evaluate(kind(Y), kind(np.float32(S)), kind(P), folds=FOLDS), reference)
-    same(mleval.evaluate(kind(Y), y_pred=kind(P), folds=FOLDS), mleval.evaluate(Y, y_pred=P, folds=FOLDS))
+    same(
+        mleval.evaluate(kind(Y), y_pred=kind(P), folds=FOLDS),
+        mleval.evaluate(Y, y_pred=P, folds=FOLDS),
+    )
     same(mleval.evaluate(kind(Y), np.float32(S), P, folds=FOLDS), reference)
 
 
 def test_the_caller_keeps_his_matrix():
-    y = sparse.csr_array((np.array([1, 1, 0]), ([0, 0, 1], [1, 2, 0])), shape=(2, 3))  # with a stored zero
+    y = sparse.csr_array(
+        (np.array([1, 1, 0]), ([0, 0, 1], [1, 2, 0])), shape=(2, 3)
+    )  # with a stored zero
     ev = mleval.evaluate(y, y_pred=y)
     assert ev.statistics["cardinality_true"] == 1 and y.nnz == 3 and y.dtype == int
 
 
 def test_profiles_are_those_of_the_arrays():
     ev = mleval.evaluate(Y, S, P, folds=FOLDS)
-    np.testing.assert_allclose(ev.profile().losses, dependence.loss_profile(Y, S).losses, atol=1e-12)
+    np.testing.assert_allclose(
+        ev.profile().losses, dependence.loss_profile(Y, S).losses, atol=1e-12
+    )
     hard = ev.profile("polynomial", alphas=[1, 3], kind="hard")
-    np.testing.assert_allclose(hard.losses, dependence.loss_profile(Y, P, "polynomial", [1, 3]).losses, atol=1e-12)
+    np.testing.assert_allclose(
+        hard.losses, dependence.loss_profile(Y, P, "polynomial", [1, 3]).losses, atol=1e-12
+    )
     assert ev.profile(ks=[2]).parameters.tolist() == [2]
     with pytest.raises(ValueError, match="`alphas` must not be given for the binomial family"):
         ev.profile(alphas=[2])
 
 
-# ---- folds -----------------------------------------------------------------------------------------------------------
+# ---- folds ---------------------------------------------------------------------------------------
 
 
 def test_a_fold_is_evaluated_like_its_instances_alone():
     ev = mleval.evaluate(Y, S, P, folds=FOLDS, conventions="mulan")
-    assert ev.folds.index.tolist() == [0, 1, 2, 3] and ev.fold_sizes.tolist() == np.bincount(FOLDS).tolist()
+    assert (
+        ev.folds.index.tolist() == [0, 1, 2, 3]
+        and ev.fold_sizes.tolist() == np.bincount(FOLDS).tolist()
+    )
     for key in range(4):
         rows = key == FOLDS
         alone = mleval.evaluate(Y[rows], S[rows], P[rows], conventions="mulan")
         assert ev.folds.loc[key].to_dict() == pytest.approx(alone.measures, abs=1e-12)
         assert ev.fold(key).measures == pytest.approx(alone.measures, abs=1e-12)
-        pd.testing.assert_frame_equal(ev.fold(key).instances.drop(columns="fold").reset_index(drop=True), alone.instances)
+        pd.testing.assert_frame_equal(
+            ev.fold(key).instances.drop(columns="fold").reset_index(drop=True), alone.instances
+        )
     assert ev.instances.fold.tolist() == FOLDS.tolist()
-    assert ev.measures == pytest.approx(mleval.evaluate(Y, S, P, conventions="mulan").measures, abs=1e-12)
+    assert ev.measures == pytest.approx(
+        mleval.evaluate(Y, S, P, conventions="mulan").measures, abs=1e-12
+    )
     assert ev.fold_means()["f1"] == pytest.approx(ev.folds.f1.mean())
     with pytest.raises(KeyError, match="no fold 9; the evaluation has 0, 1, 2, 3"):
         ev.fold(9)
@@ -151,7 +193,12 @@ def test_a_fold_is_evaluated_like_its_instances_alone():
 
 def test_without_folds_there_is_no_row():
     ev = mleval.evaluate(Y, S)
-    assert ev.folds.empty and ev.fold_sizes.empty and list(ev.folds) == list(ev.measures) and ev.fold_means() == ev.measures
+    assert (
+        ev.folds.empty
+        and ev.fold_sizes.empty
+        and list(ev.folds) == list(ev.measures)
+        and ev.fold_means() == ev.measures
+    )
 
 
 def test_times_are_of_folds_and_add_up():
@@ -159,23 +206,32 @@ def test_times_are_of_folds_and_add_up():
     assert ev.measures["fit_time"] == 10 and ev.folds.fit_time.tolist() == [1, 2, 3, 4]
     assert ev.absent["predict_time"] == "it was not measured, or not of all parts"
     assert mleval.evaluate(Y, S, folds=2, predict_time=1.5).folds.predict_time.tolist() == [1.5]
-    with pytest.raises(ValueError, match="`fit_time` must be a mapping with one number for each of the 4 folds"):
+    with pytest.raises(
+        ValueError, match="`fit_time` must be a mapping with one number for each of the 4 folds"
+    ):
         mleval.evaluate(Y, S, folds=FOLDS, fit_time=1.0)
 
 
-# ---- merge -----------------------------------------------------------------------------------------------------------
+# ---- merge ---------------------------------------------------------------------------------------
 
 
 @given(
-    st.lists(st.integers(0, 5), min_size=N, max_size=N), st.randoms(use_true_random=False),
-    st.sampled_from(["sklearn", "mulan"]), st.booleans(), st.sampled_from([1.0, 3.0]))
+    st.lists(st.integers(0, 5), min_size=N, max_size=N),
+    st.randoms(use_true_random=False),
+    st.sampled_from(["sklearn", "mulan"]),
+    st.booleans(),
+    st.sampled_from([1.0, 3.0]),
+)
 def test_parts_in_any_order_and_grouping_are_the_whole(part, random, conventions, folded, scale):
     part = np.array(part)
     options = {"conventions": conventions}
     whole = mleval.evaluate(Y, S * scale, P, folds=FOLDS if folded else None, **options)
     pool = [
-        mleval.evaluate(Y[rows], S[rows] * scale, P[rows], folds=FOLDS[rows] if folded else None, **options)
-        for rows in (np.flatnonzero(part == i) for i in range(6)) if len(rows)
+        mleval.evaluate(
+            Y[rows], S[rows] * scale, P[rows], folds=FOLDS[rows] if folded else None, **options
+        )
+        for rows in (np.flatnonzero(part == i) for i in range(6))
+        if len(rows)
     ]
     while len(pool) > 1:
         random.shuffle(pool)
@@ -191,7 +247,9 @@ def test_many_additions_leave_no_trace():
     for _ in range(99_999):
         whole = whole + ev.total
     assert whole.means == pytest.approx(ev.total.means, abs=1e-15)
-    np.testing.assert_allclose(whole.errors.sum(axis=0) / whole.n, ev.total.errors.sum(axis=0), rtol=1e-15)
+    np.testing.assert_allclose(
+        whole.errors.sum(axis=0) / whole.n, ev.total.errors.sum(axis=0), rtol=1e-15
+    )
 
 
 def test_parts_in_any_order_are_the_whole_to_the_bit():
@@ -200,7 +258,10 @@ def test_parts_in_any_order_are_the_whole_to_the_bit():
         options = {"instances": False} | ({"label_names": range(3)} if y.ndim == 1 else {})
         whole = mleval.evaluate(y, s, **options).measures
         for size in (1, 7, 16):
-            parts = [mleval.evaluate(y[i : i + size], s[i : i + size], **options) for i in range(0, N, size)]
+            parts = [
+                mleval.evaluate(y[i : i + size], s[i : i + size], **options)
+                for i in range(0, N, size)
+            ]
             assert mleval.merge(parts[::-1]).measures == whole
 
 
@@ -211,20 +272,31 @@ def test_scores_out_of_range_in_one_part_show_in_the_whole():
 
 
 def test_merging_folds_is_evaluating_with_folds():
-    parts = [mleval.evaluate(Y[key == FOLDS], S[key == FOLDS], folds=key, fit_time=1) for key in (2, 0, 3, 1)]
+    parts = [
+        mleval.evaluate(Y[key == FOLDS], S[key == FOLDS], folds=key, fit_time=1)
+        for key in (2, 0, 3, 1)
+    ]
     ev = mleval.merge(parts)
     same(ev, mleval.evaluate(Y, S, folds=FOLDS, fit_time=dict.fromkeys(range(4), 1)))
     assert len(ev.instances) == N and sorted(ev.instances.fold) == sorted(FOLDS)
-    assert mleval.merge([parts[0], mleval.evaluate(Y, S, folds=9, instances=False)]).instances is None
+    assert (
+        mleval.merge([parts[0], mleval.evaluate(Y, S, folds=9, instances=False)]).instances is None
+    )
 
 
-@pytest.mark.parametrize(("other", "message"), [
-    ({"label_names": list("abcdefh")}, r"agree in label_names, got 'g' and 'h' \(number 6\) at positions 0 and 1"),
-    ({"conventions": "mulan"}, "agree in conventions, got 'sklearn' and 'mulan'"),
-    ({"threshold": 0.25}, "agree in threshold, got 0.5 and 0.25"),
-    ({"y_pred": P}, r"agree in inputs, got \('y_score',\) and \('y_score', 'y_pred'\)"),
-    ({"folds": 1}, "must all have folds or none, got both at positions 0 and 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            {"label_names": list("abcdefh")},
+            r"agree in label_names, got 'g' and 'h' \(number 6\) at positions 0 and 1",
+        ),
+        ({"conventions": "mulan"}, "agree in conventions, got 'sklearn' and 'mulan'"),
+        ({"threshold": 0.25}, "agree in threshold, got 0.5 and 0.25"),
+        ({"y_pred": P}, r"agree in inputs, got \('y_score',\) and \('y_score', 'y_pred'\)"),
+        ({"folds": 1}, "must all have folds or none, got both at positions 0 and 1"),
+    ],
+)
 def test_unlike_parts_are_refused_and_the_difference_is_named(other, message):
     first = mleval.evaluate(Y, S, label_names=list("abcdefg"))
     with pytest.raises(ValueError, match=message):
@@ -238,13 +310,22 @@ def test_merge_needs_evaluations():
         mleval.merge([mleval.evaluate(Y, S), {}])
 
 
-# ---- batches ---------------------------------------------------------------------------------------------------------
+# ---- batches -------------------------------------------------------------------------------------
 
 
 def test_batches_are_the_whole(capsys):
-    batches = ({"y_true": Y[i : i + 7], "y_score": S[i : i + 7], "folds": FOLDS[i : i + 7]} for i in range(0, N, 7))
-    same(mleval.evaluate_batches(batches, threshold=0.3), mleval.evaluate(Y, S, folds=FOLDS, threshold=0.3))
-    same(mleval.evaluate_batches([(Y, S), (Y, S)]), mleval.evaluate(np.vstack([Y, Y]), np.vstack([S, S])))
+    batches = (
+        {"y_true": Y[i : i + 7], "y_score": S[i : i + 7], "folds": FOLDS[i : i + 7]}
+        for i in range(0, N, 7)
+    )
+    same(
+        mleval.evaluate_batches(batches, threshold=0.3),
+        mleval.evaluate(Y, S, folds=FOLDS, threshold=0.3),
+    )
+    same(
+        mleval.evaluate_batches([(Y, S), (Y, S)]),
+        mleval.evaluate(np.vstack([Y, Y]), np.vstack([S, S])),
+    )
     assert capsys.readouterr() == ("", "")
 
 
@@ -263,13 +344,23 @@ def test_a_bad_batch_is_numbered():
         mleval.evaluate_batches([])
 
 
-# ---- keeping ---------------------------------------------------------------------------------------------------------
+# ---- keeping -------------------------------------------------------------------------------------
 
 
 def test_an_evaluation_survives_json_and_pickle():
     h = mleval.Hierarchy([("root", name) for name in "abcdefg"])
-    ev = mleval.evaluate(Y, S, folds=FOLDS, label_names=list("abcdefg"), hierarchy=h, fit_time=dict.fromkeys(range(4), 2))
-    for copy in (Evaluation.from_dict(json.loads(json.dumps(ev.to_dict()))), pickle.loads(pickle.dumps(ev))):
+    ev = mleval.evaluate(
+        Y,
+        S,
+        folds=FOLDS,
+        label_names=list("abcdefg"),
+        hierarchy=h,
+        fit_time=dict.fromkeys(range(4), 2),
+    )
+    for copy in (
+        Evaluation.from_dict(json.loads(json.dumps(ev.to_dict()))),
+        pickle.loads(pickle.dumps(ev)),
+    ):
         same(copy, ev, tolerance=0)
         same(mleval.merge([copy, ev]), mleval.merge([ev, copy]))
 
@@ -279,7 +370,7 @@ def test_repr_is_short():
     assert text.startswith("Evaluation(60 instances, 7 labels, 4 folds, f1 ") and len(text) < 100
 
 
-# ---- hierarchies -----------------------------------------------------------------------------------------------------
+# ---- hierarchies ---------------------------------------------------------------------------------
 
 TREE = [("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e"), ("b", "f"), ("f", "g")]
 LEAVES = list("abcdefg")
@@ -305,24 +396,41 @@ def test_predictions_by_threshold_reach_the_hierarchy():
     h = mleval.Hierarchy(TREE)
     by_score = mleval.evaluate(Y, S, label_names=LEAVES, hierarchy=h, threshold=0.7)
     by_sets = mleval.evaluate_hierarchical(sets(Y), sets(S >= 0.7), h)
-    assert {n: by_score.measures[n] for n in by_sets.measures} == pytest.approx(by_sets.measures, abs=1e-12)
+    assert {n: by_score.measures[n] for n in by_sets.measures} == pytest.approx(
+        by_sets.measures, abs=1e-12
+    )
 
 
 def test_hierarchical_parts_are_the_whole():
     h = mleval.Hierarchy(TREE)
     whole = mleval.evaluate_hierarchical(sets(Y), sets(P), h, folds=FOLDS, max_distance=3)
-    parts = [mleval.evaluate_hierarchical(sets(Y[i::3]), sets(P[i::3]), h, folds=FOLDS[i::3], max_distance=3) for i in range(3)]
+    parts = [
+        mleval.evaluate_hierarchical(
+            sets(Y[i::3]), sets(P[i::3]), h, folds=FOLDS[i::3], max_distance=3
+        )
+        for i in range(3)
+    ]
     same(mleval.merge(parts[::-1]), whole)
     with pytest.raises(ValueError, match="agree in hierarchy, got max_distance 3 and 5"):
         mleval.merge([whole, mleval.evaluate_hierarchical(sets(Y), sets(P), h, folds=FOLDS)])
     other = mleval.Hierarchy([*TREE[:-1], ("e", "g")])
     with pytest.raises(ValueError, match="agree in hierarchy, got hierarchy '.*' and '.*'"):
-        mleval.merge([whole, mleval.evaluate_hierarchical(sets(Y), sets(P), other, folds=FOLDS, max_distance=3)])
+        mleval.merge(
+            [
+                whole,
+                mleval.evaluate_hierarchical(sets(Y), sets(P), other, folds=FOLDS, max_distance=3),
+            ]
+        )
 
 
 def test_tree_induced_error_is_of_single_labels_only():
     h = mleval.Hierarchy(TREE)
-    assert mleval.evaluate_hierarchical([["c"], ["d"]], [["c"], ["e"]], h).measures["tree_induced_error"] == 2
+    assert (
+        mleval.evaluate_hierarchical([["c"], ["d"]], [["c"], ["e"]], h).measures[
+            "tree_induced_error"
+        ]
+        == 2
+    )
     several = mleval.evaluate_hierarchical([["c"], ["d", "e"]], [["c"], ["e"]], h)
     assert several.absent["tree_induced_error"] == "it is not defined for 1 of 2 instances"
 
@@ -330,13 +438,20 @@ def test_tree_induced_error_is_of_single_labels_only():
 def test_chosen_families_only():
     h = mleval.Hierarchy(TREE)
     ev = mleval.evaluate_hierarchical(sets(Y), sets(P), h, measures=["set"])
-    assert "h_f1" in ev.measures and ev.absent["lca_f1"] == ev.absent["gie"] == "it was not asked for"
-    same(mleval.merge([ev, Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))]), mleval.merge([ev, ev]))
+    assert (
+        "h_f1" in ev.measures and ev.absent["lca_f1"] == ev.absent["gie"] == "it was not asked for"
+    )
+    same(
+        mleval.merge([ev, Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))]),
+        mleval.merge([ev, ev]),
+    )
 
 
 def test_label_names_must_be_classes():
     h = mleval.Hierarchy(TREE)
-    with pytest.raises(ValueError, match="`label_names` must be classes of `hierarchy`, got 2 others: 0, 3"):
+    with pytest.raises(
+        ValueError, match="`label_names` must be classes of `hierarchy`, got 2 others: 0, 3"
+    ):
         mleval.evaluate(Y, S, label_names=[0, "a", "b", 3, "c", "d", "e"], hierarchy=h)
     with pytest.raises(TypeError, match="`hierarchy` must be given with 'max_distance'"):
         mleval.evaluate(Y, S, max_distance=4)

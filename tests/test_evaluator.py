@@ -1,4 +1,6 @@
-"""`mlflow.models.evaluate(..., evaluators="mleval")` for every shape that MLflow lets through, on a real store."""
+"""`mlflow.models.evaluate(..., evaluators="mleval")` for every shape that MLflow lets through, on a
+real store.
+"""
 
 import subprocess
 import sys
@@ -37,7 +39,9 @@ def lists(matrix):
 
 
 def evaluate(model=None, data=None, config=None, model_type="multilabel", **options):
-    return mlflow.models.evaluate(model, data, model_type=model_type, evaluators="mleval", evaluator_config=config, **options)
+    return mlflow.models.evaluate(
+        model, data, model_type=model_type, evaluators="mleval", evaluator_config=config, **options
+    )
 
 
 def same(result, expected, client):
@@ -54,73 +58,147 @@ def same(result, expected, client):
 LABEL_COLUMNS = FRAME.assign(**{f"t_{n}": Y[:, i] for i, n in enumerate(NAMES)})
 TARGETS = [f"t_{n}" for n in NAMES]
 STATIC = LABEL_COLUMNS.assign(
-    **{f"p_{n}": P[:, i] for i, n in enumerate(NAMES)}, **{f"s_{n}": S[:, i] for i, n in enumerate(NAMES)}
+    **{f"p_{n}": P[:, i] for i, n in enumerate(NAMES)},
+    **{f"s_{n}": S[:, i] for i, n in enumerate(NAMES)},
 )
 PREDICTED, SCORED = [f"p_{n}" for n in NAMES], [f"s_{n}" for n in NAMES]
 
 SHAPES = {
     "arrays": lambda: (evaluate(score, X, targets=Y), {"y_score": S}, range(K)),
-    "arrays of booleans": lambda: (evaluate(score, X, targets=Y.astype(bool)), {"y_score": S}, range(K)),
-    "from_numpy": lambda: (evaluate(score, mlflow.data.from_numpy(X, targets=Y)), {"y_score": S}, range(K)),
-    "lists of lists": lambda: (evaluate(score, X.tolist(), targets=Y.tolist()), {"y_score": S}, range(K)),
-    "named labels": lambda: (evaluate(score, X, {"label_names": NAMES}, targets=Y), {"y_score": S}, NAMES),
-    "a column of lists": lambda: (evaluate(score, FRAME.assign(y=lists(Y)), targets="y"), {"y_score": S}, range(K)),
-    "a column of arrays": lambda: (evaluate(score, FRAME.assign(y=list(Y)), targets="y"), {"y_score": S}, range(K)),
-    "from_pandas": lambda: (
-        evaluate(score, mlflow.data.from_pandas(FRAME.assign(y=lists(Y)), targets="y")), {"y_score": S}, range(K)
+    "arrays of booleans": lambda: (
+        evaluate(score, X, targets=Y.astype(bool)),
+        {"y_score": S},
+        range(K),
     ),
-    "label columns": lambda: (evaluate(score, LABEL_COLUMNS, {"targets": TARGETS}), {"y_score": S}, TARGETS),
+    "from_numpy": lambda: (
+        evaluate(score, mlflow.data.from_numpy(X, targets=Y)),
+        {"y_score": S},
+        range(K),
+    ),
+    "lists of lists": lambda: (
+        evaluate(score, X.tolist(), targets=Y.tolist()),
+        {"y_score": S},
+        range(K),
+    ),
+    "named labels": lambda: (
+        evaluate(score, X, {"label_names": NAMES}, targets=Y),
+        {"y_score": S},
+        NAMES,
+    ),
+    "a column of lists": lambda: (
+        evaluate(score, FRAME.assign(y=lists(Y)), targets="y"),
+        {"y_score": S},
+        range(K),
+    ),
+    "a column of arrays": lambda: (
+        evaluate(score, FRAME.assign(y=list(Y)), targets="y"),
+        {"y_score": S},
+        range(K),
+    ),
+    "from_pandas": lambda: (
+        evaluate(score, mlflow.data.from_pandas(FRAME.assign(y=lists(Y)), targets="y")),
+        {"y_score": S},
+        range(K),
+    ),
+    "label columns": lambda: (
+        evaluate(score, LABEL_COLUMNS, {"targets": TARGETS}),
+        {"y_score": S},
+        TARGETS,
+    ),
     "a column of lists in the config": lambda: (
-        evaluate(score, FRAME.assign(y=lists(Y)), {"targets": ["y"]}), {"y_score": S}, range(K)
+        evaluate(score, FRAME.assign(y=lists(Y)), {"targets": ["y"]}),
+        {"y_score": S},
+        range(K),
     ),
     "static lists": lambda: (
-        evaluate(None, FRAME.assign(y=lists(Y), p=lists(P)), targets="y", predictions="p"), {"y_pred": P}, range(K)
+        evaluate(None, FRAME.assign(y=lists(Y), p=lists(P)), targets="y", predictions="p"),
+        {"y_pred": P},
+        range(K),
     ),
     "static lists of scores": lambda: (
-        evaluate(None, FRAME.assign(y=lists(Y), p=lists(S)), targets="y", predictions="p"), {"y_score": S}, range(K)
+        evaluate(None, FRAME.assign(y=lists(Y), p=lists(S)), targets="y", predictions="p"),
+        {"y_score": S},
+        range(K),
     ),
     "static from_pandas": lambda: (
-        evaluate(None, mlflow.data.from_pandas(FRAME.assign(y=lists(Y), p=lists(S)), targets="y", predictions="p")),
-        {"y_score": S}, range(K),
+        evaluate(
+            None,
+            mlflow.data.from_pandas(
+                FRAME.assign(y=lists(Y), p=lists(S)), targets="y", predictions="p"
+            ),
+        ),
+        {"y_score": S},
+        range(K),
     ),
     "static columns": lambda: (
         evaluate(None, STATIC, {"targets": TARGETS, "predictions": PREDICTED, "scores": SCORED}),
-        {"y_pred": P, "y_score": S}, TARGETS,
+        {"y_pred": P, "y_score": S},
+        TARGETS,
     ),
     "one label": lambda: (
         evaluate(None, STATIC, {"targets": ["t_a"], "scores": ["s_a"], "label_names": range(1)}),
-        {"y_score": S[:, :1]}, range(1),
+        {"y_score": S[:, :1]},
+        range(1),
     ),
     "static columns of scores as predictions": lambda: (
-        evaluate(None, STATIC, {"targets": TARGETS, "predictions": SCORED}), {"y_score": S}, TARGETS
+        evaluate(None, STATIC, {"targets": TARGETS, "predictions": SCORED}),
+        {"y_score": S},
+        TARGETS,
     ),
     "static columns of zeros and ones as scores": lambda: (
-        evaluate(None, STATIC, {"targets": TARGETS, "scores": PREDICTED}), {"y_score": P}, TARGETS
+        evaluate(None, STATIC, {"targets": TARGETS, "scores": PREDICTED}),
+        {"y_score": P},
+        TARGETS,
     ),
     "a model that returns a frame": lambda: (
-        evaluate(lambda x: pd.DataFrame(score(x)), X, targets=Y), {"y_score": S}, range(K)
+        evaluate(lambda x: pd.DataFrame(score(x)), X, targets=Y),
+        {"y_score": S},
+        range(K),
     ),
     "a model that returns columns in another order": lambda: (
-        evaluate(lambda x: pd.DataFrame(score(x), columns=NAMES)[["c", "a", "b", "d"]], X, {"label_names": NAMES}, targets=Y),
-        {"y_score": S}, NAMES,
+        evaluate(
+            lambda x: pd.DataFrame(score(x), columns=NAMES)[["c", "a", "b", "d"]],
+            X,
+            {"label_names": NAMES},
+            targets=Y,
+        ),
+        {"y_score": S},
+        NAMES,
     ),
     "a model that returns more columns": lambda: (
         evaluate(lambda x: STATIC, X, {"predictions": PREDICTED, "scores": SCORED}, targets=Y),
-        {"y_pred": P, "y_score": S}, range(K),
+        {"y_pred": P, "y_score": S},
+        range(K),
     ),
     "a model that returns a column of lists": lambda: (
-        evaluate(lambda x: pd.DataFrame({"out": lists(score(x)), "id": 1}), X, targets=Y, predictions="out"),
-        {"y_score": S}, range(K),
+        evaluate(
+            lambda x: pd.DataFrame({"out": lists(score(x)), "id": 1}),
+            X,
+            targets=Y,
+            predictions="out",
+        ),
+        {"y_score": S},
+        range(K),
     ),
     "a model that returns a series of lists": lambda: (
-        evaluate(lambda x: pd.Series(lists(score(x))), X, targets=Y), {"y_score": S}, range(K)
+        evaluate(lambda x: pd.Series(lists(score(x))), X, targets=Y),
+        {"y_score": S},
+        range(K),
     ),
     "a model that returns predict_proba by label": lambda: (
-        evaluate(lambda x: [np.column_stack([1 - c, c]) for c in score(x).T], X, targets=Y), {"y_score": S}, range(K)
+        evaluate(lambda x: [np.column_stack([1 - c, c]) for c in score(x).T], X, targets=Y),
+        {"y_score": S},
+        range(K),
     ),
-    "a model that returns labels": lambda: (evaluate(lambda x: score(x) >= 0.5, X, targets=Y), {"y_pred": P}, range(K)),
+    "a model that returns labels": lambda: (
+        evaluate(lambda x: score(x) >= 0.5, X, targets=Y),
+        {"y_pred": P},
+        range(K),
+    ),
     "a model that returns scipy.sparse": lambda: (
-        evaluate(lambda x: sparse.csr_array(score(x)), X, targets=Y), {"y_score": S}, range(K)
+        evaluate(lambda x: sparse.csr_array(score(x)), X, targets=Y),
+        {"y_score": S},
+        range(K),
     ),
 }
 
@@ -132,14 +210,27 @@ def test_every_shape_gives_the_evaluation_of_the_arrays(client, shape):
 
 
 def test_options_are_those_of_evaluate_and_log_evaluation(client):
-    config = {"threshold": 0.4, "conventions": "mulan", "method": "logistic", "dataset": "mine", "log_instances": True,
-              "measures": ["f1", "ranking", "micro_ap"], "label_names": NAMES}  # fmt: skip
+    config = {
+        "threshold": 0.4,
+        "conventions": "mulan",
+        "method": "logistic",
+        "dataset": "mine",
+        "log_instances": True,
+        "measures": ["f1", "ranking", "micro_ap"],
+        "label_names": NAMES,
+    }
     result = evaluate(score, X, config, targets=Y)
-    ev = mleval.evaluate(Y, S, threshold=0.4, conventions="mulan", label_names=NAMES, measures="micro_ap")
+    ev = mleval.evaluate(
+        Y, S, threshold=0.4, conventions="mulan", label_names=NAMES, measures="micro_ap"
+    )
     wanted = ("f1", *mleval.measures.registry.SETS["ranking"], "micro_ap")
     assert result.metrics == {f"mleval/{m}": ev.measures[m] for m in wanted}
     tags = client.get_run(result.run_id).data.tags
-    assert tags["mleval.method"] == "logistic" and tags["mleval.dataset"] == "mine" and tags["mleval.conventions"] == "mulan"
+    assert (
+        tags["mleval.method"] == "logistic"
+        and tags["mleval.dataset"] == "mine"
+        and tags["mleval.conventions"] == "mulan"
+    )
     assert "mleval/instances.parquet" in result.artifacts
     study = mleval.load_study(experiment_ids=["0"])
     assert study.values.loc[("mine", "logistic"), "f1"] == ev.measures["f1"]
@@ -148,16 +239,28 @@ def test_options_are_those_of_evaluate_and_log_evaluation(client):
 def test_artifacts_are_those_of_the_run(client, tmp_path):
     result = evaluate(score, X, {"label_names": NAMES}, targets=Y)
     found = result.artifacts
-    assert {"mleval_report.html", "mleval_summary.md", "mleval/labels.json", "mleval/evaluation.json"} <= set(found)
+    assert {
+        "mleval_report.html",
+        "mleval_summary.md",
+        "mleval/labels.json",
+        "mleval/evaluation.json",
+    } <= set(found)
     ev = mleval.evaluate(Y, S, label_names=NAMES)
     assert found["mleval/labels.json"].content["label"].tolist() == NAMES
-    assert found["mleval/labels.json"].content["f1"].tolist() == pytest.approx(ev.labels["f1"].tolist())
-    assert isinstance(found["mleval/evaluation.json"].content, dict) and "<html" in found["mleval_report.html"].content
+    assert found["mleval/labels.json"].content["f1"].tolist() == pytest.approx(
+        ev.labels["f1"].tolist()
+    )
+    assert (
+        isinstance(found["mleval/evaluation.json"].content, dict)
+        and "<html" in found["mleval_report.html"].content
+    )
     assert list(found["mleval/profile.csv"].content.columns)[:3] == ["family", "kind", "parameter"]
     result.save(tmp_path / "saved")
     loaded = mlflow.models.EvaluationResult.load(tmp_path / "saved")
     assert loaded.metrics == result.metrics and loaded.artifacts.keys() == found.keys()
-    pd.testing.assert_frame_equal(loaded.artifacts["mleval/labels.json"].content, found["mleval/labels.json"].content)
+    pd.testing.assert_frame_equal(
+        loaded.artifacts["mleval/labels.json"].content, found["mleval/labels.json"].content
+    )
 
 
 H = mleval.Hierarchy([("r", "a"), ("r", "b"), ("b", "c"), ("b", "d")])
@@ -171,12 +274,20 @@ def class_sets(matrix):
 def test_class_sets_of_a_hierarchy(client, tmp_path, given):
     (tmp_path / "edges.txt").write_text("r a\nr b\nb c\nb d\n")
     edges = [("r", "a"), ("r", "b"), ("b", "c"), ("b", "d")]
-    config = {"hierarchy": {"hierarchy": H, "edges": edges, "file": str(tmp_path / "edges.txt")}[given], "max_distance": 3}
+    config = {
+        "hierarchy": {"hierarchy": H, "edges": edges, "file": str(tmp_path / "edges.txt")}[given],
+        "max_distance": 3,
+    }
     expected = mleval.evaluate_hierarchical(class_sets(Y), class_sets(P), H, max_distance=3)
     data = FRAME.assign(y=class_sets(Y), p=class_sets(P))
-    same(evaluate(None, data, config, "hierarchical", targets="y", predictions="p"), expected, client)
-    model = {"hierarchy": lambda x: class_sets(score(x) >= 0.5), "edges": lambda x: pd.Series(class_sets(score(x) >= 0.5)),
-             "file": lambda x: pd.DataFrame({"out": class_sets(score(x) >= 0.5)})}[given]
+    same(
+        evaluate(None, data, config, "hierarchical", targets="y", predictions="p"), expected, client
+    )
+    model = {
+        "hierarchy": lambda x: class_sets(score(x) >= 0.5),
+        "edges": lambda x: pd.Series(class_sets(score(x) >= 0.5)),
+        "file": lambda x: pd.DataFrame({"out": class_sets(score(x) >= 0.5)}),
+    }[given]
     data = FRAME.assign(y=class_sets(Y))
     same(evaluate(model, data, config, "hierarchical", targets="y"), expected, client)
 
@@ -186,7 +297,11 @@ def test_label_matrices_of_a_hierarchy(client):
     config = {"hierarchy": H, "label_names": NAMES, "count_root": True}
     for model_type in ("hierarchical", "multilabel"):
         same(evaluate(score, X, config, model_type, targets=Y), expected, client)
-    same(evaluate(score, FRAME.assign(y=lists(Y)), config, "hierarchical", targets="y"), expected, client)
+    same(
+        evaluate(score, FRAME.assign(y=lists(Y)), config, "hierarchical", targets="y"),
+        expected,
+        client,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +326,9 @@ def test_a_logged_estimator_gives_scores_and_its_metrics_once(client, estimator)
         assert tags["mleval.dataset"] == f"60x4 labels-{tags['mleval.dataset_digest'][:8]}"
     metrics = {m.key: m for m in client.get_logged_model(info.model_id).metrics}
     assert metrics["mleval/f1"].value == expected.measures["f1"]  # the model's own page shows them
-    assert mleval.load_study(experiment_ids=["0"]).values["f1"].tolist() == [expected.measures["f1"]]
+    assert mleval.load_study(experiment_ids=["0"]).values["f1"].tolist() == [
+        expected.measures["f1"]
+    ]
     cut = evaluate(info.model_uri, X, {"threshold": 0.2}, targets=Y)
     assert cut.metrics["mleval/f1"] == mleval.evaluate(Y, s, threshold=0.2).measures["f1"]
 
@@ -226,7 +343,9 @@ def test_a_logged_estimator_gets_the_columns_of_its_signature(client, estimator)
 
 def test_a_logged_estimator_without_scores_says_so(client):
     nearest = KNeighborsRegressor(1, algorithm="brute").fit(X, Y)
-    with pytest.warns(UserWarning, match="there are no scores .*neither predict_proba nor decision_function"):
+    with pytest.warns(
+        UserWarning, match="there are no scores .*neither predict_proba nor decision_function"
+    ):
         result = evaluate(logged(nearest).model_uri, X, targets=Y)
     same(result, mleval.evaluate(Y, y_pred=Y), client)
 
@@ -249,7 +368,9 @@ def test_the_active_run_takes_it_and_stays_active(client):
 def test_the_name_of_the_dataset_is_that_of_the_user(client):
     result = evaluate(score, mlflow.data.from_numpy(X, targets=Y, name="emotions"))
     assert client.get_run(result.run_id).data.tags["mleval.dataset"] == "emotions"
-    result = evaluate(score, mlflow.data.from_pandas(LABEL_COLUMNS, name="scene"), {"targets": TARGETS})
+    result = evaluate(
+        score, mlflow.data.from_pandas(LABEL_COLUMNS, name="scene"), {"targets": TARGETS}
+    )
     assert client.get_run(result.run_id).data.tags["mleval.dataset"] == "scene"
 
 
@@ -272,26 +393,67 @@ def test_a_name_for_the_label_columns(client):
 
 WRONG = {
     "no targets": (lambda: evaluate(score, X), "`targets` must be given, got none"),
-    "one value an instance": (lambda: evaluate(score, X, targets=Y[:, 0]), "got one value an instance"),
-    "ragged lists": (lambda: evaluate(score, FRAME.assign(y=class_sets(Y)), targets="y"), "as many numbers for each instance"),
-    "no predictions": (lambda: evaluate(None, LABEL_COLUMNS, {"targets": TARGETS}), "must be given without a model"),
-    "an unknown option": (lambda: evaluate(score, X, {"treshold": 0.3}, targets=Y), "got 'treshold'"),
-    "unknown columns": (lambda: evaluate(score, FRAME, {"targets": ["t_a", "t_b"]}), "must name columns of the data, got 't_a'"),
-    "columns of an array": (lambda: evaluate(score, X, {"targets": TARGETS}), "unless the data is a DataFrame"),
-    "columns of an array as output": (
-        lambda: evaluate(score, X, {"predictions": ["a"]}, targets=Y), "unless the model's output is a DataFrame"
+    "one value an instance": (
+        lambda: evaluate(score, X, targets=Y[:, 0]),
+        "got one value an instance",
     ),
-    "targets twice": (lambda: evaluate(score, LABEL_COLUMNS, {"targets": TARGETS}, targets="t_a"), "must be left out where"),
-    "another width": (lambda: evaluate(lambda x: score(x)[:, :3], X, targets=Y), "one column for each of the 4 labels"),
+    "ragged lists": (
+        lambda: evaluate(score, FRAME.assign(y=class_sets(Y)), targets="y"),
+        "as many numbers for each instance",
+    ),
+    "no predictions": (
+        lambda: evaluate(None, LABEL_COLUMNS, {"targets": TARGETS}),
+        "must be given without a model",
+    ),
+    "an unknown option": (
+        lambda: evaluate(score, X, {"treshold": 0.3}, targets=Y),
+        "got 'treshold'",
+    ),
+    "unknown columns": (
+        lambda: evaluate(score, FRAME, {"targets": ["t_a", "t_b"]}),
+        "must name columns of the data, got 't_a'",
+    ),
+    "columns of an array": (
+        lambda: evaluate(score, X, {"targets": TARGETS}),
+        "unless the data is a DataFrame",
+    ),
+    "columns of an array as output": (
+        lambda: evaluate(score, X, {"predictions": ["a"]}, targets=Y),
+        "unless the model's output is a DataFrame",
+    ),
+    "targets twice": (
+        lambda: evaluate(score, LABEL_COLUMNS, {"targets": TARGETS}, targets="t_a"),
+        "must be left out where",
+    ),
+    "another width": (
+        lambda: evaluate(lambda x: score(x)[:, :3], X, targets=Y),
+        "one column for each of the 4 labels",
+    ),
     "no zeros and ones": (lambda: evaluate(score, X, targets=Y * 2), "must hold only 0 and 1"),
-    "an unknown measure": (lambda: evaluate(score, X, {"measures": ["f9"]}, targets=Y), "`measures` must name"),
-    "no hierarchy": (lambda: evaluate(score, X, None, "hierarchical", targets=Y), "'hierarchy'.* must be given"),
+    "an unknown measure": (
+        lambda: evaluate(score, X, {"measures": ["f9"]}, targets=Y),
+        "`measures` must name",
+    ),
+    "no hierarchy": (
+        lambda: evaluate(score, X, None, "hierarchical", targets=Y),
+        "'hierarchy'.* must be given",
+    ),
     "two kinds of scores": (
-        lambda: evaluate(None, STATIC, {"targets": TARGETS, "predictions": SCORED, "scores": SCORED}), "must hold 0 and 1 where"
+        lambda: evaluate(
+            None, STATIC, {"targets": TARGETS, "predictions": SCORED, "scores": SCORED}
+        ),
+        "must hold 0 and 1 where",
     ),
     "a threshold for class sets": (
-        lambda: evaluate(None, FRAME.assign(y=class_sets(Y), p=class_sets(P)), {"hierarchy": H, "threshold": 0.3},
-                         "hierarchical", targets="y", predictions="p"), "'threshold'.* must be left out"
+        lambda: evaluate(
+            None,
+            FRAME.assign(y=class_sets(Y), p=class_sets(P)),
+            {"hierarchy": H, "threshold": 0.3},
+            "hierarchical",
+            targets="y",
+            predictions="p",
+        ),
+        "'threshold'.* must be left out",
     ),
 }
 
@@ -302,23 +464,34 @@ def test_what_cannot_be_used_is_explained_and_nothing_is_logged(client, case):
     with pytest.raises((ValueError, TypeError), match=message) as error:
         call()
     assert "Traceback" not in str(error.value)
-    assert all(not run.data.metrics and "mleval.method" not in run.data.tags for run in client.search_runs(["0"]))
+    assert all(
+        not run.data.metrics and "mleval.method" not in run.data.tags
+        for run in client.search_runs(["0"])
+    )
 
 
-@pytest.mark.parametrize("call", [
-    lambda: evaluate(score, LABEL_COLUMNS, targets=TARGETS),
-    lambda: evaluate(None, X, targets=Y, predictions=P),
-    lambda: evaluate(score, sparse.csr_array(X), targets=Y),
-    lambda: evaluate(LogisticRegression(), X, targets=Y),
-], ids=["a list of target columns", "an array with predictions", "sparse", "a bare estimator"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: evaluate(score, LABEL_COLUMNS, targets=TARGETS),
+        lambda: evaluate(None, X, targets=Y, predictions=P),
+        lambda: evaluate(score, sparse.csr_array(X), targets=Y),
+        lambda: evaluate(LogisticRegression(), X, targets=Y),
+    ],
+    ids=["a list of target columns", "an array with predictions", "sparse", "a bare estimator"],
+)
 def test_what_mlflow_refuses_before_us(client, call):
-    """Documented with the call that works instead; if MLflow learns one of these, the documentation should say so."""
+    """Documented with the call that works instead; if MLflow learns one of these, the documentation
+    should say so.
+    """
     with pytest.raises((MlflowException, ValueError, TypeError, KeyError)):
         call()
 
 
 def test_extra_metrics_are_not_dropped_in_silence(client):
-    metric = mlflow.models.make_metric(eval_fn=lambda predictions, targets: 1.0, greater_is_better=True, name="one")
+    metric = mlflow.models.make_metric(
+        eval_fn=lambda predictions, targets: 1.0, greater_is_better=True, name="one"
+    )
     with pytest.warns(UserWarning, match="does not compute `extra_metrics`"):
         evaluate(score, X, targets=Y, extra_metrics=[metric])
 
@@ -328,9 +501,18 @@ def test_other_evaluations_stay_as_they_are(client, evaluators):
     data, target = load_iris(return_X_y=True)
     y = (target == 1).astype(int)
     frame = pd.DataFrame(data).rename(columns=str).assign(y=y, p=y)
-    result = mlflow.models.evaluate(None, frame, targets="y", predictions="p", model_type="classifier",
-                                    evaluators=evaluators, evaluator_config={"log_model_explainability": False})
-    assert result.metrics["accuracy_score"] == 1 and not [m for m in result.metrics if m.startswith("mleval")]
+    result = mlflow.models.evaluate(
+        None,
+        frame,
+        targets="y",
+        predictions="p",
+        model_type="classifier",
+        evaluators=evaluators,
+        evaluator_config={"log_model_explainability": False},
+    )
+    assert result.metrics["accuracy_score"] == 1 and not [
+        m for m in result.metrics if m.startswith("mleval")
+    ]
     assert not [t for t in client.search_runs(["0"])[0].data.tags if t.startswith("mleval")]
 
 
@@ -340,9 +522,14 @@ def test_a_classifier_is_one_label_where_mleval_is_named(client, evaluators):
     frame = pd.DataFrame({"x": 0.5, "y": y, "p": p})
     quick = {"default": {"log_model_explainability": False}} if "default" in evaluators else {}
     result = mlflow.models.evaluate(
-        None, frame, targets="y", predictions="p", model_type="classifier", evaluators=evaluators,
+        None,
+        frame,
+        targets="y",
+        predictions="p",
+        model_type="classifier",
+        evaluators=evaluators,
         evaluator_config=quick,
-    )  # fmt: skip
+    )
     assert result.metrics["mleval/macro_f1"] == mleval.evaluate(y, y_pred=p).measures["macro_f1"]
     assert ("accuracy_score" in result.metrics) == ("default" in evaluators)
 
@@ -351,7 +538,9 @@ def test_types_that_are_not_ours_are_named(client):
     frame = pd.DataFrame({"x": 0.5, "y": [0.5, 1.5], "p": [0.4, 1.4]})
     columns = {"targets": "y", "predictions": "p"}
     with (
-        pytest.warns(UserWarning, match="model types 'multilabel', .*'classifier', got 'regressor'"),
+        pytest.warns(
+            UserWarning, match="model types 'multilabel', .*'classifier', got 'regressor'"
+        ),
         pytest.raises(mlflow.MlflowException, match="could not be evaluated"),
     ):
         mlflow.models.evaluate(None, frame, **columns, model_type="regressor", evaluators="mleval")
@@ -371,14 +560,16 @@ import sys
 from mlflow.models import list_evaluators
 assert "mleval" in list_evaluators()
 assert not {"networkx", "mlflow_mleval.evaluation", "mlflow_mleval.training.log_evaluation"}.intersection(sys.modules)
-"""
+"""  # noqa: E501
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and "Failure attempting to register" not in done.stderr, done.stderr
 
 
 @pytest.mark.server
 def test_over_a_server(server):
-    result = evaluate(score, X, {"label_names": NAMES, "dataset": "d", "method": "over HTTP"}, targets=Y)
+    result = evaluate(
+        score, X, {"label_names": NAMES, "dataset": "d", "method": "over HTTP"}, targets=Y
+    )
     same(result, mleval.evaluate(Y, S, label_names=NAMES), mlflow.MlflowClient())
     assert result.artifacts["mleval/labels.json"].content["label"].tolist() == NAMES
 
@@ -387,11 +578,20 @@ def test_one_label_of_several_classes(client):
     kinds, iris = load_iris(return_X_y=True)[1], load_iris().data
     model = LogisticRegression(max_iter=500).fit(iris, kinds)
     p = model.predict_proba(iris)
-    frame = pd.DataFrame(p, columns=["a", "b", "c"]).assign(kind=kinds, predicted=model.predict(iris))
+    frame = pd.DataFrame(p, columns=["a", "b", "c"]).assign(
+        kind=kinds, predicted=model.predict(iris)
+    )
     expected = mleval.evaluate(kinds, p, model.predict(iris))
     names = {"label_names": [0, 1, 2]}
     scored = {"targets": ["kind"], "predictions": ["predicted"], "scores": ["a", "b", "c"], **names}
     for config in (scored, {"targets": ["kind"], "scores": ["a", "b", "c"], **names}):
         same(evaluate(None, frame, config, "one_label"), expected, client)
-    for model_output, given in ((model.predict, {"y_pred": model.predict(iris)}), (model.predict_proba, {"y_score": p})):
-        same(evaluate(model_output, iris, names, "one_label", targets=kinds), mleval.evaluate(kinds, **given), client)
+    for model_output, given in (
+        (model.predict, {"y_pred": model.predict(iris)}),
+        (model.predict_proba, {"y_score": p}),
+    ):
+        same(
+            evaluate(model_output, iris, names, "one_label", targets=kinds),
+            mleval.evaluate(kinds, **given),
+            client,
+        )

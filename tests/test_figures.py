@@ -25,9 +25,16 @@ from mlflow_mleval.report.svg import SIZE, SMALL, TOP, WIDTH, Scale, Svg, fit, t
 
 NS = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
-    *NASTY, "a\u200bb", "\"quoted'&amp;", "]]>", "</script><script>alert(2)</script>", "{{7*7}}", "</title><svg onload=alert(3)>",
-    "nul\x00\x0b\ufffe", "-->",
-]  # fmt: skip
+    *NASTY,
+    "a\u200bb",
+    "\"quoted'&amp;",
+    "]]>",
+    "</script><script>alert(2)</script>",
+    "{{7*7}}",
+    "</title><svg onload=alert(3)>",
+    "nul\x00\x0b\ufffe",
+    "-->",
+]
 ALLOWED = {"svg", "title", "desc", "line", "rect", "circle", "path", "text", "tspan"}
 
 
@@ -41,7 +48,9 @@ def texts(root: ET.Element) -> list[ET.Element]:
 
 def content(node: ET.Element) -> str:
     """What a text shows: without its tooltip."""
-    return (node.text or "") + "".join(child.text or "" for child in node if child.tag == f"{NS}tspan")
+    return (node.text or "") + "".join(
+        child.text or "" for child in node if child.tag == f"{NS}tspan"
+    )
 
 
 def box(node: ET.Element) -> tuple[float, float, float, float]:
@@ -55,7 +64,9 @@ def box(node: ET.Element) -> tuple[float, float, float, float]:
 def overlaps(nodes: list[ET.Element]) -> list[tuple[str, str]]:
     boxes = [(box(n), content(n)) for n in nodes if not n.get("transform")]
     return [
-        (a, b) for (p, a), (q, b) in combinations(boxes, 2) if p[0] < q[2] and q[0] < p[2] and p[1] < q[3] and q[1] < p[3]
+        (a, b)
+        for (p, a), (q, b) in combinations(boxes, 2)
+        if p[0] < q[2] and q[0] < p[2] and p[1] < q[3] and q[1] < p[3]
     ]
 
 
@@ -73,11 +84,20 @@ def frame_of_pairs(methods: list[str], apart: pd.DataFrame, seed: int = 0) -> pd
     rng = np.random.default_rng(seed)
     return pd.DataFrame(
         [
-            {"method_a": a, "method_b": b, "mean_difference": rng.normal(), "wins": 7, "ties": 1, "losses": 3,
-             "effect_size": rng.uniform(-1, 1), "p": rng.uniform(), "separated": bool(apart.loc[a, b])}
+            {
+                "method_a": a,
+                "method_b": b,
+                "mean_difference": rng.normal(),
+                "wins": 7,
+                "ties": 1,
+                "losses": 3,
+                "effect_size": rng.uniform(-1, 1),
+                "p": rng.uniform(),
+                "separated": bool(apart.loc[a, b]),
+            }
             for a, b in combinations(methods, 2)
         ]
-    )  # fmt: skip
+    )
 
 
 def random_apart(methods: list[str], share: float, seed: int) -> pd.DataFrame:
@@ -96,17 +116,35 @@ def all_figures(names: list[str], measures: list[str]) -> list[Svg]:
     corr.iloc[:3, :3] = 0.95
     weights = pd.Series(1 / n, measures)
     intervals = pd.DataFrame(
-        {"weight": 1 / n, "weight_low": 0.0, "weight_high": 0.9, "rival_low": None, "rival_high": names[-1],
-         "order_weight_low": 1 / n, "order_weight_high": 0.5}, index=measures,
-    )  # fmt: skip
-    orders = pd.DataFrame(np.column_stack([rng.permutation(m) + 1.0 for _ in range(4)]), names, ["a", "b", *measures[:2]])
+        {
+            "weight": 1 / n,
+            "weight_low": 0.0,
+            "weight_high": 0.9,
+            "rival_low": None,
+            "rival_high": names[-1],
+            "order_weight_low": 1 / n,
+            "order_weight_high": 0.5,
+        },
+        index=measures,
+    )
+    orders = pd.DataFrame(
+        np.column_stack([rng.permutation(m) + 1.0 for _ in range(4)]),
+        names,
+        ["a", "b", *measures[:2]],
+    )
     points = pd.DataFrame(rng.normal(size=(m, 2)), names, ["x", "y"])
     arrows = pd.DataFrame(rng.normal(size=(n, 2)), measures, ["x", "y"])
     return [
         critical_difference(ranks, cliques(apart), 1.5),
         pairwise_matrix(frame_of_pairs(names, apart), names, "p"),
         correlation_graph(
-            corr, 0.9, [measures[:3]], measures[2:], weights, dict.fromkeys(measures, "↑"), {measures[0]: measures[2]}
+            corr,
+            0.9,
+            [measures[:3]],
+            measures[2:],
+            weights,
+            dict.fromkeys(measures, "↑"),
+            {measures[0]: measures[2]},
         ),
         weight_intervals(intervals),
         rank_acceptability(pd.DataFrame(rng.dirichlet(np.ones(m), m), names, range(1, m + 1))),
@@ -120,8 +158,12 @@ def test_hostile_names_are_text_in_every_figure():
     for svg in all_figures(HOSTILE, [f"m {name}" for name in HOSTILE]):
         root = parse(svg)
         assert {node.tag.removeprefix(NS) for node in root.iter()} <= ALLOWED
-        assert not [a for node in root.iter() for a in node.attrib if a.startswith("on") or "href" in a]
-    root = parse(critical_difference(pd.Series(np.arange(1.0, len(HOSTILE) + 1), HOSTILE), [HOSTILE]))
+        assert not [
+            a for node in root.iter() for a in node.attrib if a.startswith("on") or "href" in a
+        ]
+    root = parse(
+        critical_difference(pd.Series(np.arange(1.0, len(HOSTILE) + 1), HOSTILE), [HOSTILE])
+    )
     shown = " ".join(root.itertext())
     for name in HOSTILE:
         assert terminal(name) in shown
@@ -131,9 +173,17 @@ def test_many_ranks_share_the_cells_of_a_strip():
     ranks = pd.Series(np.arange(2000) % 5 + 1.0, [f"d{i}" for i in range(2000)])
     cells = list(parse(rank_strip(ranks, 5)).iter(f"{NS}rect"))
     shades = [float(cell.get("fill-opacity")) for cell in cells]
-    assert len(cells) == 44 and shades == sorted(shades, reverse=True) and cells[0].findtext(f"{NS}title").endswith("rank 1")
+    assert (
+        len(cells) == 44
+        and shades == sorted(shades, reverse=True)
+        and cells[0].findtext(f"{NS}title").endswith("rank 1")
+    )
     shares = pd.DataFrame(np.full((2, 300), 1 / 300), list("ab"), range(1, 301))
-    tips = [node.text for node in parse(rank_acceptability(shares)).iter(f"{NS}title") if ": rank " in node.text]
+    tips = [
+        node.text
+        for node in parse(rank_acceptability(shares)).iter(f"{NS}title")
+        if ": rank " in node.text
+    ]
     assert len(tips) == 120 and tips[0] == "a: rank 1 to 5 in 2%"
 
 
@@ -142,7 +192,9 @@ LONG = [f"run_{i}_" + "with_a_long_name" * 4 for i in range(30)]
 
 @pytest.mark.parametrize("names", [["a", "b"], [f"method-{i}" for i in range(12)], LONG])
 def test_labels_stay_inside_and_do_not_touch(names):
-    for svg in all_figures(names, ["hamming_loss", "f1", "a_measure_with_an_uncommonly_long_name_of_its_own", "recall"]):
+    for svg in all_figures(
+        names, ["hamming_loss", "f1", "a_measure_with_an_uncommonly_long_name_of_its_own", "recall"]
+    ):
         root = parse(svg)
         assert not outside(root), svg.title
         assert not overlaps(texts(root)), svg.title
@@ -160,9 +212,22 @@ def test_every_figure_has_a_title_and_a_description():
 def test_hundreds_of_methods_fall_back_to_the_best_thirty():
     names = [f"method-{i:03d}" for i in range(200)]
     for svg in all_figures(names, ["f1", "recall", "coverage", "one_error"])[:-1]:
-        found = {t for n in texts(parse(svg)) if re.fullmatch(r"method-\d+", t := content(n).split("  ")[0])}
+        found = {
+            t
+            for n in texts(parse(svg))
+            if re.fullmatch(r"method-\d+", t := content(n).split("  ")[0])
+        }
         assert len(found) <= TOP, svg.title
-    assert len(str(escape(pairwise_matrix(frame_of_pairs(names, random_apart(names, 0.5, 0)), names, "p")))) < 250_000
+    assert (
+        len(
+            str(
+                escape(
+                    pairwise_matrix(frame_of_pairs(names, random_apart(names, 0.5, 0)), names, "p")
+                )
+            )
+        )
+        < 250_000
+    )
 
 
 @given(m=st.integers(2, 30), share=st.floats(0, 1), seed=st.integers(0, 999))
@@ -193,7 +258,9 @@ def test_bars_join_exactly_the_pairs_that_are_not_separated(m, share, seed):
 
 
 def test_a_bar_is_broken_over_a_method_that_does_not_belong():
-    root = parse(critical_difference(pd.Series([1.0, 2.0, 3.0], list("abc")), [["a", "c"], ["b", "c"]]))
+    root = parse(
+        critical_difference(pd.Series([1.0, 2.0, 3.0], list("abc")), [["a", "c"], ["b", "c"]])
+    )
     assert len(classes(root, "line", "gap")) == 1
     assert len(classes(root, "line", "bar")) == 1
     assert len(classes(root, "circle", "bar-dot")) == 2
@@ -204,7 +271,9 @@ def test_bars_over_shared_methods_stand_on_levels_of_their_own():
     root = parse(critical_difference(ranks, [list("abc"), list("bcd"), list("cde"), list("ef")]))
     reach: dict[float, list[tuple[float, float]]] = {}
     for bar in classes(root, "line", "bar"):
-        reach.setdefault(float(bar.get("y1")), []).append((float(bar.get("x1")), float(bar.get("x2"))))
+        reach.setdefault(float(bar.get("y1")), []).append(
+            (float(bar.get("x1")), float(bar.get("x2")))
+        )
     assert len(reach) == 3
     for stretches in reach.values():
         for (_, end), (start, _) in pairwise(sorted(stretches)):
@@ -218,7 +287,9 @@ def test_the_ruler_is_as_long_as_the_critical_difference():
     ticks = {content(t): float(t.get("x")) for t in texts(root) if content(t) in "1234"}
     assert max(xs) - min(xs) == pytest.approx(1.25 * (ticks["2"] - ticks["1"]), abs=0.05)
     far = parse(critical_difference(pd.Series([1.0, 1.5], list("ab")), [list("ab")], 9))
-    assert not classes(far, "path", "ruler") and any("more than this axis" in content(t) for t in texts(far))
+    assert not classes(far, "path", "ruler") and any(
+        "more than this axis" in content(t) for t in texts(far)
+    )
 
 
 def test_cliques_of_the_methods_that_are_drawn():
@@ -246,7 +317,9 @@ def test_arcs_join_the_pairs_above_the_threshold():
     upper = np.triu(rng.random((10, 10)), 1)
     corr = pd.DataFrame(upper + upper.T + np.eye(10), names, names)
     weights = pd.Series(rng.dirichlet(np.ones(10)), names)
-    root = parse(correlation_graph(corr, 0.7, [names[:4]], names[:5], weights, dict.fromkeys(names, "↓"), {}))
+    root = parse(
+        correlation_graph(corr, 0.7, [names[:4]], names[:5], weights, dict.fromkeys(names, "↓"), {})
+    )
     arcs = [p for p in root.iter(f"{NS}path") if "A" in p.get("d")]
     assert len(arcs) == int((upper > 0.7).sum())
     hollow = [c for c in root.iter(f"{NS}circle") if "fbg" in c.get("class")]
@@ -255,9 +328,17 @@ def test_arcs_join_the_pairs_above_the_threshold():
 
 def test_bars_of_weights_span_their_interval():
     table = pd.DataFrame(
-        {"weight": [0.2], "weight_low": [0.1], "weight_high": [0.6], "rival_low": [None], "rival_high": ["b"],
-         "order_weight_low": [0.15], "order_weight_high": [0.25]}, index=["f1"],
-    )  # fmt: skip
+        {
+            "weight": [0.2],
+            "weight_low": [0.1],
+            "weight_high": [0.6],
+            "rival_low": [None],
+            "rival_high": ["b"],
+            "order_weight_low": [0.15],
+            "order_weight_high": [0.25],
+        },
+        index=["f1"],
+    )
     root = parse(weight_intervals(table))
     pale, dark = (float(r.get("width")) for r in classes(root, "rect", "faccent"))
     assert pale / dark == pytest.approx(5, abs=0.01)
@@ -265,7 +346,9 @@ def test_bars_of_weights_span_their_interval():
 
 
 def test_strips_of_acceptability_fill_the_axis():
-    shares = pd.DataFrame([[0.5, 0.3, 0.2], [0.0, 0.5, 0.5], [0.5, 0.2, 0.3]], list("abc"), [1, 2, 3])
+    shares = pd.DataFrame(
+        [[0.5, 0.3, 0.2], [0.0, 0.5, 0.5], [0.5, 0.2, 0.3]], list("abc"), [1, 2, 3]
+    )
     root = parse(rank_acceptability(shares))
     rects = classes(root, "rect", "faccent")
     assert len(rects) == 8
@@ -283,12 +366,17 @@ def test_likely_ranks_hold_the_middle_of_the_draws(raw):
 
 
 def test_a_line_is_broken_where_a_method_was_left_out():
-    ranks = pd.DataFrame({"now": [1.0, 2.0, 3.0], "without": [1.0, np.nan, 2.0], "other": [2.0, 1.0, 3.0]}, list("abc"))
+    ranks = pd.DataFrame(
+        {"now": [1.0, 2.0, 3.0], "without": [1.0, np.nan, 2.0], "other": [2.0, 1.0, 3.0]},
+        list("abc"),
+    )
     root = parse(bump(ranks))
     lines = [n for n in root.iter(f"{NS}line") if "grid" not in n.get("class")]
     assert len(lines) == 4
     assert len(list(root.iter(f"{NS}circle"))) == 8
-    assert {n.get("class") for n in classes(root, "line", "thick")} == {"c0 thick"}, "b is first where its line is broken"
+    assert {n.get("class") for n in classes(root, "line", "thick")} == {"c0 thick"}, (
+        "b is first where its line is broken"
+    )
 
 
 def test_flow_bars_point_to_their_side():
@@ -323,8 +411,12 @@ def test_ticks_are_round_and_inside(low, span):
 
 def test_gaia_places_every_label_of_a_crowd():
     rng = np.random.default_rng(2)
-    methods = pd.DataFrame(rng.normal(0, 0.05, (14, 2)), [f"method{i}" for i in range(14)], ["x", "y"])
-    measures = pd.DataFrame(rng.normal(0, 1, (16, 2)), [f"measure_{i}" for i in range(16)], ["x", "y"])
+    methods = pd.DataFrame(
+        rng.normal(0, 0.05, (14, 2)), [f"method{i}" for i in range(14)], ["x", "y"]
+    )
+    measures = pd.DataFrame(
+        rng.normal(0, 1, (16, 2)), [f"measure_{i}" for i in range(16)], ["x", "y"]
+    )
     root = parse(gaia(methods, measures, (1.0, 0.0), 0.7))
     assert len(texts(root)) == 31, "each method, each measure, the decision axis"
     assert not overlaps(texts(root)) and not outside(root)
@@ -332,8 +424,12 @@ def test_gaia_places_every_label_of_a_crowd():
 
 
 def test_gaia_says_which_labels_have_no_room():
-    crowd = pd.DataFrame(0.001, [f"a_method_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"])
-    measures = pd.DataFrame(0.001, [f"a_measure_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"])
+    crowd = pd.DataFrame(
+        0.001, [f"a_method_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"]
+    )
+    measures = pd.DataFrame(
+        0.001, [f"a_measure_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"]
+    )
     root = parse(gaia(crowd, measures, (1.0, 0.0), 0.7))
     shown = [content(t) for t in texts(root)]
     missing = 61 - len(shown) + any("no room" in t for t in shown)

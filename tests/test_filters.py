@@ -1,4 +1,6 @@
-"""What the command line answers to filters that MLflow does not accept, and to rules that name nothing."""
+"""What the command line answers to filters that MLflow does not accept, and to rules that name
+nothing.
+"""
 
 import re
 
@@ -10,17 +12,32 @@ from mlflow_mleval.cli import main
 from mlflow_mleval.tracking.filters import advice
 
 
-@pytest.mark.parametrize(("wrong", "right", "fits"), [
-    ("user='alice'", '"tags.mlflow.user = \'alice\'"', True),
-    ("attributes.user = 'alice'", '"tags.mlflow.user = \'alice\'"', True),
-    ("model='nb' and status='FINISHED'", "\"params.model = 'nb' and attributes.status = 'FINISHED'\"", True),
-    ("test_auc > 0.5", '"metrics.test_auc > 0.5"', True),
-    ("start_time > '2023-11-14'", '"attributes.start_time > 1699920000000"', True),
-    ("attributes.start_time < '2023-11-14T00:00+01:00'", '"attributes.start_time < 1699916400000"', False),
-    ("params.seed=1", "\"params.seed = '1'\"", True),
-    ("model == 'nb' && seed == '1'", "\"params.model = 'nb' and params.seed = '1'\"", True),
-    ("metrics.mleval/f1 > 0.9 and user='alice'", "'metrics.`mleval/f1` > 0.9 and tags.mlflow.user = \"alice\"'", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wrong", "right", "fits"),
+    [
+        ("user='alice'", "\"tags.mlflow.user = 'alice'\"", True),
+        ("attributes.user = 'alice'", "\"tags.mlflow.user = 'alice'\"", True),
+        (
+            "model='nb' and status='FINISHED'",
+            "\"params.model = 'nb' and attributes.status = 'FINISHED'\"",
+            True,
+        ),
+        ("test_auc > 0.5", '"metrics.test_auc > 0.5"', True),
+        ("start_time > '2023-11-14'", '"attributes.start_time > 1699920000000"', True),
+        (
+            "attributes.start_time < '2023-11-14T00:00+01:00'",
+            '"attributes.start_time < 1699916400000"',
+            False,
+        ),
+        ("params.seed=1", "\"params.seed = '1'\"", True),
+        ("model == 'nb' && seed == '1'", "\"params.model = 'nb' and params.seed = '1'\"", True),
+        (
+            "metrics.mleval/f1 > 0.9 and user='alice'",
+            "'metrics.`mleval/f1` > 0.9 and tags.mlflow.user = \"alice\"'",
+            False,
+        ),
+    ],
+)
 def test_a_filter_is_answered_with_the_spelling_that_works(plain, wrong, right, fits):
     client = MlflowClient()
     ids = [e.experiment_id for e in client.search_experiments()]
@@ -33,20 +50,37 @@ def test_a_filter_is_answered_with_the_spelling_that_works(plain, wrong, right, 
 def test_what_cannot_be_guessed_is_answered_with_examples_that_work(plain):
     found = CliRunner().invoke(main, ["runs", "-n", "wine", "--filter", "alice"])
     assert found.exit_code == 1
-    assert found.stderr.startswith("Error: MLflow does not accept the filter 'alice': Invalid clause(s) in filter string")
+    assert found.stderr.startswith(
+        "Error: MLflow does not accept the filter 'alice': Invalid clause(s) in filter string"
+    )
     client = MlflowClient()
     examples = re.search("Examples: (.*) \\(milliseconds\\)", found.stderr)[1].split("; ")
-    assert len(examples) == 5 and all(len(client.search_runs(["0"], text)) == 0 for text in examples)
+    assert len(examples) == 5 and all(
+        len(client.search_runs(["0"], text)) == 0 for text in examples
+    )
     found = CliRunner().invoke(main, ["runs", "-n", "wine", "--filter", "experiment_id = '1'"])
     assert "Valid keys" not in found.stderr
-    assert found.stderr.endswith("Experiments are chosen by --experiment-name NAME or --experiment-id ID.\n")
+    assert found.stderr.endswith(
+        "Experiments are chosen by --experiment-name NAME or --experiment-id ID.\n"
+    )
     assert "no `or`" in advice("tags.a = '1' or tags.b = '2'")
 
 
-@pytest.mark.parametrize(("flag", "rule"), [("--folds-by", "nonsense"), ("--method-by", "nonsense"), ("--dataset-by", "tag:")])
-@pytest.mark.parametrize("command", ["runs", "rank -n x", "compare -n x --over folds", "report -n x"])
-def test_a_bad_rule_is_wrong_usage_before_a_store_is_looked_for(tmp_path, monkeypatch, unset, command, flag, rule):
+@pytest.mark.parametrize(
+    ("flag", "rule"),
+    [("--folds-by", "nonsense"), ("--method-by", "nonsense"), ("--dataset-by", "tag:")],
+)
+@pytest.mark.parametrize(
+    "command", ["runs", "rank -n x", "compare -n x --over folds", "report -n x"]
+)
+def test_a_bad_rule_is_wrong_usage_before_a_store_is_looked_for(
+    tmp_path, monkeypatch, unset, command, flag, rule
+):
     monkeypatch.chdir(tmp_path)
     found = CliRunner().invoke(main, [*command.split(), flag, rule])
-    assert found.exit_code == 2 and f"Error: {flag} must be one of " in found.stderr and repr(rule) in found.stderr
+    assert (
+        found.exit_code == 2
+        and f"Error: {flag} must be one of " in found.stderr
+        and repr(rule) in found.stderr
+    )
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,6 @@
-"""The sixteen flat measures against MULAN's and scikit-learn's own figures, and against scikit-learn on random input."""
+"""The sixteen flat measures against MULAN's and scikit-learn's own figures, and against
+scikit-learn on random input.
+"""
 
 import json
 from pathlib import Path
@@ -19,7 +21,9 @@ SIXTEEN = SETS["sixteen"]
 
 
 def close(found, expected, names=SIXTEEN):
-    assert {n: found[n] for n in names} == pytest.approx({n: expected[n] for n in names}, abs=1e-12, rel=0)
+    assert {n: found[n] for n in names} == pytest.approx(
+        {n: expected[n] for n in names}, abs=1e-12, rel=0
+    )
 
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["name"])
@@ -31,8 +35,14 @@ def test_published_tools_print_the_same(case, conventions, key):
 
 
 def sklearn_measures(y, s, p):
-    """The sixteen by scikit-learn's functions, with the three stated differences of the convention."""
-    set_scores = {"precision": metrics.precision_score, "recall": metrics.recall_score, "f1": metrics.f1_score}
+    """The sixteen by scikit-learn's functions, with the three stated differences of the
+    convention.
+    """
+    set_scores = {
+        "precision": metrics.precision_score,
+        "recall": metrics.recall_score,
+        "f1": metrics.f1_score,
+    }
     found = {
         "hamming_loss": metrics.hamming_loss(y, p),
         "subset_accuracy": metrics.accuracy_score(y, p),
@@ -68,7 +78,21 @@ def test_agrees_with_scikit_learn(problem):
 
 WILD = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from([0.0, -0.0, 1.0, np.nextafter(1.0, 2), 2.0, -2.0, 1e300, -1e300, 1e-300, 5e-324, np.finfo(float).max]),
+    st.sampled_from(
+        [
+            0.0,
+            -0.0,
+            1.0,
+            np.nextafter(1.0, 2),
+            2.0,
+            -2.0,
+            1e300,
+            -1e300,
+            1e-300,
+            5e-324,
+            np.finfo(float).max,
+        ]
+    ),
 )
 
 
@@ -90,7 +114,9 @@ def mulan_ranking(y, s):
         "one_error": float(not y[order[0]]),
         "coverage": max(relevant, default=0),
         "ranking_loss": wrong / (r * (k - r)) if 0 < r < k else 0.0,
-        "average_precision": sum((i + 1) / (a + 1) for i, a in enumerate(relevant)) / r if r else np.nan,
+        "average_precision": sum((i + 1) / (a + 1) for i, a in enumerate(relevant)) / r
+        if r
+        else np.nan,
     }
 
 
@@ -100,7 +126,9 @@ def test_mulan_breaks_ties_by_index(problem):
     found = ranking_measures(y.astype(bool), s, "mulan")
     for i in range(len(y)):
         expected = mulan_ranking(y[i], s[i].tolist())
-        assert {n: v[i] for n, v in found.items()} == pytest.approx(expected, abs=1e-12, nan_ok=True)
+        assert {n: v[i] for n, v in found.items()} == pytest.approx(
+            expected, abs=1e-12, nan_ok=True
+        )
 
 
 def test_a_label_that_neither_occurs_nor_is_predicted():

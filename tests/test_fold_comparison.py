@@ -1,4 +1,6 @@
-"""Comparisons over the folds of a study: protocols, pairing, refusals, doubts, and the parts against the single tests."""
+"""Comparisons over the folds of a study: protocols, pairing, refusals, doubts, and the parts
+against the single tests.
+"""
 
 from dataclasses import replace
 
@@ -19,15 +21,21 @@ from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 METHODS = ["BR", "CC", "LP", "RAkEL"]
 
 
-def study_of(values=None, measures=("precision", "recall"), methods=METHODS, dataset="birds", seed=0, **runs):
+def study_of(
+    values=None, measures=("precision", "recall"), methods=METHODS, dataset="birds", seed=0, **runs
+):
     """A study of one dataset; LP has more recall."""
     if values is None:
         values = np.random.default_rng(seed).normal(0.6, 0.02, (len(methods), 10, len(measures)))
         values[2, :, 1] += 0.08
-    index = pd.MultiIndex.from_product([[dataset], methods, range(values.shape[1])], names=["dataset", "method", "fold"])
+    index = pd.MultiIndex.from_product(
+        [[dataset], methods, range(values.shape[1])], names=["dataset", "method", "fold"]
+    )
     folds = pd.DataFrame(values.reshape(len(index), -1), index, list(measures))
     ways = {m: "min" if "loss" in m or m in ("fp", "fn", "fpr") else "max" for m in measures}
-    table = pd.DataFrame({"dataset": dataset, "method": methods, **runs}) if runs else pd.DataFrame()
+    table = (
+        pd.DataFrame({"dataset": dataset, "method": methods, **runs}) if runs else pd.DataFrame()
+    )
     return Study(folds.groupby(level=[0, 1], sort=False).mean(), ways, folds=folds, runs=table)
 
 
@@ -71,7 +79,12 @@ class TestProtocol:
 
     def test_is_assumed_and_said_where_nothing_is_known(self):
         found = protocol_of(10)
-        assert (found.kind, found.ratio, found.known, found.caution) == ("k-fold", pytest.approx(1 / 9), False, "")
+        assert (found.kind, found.ratio, found.known, found.caution) == (
+            "k-fold",
+            pytest.approx(1 / 9),
+            False,
+            "",
+        )
         assert "taken as one 10-fold" in found.reason
 
     def test_what_is_declared_wins(self):
@@ -84,20 +97,31 @@ class TestProtocol:
             protocol_of(100, kind="repeated")
         with pytest.raises(ValueError, match="`protocol` must be one of"):
             protocol_of(10, kind="loo")
-        with pytest.raises(ValueError, match="`n_test` must hold one positive number, or one for each of the 10 folds"):
+        with pytest.raises(
+            ValueError,
+            match="`n_test` must hold one positive number, or one for each of the 10 folds",
+        ):
             protocol_of(10, 90, [10] * 9)
 
 
 def test_one_fold_is_too_few_and_says_so():
     study = study_of(np.array([[[0.5, 0.6]], [[0.7, 0.8]]]), methods=METHODS[:2])
-    with pytest.raises(ValueError, match="must have more folds than measures, got 1 fold for 2 measures. It takes at least 3"):
+    with pytest.raises(
+        ValueError,
+        match="must have more folds than measures, got 1 fold for 2 measures. It takes at least 3",
+    ):
         compare_folds(study, "birds")
 
 
 @pytest.mark.parametrize("paired", [True, False])
 def test_measures_that_exhaust_the_folds_do_not_count_as_dependent(paired):
     x = np.random.default_rng(0).normal(size=(2, 2, 4))
-    with pytest.raises(ValueError, match="`x` must have more folds than measures, got 2 folds for 4 measures. It takes at least"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            "`x` must have more folds than measures, got 2 folds for 4 measures. It takes at least"
+        ),
+    ):
         hotelling_pairs(x, paired=paired, dependent="drop")
 
 
@@ -122,7 +146,9 @@ class TestFiveByTwo:
         assert found["statistic"].item() == pytest.approx(np.linalg.det(e) / np.linalg.det(e + h))
 
     def test_level_does_not_depend_on_the_number_of_measures(self):
-        """Folds that correlate by .1 and .3: the documented level of Alpaydın's F is that of the multivariate test too."""
+        """Folds that correlate by .1 and .3: the documented level of Alpaydın's F is that of the
+        multivariate test too.
+        """
         for p in (1, 3):
             for share, most in ((0.0, 0.03), (0.1, 0.05), (0.3, 0.08)):
                 rng = np.random.default_rng(p)
@@ -139,16 +165,23 @@ class TestFiveByTwo:
         assert np.isnan(found["pvalue"].iloc[1]) and "a does not vary" in found["problem"].iloc[1]
 
     def test_rounding_is_no_variation(self):
-        """0.1 added to every fold, or lost again, leaves differences that vary by the last digit."""
+        """0.1 added to every fold, or lost again, leaves differences that vary by the last
+        digit.
+        """
         x = np.random.default_rng(3).random((3, 10, 2))
         x[1] = x[0] + 0.1
         x[2] = x[1] - 0.1
         found = five_by_two(x)
-        assert np.isnan(found.posthoc_pvalues.to_numpy()[[0, 2]]).all() and np.isnan(found.table["pvalue"].iloc[0])
+        assert np.isnan(found.posthoc_pvalues.to_numpy()[[0, 2]]).all() and np.isnan(
+            found.table["pvalue"].iloc[0]
+        )
         assert (found.posthoc_pvalues.iloc[1] == 1).all() and found.table["pvalue"].iloc[1] == 1
 
     def test_refuses_other_numbers_of_folds(self):
-        with pytest.raises(ValueError, match="ten folds and at most 5 measures, got 3 methods, 9 folds and 1 measures"):
+        with pytest.raises(
+            ValueError,
+            match="ten folds and at most 5 measures, got 3 methods, 9 folds and 1 measures",
+        ):
             five_by_two(np.zeros((3, 9, 1)))
 
 
@@ -169,7 +202,11 @@ class TestCompareFolds:
         assert found.manova.pvalue == manova(x, ratio=1 / 9).pvalue
         assert found.naive_manova.pvalue == manova(x).pvalue
         assert found.mardia.pvalue == mardia(x).pvalue
-        assert found.methods == METHODS and found.measures == ["precision", "recall"] and found.n_folds == 10
+        assert (
+            found.methods == METHODS
+            and found.measures == ["precision", "recall"]
+            and found.n_folds == 10
+        )
         assert not found.warnings and not found.refusals and found.pairs["reliable"].all()
 
     def test_says_where_the_difference_sits(self):
@@ -182,7 +219,9 @@ class TestCompareFolds:
         assert posthoc.loc[("BR", "LP", "recall"), "better"] == "LP"
         x = found.values.to_numpy().reshape(4, 10, 2)
         one = hotelling(x[0], x[2], measures=["precision", "recall"], ratio=1 / 9).posthoc
-        np.testing.assert_allclose(posthoc.loc[("BR", "LP"), "pvalue_corrected"], one["pvalue_corrected"])
+        np.testing.assert_allclose(
+            posthoc.loc[("BR", "LP"), "pvalue_corrected"], one["pvalue_corrected"]
+        )
 
     def test_a_difference_that_no_single_measure_shows(self):
         rng = np.random.default_rng(1)
@@ -199,13 +238,17 @@ class TestCompareFolds:
         ordering = found.orderings["recall"]
         assert ordering.order[0] == "LP" and ordering.groups[0] == ["LP"]
         assert ordering.means.is_monotonic_decreasing
-        by_pair = hotelling_pairs(found.values[["recall"]].to_numpy().reshape(4, 10, 1), ratio=1 / 9).table["pvalue_corrected"]
+        by_pair = hotelling_pairs(
+            found.values[["recall"]].to_numpy().reshape(4, 10, 1), ratio=1 / 9
+        ).table["pvalue_corrected"]
         assert ordering.pvalues.loc["BR", "LP"] == pytest.approx(by_pair[1])
         assert found.orderings["precision"].groups == [found.orderings["precision"].order]
 
     def test_minimised_measures_and_counts_are_ordered_by_their_best(self):
         rng = np.random.default_rng(0)
-        x = np.stack([rng.integers(20, 40, (3, 10)), rng.integers(0, 30, (3, 10))], axis=2).astype(float)
+        x = np.stack([rng.integers(20, 40, (3, 10)), rng.integers(0, 30, (3, 10))], axis=2).astype(
+            float
+        )
         x = np.concatenate([x, 60 - x[..., 1:], 40 - x[..., :1]], axis=2)
         study = study_of(x, measures=("tp", "fp", "tn", "fn"), methods=list("abc"), **KNOWN)
         found = compare_folds(study, "birds", ["tpr", "fpr"])
@@ -229,7 +272,9 @@ class TestCompareFolds:
         found = compare_folds(study_of(**KNOWN), "birds", protocol="independent")
         rows = found.values.loc["CC", "recall"]
         interval = stats.ttest_1samp(rows, 0).confidence_interval()
-        assert found.means.loc[("CC", "recall"), ["low", "high"]].tolist() == pytest.approx([*interval])
+        assert found.means.loc[("CC", "recall"), ["low", "high"]].tolist() == pytest.approx(
+            [*interval]
+        )
         wider = compare_folds(study_of(**KNOWN), "birds").means
         assert (wider["low"] < found.means["low"]).all()
 
@@ -252,7 +297,11 @@ class TestCompareFolds:
         found = compare_folds(study, "birds")
         theirs = five_by_two(study.folds.to_numpy().reshape(4, 10, 2)).table
         np.testing.assert_allclose(found.pairs["pvalue"], theirs["pvalue"])
-        assert found.protocol.kind == "5x2" and "naive" in found.refusals and found.protocol.caution in found.warnings
+        assert (
+            found.protocol.kind == "5x2"
+            and "naive" in found.refusals
+            and found.protocol.caution in found.warnings
+        )
 
     def test_many_folds_of_unknown_origin_are_not_trusted(self):
         values = np.random.default_rng(0).normal(size=(3, 30, 2))
@@ -265,9 +314,14 @@ class TestCompareFolds:
     def test_verdicts_on_few_degrees_of_freedom_are_marked(self, n_folds, trusted):
         values = np.random.default_rng(0).normal(size=(3, n_folds, 2))
         known = {"split_digest": "s", "n_train": 10 * (n_folds - 1), "n_test": 10}
-        found = compare_folds(study_of(values, methods=list("abc"), **known), "birds", ["precision", "recall"])
+        found = compare_folds(
+            study_of(values, methods=list("abc"), **known), "birds", ["precision", "recall"]
+        )
         assert found.tests.df == (2, n_folds - 2) and found.pairs["reliable"].all() == trusted
-        said = any(f"leave too few degrees of freedom ({n_folds - 2})" in text for text in found.pairs["doubts"])
+        said = any(
+            f"leave too few degrees of freedom ({n_folds - 2})" in text
+            for text in found.pairs["doubts"]
+        )
         assert said != trusted
 
     def test_folds_that_are_no_pairs_are_refused_and_an_unpaired_test_offered(self):
@@ -278,22 +332,36 @@ class TestCompareFolds:
         assert "split digests differ" in pairs.loc[("BR", "LP"), "doubts"]
         assert "3 pairs" in found.refusals["pairs"] and "paired=False" in found.refusals["pairs"]
         assert found.manova is None and "manova" in found.refusals
-        assert found.posthoc.set_index(["method_a", "method_b"]).loc[("BR", "LP"), "pvalue"].isna().all()
+        assert (
+            found.posthoc.set_index(["method_a", "method_b"])
+            .loc[("BR", "LP"), "pvalue"]
+            .isna()
+            .all()
+        )
         tested = pairs["pvalue"].dropna()
         assert pairs["pvalue_corrected"].min() == pytest.approx(min(1, 3 * tested.min()))
         assert found.orderings["recall"].pvalues.loc["BR", "LP"] is not None
         assert np.isnan(found.orderings["recall"].pvalues.loc["BR", "LP"])
         apart = compare_folds(study, "birds", paired=False)
         x = study.folds.to_numpy().reshape(4, 10, 2)
-        assert apart.pairs["pvalue"].iloc[1] == pytest.approx(hotelling(x[0], x[2], paired=False, ratio=1 / 9).pvalue)
+        assert apart.pairs["pvalue"].iloc[1] == pytest.approx(
+            hotelling(x[0], x[2], paired=False, ratio=1 / 9).pvalue
+        )
         assert apart.manova.design == "one-way"
 
     def test_unknown_splits_are_said(self):
-        found = compare_folds(study_of(split_digest=["s", "s", "", None], n_train=90, n_test=10), "birds")
-        assert any(w.startswith("How the data were split is unknown for 2 of 4 methods;") for w in found.warnings)
+        found = compare_folds(
+            study_of(split_digest=["s", "s", "", None], n_train=90, n_test=10), "birds"
+        )
+        assert any(
+            w.startswith("How the data were split is unknown for 2 of 4 methods;")
+            for w in found.warnings
+        )
 
     def test_different_sizes_take_the_widest_correction(self):
-        found = compare_folds(study_of(split_digest="s", n_train=[90, 90, 80, 90], n_test=10), "birds")
+        found = compare_folds(
+            study_of(split_digest="s", n_train=[90, 90, 80, 90], n_test=10), "birds"
+        )
         assert found.protocol.ratio == pytest.approx(10 / 80)
         assert any("parts of different sizes" in w for w in found.warnings)
 
@@ -310,11 +378,16 @@ class TestCompareFolds:
     def test_rounded_dependent_measures_are_marked(self):
         values = np.random.default_rng(0).normal(0.6, 0.05, size=(3, 10, 2))
         values[..., 1] = 1 - values[..., 0]
-        found = compare_folds(study_of(values, methods=list("abc"), **KNOWN), "birds", dependent="drop")
+        found = compare_folds(
+            study_of(values, methods=list("abc"), **KNOWN), "birds", dependent="drop"
+        )
         assert found.measures == ["precision"]
         values[..., 1] += np.random.default_rng(1).normal(0, 1e-5, size=(3, 10))
         found = compare_folds(study_of(values, methods=list("abc"), **KNOWN), "birds")
-        assert not found.pairs["reliable"].any() and "recall: nearly follows" in found.pairs["doubts"].iloc[0]
+        assert (
+            not found.pairs["reliable"].any()
+            and "recall: nearly follows" in found.pairs["doubts"].iloc[0]
+        )
 
     def test_directions_compare_between_units(self):
         study = study_of(**KNOWN)
@@ -327,14 +400,22 @@ class TestCompareFolds:
     def test_pairs_without_manova_are_said(self):
         values = np.random.default_rng(0).normal(0, 1, size=(30, 10, 1))
         values[0] = values[1] + 0.2 + np.random.default_rng(1).normal(0, 0.02, size=(10, 1))
-        found = compare_folds(study_of(values, measures=["f1"], methods=[f"m{i}" for i in range(30)], **KNOWN), "birds")
+        found = compare_folds(
+            study_of(values, measures=["f1"], methods=[f"m{i}" for i in range(30)], **KNOWN),
+            "birds",
+        )
         assert found.pairs["significant"].any() and found.manova.pvalue > 0.05
         assert any("although MANOVA" in w for w in found.warnings)
 
     def test_few_degrees_of_freedom_are_marked(self):
         values = np.random.default_rng(0).normal(size=(3, 4, 2))
-        found = compare_folds(study_of(values, methods=list("abc"), split_digest="s", n_train=75, n_test=25), "birds")
-        assert not found.pairs["reliable"].any() and "use fewer measures" in found.pairs["doubts"].iloc[0]
+        found = compare_folds(
+            study_of(values, methods=list("abc"), split_digest="s", n_train=75, n_test=25), "birds"
+        )
+        assert (
+            not found.pairs["reliable"].any()
+            and "use fewer measures" in found.pairs["doubts"].iloc[0]
+        )
 
     def test_each_pair_is_compared_on_the_folds_that_both_have(self):
         study = study_of(**KNOWN)
@@ -344,31 +425,60 @@ class TestCompareFolds:
         found = compare_folds(replace(study, folds=folds), "birds")
         assert found.methods == METHODS and (found.n_folds, found.n_shared_folds) == (10, 7)
         assert found.protocol.kind == "k-fold" and "naive" not in found.refusals
-        assert {e.name: e.reason for e in found.excluded} == {"HOMER": "has no values by fold"} and found.n_lost == 4
+        assert {e.name: e.reason for e in found.excluded} == {
+            "HOMER": "has no values by fold"
+        } and found.n_lost == 4
         assert found.pairs["folds"].tolist() == [7, 9, 9, 8, 8, 10]
         x = {m: study.folds.loc[("birds", m)] for m in METHODS}
-        for at, (a, b, gone) in enumerate([("BR", "CC", [3, 4, 7]), ("BR", "LP", [7]), ("BR", "RAkEL", [7]),
-                                           ("CC", "LP", [3, 4]), ("CC", "RAkEL", [3, 4]), ("LP", "RAkEL", [])]):  # fmt: skip
+        for at, (a, b, gone) in enumerate(
+            [
+                ("BR", "CC", [3, 4, 7]),
+                ("BR", "LP", [7]),
+                ("BR", "RAkEL", [7]),
+                ("CC", "LP", [3, 4]),
+                ("CC", "RAkEL", [3, 4]),
+                ("LP", "RAkEL", []),
+            ]
+        ):
             pair = pair_of(x, a, b, gone)
             row, alone, naive = found.pairs.loc[at], hotelling(*pair, ratio=1 / 9), hotelling(*pair)
-            assert row[["pvalue", "naive_pvalue"]].tolist() == pytest.approx([alone.pvalue, naive.pvalue], rel=1e-9)
+            assert row[["pvalue", "naive_pvalue"]].tolist() == pytest.approx(
+                [alone.pvalue, naive.pvalue], rel=1e-9
+            )
             rows = found.posthoc[found.posthoc["method_a"].eq(a) & found.posthoc["method_b"].eq(b)]
-            np.testing.assert_allclose(rows["pvalue_corrected"], alone.posthoc["pvalue_corrected"], rtol=1e-9)
+            np.testing.assert_allclose(
+                rows["pvalue_corrected"], alone.posthoc["pvalue_corrected"], rtol=1e-9
+            )
             np.testing.assert_allclose(rows["mean_difference"], alone.mean_difference)
             one = hotelling(*(values[["recall"]] for values in pair), ratio=1 / 9).pvalue
             assert found.orderings["recall"].pvalues.loc[a, b] >= one * (1 - 1e-9)
-        np.testing.assert_array_equal(found.pairs["pvalue_corrected"], adjust(found.pairs["pvalue"]))
+        np.testing.assert_array_equal(
+            found.pairs["pvalue_corrected"], adjust(found.pairs["pvalue"])
+        )
         shared = np.array([x[m].drop([3, 4, 7]) for m in METHODS])
-        assert found.manova.pvalue == manova(shared, ratio=1 / 9).pvalue and found.mardia.pvalue == mardia(shared).pvalue
-        assert found.means.loc[("BR", "recall"), "mean"] == pytest.approx(x["BR"]["recall"].drop(7).mean())
-        assert found.permutation()["pvalue"].iloc[3] == hotelling(*pair_of(x, "CC", "LP", [3, 4]), method="permutation").pvalue
+        assert (
+            found.manova.pvalue == manova(shared, ratio=1 / 9).pvalue
+            and found.mardia.pvalue == mardia(shared).pvalue
+        )
+        assert found.means.loc[("BR", "recall"), "mean"] == pytest.approx(
+            x["BR"]["recall"].drop(7).mean()
+        )
+        assert (
+            found.permutation()["pvalue"].iloc[3]
+            == hotelling(*pair_of(x, "CC", "LP", [3, 4]), method="permutation").pvalue
+        )
         text = " ".join(found.report().to_text(999).split())
         assert "separates 3 of 6 pairs, each pair on the 7 to 10 folds that both have" in text
         assert "4 further pairs of HOMER could not be tested for want of folds in common" in text
         assert "on the 7 folds that all have: MANOVA" in text
-        assert "each pair is compared on those that both have: BR has no value of recall in fold 7, CC has 8 of the 10" in text
+        assert (
+            "each pair is compared on those that both have: BR has no value of recall in fold 7, "
+            "CC has 8 of the 10" in text
+        )
 
-    @pytest.mark.parametrize(("shape", "known"), [((4, 10, 2), KNOWN), ((6, 7, 3), {}), ((3, 30, 1), KNOWN)])
+    @pytest.mark.parametrize(
+        ("shape", "known"), [((4, 10, 2), KNOWN), ((6, 7, 3), {}), ((3, 30, 1), KNOWN)]
+    )
     def test_with_equal_folds_it_is_the_test_of_all_pairs_to_the_bit(self, shape, known):
         names = [f"x{k}" for k in range(shape[2])]
         x = np.random.default_rng(5).normal(0.6, 0.03, shape)
@@ -376,17 +486,35 @@ class TestCompareFolds:
         found, x = compare_folds(study, "birds", names), study.folds.to_numpy().reshape(shape)
         ratio = found.protocol.headline_ratio
         columns = ["statistic", "f_statistic", "pvalue", "pvalue_corrected", "significant"]
-        pd.testing.assert_frame_equal(found.pairs[columns], hotelling_pairs(x, ratio=ratio).table[columns], check_exact=True)
-        assert found.manova.pvalue == manova(x, ratio=ratio).pvalue and found.n_shared_folds == shape[1]
+        pd.testing.assert_frame_equal(
+            found.pairs[columns], hotelling_pairs(x, ratio=ratio).table[columns], check_exact=True
+        )
+        assert (
+            found.manova.pvalue == manova(x, ratio=ratio).pvalue
+            and found.n_shared_folds == shape[1]
+        )
         lacking = replace(study, folds=study.folds.drop(("birds", "LP", 2)))
-        other = compare_folds(lacking, "birds", names)  # what a third method lacks changes nothing for two others
+        other = compare_folds(
+            lacking, "birds", names
+        )  # what a third method lacks changes nothing for two others
         rows = ~found.pairs[["method_a", "method_b"]].eq("LP").any(axis=1)
-        np.testing.assert_allclose(other.pairs.loc[rows, "pvalue"], found.pairs.loc[rows, "pvalue"], rtol=1e-12)
-        assert other.pairs.loc[~rows, "folds"].eq(shape[1] - 1).all() and other.pairs["pvalue"].notna().all()
+        np.testing.assert_allclose(
+            other.pairs.loc[rows, "pvalue"], found.pairs.loc[rows, "pvalue"], rtol=1e-12
+        )
+        assert (
+            other.pairs.loc[~rows, "folds"].eq(shape[1] - 1).all()
+            and other.pairs["pvalue"].notna().all()
+        )
 
     def test_pairs_that_share_too_few_folds_are_counted_with_the_reason(self):
         folds = study_of(**KNOWN).folds
-        kept = {"BR": range(10), "CC": range(6), "LP": range(4, 10), "RAkEL": range(5, 10), "HOMER": range(9, 10)}
+        kept = {
+            "BR": range(10),
+            "CC": range(6),
+            "LP": range(4, 10),
+            "RAkEL": range(5, 10),
+            "HOMER": range(9, 10),
+        }
         homer = folds.xs("BR", level="method", drop_level=False).rename(index={"BR": "HOMER"})
         folds = pd.concat([folds, homer])
         at = folds.index.get_level_values
@@ -396,20 +524,36 @@ class TestCompareFolds:
         assert found.pairs["folds"].tolist() == [6, 6, 5, 2, 1, 5]
         few = "they have only 2 folds in common, too few to test 2 measures together"
         assert found.untested == {few: 1, "they have fewer than two folds in common": 1}
-        assert found.manova is None and found.refusals["manova"] == "all methods together have 1 fold in common"
+        assert (
+            found.manova is None
+            and found.refusals["manova"] == "all methods together have 1 fold in common"
+        )
         assert [e.name for e in found.excluded] == ["HOMER"] and found.n_lost == 4
         text = " ".join(found.report().to_text(999).split())
         assert found.folds_of_a_pair == "5 to 6 folds"
-        assert f"1 pair could not be tested: {few}; 1 pair could not be tested: they have fewer than two folds in common" in text
+        assert (
+            f"1 pair could not be tested: {few}; 1 pair could not be tested: they have fewer "
+            "than two folds in common" in text
+        )
         assert "MANOVA was refused: all methods together have 1 fold in common." in text
 
     def test_default_measures(self):
         many = ["f1", "hamming_loss", "micro_precision", "micro_recall", "coverage"]
-        study = study_of(np.random.default_rng(0).normal(size=(3, 10, 5)), measures=many, methods=list("abc"), **KNOWN)
+        study = study_of(
+            np.random.default_rng(0).normal(size=(3, 10, 5)),
+            measures=many,
+            methods=list("abc"),
+            **KNOWN,
+        )
         assert compare_folds(study, "birds").measures == ["micro_precision", "micro_recall"]
         assert compare_folds(study, "birds", ["coverage", "f1"]).measures == ["coverage", "f1"]
         assert compare_folds(study, "birds", "f1").measures == ["f1"]
-        few = study_of(np.random.default_rng(0).normal(size=(3, 10, 3)), measures=many[:3], methods=list("abc"), **KNOWN)
+        few = study_of(
+            np.random.default_rng(0).normal(size=(3, 10, 3)),
+            measures=many[:3],
+            methods=list("abc"),
+            **KNOWN,
+        )
         assert compare_folds(few, "birds").measures == many[:3]
 
     def test_only_some_methods(self):
@@ -421,8 +565,16 @@ class TestCompareFolds:
         ("arguments", "error", "message"),
         [
             ({"dataset": "yeast"}, IncomparableRunsError, "no dataset 'yeast'; it has birds"),
-            ({"measures": ["auc"]}, MeasureError, "the folds have no measure auc; they have precision, recall"),
-            ({"methods": ["LP"]}, IncomparableRunsError, "needs two methods that share two folds, got 1 method on birds"),
+            (
+                {"measures": ["auc"]},
+                MeasureError,
+                "the folds have no measure auc; they have precision, recall",
+            ),
+            (
+                {"methods": ["LP"]},
+                IncomparableRunsError,
+                "needs two methods that share two folds, got 1 method on birds",
+            ),
             ({"methods": ["LP", "HOMER"]}, IncomparableRunsError, "HOMER"),
             ({"protocol": "loo"}, ValueError, "`protocol` must be one of"),
             ({"alpha": 1}, ValueError, "`alpha`"),
@@ -436,18 +588,29 @@ class TestCompareFolds:
         with pytest.raises(IncomparableRunsError, match="no run on birds holds values by fold"):
             compare_folds(replace(study_of(), folds=None), "birds")
         values = np.random.default_rng(0).normal(size=(3, 3, 4))
-        study = study_of(values, measures=["f1", "precision", "recall", "accuracy"], methods=list("abc"))
-        with pytest.raises(ValueError, match="3 folds for 4 measures. It takes at least 5 folds or at most 2 measures"):
+        study = study_of(
+            values, measures=["f1", "precision", "recall", "accuracy"], methods=list("abc")
+        )
+        with pytest.raises(
+            ValueError,
+            match="3 folds for 4 measures. It takes at least 5 folds or at most 2 measures",
+        ):
             compare_folds(study, "birds", ["f1", "precision", "recall", "accuracy"])
 
 
 def test_several_datasets_are_corrected_together():
-    study = fold_study({"BR": (0.0, 0.0), "CC": (0.03, 0.0), "LP": (0.0, 0.08)}, datasets=("birds", "flags", "scene"), **KNOWN)
+    study = fold_study(
+        {"BR": (0.0, 0.0), "CC": (0.03, 0.0), "LP": (0.0, 0.08)},
+        datasets=("birds", "flags", "scene"),
+        **KNOWN,
+    )
     absent = {}
     found = compare_all_folds(study, absent)
     alone = {dataset: compare_folds(study, dataset, dependent="drop") for dataset in study.datasets}
     raw = np.concatenate([one.pairs["pvalue"] for one in found.values()])
-    assert not absent and np.concatenate([one.pairs["pvalue_corrected"] for one in found.values()]) == pytest.approx(adjust(raw))
+    assert not absent and np.concatenate(
+        [one.pairs["pvalue_corrected"] for one in found.values()]
+    ) == pytest.approx(adjust(raw))
     assert all(one.n_datasets == 3 for one in found.values())
     for dataset, one in found.items():
         assert (one.pairs["pvalue_corrected"] >= alone[dataset].pairs["pvalue_corrected"]).all()
@@ -458,15 +621,18 @@ def test_several_datasets_are_corrected_together():
 @pytest.mark.parametrize(
     ("shift", "said"),
     [
-        ((0.08, 0.08), "better on both"), ((-0.08, -0.08), "worse on both"),
+        ((0.08, 0.08), "better on both"),
+        ((-0.08, -0.08), "worse on both"),
         ((0.08, -0.08), "better on precision, worse on recall"),
     ],
-)  # fmt: skip
+)
 def test_beside_a_separated_pair_stands_which_is_better_on_which_measure(shift, said):
     found = compare_folds(fold_study({"BR": (0.0, 0.0), "LP": shift}, **KNOWN), "birds")
     row = found.ordered_pairs.iloc[0]
     assert found.direction("LP", "BR") == said
-    assert row["significant"] and row["direction"] == found.direction(row["method_a"], row["method_b"])
+    assert row["significant"] and row["direction"] == found.direction(
+        row["method_a"], row["method_b"]
+    )
     equal = compare_folds(fold_study({"BR": (0.0, 0.0), "LP": (0.0, 0.0)}, **KNOWN), "birds")
     assert equal.ordered_pairs["direction"].tolist() == [""]
 
@@ -475,15 +641,27 @@ def test_repeated_folds_are_corrected_by_twice_the_ratio_and_the_plain_one_stand
     study = fold_study({"BR": (0.0, 0.0), "CC": (0.02, 0.0)}, n_folds=30, **KNOWN)
     found = compare_folds(study, "birds")
     values = found.values.to_numpy().reshape(2, 30, 2)
-    assert found.protocol.kind == "repeated" and found.protocol.headline_ratio == pytest.approx(2 / 9)
+    assert found.protocol.kind == "repeated" and found.protocol.headline_ratio == pytest.approx(
+        2 / 9
+    )
     for prefix, ratio in (("", 2 / 9), ("plain_", 1 / 9)):
-        assert found.pairs[f"{prefix}pvalue"].tolist() == hotelling_pairs(values, ratio=ratio).table["pvalue"].tolist()
+        assert (
+            found.pairs[f"{prefix}pvalue"].tolist()
+            == hotelling_pairs(values, ratio=ratio).table["pvalue"].tolist()
+        )
     assert found.pairs["naive_pvalue"].isna().all() and "naive" in found.refusals
-    assert compare_folds(fold_study({"BR": (0.0, 0.0), "CC": (0.02, 0.0)}, **KNOWN), "birds").pairs["plain_pvalue"].isna().all()
+    assert (
+        compare_folds(fold_study({"BR": (0.0, 0.0), "CC": (0.02, 0.0)}, **KNOWN), "birds")
+        .pairs["plain_pvalue"]
+        .isna()
+        .all()
+    )
 
 
 def counted(shares, n_test=100, seed=0):
-    """Counts of one method by fold: half of the instances are positive; so large a share of them is predicted positive."""
+    """Counts of one method by fold: half of the instances are positive; so large a share of them is
+    predicted positive.
+    """
     rng = np.random.default_rng(seed)
     index = pd.MultiIndex.from_product([["BR"], range(len(shares))], names=["method", "fold"])
     half = n_test // 2
@@ -498,14 +676,34 @@ def test_models_that_disagree_are_noticed_and_one_model_is_not():
     assert what == "the number of predicted positives" and pvalue < 1e-4
     assert disagreement(counted([0.5, 0.9] * 5), None) is None
     index = pd.MultiIndex.from_product([["BR"], range(10)], names=["method", "fold"])
-    assert disagreement(pd.DataFrame({"accuracy": [0.5, 0.9] * 5}, index), 100) == ("accuracy", pytest.approx(0, abs=1e-6))
+    assert disagreement(pd.DataFrame({"accuracy": [0.5, 0.9] * 5}, index), 100) == (
+        "accuracy",
+        pytest.approx(0, abs=1e-6),
+    )
     assert disagreement(pd.DataFrame({"macro_f1": [0.5, 0.9] * 5}, index), 100) is None
 
 
 def test_the_doubt_about_models_that_disagree_is_told():
-    counts = pd.concat({"birds": pd.concat([counted([0.5, 0.9] * 5), counted([0.6] * 10).rename(index={"BR": "CC"})])})
+    counts = pd.concat(
+        {
+            "birds": pd.concat(
+                [counted([0.5, 0.9] * 5), counted([0.6] * 10).rename(index={"BR": "CC"})]
+            )
+        }
+    )
     counts.index.names = ["dataset", "method", "fold"]
     ways = {"tp": "max", "fp": "min", "fn": "min", "tn": "max"}
-    runs = pd.DataFrame({"dataset": "birds", "method": ["BR", "CC"], "n_train": 900, "n_test": 100, "split_digest": "a"})
+    runs = pd.DataFrame(
+        {
+            "dataset": "birds",
+            "method": ["BR", "CC"],
+            "n_train": 900,
+            "n_test": 100,
+            "split_digest": "a",
+        }
+    )
     study = Study(counts.groupby(level=[0, 1]).mean(), ways, folds=counts, runs=runs)
-    assert any("The models of the folds disagree" in text for text in compare_folds(study, "birds", ["tpr", "fpr"]).warnings)
+    assert any(
+        "The models of the folds disagree" in text
+        for text in compare_folds(study, "birds", ["tpr", "fpr"]).warnings
+    )

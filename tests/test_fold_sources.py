@@ -1,4 +1,6 @@
-"""Values by fold that are not in our tag: patterns of metric keys, steps, child runs, and what our own tag points to."""
+"""Values by fold that are not in our tag: patterns of metric keys, steps, child runs, and what our
+own tag points to.
+"""
 
 import io
 
@@ -16,7 +18,9 @@ from mlflow_mleval.tracking.importing import import_results
 VALUES = {"a": [0.5, 0.75, 0.25], "b": [0.5, 0.5, 0.125]}
 EXPECTED = pd.DataFrame(
     {"f1": [0.5, 0.75, 0.25, 0.5, 0.5, 0.125]},
-    index=pd.MultiIndex.from_product([["x"], ["a", "b"], [0, 1, 2]], names=["dataset", "method", "fold"]),
+    index=pd.MultiIndex.from_product(
+        [["x"], ["a", "b"], [0, 1, 2]], names=["dataset", "method", "fold"]
+    ),
 )
 
 
@@ -28,7 +32,9 @@ def run(client):
     def make(name, metrics, parent=None, status="FINISHED"):
         tags = {"mlflow.parentRunId": parent} if parent else {}
         run_id = client.create_run(experiment_id, run_name=name, tags=tags).info.run_id
-        client.log_batch(run_id, [Metric(key, value, 1 + step, step) for (key, step), value in metrics.items()])
+        client.log_batch(
+            run_id, [Metric(key, value, 1 + step, step) for (key, step), value in metrics.items()]
+        )
         client.set_terminated(run_id, status)
         return run_id
 
@@ -59,7 +65,10 @@ def test_folds_of_runs_that_others_logged(run, rule):
         SHAPES[rule](run, method, values)
     study = mleval.load_study(experiment_names=["x"], folds_by=rule)
     pd.testing.assert_frame_equal(study.folds, EXPECTED)
-    assert study.values["f1"].tolist() == [0.5, 0.375]  # the mean, not the last step and not what the parent says
+    assert study.values["f1"].tolist() == [
+        0.5,
+        0.375,
+    ]  # the mean, not the last step and not what the parent says
     assert study.source["folds_by"] == rule
     assert any("f1" in note and "not logged by this project" in note for note in study.notes)
     found = mleval.compare_folds(study, "x", measures=["f1"])
@@ -79,7 +88,9 @@ def test_without_the_rule_children_are_no_results_and_steps_are_no_folds(run):
 
 def test_children_are_found_though_the_filter_leaves_them_out(run):
     in_children(run, "a", VALUES["a"])
-    study = mleval.load_study(experiment_names=["x"], filter_string="attributes.run_name = 'a'", folds_by="children")
+    study = mleval.load_study(
+        experiment_names=["x"], filter_string="attributes.run_name = 'a'", folds_by="children"
+    )
     assert len(study.folds) == 3
 
 
@@ -95,9 +106,14 @@ def test_folds_that_are_too_many_for_a_tag_are_read_where_it_points_to(client):
     Y = rng.integers(0, 2, (2000, 3))
     ev = mleval.evaluate(Y, y_pred=rng.integers(0, 2, Y.shape), folds=np.arange(2000) % 500)
     run_id = mleval.log_evaluation(ev, method="a", dataset="d", experiment_name="many")
-    assert schema.decode_folds(client.get_run(run_id).data.tags[schema.TAG_FOLDS]).omitted == schema.ARTIFACT_FOLDS
+    assert (
+        schema.decode_folds(client.get_run(run_id).data.tags[schema.TAG_FOLDS]).omitted
+        == schema.ARTIFACT_FOLDS
+    )
     study = mleval.load_study(experiment_names=["many"], measures=["f1", "hamming_loss"])
-    np.testing.assert_array_equal(study.folds.to_numpy(), ev.folds[["f1", "hamming_loss"]].to_numpy())
+    np.testing.assert_array_equal(
+        study.folds.to_numpy(), ev.folds[["f1", "hamming_loss"]].to_numpy()
+    )
 
 
 def test_an_import_with_very_many_folds_is_read_from_its_steps(client):
@@ -108,15 +124,23 @@ def test_an_import_with_very_many_folds_is_read_from_its_steps(client):
     np.testing.assert_array_equal(study.folds["f1"], values)
 
 
-@pytest.mark.parametrize("rule", ["folds", "key:fold_{measure}", "key:{fold}{fold}{measure}", "key", "tag:x"])
+@pytest.mark.parametrize(
+    "rule", ["folds", "key:fold_{measure}", "key:{fold}{fold}{measure}", "key", "tag:x"]
+)
 def test_other_rules_are_refused(rule):
-    with pytest.raises(ValueError, match="`folds_by` must be one of steps, children, or key:PATTERN"):
+    with pytest.raises(
+        ValueError, match="`folds_by` must be one of steps, children, or key:PATTERN"
+    ):
         FoldRule(rule)
 
 
 def test_patterns_take_their_dots_and_brackets_literally():
     rule = FoldRule("key:val.{measure}[{fold}]")
-    assert rule.match("val.f1[12]") == ("f1", 12) and rule.match("valxf1[1]") is None and rule.match("val.f1[x]") is None
+    assert (
+        rule.match("val.f1[12]") == ("f1", 12)
+        and rule.match("valxf1[1]") is None
+        and rule.match("val.f1[x]") is None
+    )
 
 
 def test_on_the_command_line(run):
@@ -124,9 +148,23 @@ def test_on_the_command_line(run):
 
     for method, values in VALUES.items():
         in_children(run, method, values)
-    command = ["compare", "-n", "x", "--folds-by", "children", "--over", "folds", "-m", "f1", "--output", "csv"]
+    command = [
+        "compare",
+        "-n",
+        "x",
+        "--folds-by",
+        "children",
+        "--over",
+        "folds",
+        "-m",
+        "f1",
+        "--output",
+        "csv",
+    ]
     result = CliRunner().invoke(main, command, catch_exceptions=False)
     pairs = pd.read_csv(io.StringIO(result.stdout))
-    assert result.exit_code == 0 and pairs[["dataset", "method_a", "method_b"]].to_numpy().tolist() == [["x", "a", "b"]]
+    assert result.exit_code == 0 and pairs[
+        ["dataset", "method_a", "method_b"]
+    ].to_numpy().tolist() == [["x", "a", "b"]]
     result = CliRunner().invoke(main, ["runs", "-n", "x", "--folds-by", "key:f1"])
     assert result.exit_code == 2 and "--folds-by" in result.output

@@ -1,4 +1,6 @@
-"""The sections about folds and beyond p-values in a real browser: nothing is cut, covered, pale or wider than the page."""
+"""The sections about folds and beyond p-values in a real browser: nothing is cut, covered, pale or
+wider than the page.
+"""
 
 import pytest
 from fold_cases import fold_study, three_methods
@@ -14,7 +16,11 @@ MANY = {f"method_with_a_long_name_{i}": (0.004 * i, -0.003 * i, 0.001 * i) for i
 @pytest.fixture(scope="module")
 def pages() -> list[str]:
     nasty = {name: (0.02 * i, -0.01 * i) for i, name in enumerate(NASTY)}
-    studies = (three_methods(), fold_study(MANY, ("precision", "recall", "f1"), split_digest="x"), fold_study(nasty))
+    studies = (
+        three_methods(),
+        fold_study(MANY, ("precision", "recall", "f1"), split_digest="x"),
+        fold_study(nasty),
+    )
     return [compare(s, rope=0.01, seed=0).report().to_html() for s in studies]
 
 
@@ -31,7 +37,10 @@ def test_no_label_is_cut_or_covered(show, pages, width):
     for page in pages:
         driver = show(page, width)
         driver.execute_script(OPEN_ALL)
-        assert driver.execute_script("return document.querySelectorAll('#folds figure svg').length") >= 3
+        assert (
+            driver.execute_script("return document.querySelectorAll('#folds figure svg').length")
+            >= 3
+        )
         assert driver.execute_script(TEXTS) == []
 
 

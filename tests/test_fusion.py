@@ -17,10 +17,14 @@ PUBLISHED = Path(__file__).parent / "golden" / "eftimov2019_rankings.csv"
 
 @pytest.fixture(scope="module")
 def madjarov():
-    """The published study: 12 methods, 11 datasets, the sixteen measures; empty cells are methods that did not finish."""
+    """The published study: 12 methods, 11 datasets, the sixteen measures; empty cells are methods
+    that did not finish.
+    """
     long = pd.read_csv(Path(mlflow_mleval.__file__).parent / "data" / "madjarov2012.csv")
     wide = long.pivot(index=["dataset", "method"], columns="measure", values="value")
-    pairs = pd.MultiIndex.from_product([long.dataset.unique(), long.method.unique()], names=["dataset", "method"])
+    pairs = pd.MultiIndex.from_product(
+        [long.dataset.unique(), long.method.unique()], names=["dataset", "method"]
+    )
     frame = wide.loc[pairs].reset_index()
     times = ["training_time", "testing_time"]
     return Study.from_frame(frame, minimize=times, missing="worst").select(["sixteen"])
@@ -28,12 +32,21 @@ def madjarov():
 
 @pytest.mark.parametrize(
     ("preference", "near_ties"),
-    [("usual", {("scene", "BR"), ("scene", "RAkEL")}), ("v_shape", {("delicious", "BR"), ("delicious", "CC")})],
+    [
+        ("usual", {("scene", "BR"), ("scene", "RAkEL")}),
+        ("v_shape", {("delicious", "BR"), ("delicious", "CC")}),
+    ],
 )
 def test_published_ranks(madjarov, preference, near_ties):
-    """Tables 2 and 3: all but two of 132 cells; those two are one near-tie under three-digit rounding of the inputs."""
+    """Tables 2 and 3: all but two of 132 cells; those two are one near-tie under three-digit
+    rounding of the inputs.
+    """
     ranks = fuse(madjarov, preference=preference).ranks
-    published = pd.read_csv(PUBLISHED).query("preference == @preference").pivot(index="dataset", columns="method", values="rank")
+    published = (
+        pd.read_csv(PUBLISHED)
+        .query("preference == @preference")
+        .pivot(index="dataset", columns="method", values="rank")
+    )
     different = (ranks != published.loc[ranks.index, ranks.columns]).stack()
     assert set(different[different].index) == near_ties
 
@@ -79,9 +92,13 @@ def test_refit_restricts_what_was_given_per_measure(small):
     preference = {"f1": "linear", "coverage": "level"}
     fusion = fuse(small, preference, [1, 3], q={"coverage": 1}, p=6, drop_constant=True)
     assert fusion.options == {
-        "preference": preference, "weights": {"f1": 1, "coverage": 3}, "drop_constant": True,
-        "p": 6, "q": {"coverage": 1}, "s": None,
-    }  # fmt: skip
+        "preference": preference,
+        "weights": {"f1": 1, "coverage": 3},
+        "drop_constant": True,
+        "p": 6,
+        "q": {"coverage": 1},
+        "s": None,
+    }
     less = fusion.refit(fusion.study.select(["f1"]))
     assert less.options["preference"] == {"f1": "linear"} and less.options["q"] is None
     assert less.weights.f1.tolist() == [1, 1]
@@ -103,4 +120,8 @@ def test_warnings_say_where(small):
     study = Study(values, small.directions, "worst")
     assert fuse(study).warnings[0].startswith("On d: 'f1' has the same value for every method")
     values.loc["e", "f1"] = 0.5
-    assert fuse(Study(values, small.directions, "worst")).warnings[0].startswith("On every dataset: 'f1' has the same")
+    assert (
+        fuse(Study(values, small.directions, "worst"))
+        .warnings[0]
+        .startswith("On every dataset: 'f1' has the same")
+    )

@@ -1,4 +1,6 @@
-"""The hierarchical correlated t test: the paper's model on Stan, known posteriors, calibration, and what it refuses."""
+"""The hierarchical correlated t test: the paper's model on Stan, known posteriors, calibration, and
+what it refuses.
+"""
 
 import json
 from pathlib import Path
@@ -24,8 +26,8 @@ def published():
 
 
 def agrees(found, pair):
-    # Two Monte Carlo errors are in it, Stan's of .005 and ours. A small shift of the whole posterior moves the share of draws far
-    # more than the masses.
+    # Two Monte Carlo errors are in it, Stan's of .005 and ours. A small shift of the whole
+    # posterior moves the share of draws far more than the masses.
     assert found.probabilities.tolist() == pytest.approx(pair["mean_masses"], abs=0.01)
     assert found.share_of_draws.tolist() == pytest.approx(pair["share_of_draws"], abs=0.035)
     assert found.rhat < 1.02 and found.effective_sample_size > 200
@@ -34,13 +36,17 @@ def agrees(found, pair):
 def test_it_finds_what_the_papers_model_finds_on_stan(published):
     known, differences = published
     (pair,) = (p for p in known["pairs"] if (p["a"], p["b"]) in differences)
-    found = hierarchical_t(differences[pair["a"], pair["b"]], rho=known["rho"], rope=known["rope"], n_resamples=8_000)
+    found = hierarchical_t(
+        differences[pair["a"], pair["b"]], rho=known["rho"], rope=known["rope"], n_resamples=8_000
+    )
     agrees(found, pair)
     assert len(found.shrunken) == 53 and (found.shrunken["low"] < found.shrunken["high"]).all()
 
 
 def simulated(rng, n_sims, datasets=6, folds=5, rho=0.1):
-    """What the priors and the model give, of bounds 1 (mu_0, sigma_0, sigma_i): mu_0, sigma_0, nu, mu_i, and the data."""
+    """What the priors and the model give, of bounds 1 (mu_0, sigma_0, sigma_i): mu_0, sigma_0, nu,
+    mu_i, and the data.
+    """
     typical, among = rng.uniform(-1, 1, n_sims), rng.uniform(0, 1, n_sims)
     freedom = 1 + rng.gamma(rng.uniform(1, 2, n_sims), 1 / rng.uniform(0.01, 0.1, n_sims))
     mu = typical[:, None] + among[:, None] * rng.standard_t(freedom[:, None], (n_sims, datasets))
@@ -60,7 +66,9 @@ def data_of(x, rho, bound, within, among, least=0.0, freedom=(1.0, np.inf)):
 
 
 def calibrated(n_sims, draws, every, seed=0):
-    """p-values of the uniformity of the ranks of the true values among the draws, by parameter (Talts et al. 2018)."""
+    """p-values of the uniformity of the ranks of the true values among the draws, by parameter
+    (Talts et al. 2018).
+    """
     rng = np.random.default_rng(seed)
     truth, data = simulated(rng, n_sims)
     typical, among, freedom, mu = sample(data, rng, draws, every)
@@ -82,11 +90,15 @@ def test_draws_are_calibrated_over_many_simulations():
 
 
 def test_the_posterior_is_the_known_one_where_sigma_0_is_known_and_the_t_is_normal():
-    """Then mu_0 is normal about the weighted mean, and mu_i halfway between its data and mu_0 (Gelman et al. 2013, 5.4)."""
+    """Then mu_0 is normal about the weighted mean, and mu_i halfway between its data and mu_0
+    (Gelman et al. 2013, 5.4).
+    """
     rng, datasets, folds, among, spread = np.random.default_rng(3), 8, 4_000, 0.5, 12.0
     mu = rng.normal(0.3, among, datasets)
     x = rng.normal(size=(datasets, folds))
-    x = mu[:, None] + spread * (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, ddof=1, keepdims=True)
+    x = mu[:, None] + spread * (x - x.mean(axis=1, keepdims=True)) / x.std(
+        axis=1, ddof=1, keepdims=True
+    )
     x += rng.normal(0, spread / np.sqrt(folds), (datasets, 1))
     data = data_of(x[None], 0.0, 100.0, 1e4, among, among * 0.999, (1e5, 2e5))
     typical, sigma, freedom, means = sample(data, rng, 600)
@@ -96,7 +108,9 @@ def test_the_posterior_is_the_known_one_where_sigma_0_is_known_and_the_t_is_norm
     assert typical.mean() == pytest.approx(raw.mean(), abs=0.015)
     assert typical.std() == pytest.approx(1 / np.sqrt(datasets * precision), rel=0.06)
     keep = among**2 * precision
-    assert means[0].mean(axis=(1, 2)) == pytest.approx(keep * raw + (1 - keep) * raw.mean(), abs=0.02)
+    assert means[0].mean(axis=(1, 2)) == pytest.approx(
+        keep * raw + (1 - keep) * raw.mean(), abs=0.02
+    )
 
 
 def test_it_agrees_with_an_integral_over_a_grid():
@@ -106,7 +120,9 @@ def test_it_agrees_with_an_integral_over_a_grid():
     typical, among, _, _ = sample(data, rng, 2_000)
     mu0, scale = np.linspace(-1, 1, 41), np.linspace(0.025, 1.975, 40)
     at, factor = np.linspace(-8, 8, 1601), 0.2 + 0.8 / 6
-    likelihood = (data.squares[0, :, None] / 0.8 + (data.mean[0, :, None] - at) ** 2 / factor) ** (-5 / 2)
+    likelihood = (data.squares[0, :, None] / 0.8 + (data.mean[0, :, None] - at) ** 2 / factor) ** (
+        -5 / 2
+    )
     prior = stats.t.pdf((at - mu0[:, None, None]) / scale[:, None], 30) / scale[:, None]
     posterior = (prior @ likelihood.T).prod(axis=2)
     posterior /= posterior.sum()
@@ -116,18 +132,37 @@ def test_it_agrees_with_an_integral_over_a_grid():
 
 def test_pairs_and_measures_at_once_say_what_each_says_alone():
     rng = np.random.default_rng(1)
-    values = {f"d{i}": pd.DataFrame(rng.normal([0.8, 0.8, 0.7], 0.02, (5, 3)), columns=["a", "b", "c"]) for i in range(6)}
+    values = {
+        f"d{i}": pd.DataFrame(rng.normal([0.8, 0.8, 0.7], 0.02, (5, 3)), columns=["a", "b", "c"])
+        for i in range(6)
+    }
     values["d5"] = values["d5"].drop(columns="c")
     found = hierarchical_pairs(
-        {"f1": values, "error": {d: 10 - 100 * t for d, t in values.items()}}, rho=dict.fromkeys(values, 0.2), n_resamples=4_000,
-        ropes={"f1": 0.01, "error": 1.0}, directions={"f1": "max", "error": "min"},
-    )  # fmt: skip
-    table, rows = found["f1"].table, found["f1"].shrunken.query("method_a == 'a' and method_b == 'c'").set_index("dataset")
-    assert table["n"].tolist() == [6, 5, 5] and table["p_better"].gt(0.8).tolist() == [False, True, True]
-    assert found["error"].table["p_better"].tolist() == pytest.approx(table["p_better"].tolist(), abs=0.03)
-    alone = hierarchical_t({d: t["a"] - t["c"] for d, t in values.items() if "c" in t}, rho=0.2, n_resamples=4_000)
+        {"f1": values, "error": {d: 10 - 100 * t for d, t in values.items()}},
+        rho=dict.fromkeys(values, 0.2),
+        n_resamples=4_000,
+        ropes={"f1": 0.01, "error": 1.0},
+        directions={"f1": "max", "error": "min"},
+    )
+    table, rows = (
+        found["f1"].table,
+        found["f1"].shrunken.query("method_a == 'a' and method_b == 'c'").set_index("dataset"),
+    )
+    assert table["n"].tolist() == [6, 5, 5] and table["p_better"].gt(0.8).tolist() == [
+        False,
+        True,
+        True,
+    ]
+    assert found["error"].table["p_better"].tolist() == pytest.approx(
+        table["p_better"].tolist(), abs=0.03
+    )
+    alone = hierarchical_t(
+        {d: t["a"] - t["c"] for d, t in values.items() if "c" in t}, rho=0.2, n_resamples=4_000
+    )
     row = table.iloc[1]
-    assert [row.p_better, row.p_equivalent, row.p_worse] == pytest.approx(alone.probabilities.tolist(), abs=0.03)
+    assert [row.p_better, row.p_equivalent, row.p_worse] == pytest.approx(
+        alone.probabilities.tolist(), abs=0.03
+    )
     assert rows["mean"].to_dict() == pytest.approx(alone.shrunken["mean"].to_dict())
     assert rows["shrunken"].std() < rows["mean"].std()  # every dataset is drawn towards the others
 
@@ -136,7 +171,9 @@ def test_the_same_seed_draws_the_same_and_masses_sum_to_one():
     x = np.random.default_rng(0).normal(0.01, 0.02, (5, 4))
     first, again = (hierarchical_t(x, rho=0.25, n_resamples=400, seed=3) for _ in range(2))
     assert first.probabilities.equals(again.probabilities) and first.seed == 3
-    assert first.probabilities.sum() == pytest.approx(1) and first.share_of_draws.sum() == pytest.approx(1)
+    assert first.probabilities.sum() == pytest.approx(
+        1
+    ) and first.share_of_draws.sum() == pytest.approx(1)
     assert first.probabilities.index.tolist() == ["better", "equivalent", "worse"]
 
 
@@ -161,7 +198,7 @@ def test_differences_that_do_not_vary_are_known_to_within_the_rope_and_said_so()
         (np.ones((3, 5)), {"rho": [0.1, 0.1]}, "or one for each of the 3 datasets"),
         (np.ones((3, 5)), {"rope": -1}, "`rope` must be zero or positive"),
     ],
-)  # fmt: skip
+)
 def test_it_refuses_what_it_cannot_use(differences, options, said):
     with pytest.raises(ValueError, match=said):
         hierarchical_t(differences, **{"rho": 0.1, "n_resamples": 80} | options)

@@ -1,4 +1,6 @@
-"""The class hierarchy: every way to build it, every way it can be wrong, and its closure against networkx."""
+"""The class hierarchy: every way to build it, every way it can be wrong, and its closure against
+networkx.
+"""
 
 import networkx as nx
 import numpy as np
@@ -23,14 +25,26 @@ def same(a, b):
 
 def test_every_source_gives_the_same_hierarchy(tmp_path):
     h = mleval.Hierarchy(EDGES)
-    assert h.nodes == ["01", "01/01", "01/01/03", "01/02", "02", "02/13"] and len(h) == 6 and "02/13" in h and "03" not in h
-    assert same(h, Hierarchy(nx.DiGraph(EDGES))) and same(h, Hierarchy(np.array(EDGES))) and same(h, Hierarchy(iter(EDGES)))
+    assert (
+        h.nodes == ["01", "01/01", "01/01/03", "01/02", "02", "02/13"]
+        and len(h) == 6
+        and "02/13" in h
+        and "03" not in h
+    )
+    assert (
+        same(h, Hierarchy(nx.DiGraph(EDGES)))
+        and same(h, Hierarchy(np.array(EDGES)))
+        and same(h, Hierarchy(iter(EDGES)))
+    )
     assert same(h, Hierarchy.from_networkx(nx.DiGraph(EDGES)))
     assert same(h, Hierarchy.from_paths(["01/01/03", "01/02", "02/13", "01/01"]))
     assert same(h, Hierarchy.from_indented("01\n  01/01\n    01/01/03\n  01/02\n\n02\n\t02/13\n"))
     pd.DataFrame(EDGES, columns=["parent", "child"]).to_csv(tmp_path / "h.csv", index=False)
     assert same(h, Hierarchy.from_csv(tmp_path / "h.csv"))
-    assert repr(h) == "Hierarchy(6 classes, 4 edges, 2 roots, 3 leaves, 0 with several parents, 3 levels)"
+    assert (
+        repr(h)
+        == "Hierarchy(6 classes, 4 edges, 2 roots, 3 leaves, 0 with several parents, 3 levels)"
+    )
 
 
 def test_lengths_come_with_edges_graphs_and_files(tmp_path):
@@ -49,7 +63,10 @@ def test_lengths_come_with_edges_graphs_and_files(tmp_path):
 
 def test_classes_without_edges_and_the_order_of_classes():
     h = Hierarchy([("b", "a")], nodes=["z", "a"])
-    assert h.nodes == ["z", "a", "b"] and h.ancestors("z") == h.descendants("z") == h.parents("z") == set()
+    assert (
+        h.nodes == ["z", "a", "b"]
+        and h.ancestors("z") == h.descendants("z") == h.parents("z") == set()
+    )
     assert h.distance("z", "a") == 3
     assert Hierarchy([], nodes=["only"]).nodes == ["only"]
     graph = nx.DiGraph([("b", "a")])
@@ -57,17 +74,47 @@ def test_classes_without_edges_and_the_order_of_classes():
     assert Hierarchy(graph).nodes == ["b", "a", "z"]
 
 
-@pytest.mark.parametrize(("edges", "options", "text"), [
-    ([("a", "a"), ("a", "b"), ("b", "b")], {}, r"join a class to itself, got 2 edges: \('a', 'a'\), \('b', 'b'\)\. Remove"),
-    ([("a", "b"), ("b", "c"), ("a", "b"), ("a", "b")], {}, r"repeat an edge, got again 2 edges: \('a', 'b'\), \('a', 'b'\)"),
-    ([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")], {}, r"cycle, got 'a' -> 'b' -> 'c' -> 'a' \(3 classes lie on cycles\)"),
-    ([("r", "a"), ("a", "b"), ("b", "a"), ("b", "x"), ("x", "y"), ("y", "x")], {},
-     r"'a' -> 'b' -> 'a' \(4 classes lie on cycles\)"),
-    ([], {}, "at least one class, got none"),
-    ([("a", "b")], {"weights": [0]}, r"positive and finite, got others on 1 edge: \('a', 'b'\)"),
-    ([("a", "b"), ("a", "c")], {"weights": [1, np.nan]}, r"positive and finite, got others on 1 edge: \('a', 'c'\)"),
-    ([("a", "b")], {"weights": [1, 1]}, r"one length for each of the 1 edges, got shape \(2,\)"),
-])
+@pytest.mark.parametrize(
+    ("edges", "options", "text"),
+    [
+        (
+            [("a", "a"), ("a", "b"), ("b", "b")],
+            {},
+            r"join a class to itself, got 2 edges: \('a', 'a'\), \('b', 'b'\)\. Remove",
+        ),
+        (
+            [("a", "b"), ("b", "c"), ("a", "b"), ("a", "b")],
+            {},
+            r"repeat an edge, got again 2 edges: \('a', 'b'\), \('a', 'b'\)",
+        ),
+        (
+            [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")],
+            {},
+            r"cycle, got 'a' -> 'b' -> 'c' -> 'a' \(3 classes lie on cycles\)",
+        ),
+        (
+            [("r", "a"), ("a", "b"), ("b", "a"), ("b", "x"), ("x", "y"), ("y", "x")],
+            {},
+            r"'a' -> 'b' -> 'a' \(4 classes lie on cycles\)",
+        ),
+        ([], {}, "at least one class, got none"),
+        (
+            [("a", "b")],
+            {"weights": [0]},
+            r"positive and finite, got others on 1 edge: \('a', 'b'\)",
+        ),
+        (
+            [("a", "b"), ("a", "c")],
+            {"weights": [1, np.nan]},
+            r"positive and finite, got others on 1 edge: \('a', 'c'\)",
+        ),
+        (
+            [("a", "b")],
+            {"weights": [1, 1]},
+            r"one length for each of the 1 edges, got shape \(2,\)",
+        ),
+    ],
+)
 def test_wrong_hierarchies_are_refused_by_name(edges, options, text):
     with pytest.raises(ValueError, match=text):
         Hierarchy(edges, **options)
@@ -95,9 +142,13 @@ def test_wrong_sources_are_refused(tmp_path):
     with pytest.raises(ValueError, match="empty cells on 1 line: 3"):
         Hierarchy.from_csv(tmp_path / "h.csv")
     (tmp_path / "h.csv").write_text("parent,child,far\na,b,2\na,c,near\n")
-    with pytest.raises(ValueError, match="`weight` must name a column of numbers, got 1 other: 'near'"):
+    with pytest.raises(
+        ValueError, match="`weight` must name a column of numbers, got 1 other: 'near'"
+    ):
         Hierarchy.from_csv(tmp_path / "h.csv", weight="far")
-    with pytest.raises(ValueError, match="`name` must hold classes of the hierarchy, got 1 unknown class: 'x'"):
+    with pytest.raises(
+        ValueError, match="`name` must hold classes of the hierarchy, got 1 unknown class: 'x'"
+    ):
         Hierarchy([("a", "b")]).ancestors("x")
 
 
@@ -109,23 +160,44 @@ def test_cycles_below_a_cycle_are_not_on_it():
 def test_indicator_takes_sets_lists_and_matrices():
     h = Hierarchy([("a", "b"), ("a", "c")])
     dense = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]])
-    for sets in ([{"a", "c"}, set(), ["b"]], [["a", "c", "a"], (), np.array(["b"])], pd.Series([["c", "a"], [], ["b"]])):
+    for sets in (
+        [{"a", "c"}, set(), ["b"]],
+        [["a", "c", "a"], (), np.array(["b"])],
+        pd.Series([["c", "a"], [], ["b"]]),
+    ):
         assert (h.indicator(sets).toarray() == dense).all()
     for kind in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array):
         assert (h.indicator(kind(dense.astype(float))).toarray() == dense).all()
-    explicit = sparse.csr_array((np.array([1, 0, 1]), np.array([2, 1, 0]), np.array([0, 3])), shape=(1, 3))
+    explicit = sparse.csr_array(
+        (np.array([1, 0, 1]), np.array([2, 1, 0]), np.array([0, 3])), shape=(1, 3)
+    )
     assert (h.indicator(explicit).toarray() == [[1, 0, 1]]).all()
 
 
-@pytest.mark.parametrize(("sets", "error", "text"), [
-    ([["a"], ["x", "b", "y"], ["x"]], ValueError, "`sets` must hold classes of the hierarchy, got 2 unknown classes: 'x', 'y'"),
-    ([["a"], "b"], TypeError, "collection of classes for each instance, got 'b' for instance 1"),
-    ([3, ["a"], 4], TypeError, "got 3 for instance 0 .2 such instances: 0, 2."),
-    ([], ValueError, "at least one instance"),
-    (np.eye(3), TypeError, "dense array of numbers"),
-    (sparse.csr_array(np.eye(2)), ValueError, "a column for each of the 3 classes, got shape .2, 2."),
-    (sparse.csr_array([[2, 0, 0]]), ValueError, "`sets` must hold only 0 and 1"),
-])
+@pytest.mark.parametrize(
+    ("sets", "error", "text"),
+    [
+        (
+            [["a"], ["x", "b", "y"], ["x"]],
+            ValueError,
+            "`sets` must hold classes of the hierarchy, got 2 unknown classes: 'x', 'y'",
+        ),
+        (
+            [["a"], "b"],
+            TypeError,
+            "collection of classes for each instance, got 'b' for instance 1",
+        ),
+        ([3, ["a"], 4], TypeError, "got 3 for instance 0 .2 such instances: 0, 2."),
+        ([], ValueError, "at least one instance"),
+        (np.eye(3), TypeError, "dense array of numbers"),
+        (
+            sparse.csr_array(np.eye(2)),
+            ValueError,
+            "a column for each of the 3 classes, got shape .2, 2.",
+        ),
+        (sparse.csr_array([[2, 0, 0]]), ValueError, "`sets` must hold only 0 and 1"),
+    ],
+)
 def test_indicator_refuses(sets, error, text):
     with pytest.raises(error, match=text):
         Hierarchy([("a", "b"), ("a", "c")]).indicator(sets)
@@ -148,7 +220,9 @@ def test_closure_of_a_part_has_the_distances_of_the_whole(drawn, data):
     edges, lengths, nodes = drawn
     h, reference = Hierarchy(edges, lengths, nodes), Reference(edges, lengths, nodes)
     chosen = data.draw(st.lists(st.sampled_from(nodes), min_size=1))
-    up, number = h._up.part(h._up.above(np.append(h._number[[h.nodes.index(c) for c in chosen]], 0)))
+    up, number = h._up.part(
+        h._up.above(np.append(h._number[[h.nodes.index(c) for c in chosen]], 0))
+    )
     above = closure(up)
     assert above.has_sorted_indices and above.has_canonical_format and above.dtype == np.int16
     name = {number[0]: ROOT} | {number[h._number[i]]: c for i, c in enumerate(h.nodes)}
@@ -182,7 +256,9 @@ def test_deep_chains_build_at_once():
 
 
 def test_two_to_the_forty_paths():
-    edges = [e for i in range(40) for e in ((i, (i, 0)), (i, (i, 1)), ((i, 0), i + 1), ((i, 1), i + 1))]
+    edges = [
+        e for i in range(40) for e in ((i, (i, 0)), (i, (i, 1)), ((i, 0), i + 1), ((i, 1), i + 1))
+    ]
     h = Hierarchy(edges)
     assert h.distance(0, 40) == 80 and len(h.ancestors(40)) == 120
 
@@ -196,8 +272,14 @@ def test_many_parents_at_many_levels():
 
 
 def test_numbering_is_by_level_then_parents():
-    up, number = Parents.arrange(np.array([2, 3, 3, 1]), np.array([1, 1, 2, 0]), np.ones(4, int), np.array([0, 1, 2, 3]))
-    assert up.start.tolist() == [0, 0, 1, 2, 4] and up.parent.tolist() == [0, 1, 1, 2] and number.tolist() == [0, 1, 2, 3]
+    up, number = Parents.arrange(
+        np.array([2, 3, 3, 1]), np.array([1, 1, 2, 0]), np.ones(4, int), np.array([0, 1, 2, 3])
+    )
+    assert (
+        up.start.tolist() == [0, 0, 1, 2, 4]
+        and up.parent.tolist() == [0, 1, 1, 2]
+        and number.tolist() == [0, 1, 2, 3]
+    )
 
 
 @given(st.lists(st.integers(0, 9)), st.integers(0, 20))

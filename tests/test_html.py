@@ -1,4 +1,6 @@
-"""The HTML report as text: complete, self-contained, in order, and with every stranger's name as text."""
+"""The HTML report as text: complete, self-contained, in order, and with every stranger's name as
+text.
+"""
 
 import base64
 import hashlib
@@ -74,7 +76,16 @@ def test_the_answer_comes_first_and_all_of_it():
     page = Page(study_page())
     c = published(stability=True, n_resamples=500)
     keys = [attrs["id"] for tag, attrs in page.elements if tag == "details" and "id" in attrs]
-    assert keys == ["decision", "verdict", "doubts", "ranking", "differences", "measures", "stability", "provenance"]
+    assert keys == [
+        "decision",
+        "verdict",
+        "doubts",
+        "ranking",
+        "differences",
+        "measures",
+        "stability",
+        "provenance",
+    ]
     opened = [attrs["id"] for tag, attrs in page.elements if tag == "details" and "open" in attrs]
     assert opened == ["decision", "verdict", "doubts", "ranking"]
     for sentence in verdict(c):
@@ -85,15 +96,24 @@ def test_the_answer_comes_first_and_all_of_it():
         assert doubt[1:] in page.section("doubts")
     for method in c.study.methods:
         assert method in page.section("ranking")
-    assert page.section("ranking").index("RF-PCT") < page.section("ranking").index("BR") < page.section("ranking").index("HOMER")
+    assert (
+        page.section("ranking").index("RF-PCT")
+        < page.section("ranking").index("BR")
+        < page.section("ranking").index("HOMER")
+    )
 
 
 def test_names_in_tables_say_what_they_name():
     page, c = Page(study_page()), published(stability=True, n_resamples=500)
-    told = {what: {a[f"data-{what}"] for _, a in page.elements if f"data-{what}" in a} for what in ("method", "dataset")}
+    told = {
+        what: {a[f"data-{what}"] for _, a in page.elements if f"data-{what}" in a}
+        for what in ("method", "dataset")
+    }
     assert told == {"method": set(c.study.methods), "dataset": set(c.study.datasets)}
     hostile = Page(render(nasty()))
-    assert {a["data-method"] for _, a in hostile.elements if "data-method" in a} == {*map(terminal, NASTY)}
+    assert {a["data-method"] for _, a in hostile.elements if "data-method" in a} == {
+        *map(terminal, NASTY)
+    }
 
 
 def test_without_doubts_there_is_no_box():
@@ -121,14 +141,26 @@ def test_tables_hold_the_figures_of_the_comparison():
 
 def test_at_most_four_significant_digits():
     page = Page(study_page())
-    shown = "  ".join(text for key, texts in page.sections.items() if key != "provenance" for text in texts)
-    long = [n for n in re.findall(r"(?<![\w.-])\d*\.\d+(?![\w.])", shown) if len(n.replace(".", "").lstrip("0")) > 4]
+    shown = "  ".join(
+        text for key, texts in page.sections.items() if key != "provenance" for text in texts
+    )
+    long = [
+        n
+        for n in re.findall(r"(?<![\w.-])\d*\.\d+(?![\w.])", shown)
+        if len(n.replace(".", "").lstrip("0")) > 4
+    ]
     assert not long
 
 
 def test_provenance_reproduces_the_report():
     section = Page(study_page()).section("provenance")
-    for value in (PROVENANCE["command"], "sqlite:///mlflow.db", "madjarov2012", "python 3.11.2", *PROVENANCE["run_ids"]):
+    for value in (
+        PROVENANCE["command"],
+        "sqlite:///mlflow.db",
+        "madjarov2012",
+        "python 3.11.2",
+        *PROVENANCE["run_ids"],
+    ):
         assert value in section
     assert "worst value that any method reached there" in section
     assert "500 draws, seed 0" in section
@@ -139,8 +171,20 @@ def test_bibtex_of_the_methods_that_were_used_and_no_others():
         return set(re.findall(r"@\w+\{(\w+),", html))
 
     fused, one = study_page(), render(published(on="macro_f1"))
-    assert {"brans1985", "eftimov2019", "nemenyi1963", "friedman1937", "holm1979", "lahdelma2001", "madjarov2012"} <= keys(fused)
-    assert "skillings1981" not in keys(fused) and "dunn1961" not in keys(fused) and "kosmopoulos2015" not in keys(fused)
+    assert {
+        "brans1985",
+        "eftimov2019",
+        "nemenyi1963",
+        "friedman1937",
+        "holm1979",
+        "lahdelma2001",
+        "madjarov2012",
+    } <= keys(fused)
+    assert (
+        "skillings1981" not in keys(fused)
+        and "dunn1961" not in keys(fused)
+        and "kosmopoulos2015" not in keys(fused)
+    )
     assert "skillings1981" in keys(one) and "lahdelma2001" not in keys(one)
     control = keys(render(compare(study_of(4, 9), control="m1")))
     assert "dunn1961" in control and "nemenyi1963" not in control
@@ -152,7 +196,13 @@ def test_what_tests_over_folds_rest_on_is_cited_where_there_are_folds():
     def cited(c):
         return {r.cite for r in bibliography(c)}
 
-    over_folds = {"Hotelling 1931", "Yıldız & Alpaydın 2014", "Nadeau & Bengio 2003", "Wilks 1932", "Mardia 1970"}
+    over_folds = {
+        "Hotelling 1931",
+        "Yıldız & Alpaydın 2014",
+        "Nadeau & Bengio 2003",
+        "Wilks 1932",
+        "Mardia 1970",
+    }
     beyond = {"Benavoli et al. 2017", "Schuirmann 1987"}
     assert not (over_folds | beyond) & cited(published())
     found = cited(compare(three_methods()))
@@ -163,18 +213,28 @@ def test_what_tests_over_folds_rest_on_is_cited_where_there_are_folds():
 def test_bibtex_entries_are_whole():
     for reference in REFERENCES.values():
         assert reference.bibtex.count("{") == reference.bibtex.count("}")
-        assert re.search(r"year = \{\d{4}\}", reference.bibtex) and re.search(r"title = \{", reference.bibtex)
+        assert re.search(r"year = \{\d{4}\}", reference.bibtex) and re.search(
+            r"title = \{", reference.bibtex
+        )
         assert reference.cite[-4:] in reference.bibtex
 
 
 def test_nothing_is_fetched_and_nothing_navigates():
     html = study_page()
     page = Page(html)
-    assert {tag for tag, _ in page.elements}.isdisjoint({"a", "img", "iframe", "object", "embed", "form", "base"})
+    assert {tag for tag, _ in page.elements}.isdisjoint(
+        {"a", "img", "iframe", "object", "embed", "form", "base"}
+    )
     for tag, attrs in page.elements:
-        assert not [name for name in attrs if name.startswith("on") or name in ("src", "srcdoc", "action", "xlink:href")]
+        assert not [
+            name
+            for name in attrs
+            if name.startswith("on") or name in ("src", "srcdoc", "action", "xlink:href")
+        ]
         assert tag == "link" or "href" not in attrs
-    assert re.findall(r"https?://[^\"'<> ]+", html) == ["http://www.w3.org/2000/svg"] * html.count("<svg")
+    assert re.findall(r"https?://[^\"'<> ]+", html) == ["http://www.w3.org/2000/svg"] * html.count(
+        "<svg"
+    )
     assert not re.search(r"@import|url\(|localStorage|fetch\(|window\.open|location", html)
 
 
@@ -183,16 +243,24 @@ def test_the_policy_lets_only_our_script_run():
     data, script = page.scripts
     assert json.loads(data)["measures"] == published().study.measures
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    (policy,) = [a["content"] for t, a in page.elements if t == "meta" and a.get("http-equiv") == "Content-Security-Policy"]
+    (policy,) = [
+        a["content"]
+        for t, a in page.elements
+        if t == "meta" and a.get("http-equiv") == "Content-Security-Policy"
+    ]
     assert f"script-src 'sha256-{digest}'" in policy and "default-src 'none'" in policy
 
 
 def test_hostile_names_are_text_everywhere():
     benign = Page(study_page())
     command = "mleval report -n '</script><script>alert(1)</script>'"
-    hostile = Page(render(nasty(stability=True, n_resamples=50), command=command, experiments=NASTY))
+    hostile = Page(
+        render(nasty(stability=True, n_resamples=50), command=command, experiments=NASTY)
+    )
     assert {t for t, _ in hostile.elements} <= {t for t, _ in benign.elements}
-    assert {a for _, attrs in hostile.elements for a in attrs} <= {a for _, attrs in benign.elements for a in attrs}
+    assert {a for _, attrs in hostile.elements for a in attrs} <= {
+        a for _, attrs in benign.elements for a in attrs
+    }
     assert len([t for t, _ in hostile.elements if t == "script"]) == 2
     for name in NASTY[:-2]:
         assert terminal(name) in " ".join(hostile.pieces), name
@@ -219,7 +287,11 @@ def test_every_policy_has_its_page(missing):
         (study_of(2, 3), {}, "2 methods compared on 3 datasets"),
         (study_of(30, 5), {"stability": True, "n_resamples": 20}, "30 methods compared"),
         (study_of(5, 12, gap=0.02), {"control": "m2"}, "Every method against the control"),
-        (study_of(5, 12, gap=0.02), {"on": "hamming_loss", "stability": True, "n_resamples": 20}, "by hamming_loss"),
+        (
+            study_of(5, 12, gap=0.02),
+            {"on": "hamming_loss", "stability": True, "n_resamples": 20},
+            "by hamming_loss",
+        ),
         (study_of(3, 6, decimals=1), {"stability": True, "n_resamples": 20}, "3 methods"),
         (study_of(4, 6), {"weights": {"f1": 2, "hamming_loss": 1}}, "hamming_loss 1"),
         (study_of(4, 6), {"preference": "linear", "q": 0.01, "p": 0.2}, "p = 0.2; q = 0.01"),

@@ -1,4 +1,6 @@
-"""The HTML report in a real browser: what a reader sees at 600 and 1,400 pixels, by day, by night and in MLflow's sandbox."""
+"""The HTML report in a real browser: what a reader sees at 600 and 1,400 pixels, by day, by night
+and in MLflow's sandbox.
+"""
 
 import html
 import json
@@ -11,9 +13,13 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report.escape import terminal
 
 pytestmark = pytest.mark.browser
-LONG = [f"run_2025-11-{i:02d}_transformer_large_with_a_very_long_configuration_name_lr0.001_bs{i}" for i in range(9)]
+LONG = [
+    f"run_2025-11-{i:02d}_transformer_large_with_a_very_long_configuration_name_lr0.001_bs{i}"
+    for i in range(9)
+]
 
-# Pairs of texts of one drawing that overlap, and texts that leave it; turned texts are left out, for their boxes lie.
+# Pairs of texts of one drawing that overlap, and texts that leave it; turned texts are left out,
+# for their boxes lie.
 TEXTS = """
 return [...document.querySelectorAll("figure svg")].flatMap(svg => {
   const frame = svg.getBoundingClientRect(), name = svg.querySelector("title").textContent;
@@ -25,9 +31,10 @@ return [...document.querySelectorAll("figure svg")].flatMap(svg => {
       bad.push(name + ": " + t + " | " + u);
   }));
   return bad;
-})"""
+})"""  # noqa: E501
 
-# Contrast of every visible text with what lies under it: backgrounds of its ancestors, rectangles of its drawing.
+# Contrast of every visible text with what lies under it: backgrounds of its ancestors, rectangles
+# of its drawing.
 CONTRAST = """
 const parse = c => { const n = c.match(/[\\d.]+/g).map(Number); return [n[0], n[1], n[2], n[3] ?? 1]; };
 const over = (top, under) => under.map((u, i) => top[3] * top[i] + (1 - top[3]) * u);
@@ -52,7 +59,7 @@ for (let node; node = walker.nextNode();) {
   const value = ratio(colour, under);
   if (value < 4.5) found.push([node.textContent.trim().slice(0, 30), value.toFixed(2)]);
 }
-return found;"""
+return found;"""  # noqa: E501
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 
@@ -91,8 +98,10 @@ def test_type_in_figures_is_readable_at_600_pixels(show):
     chrome = show(study_page(), 600)
     chrome.execute_script(OPEN_ALL)
     sizes = chrome.execute_script(
-        "return [...document.querySelectorAll('figure svg')].flatMap(s => [...s.querySelectorAll('text')].map(t =>"
-        " parseFloat(getComputedStyle(t).fontSize) * s.getBoundingClientRect().width / s.viewBox.baseVal.width))"
+        "return [...document.querySelectorAll('figure svg')].flatMap(s => "
+        "[...s.querySelectorAll('text')].map(t =>"
+        " parseFloat(getComputedStyle(t).fontSize) * s.getBoundingClientRect().width / "
+        "s.viewBox.baseVal.width))"
     )
     assert min(sizes) >= 11 and max(sizes) <= 13
 
@@ -102,7 +111,10 @@ def test_type_in_figures_is_readable_at_600_pixels(show):
 def test_every_text_stands_out_from_what_lies_under_it(show, scheme, width):
     chrome = show(study_page(), width, scheme)
     chrome.execute_script(OPEN_ALL)
-    dark = chrome.execute_script("return getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+    dark = (
+        chrome.execute_script("return getComputedStyle(document.body).backgroundColor")
+        != "rgb(255, 255, 255)"
+    )
     assert dark == (scheme == "dark")
     assert chrome.execute_script(CONTRAST) == []
 
@@ -111,7 +123,8 @@ def test_names_in_tables_never_wrap(show, long_page):
     chrome = show(long_page, 600)
     chrome.execute_script(OPEN_ALL)
     lines = chrome.execute_script(
-        "return [...document.querySelectorAll('th .name, td:not(.wrap) .name')].map(n => n.getClientRects().length)"
+        "return [...document.querySelectorAll('th .name, td:not(.wrap) .name')].map(n => "
+        "n.getClientRects().length)"
     )
     assert lines and set(lines) == {1}
 
@@ -120,7 +133,8 @@ def test_names_in_the_verdict_move_to_the_next_line_as_a_whole(show):
     names = ["alpha-beta-gamma-delta", "one-two-three-four-five", "x-y-z", "long-name-with-hyphens"]
     chrome = show(render(compare(study_of(4, 8, gap=0.02, names=names))), 420)
     heights = chrome.execute_script(
-        "return [...document.querySelectorAll('.verdict .name')].map(n => n.getBoundingClientRect().height)"
+        "return [...document.querySelectorAll('.verdict .name')].map(n => "
+        "n.getBoundingClientRect().height)"
     )
     assert heights and max(heights) < 40
 
@@ -132,7 +146,10 @@ def test_the_ranking_of_the_study_fits_600_pixels(show):
 
 
 def test_wide_pages_use_two_columns(show):
-    left = "return ['verdict', 'doubts'].map(id => document.getElementById(id).getBoundingClientRect().left)"
+    left = (
+        "return ['verdict', 'doubts'].map(id => "
+        "document.getElementById(id).getBoundingClientRect().left)"
+    )
     chrome = show(study_page(), 1400)
     a, b = chrome.execute_script(left)
     assert b > a + 500
@@ -142,7 +159,10 @@ def test_wide_pages_use_two_columns(show):
 
 def test_sections_fold_and_the_contents_lead_to_them(show, until):
     chrome = show(study_page(), 600)
-    opened = "return [...document.querySelectorAll('details.section')].filter(d => d.open).map(d => d.id)"
+    opened = (
+        "return [...document.querySelectorAll('details.section')].filter(d => d.open).map(d => "
+        "d.id)"
+    )
     assert chrome.execute_script(opened) == ["decision", "verdict", "doubts", "ranking"]
     chrome.find_element("css selector", "#ranking > summary").click()
     assert chrome.execute_script(opened) == ["decision", "verdict", "doubts"]
@@ -168,8 +188,14 @@ def test_nothing_is_fetched_and_nothing_complains(show, hostile_page):
         chrome = show(page)
         chrome.execute_script(OPEN_ALL)
         asked = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]
-        urls = {m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"}
-        assert {url.split(":")[0] for url in urls} <= {"file", "data"} and sum(url.startswith("file") for url in urls) == 1
+        urls = {
+            m["params"]["request"]["url"]
+            for m in asked
+            if m["method"] == "Network.requestWillBeSent"
+        }
+        assert {url.split(":")[0] for url in urls} <= {"file", "data"} and sum(
+            url.startswith("file") for url in urls
+        ) == 1
         assert chrome.get_log("browser") == []
 
 
@@ -181,7 +207,12 @@ def test_hostile_names_run_nothing_and_read_as_text(show, hostile_page):
     with pytest.raises(NoAlertPresentException):
         _ = chrome.switch_to.alert.text
     assert chrome.execute_script("return document.scripts.length") == 2
-    assert chrome.execute_script("return document.querySelectorAll('img,iframe,a,input:not(.weights *)').length") == 0
+    assert (
+        chrome.execute_script(
+            "return document.querySelectorAll('img,iframe,a,input:not(.weights *)').length"
+        )
+        == 0
+    )
     seen = chrome.execute_script("return document.body.textContent")
     for name in NASTY[:-2]:
         assert terminal(name) in seen
@@ -190,7 +221,10 @@ def test_hostile_names_run_nothing_and_read_as_text(show, hostile_page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_works_in_the_sandbox_of_mlflow(show, scheme):
-    frame = f'<iframe sandbox="allow-scripts" width="600" height="880" srcdoc="{html.escape(study_page())}"></iframe>'
+    frame = (
+        '<iframe sandbox="allow-scripts" width="600" height="880" srcdoc='
+        f'"{html.escape(study_page())}"></iframe>'
+    )
     chrome = show(f"<!doctype html>{frame}", 640, scheme)
     chrome.switch_to.frame(0)
     try:
@@ -207,13 +241,16 @@ def test_it_works_in_the_sandbox_of_mlflow(show, scheme):
 @pytest.mark.server
 def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server, until):
     import mlflow
-    from selenium.webdriver.support.expected_conditions import frame_to_be_available_and_switch_to_it as frame
+    from selenium.webdriver.support.expected_conditions import (
+        frame_to_be_available_and_switch_to_it as frame,
+    )
 
     with mlflow.start_run() as run:
         mlflow.log_text(study_page(), "mleval_report.html")
     place = f"{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/mleval_report.html"
     chrome.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False},
     )
     chrome.get(f"{server}/#/experiments/{place}?workflowType=machine_learning")
     until(frame(("css selector", "iframe[sandbox='allow-scripts']")), "the frame of the report")
@@ -224,7 +261,10 @@ def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server, until):
         chrome.find_element("css selector", "nav button[data-to=stability]").click()
         assert chrome.execute_script("return document.getElementById('stability').open")
         chrome.execute_script("document.querySelector('.weights input[type=checkbox]').click()")
-        assert "Only the ranking and the decision axis follow" in chrome.find_element("css selector", ".weights .moved").text
+        assert (
+            "Only the ranking and the decision axis follow"
+            in chrome.find_element("css selector", ".weights .moved").text
+        )
     finally:
         chrome.switch_to.default_content()
         chrome.get("about:blank")

@@ -1,4 +1,6 @@
-"""Results into a real store: one run per method and dataset; a second time changes nothing, a changed source says what."""
+"""Results into a real store: one run per method and dataset; a second time changes nothing, a
+changed source says what.
+"""
 
 import json
 import math
@@ -21,21 +23,33 @@ STUDY = files("mlflow_mleval") / "data" / "madjarov2012.csv"
 
 
 def table(**changes):
-    cells = {("d", "a"): (0.5, 0.1), ("d", "b"): (0.6, 0.2), ("e", "a"): (0.7, 0.3), ("e", "b"): (math.nan, math.nan)}
+    cells = {
+        ("d", "a"): (0.5, 0.1),
+        ("d", "b"): (0.6, 0.2),
+        ("e", "a"): (0.7, 0.3),
+        ("e", "b"): (math.nan, math.nan),
+    }
     cells |= {tuple(key.split("_")): value for key, value in changes.items()}
-    return pd.DataFrame([(*key, *value) for key, value in cells.items()], columns=["dataset", "method", "f1", "hamming_loss"])
+    return pd.DataFrame(
+        [(*key, *value) for key, value in cells.items()],
+        columns=["dataset", "method", "f1", "hamming_loss"],
+    )
 
 
 def folds(values, **more):
     """Values of f1 by fold for method a on d."""
-    return pd.DataFrame({"dataset": "d", "method": "a", "fold": range(1, len(values) + 1), "f1": values} | more)
+    return pd.DataFrame(
+        {"dataset": "d", "method": "a", "fold": range(1, len(values) + 1), "f1": values} | more
+    )
 
 
 def same(values, source):
     """The values of a study are those of the wide table that was imported, whatever the order."""
     expected = source.set_index(["dataset", "method"])
     assert len(values) == len(expected)
-    pd.testing.assert_frame_equal(values.loc[expected.index, expected.columns], expected, check_exact=True)
+    pd.testing.assert_frame_equal(
+        values.loc[expected.index, expected.columns], expected, check_exact=True
+    )
 
 
 def runs(client, name="x"):
@@ -50,7 +64,11 @@ def test_the_published_study_arrives_whole_and_once(client, db):
     assert report.changes == report.absent == report.warnings == ()
     published = pd.read_csv(STUDY).set_index(["dataset", "method", "measure"])["value"].dropna()
     stored = {
-        (r.data.tags[schema.TAG_DATASET], r.data.tags[schema.TAG_METHOD], schema.measure_of(key)): value
+        (
+            r.data.tags[schema.TAG_DATASET],
+            r.data.tags[schema.TAG_METHOD],
+            schema.measure_of(key),
+        ): value
         for r in runs(client).values()
         for key, value in r.data.metrics.items()
     }
@@ -69,15 +87,25 @@ def test_what_a_run_looks_like(client):
     ours = {key: value for key, value in run.data.tags.items() if key.startswith("mleval.")}
     assert len(ours.pop("mleval.claim")) == 32 and ours.pop("mleval.run")
     assert ours == {
-        "mleval.method": "a", "mleval.dataset": "d", "mleval.schema": "1", "mleval.kind": "import",
-        "mleval.conventions": "mulan", "mleval.status": "complete",
+        "mleval.method": "a",
+        "mleval.dataset": "d",
+        "mleval.schema": "1",
+        "mleval.kind": "import",
+        "mleval.conventions": "mulan",
+        "mleval.status": "complete",
     }
     unfinished = runs(client)["be"]
-    assert unfinished.info.status == "KILLED" and unfinished.data.tags["mleval.status"] == "dnf" and not unfinished.data.metrics
+    assert (
+        unfinished.info.status == "KILLED"
+        and unfinished.data.tags["mleval.status"] == "dnf"
+        and not unfinished.data.metrics
+    )
 
 
 def test_the_same_with_folds_twice_writes_nothing(client, db):
-    many = pd.concat([folds([0.5, 0.7]), folds(np.linspace(0.1, 0.9, 1200) ** 0.5).assign(method="b")])
+    many = pd.concat(
+        [folds([0.5, 0.7]), folds(np.linspace(0.1, 0.9, 1200) ** 0.5).assign(method="b")]
+    )
     import_results(many, experiment_name="x")
     before = db.read_bytes()
     assert import_results(many, experiment_name="x").unchanged == 2
@@ -88,7 +116,9 @@ def test_a_changed_file_updates_in_place_and_says_what(client):
     import_results(table(), experiment_name="x")
     ids = {key: r.info.run_id for key, r in runs(client).items()}
     gone = (math.nan, math.nan)
-    report = import_results(table(d_a=(0.6, 0.1), d_b=(0.6, math.nan), e_a=gone, e_b=(0.8, 0.4)), experiment_name="x")
+    report = import_results(
+        table(d_a=(0.6, 0.1), d_b=(0.6, math.nan), e_a=gone, e_b=(0.8, 0.4)), experiment_name="x"
+    )
     assert (report.created, report.updated, report.unchanged) == (0, 4, 0)
     assert report.changes == (
         "a on d: f1 0.5 -> 0.6",
@@ -107,7 +137,9 @@ def test_a_changed_file_updates_in_place_and_says_what(client):
     assert (found["ae"].info.status, found["be"].info.status) == ("KILLED", "FINISHED")
     study = load_study(experiment_names=["x"], measures=["f1", "hamming_loss"])
     assert study.gaps() == [("d", "b"), ("e", "a")]
-    assert study.values.loc[("d", "b"), "f1"] == 0.6 and math.isnan(study.values.loc[("d", "b"), "hamming_loss"])
+    assert study.values.loc[("d", "b"), "f1"] == 0.6 and math.isnan(
+        study.values.loc[("d", "b"), "hamming_loss"]
+    )
 
 
 def test_there_and_back_leaves_the_first_values(client):
@@ -145,21 +177,34 @@ def test_folds_are_stored_three_ways(client):
     import_results(folds([0.5, 0.75]), experiment_name="x")
     run = runs(client)["ad"]
     assert run.data.metrics == {"mleval/f1": 0.625, "mleval.fold/f1": 0.75}
-    history = sorted(client.get_metric_history(run.info.run_id, "mleval.fold/f1"), key=lambda m: (m.step, m.timestamp))
+    history = sorted(
+        client.get_metric_history(run.info.run_id, "mleval.fold/f1"),
+        key=lambda m: (m.step, m.timestamp),
+    )
     assert [(m.step, m.value) for m in history] == [(1, 0.5), (2, 0.75)]
     assert schema.decode_folds(run.data.tags[schema.TAG_FOLDS]).values == {"f1": [0.5, 0.75]}
     report = import_results(folds([0.5, 0.25]), experiment_name="x")
     assert report.changes == ("a on d: f1 0.625 -> 0.375", "a on d: values by fold changed")
     assert load_study(experiment_names=["x"]).folds["f1"].tolist() == [0.5, 0.25]
-    history = sorted(client.get_metric_history(run.info.run_id, "mleval.fold/f1"), key=lambda m: (m.step, m.timestamp))
+    history = sorted(
+        client.get_metric_history(run.info.run_id, "mleval.fold/f1"),
+        key=lambda m: (m.step, m.timestamp),
+    )
     assert [(m.step, m.value) for m in history] == [(1, 0.5), (2, 0.75), (2, 0.25)]
 
 
 def test_a_measure_with_an_empty_fold_did_not_finish(client):
-    report = import_results(folds([0.5, math.nan, 0.75], hamming_loss=[0.1, 0.2, 0.3]), experiment_name="x")
-    assert report.warnings == ("f1 of a on d has no value in fold 2 of 3: its mean counts as not finished",)
+    report = import_results(
+        folds([0.5, math.nan, 0.75], hamming_loss=[0.1, 0.2, 0.3]), experiment_name="x"
+    )
+    assert report.warnings == (
+        "f1 of a on d has no value in fold 2 of 3: its mean counts as not finished",
+    )
     run = runs(client)["ad"]
-    assert run.data.metrics["mleval/hamming_loss"] == pytest.approx(0.2) and "mleval/f1" not in run.data.metrics
+    assert (
+        run.data.metrics["mleval/hamming_loss"] == pytest.approx(0.2)
+        and "mleval/f1" not in run.data.metrics
+    )
     assert load_study(experiment_names=["x"]).measures == ["hamming_loss"]
 
 
@@ -167,9 +212,14 @@ def test_more_folds_than_one_request_or_tag_can_carry(client):
     values = np.random.default_rng(0).random(1200)
     import_results(folds(values), experiment_name="x")
     run = runs(client)["ad"]
-    assert run.data.tags[schema.TAG_STATUS] == "complete" and run.data.metrics["mleval/f1"] == pytest.approx(values.mean())
+    assert run.data.tags[schema.TAG_STATUS] == "complete" and run.data.metrics[
+        "mleval/f1"
+    ] == pytest.approx(values.mean())
     assert len(run.data.tags[schema.TAG_FOLDS]) <= naming.MAX_TAG
-    history = sorted(client.get_metric_history(run.info.run_id, "mleval.fold/f1"), key=lambda m: (m.step, m.timestamp))
+    history = sorted(
+        client.get_metric_history(run.info.run_id, "mleval.fold/f1"),
+        key=lambda m: (m.step, m.timestamp),
+    )
     assert [m.value for m in history] == values.tolist()
 
 
@@ -192,8 +242,19 @@ def test_the_tag_of_folds_is_exact_or_says_so(n_folds, n_measures):
     assert schema.encode_folds(range(n_folds), values) != text
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"schema":1,"folds":[1],"values":{"f1":[]}}', '{"schema":2}',
-                                  '{"schema":1,"folds":[1,1],"values":{"f1":[1,2]}}', '{"schema":"1"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "null",
+        '{"schema":1,"folds":[1],"values":{"f1":[]}}',
+        '{"schema":2}',
+        '{"schema":1,"folds":[1,1],"values":{"f1":[1,2]}}',
+        '{"schema":"1"}',
+    ],
+)
 def test_a_broken_tag_of_folds_is_an_error(text):
     with pytest.raises(ValueError, match="the folds"):
         schema.decode_folds(text)
@@ -220,22 +281,40 @@ def test_an_interrupted_import_is_completed_by_importing_again(client):
         import_results(table(), experiment_name="x", progress=stop)
     assert len(runs(client)) == 2
     steps = []
-    report = import_results(table(), experiment_name="x", progress=lambda done, total: steps.append((done, total)))
-    assert (report.created, report.unchanged) == (2, 2) and steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    report = import_results(
+        table(), experiment_name="x", progress=lambda done, total: steps.append((done, total))
+    )
+    assert (report.created, report.unchanged) == (2, 2) and steps == [
+        (1, 4),
+        (2, 4),
+        (3, 4),
+        (4, 4),
+    ]
 
 
 @pytest.mark.parametrize("written", [[], ["f1"], ["f1", "hamming_loss"]])
 def test_a_half_written_run_is_skipped_and_then_completed(client, written):
-    """What a crash leaves between the requests of one run: the run, maybe metrics, but not the final status."""
+    """What a crash leaves between the requests of one run: the run, maybe metrics, but not the
+    final status.
+    """
     import_results(table().query("method == 'b'"), experiment_name="x")
     experiment_id = client.get_experiment_by_name("x").experiment_id
-    tags = {"mleval.method": "a", "mleval.dataset": "d", "mleval.kind": "import", "mleval.status": "incomplete"}
+    tags = {
+        "mleval.method": "a",
+        "mleval.dataset": "d",
+        "mleval.kind": "import",
+        "mleval.status": "incomplete",
+    }
     run = client.create_run(experiment_id, run_name="a · d", tags=tags)
     values = dict(zip(("f1", "hamming_loss"), (0.5, 0.1), strict=True))
-    client.log_batch(run.info.run_id, [Metric(f"mleval/{m}", values[m], run.info.start_time, 0) for m in written])
+    client.log_batch(
+        run.info.run_id, [Metric(f"mleval/{m}", values[m], run.info.start_time, 0) for m in written]
+    )
     study = load_study(experiment_names=["x"])
     assert study.methods == ["b"]
-    assert [(e.kind, e.reason) for e in study.excluded] == [("run", "written in part only; import or log again")]
+    assert [(e.kind, e.reason) for e in study.excluded] == [
+        ("run", "written in part only; import or log again")
+    ]
     report = import_results(table(), experiment_name="x")
     assert (report.created, report.updated, report.unchanged) == (1, 1, 2)
     assert report.changes == ("a on d: an interrupted import was completed",)
@@ -248,7 +327,12 @@ def test_of_two_runs_the_whole_one_is_kept_up_to_date(client):
     """A request that was sent twice may leave an empty second run."""
     import_results(table(), experiment_name="x")
     whole = runs(client)["ad"]
-    tags = {"mleval.method": "a", "mleval.dataset": "d", "mleval.kind": "import", "mleval.status": "incomplete"}
+    tags = {
+        "mleval.method": "a",
+        "mleval.dataset": "d",
+        "mleval.kind": "import",
+        "mleval.status": "incomplete",
+    }
     client.create_run(whole.info.experiment_id, tags=tags)
     assert import_results(table(), experiment_name="x").unchanged == 4
     import_results(table(d_a=(0.9, 0.9)), experiment_name="x")
@@ -271,20 +355,31 @@ def test_the_summary_is_lines(client):
         "experiment 'x' (id 1): 25 runs created, 0 updated, 0 unchanged; 0 did not finish"
     )
     lines = import_results(source.assign(f1=0.25), experiment_name="x").summary().splitlines()
-    assert len(lines) == 22 and lines[1] == "m 0 on d: f1 0.5 -> 0.25" and lines[-1] == "and 5 more changes"
+    assert (
+        len(lines) == 22
+        and lines[1] == "m 0 on d: f1 0.5 -> 0.25"
+        and lines[-1] == "and 5 more changes"
+    )
 
 
 def test_a_run_whose_end_was_not_written_is_ended(client):
     import_results(table(), experiment_name="x")
     client.update_run(runs(client)["ad"].info.run_id, status="RUNNING")
-    assert import_results(table(), experiment_name="x").changes == ("a on d: an interrupted import was completed",)
+    assert import_results(table(), experiment_name="x").changes == (
+        "a on d: an interrupted import was completed",
+    )
     assert runs(client)["ad"].info.status == "FINISHED"
 
 
 def test_runs_that_were_measured_here_are_not_overwritten(client):
     import_results(table(), experiment_name="x")
     experiment_id = client.get_experiment_by_name("x").experiment_id
-    tags = {"mleval.method": "a", "mleval.dataset": "d", "mleval.kind": "evaluation", "mleval.status": "complete"}
+    tags = {
+        "mleval.method": "a",
+        "mleval.dataset": "d",
+        "mleval.kind": "evaluation",
+        "mleval.status": "complete",
+    }
     measured = client.create_run(experiment_id, tags=tags).info.run_id
     import_results(table(d_a=(0.9, 0.9)), experiment_name="x")
     assert client.get_run(measured).data.metrics == {}
@@ -294,32 +389,56 @@ def test_a_deleted_experiment_and_a_newer_schema_are_refused(client):
     import_results(table(), experiment_name="x")
     run = runs(client)["ad"]
     client.set_tag(run.info.run_id, schema.TAG_SCHEMA, "2")
-    with pytest.raises(StoreError, match="schema 2, and this version of mlflow-mleval knows up to 1. Upgrade"):
+    with pytest.raises(
+        StoreError, match="schema 2, and this version of mlflow-mleval knows up to 1. Upgrade"
+    ):
         import_results(table(), experiment_name="x")
     client.delete_experiment(run.info.experiment_id)
     with pytest.raises(StoreError, match="'x' is deleted. Restore it"):
         import_results(table(), experiment_name="x")
 
 
-names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40)
+names = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40
+)
 names = names.map(str.strip).filter(len)
 numbers = st.floats(-1e300, 1e300)
 
 
-@given(st.dictionaries(st.tuples(names, names), st.tuples(numbers, numbers), min_size=1, max_size=4))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(st.tuples(names, names), st.tuples(numbers, numbers), min_size=1, max_size=4)
+)
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_names_and_numbers_come_back_unharmed(client, cells):
     experiment = f"any {hash(frozenset(cells.items()))}"
-    source = pd.DataFrame([(*key, *value) for key, value in cells.items()], columns=["dataset", "method", "f1", "hamming_loss"])
+    source = pd.DataFrame(
+        [(*key, *value) for key, value in cells.items()],
+        columns=["dataset", "method", "f1", "hamming_loss"],
+    )
     import_results(source, experiment_name=experiment)
     found = load_study(experiment_names=[experiment]).values
     same(found, source)
 
 
 def test_names_of_strangers(client):
-    strange = ["<img src=x onerror=alert(1)>", "\x1b[31mred\x1b[0m", "=cmd()", r"\input{/etc/passwd}", "two\nlines", "x" * 5000,
-               "'; DROP TABLE runs; --", "名前 🚀", "`${x}`", '"quoted"', "a · b"]
-    source = pd.DataFrame([(d, m, 0.5) for d in strange[:2] for m in strange], columns=["dataset", "method", "f1"])
+    strange = [
+        "<img src=x onerror=alert(1)>",
+        "\x1b[31mred\x1b[0m",
+        "=cmd()",
+        r"\input{/etc/passwd}",
+        "two\nlines",
+        "x" * 5000,
+        "'; DROP TABLE runs; --",
+        "名前 🚀",
+        "`${x}`",
+        '"quoted"',
+        "a · b",
+    ]
+    source = pd.DataFrame(
+        [(d, m, 0.5) for d in strange[:2] for m in strange], columns=["dataset", "method", "f1"]
+    )
     import_results(source, experiment_name="<b>\x1b x")
     assert load_study(experiment_names=["<b>\x1b x"]).methods == strange
     assert import_results(source, experiment_name="<b>\x1b x").unchanged == len(source)
@@ -327,20 +446,33 @@ def test_names_of_strangers(client):
 
 
 def test_each_seed_is_a_run_and_importing_again_changes_nothing(client, db):
-    source = pd.DataFrame({"dataset": "d", "method": ["a", "a", "a", "b", "b"], "seed": [1, 2, 3, 1, 2],
-                           "f1": [0.5, 0.7, 0.6, 0.4, math.nan]})  # fmt: skip
+    source = pd.DataFrame(
+        {
+            "dataset": "d",
+            "method": ["a", "a", "a", "b", "b"],
+            "seed": [1, 2, 3, 1, 2],
+            "f1": [0.5, 0.7, 0.6, 0.4, math.nan],
+        }
+    )
     done = import_results(source, experiment_name="x")
     assert (done.created, done.unfinished) == (5, 1)
     found = client.search_runs([done.experiment_id])
     assert sorted(r.data.params["seed"] for r in found) == ["1", "1", "2", "2", "3"]
     assert "a · d · 3" in {r.info.run_name for r in found}
     before = db.read_bytes()
-    assert import_results(source.rename(columns={"seed": "repeat"}), experiment_name="x").unchanged == 5
+    assert (
+        import_results(source.rename(columns={"seed": "repeat"}), experiment_name="x").unchanged
+        == 5
+    )
     assert db.read_bytes() == before
     study = load_study(experiment_names=["x"], measures=["f1"])
-    assert study.values.loc[("d", "a"), "f1"] == pytest.approx(0.6) and study.n_repeats["d", "a"] == 3
+    assert (
+        study.values.loc[("d", "a"), "f1"] == pytest.approx(0.6) and study.n_repeats["d", "a"] == 3
+    )
     assert study.repeats_on("d")["a"]["f1"].to_dict() == {"1": 0.5, "2": 0.7, "3": 0.6}
-    changed = import_results(source.assign(f1=[0.5, 0.7, 0.9, 0.4, math.nan]).drop(index=0), experiment_name="x")
+    changed = import_results(
+        source.assign(f1=[0.5, 0.7, 0.9, 0.4, math.nan]).drop(index=0), experiment_name="x"
+    )
     assert changed.updated == 1 and changed.changes == ("a on d (seed 3): f1 0.6 -> 0.9",)
     assert changed.absent == ("a on d (seed 1)",)
 
@@ -349,4 +481,6 @@ def test_seeds_with_folds(client):
     both = pd.concat([folds([0.5, 0.7], seed=1), folds([0.6, 0.8], seed=2)])
     import_results(both, experiment_name="x")
     study = load_study(experiment_names=["x"], measures=["f1"])
-    assert study.n_repeats["d", "a"] == 2 and study.folds["f1"].tolist() == pytest.approx([0.55, 0.75])
+    assert study.n_repeats["d", "a"] == 2 and study.folds["f1"].tolist() == pytest.approx(
+        [0.55, 0.75]
+    )

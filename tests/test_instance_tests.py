@@ -23,12 +23,16 @@ def tables(m=3, n=60, seed=0, decimals=1):
     rng = np.random.default_rng(seed)
     base = rng.random((n, len(MEASURES)))
     return {
-        f"m{k}": pd.DataFrame((base + rng.normal(0.02 * k, 0.2, base.shape)).round(decimals), columns=MEASURES) for k in range(m)
+        f"m{k}": pd.DataFrame(
+            (base + rng.normal(0.02 * k, 0.2, base.shape)).round(decimals), columns=MEASURES
+        )
+        for k in range(m)
     }
 
 
 @pytest.mark.parametrize(
-    ("k", "n", "z", "normal", "exact"), [(60, 100, 2.0, 0.0227501, 0.028444), (9, 12, 1.7320508, None, 0.072998)]
+    ("k", "n", "z", "normal", "exact"),
+    [(60, 100, 2.0, 0.0227501, 0.028444), (9, 12, 1.7320508, None, 0.072998)],
 )
 def test_sign_test_gives_the_published_values(k, n, z, normal, exact):
     found = sign_test(k, n, alternative="greater")
@@ -45,10 +49,14 @@ def test_sign_test_equals_scipy(k, more, alternative):
     if n == 0:
         assert (found.pvalue, found.normal_pvalue, found.statistic) == (1, 1, 0)
         return
-    assert found.pvalue == pytest.approx(stats.binomtest(k, n, alternative=alternative).pvalue, rel=1e-12)
+    assert found.pvalue == pytest.approx(
+        stats.binomtest(k, n, alternative=alternative).pvalue, rel=1e-12
+    )
     other = {"greater": "less", "less": "greater"}.get(alternative, alternative)
     mirrored = sign_test(n - k, n, alternative=other)
-    assert found.pvalue == pytest.approx(mirrored.pvalue) and found.normal_pvalue == pytest.approx(mirrored.normal_pvalue)
+    assert found.pvalue == pytest.approx(mirrored.pvalue) and found.normal_pvalue == pytest.approx(
+        mirrored.normal_pvalue
+    )
 
 
 @pytest.mark.parametrize(("n", "decimals"), [(60, 1), (60, 9), (1500, 1), (1500, 9)])
@@ -59,19 +67,26 @@ def test_every_pair_and_measure_equals_scipy(n, decimals):
     assert found.table["measure"].tolist() == MEASURES * 3
     for row in found.table.itertuples():
         sign = -1 if row.measure == "hamming_loss" else 1
-        d = sign * (methods[row.method_a][row.measure] - methods[row.method_b][row.measure]).to_numpy()
+        d = (
+            sign
+            * (methods[row.method_a][row.measure] - methods[row.method_b][row.measure]).to_numpy()
+        )
         d = np.where(np.abs(d) < 1e-9, 0.0, d.round(9))
         unequal = d[d != 0]
         assert (row.wins, row.ties, row.losses) == ((d > 0).sum(), (d == 0).sum(), (d < 0).sum())
         assert row.mean_difference == pytest.approx(d.mean(), abs=1e-9)
         interval = stats.ttest_1samp(d, 0).confidence_interval(0.95)
         assert (row.low, row.high) == pytest.approx((interval.low, interval.high), abs=1e-8)
-        assert row.sign_pvalue == pytest.approx(stats.binomtest((d > 0).sum(), len(unequal)).pvalue, rel=1e-9)
+        assert row.sign_pvalue == pytest.approx(
+            stats.binomtest((d > 0).sum(), len(unequal)).pvalue, rel=1e-9
+        )
         if not row.exact:
             peer = stats.wilcoxon(unequal, correction=False, method="approx")
             assert row.wilcoxon_pvalue == pytest.approx(peer.pvalue, rel=1e-9)
         elif decimals == 9:
-            assert row.wilcoxon_pvalue == pytest.approx(stats.wilcoxon(unequal, method="exact").pvalue, rel=1e-9)
+            assert row.wilcoxon_pvalue == pytest.approx(
+                stats.wilcoxon(unequal, method="exact").pvalue, rel=1e-9
+            )
         plus = stats.rankdata(np.abs(unequal))[unequal > 0].sum()
         assert row.wilcoxon_statistic == pytest.approx(plus)
 
@@ -125,7 +140,9 @@ def test_a_pair_does_not_depend_on_the_other_methods_but_for_the_correction():
     methods = tables(m=4)
     alone = instance_tests({k: methods[k] for k in ("m0", "m3")}, MEASURES, n_resamples=499)
     among = instance_tests(methods, MEASURES, n_resamples=499)
-    rows = among.table[(among.table.method_a == "m0") & (among.table.method_b == "m3")].reset_index(drop=True)
+    rows = among.table[(among.table.method_a == "m0") & (among.table.method_b == "m3")].reset_index(
+        drop=True
+    )
     for column in ("sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue", "mean_difference"):
         np.testing.assert_allclose(rows[column], alone.table[column], rtol=1e-12)
     assert (rows["permutation_corrected"] >= alone.table["permutation_corrected"]).all()
@@ -134,7 +151,9 @@ def test_a_pair_does_not_depend_on_the_other_methods_but_for_the_correction():
 def test_seed_decides_and_order_of_methods_turns_signs():
     methods = tables(m=2)
     first = instance_tests(methods, MEASURES, n_resamples=300, seed=1)
-    pd.testing.assert_frame_equal(first.table, instance_tests(methods, MEASURES, n_resamples=300, seed=1).table)
+    pd.testing.assert_frame_equal(
+        first.table, instance_tests(methods, MEASURES, n_resamples=300, seed=1).table
+    )
     back = instance_tests(dict(reversed(methods.items())), MEASURES, n_resamples=300, seed=1)
     np.testing.assert_allclose(back.table["mean_difference"], -first.table["mean_difference"])
     np.testing.assert_allclose(back.table["permutation_pvalue"], first.table["permutation_pvalue"])
@@ -152,7 +171,9 @@ def test_family_wise_error_under_the_null():
         a, b = (truth + rng.normal(0, 0.3, (80, 4)) + rng.normal(0, 0.3, (80, 1)) for _ in range(2))
         names = ["f1", "accuracy", "precision", "recall"]
         methods = {"a": pd.DataFrame(a, columns=names), "b": pd.DataFrame(b, columns=names)}
-        rejected += instance_tests(methods, names, n_resamples=199, seed=seed).pairs["significant"].iloc[0]
+        rejected += (
+            instance_tests(methods, names, n_resamples=199, seed=seed).pairs["significant"].iloc[0]
+        )
     assert rejected <= stats.binom.ppf(0.999, 100, 0.05)
 
 
@@ -175,7 +196,9 @@ def test_headline_and_table_never_contradict_each_other():
         methods = {f"m{k}": {m: 0.15 * k + rng.normal(size=40) for m in MEASURES} for k in range(4)}
         found = instance_tests(methods, MEASURES, n_resamples=199, seed=seed)
         by_pair = found.table.groupby(["method_a", "method_b"], sort=False)
-        np.testing.assert_array_equal(by_pair["permutation_corrected"].min(), found.pairs["pvalue_corrected"])
+        np.testing.assert_array_equal(
+            by_pair["permutation_corrected"].min(), found.pairs["pvalue_corrected"]
+        )
         np.testing.assert_array_equal(by_pair["significant"].any(), found.pairs["significant"])
         assert (found.pairs["pvalue_corrected"] >= found.pairs["pvalue"]).all()
 
@@ -185,12 +208,17 @@ def test_all_pairs_and_measures_are_one_family():
     rng = np.random.default_rng(1)
     values = {f"m{k}": {m: rng.normal(0.4 * k, 1, 8) for m in ("f1", "recall")} for k in range(3)}
     found = instance_tests(values, ["f1", "recall"], n_resamples=100_000).table
-    d = np.array([values[r.method_a][r.measure] - values[r.method_b][r.measure] for r in found.itertuples()])
+    d = np.array(
+        [values[r.method_a][r.measure] - values[r.method_b][r.measure] for r in found.itertuples()]
+    )
     scale = np.sqrt((d**2).sum(axis=1))
     drawn = np.abs(np.array(list(product([1, -1], repeat=8))) @ d.T) / scale
     reached = np.abs(d.sum(axis=1)) / scale
     order = np.argsort(-reached)
-    p = [(drawn[:, order[k:]].max(axis=1) >= reached[order[k]] - 1e-9).mean() for k in range(len(order))]
+    p = [
+        (drawn[:, order[k:]].max(axis=1) >= reached[order[k]] - 1e-9).mean()
+        for k in range(len(order))
+    ]
     expected = np.empty(len(order))
     expected[order] = np.maximum.accumulate(p)
     np.testing.assert_allclose(found["permutation_corrected"], expected, atol=0.006)
@@ -201,7 +229,9 @@ def clustered(seed, groups=25, size=8):
     rng = np.random.default_rng(seed)
     shared = np.repeat(rng.normal(size=(groups, 1)), size, axis=0)
     d = shared + 0.5 * rng.normal(size=(groups * size, 1))
-    return {"a": {"f1": d[:, 0]}, "b": {"f1": np.zeros(len(d))}}, np.repeat([f"g{k}" for k in range(groups)], size)
+    return {"a": {"f1": d[:, 0]}, "b": {"f1": np.zeros(len(d))}}, np.repeat(
+        [f"g{k}" for k in range(groups)], size
+    )
 
 
 @pytest.mark.thorough
@@ -210,15 +240,17 @@ def test_clusters_hold_the_level_that_single_instances_miss():
     for seed in range(100):
         methods, groups = clustered(seed)
         with_them = instance_tests(methods, ["f1"], clusters=groups, n_resamples=199, seed=seed)
-        rejected += [with_them.pairs["significant"].item(),
-                     instance_tests(methods, ["f1"], n_resamples=199, seed=seed).pairs["significant"].item()]  # fmt: skip
+        rejected += [
+            with_them.pairs["significant"].item(),
+            instance_tests(methods, ["f1"], n_resamples=199, seed=seed).pairs["significant"].item(),
+        ]
         row = with_them.table.iloc[0]
         covered += row.low <= 0 <= row.high
     assert rejected[0] <= stats.binom.ppf(0.999, 100, 0.05) and rejected[1] > 30
     assert 88 <= covered <= 99
 
 
-def test_intervals_of_many_equal_clusters_are_near_the_robust_ones_and_single_clusters_change_no_test():
+def test_intervals_of_many_equal_clusters_are_near_the_robust_ones_and_single_clusters_change_no_test():  # noqa: E501
     methods, groups = clustered(0)
     row = instance_tests(methods, ["f1"], clusters=groups).table.iloc[0]
     residual = pd.Series(methods["a"]["f1"] - methods["a"]["f1"].mean()).groupby(groups).sum()
@@ -237,14 +269,20 @@ def test_folds_as_blocks_are_said_with_what_they_do_not_confirm():
     methods, folds = clustered(4, groups=10, size=60)
     found = instance_tests(methods, ["f1"], blocks=folds, n_resamples=199)
     assert found.pairs["significant"].item() and found.n_clusters is None
-    assert "judged by 10 models of each method" in found.warnings[0] and "these are not separated: a from b" in found.warnings[0]
+    assert (
+        "judged by 10 models of each method" in found.warnings[0]
+        and "these are not separated: a from b" in found.warnings[0]
+    )
     few = instance_tests(methods, ["f1"], clusters=np.arange(600) % 4, n_resamples=199)
     assert "4 clusters cannot separate any pair" in " ".join(few.warnings)
 
 
 def test_wrong_clusters_are_named():
     methods, groups = clustered(0)
-    for wrong, message in ((groups[:9], "each of the 200 instances"), (["g"] * 200, "at least two")):
+    for wrong, message in (
+        (groups[:9], "each of the 200 instances"),
+        (["g"] * 200, "at least two"),
+    ):
         with pytest.raises(ValueError, match=message):
             instance_tests(methods, ["f1"], clusters=wrong)
     indexed = {m: pd.DataFrame(columns) for m, columns in methods.items()}
@@ -254,23 +292,44 @@ def test_wrong_clusters_are_named():
 
 def test_the_tests_report_themselves():
     names = ["<img src=x>", "random a\x1b[31m"]
-    found = instance_tests(dict(zip(names, tables(m=2).values(), strict=True)), ["f1", "accuracy"], n_resamples=99)
+    found = instance_tests(
+        dict(zip(names, tables(m=2).values(), strict=True)), ["f1", "accuracy"], n_resamples=99
+    )
     document = found.report({"seed": 0, "time": "2026-01-01T00:00:00+00:00"})
     assert "<img" not in document.to_html() + document.to_markdown() and "\x1b" not in str(document)
-    assert r"\label{tab:mleval-instances-1}" in document.to_latex() and "seed 0; 2026" in str(document)
+    assert r"\label{tab:mleval-instances-1}" in document.to_latex() and "seed 0; 2026" in str(
+        document
+    )
     whole = document.to_dict()
-    assert whole["n_draws"] == 99 and whole["methods"] == names and whole["verdict"] == found.verdict()
+    assert (
+        whole["n_draws"] == 99 and whole["methods"] == names and whole["verdict"] == found.verdict()
+    )
     assert [row["significant"] for row in whole["table"]] == found.table["significant"].tolist()
-    single = instances_document({"d|1": instance_tests(tables(m=2), ["f1"])}, {"e": "no values."}, [], {})
-    assert "- e was not tested: no values." in str(single) and "m0 and m1 are" in str(single) and "On d|1" in str(single)
-    assert single.to_dict()["absent"] == {"e": "no values."} and single.render("csv").startswith("dataset,method_a,")
+    single = instances_document(
+        {"d|1": instance_tests(tables(m=2), ["f1"])}, {"e": "no values."}, [], {}
+    )
+    assert (
+        "- e was not tested: no values." in str(single)
+        and "m0 and m1 are" in str(single)
+        and "On d|1" in str(single)
+    )
+    assert single.to_dict()["absent"] == {"e": "no values."} and single.render("csv").startswith(
+        "dataset,method_a,"
+    )
 
 
 def test_float_noise_is_no_difference():
     values = np.linspace(0.1, 0.9, 50)
     noisy = values + np.random.default_rng(0).choice([1e-16, 2e-16], 50)
-    row = instance_tests({"a": {"f1": noisy}, "b": {"f1": values}}, ["f1"], n_resamples=99).table.iloc[0]
-    assert (row.ties, row.mean_difference, row.permutation_pvalue, row.wilcoxon_pvalue) == (50, 0, 1, 1)
+    row = instance_tests(
+        {"a": {"f1": noisy}, "b": {"f1": values}}, ["f1"], n_resamples=99
+    ).table.iloc[0]
+    assert (row.ties, row.mean_difference, row.permutation_pvalue, row.wilcoxon_pvalue) == (
+        50,
+        0,
+        1,
+        1,
+    )
 
 
 def test_wrong_input_is_named():
@@ -297,7 +356,10 @@ def test_a_report_has_a_section_on_instances_where_these_are_given():
     frame = pd.DataFrame({"dataset": ["d", "d"], "method": ["m0", "m1"], "f1": [0.5, 0.6]})
     found = {"d": instance_tests(tables(m=2), ["f1"], n_resamples=99)}
     report = compare(Study.from_frame(frame), instances=found).report()
-    assert 'id="instances"' in report.to_html() and found["d"].verdict() in report.to_dict()["instances"]["d"]["verdict"]
+    assert (
+        'id="instances"' in report.to_html()
+        and found["d"].verdict() in report.to_dict()["instances"]["d"]["verdict"]
+    )
     beside = report.files()["instances.csv"].splitlines()[0]
     assert beside.replace(",", ", ") == glossary("files")["instances.csv"]
     assert compare(Study.from_frame(frame)).report().to_dict()["instances"] is None

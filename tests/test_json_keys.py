@@ -23,11 +23,15 @@ def script():
 
 
 def test_the_page_is_up_to_date(script):
-    assert script.page() == (EXAMPLES / "json_keys.md").read_text(encoding="utf-8"), "run python examples/make_json_keys.py"
+    assert script.page() == (EXAMPLES / "json_keys.md").read_text(encoding="utf-8"), (
+        "run python examples/make_json_keys.py"
+    )
 
 
 def test_a_report_has_these_keys_and_no_others():
-    assert set(compare(study_of(3, 6), stability=True, n_resamples=20).report().to_dict()) == set(glossary("keys"))
+    assert set(compare(study_of(3, 6), stability=True, n_resamples=20).report().to_dict()) == set(
+        glossary("keys")
+    )
 
 
 def test_files_beside_a_report_have_these_columns():

@@ -19,15 +19,34 @@ def test_a_flag_in_place_of_a_direction_is_refused():
 def test_json_keeps_its_keys():
     found = mleval.bayesian_signed_rank(TABLE, 0.1, n_resamples=50)
     assert plain(found) | {"table": 0} == {
-        "table": 0, "test": "signed-rank", "rope": 0.1, "threshold": 0.95, "methods": ["a", "b", "c"], "ratio": None,
-        "n_draws": 50, "seed": 0, "warnings": ["7 datasets hardly outweigh the prior."],
-    }  # fmt: skip
+        "table": 0,
+        "test": "signed-rank",
+        "rope": 0.1,
+        "threshold": 0.95,
+        "methods": ["a", "b", "c"],
+        "ratio": None,
+        "n_draws": 50,
+        "seed": 0,
+        "warnings": ["7 datasets hardly outweigh the prior."],
+    }
     same = mleval.equivalence(TABLE, 0.1)
     assert plain(same)["margin"] == same.rope == 0.1 and "rope" not in plain(same)
     instances = mleval.instance_tests({m: {"f1": TABLE[m]} for m in TABLE}, ["f1"], n_resamples=99)
     assert plain(instances)["n_draws"] == instances.n_resamples == 99
-    record = mleval.compare(study_of(4, 7), stability=True, n_resamples=20, rope=0.01, max_correlation=0.7).report().to_dict()
-    assert (record["options"]["n_draws"], record["options"]["threshold"], record["redundancy"]["threshold"]) == (20, 0.7, 0.7)
+    record = (
+        mleval.compare(
+            study_of(4, 7), stability=True, n_resamples=20, rope=0.01, max_correlation=0.7
+        )
+        .report()
+        .to_dict()
+    )
+    assert (
+        record["options"]["n_draws"],
+        record["options"]["threshold"],
+        record["redundancy"]["threshold"],
+    ) == (20, 0.7, 0.7)
     assert record["stability"]["acceptability"]["n_draws"] == 20
     assert record["beyond"]["bootstrap"] is None
-    assert {"threshold", "n_draws"} <= {*record["beyond"]["bayes"]} and "margin" in record["beyond"]["equivalence"]
+    assert {"threshold", "n_draws"} <= {*record["beyond"]["bayes"]} and "margin" in record[
+        "beyond"
+    ]["equivalence"]

@@ -1,4 +1,6 @@
-"""LaTeX has the critical-difference diagram, and nothing of the command line; it compiles where a LaTeX is there."""
+"""LaTeX has the critical-difference diagram, and nothing of the command line; it compiles where a
+LaTeX is there.
+"""
 
 import re
 import shutil
@@ -29,8 +31,12 @@ def test_the_diagram_has_every_method_and_a_bar_over_each_group():
 
 @pytest.mark.parametrize("what", ["report", "ranking", "pairs"])
 def test_no_flags_of_the_command_line(what):
-    text = "\n".join(line for line in render(published(), "latex", what).splitlines() if not line.startswith("%"))
-    assert not re.search(r"-(\{\})?-[a-z]", text.replace(r"\textendash", "")) and "command" not in text
+    text = "\n".join(
+        line for line in render(published(), "latex", what).splitlines() if not line.startswith("%")
+    )
+    assert (
+        not re.search(r"-(\{\})?-[a-z]", text.replace(r"\textendash", "")) and "command" not in text
+    )
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
@@ -41,4 +47,6 @@ def test_it_compiles(comparison, tmp_path):
     (tmp_path / "paper.tex").write_text(WHOLE % text, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True)
-    assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stdout.decode(errors="replace")[-1500:]
+    assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stdout.decode(
+        errors="replace"
+    )[-1500:]

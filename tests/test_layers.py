@@ -1,4 +1,6 @@
-"""Imports go one way and in no circle, only tracking and training know MLflow, and a file name means one thing."""
+"""Imports go one way and in no circle, only tracking and training know MLflow, and a file name
+means one thing.
+"""
 
 import ast
 from collections import Counter
@@ -13,10 +15,15 @@ import mlflow_mleval
 
 ROOT = Path(mlflow_mleval.__file__).parent
 LAYERS = [
-    ["errors", "redaction", "validation", "naming", "reported", "lazy"], ["measures"],
+    ["errors", "redaction", "validation", "naming", "reported", "lazy"],
+    ["measures"],
     ["evaluation", "batches", "study", "survey"],
-    ["analysis"], ["files"], ["tracking", "report"], ["training", "callbacks", "genai", "stats", "losses"],
-    ["surrogate", "assembling"], ["cli", "server", "__main__"],
+    ["analysis"],
+    ["files"],
+    ["tracking", "report"],
+    ["training", "callbacks", "genai", "stats", "losses"],
+    ["surrogate", "assembling"],
+    ["cli", "server", "__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
@@ -38,7 +45,9 @@ def layer_of(path: Path) -> str:
 
 @cache
 def imports(path: Path) -> list[Import]:
-    """The imports of a file, also those of functions, classes and branches; each file is parsed once."""
+    """The imports of a file, also those of functions, classes and branches; each file is parsed
+    once.
+    """
     found, blocks = [], [(ast.parse(path.read_text(encoding="utf-8")), False)]
     while blocks:
         block, inside = blocks.pop()
@@ -48,25 +57,42 @@ def imports(path: Path) -> list[Import]:
             found.append(Import(block.module, tuple(alias.name for alias in block.names), inside))
         inside = inside or isinstance(block, ast.FunctionDef | ast.AsyncFunctionDef)
         # statements stand in lists; what stands alone is an expression, which holds no import
-        parts = [part for _, field in ast.iter_fields(block) if isinstance(field, list) for part in field]
-        blocks += [(part, inside) for part in parts if isinstance(part, ast.stmt | ast.excepthandler | ast.match_case)]
+        parts = [
+            part for _, field in ast.iter_fields(block) if isinstance(field, list) for part in field
+        ]
+        blocks += [
+            (part, inside)
+            for part in parts
+            if isinstance(part, ast.stmt | ast.excepthandler | ast.match_case)
+        ]
     return found
 
 
 def imported(path: Path) -> set[str]:
     """The full names of what a file imports anywhere."""
-    return {name for i in imports(path) for name in (i.module, *(f"{i.module}.{taken}" for taken in i.names))}
+    return {
+        name
+        for i in imports(path)
+        for name in (i.module, *(f"{i.module}.{taken}" for taken in i.names))
+    }
 
 
 def test_every_way_to_import_is_seen(tmp_path):
     (tmp_path / "ways.py").write_text(
         "import a, b.c\nif True:\n    from d import e\nelse:\n    import f\n"
         "try:\n    import g\nexcept ImportError:\n    import h\nfinally:\n    import i\n"
-        "class C:\n    import j\n    def method(self):\n        with x:\n            from k import l\n"
-        "match x:\n    case 1:\n        import m\nfor y in x:\n    import n\nasync def f():\n    import o\n"
+        "class C:\n    import j\n    def method(self):\n        with x:\n            from k "
+        "import l\n"
+        "match x:\n    case 1:\n        import m\nfor y in x:\n    import n\nasync def f():\n    "
+        "import o\n"
     )
     found = imports(tmp_path / "ways.py")
-    assert imported(tmp_path / "ways.py") == {*"abcdefghijklmno", "b.c", "d.e", "k.l"} - {"b", "c", "e", "l"}
+    assert imported(tmp_path / "ways.py") == {*"abcdefghijklmno", "b.c", "d.e", "k.l"} - {
+        "b",
+        "c",
+        "e",
+        "l",
+    }
     assert {i.module for i in found if i.inside_function} == {"k", "o"}
 
 
@@ -78,7 +104,9 @@ def test_each_layer_imports_only_what_lies_below():
             parts = name.split(".")
             if parts[0] != "mlflow_mleval" or len(parts) < 2 or parts[1] not in LEVEL:
                 continue
-            if LEVEL[parts[1]] > LEVEL[own] or (parts[1] != own and {own, parts[1]} == {"tracking", "report"}):
+            if LEVEL[parts[1]] > LEVEL[own] or (
+                parts[1] != own and {own, parts[1]} == {"tracking", "report"}
+            ):
                 wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert not wrong, wrong
 
@@ -99,14 +127,19 @@ def test_no_two_modules_share_a_file_name():
 
 def import_graph(inside_functions: bool) -> nx.DiGraph:
     """Which module of the package imports which; of a package, its __init__."""
-    names = {path: path.relative_to(ROOT.parent).with_suffix("").as_posix().replace("/", ".") for path in ROOT.rglob("*.py")}
+    names = {
+        path: path.relative_to(ROOT.parent).with_suffix("").as_posix().replace("/", ".")
+        for path in ROOT.rglob("*.py")
+    }
     names = {path: name.removesuffix(".__init__") for path, name in names.items()}
     modules, graph = set(names.values()), nx.DiGraph()
     for path, name in names.items():
         for i in imports(path):
             if i.module in modules and (inside_functions or not i.inside_function):
                 full = [f"{i.module}.{taken}" for taken in i.names] or [i.module]
-                graph.add_edges_from((name, other if other in modules else i.module) for other in full)
+                graph.add_edges_from(
+                    (name, other if other in modules else i.module) for other in full
+                )
     return graph
 
 
@@ -118,5 +151,7 @@ def test_imports_run_in_no_circle(inside_functions):
 
 
 def test_modules_stay_readable():
-    long = {p.name: n for p in MODULES if (n := len(p.read_text(encoding="utf-8").splitlines())) > 600}
+    long = {
+        p.name: n for p in MODULES if (n := len(p.read_text(encoding="utf-8").splitlines())) > 600
+    }
     assert not long

@@ -1,4 +1,6 @@
-"""LCA measures: published and exactly solved cases, and every path and every choice tried on tiny hierarchies."""
+"""LCA measures: published and exactly solved cases, and every path and every choice tried on tiny
+hierarchies.
+"""
 
 import json
 from pathlib import Path
@@ -21,7 +23,9 @@ def measure(true, pred, h, **options):
 
 
 def solve(case, **options):
-    return measure(case["true"], case["pred"], Hierarchy([tuple(edge) for edge in case["edges"]]), **options)
+    return measure(
+        case["true"], case["pred"], Hierarchy([tuple(edge) for edge in case["edges"]]), **options
+    )
 
 
 def sizes(row):
@@ -47,11 +51,15 @@ def test_golden_minimal(case):
         assert row["lca_f1"] == pytest.approx(case["hemkit"]["lcaF"], abs=1e-9)
 
 
-@pytest.mark.parametrize("case", [c for c in GOLDEN["cases"] if c["id"].startswith(("chain_md", "fig17like"))],
-                         ids=lambda case: case["id"])
+@pytest.mark.parametrize(
+    "case",
+    [c for c in GOLDEN["cases"] if c["id"].startswith(("chain_md", "fig17like"))],
+    ids=lambda case: case["id"],
+)
 @pytest.mark.parametrize("lca", ["extended", "minimal"])
 def test_dummy_node_stands_where_hemkit_puts_it(case, lca):
-    # Its option is the height above which ancestors are cut off on each side; the dummy node is one level higher.
+    # Its option is the height above which ancestors are cut off on each side; the dummy node is one
+    # level higher.
     row = solve(case, lca=lca, lca_max_distance=2 * (case["hemkit"]["max_distance"] + 1))
     found = row[["lca_precision", "lca_recall", "lca_f1"]].tolist()
     assert found == pytest.approx([case["hemkit"][k] for k in ("lcaP", "lcaR", "lcaF")], abs=1e-9)
@@ -72,14 +80,24 @@ def test_minimal_graphs_by_exhaustive_search(drawn, limit, data):
     true, pred = (data.draw(class_sets(nodes, 4)) for _ in range(2))
     best = Reference(edges, lengths, nodes).minimal_graphs(true, pred, limit)
     assume(best is not None)
-    row = measure(true, pred, Hierarchy(edges, lengths, nodes), lca="minimal", lca_max_distance=limit)
+    row = measure(
+        true, pred, Hierarchy(edges, lengths, nodes), lca="minimal", lca_max_distance=limit
+    )
     assert row["lca_exact"] == 1
-    assert sizes(row) == min(best, key=lambda found: found[2])  # of the best with the fewest nodes, the fewest predicted ones
+    assert sizes(row) == min(
+        best, key=lambda found: found[2]
+    )  # of the best with the fewest nodes, the fewest predicted ones
 
 
 def dense_case(seed, levels=5, width=4):
     rng = np.random.default_rng(seed)
-    edges = [((i, a), (i + 1, b)) for i in range(levels) for a in range(width) for b in range(width) if rng.random() < 0.6]
+    edges = [
+        ((i, a), (i + 1, b))
+        for i in range(levels)
+        for a in range(width)
+        for b in range(width)
+        if rng.random() < 0.6
+    ]
     edges += [("top", (0, a)) for a in range(width)]
     h = Hierarchy(edges)
     classes = [c for c in h.nodes if c != "top" and c[0] >= levels - 1]
@@ -99,7 +117,9 @@ def test_minimal_graphs_where_many_paths_tie(seed):
 def test_a_meeting_node_is_joined_to_one_class_of_each_side_whichever():
     edges = [(6, 7), (6, 5), (6, 1), (7, 2), (2, 4), (5, 3), (3, 8)]
     row = measure([1, 4], [2, 8], Hierarchy(edges), lca="minimal")
-    assert sizes(row) == (2, 4, 5) and row["lca_f1"] == 4 / 9 and row["lca_exact"] == 1  # 2 need not climb to 6 over 7: 8 does
+    assert (
+        sizes(row) == (2, 4, 5) and row["lca_f1"] == 4 / 9 and row["lca_exact"] == 1
+    )  # 2 need not climb to 6 over 7: 8 does
     assert sizes(measure([1, 4], [2, 8], Hierarchy(edges))) == (2, 4, 6)
 
 
@@ -116,10 +136,20 @@ def test_classes_above_others_do_not_count():
 
 
 def test_all_far_pairs_meet_in_one_node():
-    h = Hierarchy([("r", "a"), ("r", "b"), ("a", "a1"), ("a1", "a2"), ("b", "b1"), ("b1", "b2"), ("b1", "b3")])
+    h = Hierarchy(
+        [("r", "a"), ("r", "b"), ("a", "a1"), ("a1", "a2"), ("b", "b1"), ("b1", "b2"), ("b1", "b3")]
+    )
     for lca in ("extended", "minimal"):
-        assert sizes(measure(["a2"], ["b2", "b3"], h, lca=lca, lca_max_distance=4)) == (1, 3, 4)  # a2 a1 dummy; b2 b3 b1 dummy
-        assert sizes(measure(["a2"], ["b2", "b3"], h, lca=lca, lca_max_distance=6)) == (1, 4, 5)  # over r
+        assert sizes(measure(["a2"], ["b2", "b3"], h, lca=lca, lca_max_distance=4)) == (
+            1,
+            3,
+            4,
+        )  # a2 a1 dummy; b2 b3 b1 dummy
+        assert sizes(measure(["a2"], ["b2", "b3"], h, lca=lca, lca_max_distance=6)) == (
+            1,
+            4,
+            5,
+        )  # over r
         assert sizes(measure(["a2"], ["b2", "b3"], h, lca=lca, lca_max_distance=2)) == (1, 2, 3)
     assert sizes(measure(["r"], ["b2"], h, lca_max_distance=2)) == (1, 2, 2)
 
@@ -149,7 +179,10 @@ def test_the_shortest_search_still_joins_every_class(monkeypatch, name, value):
         h, true, pred = dense_case(seed)
         row, whole = (measure(true, pred, h, lca=lca) for lca in ("minimal", "extended"))
         assert row["lca_intersection"] >= 1
-        assert 1 <= row["lca_true_size"] <= whole["lca_true_size"] and 1 <= row["lca_pred_size"] <= whole["lca_pred_size"]
+        assert (
+            1 <= row["lca_true_size"] <= whole["lca_true_size"]
+            and 1 <= row["lca_pred_size"] <= whole["lca_pred_size"]
+        )
         exact.append(row["lca_exact"])
     assert 0 in exact
 

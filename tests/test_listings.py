@@ -20,14 +20,27 @@ def study(names):
     rows = [{"dataset": d, "method": m, "f1": 0.5} for d in ("d1", "d2") for m in names]
     frame = pd.DataFrame(rows)
     frame.loc[0, "f1"] = np.nan
-    runs = frame[["dataset", "method"]].assign(run_id=[str(i) for i in range(len(frame))], conventions="sklearn")
+    runs = frame[["dataset", "method"]].assign(
+        run_id=[str(i) for i in range(len(frame))], conventions="sklearn"
+    )
     base = Study.from_frame(frame)
-    return Study(base.values, base.directions, runs=runs, excluded=(Excluded("run", "r9", "status FAILED"),), notes=("a note",))
+    return Study(
+        base.values,
+        base.directions,
+        runs=runs,
+        excluded=(Excluded("run", "r9", "status FAILED"),),
+        notes=("a note",),
+    )
 
 
 def test_the_table_shows_counts_gaps_and_what_was_left_out():
     text = study(["A", "B"]).report().render("table")
-    assert "3 of 4 cells" in text and "–●       A" in text and "– no result" in text and "run r9: status FAILED" in text
+    assert (
+        "3 of 4 cells" in text
+        and "–●       A" in text
+        and "– no result" in text
+        and "run r9: status FAILED" in text
+    )
     assert "Notes\n- a note" in text
 
 
@@ -41,8 +54,14 @@ def test_no_run_is_told_from_a_run_that_did_not_finish():
     text = found.report().render("table")
     assert "● there, · did not finish, ○ without a value of some measure, – no run." in text
     assert "d1       2 of 3  –●●      A" in text and "d2       1 of 3  ·●○      A, C" in text
-    assert found.why_empty(found.gaps()) == "1 without a run, 1 did not finish, 1 without a value of f1"
-    with pytest.raises(MissingResultsError, match=r"3 of 6 cells have no result \(A on d1, .*; 1 without a run, 1 did"):
+    assert (
+        found.why_empty(found.gaps())
+        == "1 without a run, 1 did not finish, 1 without a value of f1"
+    )
+    with pytest.raises(
+        MissingResultsError,
+        match=r"3 of 6 cells have no result \(A on d1, .*; 1 without a run, 1 did",
+    ):
         found.complete()
 
 
@@ -54,20 +73,28 @@ def test_it_fits_the_terminal_with_many_methods():
 def test_rows_say_several_numbers_with_spaces_and_none_with_nothing():
     few = study(["A"])
     runs = few.runs.assign(n_test=[(10, 12), ()])
-    rows = list(csv.DictReader(io.StringIO(Study(few.values, few.directions, runs=runs).report().render("csv"))))
+    rows = list(
+        csv.DictReader(
+            io.StringIO(Study(few.values, few.directions, runs=runs).report().render("csv"))
+        )
+    )
     assert [row["n_test"] for row in rows] == ["10 12", ""]
 
 
 def test_json_round_trips():
     found = json.loads(study(HOSTILE).report().render("json"))
-    assert found["methods"] == HOSTILE and found["gaps"] == [{"dataset": "d1", "method": HOSTILE[0]}]
+    assert found["methods"] == HOSTILE and found["gaps"] == [
+        {"dataset": "d1", "method": HOSTILE[0]}
+    ]
 
 
 def test_hostile_names_come_out_as_text():
     assert "\x1b" not in study(HOSTILE).report().render("table")
     rows = list(csv.reader(io.StringIO(study(HOSTILE).report().render("csv"))))
     assert not any(cell.startswith("=") for row in rows for cell in row)
-    assert "<img" not in study(HOSTILE).report().render("html") and "<img" not in study(HOSTILE).report().render("md")
+    assert "<img" not in study(HOSTILE).report().render("html") and "<img" not in study(
+        HOSTILE
+    ).report().render("md")
     assert "\\input{" not in study(HOSTILE).report().render("latex")
 
 

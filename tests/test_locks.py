@@ -1,4 +1,6 @@
-"""Processes wait for each other by files in a folder of the user's own, whatever lies in its place."""
+"""Processes wait for each other by files in a folder of the user's own, whatever lies in its
+place.
+"""
 
 import stat
 
@@ -20,7 +22,9 @@ def test_locks_lie_in_a_folder_of_the_users_own(tmp_path, monkeypatch):
     assert not list(shared.iterdir())
 
 
-@pytest.mark.parametrize("spoilt", ["others may enter it", "a link", "a file", "no folder", "no home"])
+@pytest.mark.parametrize(
+    "spoilt", ["others may enter it", "a link", "a file", "no folder", "no home"]
+)
 def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, spoilt):
     cache, shared = tmp_path / "cache", tmp_path / "shared"
     shared.mkdir()
@@ -47,7 +51,10 @@ def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, 
     assert not (tmp_path / "~").exists()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o750)
-    with pytest.raises(PermissionError, match="not a folder of this user alone"), conflicts.alone("x"):
+    with (
+        pytest.raises(PermissionError, match="not a folder of this user alone"),
+        conflicts.alone("x"),
+    ):
         pass
 
 

@@ -1,4 +1,6 @@
-"""Results of runs that hold a LoggedModel: MLflow's pages of models sort by them, and models can be methods."""
+"""Results of runs that hold a LoggedModel: MLflow's pages of models sort by them, and models can be
+methods.
+"""
 
 import mlflow
 import numpy as np
@@ -15,7 +17,9 @@ def logged(client, name, noise, **params):
     y = rng.integers(0, 2, (60, 3))
     with mlflow.start_run() as run:
         mlflow.log_params(params)
-        model = client.create_logged_model(run.info.experiment_id, name, source_run_id=run.info.run_id)
+        model = client.create_logged_model(
+            run.info.experiment_id, name, source_run_id=run.info.run_id
+        )
         client.log_outputs(run.info.run_id, [LoggedModelOutput(model.model_id, 0)])
         ev = mleval.evaluate(y, np.clip(y + rng.normal(0, noise, y.shape), 0, 1))
         mleval.log_evaluation(ev, method="made", dataset="d")
@@ -30,8 +34,14 @@ def test_metrics_are_linked_to_the_model_and_the_data(client):
     found = client.search_logged_models([experiment], order_by=order)
     assert [m.model_id for m in found] == [better, worse]
     metric = {m.key: m for m in found[0].metrics}["mleval/micro_f1"]
-    assert metric.value == ev.measures["micro_f1"] and metric.dataset_name == "d" and metric.dataset_digest
-    assert {m.key for m in found[0].metrics} == {f"mleval/{name}" for name in ev.measures}  # and no points of curves
+    assert (
+        metric.value == ev.measures["micro_f1"]
+        and metric.dataset_name == "d"
+        and metric.dataset_digest
+    )
+    assert {m.key for m in found[0].metrics} == {
+        f"mleval/{name}" for name in ev.measures
+    }  # and no points of curves
 
 
 def test_models_are_methods_on_request_and_checkpoints_of_one_name_are_candidates(client):
@@ -53,13 +63,21 @@ def test_methods_are_named_by_prompts_and_by_models_that_only_metrics_tell(clien
     mlflow.set_experiment("x")
     experiment = client.get_experiment_by_name("x").experiment_id
     model = client.create_logged_model(experiment, "agent")
-    prompts = '[{"name": "qa", "version": "1"}]', '[{"name": "qa", "version": 2}, {"name": "ask", "version": "7"}]'
+    prompts = (
+        '[{"name": "qa", "version": "1"}]',
+        '[{"name": "qa", "version": 2}, {"name": "ask", "version": "7"}]',
+    )
     for k, linked in enumerate(prompts):
         with mlflow.start_run(tags={"mlflow.linkedPrompts": linked}) as run:
             mlflow.log_metric("exact/mean", k, model_id=model.model_id if k else None)
     study = mleval.load_study(experiment_names=["x"], method_by="prompt", maximize=["exact/mean"])
     assert sorted(study.methods) == ["qa/1", "qa/2, ask/7"]
     alone = mleval.load_study(experiment_names=["x"], method_by="model", maximize=["exact/mean"])
-    assert alone.methods == ["agent"] and "no model, which was to name the method" in alone.excluded[0].reason
+    assert (
+        alone.methods == ["agent"]
+        and "no model, which was to name the method" in alone.excluded[0].reason
+    )
     client.set_tag(run.info.run_id, "mlflow.linkedPrompts", "[3]")
-    assert mleval.load_study(experiment_names=["x"], method_by="prompt", maximize=["exact/mean"]).methods == ["qa/1"]
+    assert mleval.load_study(
+        experiment_names=["x"], method_by="prompt", maximize=["exact/mean"]
+    ).methods == ["qa/1"]

@@ -40,7 +40,9 @@ def test_figures_of_the_r_package_mvn_on_iris_setosa():
 
 
 def test_small_sample_moments_of_the_kurtosis_are_exact():
-    """Normal samples of 12 rows: mean and variance of the statistic are 0 and 1, which the limits for large n miss by far."""
+    """Normal samples of 12 rows: mean and variance of the statistic are 0 and 1, which the limits
+    for large n miss by far.
+    """
     rng = np.random.default_rng(0)
     exact = np.array([mardia(rng.normal(size=(12, 2))).kurtosis_statistic for _ in range(5000)])
     assert abs(exact.mean()) < 0.05
@@ -89,7 +91,9 @@ def test_says_that_ten_folds_of_one_method_show_nothing():
 def test_names_dependent_measures():
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["tp", "fp"])
     frame["fn"] = 40 - frame["tp"]
-    with pytest.raises(ValueError, match=r"1 of 3 that are not: fn follows from tp\. Leave them out"):
+    with pytest.raises(
+        ValueError, match=r"1 of 3 that are not: fn follows from tp\. Leave them out"
+    ):
         mardia(frame)
     found = mardia(frame, dependent="drop")
     assert found.dropped == {"fn": "follows from tp"} and found.measures == ["tp", "fp"]

@@ -1,4 +1,6 @@
-"""Step-down max-T by sign changes of whole datasets: against brute force and scipy, and what it does with gaps and ties."""
+"""Step-down max-T by sign changes of whole datasets: against brute force and scipy, and what it
+does with gaps and ties.
+"""
 
 from itertools import product
 
@@ -27,7 +29,13 @@ def by_definition(values, signs):
 
 
 @settings(max_examples=30, deadline=None)
-@given(n=st.integers(2, 8), m=st.integers(2, 6), decimals=st.sampled_from([0, 1, 12]), gaps=st.booleans(), seed=st.integers(0))
+@given(
+    n=st.integers(2, 8),
+    m=st.integers(2, 6),
+    decimals=st.sampled_from([0, 1, 12]),
+    gaps=st.booleans(),
+    seed=st.integers(0),
+)
 def test_all_sign_changes_give_the_p_values_of_the_definition(n, m, decimals, gaps, seed):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(n, m)).round(decimals) + np.arange(m)
@@ -42,8 +50,13 @@ def test_all_sign_changes_give_the_p_values_of_the_definition(n, m, decimals, ga
 
 def test_two_methods_get_the_p_value_of_scipys_sign_changes():
     x, y = np.random.default_rng(3).normal(size=(2, 9))
-    theirs = stats.permutation_test((x, y), lambda a, b: abs(np.mean(a - b)), permutation_type="samples", n_resamples=np.inf,
-                                    alternative="greater").pvalue  # fmt: skip
+    theirs = stats.permutation_test(
+        (x, y),
+        lambda a, b: abs(np.mean(a - b)),
+        permutation_type="samples",
+        n_resamples=np.inf,
+        alternative="greater",
+    ).pvalue
     assert max_t(np.c_[x, y]).table["pvalue_corrected"].tolist() == pytest.approx([theirs])
 
 
@@ -70,15 +83,20 @@ def test_float_noise_is_no_difference():
     table = pd.DataFrame({"a": [0.1 + 0.2] * 8, "b": [0.3] * 8, "c": [0.1] * 8})
     found = max_t(table)
     assert found.table.set_index(["method_a", "method_b"])["pvalue_corrected"].to_dict() == {
-        ("a", "b"): 1.0, ("a", "c"): 2 / 2**8, ("b", "c"): 2 / 2**8,
-    }  # fmt: skip
+        ("a", "b"): 1.0,
+        ("a", "c"): 2 / 2**8,
+        ("b", "c"): 2 / 2**8,
+    }
     assert found.significant_pairs == [("a", "c"), ("b", "c")]
 
 
 def test_noise_goes_by_the_dataset_however_large_another_is():
-    rounded = pd.DataFrame({"a": [1e13] + [0.1 + 0.2] * 7, "b": [1e13] + [0.3] * 7, "c": [1e13] + [0.1] * 7})
+    rounded = pd.DataFrame(
+        {"a": [1e13] + [0.1 + 0.2] * 7, "b": [1e13] + [0.3] * 7, "c": [1e13] + [0.1] * 7}
+    )
     corrected = max_t(rounded).table.set_index(["method_a", "method_b"])["pvalue_corrected"]
-    # seven datasets tell c from both, though a difference of 0.2 would be noise beside 1e13; none tells a from b
+    # seven datasets tell c from both, though a difference of 0.2 would be noise beside 1e13; none
+    # tells a from b
     assert corrected.to_dict() == {("a", "b"): 1.0, ("a", "c"): 2 / 2**7, ("b", "c"): 2 / 2**7}
 
 
@@ -94,7 +112,10 @@ def test_with_a_control_only_its_pairs_are_compared_and_counted():
     values = pd.DataFrame(np.random.default_rng(2).normal(size=(10, 4)), columns=[*"abcd"])
     found = max_t(values, control="c")
     assert found.table["method_b"].unique().tolist() == ["c"] and found.n_comparisons == 3
-    assert np.isnan(found.pvalues.loc["a", "b"]) and found.pvalues.loc["c", "a"] == found.table["pvalue_corrected"][0]
+    assert (
+        np.isnan(found.pvalues.loc["a", "b"])
+        and found.pvalues.loc["c", "a"] == found.table["pvalue_corrected"][0]
+    )
     everything = max_t(values).pvalues
     assert (found.pvalues.loc["c"].drop("c") <= everything.loc["c"].drop("c")).all()
 
@@ -106,7 +127,11 @@ def test_no_p_value_is_below_what_the_datasets_allow():
 
 
 def test_bad_input_is_refused():
-    for values, words in (([[1, 2]], "at least two"), ([[1, np.inf], [1, 2]], "finite"), ([[1, 2], [2, 3]], "`control`")):
+    for values, words in (
+        ([[1, 2]], "at least two"),
+        ([[1, np.inf], [1, 2]], "finite"),
+        ([[1, 2], [2, 3]], "`control`"),
+    ):
         with pytest.raises(ValueError, match=words):
             max_t(values, control=7 if "control" in words else None)
     with pytest.raises(ValueError, match="n_resamples"):

@@ -1,4 +1,6 @@
-"""Intervals for the measures of one evaluation: against formulas, resampling and simulated coverage."""
+"""Intervals for the measures of one evaluation: against formulas, resampling and simulated
+coverage.
+"""
 
 from dataclasses import replace
 
@@ -21,7 +23,9 @@ ASKED = ["single_label", "macro_jaccard"]
 
 
 def draw(n, seed=0, k=6, size=1):
-    """Truth and scores of n instances in clusters of a size, which are alike in how hard they are."""
+    """Truth and scores of n instances in clusters of a size, which are alike in how hard they
+    are.
+    """
     rng = np.random.default_rng(seed)
     hard = rng.normal(size=(n // size, 1)).repeat(size, axis=0)
     true = rng.random((n, k)) < np.linspace(0.15, 0.5, k) + 0.1 * np.tanh(hard)
@@ -36,9 +40,13 @@ def test_means_have_the_intervals_of_student_and_wilson():
     assert found.loc["coverage", ["ci_low", "ci_high"]].tolist() == pytest.approx(ends)
     exact = ev.instances["subset_accuracy"]
     wilson = stats.binomtest(int(exact.sum()), 80).proportion_ci(0.9, "wilson")
-    assert found.loc["subset_accuracy", ["ci_low", "ci_high"]].tolist() == pytest.approx(list(wilson), abs=0.003)
+    assert found.loc["subset_accuracy", ["ci_low", "ci_high"]].tolist() == pytest.approx(
+        list(wilson), abs=0.003
+    )
     inside = found.dropna()
-    assert ((inside["ci_low"] <= inside["value"]) & (inside["value"] <= inside["ci_high"])).all() and len(inside) >= 18
+    assert (
+        (inside["ci_low"] <= inside["value"]) & (inside["value"] <= inside["ci_high"])
+    ).all() and len(inside) >= 18
 
 
 @pytest.mark.parametrize("one_label", [False, True])
@@ -49,13 +57,24 @@ def test_standard_errors_are_those_of_the_jackknife(one_label):
     else:
         true[:, 0] |= score[:, 0] > 0.9
     options = {"probabilities": False} if one_label else {"measures": ASKED}
-    found = measure_intervals(mleval.evaluate(true, score, **options)).table["standard_error"].dropna()
-    left = pd.DataFrame([
-        mleval.evaluate(np.delete(true, i, 0), np.delete(score, i, 0), instances=False, **options).measures for i in range(150)
-    ])  # fmt: skip
+    found = (
+        measure_intervals(mleval.evaluate(true, score, **options)).table["standard_error"].dropna()
+    )
+    left = pd.DataFrame(
+        [
+            mleval.evaluate(
+                np.delete(true, i, 0), np.delete(score, i, 0), instances=False, **options
+            ).measures
+            for i in range(150)
+        ]
+    )
     expected = np.sqrt(149 / 150 * ((left - left.mean()) ** 2).sum())
     names = [m for m in found.index if m in left]
-    assert {"macro_f1", "matthews", "kappa", "balanced_accuracy"} if one_label else {"micro_f1", "macro_f1"} <= set(names)
+    assert (
+        {"macro_f1", "matthews", "kappa", "balanced_accuracy"}
+        if one_label
+        else {"micro_f1", "macro_f1"} <= set(names)
+    )
     np.testing.assert_allclose(found[names], expected[names], rtol=0.06)
 
 
@@ -64,9 +83,15 @@ def test_hierarchical_ratios():
     rng = np.random.default_rng(0)
     true, guess = (np.array(["cat", "dog", "rose"])[rng.integers(0, 3, 60)] for _ in range(2))
     pairs = [[[t], [t if i % 3 else g]] for i, (t, g) in enumerate(zip(true, guess, strict=True))]
-    found = measure_intervals(mleval.evaluate_hierarchical(*zip(*pairs, strict=True), h)).table["standard_error"]
-    left = [mleval.evaluate_hierarchical(*zip(*(pairs[:i] + pairs[i + 1 :]), strict=True), h).measures["micro_h_f1"]
-            for i in range(60)]  # fmt: skip
+    found = measure_intervals(mleval.evaluate_hierarchical(*zip(*pairs, strict=True), h)).table[
+        "standard_error"
+    ]
+    left = [
+        mleval.evaluate_hierarchical(*zip(*(pairs[:i] + pairs[i + 1 :]), strict=True), h).measures[
+            "micro_h_f1"
+        ]
+        for i in range(60)
+    ]
     assert found["micro_h_f1"] == pytest.approx(np.sqrt(59 / 60 * 60) * np.std(left), rel=0.05)
 
 
@@ -78,8 +103,12 @@ def test_clusters_of_equal_instances_count_once():
     assert found.n_clusters == 60 and found.n_instances == 180
     means = ["f1", "coverage", "micro_f1", "soft_subset_loss", "binomial_slope"]
     columns = ["ci_low", "ci_high"]
-    np.testing.assert_allclose(found.table.loc[means, columns], once.table.loc[means, columns], atol=0.002)
-    assert (measure_intervals(twice).table["standard_error"] < found.table["standard_error"] + 1e-12)[means].all()
+    np.testing.assert_allclose(
+        found.table.loc[means, columns], once.table.loc[means, columns], atol=0.002
+    )
+    assert (
+        measure_intervals(twice).table["standard_error"] < found.table["standard_error"] + 1e-12
+    )[means].all()
     rows = replace(twice, instances=twice.instances.assign(patient=np.arange(60).repeat(3)))
     pd.testing.assert_frame_equal(measure_intervals(rows, clusters="patient").table, found.table)
     with pytest.raises(ValueError, match="at least two clusters"):
@@ -94,7 +123,10 @@ def test_what_has_none_says_why():
     merged = measure_intervals(mleval.merge([ev, ev]))
     assert "merged" in merged.absent["macro_f1"] and merged.table.loc["f1", "ci_low"] > 0
     bare = measure_intervals(mleval.evaluate(true, score, instances=False))
-    assert set(bare.absent.values()) == {"the evaluation kept no instances"} and bare.table["ci_low"].isna().all()
+    assert (
+        set(bare.absent.values()) == {"the evaluation kept no instances"}
+        and bare.table["ci_low"].isna().all()
+    )
     true[:, :2], score[:, :2] = False, 0
     rare = measure_intervals(mleval.evaluate(true, score))
     assert rare.absent["macro_f1"].startswith("2 of 6 labels") and "micro_f1" not in rare.absent
@@ -103,7 +135,9 @@ def test_what_has_none_says_why():
 def test_sparse_and_dense_agree():
     true, score = draw(60)
     dense = measure_intervals(mleval.evaluate(true, y_pred=score > 0.5)).table
-    stored = measure_intervals(mleval.evaluate(sparse.csr_array(true), y_pred=sparse.csr_array(score > 0.5))).table
+    stored = measure_intervals(
+        mleval.evaluate(sparse.csr_array(true), y_pred=sparse.csr_array(score > 0.5))
+    ).table
     pd.testing.assert_frame_equal(dense, stored, rtol=1e-5)
 
 
@@ -124,8 +158,13 @@ def coverage(n, size, repeats):
     hits = []
     for seed in range(repeats):
         ev = mleval.evaluate(*draw(n, 10 + seed, size=size), **options)
-        found = measure_intervals(ev, clusters=np.arange(n) // size if size > 1 else None).table.dropna()
-        hits.append((found["ci_low"] <= (value := pd.Series(truth)[found.index])) & (value <= found["ci_high"]))
+        found = measure_intervals(
+            ev, clusters=np.arange(n) // size if size > 1 else None
+        ).table.dropna()
+        hits.append(
+            (found["ci_low"] <= (value := pd.Series(truth)[found.index]))
+            & (value <= found["ci_high"])
+        )
     return pd.DataFrame(hits).mean()
 
 
@@ -140,7 +179,9 @@ def test_coverage(size):
 @pytest.mark.parametrize("size", [1, 5])
 def test_coverage_at_length(size):
     found = coverage(300, size, 1000)
-    assert found.min() >= 0.93 - 0.014 and found.max() <= 0.97 + 0.011  # two standard errors of the simulation
+    assert (
+        found.min() >= 0.93 - 0.014 and found.max() <= 0.97 + 0.011
+    )  # two standard errors of the simulation
 
 
 def clustered_predictions():
@@ -161,11 +202,15 @@ def test_a_column_of_clusters_widens_the_intervals_wherever_it_comes_from(tmp_pa
     with pytest.raises(ValueError, match="one value for each of the 60 instances"):
         with_clusters(ev, of[:5])
     path = tmp_path / "predictions.csv"
-    columns = {f"true_{k}": true[:, k].astype(int) for k in range(2)} | {f"pred_{k}": pred[:, k].astype(int) for k in range(2)}
+    columns = {f"true_{k}": true[:, k].astype(int) for k in range(2)} | {
+        f"pred_{k}": pred[:, k].astype(int) for k in range(2)
+    }
     pd.DataFrame({**columns, "patient": of}).to_csv(path, index=False)
     read = measure_intervals(evaluate_file(path, cluster="patient")).table
     np.testing.assert_allclose(read["ci_low"], robust.table["ci_low"].reindex(read.index))
-    with pytest.raises(ValueError, match=r"`cluster` must be a column of 'predictions\.csv', got 'ward'"):
+    with pytest.raises(
+        ValueError, match=r"`cluster` must be a column of 'predictions\.csv', got 'ward'"
+    ):
         evaluate_file(path, cluster="ward")
 
 
@@ -173,11 +218,17 @@ def test_runs_keep_clusters_and_pages_say_what_has_no_interval(db):
     true, pred, of = clustered_predictions()
     ev = evaluate(true, y_pred=pred)
     run_id = log_evaluation(ev, method="m", dataset="d", clusters=of, log_instances=True)
-    path = mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=schema.ARTIFACT_INSTANCES)
+    path = mlflow.artifacts.download_artifacts(
+        run_id=run_id, artifact_path=schema.ARTIFACT_INSTANCES
+    )
     assert pd.read_parquet(path)["cluster"].tolist() == of.tolist()
     page = RunReport.of(with_clusters(ev, of), "m", "d")
     assert page.intervals.n_clusters == 12 and page.intervals.absent
     section = measures(page)
-    said = " ".join(text for block in section.blocks if isinstance(block, Text) for text in block.paragraphs)
+    said = " ".join(
+        text for block in section.blocks if isinstance(block, Text) for text in block.paragraphs
+    )
     assert all(why in said for why in page.intervals.absent.values())
-    assert "by 12 clusters of instances" in " ".join(c.note for c in section.blocks[0].columns if c.note)
+    assert "by 12 clusters of instances" in " ".join(
+        c.note for c in section.blocks[0].columns if c.note
+    )

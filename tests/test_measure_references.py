@@ -1,4 +1,6 @@
-"""The registry, walked through: every measure is what its reference says, in every form of input, and merges to the bit."""
+"""The registry, walked through: every measure is what its reference says, in every form of input,
+and merges to the bit.
+"""
 
 import json
 import warnings
@@ -18,15 +20,35 @@ from mlflow_mleval.measures.propensities import Propensities
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 
 #: Names with numbers beside the listed ones.
-NUMBERED = ["precision_at_2", "recall_at_17", "ndcg_at_4", "psp_at_2", "psndcg_at_20", "ece_4", "ece_40", "distance_at_1",
-            "distance_at_2", "level_1_f1", "level_3_recall", "top_k_accuracy_1", "top_k_accuracy_3"]  # fmt: skip
-OF_HIERARCHIES = {m for m in (*MEASURES, *NUMBERED) if MEASURES[m].family.startswith("hierarchical")}
+NUMBERED = [
+    "precision_at_2",
+    "recall_at_17",
+    "ndcg_at_4",
+    "psp_at_2",
+    "psndcg_at_20",
+    "ece_4",
+    "ece_40",
+    "distance_at_1",
+    "distance_at_2",
+    "level_1_f1",
+    "level_3_recall",
+    "top_k_accuracy_1",
+    "top_k_accuracy_3",
+]
+OF_HIERARCHIES = {
+    m for m in (*MEASURES, *NUMBERED) if MEASURES[m].family.startswith("hierarchical")
+}
 TYPES = (np.float16, np.float32, np.float64)
 
 
 def measures_of(kind, with_hierarchy=True):
-    return [m for m in (*MEASURES, *NUMBERED) if kind in MEASURES[m].kinds and MEASURES[m].family != "cost"
-            and (with_hierarchy or m not in OF_HIERARCHIES)]  # fmt: skip
+    return [
+        m
+        for m in (*MEASURES, *NUMBERED)
+        if kind in MEASURES[m].kinds
+        and MEASURES[m].family != "cost"
+        and (with_hierarchy or m not in OF_HIERARCHIES)
+    ]
 
 
 def asked(kind):
@@ -34,9 +56,13 @@ def asked(kind):
 
 
 def some_hierarchy(rng, n_labels):
-    """A graph with maybe more classes than labels, several roots, several parents and classes without edges."""
+    """A graph with maybe more classes than labels, several roots, several parents and classes
+    without edges.
+    """
     nodes = [f"c{i}" for i in range(n_labels + rng.integers(0, 3))]
-    edges = [(nodes[p], nodes[c]) for c in range(1, len(nodes)) for p in range(c) if rng.random() < 0.35]
+    edges = [
+        (nodes[p], nodes[c]) for c in range(1, len(nodes)) for p in range(c) if rng.random() < 0.35
+    ]
     return nodes, edges, list(rng.permutation(nodes)[:n_labels])
 
 
@@ -49,9 +75,14 @@ def at_most(matrix, most, rng):
 
 
 def label_sets(seed):
-    """Ties, zeros, negative scores, empty rows and columns, N = 1 and K = 1, in turn with and without a hierarchy."""
+    """Ties, zeros, negative scores, empty rows and columns, N = 1 and K = 1, in turn with and
+    without a hierarchy.
+    """
     rng = np.random.default_rng(seed)
-    n, k = (1 if rng.random() < 0.1 else rng.integers(2, 9)), (1 if rng.random() < 0.1 else rng.integers(2, 6))
+    n, k = (
+        (1 if rng.random() < 0.1 else rng.integers(2, 9)),
+        (1 if rng.random() < 0.1 else rng.integers(2, 6)),
+    )
     y = at_most((rng.random((n, k)) < rng.choice([0.1, 0.4, 0.8])).astype(int), 3, rng)
     s = rng.integers(0, 6, (n, k)) / 8 if rng.random() < 0.6 else rng.random((n, k))
     s = s * (rng.random((n, k)) < rng.choice([0.4, 0.8, 1]))
@@ -68,9 +99,14 @@ def label_sets(seed):
 
 
 def options_of(case, kind):
-    found = {"measures": [m for m in asked(kind) if not (case.train is None and m.startswith("ps"))]}
+    found = {
+        "measures": [m for m in asked(kind) if not (case.train is None and m.startswith("ps"))]
+    }
     if case.edges is not None:
-        found |= {"hierarchy": mleval.Hierarchy(case.edges, nodes=case.nodes), "label_names": case.names}
+        found |= {
+            "hierarchy": mleval.Hierarchy(case.edges, nodes=case.nodes),
+            "label_names": case.names,
+        }
     return found
 
 
@@ -82,7 +118,11 @@ def compare(ev, case, kind, names, seed):
         if np.isnan(value):
             assert name in ev.absent, (seed, name, ev.measures.get(name))
         else:
-            assert ev.measures.get(name) == pytest.approx(value, rel=1e-9, abs=1e-10), (seed, name, ev.absent.get(name))
+            assert ev.measures.get(name) == pytest.approx(value, rel=1e-9, abs=1e-10), (
+                seed,
+                name,
+                ev.absent.get(name),
+            )
 
 
 def check_label_sets(seed):
@@ -92,11 +132,16 @@ def check_label_sets(seed):
         names = case.names or [f"l{i}" for i in range(y.shape[1])]
         y, s = pd.DataFrame(y, columns=names), pd.DataFrame(s, columns=names)
     elif form == 2:
-        y, s = sparse.csr_array(y), sparse.coo_array(s if s.dtype != np.float16 else s.astype(np.float32))
+        y, s = (
+            sparse.csr_array(y),
+            sparse.coo_array(s if s.dtype != np.float16 else s.astype(np.float32)),
+        )
         case.epsilon = float(np.finfo(s.dtype).eps)
     elif form == 3:
         y = y.astype(bool)
-    options = options_of(case, LABEL_SETS) | ({} if case.train is None else {"train_labels": case.train})
+    options = options_of(case, LABEL_SETS) | (
+        {} if case.train is None else {"train_labels": case.train}
+    )
     if seed % 5 == 0:  # label sets alone
         case.s = None
         ev = mleval.evaluate(y, y_pred=sparse.csr_array(case.p) if form == 2 else case.p, **options)
@@ -110,18 +155,30 @@ def check_label_sets(seed):
     compare(ev, case, LABEL_SETS, names, seed)
     if case.probable:
         columns = list(zip(case.y.T, case.s.T, strict=True))
-        np.testing.assert_allclose(ev.labels["brier_score"], [((a - b) ** 2).mean() for a, b in columns], atol=1e-12)
+        np.testing.assert_allclose(
+            ev.labels["brier_score"], [((a - b) ** 2).mean() for a, b in columns], atol=1e-12
+        )
 
 
 def check_one_label(seed):
-    """Truth as numbers, text or a Series; probabilities or values of a decision function; classes that never occur."""
+    """Truth as numbers, text or a Series; probabilities or values of a decision function; classes
+    that never occur.
+    """
     rng = np.random.default_rng(seed)
     n, k = (1 if rng.random() < 0.1 else rng.integers(2, 12)), rng.integers(2, 8)
     truth = rng.integers(0, k if rng.random() < 0.6 else 2, n)
-    score = (rng.integers(0, 4, (n, k)) + 1.0 if seed % 2 else rng.random((n, k))).astype(TYPES[seed % 3])
-    score = score - 2 if seed % 7 == 0 else score / score.sum(axis=1, keepdims=True, dtype=score.dtype)
-    case = Case(np.eye(k, dtype=int)[truth], score.astype(float), np.eye(k, dtype=int)[score.argmax(axis=1)],
-                float(np.finfo(score.dtype).eps))  # fmt: skip
+    score = (rng.integers(0, 4, (n, k)) + 1.0 if seed % 2 else rng.random((n, k))).astype(
+        TYPES[seed % 3]
+    )
+    score = (
+        score - 2 if seed % 7 == 0 else score / score.sum(axis=1, keepdims=True, dtype=score.dtype)
+    )
+    case = Case(
+        np.eye(k, dtype=int)[truth],
+        score.astype(float),
+        np.eye(k, dtype=int)[score.argmax(axis=1)],
+        float(np.finfo(score.dtype).eps),
+    )
     case.nodes, case.edges, names = some_hierarchy(rng, k)
     case.names = sorted(names)
     y = [case.names[i] for i in truth]
@@ -141,7 +198,9 @@ def check_class_sets(seed):
     h = mleval.Hierarchy(case.edges, nodes=case.nodes)
     sides = case.sets(case.y), case.sets(case.p)
     sides = [h.indicator(side) for side in sides] if seed % 2 else map(pd.Series, sides)
-    ev = mleval.evaluate_hierarchical(*sides, h, measures=["set", "pair", "lca", *asked(CLASS_SETS)])
+    ev = mleval.evaluate_hierarchical(
+        *sides, h, measures=["set", "pair", "lca", *asked(CLASS_SETS)]
+    )
     compare(ev, case, CLASS_SETS, measures_of(CLASS_SETS), seed)
 
 
@@ -163,14 +222,19 @@ def test_every_measure_is_what_its_reference_says_in_200_cases(kind):
         CHECKS[kind](seed)
 
 
-# ---- merging ---------------------------------------------------------------------------------------------------------
+# ---- merging -------------------------------------------------------------------------------------
 
 
 def regrouped(rng, evaluate_part, n):
-    """The instances in random groups, merged in random order, some of them written down and read back."""
+    """The instances in random groups, merged in random order, some of them written down and read
+    back.
+    """
     ends = np.sort(rng.choice(np.arange(1, n), 5, replace=False))
     parts = [evaluate_part(at) for at in np.split(rng.permutation(n), ends)]
-    parts = [Evaluation.from_dict(json.loads(json.dumps(part.to_dict()))) if i % 2 else part for i, part in enumerate(parts)]
+    parts = [
+        Evaluation.from_dict(json.loads(json.dumps(part.to_dict()))) if i % 2 else part
+        for i, part in enumerate(parts)
+    ]
     while len(parts) > 1:
         take = int(rng.integers(2, len(parts) + 1))
         rng.shuffle(parts)
@@ -191,7 +255,12 @@ def test_random_groups_in_random_order_give_the_same_to_the_bit(monkeypatch, for
         names = sorted(names)
         kind = {"one label": ONE_LABEL, "class sets": CLASS_SETS}.get(form, LABEL_SETS)
         h = mleval.Hierarchy(edges, nodes=nodes)
-        options = {"hierarchy": h, "label_names": names, "measures": asked(kind), "instances": False}
+        options = {
+            "hierarchy": h,
+            "label_names": names,
+            "measures": asked(kind),
+            "instances": False,
+        }
         if kind == ONE_LABEL:
             y, s = rng.choice(names, n), rng.dirichlet(np.ones(k), n)
         else:
@@ -202,11 +271,15 @@ def test_random_groups_in_random_order_give_the_same_to_the_bit(monkeypatch, for
         if form == "sparse":
             y, s = sparse.csr_array(y), sparse.csr_array(s)
         if form == "class sets":
-            sides = [[{names[j] for j in np.flatnonzero(row)} for row in side] for side in (y, s >= 0.5)]
+            sides = [
+                [{names[j] for j in np.flatnonzero(row)} for row in side] for side in (y, s >= 0.5)
+            ]
             own = {"h": h, "measures": ["set", "pair", "lca", *asked(kind)], "instances": False}
 
             def part(at, sides=sides, own=own):
-                return mleval.evaluate_hierarchical(*([side[i] for i in at] for side in sides), **own)
+                return mleval.evaluate_hierarchical(
+                    *([side[i] for i in at] for side in sides), **own
+                )
         else:
 
             def part(at, y=y, s=s, options=options):
@@ -215,18 +288,26 @@ def test_random_groups_in_random_order_give_the_same_to_the_bit(monkeypatch, for
         whole = part(np.arange(n))
         found = regrouped(rng, part, n)
         assert len(whole.measures) > (25 if kind == CLASS_SETS else 40)
-        assert found.measures == whole.measures and found.absent == whole.absent and found.warnings == whole.warnings
+        assert (
+            found.measures == whole.measures
+            and found.absent == whole.absent
+            and found.warnings == whole.warnings
+        )
         pd.testing.assert_frame_equal(found.labels, whole.labels, check_exact=True)
         for table in (mleval.Evaluation.curves, mleval.Evaluation.reliability):
             pd.testing.assert_frame_equal(table(found), table(whole), check_exact=True)
-        assert percent_curves(found.total) == percent_curves(whole.total) and (kind == CLASS_SETS or len(whole.curves()) > 50)
+        assert percent_curves(found.total) == percent_curves(whole.total) and (
+            kind == CLASS_SETS or len(whole.curves()) > 50
+        )
 
 
-# ---- beyond the stated size ------------------------------------------------------------------------------------------
+# ---- beyond the stated size ----------------------------------------------------------------------
 
 
 def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
-    """Scores that differ by less than a step of the grid, for and against the truth or at random, in parts by turn."""
+    """Scores that differ by less than a step of the grid, for and against the truth or at random,
+    in parts by turn.
+    """
     h = mleval.Hierarchy([("a", "b"), ("a", "c"), ("d", "c")])
     for seed in range(9):
         rng = np.random.default_rng(seed)
@@ -235,7 +316,12 @@ def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
         turn = (2 * y - 1) * (1, -1, 0)[seed % 3] * (1 + rng.random(y.shape))
         turn += rng.normal(0, 1, y.shape) * (seed % 2 or seed % 3 == 2)
         s = np.clip(0.2 + steps / 4 + 1e-3 * turn, 0, 1)
-        options = {"measures": ["probabilistic", "hmc", "ece_3"], "hierarchy": h, "label_names": list("abcd"), "train_labels": y}
+        options = {
+            "measures": ["probabilistic", "hmc", "ece_3"],
+            "hierarchy": h,
+            "label_names": list("abcd"),
+            "train_labels": y,
+        }
         exact = mleval.evaluate(y, s, **options)
         assert not exact._curves[1] or not max(exact._curves[1].values())
         with monkeypatch.context() as patch:
@@ -244,35 +330,65 @@ def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
             patch.setattr(score_counts, "STEPS", 64)
             coarse = mleval.merge([mleval.evaluate(y[i::4], s[i::4], **options) for i in range(4)])
             bounds = coarse._curves[1]
-            assert {"f_max", "s_min", "ece_15", "ece_3", "macro_auroc", "micro_ap", "auprc_curve"} <= set(bounds)
+            assert {
+                "f_max",
+                "s_min",
+                "ece_15",
+                "ece_3",
+                "macro_auroc",
+                "micro_ap",
+                "auprc_curve",
+            } <= set(bounds)
             assert max(bounds.values()) > 0 and any("f_max" in text for text in coarse.warnings)
             for name, bound in bounds.items():
-                assert abs(coarse.measures[name] - exact.measures[name]) <= bound + 1e-12, (seed, name, bound)
+                assert abs(coarse.measures[name] - exact.measures[name]) <= bound + 1e-12, (
+                    seed,
+                    name,
+                    bound,
+                )
 
 
-# ---- curves ----------------------------------------------------------------------------------------------------------
+# ---- curves --------------------------------------------------------------------------------------
 
 
 def test_the_points_of_curves_are_those_of_scikit_learn():
     for seed in range(12):
         rng = np.random.default_rng(seed)
         n, k = (900, 2) if seed < 3 else (rng.integers(2, 30), rng.integers(1, 4))
-        y, s = (rng.random((n, k)) < 0.3).astype(int), rng.random((n, k)).round(9 if seed < 3 else 1)
-        ev = mleval.evaluate(sparse.csr_array(y) if seed % 2 else y, sparse.csr_array(s) if seed % 2 else s, measures="micro_ap")
-        columns = {None: (y.ravel(), s.ravel())} | {j: (y[:, j], s[:, j]) for j in range(k) if y[:, j].any()}
+        y, s = (
+            (rng.random((n, k)) < 0.3).astype(int),
+            rng.random((n, k)).round(9 if seed < 3 else 1),
+        )
+        ev = mleval.evaluate(
+            sparse.csr_array(y) if seed % 2 else y,
+            sparse.csr_array(s) if seed % 2 else s,
+            measures="micro_ap",
+        )
+        columns = {None: (y.ravel(), s.ravel())} | {
+            j: (y[:, j], s[:, j]) for j in range(k) if y[:, j].any()
+        }
         table = ev.curves()
-        assert set(table["label"].astype(object).where(table["label"].notna(), None)) == ({*columns} if y.any() else set())
+        assert set(table["label"].astype(object).where(table["label"].notna(), None)) == (
+            {*columns} if y.any() else set()
+        )
         for label, (t, p) in columns.items() if y.any() else ():
             own = table[table["label"].isna() if label is None else table["label"] == label]
             assert set(own["scope"]) == {"micro" if label is None else "label"}
             assert len(own) <= 200 and (seed > 2 or len(own) > 150)
-            assert own["threshold"].is_monotonic_decreasing and own.iloc[-1][["threshold", "recall"]].tolist() == [p.min(), 1]
+            assert own["threshold"].is_monotonic_decreasing and own.iloc[-1][
+                ["threshold", "recall"]
+            ].tolist() == [p.min(), 1]
             for row in own.itertuples():
                 assert row.recall == pytest.approx((t & (p >= row.threshold)).sum() / t.sum())
                 assert row.precision == pytest.approx(t[p >= row.threshold].mean())
-                assert t.all() or row.fpr == pytest.approx(((1 - t) & (p >= row.threshold)).sum() / (1 - t).sum())
+                assert t.all() or row.fpr == pytest.approx(
+                    ((1 - t) & (p >= row.threshold)).sum() / (1 - t).sum()
+                )
         if y.any() and not y.all():
-            curves, micro = percent_curves(ev.total), metrics.roc_curve(*columns[None], drop_intermediate=False)[:2]
+            curves, micro = (
+                percent_curves(ev.total),
+                metrics.roc_curve(*columns[None], drop_intermediate=False)[:2],
+            )
             roc = list(curves["recall_at_false_positive_percent"].values())
             upper = [max(micro[1][micro[0] <= i / 100]) for i in range(101)]
             assert roc[-1] == 1 and all(a >= b - 1e-9 for a, b in zip(roc, upper, strict=True))
@@ -292,10 +408,13 @@ def test_bins_of_the_reliability_are_those_of_the_calibration_error():
     assert off == pytest.approx(ev.measures["ece_15"])
     assert table.groupby("label")["n"].sum().tolist() == [300] * 3
     assert ev.labels["average_precision"].mean() == pytest.approx(ev.measures["macro_ap"])
-    assert mleval.evaluate(y, 2 * s, measures="probabilistic").reliability().empty and mleval.evaluate(y, s).curves().empty
+    assert (
+        mleval.evaluate(y, 2 * s, measures="probabilistic").reliability().empty
+        and mleval.evaluate(y, s).curves().empty
+    )
 
 
-# ---- what is particular ----------------------------------------------------------------------------------------------
+# ---- what is particular --------------------------------------------------------------------------
 
 
 def test_costs_of_classes_weigh_errors():
@@ -304,16 +423,22 @@ def test_costs_of_classes_weigh_errors():
     true, pred = [{"d"}, {"c"}, {"a"}], [{"c"}, {"c"}, {"e"}]
 
     def loss(costs):
-        return mleval.evaluate_hierarchical(true, pred, h, class_costs=costs).instances["h_loss"].tolist()
+        return (
+            mleval.evaluate_hierarchical(true, pred, h, class_costs=costs)
+            .instances["h_loss"]
+            .tolist()
+        )
 
     assert loss(None) == loss(dict.fromkeys("abcde", 1)) == [3, 0, 2]
-    # a and e cost 1/2, b has half of a, c half of a and all of e; d is below b, which is wrong already.
+    # a and e cost 1/2, b has half of a, c half of a and all of e; d is below b, which is wrong
+    # already.
     assert loss("siblings") == [0.25 + 0.75 + 0.5, 0, 1]
     assert loss(dict(zip("abcde", (1, 2, 3, 4, 5), strict=True))) == [2 + 3 + 5, 0, 6]
     for costs, message in (
-        ({"a": 1}, "a cost for each class, got none for 'b', 'c', 'd', 'e'"), ("parents", "must be one of 'siblings'"),
+        ({"a": 1}, "a cost for each class, got none for 'b', 'c', 'd', 'e'"),
+        ("parents", "must be one of 'siblings'"),
         (dict.fromkeys("abcde", -1), "at least 0, got -1 for 'a'"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=message):
             loss(costs)
     weighted = mleval.evaluate_hierarchical(true, pred, h, class_costs="siblings")
@@ -328,23 +453,35 @@ def test_reasons_say_what_is_missing():
     assert mleval.evaluate(y, s, **options).absent["s_min"] == "no `train_labels` were given"
     without = mleval.evaluate(y, y_pred=y, **options).absent
     assert without["f_max"] == without["distance_at_3"] == "no `y_score` was given"
-    assert mleval.evaluate(y, np.array(s) * 2, **options).absent["f_max"].startswith("it needs scores in [0, 1]")
+    assert (
+        mleval.evaluate(y, np.array(s) * 2, **options)
+        .absent["f_max"]
+        .startswith("it needs scores in [0, 1]")
+    )
     assert mleval.evaluate([[0, 0]], [[0.9, 0.2]], **options).absent["f_max"] == "nothing is true"
     assert mleval.evaluate(y, s, measures="hmc").absent["f_max"] == "no `hierarchy` was given"
     sets = mleval.evaluate_hierarchical([["b"]], [["c"]], h, measures="hmc").absent
     assert sets["f_max"] == "it needs label matrices: use `evaluate` with `hierarchy`"
-    one = mleval.evaluate(["b", "c"], [0.1, 0.8], label_names=["b", "c"], hierarchy=h, measures="distance_at_1").absent
+    one = mleval.evaluate(
+        ["b", "c"], [0.1, 0.8], label_names=["b", "c"], hierarchy=h, measures="distance_at_1"
+    ).absent
     assert one["distance_at_1"] == "there is no score for each class"
 
 
 def test_sparse_scores_that_are_never_made_dense():
-    """150,000 labels of which nearly all are predicted, because a score of 0 reaches the threshold."""
+    """150,000 labels of which nearly all are predicted, because a score of 0 reaches the
+    threshold.
+    """
     rng = np.random.default_rng(0)
     s = sparse.random_array((40, 150_000), density=1e-4, rng=rng, format="csr")
     s.data -= 0.5
-    y = (sparse.random_array((40, 150_000), density=1e-4, rng=rng, format="csr") > 0.5).astype(int) + (s > 0).astype(int)
+    y = (sparse.random_array((40, 150_000), density=1e-4, rng=rng, format="csr") > 0.5).astype(
+        int
+    ) + (s > 0).astype(int)
     ev = mleval.evaluate(y.astype(bool), s, threshold=-0.1, conventions="mulan")
     true, pred = y.astype(bool).toarray(), s.toarray() >= -0.1
     assert ev.measures["hamming_loss"] == pytest.approx((true != pred).mean(), rel=1e-12)
-    assert ev.measures["micro_f1"] == pytest.approx(2 * (true & pred).sum() / (true.sum() + pred.sum()), rel=1e-12)
+    assert ev.measures["micro_f1"] == pytest.approx(
+        2 * (true & pred).sum() / (true.sum() + pred.sum()), rel=1e-12
+    )
     assert ev.total.by_label[1].tolist() == pred.sum(axis=0).tolist()

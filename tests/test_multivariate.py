@@ -1,4 +1,6 @@
-"""Hotelling's T-squared and MANOVA against published examples, statsmodels, scipy, brute force and simulation."""
+"""Hotelling's T-squared and MANOVA against published examples, statsmodels, scipy, brute force and
+simulation.
+"""
 
 from itertools import product
 
@@ -13,10 +15,36 @@ from statsmodels.stats import multivariate as sm
 
 from mlflow_mleval import hotelling, hotelling_pairs, manova
 
-#: Johnson & Wichern, "Applied multivariate statistical analysis", example 6.1: BOD and SS of effluent by two laboratories.
-COMMERCIAL = [[6, 27], [6, 23], [18, 64], [8, 44], [11, 30], [34, 75], [28, 26], [71, 124], [43, 54], [33, 30], [20, 14]]
-STATE = [[25, 15], [28, 13], [36, 22], [35, 29], [15, 31], [44, 64], [42, 30], [54, 64], [34, 56], [29, 20], [39, 21]]
-#: Rencher, "Methods of multivariate analysis", table 6.2: four measures of eight apple trees on each of six rootstocks.
+#: Johnson & Wichern, "Applied multivariate statistical analysis", example 6.1: BOD and SS of
+#: effluent by two laboratories.
+COMMERCIAL = [
+    [6, 27],
+    [6, 23],
+    [18, 64],
+    [8, 44],
+    [11, 30],
+    [34, 75],
+    [28, 26],
+    [71, 124],
+    [43, 54],
+    [33, 30],
+    [20, 14],
+]
+STATE = [
+    [25, 15],
+    [28, 13],
+    [36, 22],
+    [35, 29],
+    [15, 31],
+    [44, 64],
+    [42, 30],
+    [54, 64],
+    [34, 56],
+    [29, 20],
+    [39, 21],
+]
+#: Rencher, "Methods of multivariate analysis", table 6.2: four measures of eight apple trees on
+#: each of six rootstocks.
 ROOTSTOCK = """
 1.11 2.569 3.58 .760 1.19 2.928 3.75 .821 1.09 2.865 3.93 .928 1.25 3.844 3.94 1.009
 1.11 3.027 3.60 .766 1.08 2.336 3.51 .726 1.11 3.211 3.98 1.209 1.16 3.037 3.62 .750
@@ -47,7 +75,9 @@ class TestHotelling:
         assert found.statistic == pytest.approx(13.6, abs=0.05)
         assert found.mean_difference.round(2).tolist() == [-9.36, 13.27]
         assert found.pvalue < 0.05  # the book: 13.6 > 9.47
-        assert not found.posthoc["significant"].any()  # and its simultaneous intervals both hold zero
+        assert not found.posthoc[
+            "significant"
+        ].any()  # and its simultaneous intervals both hold zero
 
     @pytest.mark.parametrize(("n", "p"), [(10, 2), (10, 4), (6, 5), (30, 3)])
     def test_equals_statsmodels(self, n, p):
@@ -74,7 +104,9 @@ class TestHotelling:
         assert ours.statistic == pytest.approx(theirs.statistic**2, rel=1e-12)
         assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
         interval = theirs.confidence_interval()
-        assert ours.posthoc.loc[0, ["low", "high"]].tolist() == pytest.approx([interval.low, interval.high])
+        assert ours.posthoc.loc[0, ["low", "high"]].tolist() == pytest.approx(
+            [interval.low, interval.high]
+        )
         theirs = stats.ttest_ind(a, b)
         assert hotelling(a, b, paired=False).pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
 
@@ -97,7 +129,9 @@ class TestHotelling:
         assert found.pvalue == pytest.approx(2 * stats.t.sf(abs(t), 9))
         assert found.posthoc["statistic"].item() == pytest.approx(t)
         a, b = folds(2)
-        assert hotelling(a, b, ratio=1 / 9).statistic == pytest.approx(hotelling(a, b).statistic / (1 + 10 / 9))
+        assert hotelling(a, b, ratio=1 / 9).statistic == pytest.approx(
+            hotelling(a, b).statistic / (1 + 10 / 9)
+        )
 
     def test_direction_is_where_the_difference_is_largest(self):
         a, b = folds(2)
@@ -126,7 +160,9 @@ class TestHotelling:
         """Units of 1e-6 beside units of 1e6 change nothing."""
         a, b = folds(2)
         scale = np.array([1e-6, 1, 1e6])
-        assert hotelling(a * scale, b * scale).statistic == pytest.approx(hotelling(a, b).statistic, rel=1e-9)
+        assert hotelling(a * scale, b * scale).statistic == pytest.approx(
+            hotelling(a, b).statistic, rel=1e-9
+        )
 
     def test_permutation_goes_through_all_swaps(self):
         a, b = folds(2, n_folds=8, p=2, effect=1)
@@ -143,15 +179,23 @@ class TestHotelling:
 
     def test_names_dependent_measures(self):
         rng = np.random.default_rng(0)
-        a, b = (pd.DataFrame({"tp": rng.integers(20, 40, 10), "fp": rng.integers(0, 20, 10)}) for _ in range(2))
+        a, b = (
+            pd.DataFrame({"tp": rng.integers(20, 40, 10), "fp": rng.integers(0, 20, 10)})
+            for _ in range(2)
+        )
         for x in (a, b):
             x["fn"], x["tn"] = 40 - x["tp"], 60 - x["fp"]
-        with pytest.raises(ValueError, match=r"2 of 4 that are not: fn follows from tp; tn follows from fp\. Leave them out"):
+        with pytest.raises(
+            ValueError,
+            match=r"2 of 4 that are not: fn follows from tp; tn follows from fp\. Leave them out",
+        ):
             hotelling(a, b)
         found = hotelling(a, b, dependent="drop")
         assert found.measures == ["tp", "fp"]
         assert found.dropped == {"fn": "follows from tp", "tn": "follows from fp"}
-        assert found.statistic == pytest.approx(hotelling(a[["tp", "fp"]], b[["tp", "fp"]]).statistic)
+        assert found.statistic == pytest.approx(
+            hotelling(a[["tp", "fp"]], b[["tp", "fp"]]).statistic
+        )
         assert found.df == (2, 8)
         assert found.warnings[0] == "Left out: fn follows from tp."
 
@@ -159,7 +203,9 @@ class TestHotelling:
         a, b = np.random.default_rng(0).normal(size=(2, 10, 2))
         a, b = np.column_stack([a, a.sum(axis=1)]), np.column_stack([b, b.sum(axis=1) + 1])
         found = hotelling(a, b, dependent="drop")
-        assert found.dropped == {2: "follows from 0, 1 but for a constant in which the methods differ"}
+        assert found.dropped == {
+            2: "follows from 0, 1 but for a constant in which the methods differ"
+        }
         b[:, 0] = a[:, 0] + 0.5
         found = hotelling(a[:, :2], b[:, :2], dependent="drop")
         assert found.dropped == {0: "does not vary over folds although the methods differ in it"}
@@ -174,14 +220,23 @@ class TestHotelling:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"x1": np.ones((3, 3)), "x2": np.eye(3)}, "got 3 folds for 3 measures. It takes at least 4 folds or at most 2"),
-            ({"x1": np.ones((1, 2)), "x2": np.eye(2)[:1]}, "got 1 fold for 2 measures. It takes at least 3 folds."),
+            (
+                {"x1": np.ones((3, 3)), "x2": np.eye(3)},
+                "got 3 folds for 3 measures. It takes at least 4 folds or at most 2",
+            ),
+            (
+                {"x1": np.ones((1, 2)), "x2": np.eye(2)[:1]},
+                "got 1 fold for 2 measures. It takes at least 3 folds.",
+            ),
             ({"x2": np.ones((9, 2))}, "`x2` must have the shape .10, 2. of `x1`, got .9, 2."),
             ({"x1": np.ones((2, 2, 2))}, "`x1` must be folds x measures"),
             ({"ratio": -1}, "`ratio` must be n_test / n_train of a fold"),
             ({"dependent": "pinv"}, "`dependent` must be one of 'error', 'drop'"),
             ({"method": "permutation", "ratio": 0.1}, "`method` must be 'f' with `ratio`"),
-            ({"method": "permutation", "paired": False}, "`method` must be 'f' with `ratio` or unpaired"),
+            (
+                {"method": "permutation", "paired": False},
+                "`method` must be 'f' with `ratio` or unpaired",
+            ),
             ({"measures": ["a"]}, "`measures` must hold one name for each of the 2"),
             ({"alpha": 5}, "`alpha` must lie strictly between 0 and 1"),
         ],
@@ -196,7 +251,9 @@ class TestHotelling:
         a = pd.DataFrame(folds(1)[0], columns=list("abc"))
         gap = a.copy()
         gap.loc[4, "b"] = np.nan
-        with pytest.raises(ValueError, match=r"`x2` must be finite in every cell, got 1 of 30 .* \(first at 4, 1\)"):
+        with pytest.raises(
+            ValueError, match=r"`x2` must be finite in every cell, got 1 of 30 .* \(first at 4, 1\)"
+        ):
             hotelling(a, gap)
         with pytest.raises(ValueError, match="must have the columns of .* in the same order"):
             hotelling(a, a[["b", "a", "c"]])
@@ -207,23 +264,37 @@ class TestPairs:
     @pytest.mark.parametrize("ratio", [None, 1 / 9])
     def test_is_hotelling_for_every_pair(self, paired, ratio):
         x = folds(6, p=4)
-        found = hotelling_pairs(x, methods=list("uvwxyz"), measures=list("abcd"), ratio=ratio, paired=paired)
+        found = hotelling_pairs(
+            x, methods=list("uvwxyz"), measures=list("abcd"), ratio=ratio, paired=paired
+        )
         assert len(found.table) == 15
         at = dict(zip("uvwxyz", x, strict=True))
         for row, pair in found.table.iterrows():
-            one = hotelling(at[pair["method_a"]], at[pair["method_b"]], measures=list("abcd"), ratio=ratio, paired=paired)
-            assert (pair["statistic"], pair["pvalue"]) == pytest.approx((one.statistic, one.pvalue), rel=1e-9)
+            one = hotelling(
+                at[pair["method_a"]],
+                at[pair["method_b"]],
+                measures=list("abcd"),
+                ratio=ratio,
+                paired=paired,
+            )
+            assert (pair["statistic"], pair["pvalue"]) == pytest.approx(
+                (one.statistic, one.pvalue), rel=1e-9
+            )
             assert found.df == one.df
             np.testing.assert_allclose(found.differences.loc[row], one.mean_difference)
             np.testing.assert_allclose(found.directions.loc[row], one.direction)
             np.testing.assert_allclose(found.posthoc_pvalues.loc[row], one.posthoc["pvalue"])
-            np.testing.assert_allclose(found.posthoc_corrected.loc[row], one.posthoc["pvalue_corrected"])
+            np.testing.assert_allclose(
+                found.posthoc_corrected.loc[row], one.posthoc["pvalue_corrected"]
+            )
         assert found.separated.loc["u", "z"] == found.separated.loc["z", "u"]
 
     def test_holm_over_pairs(self):
         table = hotelling_pairs(folds(5)).table
         order = table["pvalue"].argsort()
-        stepped = np.minimum(1, np.maximum.accumulate(table["pvalue"].iloc[order] * np.arange(10, 0, -1)))
+        stepped = np.minimum(
+            1, np.maximum.accumulate(table["pvalue"].iloc[order] * np.arange(10, 0, -1))
+        )
         np.testing.assert_allclose(table["pvalue_corrected"].iloc[order], stepped)
 
     def test_pairs_that_cannot_be_tested_do_not_count(self):
@@ -234,7 +305,10 @@ class TestPairs:
         table = found.table.set_index(["method_a", "method_b"])
         assert table.loc[(0, 3), ["statistic", "pvalue"]].tolist() == [0, 1]
         assert np.isnan(table.loc[(1, 2), "pvalue"]) and not table.loc[(1, 2), "significant"]
-        assert table.loc[(1, 2), "problem"] == "b does not vary, or follows from the measures before it"
+        assert (
+            table.loc[(1, 2), "problem"]
+            == "b does not vary, or follows from the measures before it"
+        )
         assert "1 of 6 pairs could not be tested" in found.warnings[0]
         assert table["pvalue_corrected"].min() == pytest.approx(5 * table["pvalue"].min())
         assert np.isnan(found.posthoc_pvalues["b"]).sum() == 1
@@ -250,7 +324,9 @@ class TestPairs:
 
 class TestManova:
     def test_published_example(self):
-        """Rencher prints Λ = .154, V = 1.305, U = 2.921, θ = .652 and eigenvalues 1.876, .791, .229, .026."""
+        """Rencher prints Λ = .154, V = 1.305, U = 2.921, θ = .652 and eigenvalues 1.876, .791,
+        .229, .026.
+        """
         x = np.array(ROOTSTOCK.split(), dtype=float).reshape(6, 8, 4)
         found = manova(x, design="one-way")
         table = found.table["statistic"]
@@ -264,13 +340,28 @@ class TestManova:
     @pytest.mark.parametrize("design", ["blocked", "one-way"])
     def test_equals_statsmodels(self, shape, design):
         n_methods, n_folds, p = shape
-        x = np.random.default_rng(sum(shape)).normal(size=shape) + np.arange(n_methods)[:, None, None] * 0.3
+        x = (
+            np.random.default_rng(sum(shape)).normal(size=shape)
+            + np.arange(n_methods)[:, None, None] * 0.3
+        )
         frame = pd.DataFrame(x.reshape(-1, p), columns=list("abcd")[:p])
-        frame["method"], frame["fold"] = np.repeat(np.arange(n_methods), n_folds), np.tile(np.arange(n_folds), n_methods)
-        formula = "+".join(list("abcd")[:p]) + "~C(method)" + ("+C(fold)" if design == "blocked" else "")
-        theirs = MANOVA.from_formula(formula, frame).mv_test().results["C(method)"]["stat"].to_numpy(dtype=float)
+        frame["method"], frame["fold"] = (
+            np.repeat(np.arange(n_methods), n_folds),
+            np.tile(np.arange(n_folds), n_methods),
+        )
+        formula = (
+            "+".join(list("abcd")[:p]) + "~C(method)" + ("+C(fold)" if design == "blocked" else "")
+        )
+        theirs = (
+            MANOVA.from_formula(formula, frame)
+            .mv_test()
+            .results["C(method)"]["stat"]
+            .to_numpy(dtype=float)
+        )
         ours = manova(x, design=design)
-        np.testing.assert_allclose(ours.table[["statistic", "df_numerator", "df_denominator"]], theirs[:, :3], rtol=1e-9)
+        np.testing.assert_allclose(
+            ours.table[["statistic", "df_numerator", "df_denominator"]], theirs[:, :3], rtol=1e-9
+        )
         np.testing.assert_allclose(ours.table["f_statistic"], theirs[:, 3], rtol=1e-8)
         np.testing.assert_allclose(ours.table["pvalue"], theirs[:, 4], rtol=1e-8)
 
@@ -285,7 +376,9 @@ class TestManova:
     def test_univariate_tests_are_analyses_of_variance(self):
         x = folds(4)
         np.testing.assert_allclose(
-            manova(x, design="one-way").univariate["pvalue"], stats.f_oneway(*x, axis=0).pvalue, rtol=1e-9
+            manova(x, design="one-way").univariate["pvalue"],
+            stats.f_oneway(*x, axis=0).pvalue,
+            rtol=1e-9,
         )
 
     def test_chi_square_of_the_paper(self):
@@ -354,7 +447,9 @@ class TestManova:
         with pytest.raises(ValueError, match="1 of 3 that are not: fn follows from tp"):
             manova(x, measures=["tp", "fp", "fn"])
         found = manova(x, measures=["tp", "fp", "fn"], dependent="drop")
-        assert found.measures == ["tp", "fp"] and found.statistic == pytest.approx(manova(x[..., :2]).statistic)
+        assert found.measures == ["tp", "fp"] and found.statistic == pytest.approx(
+            manova(x[..., :2]).statistic
+        )
         x[1, :, 2] += 1
         assert "but for a constant" in manova(x, dependent="drop").dropped[2]
 
@@ -362,7 +457,11 @@ class TestManova:
         ("x", "options", "message"),
         [
             (np.ones((1, 10, 2)), {}, "at least two methods and two folds, got 1 and 10"),
-            (np.random.default_rng(0).normal(size=(2, 3, 3)), {}, "got 2 for 3 measures .2 methods on 3 folds."),
+            (
+                np.random.default_rng(0).normal(size=(2, 3, 3)),
+                {},
+                "got 2 for 3 measures .2 methods on 3 folds.",
+            ),
             (np.ones((3, 10, 2)), {}, "no variation to test against"),
             (folds(), {"design": "nested"}, "`design` must be one of"),
             (folds(), {"method": "permutation", "ratio": 0.1}, "got 'permutation'"),
@@ -377,7 +476,9 @@ class TestManova:
 
 @pytest.mark.thorough
 class TestErrorRates:
-    """Null folds that correlate as cross-validation makes them: n_test / (n_test + n_train) = 1/10."""
+    """Null folds that correlate as cross-validation makes them: n_test / (n_test + n_train) =
+    1/10.
+    """
 
     @staticmethod
     def null(n, n_methods, p, seed=0, share=0.1):

@@ -1,4 +1,6 @@
-"""What the folds or repeats of several datasets say about the next one: in the comparison, the report, its JSON and CSV."""
+"""What the folds or repeats of several datasets say about the next one: in the comparison, the
+report, its JSON and CSV.
+"""
 
 from dataclasses import replace
 
@@ -19,7 +21,11 @@ KNOWN = {"split_digest": "abc", "n_train": 90, "n_test": 10}
 
 @pytest.fixture(scope="module")
 def found():
-    return compare(fold_study({"BR": (0.0, 0.0), "CC": (0.0, 0.0), "LP": (0.06, 0.06)}, datasets=DATASETS, **KNOWN))
+    return compare(
+        fold_study(
+            {"BR": (0.0, 0.0), "CC": (0.0, 0.0), "LP": (0.06, 0.06)}, datasets=DATASETS, **KNOWN
+        )
+    )
 
 
 @pytest.mark.thorough
@@ -27,11 +33,16 @@ def test_the_better_method_is_better_on_the_next_dataset_and_equal_ones_are_not(
     told = found.next_dataset
     assert told.over == "folds" and told.rho == dict.fromkeys(DATASETS, pytest.approx(0.1))
     for measure in ("precision", "recall"):
-        assert told.pair(measure, "LP", "BR").p_better > 0.9 and told.pair(measure, "BR", "LP").p_worse > 0.9
+        assert (
+            told.pair(measure, "LP", "BR").p_better > 0.9
+            and told.pair(measure, "BR", "LP").p_worse > 0.9
+        )
         assert told.pair(measure, "BR", "CC").p_equivalent > 0.4
         rows = told.by_dataset(measure, "LP", "BR")
         assert list(rows.index) == list(DATASETS) and (rows["shrunken"].std() < rows["mean"].std())
-        assert told.by_dataset(measure, "BR", "LP")["mean"].to_numpy() == pytest.approx(-rows["mean"].to_numpy())
+        assert told.by_dataset(measure, "BR", "LP")["mean"].to_numpy() == pytest.approx(
+            -rows["mean"].to_numpy()
+        )
 
 
 def test_the_report_says_it_in_every_format(found):
@@ -42,8 +53,13 @@ def test_the_report_says_it_in_every_format(found):
     assert 'id="next_dataset"' in page and page.count("Found and shrunken differences") >= 2
     assert sentence in render(found, "table", "pairs") and sentence in render(found, "md", "pairs")
     record = found.report().to_dict()["next_dataset"]
-    assert record["ropes"] == {"precision": 0.01, "recall": 0.01} and record["ropes_from"]["recall"] == "1% of its range"
-    assert {"p_better", "share_better", "rhat", "effective_sample_size"} <= set(record["pairs"]["recall"]["table"][0])
+    assert (
+        record["ropes"] == {"precision": 0.01, "recall": 0.01}
+        and record["ropes_from"]["recall"] == "1% of its range"
+    )
+    assert {"p_better", "share_better", "rhat", "effective_sample_size"} <= set(
+        record["pairs"]["recall"]["table"][0]
+    )
     assert len(found.report().frames()["next_dataset_shrunken"]) == 2 * 3 * 4
     for name in ("pairs", "shrunken"):
         columns = found.report().files()[f"next_dataset_{name}.csv"].splitlines()[0]
@@ -58,15 +74,27 @@ def test_a_ranking_and_studies_on_one_dataset_have_none(found):
 
 
 def test_the_rope_is_a_share_of_the_range_or_in_units_of_the_measure_that_is_tested():
-    study = fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06)}, measures=("matthews", "latency"), datasets=DATASETS[:2], **KNOWN)
+    study = fold_study(
+        {"BR": (0.0, 0.0), "LP": (0.06, 0.06)},
+        measures=("matthews", "latency"),
+        datasets=DATASETS[:2],
+        **KNOWN,
+    )
     told = next_dataset(study, study.measures, ["BR", "LP"])
     assert told.ropes["matthews"] == pytest.approx(0.02)  # from -1 to 1
-    assert told.ropes["latency"] == pytest.approx(0.006, rel=0.1) and "no bounds" in told.ropes_from["latency"]
-    assert next_dataset(study, ["matthews"], ["BR", "LP"], rope=0.3, in_units=True).ropes == {"matthews": 0.3}
+    assert (
+        told.ropes["latency"] == pytest.approx(0.006, rel=0.1)
+        and "no bounds" in told.ropes_from["latency"]
+    )
+    assert next_dataset(study, ["matthews"], ["BR", "LP"], rope=0.3, in_units=True).ropes == {
+        "matthews": 0.3
+    }
 
 
 def test_what_is_left_out_is_told():
-    study = fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06), "CC": (0.0, 0.0)}, datasets=DATASETS, **KNOWN)
+    study = fold_study(
+        {"BR": (0.0, 0.0), "LP": (0.06, 0.06), "CC": (0.0, 0.0)}, datasets=DATASETS, **KNOWN
+    )
     runs = study.runs.copy()
     runs.loc[(runs["dataset"] == "birds") & (runs["method"] == "CC"), "split_digest"] = "other"
     folds = study.folds.drop(index="yeast")
@@ -78,8 +106,13 @@ def test_what_is_left_out_is_told():
 
 def test_repeats_are_independent_and_make_as_many_differences_as_there_are():
     rng = np.random.default_rng(0)
-    index = pd.MultiIndex.from_product([DATASETS, ["BR", "LP"], range(4)], names=["dataset", "method", "repeat"])
-    repeats = pd.DataFrame({"f1": rng.normal(0.6, 0.01, len(index)) + 0.05 * (index.get_level_values(1) == "LP")}, index)
+    index = pd.MultiIndex.from_product(
+        [DATASETS, ["BR", "LP"], range(4)], names=["dataset", "method", "repeat"]
+    )
+    repeats = pd.DataFrame(
+        {"f1": rng.normal(0.6, 0.01, len(index)) + 0.05 * (index.get_level_values(1) == "LP")},
+        index,
+    )
     repeats = repeats.drop(index=("birds", "LP", 3))
     frame = repeats.groupby(level=[0, 1]).mean()
     study = Study(frame, {"f1": "max"}, repeats=repeats)
@@ -90,11 +123,17 @@ def test_repeats_are_independent_and_make_as_many_differences_as_there_are():
 
 
 def test_a_method_that_lacks_a_fold_is_compared_on_the_others():
-    study = fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06), "CC": (0.0, 0.0)}, datasets=DATASETS[:2], **KNOWN)
-    told = next_dataset(replace(study, folds=study.folds.drop(("birds", "CC", 3))), ["recall"], ["LP", "BR", "CC"])
+    study = fold_study(
+        {"BR": (0.0, 0.0), "LP": (0.06, 0.06), "CC": (0.0, 0.0)}, datasets=DATASETS[:2], **KNOWN
+    )
+    told = next_dataset(
+        replace(study, folds=study.folds.drop(("birds", "CC", 3))), ["recall"], ["LP", "BR", "CC"]
+    )
     assert told.by_dataset("recall", "LP", "CC")["n"].tolist() == [9, 10]
     assert told.rho == dict.fromkeys(DATASETS[:2], pytest.approx(0.1))
     gap = study.folds["recall"].loc["birds", "LP"] - study.folds["recall"].loc["birds", "CC"]
-    assert told.by_dataset("recall", "LP", "CC")["mean"].iloc[0] == pytest.approx(gap.drop(3).mean())
+    assert told.by_dataset("recall", "LP", "CC")["mean"].iloc[0] == pytest.approx(
+        gap.drop(3).mean()
+    )
     assert told.by_dataset("recall", "LP", "BR")["n"].tolist() == [10, 10]
     assert any("CC has 9 of the 10 folds" in text for text in told.doubts)

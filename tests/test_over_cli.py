@@ -20,7 +20,9 @@ N, K, FOLDS = 200, 4, 10
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory, empty_store):
-    """Three methods on a multi-label dataset with folds and instances, and counts of two binary classifiers from a file."""
+    """Three methods on a multi-label dataset with folds and instances, and counts of two binary
+    classifiers from a file.
+    """
     folder = tmp_path_factory.mktemp("over")
     shutil.copy(empty_store, folder / "mlflow.db")
     rng = np.random.default_rng(0)
@@ -29,18 +31,38 @@ def store(tmp_path_factory, empty_store):
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
         patch.chdir(folder)
         for method, noise in (("good", 0.3), ("also", 0.3), ("bad", 0.7)):
-            ev = mleval.evaluate(truth, truth + rng.normal(0, noise, (N, K)), folds=np.arange(N) % FOLDS)
+            ev = mleval.evaluate(
+                truth, truth + rng.normal(0, noise, (N, K)), folds=np.arange(N) % FOLDS
+            )
             ev.instances["author"] = [f"<b>{k // 8}" for k in range(N)]
-            ev.instances["ward"] = ["" if k % 8 else f"w{k // 8}{method if k == 16 else ''}" for k in range(N)]
-            mleval.log_evaluation(ev, method=method, dataset="made", experiment_name="made", log_instances=True)
-        draw = {m: (rng.integers(a, a + 3, FOLDS), rng.integers(b, b + 3, FOLDS)) for m, a, b in (("LDA", 14, 0), ("QDA", 17, 4))}
+            ev.instances["ward"] = [
+                "" if k % 8 else f"w{k // 8}{method if k == 16 else ''}" for k in range(N)
+            ]
+            mleval.log_evaluation(
+                ev, method=method, dataset="made", experiment_name="made", log_instances=True
+            )
+        draw = {
+            m: (rng.integers(a, a + 3, FOLDS), rng.integers(b, b + 3, FOLDS))
+            for m, a, b in (("LDA", 14, 0), ("QDA", 17, 4))
+        }
         rows = [
-            {"dataset": "cancer", "method": m, "fold": f, "tp": tp, "fn": 20 - tp, "fp": fp, "tn": 35 - fp}
+            {
+                "dataset": "cancer",
+                "method": m,
+                "fold": f,
+                "tp": tp,
+                "fn": 20 - tp,
+                "fp": fp,
+                "tn": 35 - fp,
+            }
             for m, counts in draw.items()
             for f, tp, fp in zip(range(FOLDS), *counts, strict=True)
         ]
         pd.DataFrame(rows).to_csv(folder / "counts.csv", index=False)
-        assert "2 runs created" in CliRunner().invoke(main, ["import", "counts.csv", "-n", "counts"]).stdout
+        assert (
+            "2 runs created"
+            in CliRunner().invoke(main, ["import", "counts.csv", "-n", "counts"]).stdout
+        )
         yield folder
 
 
@@ -51,19 +73,28 @@ def mleval_(*args, code=0):
 
 
 def test_folds_are_tested_on_measures_that_are_named(store):
-    found = json.loads(mleval_("-n", "made", "--over", "folds", "-m", "f1", "-m", "hamming_loss", "--output", "json").stdout)
+    found = json.loads(
+        mleval_(
+            "-n", "made", "--over", "folds", "-m", "f1", "-m", "hamming_loss", "--output", "json"
+        ).stdout
+    )
     study = mleval.load_study(experiment_names=["made"], measures=["f1", "hamming_loss"])
     expected = mleval.compare_folds(study, "made", ["f1", "hamming_loss"])
     rows = found["datasets"]["made"]["pairs"]
     assert [row["pvalue"] for row in rows] == pytest.approx(expected.pairs["pvalue"].tolist())
-    assert found["over"] == "folds" and found["datasets"]["made"]["measures"] == ["f1", "hamming_loss"]
+    assert found["over"] == "folds" and found["datasets"]["made"]["measures"] == [
+        "f1",
+        "hamming_loss",
+    ]
 
 
 def test_rates_come_from_the_counts_of_runs(store):
     study = load_folds(["tpr", "fpr", "f1"], experiment_names=["made"])
     found = mleval.compare_folds(study, "made", ["tpr", "fpr"])
     recall = mleval.load_study(experiment_names=["made"]).folds["micro_recall"]
-    assert found.values["tpr"].to_numpy() == pytest.approx(recall.loc["made"].loc[found.values.index].to_numpy())
+    assert found.values["tpr"].to_numpy() == pytest.approx(
+        recall.loc["made"].loc[found.values.index].to_numpy()
+    )
     assert "tpr ↑" in mleval_("-n", "made", "--over", "folds", "-m", "tpr", "-m", "fpr").stdout
 
 
@@ -79,11 +110,21 @@ def test_measures_that_depend_are_refused_by_name(store):
 
 def test_measures_that_depend_are_left_out_by_name_on_request(store):
     counts = [part for name in ("tp", "fp", "tn", "fn") for part in ("-m", name)]
-    found = json.loads(mleval_("-n", "counts", "--over", "folds", *counts, "--dependent", "drop", "--output", "json").stdout)
-    rates = json.loads(mleval_("-n", "counts", "--over", "folds", "-m", "tp", "-m", "fp", "--output", "json").stdout)
+    found = json.loads(
+        mleval_(
+            "-n", "counts", "--over", "folds", *counts, "--dependent", "drop", "--output", "json"
+        ).stdout
+    )
+    rates = json.loads(
+        mleval_(
+            "-n", "counts", "--over", "folds", "-m", "tp", "-m", "fp", "--output", "json"
+        ).stdout
+    )
     found, rates = found["datasets"]["cancer"], rates["datasets"]["cancer"]
     assert found["measures"] == ["tp", "fp"] and found["pairs"] == rates["pairs"]
-    assert {"Left out: fn follows from tp.", "Left out: tn follows from fp."} <= {*found["warnings"]}
+    assert {"Left out: fn follows from tp.", "Left out: tn follows from fp."} <= {
+        *found["warnings"]
+    }
 
 
 @pytest.mark.parametrize("format", ["csv", "md", "latex", "html", "table"])
@@ -94,8 +135,14 @@ def test_every_format_names_the_methods(store, format):
 
 def test_options_say_how_folds_came_about(store):
     args = ["-n", "made", "--over", "folds", "-m", "f1", "--output", "json"]
-    found = json.loads(mleval_(*args, "--protocol", "resampled", "--ratio", "0.5").stdout)["datasets"]["made"]
-    assert found["protocol"]["kind"] == "resampled" and found["protocol"]["ratio"] == 0.5 and "naive" in found["refusals"]
+    found = json.loads(mleval_(*args, "--protocol", "resampled", "--ratio", "0.5").stdout)[
+        "datasets"
+    ]["made"]
+    assert (
+        found["protocol"]["kind"] == "resampled"
+        and found["protocol"]["ratio"] == 0.5
+        and "naive" in found["refusals"]
+    )
     assert json.loads(mleval_(*args, "--unpaired").stdout)["datasets"]["made"]["paired"] is False
 
 
@@ -106,17 +153,43 @@ def test_the_gate_looks_at_what_was_tested(store):
 
 
 def test_options_that_do_not_fit_are_wrong_usage(store):
-    for args in (["--on", "f1"], ["--control", "good"], ["--draws", "99"], ["--correction", "none"], ["--weights", "equal"],
-                 ["--missing", "worst"], ["--seed", "1"], ["--rope", "0.1"]):
-        assert f"{args[0]}: only for tests over " in mleval_("-n", "made", "--over", "folds", *args, code=2).output
-    for args in (["--unpaired"], ["--ratio", "1"], ["--dependent", "drop"], ["--missing", "drop-methods"], ["--ties", "ignore"]):
-        assert f"{args[0]}: only for tests over " in mleval_("-n", "made", "--over", "instances", *args, code=2).output
+    for args in (
+        ["--on", "f1"],
+        ["--control", "good"],
+        ["--draws", "99"],
+        ["--correction", "none"],
+        ["--weights", "equal"],
+        ["--missing", "worst"],
+        ["--seed", "1"],
+        ["--rope", "0.1"],
+    ):
+        assert (
+            f"{args[0]}: only for tests over "
+            in mleval_("-n", "made", "--over", "folds", *args, code=2).output
+        )
+    for args in (
+        ["--unpaired"],
+        ["--ratio", "1"],
+        ["--dependent", "drop"],
+        ["--missing", "drop-methods"],
+        ["--ties", "ignore"],
+    ):
+        assert (
+            f"{args[0]}: only for tests over "
+            in mleval_("-n", "made", "--over", "instances", *args, code=2).output
+        )
     assert "--draws" in mleval_("-n", "made", "--over", "instances", "--draws", "0", code=2).output
-    assert "--dependent: only for tests over folds" in mleval_("-n", "made", "--dependent", "drop", code=2).output
-    said = mleval_("-n", "made", "--over", "folds", "--missing", "worst", "--seed", "1", "--on", "f1", code=2).output
     assert (
-        "--missing, --on: only for tests over datasets; --seed: only for tests over datasets, instances or repeats. Leave out "
-        "what does not fit, or change --over." in " ".join(said.split())
+        "--dependent: only for tests over folds"
+        in mleval_("-n", "made", "--dependent", "drop", code=2).output
+    )
+    said = mleval_(
+        "-n", "made", "--over", "folds", "--missing", "worst", "--seed", "1", "--on", "f1", code=2
+    ).output
+    assert (
+        "--missing, --on: only for tests over datasets; --seed: only for tests over datasets, "
+        "instances or repeats. Leave out what does not fit, or change --over."
+        in " ".join(said.split())
     )
     said = mleval_("-n", "made", "--over", "folds", "--dependent", "error", code=2).output
     assert "--dependent error: only for measures that --measure names" in said
@@ -127,14 +200,20 @@ def test_measures_that_are_excluded_are_not_tested(store, over):
     args = ["-n", "made", "--over", over, "-m", "f1", "-m", "accuracy", "--output", "json"]
     found = json.loads(mleval_(*args, "--exclude-measure", "accuracy").stdout)["datasets"]["made"]
     assert found["measures"] == ["f1"]
-    assert "no measure is left" in mleval_(*args, "--exclude-measure", "accuracy", "--exclude-measure", "f1", code=1).output
+    assert (
+        "no measure is left"
+        in mleval_(*args, "--exclude-measure", "accuracy", "--exclude-measure", "f1", code=1).output
+    )
 
 
 def test_instances_are_tested_from_the_artifacts_of_runs(store):
     args = ["-n", "made", "--over", "instances", "-m", "hamming_loss", "-m", "f1"]
     found = json.loads(mleval_(*args, "--output", "json").stdout)["datasets"]["made"]
     apart = {frozenset((r["method_a"], r["method_b"])) for r in found["pairs"] if r["significant"]}
-    assert apart == {frozenset(("good", "bad")), frozenset(("also", "bad"))} and found["n_instances"] == N
+    assert (
+        apart == {frozenset(("good", "bad")), frozenset(("also", "bad"))}
+        and found["n_instances"] == N
+    )
     for format in ("table", "md", "csv", "latex", "html"):
         text = mleval_(*args, "--output", format).stdout.replace("\\", "")
         assert "hamming_loss" in text and "good" in text
@@ -143,15 +222,34 @@ def test_instances_are_tested_from_the_artifacts_of_runs(store):
 def test_instances_of_a_cross_validation_are_blocks_and_others_cluster_as_a_column_says(store):
     args = ["-n", "made", "--over", "instances", "-m", "f1", "--draws", "199", "--output", "json"]
     plain = json.loads(mleval_(*args).stdout)
-    assert plain["n_instances"] == N and len(plain["pairs"]) == 3 and plain["pairs"][0]["dataset"] == "made"
-    assert plain["datasets"]["made"]["n_clusters"] is None and "judged by 10 models" in plain["doubts"][0]
+    assert (
+        plain["n_instances"] == N
+        and len(plain["pairs"]) == 3
+        and plain["pairs"][0]["dataset"] == "made"
+    )
+    assert (
+        plain["datasets"]["made"]["n_clusters"] is None
+        and "judged by 10 models" in plain["doubts"][0]
+    )
     authors = json.loads(mleval_(*args, "--cluster", "author").stdout)
-    assert authors["datasets"]["made"]["n_clusters"] == N // 8 and not any("judged by" in said for said in authors["doubts"])
-    assert json.loads(mleval_(*args, "--cluster", "fold").stdout)["datasets"]["made"]["n_clusters"] == FOLDS
+    assert authors["datasets"]["made"]["n_clusters"] == N // 8 and not any(
+        "judged by" in said for said in authors["doubts"]
+    )
+    assert (
+        json.loads(mleval_(*args, "--cluster", "fold").stdout)["datasets"]["made"]["n_clusters"]
+        == FOLDS
+    )
     said = " ".join(mleval_(*args, "--cluster", "ward", code=1).output.split())
-    assert "'ward' must put each instance into one cluster, and puts 1 into several: 16 ('w2good' by good and 'w2also'" in said
-    assert "have no column 'passage'" in " ".join(mleval_(*args, "--cluster", "passage", code=1).output.split())
-    assert "--cluster: only for tests over instances" in " ".join(mleval_("-n", "made", "--cluster", "x", code=2).output.split())
+    assert (
+        "'ward' must put each instance into one cluster, and puts 1 into several: 16 ('w2good' "
+        "by good and 'w2also'" in said
+    )
+    assert "have no column 'passage'" in " ".join(
+        mleval_(*args, "--cluster", "passage", code=1).output.split()
+    )
+    assert "--cluster: only for tests over instances" in " ".join(
+        mleval_("-n", "made", "--cluster", "x", code=2).output.split()
+    )
 
 
 def test_draws_and_seed_reach_the_test_over_instances_and_are_told(store):
@@ -164,7 +262,9 @@ def test_draws_and_seed_reach_the_test_over_instances_and_are_told(store):
     assert [(t["n_draws"], t["seed"]) for t in tests] == [(99, 1), (99, 1), (99, 2)]
     assert found[0]["provenance"]["seed"] == 1
     assert tests[0]["table"] == tests[1]["table"] != tests[2]["table"]
-    assert "(99 draws, seed 1)" in " ".join(mleval_(*args, "--draws", "99", "--seed", "1").stdout.split())
+    assert "(99 draws, seed 1)" in " ".join(
+        mleval_(*args, "--draws", "99", "--seed", "1").stdout.split()
+    )
     assert "(9,999 draws, seed 0)" in " ".join(mleval_(*args, "--output", "latex").stdout.split())
 
 
@@ -187,7 +287,9 @@ def test_instances_in_another_order_are_refused(store):
     truth = np.random.default_rng(0).integers(0, 2, (N, K))
     for method, order in (("a", slice(None)), ("b", slice(None, None, -1))):
         ev = mleval.evaluate(truth[order], truth[order] * 0.9)
-        mleval.log_evaluation(ev, method=method, dataset="turned", experiment_name="turned", log_instances=True)
+        mleval.log_evaluation(
+            ev, method=method, dataset="turned", experiment_name="turned", log_instances=True
+        )
     study = mleval.load_study(experiment_names=["turned"])
     assert study.runs["dataset_digest"].nunique() == 1
     said = "the instances of turned have other true labels, or another order, in other runs"
@@ -203,18 +305,27 @@ def test_data_that_are_not_known_to_be_the_same_are_told(store):
     ev = mleval.evaluate(truth, truth * 0.9)
     older = replace(ev, sums={None: replace(ev.sums[None], truth=None)}, instance_truth=None)
     for method in "ab":  # as versions did that did not keep the truth's digest
-        mleval.log_evaluation(older, method=method, dataset="older", experiment_name="older", log_instances=True)
+        mleval.log_evaluation(
+            older, method=method, dataset="older", experiment_name="older", log_instances=True
+        )
     said = "the same instances of older is unknown for 2 of 2 methods"
-    assert said in " ".join(mleval_("-n", "older", "--over", "instances", "-m", "f1").stdout.split())
+    assert said in " ".join(
+        mleval_("-n", "older", "--over", "instances", "-m", "f1").stdout.split()
+    )
     study = mleval.load_study(experiment_names=["older"])
     for digests, unknown in ((["a" * 64] * 2, 0), (["a" * 64, "b-rows"], 2), (["a" * 64, ""], 1)):
         study.runs["dataset_digest"] = digests
         with instances_of(study, "older") as known:
-            assert len(known.notes) == bool(unknown) and (not unknown or f"for {unknown} of 2" in known.notes[0])
+            assert len(known.notes) == bool(unknown) and (
+                not unknown or f"for {unknown} of 2" in known.notes[0]
+            )
 
 
 def test_runs_without_values_by_instance_say_how_to_log_them(store):
-    assert "log_instances=True" in mleval_("-n", "counts", "--over", "instances", "--max", "tp", code=1).output
+    assert (
+        "log_instances=True"
+        in mleval_("-n", "counts", "--over", "instances", "--max", "tp", code=1).output
+    )
 
 
 def test_the_report_has_the_folds(store):
@@ -225,13 +336,18 @@ def test_the_report_has_the_folds(store):
 
 
 def test_anytime_decides_by_betting_where_measures_have_bounds(store):
-    found = json.loads(mleval_("-n", "made", "--over", "instances", "--anytime", "--output", "json").stdout)
+    found = json.loads(
+        mleval_("-n", "made", "--over", "instances", "--anytime", "--output", "json").stdout
+    )
     tests = found["datasets"]["made"]
     assert tests["anytime"] and "coverage" not in tests["measures"]
     assert min(row["anytime_corrected"] for row in tests["table"]) <= 0.05
     assert any("coverage left out, for bets need bounds" in doubt for doubt in found["doubts"])
     named = mleval_("-n", "made", "--over", "instances", "--anytime", "-m", "coverage", code=1)
     assert "known to lie between bounds, got coverage" in named.stderr
-    assert "only for tests over datasets or instances" in mleval_("-n", "made", "--over", "folds", "--anytime", code=2).stderr
+    assert (
+        "only for tests over datasets or instances"
+        in mleval_("-n", "made", "--over", "folds", "--anytime", code=2).stderr
+    )
     over = mleval_("-n", "made", "--anytime", "--test", "nemenyi", code=2)
     assert "Leave out --test" in over.stderr

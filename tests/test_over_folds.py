@@ -1,4 +1,6 @@
-"""What reports say about tests over folds: it agrees with the tests, in every format, whatever the names are."""
+"""What reports say about tests over folds: it agrees with the tests, in every format, whatever the
+names are.
+"""
 
 import csv
 import io
@@ -28,7 +30,13 @@ from mlflow_mleval.report.content.folds import (
 from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.report.document import plain
 from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, _ellipse, fold_histogram, fold_scatter
+from mlflow_mleval.report.figures.fold_scatter import (
+    DETAILED,
+    INSIDE,
+    _ellipse,
+    fold_histogram,
+    fold_scatter,
+)
 from mlflow_mleval.report.formats import FORMATS
 from mlflow_mleval.report.glossary import glossary
 
@@ -48,9 +56,15 @@ def cells(table, head: str) -> list[str]:
 def test_sentences_say_what_the_tests_find():
     found = compare_folds(three_methods(), "birds")
     said = told(found)
-    assert "separates 2 of 3 pairs" in said and "10 folds, 3 methods, tested on precision and recall together" in said
+    assert (
+        "separates 2 of 3 pairs" in said
+        and "10 folds, 3 methods, tested on precision and recall together" in said
+    )
     assert "Not separated from each other: CC and BR. LP is separated from all others." in said
-    assert f"holds {found.learned.shares.iloc[0]:.0%} of what separates them" in said or "more than 99%" in said
+    assert (
+        f"holds {found.learned.shares.iloc[0]:.0%} of what separates them" in said
+        or "more than 99%" in said
+    )
     assert "uncorrected" not in said and "refused" not in said
 
 
@@ -58,10 +72,14 @@ def test_pairs_are_ordered_by_mean_rank_and_say_which_measure_favours_whom():
     found = compare_folds(three_methods(), "birds")
     table = fold_pairs(found)
     place = {m: i for i, m in enumerate(found.order)}
-    for a, b, carried in zip(*(cells(table, h) for h in ("method", "against", "carried by")), strict=True):
+    for a, b, carried in zip(
+        *(cells(table, h) for h in ("method", "against", "carried by")), strict=True
+    ):
         assert place[a] < place[b]
         if "LP" in (a, b):
-            assert set(carried.split()) == ({"−precision", "+recall"} if a == "LP" else {"+precision", "−recall"})
+            assert set(carried.split()) == (
+                {"−precision", "+recall"} if a == "LP" else {"+precision", "−recall"}
+            )
         else:
             assert carried == ""
     assert [text.split()[0] for text in cells(table, "separated")] == ["yes", "yes", "no"]
@@ -73,7 +91,9 @@ def test_a_combination_is_named_where_no_measure_carries_the_difference():
     shared = np.random.default_rng(1).normal(0, 0.1, 10)
     study.folds.iloc[:10] += shared[:, None]
     found = compare_folds(study, "birds", ["precision", "recall"])
-    assert found.pairs["significant"].all() and cells(fold_pairs(found), "carried by") == ["a combination"]
+    assert found.pairs["significant"].all() and cells(fold_pairs(found), "carried by") == [
+        "a combination"
+    ]
 
 
 def test_intervals_stand_beside_every_mean():
@@ -88,31 +108,56 @@ def test_intervals_stand_beside_every_mean():
 def test_the_overview_says_once_what_all_datasets_share():
     folds = {dataset: compare_folds(three_methods(), dataset) for dataset in ("birds", "flags")}
     table = overview_table(folds)
-    assert [c.head for c in table.columns] == ["dataset", "pairs separated", "doubt", "uncorrected", "MANOVA p"]
-    assert plain(table.columns[0].note) == "On every dataset: 10 folds, 3 methods, precision and recall."
+    assert [c.head for c in table.columns] == [
+        "dataset",
+        "pairs separated",
+        "doubt",
+        "uncorrected",
+        "MANOVA p",
+    ]
+    assert (
+        plain(table.columns[0].note)
+        == "On every dataset: 10 folds, 3 methods, precision and recall."
+    )
     folds["flags"] = compare_folds(three_methods(), "flags", ["precision"])
-    assert [*map(plain, cells(overview_table(folds), "measures"))] == ["precision and recall", "precision"]
+    assert [*map(plain, cells(overview_table(folds), "measures"))] == [
+        "precision and recall",
+        "precision",
+    ]
 
 
 def test_many_groups_are_counted_not_listed():
     shifts = {f"m{i}": (0.008 * i, -0.008 * i) for i in range(16)}
-    found = compare_folds(fold_study(shifts, split_digest="x", n_train=90, n_test=10), "birds", ["precision", "recall"])
+    found = compare_folds(
+        fold_study(shifts, split_digest="x", n_train=90, n_test=10),
+        "birds",
+        ["precision", "recall"],
+    )
     groups = [g for g in found.cliques if len(g) > 1]
-    said = f"The methods form {len(groups)} groups of up to {max(map(len, groups))} in which no two are separated"
+    said = (
+        f"The methods form {len(groups)} groups of up to {max(map(len, groups))} in which no two "
+        "are separated"
+    )
     assert len(groups) > 4 and said in told(found)
 
 
 def test_verdicts_that_assumptions_do_not_carry_are_marked_on_their_rows():
-    found = compare_folds(fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4), "birds", ["precision", "recall"])
+    found = compare_folds(
+        fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4), "birds", ["precision", "recall"]
+    )
     assert not found.pairs["reliable"].any()
     assert all(text.endswith(NOT_TRUSTED) for text in cells(fold_pairs(found), "separated"))
     assert NOT_TRUSTED in dict(words(found))
     fine = compare_folds(three_methods(), "birds")
-    assert NOT_TRUSTED not in "".join(cells(fold_pairs(fine), "separated")) and NOT_TRUSTED not in dict(words(fine))
+    assert NOT_TRUSTED not in "".join(
+        cells(fold_pairs(fine), "separated")
+    ) and NOT_TRUSTED not in dict(words(fine))
 
 
 def test_repeated_cross_validation_says_that_the_uncorrected_test_was_refused():
-    study = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=30, n_train=90, n_test=10, split_digest="x")
+    study = fold_study(
+        {"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=30, n_train=90, n_test=10, split_digest="x"
+    )
     found = compare_folds(study, "birds", ["precision", "recall"])
     assert "The uncorrected test was refused" in told(found)
     assert "uncorrected" not in [c.head for c in fold_pairs(found).columns]
@@ -136,24 +181,40 @@ def test_options_reach_the_tests_over_folds():
 
 def test_the_verdict_says_what_the_folds_say():
     several = answered(compare(three_methods()))
-    assert "recall together separate 4 of 6 pairs on 2 datasets, corrected over pairs and datasets." in several
-    one = fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06)}, split_digest="abc", n_train=90, n_test=10)
-    assert "by precision and recall together, LP is separated from BR: better on both." in answered(compare(one))
+    assert (
+        "recall together separate 4 of 6 pairs on 2 datasets, corrected over pairs and datasets."
+        in several
+    )
+    one = fold_study(
+        {"BR": (0.0, 0.0), "LP": (0.06, 0.06)}, split_digest="abc", n_train=90, n_test=10
+    )
+    assert "by precision and recall together, LP is separated from BR: better on both." in answered(
+        compare(one)
+    )
     few = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4)
     doubtful = compare(few, over_folds={"measures": ["precision", "recall"]})
     assert "(in doubt: see the tests by fold)." in answered(doubtful)
-    mixed = replace(doubtful, folds={"four folds": doubtful.folds["birds"], **compare(three_methods()).folds})
+    mixed = replace(
+        doubtful, folds={"four folds": doubtful.folds["birds"], **compare(three_methods()).folds}
+    )
     said = answered(mixed)
-    assert "separate 5 of 7" in said and "datasets (in doubt on four folds: see the tests by fold)." in said
+    assert (
+        "separate 5 of 7" in said
+        and "datasets (in doubt on four folds: see the tests by fold)." in said
+    )
 
 
 def test_json_holds_what_the_tests_hold():
     c = compare(three_methods())
     record = json.loads(c.report().render("json"))["folds"]["birds"]
     found = c.folds["birds"]
-    assert [row["pvalue"] for row in record["pairs"]] == pytest.approx(found.pairs["pvalue"].tolist())
+    assert [row["pvalue"] for row in record["pairs"]] == pytest.approx(
+        found.pairs["pvalue"].tolist()
+    )
     assert record["manova"]["pvalue"] == pytest.approx(found.manova.pvalue)
-    assert record["protocol"]["ratio"] == pytest.approx(1 / 9) and record["cliques"] == found.cliques
+    assert (
+        record["protocol"]["ratio"] == pytest.approx(1 / 9) and record["cliques"] == found.cliques
+    )
     assert record["sentences"] == [*map(plain, sentences(found))]
 
 
@@ -163,14 +224,21 @@ def test_every_table_has_a_file_with_all_rows():
     assert {f"{name}.csv" for name in tables} <= set(files)
     for name, frame in tables.items():
         rows = list(csv.reader(io.StringIO(files[f"{name}.csv"])))
-        assert glossary("files")[f"{name}.csv"].split(", ") == rows[0] == list(frame.columns) and len(rows) == len(frame) + 1
-    assert len(tables["fold_values"]) == 2 * 3 * 10 * 2 and set(tables["fold_pairs"]["dataset"]) == {"birds", "flags"}
+        assert (
+            glossary("files")[f"{name}.csv"].split(", ") == rows[0] == list(frame.columns)
+            and len(rows) == len(frame) + 1
+        )
+    assert len(tables["fold_values"]) == 2 * 3 * 10 * 2 and set(
+        tables["fold_pairs"]["dataset"]
+    ) == {"birds", "flags"}
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_tells_the_same_pairs(format):
     c = compare(three_methods())
-    text = folds_document(c.folds, {"yeast": "no folds"}, ["a note"], {"time": "now"}).render(format)
+    text = folds_document(c.folds, {"yeast": "no folds"}, ["a note"], {"time": "now"}).render(
+        format
+    )
     for name in ("birds", "flags", "LP"):
         assert name in text
     if format == "table":
@@ -194,7 +262,9 @@ def test_figures_hold_their_names(n_methods):
     names = {f"method number {i}": (0.02 * i, -0.01 * i) for i in range(n_methods)}
     found = compare_folds(fold_study(names), "birds", ["precision", "recall"])
     scatter = parse(fold_scatter(found.values, found.order, ["precision ↑", "recall ↑"], "t"))
-    shown = fold_histogram(found.values["recall"], found.order, "recall ↑", found.means.xs("recall", level="measure"))
+    shown = fold_histogram(
+        found.values["recall"], found.order, "recall ↑", found.means.xs("recall", level="measure")
+    )
     histogram = parse(shown)
     assert outside(scatter) == [] and outside(histogram) == []
     ellipses = [p for p in scatter.iter("{http://www.w3.org/2000/svg}path") if "A" in p.get("d")]
@@ -211,7 +281,9 @@ def test_the_ellipse_holds_its_share_of_the_fitted_distribution():
     assert long * short == pytest.approx(radius**2 * np.sqrt(np.linalg.det(covariance)), rel=0.03)
     assert np.sqrt(along @ np.linalg.solve(covariance, along)) == pytest.approx(radius, rel=0.03)
     points = np.random.default_rng(0).multivariate_normal([0, 0], covariance, 20_000)
-    inside = (np.einsum("ij,jk,ik->i", points, np.linalg.inv(covariance), points) <= radius**2).mean()
+    inside = (
+        np.einsum("ij,jk,ik->i", points, np.linalg.inv(covariance), points) <= radius**2
+    ).mean()
     assert inside == pytest.approx(INSIDE, abs=0.02)
 
 
@@ -224,5 +296,8 @@ def test_short_names_of_methods_are_not_cut():
 def test_folds_that_never_vary_are_drawn():
     index = pd.MultiIndex.from_product([["a", "b"], range(3)], names=["method", "fold"])
     values = pd.DataFrame({"x": 0.5, "y": 0.5}, index)
-    for svg in (fold_scatter(values, ["a", "b"], ["x", "y"], "t"), fold_histogram(values["x"], ["a", "b"], "x")):
+    for svg in (
+        fold_scatter(values, ["a", "b"], ["x", "y"], "t"),
+        fold_histogram(values["x"], ["a", "b"], "x"),
+    ):
         assert "nan" not in str(svg.__html__()).lower()

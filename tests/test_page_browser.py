@@ -1,4 +1,6 @@
-"""The live page in a real browser on a real server with a login: two members, one without rights, one who is not logged in."""
+"""The live page in a real browser on a real server with a login: two members, one without rights,
+one who is not logged in.
+"""
 
 import base64
 import json
@@ -20,39 +22,69 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 PASSWORD = "a long enough password"
 MEMBERS = ("ann", "bob", "nobody")
 SCRIPT = "<script>alert(1)</script>"
-RIGHTS = (("ann", "study", "EDIT"), ("ann", "plain", "READ"), ("ann", SCRIPT, "READ"), ("bob", "study", "READ"),
-          ("bob", "secret", "READ"))  # fmt: skip
+RIGHTS = (
+    ("ann", "study", "EDIT"),
+    ("ann", "plain", "READ"),
+    ("ann", SCRIPT, "READ"),
+    ("bob", "study", "READ"),
+    ("bob", "secret", "READ"),
+)
 HOSTILE = ["<img src=x onerror=alert(1)>", '"><svg onload=alert(1)>', "{{7*7}} \u202egnp.exe"]
 
 
 def fill(uri: str) -> dict[str, str]:
-    """A study with a gap, plain runs whose metrics nobody knows, hostile names, and what only one member may see."""
+    """A study with a gap, plain runs whose metrics nobody knows, hostile names, and what only one
+    member may see.
+    """
     import mlflow
     from mlflow import MlflowClient
 
     from mlflow_mleval.tracking.importing import import_results
 
-    rows = [(d, m, round(0.9 - 0.06 * i - 0.01 * ((i * 3 + j) % 4), 3), round(0.1 + 0.02 * i + 0.01 * ((i + 2 * j) % 3), 3))
-            for j, d in enumerate("uvwxyz") for i, m in enumerate(("RF", "BR", "CC", "LP"))]  # fmt: skip
+    rows = [
+        (
+            d,
+            m,
+            round(0.9 - 0.06 * i - 0.01 * ((i * 3 + j) % 4), 3),
+            round(0.1 + 0.02 * i + 0.01 * ((i + 2 * j) % 3), 3),
+        )
+        for j, d in enumerate("uvwxyz")
+        for i, m in enumerate(("RF", "BR", "CC", "LP"))
+    ]
     results = pd.DataFrame(rows, columns=["dataset", "method", "f1", "hamming_loss"])
-    results.loc[(results["method"] == "LP") & (results["dataset"] == "z"), ["f1", "hamming_loss"]] = None
+    results.loc[
+        (results["method"] == "LP") & (results["dataset"] == "z"), ["f1", "hamming_loss"]
+    ] = None
     mlflow.set_tracking_uri(uri)
     import_results(results, experiment_name="study", conventions="sklearn")
-    import_results(results[results["dataset"] < "x"], experiment_name="secret", conventions="sklearn")
+    import_results(
+        results[results["dataset"] < "x"], experiment_name="secret", conventions="sklearn"
+    )
     client = MlflowClient(uri)
-    for name, models, values in (("plain", ("xgb", "rf", "mlp"), "abcd"), (SCRIPT, HOSTILE, HOSTILE)):
+    for name, models, values in (
+        ("plain", ("xgb", "rf", "mlp"), "abcd"),
+        (SCRIPT, HOSTILE, HOSTILE),
+    ):
         experiment = client.create_experiment(name)
         for i, model in enumerate(models):
             for j, data in enumerate(values):
                 run = client.create_run(experiment, run_name=model)
-                log(client, run, {"model": model, "data": data}, {"gain" if name == "plain" else "f1": 0.9 - 0.1 * i - 0.02 * j})
+                log(
+                    client,
+                    run,
+                    {"model": model, "data": data},
+                    {"gain" if name == "plain" else "f1": 0.9 - 0.1 * i - 0.02 * j},
+                )
     return {e.name: e.experiment_id for e in client.search_experiments()}
 
 
 def log(client, run, params, metrics):
     from mlflow.entities import Metric, Param
 
-    values, texts = [Metric(*pair, 0, 0) for pair in metrics.items()], [Param(*pair) for pair in params.items()]
+    values, texts = (
+        [Metric(*pair, 0, 0) for pair in metrics.items()],
+        [Param(*pair) for pair in params.items()],
+    )
     client.log_batch(run.info.run_id, values, texts)
     client.set_terminated(run.info.run_id)
 
@@ -88,7 +120,9 @@ class Reader:
     def login(self, member, width=1200, scheme="light", password=PASSWORD):
         known = base64.b64encode(f"{member}:{password}".encode()).decode()
         self.chrome.execute_cdp_cmd("Network.enable", {})
-        self.chrome.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {"Authorization": f"Basic {known}"}})
+        self.chrome.execute_cdp_cmd(
+            "Network.setExtraHTTPHeaders", {"headers": {"Authorization": f"Basic {known}"}}
+        )
         self.look(width, scheme)
 
     def look(self, width, scheme="light"):
@@ -114,7 +148,10 @@ class Reader:
             return WebDriverWait(self.chrome, seconds, 0.05).until(lambda d: self.js(code, *args))
         except TimeoutException:
             log = (self.site.folder / "server.log").read_text()[-1500:]
-            raise AssertionError(f"not true after {seconds} seconds: {code} {args}\n{self.text('body')[:1500]}\n{log}") from None
+            raise AssertionError(
+                f"not true after {seconds} seconds: {code} "
+                f"{args}\n{self.text('body')[:1500]}\n{log}"
+            ) from None
 
     def all(self, selector):
         return self.chrome.find_elements("css selector", selector)
@@ -135,7 +172,10 @@ class Reader:
 
     def answered(self):
         """The answer is there, its open sections are loaded, and nothing is under way."""
-        self.until("!!document.querySelector('#ranking table') && !document.querySelector('main.old, [aria-busy]')")
+        self.until(
+            "!!document.querySelector('#ranking table') && !document.querySelector('main.old, "
+            "[aria-busy]')"
+        )
 
     def chosen(self):
         return parse_qs(urlsplit(self.chrome.current_url).query)
@@ -151,11 +191,20 @@ def reader(chrome, site):
 
 def grumbles(chrome):
     """What the browser's console says, apart from answers that are no success."""
-    return [entry["message"] for entry in chrome.get_log("browser") if "Failed to load resource" not in entry["message"]]
+    return [
+        entry["message"]
+        for entry in chrome.get_log("browser")
+        if "Failed to load resource" not in entry["message"]
+    ]
 
 
 def test_who_is_not_logged_in_gets_what_mlflow_gives(site):
-    for path in ("", "experiments", f"answer?experiment-id={site.ids['study']}", "static?file=page.js"):
+    for path in (
+        "",
+        "experiments",
+        f"answer?experiment-id={site.ids['study']}",
+        "static?file=page.js",
+    ):
         assert requests.get(f"{site.url}/mleval/{path}", timeout=PATIENCE).status_code == 401
 
 
@@ -165,7 +214,9 @@ def test_choosing_setting_and_comparing(reader, site):
     reader.find("#experiments input")
     listed = [row.get_attribute("data-name") for row in reader.all("#experiments input")]
     assert sorted(listed) == sorted(["study", "plain", SCRIPT])
-    assert "12" in reader.js("document.querySelector('#experiments input[data-name=plain]').closest('tr').innerText")
+    assert "12" in reader.js(
+        "document.querySelector('#experiments input[data-name=plain]').closest('tr').innerText"
+    )
     # by keyboard: search, then down to the experiment
     reader.find("#search").send_keys("plai")
     reader.until("document.querySelectorAll('#experiments input').length === 1")
@@ -183,7 +234,9 @@ def test_choosing_setting_and_comparing(reader, site):
     reader.find("#filter").send_keys(Keys.TAB)
     reader.until("!!document.querySelector('#condition')")
     reader.js("document.querySelector('#condition').value = \"params.`data` = 'd'\"")
-    reader.js("document.querySelector('#condition').dispatchEvent(new Event('change', {bubbles: true}))")
+    reader.js(
+        "document.querySelector('#condition').dispatchEvent(new Event('change', {bubbles: true}))"
+    )
     reader.until("document.querySelector('#facts')?.textContent.includes('3 finished runs')")
     reader.find("#filter").clear()
     reader.find("#filter").send_keys(Keys.TAB)
@@ -192,10 +245,19 @@ def test_choosing_setting_and_comparing(reader, site):
     reader.js("document.querySelector('[data-direction=max][value=gain]').click()")
     reader.click("#compare")
     reader.answered()
-    assert reader.chosen() == {"experiment-id": [site.ids["plain"]], "method-by": ["param:model"], "dataset-by": ["param:data"],
-                               "max": ["gain"]}  # fmt: skip
-    assert "xgb" in reader.text("#decision") and reader.text("#title") == "3 methods compared on 4 datasets"
-    assert not reader.js("document.querySelector('#choose').open || document.querySelector('#hold').open")
+    assert reader.chosen() == {
+        "experiment-id": [site.ids["plain"]],
+        "method-by": ["param:model"],
+        "dataset-by": ["param:data"],
+        "max": ["gain"],
+    }
+    assert (
+        "xgb" in reader.text("#decision")
+        and reader.text("#title") == "3 methods compared on 4 datasets"
+    )
+    assert not reader.js(
+        "document.querySelector('#choose').open || document.querySelector('#hold').open"
+    )
     assert grumbles(reader.chrome) == []
 
 
@@ -216,7 +278,9 @@ def test_a_stop_offers_its_ways_and_the_address_holds_what_was_chosen(reader, si
     reader.chrome.switch_to.active_element.send_keys(Keys.END)
     reader.until("new URLSearchParams(location.search).has('weights')")
     reader.answered()
-    assert "weights" in reader.text("#about") and reader.js("document.activeElement.type") == "range"
+    assert (
+        "weights" in reader.text("#about") and reader.js("document.activeElement.type") == "range"
+    )
     # back and forward
     reader.chrome.back()
     reader.until("document.querySelector('#about').textContent.includes('entropy')")
@@ -233,7 +297,9 @@ def test_details_open_beside_and_close_with_escape(reader, site):
     reader.answered()
     reader.click("#ranking button.link")
     reader.until("document.querySelector('#detail[open] #detail-body').textContent.length > 20")
-    assert "RF" in reader.text("#detail-title") and reader.js("document.activeElement.closest('dialog') !== null")
+    assert "RF" in reader.text("#detail-title") and reader.js(
+        "document.activeElement.closest('dialog') !== null"
+    )
     reader.click("#detail-body button.link")  # its first dataset
     link = reader.find("#detail-body a[href*='/runs/']").get_attribute("href")
     assert link.startswith(f"{site.url}/#/experiments/{site.ids['study']}/runs/")
@@ -241,13 +307,21 @@ def test_details_open_beside_and_close_with_escape(reader, site):
     reader.click("#detail .back")
     reader.until("document.querySelector('#detail-title').textContent === 'RF'")
     reader.chrome.switch_to.active_element.send_keys(Keys.ESCAPE)
-    assert not reader.js("document.querySelector('#detail').open") and reader.js("document.activeElement.textContent") == "RF"
-    reader.js("document.querySelectorAll('#differences, #ranking details').forEach(d => { d.open = true; })")
+    assert (
+        not reader.js("document.querySelector('#detail').open")
+        and reader.js("document.activeElement.textContent") == "RF"
+    )
+    reader.js(
+        "document.querySelectorAll('#differences, #ranking details').forEach(d => { d.open = "
+        "true; })"
+    )
     reader.until("!!document.querySelector('#differences table')")
     reader.js("document.querySelectorAll('#differences details').forEach(d => { d.open = true; })")
     for place, title in (("#differences", " against "), ("#ranking td", " on ")):
         reader.click(f"{place} button.link[aria-label*='{title}']")
-        reader.until("document.querySelector('#detail-title').textContent.includes(arguments[0])", title)
+        reader.until(
+            "document.querySelector('#detail-title').textContent.includes(arguments[0])", title
+        )
         reader.until("document.querySelector('#detail-body').textContent.length > 20")
         reader.click("#detail .close")
     assert grumbles(reader.chrome) == []
@@ -259,11 +333,17 @@ def test_share_download_store_and_new_runs(reader, site):
     reader.answered()
     address, title = reader.chrome.current_url, reader.text("#title")
     files = reader.js("[...document.querySelectorAll('.sheet a')].map(a => a.href)")
-    assert {"report.html", "report.json", "ranking.csv"} <= {parse_qs(urlsplit(f).query)["file"][0] for f in files}
+    assert {"report.html", "report.json", "ranking.csv"} <= {
+        parse_qs(urlsplit(f).query)["file"][0] for f in files
+    }
     assert any(".svg" in name for name in files)
     for name in files:
         got = requests.get(name, auth=("ann", PASSWORD), timeout=PATIENCE)
-        assert got.status_code == 200 and got.content and "attachment" in got.headers["Content-Disposition"]
+        assert (
+            got.status_code == 200
+            and got.content
+            and "attachment" in got.headers["Content-Disposition"]
+        )
     assert "mleval report" in reader.text(".sheet pre")
     reader.click("#store")
     stored = reader.find("#stored a")
@@ -274,8 +354,16 @@ def test_share_download_store_and_new_runs(reader, site):
 
     client = mlflow.MlflowClient(f"sqlite:///{site.folder / 'mlflow.db'}")
     for dataset in "uvwxyz":
-        tags = {"method": "NEW", "dataset": dataset, "schema": "1", "status": "complete", "conventions": "sklearn"}
-        run = client.create_run(site.ids["study"], tags={f"mleval.{name}": text for name, text in tags.items()})
+        tags = {
+            "method": "NEW",
+            "dataset": dataset,
+            "schema": "1",
+            "status": "complete",
+            "conventions": "sklearn",
+        }
+        run = client.create_run(
+            site.ids["study"], tags={f"mleval.{name}": text for name, text in tags.items()}
+        )
         log(client, run, {}, {"mleval/f1": 0.95, "mleval/hamming_loss": 0.05})
     reader.js("document.dispatchEvent(new Event('visibilitychange'))")
     reader.until("document.querySelector('#news').checkVisibility()")
@@ -303,7 +391,10 @@ def test_hostile_names_are_text(reader, site):
     reader.of(SCRIPT, "&method-by=run_name&dataset-by=param:data")
     reader.answered()
     reader.js("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    reader.until("!!document.querySelector('#survey fieldset') && !!document.querySelector('#experiments input')")
+    reader.until(
+        "!!document.querySelector('#survey fieldset') && !!document.querySelector('#experiments "
+        "input')"
+    )
     reader.until("!document.querySelector('[aria-busy]')")
     reader.click("#ranking button.link")
     reader.until("document.querySelector('#detail[open] #detail-body').textContent.length > 20")
@@ -321,14 +412,21 @@ def test_hostile_names_are_text(reader, site):
 def test_who_may_see_nothing_is_told_what_to_do(reader, site):
     reader.login("nobody")
     reader.open()
-    reader.until("document.querySelector('#experiments').textContent.includes('no experiment here that you may read')")
+    reader.until(
+        "document.querySelector('#experiments').textContent.includes('no experiment here that "
+        "you may read')"
+    )
     assert "ask whoever owns" in reader.text("#experiments")
     reader.of("secret")
     reader.until("document.querySelector('#state').textContent.includes('may not see')")
     assert "secret" not in reader.text("body")
-    # a login that ended, in a browser that asks for none; a database that is down; a server that is gone
-    gone = {"resolve(new Response('', {status: 401}))": "login has ended", "reject(new TypeError())": "server does not answer",
-            "resolve(new Response('{}', {status: 503}))": "store does not answer"}  # fmt: skip
+    # a login that ended, in a browser that asks for none; a database that is down; a server that is
+    # gone
+    gone = {
+        "resolve(new Response('', {status: 401}))": "login has ended",
+        "reject(new TypeError())": "server does not answer",
+        "resolve(new Response('{}', {status: 503}))": "store does not answer",
+    }
     for answer, said in gone.items():
         reader.js(f"void (window.fetch = () => Promise.{answer}, compare())")
         reader.until("document.querySelector('#state').textContent.includes(arguments[0])", said)
@@ -337,7 +435,7 @@ def test_who_may_see_nothing_is_told_what_to_do(reader, site):
 VIOLATIONS = """
 const done = arguments[0];
 axe.run().then(found => done(found.violations.map(v => [v.id, v.nodes.map(n => n.html.slice(0, 200))])));
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
@@ -350,7 +448,9 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(reader, site, axe, schem
         assert reader.js("document.scrollingElement.scrollWidth") <= width
 
     reader.of("study")
-    reader.until("!!document.querySelector('#survey fieldset') && !!document.querySelector('#state a.way')")
+    reader.until(
+        "!!document.querySelector('#survey fieldset') && !!document.querySelector('#state a.way')"
+    )
     reader.js("document.querySelectorAll('#selection details').forEach(d => { d.open = true; })")
     reader.find("#experiments input")
     check()
@@ -358,7 +458,9 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(reader, site, axe, schem
     reader.answered()
     reader.js("document.querySelectorAll('main details').forEach(d => { d.open = true; })")
     reader.until("!document.querySelector('[aria-busy]')")
-    reader.js("document.querySelectorAll('main details:not(.menu)').forEach(d => { d.open = true; })")
+    reader.js(
+        "document.querySelectorAll('main details:not(.menu)').forEach(d => { d.open = true; })"
+    )
     check()
     reader.js("document.querySelector('#ranking button.link').click()")
     reader.until("document.querySelector('#detail[open] #detail-body').textContent.length > 20")

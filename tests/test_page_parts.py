@@ -1,4 +1,6 @@
-"""Parts of the page without MLflow: selections, the door for jobs, the folder of answers, what forged requests meet."""
+"""Parts of the page without MLflow: selections, the door for jobs, the folder of answers, what
+forged requests meet.
+"""
 
 import base64
 import json
@@ -23,27 +25,65 @@ from mlflow_mleval.server.page_selection import SelectionError, options, parsed
 
 def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
     given = {
-        "missing": ["worst"], "experiment-id": ["3", "1", "3"], "alpha": ["0.05"], "weights": ["f1=2,a b=1"], "unpaired": ["1"],
-        "max": ["x y", "é"], "filter": ["tags.a = '&='"], "method": ["-x"], "unknown": ["?"],
-    }  # fmt: skip
+        "missing": ["worst"],
+        "experiment-id": ["3", "1", "3"],
+        "alpha": ["0.05"],
+        "weights": ["f1=2,a b=1"],
+        "unpaired": ["1"],
+        "max": ["x y", "é"],
+        "filter": ["tags.a = '&='"],
+        "method": ["-x"],
+        "unknown": ["?"],
+    }
     found = parsed(given)
     assert found.choices["weights"] == {"f1": 2.0, "a b": 1.0} and found.choices["paired"] is False
-    assert found.choices["maximize"] == ("x y", "é") and found.choices["alpha"] == 0.05 and found.experiment_ids == ("3", "1")
+    assert (
+        found.choices["maximize"] == ("x y", "é")
+        and found.choices["alpha"] == 0.05
+        and found.experiment_ids == ("3", "1")
+    )
     again = parsed(parse_qs(found.query))
-    assert again == found and again.query == found.query and "alpha" not in found.query and "unknown" not in found.query
-    assert "--method=-x" in found.command and "--filter 'tags.a = '" in found.command and "--unpaired" in found.command.split()
-    assert parsed({**given, "alpha": ["0.1"]}).key("answer") != found.key("answer") != found.key("survey")
+    assert (
+        again == found
+        and again.query == found.query
+        and "alpha" not in found.query
+        and "unknown" not in found.query
+    )
+    assert (
+        "--method=-x" in found.command
+        and "--filter 'tags.a = '" in found.command
+        and "--unpaired" in found.command.split()
+    )
+    assert (
+        parsed({**given, "alpha": ["0.1"]}).key("answer")
+        != found.key("answer")
+        != found.key("survey")
+    )
     more = found.adding({"missing": "drop-methods", "maximize": ("z", "é"), "method_by": "tag:m"})
-    assert more.choices["missing"] == "drop-methods" and more.choices["maximize"] == ("x y", "é", "z")
+    assert more.choices["missing"] == "drop-methods" and more.choices["maximize"] == (
+        "x y",
+        "é",
+        "z",
+    )
     assert more.choices["method_by"] == ("tag:m",)
-    assert parsed({}).query == "" and {"experiment-name", "log", "output", "draws"}.isdisjoint(options())
+    assert parsed({}).query == "" and {"experiment-name", "log", "output", "draws"}.isdisjoint(
+        options()
+    )
 
 
-@pytest.mark.parametrize("name, value, text", [
-    ("missing", "x", "is not one of"), ("alpha", "1", "not in the range"), ("p", "a,b", "neither a number"),
-    ("experiment-id", "../1", "no id"), ("filter", "a\nb", "cannot be shown"), ("seed", "x", "not a valid integer"),
-    ("filter", "x" * 5001, "at most"), ("preference", "f1=none", "is not one of"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, value, text",
+    [
+        ("missing", "x", "is not one of"),
+        ("alpha", "1", "not in the range"),
+        ("p", "a,b", "neither a number"),
+        ("experiment-id", "../1", "no id"),
+        ("filter", "a\nb", "cannot be shown"),
+        ("seed", "x", "not a valid integer"),
+        ("filter", "x" * 5001, "at most"),
+        ("preference", "f1=none", "is not one of"),
+    ],
+)
 def test_a_wrong_value_names_its_field(name, value, text):
     with pytest.raises(SelectionError, match=text) as caught:
         parsed({name: [value]})
@@ -53,8 +93,12 @@ def test_a_wrong_value_names_its_field(name, value, text):
 def test_a_selection_holds_fifty_experiments_and_no_more():
     ids = [str(i) for i in range(51)]
     assert parsed({"experiment-id": ids[:50]}).experiment_ids == tuple(ids[:50])
-    assert len(parsed({"experiment-id": [*ids[:50], "0"]}).experiment_ids) == 50  # given twice, counted once
-    with pytest.raises(SelectionError, match="51 experiments are chosen; 50 are the most") as caught:
+    assert (
+        len(parsed({"experiment-id": [*ids[:50], "0"]}).experiment_ids) == 50
+    )  # given twice, counted once
+    with pytest.raises(
+        SelectionError, match="51 experiments are chosen; 50 are the most"
+    ) as caught:
         parsed({"experiment-id": ids})
     assert caught.value.field == "experiment-id"
 
@@ -65,8 +109,16 @@ def door():
 
     def application(environ, start_response):
         size = int(environ.get("CONTENT_LENGTH") or 0)
-        keys = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "HTTP_AUTHORIZATION", "HTTP_COOKIE", "HTTP_ORIGIN", "HTTP_X_USER",
-                "login.layer")  # fmt: skip
+        keys = (
+            "REQUEST_METHOD",
+            "PATH_INFO",
+            "QUERY_STRING",
+            "HTTP_AUTHORIZATION",
+            "HTTP_COOKIE",
+            "HTTP_ORIGIN",
+            "HTTP_X_USER",
+            "login.layer",
+        )
         told = {key: environ.get(key) for key in keys}
         start_response("200 OK", [("Content-Type", "application/json")])
         return [json.dumps({**told, "body": environ["wsgi.input"].read(size).decode()}).encode()]
@@ -74,40 +126,78 @@ def door():
     return Forwarder(Inside(application, "/prefix"))
 
 
-MEMBER = Caller.of({
-    "HTTP_AUTHORIZATION": "Basic bWU6aXQ=", "HTTP_COOKIE": "session=1", "HTTP_ORIGIN": "http://x", "HTTP_X_USER": "me",
-    "PATH_INFO": "/mleval/answer", "QUERY_STRING": "a=b", "CONTENT_LENGTH": "7", "login.layer": "said",
-})  # fmt: skip
+MEMBER = Caller.of(
+    {
+        "HTTP_AUTHORIZATION": "Basic bWU6aXQ=",
+        "HTTP_COOKIE": "session=1",
+        "HTTP_ORIGIN": "http://x",
+        "HTTP_X_USER": "me",
+        "PATH_INFO": "/mleval/answer",
+        "QUERY_STRING": "a=b",
+        "CONTENT_LENGTH": "7",
+        "login.layer": "said",
+    }
+)
 
 
 def test_a_job_asks_in_the_members_name_and_knows_nothing_of_them(door):
     with door.open_for(MEMBER) as (address, token):
         assert address.startswith("http://127.0.0.1:")
         headers = {"Authorization": f"Bearer {token}"}
-        answer = requests.post(f"{address}/api/2.0/mlflow/runs/search", data=b'{"a": 1}', headers=headers, timeout=60).json()
+        answer = requests.post(
+            f"{address}/api/2.0/mlflow/runs/search", data=b'{"a": 1}', headers=headers, timeout=60
+        ).json()
         assert answer == {
-            "REQUEST_METHOD": "POST", "PATH_INFO": "/prefix/api/2.0/mlflow/runs/search", "QUERY_STRING": "", "body": '{"a": 1}',
-            "HTTP_AUTHORIZATION": "Basic bWU6aXQ=", "HTTP_COOKIE": "session=1", "HTTP_ORIGIN": None, "HTTP_X_USER": "me",
+            "REQUEST_METHOD": "POST",
+            "PATH_INFO": "/prefix/api/2.0/mlflow/runs/search",
+            "QUERY_STRING": "",
+            "body": '{"a": 1}',
+            "HTTP_AUTHORIZATION": "Basic bWU6aXQ=",
+            "HTTP_COOKIE": "session=1",
+            "HTTP_ORIGIN": None,
+            "HTTP_X_USER": "me",
             "login.layer": "said",
-        }  # fmt: skip
-        got = requests.get(f"{address}/get-artifact?run_id=1&path=a%2Fb", headers=headers, timeout=60).json()
-        assert got["PATH_INFO"] == "/prefix/get-artifact" and got["QUERY_STRING"] == "run_id=1&path=a%2Fb"
-    assert requests.get(f"{address}/get-artifact", headers=headers, timeout=60).status_code == 401  # the token died with the job
+        }
+        got = requests.get(
+            f"{address}/get-artifact?run_id=1&path=a%2Fb", headers=headers, timeout=60
+        ).json()
+        assert (
+            got["PATH_INFO"] == "/prefix/get-artifact"
+            and got["QUERY_STRING"] == "run_id=1&path=a%2Fb"
+        )
+    assert (
+        requests.get(f"{address}/get-artifact", headers=headers, timeout=60).status_code == 401
+    )  # the token died with the job
 
 
-@pytest.mark.parametrize("method, path, writes", [
-    ("GET", "/mleval/answer", True), ("POST", "/mleval/store", True), ("GET", "/", True), ("GET", "/graphql", True),
-    ("POST", "/graphql", True), ("GET", "/api/2.0/mlflow/users/get", True), ("POST", "/api/2.0/mlflow/users/create", True),
-    ("GET", "/api/2.0/mlflow/runs/../users/get", True), ("GET", "/api/2.0/mlflow/gateway-proxy", True),
-    ("POST", "/api/2.0/mlflow/runs/create", False), ("POST", "/ajax-api/2.0/mlflow/upload-artifact", False),
-    ("POST", "/api/2.0/mlflow/runs/delete", True), ("POST", "/api/2.0/mlflow/experiments/create", True),
-    ("DELETE", "/api/2.0/mlflow/runs/search", True), ("PUT", "/api/2.0/mlflow-artifacts/artifacts/x", True),
-    ("GET", "/api/2.0/mlflow-artifacts/artifacts/x", True), ("POST", "/static-files/a", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "method, path, writes",
+    [
+        ("GET", "/mleval/answer", True),
+        ("POST", "/mleval/store", True),
+        ("GET", "/", True),
+        ("GET", "/graphql", True),
+        ("POST", "/graphql", True),
+        ("GET", "/api/2.0/mlflow/users/get", True),
+        ("POST", "/api/2.0/mlflow/users/create", True),
+        ("GET", "/api/2.0/mlflow/runs/../users/get", True),
+        ("GET", "/api/2.0/mlflow/gateway-proxy", True),
+        ("POST", "/api/2.0/mlflow/runs/create", False),
+        ("POST", "/ajax-api/2.0/mlflow/upload-artifact", False),
+        ("POST", "/api/2.0/mlflow/runs/delete", True),
+        ("POST", "/api/2.0/mlflow/experiments/create", True),
+        ("DELETE", "/api/2.0/mlflow/runs/search", True),
+        ("PUT", "/api/2.0/mlflow-artifacts/artifacts/x", True),
+        ("GET", "/api/2.0/mlflow-artifacts/artifacts/x", True),
+        ("POST", "/static-files/a", True),
+    ],
+)
 def test_the_door_refuses_what_no_job_needs(door, method, path, writes):
     with door.open_for(MEMBER, writes) as (address, token):
         session = requests.Session()
-        request = requests.Request(method, address, headers={"Authorization": f"Bearer {token}"}).prepare()
+        request = requests.Request(
+            method, address, headers={"Authorization": f"Bearer {token}"}
+        ).prepare()
         request.url = address + path  # as it is, not tidied
         assert session.send(request, timeout=60).status_code == 403
 
@@ -120,7 +210,12 @@ def test_the_door_opens_to_its_token_only(door):
             assert requests.post(asked, headers=headers, timeout=60).status_code == 401
         headers = {"Authorization": f"Bearer {token}"}
         assert requests.post(asked, headers=headers, timeout=60).ok
-        assert requests.post(asked, headers={**headers, "Content-Length": str(MOST_BYTES + 1)}, timeout=60).status_code == 413
+        assert (
+            requests.post(
+                asked, headers={**headers, "Content-Length": str(MOST_BYTES + 1)}, timeout=60
+            ).status_code
+            == 413
+        )
 
 
 def test_answers_are_whole_private_and_bounded(tmp_path, monkeypatch):
@@ -129,7 +224,11 @@ def test_answers_are_whole_private_and_bounded(tmp_path, monkeypatch):
         folder.write(key, [("about.json", '{"made": 1}'), ("section/x", "é" * 10)])
         os.utime(tmp_path / f"{key}.zip", (at, at))
     assert folder.about("a") == {"made": 1} and folder.read("b", "section/x") == "é" * 10
-    assert folder.read("a", "../secret") is None and folder.read("../a", "x") is None and folder.names("none") == []
+    assert (
+        folder.read("a", "../secret") is None
+        and folder.read("../a", "x") is None
+        and folder.names("none") == []
+    )
     size = (tmp_path / "a.zip").stat().st_size
     monkeypatch.setenv("MLEVAL_PAGE_CACHE_MB", str(2.5 * size / 1e6))
     folder.shrink()  # c was written last, a and b have just been read
@@ -169,15 +268,32 @@ def test_a_request_to_write_is_believed_from_the_members_page_only():
     fine, old = token_of(secret, MEMBER), token_of(secret, MEMBER, 1)
 
     def met(token: str, **headers: str) -> str:
-        headers = {"X-Mleval-Token": token, "Host": "mlflow.example", **{k.replace("_", "-"): v for k, v in headers.items()}}
-        return forged(Request(EnvironBuilder(method="POST", headers=headers).get_environ()), secret, MEMBER)
+        headers = {
+            "X-Mleval-Token": token,
+            "Host": "mlflow.example",
+            **{k.replace("_", "-"): v for k, v in headers.items()},
+        }
+        return forged(
+            Request(EnvironBuilder(method="POST", headers=headers).get_environ()), secret, MEMBER
+        )
 
     assert not met(fine) and not met(old) and not met(fine, Origin="https://mlflow.example")
     assert not met(fine, Sec_Fetch_Site="same-origin", Origin="https://proxy.example")
-    for token in ("", "é", fine[:-1], token_of(secret, other), token_of(secret, MEMBER, 2), token_of(b"t" * 32, MEMBER)):
+    for token in (
+        "",
+        "é",
+        fine[:-1],
+        token_of(secret, other),
+        token_of(secret, MEMBER, 2),
+        token_of(b"t" * 32, MEMBER),
+    ):
         assert "Load it again" in met(token)
-    assert "another site" in met(fine, Origin="http://evil.example") and "another site" in met(fine, Origin="null")
-    assert "another site" in met(fine, Sec_Fetch_Site="same-site") and "another site" in met(fine, Sec_Fetch_Site="none")
+    assert "another site" in met(fine, Origin="http://evil.example") and "another site" in met(
+        fine, Origin="null"
+    )
+    assert "another site" in met(fine, Sec_Fetch_Site="same-site") and "another site" in met(
+        fine, Sec_Fetch_Site="none"
+    )
 
 
 def test_folders_of_servers_that_ended_go(tmp_path, monkeypatch):
@@ -189,7 +305,11 @@ def test_folders_of_servers_that_ended_go(tmp_path, monkeypatch):
     second = CacheFolder.of_this_server()
     assert first.path != second.path and first.path.is_dir() and not first.deserted()
     os.close(alive)
-    assert first.deserted() and CacheFolder.of_this_server().path == second.path and not first.path.exists()
+    assert (
+        first.deserted()
+        and CacheFolder.of_this_server().path == second.path
+        and not first.path.exists()
+    )
     (tmp_path / f"mleval-{os.geteuid()}").chmod(0o755)
     with pytest.raises(PermissionError, match="set TMPDIR"):
         CacheFolder.of_this_server()
@@ -202,19 +322,34 @@ def test_runs_are_counted_by_their_places(n, monkeypatch):
 
     def application(environ, start_response):
         wanted = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
-        place = json.loads(base64.b64decode(wanted["page_token"]))["offset"] if "page_token" in wanted else 0
+        place = (
+            json.loads(base64.b64decode(wanted["page_token"]))["offset"]
+            if "page_token" in wanted
+            else 0
+        )
         asked.append(place)
         start_response("200 OK", [("Content-Type", "application/json")])
-        return [json.dumps({"runs": [{"info": {"start_time": 1000}}] if place < n else []}).encode()]
+        return [
+            json.dumps({"runs": [{"info": {"start_time": 1000}}] if place < n else []}).encode()
+        ]
 
-    listing, found = ExperimentList(Inside(application)), [{"experiment_id": "1", "name": "<e>", "last_update_time": 5000}]
+    listing, found = (
+        ExperimentList(Inside(application)),
+        [{"experiment_id": "1", "name": "<e>", "last_update_time": 5000}],
+    )
     (row,) = listing.rows(MEMBER, found)
-    assert row["runs"] == min(n, experiment_list.MOST) and row["more"] == (n > experiment_list.MOST) and len(asked) < 30
+    assert (
+        row["runs"] == min(n, experiment_list.MOST)
+        and row["more"] == (n > experiment_list.MOST)
+        and len(asked) < 30
+    )
     assert row["last"].timestamp() == 5
     asked.clear()
     assert listing.rows(MEMBER, found) == [row] and not asked  # it is remembered
     monkeypatch.setattr(experiment_list, "PATIENCE", -1)
     (unknown,) = ExperimentList(Inside(application)).rows(MEMBER, found)
     assert unknown["runs"] is None and not asked
-    page = rendered("experiments.html.j2", experiments=[row, unknown], next_token="", search="", first=True)
+    page = rendered(
+        "experiments.html.j2", experiments=[row, unknown], next_token="", search="", first=True
+    )
     assert f"{row['runs']:,}" in page and "<td>–</td>" in page and "<e>" not in page

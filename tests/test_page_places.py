@@ -1,4 +1,6 @@
-"""The page where a server is started in other ways: prefix, gunicorn, several processes, PostgreSQL, wrong settings."""
+"""The page where a server is started in other ways: prefix, gunicorn, several processes,
+PostgreSQL, wrong settings.
+"""
 
 import os
 import shutil
@@ -17,7 +19,9 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
 def seen_and_stored(server, experiment: str = "1") -> None:
-    """Choose, answer, download, store: as a reader does, each time on a connection of its own, and so by any process."""
+    """Choose, answer, download, store: as a reader does, each time on a connection of its own, and
+    so by any process.
+    """
     import re
 
     selection = f"experiment-id={experiment}"
@@ -42,14 +46,22 @@ def study(monkeypatch, uri: str) -> str:
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     rows = [(d, m, (i + k) / 9) for i, d in enumerate("xyz") for k, m in enumerate("ab")]
-    import_results(pd.DataFrame(rows, columns=["dataset", "method", "f1"]), experiment_name="mystudy")
+    import_results(
+        pd.DataFrame(rows, columns=["dataset", "method", "f1"]), experiment_name="mystudy"
+    )
     return MlflowClient().get_experiment_by_name("mystudy").experiment_id
 
 
-@pytest.mark.parametrize("options", [
-    {"prefix": "/tools/mlflow"}, {"options": ["--workers", "4"]}, {"options": ["--gunicorn-opts", "--timeout 120"]},
-    {"options": ["--gunicorn-opts", "--timeout 120", "--workers", "4"], "prefix": "/m"},
-], ids=["prefix", "four", "gunicorn", "gunicorn-four-prefix"])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"prefix": "/tools/mlflow"},
+        {"options": ["--workers", "4"]},
+        {"options": ["--gunicorn-opts", "--timeout 120"]},
+        {"options": ["--gunicorn-opts", "--timeout 120", "--workers", "4"], "prefix": "/m"},
+    ],
+    ids=["prefix", "four", "gunicorn", "gunicorn-four-prefix"],
+)
 def test_other_servers(db, tmp_path, monkeypatch, options):
     uri = f"sqlite:///{db}"
     study(monkeypatch, uri)
@@ -66,20 +78,36 @@ def test_postgres(database, tmp_path, monkeypatch, unset):  # noqa: F811
 
 def test_a_base_app_that_is_not_there_is_told_once(tmp_path, empty_store):
     shutil.copy(empty_store, tmp_path / "mlflow.db")
-    done = subprocess.run([sys.executable, "-m", "mlflow", "server", "--app-name", "mleval"], cwd=tmp_path, capture_output=True,
-                          text=True, timeout=PATIENCE, env={**os.environ, "MLEVAL_BASE_APP": "nothing"})  # fmt: skip
-    assert done.returncode and "MLEVAL_BASE_APP must be one of basic-auth, got 'nothing'" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "mlflow", "server", "--app-name", "mleval"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, "MLEVAL_BASE_APP": "nothing"},
+    )
+    assert (
+        done.returncode
+        and "MLEVAL_BASE_APP must be one of basic-auth, got 'nothing'" in done.stderr
+    )
 
 
 def test_a_workspace_shows_its_own_experiments_only(empty_store, tmp_path, monkeypatch, unset):
     import requests
 
     shutil.copy(empty_store, tmp_path / "mlflow.db")
-    with page_server(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}", MLFLOW_ENABLE_WORKSPACES="true") as server:
-        assert requests.post(f"{server.url}/api/3.0/mlflow/workspaces", json={"name": "team-a"}, timeout=PATIENCE).ok
+    with page_server(
+        tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}", MLFLOW_ENABLE_WORKSPACES="true"
+    ) as server:
+        assert requests.post(
+            f"{server.url}/api/3.0/mlflow/workspaces", json={"name": "team-a"}, timeout=PATIENCE
+        ).ok
         monkeypatch.setenv("MLFLOW_WORKSPACE", "team-a")
         own = study(monkeypatch, server.url)
-        assert "mystudy" in server.ask("experiments?workspace=team-a").text and "mystudy" not in server.ask("experiments").text
+        assert (
+            "mystudy" in server.ask("experiments?workspace=team-a").text
+            and "mystudy" not in server.ask("experiments").text
+        )
         assert server.ask(f"answer?experiment-id={own}&workspace=team-a").json()["runs"] == 6
         assert server.ask(f"answer?experiment-id={own}").status_code == 403
 
@@ -98,4 +126,8 @@ def test_a_comparison_ends_with_its_time_and_the_worker_with_its_server(db, tmp_
 
 def workers(folder) -> list:
     commands = (path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
-    return [path for path in commands if b"server.worker" in (text := path.read_bytes()) and str(folder).encode() in text]
+    return [
+        path
+        for path in commands
+        if b"server.worker" in (text := path.read_bytes()) and str(folder).encode() in text
+    ]

@@ -1,4 +1,6 @@
-"""Signed ranks against enumeration, scipy and published examples; corrections against statsmodels."""
+"""Signed ranks against enumeration, scipy and published examples; corrections against
+statsmodels.
+"""
 
 from itertools import combinations, product
 
@@ -16,7 +18,9 @@ from statsmodels.stats.multitest import multipletests
 from mlflow_mleval.analysis.paired import adjust
 from mlflow_mleval.analysis.posthoc.wilcoxon import EXACT_DATASETS, feasibility, wilcoxon_pairs
 
-coarse = arrays(float, st.tuples(st.integers(2, 9), st.just(3)), elements=st.integers(0, 4).map(float))
+coarse = arrays(
+    float, st.tuples(st.integers(2, 9), st.just(3)), elements=st.integers(0, 4).map(float)
+)
 sides = st.sampled_from(["two-sided", "greater", "less"])
 
 
@@ -26,7 +30,9 @@ def enumerated(difference, alternative):
     observed = ranks[(difference > 0)[difference != 0]].sum()
     sums = np.array(list(product([0, 1], repeat=len(ranks)))) @ ranks if len(ranks) else np.zeros(1)
     upper, lower = (sums >= observed).mean(), (sums <= observed).mean()
-    return {"greater": upper, "less": lower, "two-sided": min(1.0, 2 * min(upper, lower))}[alternative]
+    return {"greater": upper, "less": lower, "two-sided": min(1.0, 2 * min(upper, lower))}[
+        alternative
+    ]
 
 
 @settings(deadline=None)
@@ -35,7 +41,9 @@ def test_pvalues_are_those_of_all_signs_with_ties_and_zeros(values, alternative)
     result = wilcoxon_pairs(values, alternative=alternative, correction="none")
     for row, (a, b) in zip(result.table.itertuples(), combinations(range(3), 2), strict=True):
         assert (row.method_a, row.method_b, row.exact) == (a, b, True)
-        assert row.pvalue == pytest.approx(enumerated(values[:, a] - values[:, b], alternative), abs=1e-14)
+        assert row.pvalue == pytest.approx(
+            enumerated(values[:, a] - values[:, b], alternative), abs=1e-14
+        )
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
@@ -43,17 +51,24 @@ def test_pvalues_are_those_of_all_signs_with_ties_and_zeros(values, alternative)
 def test_without_ties_it_is_scipys_exact_test(n, alternative):
     values = np.random.default_rng(n).random((n, 4))
     for row in wilcoxon_pairs(values, alternative=alternative).table.itertuples():
-        expected = stats.wilcoxon(values[:, row.method_a], values[:, row.method_b], alternative=alternative, mode="exact")
+        expected = stats.wilcoxon(
+            values[:, row.method_a], values[:, row.method_b], alternative=alternative, mode="exact"
+        )
         assert row.pvalue == pytest.approx(expected.pvalue, rel=1e-12)
         assert row.statistic == expected.statistic
 
 
-@pytest.mark.skipif(Version(scipy.__version__) < Version("1.13"), reason="scipy's wilcoxon takes no permutation method yet")
+@pytest.mark.skipif(
+    Version(scipy.__version__) < Version("1.13"),
+    reason="scipy's wilcoxon takes no permutation method yet",
+)
 def test_with_ties_it_is_scipys_permutation_test():
     values = np.random.default_rng(0).integers(0, 5, (12, 3)).astype(float)
     every = stats.PermutationMethod(n_resamples=np.inf)
     for row in wilcoxon_pairs(values).table.itertuples():
-        expected = stats.wilcoxon(values[:, row.method_a] - values[:, row.method_b], zero_method="pratt", method=every)
+        expected = stats.wilcoxon(
+            values[:, row.method_a] - values[:, row.method_b], zero_method="pratt", method=every
+        )
         assert row.pvalue == pytest.approx(expected.pvalue, abs=1e-12)
 
 
@@ -79,12 +94,19 @@ def test_the_depression_scores_of_hollander_and_wolfe():
     assert (row.statistic, round(row.pvalue, 5)) == (40, 0.01953)
     two = wilcoxon_pairs(np.c_[first, second]).table.iloc[0]
     # estimate and 96.1% interval from the Walsh averages: [A(6), A(40)]
-    assert (round(two.median_difference, 3), round(two.median_low, 3), round(two.median_high, 3)) == (0.46, 0.01, 0.786)
+    assert (
+        round(two.median_difference, 3),
+        round(two.median_low, 3),
+        round(two.median_high, 3),
+    ) == (0.46, 0.01, 0.786)
     assert (round(two.effect_size, 4), two.wins, two.losses) == (round((40 - 5) / 45, 4), 7, 2)
 
 
 @settings(deadline=None)
-@given(arrays(float, st.tuples(st.integers(2, 12), st.just(2)), elements=st.floats(-5, 5)), st.sampled_from([0.05, 0.1, 0.3]))
+@given(
+    arrays(float, st.tuples(st.integers(2, 12), st.just(2)), elements=st.floats(-5, 5)),
+    st.sampled_from([0.05, 0.1, 0.3]),
+)
 def test_the_median_difference_and_its_interval(values, alpha):
     row = wilcoxon_pairs(values, alpha=alpha).table.iloc[0]
     difference = values[:, 0] - values[:, 1]
@@ -147,13 +169,19 @@ def test_pairs_matrix_and_control():
     assert (every.n_comparisons, len(every.table), every.control) == (6, 6, None)
     matrix = every.pvalues()
     assert (matrix.to_numpy() == matrix.to_numpy().T).all() and (np.diag(matrix) == 1).all()
-    assert matrix.loc["a", "d"] == every.table.query("method_a == 'a' and method_b == 'd'").pvalue_corrected.item()
+    assert (
+        matrix.loc["a", "d"]
+        == every.table.query("method_a == 'a' and method_b == 'd'").pvalue_corrected.item()
+    )
     assert ("a", "d") in every.significant_pairs and ("d", "a") not in every.significant_pairs
     against = wilcoxon_pairs(table, control="b")
     assert against.table.method_a.tolist() == ["a", "c", "d"]
     assert set(against.table.method_b) == {"b"} and against.n_comparisons == 3
     assert np.isnan(against.pvalues().loc["a", "c"])
-    assert against.pvalues(corrected=False).loc["d", "b"] == every.pvalues(corrected=False).loc["b", "d"]
+    assert (
+        against.pvalues(corrected=False).loc["d", "b"]
+        == every.pvalues(corrected=False).loc["b", "d"]
+    )
     assert ("b", "d") in against.significant_pairs
     one_sided = wilcoxon_pairs(table, alternative="less")
     assert one_sided.significant_pairs == [] and np.isnan(one_sided.pvalues().loc["b", "a"])
@@ -187,7 +215,9 @@ def test_adjust_refuses_what_is_no_pvalue():
         adjust([0.5, np.nan, 1.5])
 
 
-@pytest.mark.parametrize(("n_datasets", "most"), [(5, 0), (6, 2), (8, 4), (10, 7), (11, 10), (12, 14), (15, 40)])
+@pytest.mark.parametrize(
+    ("n_datasets", "most"), [(5, 0), (6, 2), (8, 4), (10, 7), (11, 10), (12, 14), (15, 40)]
+)
 def test_feasibility_knows_the_limits(n_datasets, most):
     found = feasibility(n_datasets, 12)
     assert found.max_methods == most
@@ -211,13 +241,27 @@ def test_feasibility_of_the_published_design():
 
 
 @settings(deadline=None)
-@given(st.integers(2, 12), st.integers(2, 8), st.sampled_from(["holm", "bonferroni", "none"]), sides, st.booleans())
-def test_feasibility_is_what_the_best_possible_table_gives(n_datasets, n_methods, correction, alternative, controlled):
-    ends = [1.0] + [0.0] * (n_methods - 1) if alternative == "greater" else [0.0] * (n_methods - 1) + [1.0]
+@given(
+    st.integers(2, 12),
+    st.integers(2, 8),
+    st.sampled_from(["holm", "bonferroni", "none"]),
+    sides,
+    st.booleans(),
+)
+def test_feasibility_is_what_the_best_possible_table_gives(
+    n_datasets, n_methods, correction, alternative, controlled
+):
+    ends = (
+        [1.0] + [0.0] * (n_methods - 1)
+        if alternative == "greater"
+        else [0.0] * (n_methods - 1) + [1.0]
+    )
     table = np.array([np.array(ends) * (d + 1) for d in range(n_datasets)])
     control = n_methods - 1 if controlled else None
     result = wilcoxon_pairs(table, correction=correction, alternative=alternative, control=control)
-    found = feasibility(n_datasets, n_methods, correction=correction, alternative=alternative, control=controlled)
+    found = feasibility(
+        n_datasets, n_methods, correction=correction, alternative=alternative, control=controlled
+    )
     assert result.table.pvalue.min() == found.smallest_pvalue
     assert result.table.pvalue_corrected.min() == found.smallest_corrected
     assert bool(result.significant_pairs) == found.can_reject

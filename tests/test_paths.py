@@ -1,4 +1,6 @@
-"""Paths from outside never lead out of the folder that they are joined to, and nothing is written where one does."""
+"""Paths from outside never lead out of the folder that they are joined to, and nothing is written
+where one does.
+"""
 
 import os
 from pathlib import Path
@@ -15,9 +17,32 @@ from mlflow_mleval.tracking import artifact_routes, runs, schema
 from mlflow_mleval.training import unsent
 
 LEADING_OUT = [
-    "../x", "/etc/x", "a/../../x", "..", ".", "", "a//b", "a/", "C:/x", "c:x", "a/C:x", "..\\x", "a\\..\\..\\x", "\\\\host\\x",
-    "a\0b", "%2e%2e/x", "%252e%252e/x", "%2Fetc/x", "a%5c..%5cx", "a\nb", "\x9b", "\ud800", "x" * 300, "é" * 200, "/" * 5000,
-]  # fmt: skip
+    "../x",
+    "/etc/x",
+    "a/../../x",
+    "..",
+    ".",
+    "",
+    "a//b",
+    "a/",
+    "C:/x",
+    "c:x",
+    "a/C:x",
+    "..\\x",
+    "a\\..\\..\\x",
+    "\\\\host\\x",
+    "a\0b",
+    "%2e%2e/x",
+    "%252e%252e/x",
+    "%2Fetc/x",
+    "a%5c..%5cx",
+    "a\nb",
+    "\x9b",
+    "\ud800",
+    "x" * 300,
+    "é" * 200,
+    "/" * 5000,
+]
 PIECES = ["..", ".", "/", "\\", "a", "C:", "%2e", "%2f", "%25", "\0", "mleval", "é", " ", "~"]
 paths = st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join))
 FOLDER = Path(__file__).parent
@@ -41,7 +66,12 @@ def test_a_path_lies_below_the_folder_or_is_refused(path):
     assert joined == FOLDER / path and joined.relative_to(FOLDER).as_posix() == path
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=20), min_size=1))
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=20),
+        min_size=1,
+    )
+)
 def test_plain_names_pass(parts):
     check_paths(["/".join(parts)])
 
@@ -64,13 +94,17 @@ def test_a_path_is_a_file_or_a_folder():
 
 
 def keep(folder, monkeypatch, files):
-    """A kept result that holds these files, as whoever makes one by hand would write it: with the right digest."""
+    """A kept result that holds these files, as whoever makes one by hand would write it: with the
+    right digest.
+    """
     monkeypatch.setenv(unsent.SETTING, str(folder))
     payload = runs.Payload("A", "d", {"f1": 0.5}, files={path: lambda: "#!" for path in files})
     return unsent.keep(payload, run_id=None, experiment_name="kept")
 
 
-@pytest.mark.parametrize("path", ["{out}/x", "../../x", "mleval/../../../x", "model/MLmodel", "mleval\\x"])
+@pytest.mark.parametrize(
+    "path", ["{out}/x", "../../x", "mleval/../../../x", "model/MLmodel", "mleval\\x"]
+)
 def test_a_kept_result_writes_nowhere_else(client, tmp_path, monkeypatch, path):
     folder = tmp_path / "kept"
     out = tmp_path / "out"
@@ -79,7 +113,9 @@ def test_a_kept_result_writes_nowhere_else(client, tmp_path, monkeypatch, path):
     done = CliRunner().invoke(main, ["import", str(folder)])
     assert done.exit_code == 1 and "holds no result that can be read" in done.stderr
     assert kept.exists() and not list(out.iterdir()) and not list(tmp_path.rglob("x"))
-    assert client.get_experiment_by_name("kept") is None, "nothing is written before all paths are checked"
+    assert client.get_experiment_by_name("kept") is None, (
+        "nothing is written before all paths are checked"
+    )
 
 
 def test_a_kept_result_is_a_regular_file(client, tmp_path, monkeypatch):
@@ -96,7 +132,9 @@ def test_a_kept_result_is_a_regular_file(client, tmp_path, monkeypatch):
 
 
 def test_a_run_takes_no_path_that_leads_out(client, tmp_path):
-    payload = runs.Payload("A", "d", {"f1": 0.5}, files={"../x": lambda: "", schema.ARTIFACT_LABELS: lambda: ""})
+    payload = runs.Payload(
+        "A", "d", {"f1": 0.5}, files={"../x": lambda: "", schema.ARTIFACT_LABELS: lambda: ""}
+    )
     with pytest.raises(ValueError, match=r"the path '\.\./x' holds"):
         runs.write(payload, experiment_name="y")
     assert client.get_experiment_by_name("y") is None

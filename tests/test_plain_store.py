@@ -1,4 +1,6 @@
-"""The store of 300 runs that plain MLflow logged: means over seeds, candidates, searches, and commands that work when copied."""
+"""The store of 300 runs that plain MLflow logged: means over seeds, candidates, searches, and
+commands that work when copied.
+"""
 
 import json
 import shlex
@@ -14,7 +16,10 @@ from mlflow_mleval.cli import main
 from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.tracking.query import load_study
 
-ALL = [arg for name in plain_store.DATASETS for arg in ("-n", name)] + ["--method-by", "param:model"]
+ALL = [arg for name in plain_store.DATASETS for arg in ("-n", name)] + [
+    "--method-by",
+    "param:model",
+]
 SEEDS = ["-n", "spam", "-n", "wine", "--method-by", "param:model"]
 
 
@@ -29,18 +34,24 @@ def as_json(*args):
 
 
 def load(*names, **options):
-    return load_study(**{"experiment_names": names or plain_store.DATASETS, "method_by": "param:model"} | options)
+    return load_study(
+        **{"experiment_names": names or plain_store.DATASETS, "method_by": "param:model"} | options
+    )
 
 
 def runs_of(dataset, model):
     client = MlflowClient()
     experiment = client.get_experiment_by_name(dataset).experiment_id
-    return client.search_runs([experiment], f"params.model = '{model}' and attributes.status = 'FINISHED'")
+    return client.search_runs(
+        [experiment], f"params.model = '{model}' and attributes.status = 'FINISHED'"
+    )
 
 
 def test_the_store_is_what_people_have(plain):
     client = MlflowClient()
-    experiments = [e.experiment_id for e in client.search_experiments() if e.name in plain_store.DATASETS]
+    experiments = [
+        e.experiment_id for e in client.search_experiments() if e.name in plain_store.DATASETS
+    ]
     runs = client.search_runs(experiments, max_results=1000)
     assert len(experiments) == 4 and len(runs) == plain_store.N_RUNS
     children = [r for r in runs if "mlflow.parentRunId" in r.data.tags]
@@ -54,15 +65,28 @@ def test_the_mean_over_seeds_counts_with_its_spread(plain):
     study = load("spam", "wine", maximize=["test_auc"])
     values = [r.data.metrics["test_auc"] for r in runs_of("wine", "mlp")]
     assert 3 <= len(values) <= 5 and study.n_repeats["wine", "mlp"] == len(values)
-    assert study.values.loc[("wine", "mlp"), "test_auc"] == pytest.approx(np.mean(values), abs=1e-15)
-    assert study.spread.loc[("wine", "mlp"), "test_auc"] == pytest.approx(np.std(values, ddof=1), abs=1e-15)
+    assert study.values.loc[("wine", "mlp"), "test_auc"] == pytest.approx(
+        np.mean(values), abs=1e-15
+    )
+    assert study.spread.loc[("wine", "mlp"), "test_auc"] == pytest.approx(
+        np.std(values, ddof=1), abs=1e-15
+    )
     error = np.std(values, ddof=1) / len(values) ** 0.5
     assert study.standard_errors.loc[("wine", "mlp"), "test_auc"] == pytest.approx(error, abs=1e-15)
     assert {*study.n_repeats} == {3, 4, 5}
     assert sorted(study.repeats_on("wine")["mlp"].index) == [str(i) for i in range(len(values))]
-    assert len(study.runs) == study.n_repeats.sum() and {*study.runs["repeat"]} == {"0", "1", "2", "3", "4"}
+    assert len(study.runs) == study.n_repeats.sum() and {*study.runs["repeat"]} == {
+        "0",
+        "1",
+        "2",
+        "3",
+        "4",
+    }
     assert study.same_split() is None
-    assert study.select(methods=["mlp"]).n_repeats.index.tolist() == [("spam", "mlp"), ("wine", "mlp")]
+    assert study.select(methods=["mlp"]).n_repeats.index.tolist() == [
+        ("spam", "mlp"),
+        ("wine", "mlp"),
+    ]
 
 
 def test_spread_and_number_of_repeats_stand_in_every_format(plain):
@@ -71,11 +95,21 @@ def test_spread_and_number_of_repeats_stand_in_every_format(plain):
     found, cell = as_json(*command), ("wine", "mlp")
     assert found["repeats"]["wine"]["mlp"] == study.n_repeats[cell] and found["same_split"] is None
     assert found["spread"]["wine"]["mlp"]["test_auc"] == study.spread.loc[cell, "test_auc"]
-    assert found["standard_errors"]["wine"]["mlp"]["test_auc"] == study.standard_errors.loc[cell, "test_auc"]
-    shown = f"{study.values.loc[cell, 'test_auc']:.4f} ± {study.spread.loc[cell, 'test_auc']:.4f} ({study.n_repeats[cell]})"
+    assert (
+        found["standard_errors"]["wine"]["mlp"]["test_auc"]
+        == study.standard_errors.loc[cell, "test_auc"]
+    )
+    shown = (
+        f"{study.values.loc[cell, 'test_auc']:.4f} ± {study.spread.loc[cell, 'test_auc']:.4f} "
+        f"({study.n_repeats[cell]})"
+    )
     for format in ("table", "md", "html"):
         text = mleval(*command, "--output", format).stdout
-        assert shown in text and "Each value is the mean over 3 to 5 runs that differ in their seed only (55 runs)." in text
+        assert (
+            shown in text
+            and "Each value is the mean over 3 to 5 runs that differ in their seed only (55 runs)."
+            in text
+        )
     assert as_json(*command, "--duplicates", "latest")["repeats"] == {}
     mleval("report", *command[1:], "-o", "study.html")
     assert "test_auc,wine,mlp," in Path("study_data/repeats.csv").read_text(encoding="utf-8")
@@ -83,29 +117,45 @@ def test_spread_and_number_of_repeats_stand_in_every_format(plain):
 
 def test_candidates_stop_and_each_way_on_is_a_command_that_works(plain):
     stopped = mleval("rank", *ALL, "--max", "test_auc", "--max", "val_auc", code=1).stderr
-    assert "xgb on churn: 24 runs that differ in lr, max_depth; rf on fraud: 12 runs that differ in max_depth." in stopped
-    commands = [shlex.split(line) for line in stopped.splitlines() if line.startswith("  mleval rank ")]
+    assert (
+        "xgb on churn: 24 runs that differ in lr, max_depth; rf on fraud: 12 runs that differ in "
+        "max_depth." in stopped
+    )
+    commands = [
+        shlex.split(line) for line in stopped.splitlines() if line.startswith("  mleval rank ")
+    ]
     assert [c[-1] for c in commands] == ["best:val_auc", "param:max_depth", "mean", "latest"]
     for command in commands:
         assert command[: len(ALL) + 2] == ["mleval", "rank", *ALL]
         ranked = as_json(*command[1:])
         methods = {row["method"] for row in ranked["ranking"]}
-        assert "xgb" in methods or {"xgb, lr=0.1, max_depth=3", "xgb, lr=0.01, max_depth=8", "rf"} <= methods
+        assert (
+            "xgb" in methods
+            or {"xgb, lr=0.1, max_depth=3", "xgb, lr=0.01, max_depth=8", "rf"} <= methods
+        )
 
 
-def test_the_best_candidate_keeps_its_repeats_and_is_doubted_where_it_was_chosen_by_what_is_compared(plain):
+def test_the_best_candidate_keeps_its_repeats_and_is_doubted_where_it_was_chosen_by_what_is_compared(  # noqa: E501
+    plain,
+):
     study = load("churn", maximize=["test_auc", "val_auc"], duplicates="best:val_auc")
     grid = {}
     for r in runs_of("churn", "xgb"):
-        grid.setdefault((r.data.params["lr"], r.data.params["max_depth"]), []).append(r.data.metrics)
+        grid.setdefault((r.data.params["lr"], r.data.params["max_depth"]), []).append(
+            r.data.metrics
+        )
     best = max(grid.values(), key=lambda runs: np.mean([m["val_auc"] for m in runs]))
     assert study.measures == ["test_auc"] and study.n_repeats["churn", "xgb"] == 2
-    assert study.values.loc[("churn", "xgb"), "test_auc"] == pytest.approx(np.mean([m["test_auc"] for m in best]))
+    assert study.values.loc[("churn", "xgb"), "test_auc"] == pytest.approx(
+        np.mean([m["test_auc"] for m in best])
+    )
     assert any("by val_auc was taken: xgb on churn (of 12)" in note for note in study.notes)
     assert "optimistic: xgb" not in " ".join(study.notes)
     same = load("churn", maximize=["val_auc"], duplicates="best:val_auc")
     assert "optimistic: xgb on churn (among 12)" in " ".join(same.notes)
-    with pytest.raises(MeasureError, match="no direction is known for 'val_loss', by which to choose"):
+    with pytest.raises(
+        MeasureError, match="no direction is known for 'val_loss', by which to choose"
+    ):
         load("churn", maximize=["test_auc"], duplicates="best:val_loss")
     with pytest.raises(MeasureError, match="no run of xgb on churn has 'f1'"):
         load("churn", maximize=["test_auc"], duplicates="best:f1")
@@ -125,23 +175,41 @@ def test_the_best_trial_of_each_search_stands_for_it(plain):
     study = load("wine", maximize=["test_auc", "val_auc"], children="best:val_auc")
     trials = runs_of("wine", "lgbm")
     parents = {r.info.run_id for r in trials if "mlflow.parentRunId" not in r.data.tags}
-    best = [max((r.data.metrics for r in trials if r.data.tags.get("mlflow.parentRunId") == parent), key=lambda m: m["val_auc"])
-            for parent in parents]  # fmt: skip
+    best = [
+        max(
+            (r.data.metrics for r in trials if r.data.tags.get("mlflow.parentRunId") == parent),
+            key=lambda m: m["val_auc"],
+        )
+        for parent in parents
+    ]
     assert study.n_repeats["wine", "lgbm"] == len(parents) == 3
-    assert study.values.loc[("wine", "lgbm"), "test_auc"] == pytest.approx(np.mean([m["test_auc"] for m in best]))
-    assert "The best of several candidates by val_auc was taken: lgbm on wine (of 9)." in study.notes[0]
+    assert study.values.loc[("wine", "lgbm"), "test_auc"] == pytest.approx(
+        np.mean([m["test_auc"] for m in best])
+    )
+    assert (
+        "The best of several candidates by val_auc was taken: lgbm on wine (of 9)."
+        in study.notes[0]
+    )
     without = load("wine", maximize=["test_auc"])
     trials = [e for e in without.excluded if e.kind == "child run"]
     assert "lgbm" not in without.methods and len(trials) == 27
-    why = "trials of 3 searches (lgbm) are no results; `children='best:METRIC'` takes the best trial of each"
+    why = (
+        "trials of 3 searches (lgbm) are no results; `children='best:METRIC'` takes the best "
+        "trial of each"
+    )
     assert {e.reason for e in trials} == {why}
 
 
 def test_trials_are_no_folds(plain):
-    with pytest.raises(IncomparableRunsError, match=r"differ in lr, max_depth: they are trials of a search, not folds"):
+    with pytest.raises(
+        IncomparableRunsError,
+        match=r"differ in lr, max_depth: they are trials of a search, not folds",
+    ):
         load("wine", maximize=["test_auc"], folds_by="children")
-    for options, why in (({"children": "best:val_auc", "folds_by": "children"}, "trials of a search, or folds"),
-                         ({"children": "all"}, "`children` must be best:METRIC, got 'all'")):  # fmt: skip
+    for options, why in (
+        ({"children": "best:val_auc", "folds_by": "children"}, "trials of a search, or folds"),
+        ({"children": "all"}, "`children` must be best:METRIC, got 'all'"),
+    ):
         with pytest.raises(ValueError, match=why):
             load("wine", maximize=["val_auc"], **options)
 
@@ -150,9 +218,13 @@ def test_repeats_by_names_what_may_differ(plain):
     with pytest.raises(CandidatesError) as stopped:
         load("churn", maximize=["test_auc"], repeats_by="param:lr")
     assert "xgb on churn: 24 runs that differ in max_depth" in stopped.value.text
-    assert [*stopped.value.ways[0][1].values()] == ["best:test_auc"] and "`duplicates='mean'`" in str(stopped.value)
+    assert [*stopped.value.ways[0][1].values()] == [
+        "best:test_auc"
+    ] and "`duplicates='mean'`" in str(stopped.value)
     study = load("churn", maximize=["test_auc"], repeats_by=["param:lr", "param:max_depth"])
-    assert study.n_repeats["churn", "xgb"] == 24 and not any("same seed" in note for note in study.notes)
+    assert study.n_repeats["churn", "xgb"] == 24 and not any(
+        "same seed" in note for note in study.notes
+    )
     with pytest.raises(NoRunsError, match="no run has tag:rep, which was to tell repeats apart"):
         load("churn", maximize=["test_auc"], repeats_by="tag:rep")
     with pytest.raises(ValueError, match="`repeats_by` must be param:NAME or tag:NAME, got 'seed'"):

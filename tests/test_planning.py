@@ -9,7 +9,13 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
-from mlflow_mleval.analysis.planning import _noncentrality, equivalence, paired_power, plan, required_size
+from mlflow_mleval.analysis.planning import (
+    _noncentrality,
+    equivalence,
+    paired_power,
+    plan,
+    required_size,
+)
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 
 
@@ -24,8 +30,12 @@ def test_equivalence_is_that_of_statsmodels(margin):
     values = table()
     found = equivalence(values, margin, correction="none")
     for row in found.table.itertuples():
-        p, first, second = ttost_paired(values[row.method_a].to_numpy(), values[row.method_b].to_numpy(), -margin, margin)
-        assert (row.pvalue, row.p_above, row.p_below) == pytest.approx((p, first[1], second[1]), rel=1e-9)
+        p, first, second = ttost_paired(
+            values[row.method_a].to_numpy(), values[row.method_b].to_numpy(), -margin, margin
+        )
+        assert (row.pvalue, row.p_above, row.p_below) == pytest.approx(
+            (p, first[1], second[1]), rel=1e-9
+        )
         assert row.equivalent == (-margin < row.low and row.high < margin)
 
 
@@ -40,9 +50,16 @@ def test_equivalence_without_variation_and_its_verdict():
     values = pd.DataFrame({"a": [0.3, 0.2, 0.5], "b": [0.2, 0.1, 0.4], "c": [0.3, 0.2, 0.5]})
     found = equivalence(values, 0.05)
     assert found.table["equivalent"].tolist() == [False, True, False]
-    assert found.warnings[0] == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
+    assert (
+        found.warnings[0]
+        == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
+    )
     assert found.verdict().startswith("shown to be equivalent within 0.05: 1 of 3 pairs;")
-    assert equivalence(values[["a", "b"]], 0.05).verdict().startswith("a and b are not shown to be equivalent")
+    assert (
+        equivalence(values[["a", "b"]], 0.05)
+        .verdict()
+        .startswith("a and b are not shown to be equivalent")
+    )
 
 
 @given(st.floats(0.05, 3), st.integers(2, 200), st.sampled_from([0.05, 0.01, 0.05 / 66]))
@@ -56,10 +73,14 @@ def test_power_of_the_corrected_test_by_simulation():
     n, ratio, effect = 10, 1 / 9, 1.5
     rng = np.random.default_rng(0)
     rho = ratio / (1 + ratio)
-    d = np.sqrt(rho) * rng.normal(size=(40_000, 1)) + np.sqrt(1 - rho) * rng.normal(size=(40_000, n))
+    d = np.sqrt(rho) * rng.normal(size=(40_000, 1)) + np.sqrt(1 - rho) * rng.normal(
+        size=(40_000, n)
+    )
     d = d / np.sqrt(1 - rho) + effect
     t = d.mean(axis=1) / d.std(axis=1, ddof=1) / np.sqrt(1 / n + ratio)
-    assert paired_power(effect, n, ratio=ratio) == pytest.approx((np.abs(t) > stats.t.isf(0.025, n - 1)).mean(), abs=0.01)
+    assert paired_power(effect, n, ratio=ratio) == pytest.approx(
+        (np.abs(t) > stats.t.isf(0.025, n - 1)).mean(), abs=0.01
+    )
 
 
 @given(st.floats(0.02, 8), st.floats(0.2, 0.99), st.sampled_from([None, 0.01, 1 / 9]))
@@ -73,9 +94,15 @@ def test_the_size_is_the_least_that_has_the_power(effect, power, ratio):
 
 
 def test_sizes_of_textbook_and_of_impossible_effects():
-    assert required_size([0.2, 0.5, 0.8]).tolist() == [199, 34, 15]  # Cohen 1988: 196.2, 31.4, 12.3 by the normal, plus t's part
+    assert required_size([0.2, 0.5, 0.8]).tolist() == [
+        199,
+        34,
+        15,
+    ]  # Cohen 1988: 196.2, 31.4, 12.3 by the normal, plus t's part
     for effect in (0.2, 0.5, 0.8):
-        assert required_size(effect).item() == np.ceil(TTestPower().solve_power(effect, power=0.8, alpha=0.05))
+        assert required_size(effect).item() == np.ceil(
+            TTestPower().solve_power(effect, power=0.8, alpha=0.05)
+        )
     assert required_size([0.0, np.inf]).tolist() == [np.inf, 2]
 
 
@@ -84,7 +111,10 @@ def test_sizes_of_textbook_and_of_impossible_effects():
 def test_noncentrality_inverts_the_distribution(df, share):
     t = np.array([-200.0, -3, 0, 0.5, 2, 40])
     found = _noncentrality(t, df, share)
-    np.testing.assert_allclose(stats.nct.cdf(np.abs(t), df, np.where(t < 0, -found, found)), np.where(t < 0, 1 - share, share))
+    np.testing.assert_allclose(
+        stats.nct.cdf(np.abs(t), df, np.where(t < 0, -found, found)),
+        np.where(t < 0, 1 - share, share),
+    )
     np.testing.assert_allclose(_noncentrality(-t, df, 1 - share), -found, atol=1e-9)
 
 
@@ -104,24 +134,45 @@ def test_planned_datasets_give_the_signed_rank_test_its_power():
     row = plan(np.column_stack([d, np.zeros(12)]), correction="holm").table.iloc[0]
     assert row.effect == pytest.approx(d.mean() / d.std(ddof=1))
     drawn = np.random.default_rng(0).normal(row.effect, 1, (2000, int(row.needed)))
-    assert (stats.wilcoxon(drawn, axis=1, method="approx").pvalue <= 0.05).mean() == pytest.approx(0.8, abs=0.04)
+    assert (stats.wilcoxon(drawn, axis=1, method="approx").pvalue <= 0.05).mean() == pytest.approx(
+        0.8, abs=0.04
+    )
 
 
 def test_plan_over_datasets_knows_what_is_feasible():
     values = table(n=11, m=12 // 2).join(table(n=11, m=6, seed=1).add_prefix("x"))
     found = plan(values, correction="holm")
     assert found.least == 12 and (found.table["power"] == 0).all()
-    assert found.warnings[1].startswith("Signed-rank tests of 66 pairs on 11 datasets cannot separate any")
+    assert found.warnings[1].startswith(
+        "Signed-rank tests of 66 pairs on 11 datasets cannot separate any"
+    )
     assert (found.table["needed"] >= 12).all()
-    assert (found.table[["needed_low", "needed", "needed_high"]].diff(axis=1).iloc[:, 1:].fillna(0) >= 0).all(axis=None)
-    said = "11 datasets would be enough to separate 0 of 66 pairs by signed ranks, each with power 0.8; 41 would be enough for"
+    assert (
+        found.table[["needed_low", "needed", "needed_high"]].diff(axis=1).iloc[:, 1:].fillna(0) >= 0
+    ).all(axis=None)
+    said = (
+        "11 datasets would be enough to separate 0 of 66 pairs by signed ranks, each with power "
+        "0.8; 41 would be enough for"
+    )
     assert said in found.verdict()
     by_max_t = plan(values)  # which can separate any number of pairs with six datasets
-    assert by_max_t.least == 6 and by_max_t.level > 0.05 / 66 and (by_max_t.table["needed"] <= found.table["needed"]).all()
+    assert (
+        by_max_t.least == 6
+        and by_max_t.level > 0.05 / 66
+        and (by_max_t.table["needed"] <= found.table["needed"]).all()
+    )
     few = plan(values.iloc[:4])
     assert (few.table["power"] == 0).all()
-    assert few.warnings[1].startswith("Changes of sign on 4 datasets cannot separate any pair, whatever")
-    same = pd.DataFrame({"a": np.arange(8.0), "b": np.arange(8.0) + np.resize([1.0, -1], 8), "c": np.arange(8.0) + 5})
+    assert few.warnings[1].startswith(
+        "Changes of sign on 4 datasets cannot separate any pair, whatever"
+    )
+    same = pd.DataFrame(
+        {
+            "a": np.arange(8.0),
+            "b": np.arange(8.0) + np.resize([1.0, -1], 8),
+            "c": np.arange(8.0) + 5,
+        }
+    )
     assert plan(same).verdict().endswith("; for 1 pair no number is.")
 
 
@@ -142,7 +193,9 @@ def test_equivalence_goes_by_the_rows_that_both_methods_have():
     gaps = values.mask(np.arange(11)[:, None] < [4, 0, 0])
     found = equivalence(gaps, 0.05, correction="none").table
     alone = equivalence(values.iloc[4:, :2], 0.05, correction="none").table
-    assert found["n"].tolist() == [7, 7, 11] and found["pvalue"][0] == pytest.approx(alone["pvalue"][0])
+    assert found["n"].tolist() == [7, 7, 11] and found["pvalue"][0] == pytest.approx(
+        alone["pvalue"][0]
+    )
     with pytest.raises(ValueError, match="two rows that both methods of a pair have"):
         equivalence(values.mask(np.arange(11)[:, None] < [10, 0, 0]), 0.05)
 
@@ -154,7 +207,9 @@ def test_a_plan_goes_by_the_datasets_that_both_methods_have():
     found = plan(gaps).table
     assert found["n"].tolist() == [0, 7, 4] and np.isnan(found["needed"][0])
     alone = plan(values.iloc[4:, [0, 2]]).table.loc[0]
-    assert found["effect"][1] == pytest.approx(alone["effect"]) and found["low"][1] == pytest.approx(alone["low"])
+    assert found["effect"][1] == pytest.approx(alone["effect"]) and found["low"][
+        1
+    ] == pytest.approx(alone["low"])
     with pytest.raises(ValueError, match="two datasets that two methods share"):
         plan(gaps.iloc[3:5])
 
@@ -162,7 +217,9 @@ def test_a_plan_goes_by_the_datasets_that_both_methods_have():
 def test_plan_over_folds_with_shared_training_data():
     values = table(n=10, m=3, step=0.02)
     plain, shared = (plan(values, over="folds", ratio=ratio) for ratio in (None, 1 / 9))
-    assert (shared.table["needed"] >= plain.table["needed"]).all() and (shared.table["power"] <= plain.table["power"]).all()
+    assert (shared.table["needed"] >= plain.table["needed"]).all() and (
+        shared.table["power"] <= plain.table["power"]
+    ).all()
     assert "Give a ratio" in plain.warnings[-1] and len(shared.warnings) == 1
     tiny = plan(table(n=10, m=2, step=0.0001), over="folds", ratio=1 / 9)
     assert tiny.verdict().startswith("No number of folds separates")

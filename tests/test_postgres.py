@@ -1,4 +1,6 @@
-"""The team server's command, from docker/compose.yaml, as a process on a real PostgreSQL, with login and proxied artifacts."""
+"""The team server's command, from docker/compose.yaml, as a process on a real PostgreSQL, with
+login and proxied artifacts.
+"""
 
 import json
 import os
@@ -24,7 +26,9 @@ from import_cases import import_at_once, one_run_a_pair
 import mlflow_mleval
 from mlflow_mleval.cli import main
 
-psycopg2 = pytest.importorskip("psycopg2", reason="no PostgreSQL driver: pip install psycopg2-binary")
+psycopg2 = pytest.importorskip(
+    "psycopg2", reason="no PostgreSQL driver: pip install psycopg2-binary"
+)
 pytestmark = [pytest.mark.server, pytest.mark.thorough]
 GOLDEN = Path(__file__).parent / "golden"
 DOCKER = Path(__file__).parents[1] / "docker"
@@ -41,13 +45,19 @@ def free_port() -> int:
 def find_postgres() -> Path | None:
     """The folder of initdb and postgres: Debian keeps it off the PATH."""
     on_path = shutil.which("initdb")
-    folders = [Path(on_path).resolve().parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    folders = (
+        [Path(on_path).resolve().parent]
+        if on_path
+        else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    )
     return folders[0] if folders else None
 
 
 @pytest.fixture(scope="module")
 def database():
-    """A PostgreSQL cluster of its own, with the compose file's kind of password; docker/database.sh fills it."""
+    """A PostgreSQL cluster of its own, with the compose file's kind of password; docker/database.sh
+    fills it.
+    """
     programs = find_postgres()
     if programs is None:
         pytest.skip("no PostgreSQL on this machine: apt-get install postgresql")
@@ -55,30 +65,76 @@ def database():
     password, superuser, port = secrets.token_urlsafe(16), secrets.token_urlsafe(16), free_port()
     (folder / "password").write_text(superuser)
     # PostgreSQL refuses to run as root.
-    other = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    other = (
+        {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    )
     if other:
         for path in (folder, folder / "password"):
             shutil.chown(path, "postgres", "postgres")
     environment = {
-        "PATH": f"{programs}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "PGHOST": "127.0.0.1", "PGPORT": str(port),
-        "PGPASSWORD": superuser, "MLFLOW_DATABASE_PASSWORD": password,
-    }  # fmt: skip
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "LC_ALL": "C.UTF-8",
+        "PGHOST": "127.0.0.1",
+        "PGPORT": str(port),
+        "PGPASSWORD": superuser,
+        "MLFLOW_DATABASE_PASSWORD": password,
+    }
     call = {"env": environment, "cwd": folder, **other}
     log = open(folder / "postgres.log", "wb")  # noqa: SIM115
     process = None
     try:
-        subprocess.run([programs / "initdb", "-D", folder / "data", "-U", "postgres", "--pwfile", folder / "password",
-                        "--auth=scram-sha-256", "--no-sync", "-E", "UTF8"], check=True, stdout=log, stderr=log, **call)
-        process = subprocess.Popen([programs / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder, "-F",
-                                    "-c", "listen_addresses=127.0.0.1"], stdout=log, stderr=log, **call)
+        subprocess.run(
+            [
+                programs / "initdb",
+                "-D",
+                folder / "data",
+                "-U",
+                "postgres",
+                "--pwfile",
+                folder / "password",
+                "--auth=scram-sha-256",
+                "--no-sync",
+                "-E",
+                "UTF8",
+            ],
+            check=True,
+            stdout=log,
+            stderr=log,
+            **call,
+        )
+        process = subprocess.Popen(
+            [
+                programs / "postgres",
+                "-D",
+                folder / "data",
+                "-p",
+                str(port),
+                "-k",
+                folder,
+                "-F",
+                "-c",
+                "listen_addresses=127.0.0.1",
+            ],
+            stdout=log,
+            stderr=log,
+            **call,
+        )
         deadline = time.monotonic() + PATIENCE
         while subprocess.run([programs / "pg_isready"], capture_output=True, **call).returncode:
             if time.monotonic() > deadline or process.poll() is not None:
-                raise RuntimeError(f"PostgreSQL did not start:\n{(folder / 'postgres.log').read_text()[-2000:]}")
+                raise RuntimeError(
+                    f"PostgreSQL did not start:\n{(folder / 'postgres.log').read_text()[-2000:]}"
+                )
             time.sleep(0.2)
         with open(DOCKER / "database.sh") as script:
             subprocess.run(["sh"], check=True, stdin=script, stdout=log, stderr=log, **call)
-        yield SimpleNamespace(port=port, password=password, superuser=superuser, programs=programs, log=folder / "postgres.log")
+        yield SimpleNamespace(
+            port=port,
+            password=password,
+            superuser=superuser,
+            programs=programs,
+            log=folder / "postgres.log",
+        )
     finally:
         if process is not None:
             process.terminate()
@@ -89,7 +145,9 @@ def database():
 
 @pytest.fixture(scope="module")
 def team(database, tmp_path_factory):
-    """The server of docker/compose.yaml; only addresses, the place of the artifacts and the number of workers differ."""
+    """The server of docker/compose.yaml; only addresses, the place of the artifacts and the number
+    of workers differ.
+    """
     pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")
     folder, port = tmp_path_factory.mktemp("team"), free_port()
     (folder / "artifacts").mkdir()  # in the container, a volume
@@ -121,13 +179,28 @@ def team(database, tmp_path_factory):
         "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_urlsafe(16),
         "MLFLOW_SERVER_ALLOWED_HOSTS": "",
     }
-    storage = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "MLFLOW_S3_ENDPOINT_URL"}
-    unchanged = {key: value for key, value in service["environment"].items() if key not in storage | set(given)}
+    storage = {
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_DEFAULT_REGION",
+        "MLFLOW_S3_ENDPOINT_URL",
+    }
+    unchanged = {
+        key: value
+        for key, value in service["environment"].items()
+        if key not in storage | set(given)
+    }
     assert not any("$" in value for value in unchanged.values())
     inherited = {key: value for key, value in os.environ.items() if key not in MLFLOW_SETTINGS}
     with open(folder / "server.log", "wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", *command], cwd=folder, stdout=log, stderr=log, start_new_session=True,
-                                   env=inherited | unchanged | given)
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=inherited | unchanged | given,
+        )
     url = f"http://127.0.0.1:{port}"
     try:
         _wait_for(url, process, folder / "server.log")
@@ -154,8 +227,13 @@ def mleval(*args: str, code: int = 0) -> str:
 
 
 def rows(team, statement: str) -> list[tuple]:
-    connection = psycopg2.connect(host="127.0.0.1", port=team.database.port, user="mlflow", dbname="mlflow",
-                                  password=team.database.password)
+    connection = psycopg2.connect(
+        host="127.0.0.1",
+        port=team.database.port,
+        user="mlflow",
+        dbname="mlflow",
+        password=team.database.password,
+    )
     with connection, connection.cursor() as cursor:
         cursor.execute(statement)
         found = cursor.fetchall()
@@ -165,14 +243,24 @@ def rows(team, statement: str) -> list[tuple]:
 
 def test_import_rank_report_and_read_it_back(login):
     published = pd.read_csv(STUDY)
-    published[published["dataset"].isin(["emotions", "yeast", "bookmarks"])].to_csv("madjarov2012.csv", index=False)
+    published[published["dataset"].isin(["emotions", "yeast", "bookmarks"])].to_csv(
+        "madjarov2012.csv", index=False
+    )
     assert "36 runs created" in mleval("import", "madjarov2012.csv", "--conventions", "mulan")
-    assert "0 runs created, 0 updated, 36 unchanged" in mleval("import", "madjarov2012.csv", "--conventions", "mulan")
+    assert "0 runs created, 0 updated, 36 unchanged" in mleval(
+        "import", "madjarov2012.csv", "--conventions", "mulan"
+    )
 
     found = json.loads(mleval("rank", *WORST, "--output", "json"))
-    rankings = pd.read_csv(GOLDEN / "eftimov2019_rankings.csv").query("preference == 'v_shape'").set_index(["dataset", "method"])
+    rankings = (
+        pd.read_csv(GOLDEN / "eftimov2019_rankings.csv")
+        .query("preference == 'v_shape'")
+        .set_index(["dataset", "method"])
+    )
     for dataset, ranked in found["datasets"].items():
-        assert [row["rank"] for row in ranked] == rankings.loc[dataset, "rank"].loc[[row["method"] for row in ranked]].tolist()
+        assert [row["rank"] for row in ranked] == rankings.loc[dataset, "rank"].loc[
+            [row["method"] for row in ranked]
+        ].tolist()
     assert len(found["datasets"]) == 3 and len(set(found["provenance"]["run_ids"])) == 36
 
     mleval("report", *WORST, "--draws", "50", "--log", "-o", "report.html")
@@ -185,7 +273,9 @@ def test_import_rank_report_and_read_it_back(login):
     stored = list((login.folder / "artifacts").rglob("mleval_report.html"))
     assert len(stored) == 1 and stored[0].read_bytes() == page
 
-    assert rows(login, f"SELECT count(*) FROM runs WHERE experiment_id = {experiment.experiment_id}") == [(37,)]
+    assert rows(
+        login, f"SELECT count(*) FROM runs WHERE experiment_id = {experiment.experiment_id}"
+    ) == [(37,)]
     assert rows(login, "SELECT username FROM users WHERE is_admin") == [("admin",)]
 
 
@@ -196,10 +286,19 @@ def test_parallel_imports_make_each_run_once(login):
 
 def test_without_login_nothing_is_read_and_the_error_is_one_line(login, monkeypatch):
     assert requests.get(f"{login.url}/health", timeout=PATIENCE).ok
-    assert requests.get(f"{login.url}/api/2.0/mlflow/experiments/get?experiment_id=0", timeout=PATIENCE).status_code == 401
+    assert (
+        requests.get(
+            f"{login.url}/api/2.0/mlflow/experiments/get?experiment_id=0", timeout=PATIENCE
+        ).status_code
+        == 401
+    )
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "wrong" * 4)
     result = CliRunner().invoke(main, ["runs", "-n", "madjarov2012"])
-    assert result.exit_code == 1 and result.stdout == "" and len(result.stderr.strip().splitlines()) == 1
+    assert (
+        result.exit_code == 1
+        and result.stdout == ""
+        and len(result.stderr.strip().splitlines()) == 1
+    )
     assert "401" in result.stderr
 
 
@@ -207,11 +306,16 @@ def test_no_password_stands_in_the_log_or_in_the_list_of_processes(login):
     secret = (login.database.password, login.admin)
     log = (login.folder / "server.log").read_text()
     assert "5000" not in log and not any(word in log for word in secret)
-    commands = [path.read_bytes().decode(errors="replace") for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    commands = [
+        path.read_bytes().decode(errors="replace")
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if path.exists()
+    ]
     assert not any(word in command for word in secret for command in commands)
 
 
-#: In the place of `docker`: what the scripts run in a container runs beside it, on the same database and folder.
+#: In the place of `docker`: what the scripts run in a container runs beside it, on the same
+#: database and folder.
 BESIDE = """#!{python}
 import os, sys
 words = sys.argv[1:]
@@ -227,7 +331,8 @@ if words[1] in ("exec", "run"):
 """
 
 
-#: `mv` that moves one file after the other until it fails, the first time that it is asked to put that file there.
+#: `mv` that moves one file after the other until it fails, the first time that it is asked to put
+#: that file there.
 MOVER = """#!/bin/sh
 for to; do :; done
 while [ $# -gt 1 ]; do
@@ -238,12 +343,14 @@ while [ $# -gt 1 ]; do
   "$MV" "$1" "$to" || exit 1
   shift
 done
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
 def beside(login, tmp_path):
-    """Runs a script of docker/ as it is, and says what it asked of Docker; at some call or move, it can be made to fail."""
+    """Runs a script of docker/ as it is, and says what it asked of Docker; at some call or move, it
+    can be made to fail.
+    """
     folder = tmp_path / "beside"
     folder.mkdir()
     program = folder / "docker"
@@ -252,29 +359,48 @@ def beside(login, tmp_path):
     program.chmod(0o755)
     # In the container, both roles log in by the socket without a password.
     passwords = folder / "passwords"
-    passwords.write_text(f"*:*:*:mlflow:{login.database.password}\n*:*:*:postgres:{login.database.superuser}\n")
+    passwords.write_text(
+        f"*:*:*:mlflow:{login.database.password}\n*:*:*:postgres:{login.database.superuser}\n"
+    )
     passwords.chmod(0o600)
     mover = folder / "mv"
     mover.write_text(MOVER)
     mover.chmod(0o755)
     environment = {
-        "PATH": f"{folder}:{login.database.programs}:{os.environ['PATH']}", "MV": shutil.which("mv"),
-        "PGHOST": "127.0.0.1", "PGPORT": str(login.database.port), "PGPASSFILE": str(passwords),
-    }  # fmt: skip
+        "PATH": f"{folder}:{login.database.programs}:{os.environ['PATH']}",
+        "MV": shutil.which("mv"),
+        "PGHOST": "127.0.0.1",
+        "PGPORT": str(login.database.port),
+        "PGPASSFILE": str(passwords),
+    }
 
-    def run(script: str, *args, at: str = "", move: str = "") -> tuple[subprocess.CompletedProcess, list[str]]:
+    def run(
+        script: str, *args, at: str = "", move: str = ""
+    ) -> tuple[subprocess.CompletedProcess, list[str]]:
         (folder / "calls").write_text("")
         (folder / "mv.failed").unlink(missing_ok=True)
         failing = {"FAIL_AT": at, "FAIL_TO_MOVE": move}
-        done = subprocess.run([DOCKER / script, *args], env=environment | failing, cwd=tmp_path, capture_output=True, text=True)
+        done = subprocess.run(
+            [DOCKER / script, *args],
+            env=environment | failing,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
         return done, (folder / "calls").read_text().splitlines()
 
     return run
 
 
 def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
-    Path("few.csv").write_text("measure,dataset,method,value\n" + "".join(
-        f"f1,{dataset},{method},0.{k}\n" for k, dataset in enumerate(("yeast", "birds")) for method in ("BR", "CC")))
+    Path("few.csv").write_text(
+        "measure,dataset,method,value\n"
+        + "".join(
+            f"f1,{dataset},{method},0.{k}\n"
+            for k, dataset in enumerate(("yeast", "birds"))
+            for method in ("BR", "CC")
+        )
+    )
     mleval("import", "few.csv", "-n", "kept")
     client = mlflow.MlflowClient()
     run = client.search_runs([client.get_experiment_by_name("kept").experiment_id])[0].info.run_id
@@ -285,13 +411,20 @@ def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
 
     done, calls = beside("backup.sh", "backup")
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in Path("backup").iterdir()) == ["artifacts.tar", "database.dump"]
+    assert sorted(path.name for path in Path("backup").iterdir()) == [
+        "artifacts.tar",
+        "database.dump",
+    ]
     assert calls[0] == "compose stop mlflow storage" and calls[-1] == "compose up --detach --wait"
-    assert all(path.stat().st_mode & 0o077 == 0 for path in (Path("backup"), *Path("backup").iterdir()))
+    assert all(
+        path.stat().st_mode & 0o077 == 0 for path in (Path("backup"), *Path("backup").iterdir())
+    )
     again, calls = beside("backup.sh", "backup")
     assert again.returncode == 2 and "Name a new folder." in again.stderr and calls == []
     for at in ("stop", "pg_dump", "tar"):  # what fails can be repeated
-        assert beside("backup.sh", "second", at=at)[0].returncode == 1 and not list(Path().glob("second*"))
+        assert beside("backup.sh", "second", at=at)[0].returncode == 1 and not list(
+            Path().glob("second*")
+        )
     assert beside("backup.sh", "second")[0].returncode == 0
 
     client.log_text(run, "as it must not stay", "note.txt")
@@ -302,19 +435,30 @@ def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
     assert done.returncode == 0, done.stderr
     assert calls[:2] == ["compose up --detach --wait database", "compose stop mlflow storage"]
     assert calls[-1] == "compose up --detach --wait"
-    assert {table: rows(login, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables} == before
+    assert {
+        table: rows(login, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables
+    } == before
     # The same server, with the same login, on the restored database.
     assert mleval("runs", "-n", "kept") == shown
     assert client.get_experiment_by_name("made later") is None
-    assert Path(client.download_artifacts(run, "note.txt", str(tmp_path))).read_text() == "as it was"
+    assert (
+        Path(client.download_artifacts(run, "note.txt", str(tmp_path))).read_text() == "as it was"
+    )
 
 
 def contents(login) -> dict:
     """All that a restore could change."""
     artifacts = login.folder / "artifacts"
-    files = {path.relative_to(artifacts): path.is_file() and path.read_bytes() for path in artifacts.rglob("*")}
+    files = {
+        path.relative_to(artifacts): path.is_file() and path.read_bytes()
+        for path in artifacts.rglob("*")
+    }
     databases = rows(login, "SELECT datname FROM pg_database WHERE NOT datistemplate ORDER BY 1")
-    return {"runs": rows(login, "SELECT * FROM runs ORDER BY 1"), "files": files, "databases": databases}
+    return {
+        "runs": rows(login, "SELECT * FROM runs ORDER BY 1"),
+        "files": files,
+        "databases": databases,
+    }
 
 
 def changed_since_backup(beside) -> str:
@@ -344,11 +488,25 @@ def test_a_damaged_backup_changes_nothing(login, beside):
 def test_a_restore_that_fails_on_the_way_changes_nothing(login, beside):
     folder = changed_since_backup(beside)
     before = contents(login)
-    steps = ["up --detach --wait database", "stop", "createdb", "pg_restore", "tar", "pg_terminate", "TO replaced", "-eus"]
-    trouble = [{"at": step} for step in steps] + [{"move": f"{folder} {to}"} for to in (".replaced", ".")]
+    steps = [
+        "up --detach --wait database",
+        "stop",
+        "createdb",
+        "pg_restore",
+        "tar",
+        "pg_terminate",
+        "TO replaced",
+        "-eus",
+    ]
+    trouble = [{"at": step} for step in steps] + [
+        {"move": f"{folder} {to}"} for to in (".replaced", ".")
+    ]
     for how in trouble:
         done, calls = beside("restore.sh", "backup", **how)
-        assert done.returncode == 1 and calls[-1] == "compose up --detach --wait", (how, done.stderr)
+        assert done.returncode == 1 and calls[-1] == "compose up --detach --wait", (
+            how,
+            done.stderr,
+        )
         assert contents(login) == before, (how, done.stderr)
         if "move" in how or how["at"] == "-eus":
             assert "All is as it was." in done.stderr
@@ -362,12 +520,23 @@ def test_a_restore_that_fails_on_the_way_changes_nothing(login, beside):
 
 def test_the_role_of_mlflow_owns_its_database_and_nothing_else(login, beside):
     rights = "rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls"
-    owners = "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+    owners = (
+        "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = 'public'::"
+        "regnamespace"
+    )
     for restored in (False, True):
         if restored:
-            assert beside("backup.sh", "backup")[0].returncode == beside("restore.sh", "backup")[0].returncode == 0
-        assert rows(login, f"SELECT {rights} FROM pg_roles WHERE rolname = current_user") == [(False,)]
-        assert rows(login, "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'mlflow'") == [("mlflow",)]
+            assert (
+                beside("backup.sh", "backup")[0].returncode
+                == beside("restore.sh", "backup")[0].returncode
+                == 0
+            )
+        assert rows(login, f"SELECT {rights} FROM pg_roles WHERE rolname = current_user") == [
+            (False,)
+        ]
+        assert rows(
+            login, "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'mlflow'"
+        ) == [("mlflow",)]
         assert rows(login, owners) == [("mlflow",)]
         with pytest.raises(psycopg2.Error, match="permission denied|must be superuser"):
             rows(login, "SELECT rolpassword FROM pg_authid")
@@ -378,8 +547,12 @@ def test_the_role_of_mlflow_owns_its_database_and_nothing_else(login, beside):
 def test_a_member_reads_everything_and_writes_what_is_theirs(login, monkeypatch):
     Path("few.csv").write_text("measure,dataset,method,value\nf1,yeast,BR,0.5\nf1,yeast,CC,0.6\n")
     mleval("import", "few.csv", "-n", "the admin's")
-    answer = requests.post(f"{login.url}/api/2.0/mlflow/users/create", json={"username": "member", "password": "twelve letters"},
-                           auth=("admin", login.admin), timeout=PATIENCE)
+    answer = requests.post(
+        f"{login.url}/api/2.0/mlflow/users/create",
+        json={"username": "member", "password": "twelve letters"},
+        auth=("admin", login.admin),
+        timeout=PATIENCE,
+    )
     assert answer.ok, answer.text
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "member")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "twelve letters")
@@ -395,7 +568,11 @@ def test_a_member_reads_everything_and_writes_what_is_theirs(login, monkeypatch)
 def test_the_page_answers_and_stores_in_a_browser(login, chrome):
     from test_page_browser import Reader
 
-    rows = [f"{m},{d},{0.9 - 0.2 * i + 0.01 * j}" for i, m in enumerate(("RF", "BR", "CC")) for j, d in enumerate("uvw")]
+    rows = [
+        f"{m},{d},{0.9 - 0.2 * i + 0.01 * j}"
+        for i, m in enumerate(("RF", "BR", "CC"))
+        for j, d in enumerate("uvw")
+    ]
     Path("live.csv").write_text("\n".join(["method,dataset,f1", *rows]))
     mleval("import", "live.csv")
     reader = Reader(chrome, login)
@@ -403,7 +580,10 @@ def test_the_page_answers_and_stores_in_a_browser(login, chrome):
     try:
         reader.open()
         reader.click("#experiments input[data-name=live]")
-        reader.until("document.querySelector('#facts')?.textContent.startsWith('3 methods, 3 datasets, 1 measure')")
+        reader.until(
+            "document.querySelector('#facts')?.textContent.startsWith('3 methods, 3 datasets, 1 "
+            "measure')"
+        )
         reader.click("#compare")
         reader.answered()
         assert "RF" in reader.text("#decision")
@@ -413,9 +593,15 @@ def test_the_page_answers_and_stores_in_a_browser(login, chrome):
         chrome.get("about:blank")
         chrome.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {}})
     stored = mlflow.MlflowClient().get_run(address.partition("/runs/")[2][:32])
-    assert stored.data.tags["mleval.kind"] == "report" and stored.data.tags["mlflow.user"] == "admin"
+    assert (
+        stored.data.tags["mleval.kind"] == "report" and stored.data.tags["mlflow.user"] == "admin"
+    )
 
 
 def test_the_server_writes_only_where_the_container_may(login):
     """Its root file system is read-only: its working folder stays as it was."""
-    assert {path.name for path in login.folder.iterdir()} == {"basic_auth.ini", "server.log", "artifacts"}
+    assert {path.name for path in login.folder.iterdir()} == {
+        "basic_auth.ini",
+        "server.log",
+        "artifacts",
+    }

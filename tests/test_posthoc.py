@@ -38,7 +38,9 @@ def listed(monkeypatch):
     module = ModuleType("mlflow_mleval.analysis.posthoc.plain_ranks")
     module.Signs = Signs
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(posthoc, "_TESTS", (*posthoc._TESTS, ("plain-ranks", "plain_ranks", "Signs")))
+    monkeypatch.setattr(
+        posthoc, "_TESTS", (*posthoc._TESTS, ("plain-ranks", "plain_ranks", "Signs"))
+    )
 
 
 def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
@@ -52,7 +54,10 @@ def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
 
 def test_a_test_that_is_not_asked_for_changes_nothing(listed):
     found = compare(study_of(5, 9, gap=0.004))
-    assert "plain-ranks" not in [made.test.name for made in found.posthoc] and "pvalue_plain_ranks" not in found.pairs
+    assert (
+        "plain-ranks" not in [made.test.name for made in found.posthoc]
+        and "pvalue_plain_ranks" not in found.pairs
+    )
 
 
 def test_a_test_that_does_not_apply_is_refused(listed):
@@ -73,8 +78,14 @@ def test_benjamini_hochberg_holds_the_false_discovery_rate_of_signed_ranks():
 
 def test_with_a_control_the_mean_ranks_are_tested_by_bonferroni_dunn():
     found = compare(study_of(4, 9), test="nemenyi", control="m0")
-    assert found.decides == found.deciding.test.name == "bonferroni-dunn" and found.nemenyi.control == "m0"
-    assert found.deciding.wording == f"Bonferroni–Dunn, critical difference {found.deciding.critical_difference:.2f}"
+    assert (
+        found.decides == found.deciding.test.name == "bonferroni-dunn"
+        and found.nemenyi.control == "m0"
+    )
+    assert (
+        found.deciding.wording
+        == f"Bonferroni–Dunn, critical difference {found.deciding.critical_difference:.2f}"
+    )
     assert not found.letters_apply
 
 
@@ -89,8 +100,14 @@ def test_the_deciding_test_words_itself():
 
 def test_max_t_decides_unless_another_is_asked_for():
     found = compare(study_of(4, 9, gap=0.05))
-    assert found.decides == "max-t" and found.decision.endswith("by all 256 changes of sign of whole datasets.")
-    assert found.separated == found.max_t.significant_pairs == compare(study_of(4, 9, gap=0.05), test="auto").separated
+    assert found.decides == "max-t" and found.decision.endswith(
+        "by all 256 changes of sign of whole datasets."
+    )
+    assert (
+        found.separated
+        == found.max_t.significant_pairs
+        == compare(study_of(4, 9, gap=0.05), test="auto").separated
+    )
     assert found.pairs["pvalue_max_t"].is_monotonic_increasing
     with pytest.raises(ValueError, match="'bonferroni-dunn', which needs a control"):
         compare(study_of(4, 9), test="bonferroni-dunn")
@@ -98,5 +115,9 @@ def test_max_t_decides_unless_another_is_asked_for():
 
 def test_tests_name_themselves_once():
     tests = posthoc.tests()
-    assert len({test.name for test in tests}) == len({(test.asked, test.control) for test in tests}) == len(tests)
+    assert (
+        len({test.name for test in tests})
+        == len({(test.asked, test.control) for test in tests})
+        == len(tests)
+    )
     assert [test.asked for test in tests] == [asked for asked, _, _ in posthoc._TESTS]

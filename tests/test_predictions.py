@@ -1,4 +1,6 @@
-"""Files of predictions: every format gives the same Evaluation, and what is broken is named by its line."""
+"""Files of predictions: every format gives the same Evaluation, and what is broken is named by its
+line.
+"""
 
 import io
 import zipfile
@@ -29,7 +31,11 @@ def made(n=500, k=5, seed=0):
 def frame(y, s=None, p=None, folds=None, names=None):
     names = names or [f"label {i}" for i in range(y.shape[1])]
     parts = [("true", y.astype(int)), ("score", s), ("pred", None if p is None else p.astype(int))]
-    tables = [pd.DataFrame(m, columns=[f"{kind}_{n}" for n in names]) for kind, m in parts if m is not None]
+    tables = [
+        pd.DataFrame(m, columns=[f"{kind}_{n}" for n in names])
+        for kind, m in parts
+        if m is not None
+    ]
     table = pd.concat(tables, axis=1)
     return table if folds is None else table.assign(fold=folds)
 
@@ -44,7 +50,10 @@ def save(table, path):
 
 def same(found, expected):
     assert found.label_names == expected.label_names and found.inputs == expected.inputs
-    assert found.measures == pytest.approx(expected.measures, rel=1e-13) and found.statistics == expected.statistics
+    assert (
+        found.measures == pytest.approx(expected.measures, rel=1e-13)
+        and found.statistics == expected.statistics
+    )
     assert found.truth_digest == expected.truth_digest
     pd.testing.assert_frame_equal(found.folds, expected.folds, rtol=1e-13)
     pd.testing.assert_frame_equal(found.labels, expected.labels)
@@ -75,10 +84,18 @@ def test_tables_give_the_evaluation_of_the_arrays(tmp_path, small_blocks, suffix
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.float32, ">i4"])
 def test_npz_gives_the_evaluation_of_the_arrays(tmp_path, small_blocks, dtype, order):
     y, s, p, folds = made()
-    arrays = {"y_true": np.asarray(y, dtype, order=order), "y_score": np.asarray(s, order=order), "y_pred": p, "folds": folds}
+    arrays = {
+        "y_true": np.asarray(y, dtype, order=order),
+        "y_score": np.asarray(s, order=order),
+        "y_pred": p,
+        "folds": folds,
+    }
     for write in (np.savez, np.savez_compressed):
         write(tmp_path / "p.npz", **arrays, label_names=list("abcde"), extra=1)
-        same(evaluate_file(tmp_path / "p.npz"), mleval.evaluate(y, s, p, folds=folds, label_names=list("abcde")))
+        same(
+            evaluate_file(tmp_path / "p.npz"),
+            mleval.evaluate(y, s, p, folds=folds, label_names=list("abcde")),
+        )
         assert open_predictions(tmp_path / "p.npz").ignored == ("extra",)
 
 
@@ -87,7 +104,9 @@ def test_threshold_and_conventions_are_those_of_evaluate(tmp_path):
     y[:20] = False
     path = save(frame(y, s, names=range(5)), tmp_path / "p.csv")
     for conventions in ("sklearn", "mulan"):
-        expected = mleval.evaluate(y, s, threshold=0.3, conventions=conventions, label_names=list("01234"))
+        expected = mleval.evaluate(
+            y, s, threshold=0.3, conventions=conventions, label_names=list("01234")
+        )
         same(evaluate_file(path, threshold=0.3, conventions=conventions), expected)
 
 
@@ -98,18 +117,27 @@ def drawn_classes(n=200, n_classes=3):
 
 
 def class_table(true, scores):
-    return pd.DataFrame({"true": true, **{f"score_{c}": column for c, column in zip("abcdefgh", scores.T, strict=False)}})
+    return pd.DataFrame(
+        {
+            "true": true,
+            **{f"score_{c}": column for c, column in zip("abcdefgh", scores.T, strict=False)},
+        }
+    )
 
 
 @pytest.mark.parametrize("format", ["%.3f", "%.2f", "%.3g", "%.17g"])
-def test_rounded_probabilities_of_classes_are_divided_by_their_sums_and_that_is_said_once(tmp_path, format, monkeypatch):
+def test_rounded_probabilities_of_classes_are_divided_by_their_sums_and_that_is_said_once(
+    tmp_path, format, monkeypatch
+):
     monkeypatch.setattr(class_predictions, "_ROWS", 50)
     true, scores = drawn_classes()
     class_table(true, scores).to_csv(tmp_path / "p.csv", index=False, float_format=format)
     notes = []
     found = evaluate_file(tmp_path / "p.csv", say=notes.append)
     rounded = np.array([[float(format % x) for x in row] for row in scores])
-    expected = mleval.evaluate(true, rounded / rounded.sum(axis=1, keepdims=True), label_names=["a", "b", "c"])
+    expected = mleval.evaluate(
+        true, rounded / rounded.sum(axis=1, keepdims=True), label_names=["a", "b", "c"]
+    )
     assert found.measures == pytest.approx(expected.measures)
     said = ["probabilities were rounded: in each row they are divided by their sum, such as"]
     assert [note.rpartition(" ")[0] for note in notes] == ([] if format == "%.17g" else said)
@@ -122,18 +150,30 @@ def test_probabilities_of_single_precision_are_accepted(tmp_path):
     table.to_parquet(tmp_path / "p.parquet")
     expected = mleval.evaluate(true, scores, label_names=[*"abcdefgh"]).measures["log_loss"]
     for name in ("p.csv", "p.parquet"):
-        assert evaluate_file(tmp_path / name).measures["log_loss"] == pytest.approx(expected, rel=1e-5)
+        assert evaluate_file(tmp_path / name).measures["log_loss"] == pytest.approx(
+            expected, rel=1e-5
+        )
 
 
 def test_sums_that_rounding_does_not_explain_are_refused_unless_the_scores_are_none(tmp_path):
     true, scores = drawn_classes()
-    for wrong in (0.9 * scores, scores.round(3) * 0.99, (scores.round(3) - 0.002).clip(0), (scores > 0.4) * 1.0):
+    for wrong in (
+        0.9 * scores,
+        scores.round(3) * 0.99,
+        (scores.round(3) - 0.002).clip(0),
+        (scores > 0.4) * 1.0,
+    ):
         class_table(true, wrong).to_csv(tmp_path / "p.csv", index=False)
-        with pytest.raises(ImportFileError, match=r"must sum to 1 .* or pass `probabilities=False` if these are other scores"):
+        with pytest.raises(
+            ImportFileError,
+            match=r"must sum to 1 .* or pass `probabilities=False` if these are other scores",
+        ):
             evaluate_file(tmp_path / "p.csv")
         found = evaluate_file(tmp_path / "p.csv", probabilities=False)
         assert "log_loss" not in found.measures and "top1_accuracy" in found.measures
-        assert "probabilities, and `y_score` is said to hold other scores" in found.absent["log_loss"]
+        assert (
+            "probabilities, and `y_score` is said to hold other scores" in found.absent["log_loss"]
+        )
     (tmp_path / "sets.csv").write_text("true_a,score_a\n0,0.2\n1,0.7\n")
     with pytest.raises(ValueError, match="`probabilities` is for one label"):
         evaluate_file(tmp_path / "sets.csv", probabilities=False)
@@ -145,7 +185,9 @@ def test_labels_may_be_classes_of_a_hierarchy(tmp_path):
     (tmp_path / "edges.txt").write_text("animal cat\nanimal\tdog\n\n")
     (tmp_path / "edges.csv").write_text("\ufeffchild,parent,weight\ncat,animal,1\ndog,animal,1.0\n")
     h = mleval.Hierarchy([("animal", "cat"), ("animal", "dog")])
-    expected = mleval.evaluate(y, s, hierarchy=h, max_distance=3, label_names=["animal", "cat", "dog"])
+    expected = mleval.evaluate(
+        y, s, hierarchy=h, max_distance=3, label_names=["animal", "cat", "dog"]
+    )
     for edges in ("edges.txt", "edges.csv"):
         found = evaluate_file(path, hierarchy=tmp_path / edges, max_distance=3)
         assert found.measures == pytest.approx(expected.measures) and "h_f1" in found.measures
@@ -159,7 +201,9 @@ def test_lines_of_classes_are_class_sets(tmp_path, small_blocks):
         (tmp_path / name).write_text("".join(" ".join(row) + "\r\n" for row in sets))
     expected = mleval.evaluate_hierarchical(true, pred, h, count_root=True)
     found = evaluate_file(tmp_path / "pred", truth=tmp_path / "true", hierarchy=h, count_root=True)
-    assert found.measures == pytest.approx(expected.measures, rel=1e-13) and found.inputs == ("pred_sets",)
+    assert found.measures == pytest.approx(expected.measures, rel=1e-13) and found.inputs == (
+        "pred_sets",
+    )
     assert found.hierarchy == expected.hierarchy and found.label_names == tuple(h.nodes)
 
 
@@ -171,46 +215,87 @@ def test_lines_of_classes_are_class_sets(tmp_path, small_blocks):
         SMALL.rstrip("\n"),
         "\n" + SMALL.replace("\n", "\n\n"),
         SMALL.replace("1,0,", " 1 ,0.0,").replace("0,1,", '"0","1",'),
-        SMALL.replace("1,0,", "True,False,").replace("0,1,", "FALSE,TRUE,").replace("1,1,", "true,true,"),
+        SMALL.replace("1,0,", "True,False,")
+        .replace("0,1,", "FALSE,TRUE,")
+        .replace("1,1,", "true,true,"),
         SMALL.replace("1,0,", "True,0,"),
         SMALL.replace("true_", "y_true_").replace("score_", "y_score_"),
         SMALL.replace("0.9", "9e-1").replace("0.2", "+.2").replace("0.4", "4.E-1"),
-        "\n".join(f'{line},"a ""text"",\nwith ""lines"", {i}"' for i, line in enumerate(SMALL.split())),
+        "\n".join(
+            f'{line},"a ""text"",\nwith ""lines"", {i}"' for i, line in enumerate(SMALL.split())
+        ),
     ],
-    ids=["bom", "crlf", "no last newline", "empty lines", "quotes and spaces", "words", "mixed", "leading y", "numbers", "text"],
+    ids=[
+        "bom",
+        "crlf",
+        "no last newline",
+        "empty lines",
+        "quotes and spaces",
+        "words",
+        "mixed",
+        "leading y",
+        "numbers",
+        "text",
+    ],
 )
 @pytest.mark.parametrize("size", [7, 64, 1 << 20])
 def test_every_way_of_writing_csv(tmp_path, monkeypatch, text, size):
     monkeypatch.setattr(predictions_file, "_BLOCK", size)
     path = tmp_path / "p.csv"
     path.write_text(text, encoding="utf-8", newline="")
-    expected = mleval.evaluate([[1, 0], [0, 1], [1, 1]], [[0.9, 0.2], [0.3, 0.4], [0.6, 0.7]], label_names=["a", "b"])
+    expected = mleval.evaluate(
+        [[1, 0], [0, 1], [1, 1]], [[0.9, 0.2], [0.3, 0.4], [0.6, 0.7]], label_names=["a", "b"]
+    )
     same(evaluate_file(path), expected)
 
 
 BROKEN = {
     "a short row": (SMALL + "1,0,0.5\n", "line 5: the row has 3 cells, the header has 4"),
     "a long row": (SMALL + "1,0,0.5,0.5,0.5\n1,0,0.5\n", "line 5: the row has 5 cells"),
-    "text for a number": (SMALL.replace("0.4", "much"), "line 3, column 'score_b': 'much' is not a finite number"),
-    "an empty cell": (SMALL.replace("0.4", ""), "line 3, column 'score_b': '' is not a finite number"),
+    "text for a number": (
+        SMALL.replace("0.4", "much"),
+        "line 3, column 'score_b': 'much' is not a finite number",
+    ),
+    "an empty cell": (
+        SMALL.replace("0.4", ""),
+        "line 3, column 'score_b': '' is not a finite number",
+    ),
     "nan": (SMALL.replace("0.4", "nan"), "line 3, column 'score_b': 'nan' is not"),
     "infinity": (SMALL.replace("0.4", "-inf"), "line 3, column 'score_b': '-inf' is not"),
     "too large": (SMALL.replace("0.4", "1e999"), "line 3, column 'score_b': '1e999' is not"),
     "underscores": (SMALL.replace("0.4", "1_0"), "line 3, column 'score_b': '1_0' is not"),
     "hexadecimal": (SMALL.replace("0.4", "0x1p-1"), "line 3, column 'score_b': '0x1p-1' is not"),
-    "a score as truth": (SMALL.replace("0,1,", "0,0.5,"), "line 3, column 'true_b': '0.5' is not 0 or 1"),
+    "a score as truth": (
+        SMALL.replace("0,1,", "0,0.5,"),
+        "line 3, column 'true_b': '0.5' is not 0 or 1",
+    ),
     "two as truth": (SMALL.replace("0,1,", "2,1,"), "line 3, column 'true_a': '2' is not 0 or 1"),
-    "an open quote": (SMALL + '1,0,"0.5,0.5\n1,1,1,1\n', "line 5: a quote is opened and never closed"),
+    "an open quote": (
+        SMALL + '1,0,"0.5,0.5\n1,1,1,1\n',
+        "line 5: a quote is opened and never closed",
+    ),
     "no rows": (SMALL.split()[0] + "\n", "has a header but no rows"),
     "nothing": ("", "is empty"),
     "only empty lines": ("\n\n", "is empty"),
     "semicolons": (SMALL.replace(",", ";"), "the separator seems to be ';'"),
     "no truth": (SMALL.replace("true", "truth"), "no column of the truth"),
     "no predictions": ("true_a,true_b\n1,0\n", "no column of scores or predictions"),
-    "a label without scores": (SMALL.replace("score_b", "other"), "the label 'b' has no column score_b"),
-    "a label without truth": (SMALL.replace("true_b", "other"), "the label 'b' has no column true_b"),
-    "a label twice": (SMALL.replace("true_b", "y_true_a"), "two columns hold true of the label 'a'"),
-    "no fold": (SMALL.replace("\n", ",1\n").replace("_b,1", "_b,fold").replace("0.4,1", "0.4, "), "line 3, column fold"),
+    "a label without scores": (
+        SMALL.replace("score_b", "other"),
+        "the label 'b' has no column score_b",
+    ),
+    "a label without truth": (
+        SMALL.replace("true_b", "other"),
+        "the label 'b' has no column true_b",
+    ),
+    "a label twice": (
+        SMALL.replace("true_b", "y_true_a"),
+        "two columns hold true of the label 'a'",
+    ),
+    "no fold": (
+        SMALL.replace("\n", ",1\n").replace("_b,1", "_b,fold").replace("0.4,1", "0.4, "),
+        "line 3, column fold",
+    ),
 }
 
 
@@ -233,11 +318,14 @@ def test_lines_are_counted_over_blocks_and_quoted_newlines(tmp_path, small_block
         evaluate_file(path)
 
 
-@pytest.mark.parametrize("content, message", [
-    (SMALL.encode("utf-16"), "UTF-16"),
-    (SMALL.encode() + b"1,0,0.5,\xff\n", "line 5: byte 0xff is not UTF-8"),
-    (b"true_\xe4," + SMALL.encode(), "line 1: byte 0xe4 is not UTF-8"),
-])
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (SMALL.encode("utf-16"), "UTF-16"),
+        (SMALL.encode() + b"1,0,0.5,\xff\n", "line 5: byte 0xff is not UTF-8"),
+        (b"true_\xe4," + SMALL.encode(), "line 1: byte 0xe4 is not UTF-8"),
+    ],
+)
 def test_encodings_other_than_utf8_are_refused(tmp_path, content, message):
     (tmp_path / "p.csv").write_bytes(content)
     with pytest.raises(ImportFileError, match=message):
@@ -248,19 +336,42 @@ def test_a_line_without_end_is_no_table(tmp_path, monkeypatch):
     monkeypatch.setattr(predictions_file, "_LONGEST", 10_000)
     monkeypatch.setattr(predictions_file, "_BLOCK", 1_000)
     path = tmp_path / "p.csv"
-    for tail, reason in (("1," * 50_000, "no row of a table"), ('1,0,"' + "0\n" * 50_000, "never closed")):
+    for tail, reason in (
+        ("1," * 50_000, "no row of a table"),
+        ('1,0,"' + "0\n" * 50_000, "never closed"),
+    ):
         path.write_text(SMALL + tail)
         with pytest.raises(ImportFileError, match=f"line 5: .*{reason}"):
             evaluate_file(path)
 
 
 cells = st.sampled_from(
-    ["0", "1", "0.5", " 1", "1e0", "True", "false", "", "nan", "inf", "1e999", "x", '"1"', '"0.5"', "-0.0", ".5"]
+    [
+        "0",
+        "1",
+        "0.5",
+        " 1",
+        "1e0",
+        "True",
+        "false",
+        "",
+        "nan",
+        "inf",
+        "1e999",
+        "x",
+        '"1"',
+        '"0.5"',
+        "-0.0",
+        ".5",
+    ]
 )
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.lists(cells, min_size=3, max_size=5), min_size=1, max_size=6), st.sampled_from([5, 30, 1 << 20]))
+@given(
+    st.lists(st.lists(cells, min_size=3, max_size=5), min_size=1, max_size=6),
+    st.sampled_from([5, 30, 1 << 20]),
+)
 def test_the_fast_way_and_the_careful_way_agree(tmp_path_factory, rows, size):
     path = tmp_path_factory.mktemp("csv") / "p.csv"
     path.write_text("\n".join(["true_a,score_a,pred_a,note", *map(",".join, rows)]))
@@ -268,7 +379,9 @@ def test_the_fast_way_and_the_careful_way_agree(tmp_path_factory, rows, size):
     def read():
         try:
             batches = list(open_predictions(path).batches)
-            return {name: np.concatenate([b[name] for b in batches]).tolist() for name in batches[0]}
+            return {
+                name: np.concatenate([b[name] for b in batches]).tolist() for name in batches[0]
+            }
         except ImportFileError as error:
             return str(error)
 
@@ -283,7 +396,12 @@ def test_broken_parquet_is_named_by_its_row(tmp_path, small_blocks):
     y, s, *_ = made()
     table = frame(y, s)
     for row, column, value, message in (
-        (321, "score_label 2", np.nan, "row 322, column 'score_label 2': .* is not a finite number"),
+        (
+            321,
+            "score_label 2",
+            np.nan,
+            "row 322, column 'score_label 2': .* is not a finite number",
+        ),
         (499, "true_label 4", 2, "row 500, column 'true_label 4': 2 is not 0 or 1"),
     ):
         broken = table.copy()
@@ -293,7 +411,9 @@ def test_broken_parquet_is_named_by_its_row(tmp_path, small_blocks):
     missing = table.assign(fold=pd.array([1] * 499 + [None], "Int64"))
     with pytest.raises(ImportFileError, match="row 500, column fold: the row has no fold"):
         evaluate_file(save(missing, tmp_path / "p.parquet"))
-    with pytest.raises(ImportFileError, match="column 'score_label 1': the type is (large_)?string"):
+    with pytest.raises(
+        ImportFileError, match="column 'score_label 1': the type is (large_)?string"
+    ):
         evaluate_file(save(table.assign(**{"score_label 1": "x"}), tmp_path / "p.parquet"))
     with pytest.raises(ImportFileError, match="has no rows"):
         evaluate_file(save(table[:0], tmp_path / "p.parquet"))
@@ -317,21 +437,33 @@ def test_damaged_files_are_reported_as_such(tmp_path, small_blocks):
         evaluate_file(tmp_path)
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"y_true": None}, "has the arrays 'y_score'"),
-    ({"y_score": None}, "has the arrays 'y_true'"),
-    ({"y_score": np.zeros((500, 4))}, "y_score has shape \\(500, 4\\)"),
-    ({"y_true": np.zeros(500)}, "p.npz, rows from 1 on: `y_score` must sum to 1"),
-    ({"y_score": np.full((500, 5), "x")}, "y_score has shape .* and dtype <U1"),
-    ({"y_true": np.full((500, 5), 2)}, "y_true\\[0, 0\\]: 2 is not 0 or 1"),
-    ({"y_score": np.where(np.arange(2500).reshape(500, 5) == 2402, np.nan, 0)}, "y_score\\[480, 2\\]: nan is not"),
-    ({"label_names": np.array(list("abcd"))}, "label_names has shape \\(4,\\)"),
-    ({"label_names": np.array(list("abcde"), object)}, "label_names .* Save names with .astype\\(str\\)"),
-    ({"folds": np.zeros(499, int)}, "folds has shape \\(499,\\)"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"y_true": None}, "has the arrays 'y_score'"),
+        ({"y_score": None}, "has the arrays 'y_true'"),
+        ({"y_score": np.zeros((500, 4))}, "y_score has shape \\(500, 4\\)"),
+        ({"y_true": np.zeros(500)}, "p.npz, rows from 1 on: `y_score` must sum to 1"),
+        ({"y_score": np.full((500, 5), "x")}, "y_score has shape .* and dtype <U1"),
+        ({"y_true": np.full((500, 5), 2)}, "y_true\\[0, 0\\]: 2 is not 0 or 1"),
+        (
+            {"y_score": np.where(np.arange(2500).reshape(500, 5) == 2402, np.nan, 0)},
+            "y_score\\[480, 2\\]: nan is not",
+        ),
+        ({"label_names": np.array(list("abcd"))}, "label_names has shape \\(4,\\)"),
+        (
+            {"label_names": np.array(list("abcde"), object)},
+            "label_names .* Save names with .astype\\(str\\)",
+        ),
+        ({"folds": np.zeros(499, int)}, "folds has shape \\(499,\\)"),
+    ],
+)
 def test_broken_npz_is_explained(tmp_path, small_blocks, change, message):
     y, s, *_ = made()
-    np.savez(tmp_path / "p.npz", **{k: v for k, v in ({"y_true": y, "y_score": s} | change).items() if v is not None})
+    np.savez(
+        tmp_path / "p.npz",
+        **{k: v for k, v in ({"y_true": y, "y_score": s} | change).items() if v is not None},
+    )
     with pytest.raises(ImportFileError, match=message):
         evaluate_file(tmp_path / "p.npz")
 
@@ -343,13 +475,16 @@ def test_a_zip_of_other_things_is_no_npz(tmp_path):
         evaluate_file(tmp_path / "p.npz")
 
 
-@pytest.mark.parametrize("true, pred, message", [
-    ("a\nb\nc\nd\n", "a\nb\nx\nd\n", "pred, line 3: 'x' is no class of the hierarchy"),
-    ("a\nb\nc\nd\n", "a\nb\nc\n", "pred ends behind line 3, and true goes on"),
-    ("a\nb\nc\n", "a\nb\nc\n\n", "true ends behind line 3, and pred goes on"),
-    ("a\n\x00\n", "a\nb\n", "true, line 2"),
-    ("", "", "pred is empty"),
-])
+@pytest.mark.parametrize(
+    "true, pred, message",
+    [
+        ("a\nb\nc\nd\n", "a\nb\nx\nd\n", "pred, line 3: 'x' is no class of the hierarchy"),
+        ("a\nb\nc\nd\n", "a\nb\nc\n", "pred ends behind line 3, and true goes on"),
+        ("a\nb\nc\n", "a\nb\nc\n\n", "true ends behind line 3, and pred goes on"),
+        ("a\n\x00\n", "a\nb\n", "true, line 2"),
+        ("", "", "pred is empty"),
+    ],
+)
 def test_broken_lines_of_classes_are_named(tmp_path, small_blocks, true, pred, message):
     (tmp_path / "true").write_text(true)
     (tmp_path / "pred").write_text(pred)
@@ -363,16 +498,24 @@ def test_lines_of_classes_need_a_hierarchy_and_nothing_of_matrices(tmp_path):
     with pytest.raises(ImportFileError, match="line 1: 'a' is not LABEL:VALUE pairs"):
         evaluate_file(tmp_path / "p", truth=tmp_path / "p")
     with pytest.raises(ValueError, match="must be left out with `truth`"):
-        evaluate_file(tmp_path / "p", truth=tmp_path / "p", hierarchy=mleval.Hierarchy([("a", "b")]), threshold=0.3)
+        evaluate_file(
+            tmp_path / "p",
+            truth=tmp_path / "p",
+            hierarchy=mleval.Hierarchy([("a", "b")]),
+            threshold=0.3,
+        )
 
 
-@pytest.mark.parametrize("text, message", [
-    ("a b\na b c\n", "line 2: an edge is two classes, parent and child, got 3: 'a b c'"),
-    ("a\n", "line 1: an edge is two classes"),
-    ("a b\nb a\n", "cycle"),
-    ("a,b\n1,2\n", "'parent' is missing"),
-    ("", "at least one class"),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("a b\na b c\n", "line 2: an edge is two classes, parent and child, got 3: 'a b c'"),
+        ("a\n", "line 1: an edge is two classes"),
+        ("a b\nb a\n", "cycle"),
+        ("a,b\n1,2\n", "'parent' is missing"),
+        ("", "at least one class"),
+    ],
+)
 def test_broken_hierarchies_are_explained(tmp_path, text, message):
     (tmp_path / "edges").write_text(text)
     with pytest.raises(ImportFileError, match=message):
@@ -389,7 +532,9 @@ def test_progress_ends_at_the_whole(tmp_path, small_blocks):
     sources = [(save(frame(y, s), tmp_path / f"p.{suffix}"), {}) for suffix in ("csv", "parquet")]
     for path, options in [*sources, (tmp_path / "p.npz", {}), (tmp_path / "true", calls)]:
         seen = []
-        evaluate_file(path, progress=lambda done, total, seen=seen: seen.append((done, total)), **options)
+        evaluate_file(
+            path, progress=lambda done, total, seen=seen: seen.append((done, total)), **options
+        )
         assert len(seen) > 2 and seen == sorted(seen) and seen[-1][0] == seen[-1][1]
 
 
@@ -398,7 +543,9 @@ def test_folds_may_be_numbers_or_names(tmp_path):
     for folds, kind in ((["a", "b", "a", "b", "a", "b"], str), ([10, 2, 10, 2, 10, 2], int)):
         for suffix in ("csv", "parquet"):
             found = evaluate_file(save(frame(y, s, folds=folds), tmp_path / f"p.{suffix}"))
-            assert list(found.sums) == sorted(set(folds)) and all(isinstance(f, kind) for f in found.sums)
+            assert list(found.sums) == sorted(set(folds)) and all(
+                isinstance(f, kind) for f in found.sums
+            )
 
 
 def test_numbers_are_read_exactly(tmp_path):

@@ -17,7 +17,9 @@ RATES = {"BR": lambda rng, n: np.full(n, 0.12), "LP": lambda rng, n: 0.5 * (rng.
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory, empty_store):
-    """Two methods on two datasets with folds, and a run that carries a profile but no measure of it."""
+    """Two methods on two datasets with folds, and a run that carries a profile but no measure of
+    it.
+    """
     folder = tmp_path_factory.mktemp("profiles")
     shutil.copy(empty_store, folder / "mlflow.db")
     rng = np.random.default_rng(0)
@@ -26,8 +28,12 @@ def store(tmp_path_factory, empty_store):
         patch.chdir(folder)
         for dataset, k in (("yeast", 14), ("scene", 6)):
             for method, rate in RATES.items():
-                counts = [np.bincount(rng.binomial(k, rate(rng, 120)), minlength=k + 1) for _ in range(10)]
-                mleval.log_profile(counts, method=method, dataset=dataset, experiment_name="x", n_train=1080)
+                counts = [
+                    np.bincount(rng.binomial(k, rate(rng, 120)), minlength=k + 1) for _ in range(10)
+                ]
+                mleval.log_profile(
+                    counts, method=method, dataset=dataset, experiment_name="x", n_train=1080
+                )
             rows = [[*row, *[0] * (k - 2)] for row in ([80, 30, 10], [70, 40, 10])]
             tags = {schema.TAG_PROFILE: schema.encode_profile(rows, [0, 1])}
             runs.write(runs.Payload("CC", dataset, {"f1": 0.5}, tags=tags), experiment_name="x")
@@ -53,15 +59,36 @@ def test_runs_that_a_later_one_replaces_and_repeats_are_named(run):
     for rows in ([[5, 1]], [[4, 2]]):
         mleval.log_profile(rows, method="BR", dataset="d", experiment_name="twice")
     done = run("profile", "-n", "twice", "--duplicates", "latest", "--output", "json")
-    (said,) = [text for text in json.loads(done.stdout)["profiles"]["warnings"] if "a later one" in text]
+    (said,) = [
+        text for text in json.loads(done.stdout)["profiles"]["warnings"] if "a later one" in text
+    ]
     assert said.startswith("Left out: run BR on d")
     done = run("profile", "-n", "twice", "--output", "json")
-    assert "Loss profiles are of the latest repeat only: BR on d." in json.loads(done.stdout)["profiles"]["warnings"]
+    assert (
+        "Loss profiles are of the latest repeat only: BR on d."
+        in json.loads(done.stdout)["profiles"]["warnings"]
+    )
 
 
 def test_json_holds_what_python_computes(run):
-    found = json.loads(run("profile", "-n", "x", "--method", "BR", "--method", "LP", "--seed", "3", "--output", "json").stdout)
-    expected = mleval.compare_profiles(mleval.load_profiles(experiment_names=["x"], methods=["BR", "LP"]), seed=3)
+    found = json.loads(
+        run(
+            "profile",
+            "-n",
+            "x",
+            "--method",
+            "BR",
+            "--method",
+            "LP",
+            "--seed",
+            "3",
+            "--output",
+            "json",
+        ).stdout
+    )
+    expected = mleval.compare_profiles(
+        mleval.load_profiles(experiment_names=["x"], methods=["BR", "LP"]), seed=3
+    )
     assert len(found["profiles"]["ratios"]) == len(expected.ratios) == 20
     assert found["profiles"]["ratios"][0]["pvalue"] == expected.ratios["pvalue"].iloc[0]
     assert found["profiles"]["curves"][0]["low"] == expected.curves["low"].iloc[0]
@@ -77,7 +104,12 @@ def test_every_format_is_written(run, suffix, tmp_path):
 
 def test_what_cannot_be_done_is_one_line(run):
     for args, code, text in (
-        (["-n", "bare"], 1, "no run of the selection has a loss profile of label sets (none on yeast: its run carries no"),
+        (
+            ["-n", "bare"],
+            1,
+            "no run of the selection has a loss profile of label sets (none on yeast: its run "
+            "carries no",
+        ),
         (["-n", "x", "--kind", "soft"], 1, "its run carries a profile of label sets only"),
         (["-n", "x", "--protocol", "repeated", "--ratio", "-1"], 2, "--ratio"),
     ):
@@ -86,7 +118,9 @@ def test_what_cannot_be_done_is_one_line(run):
 
 
 def test_a_report_holds_the_profiles_of_its_runs(run):
-    done = run("report", "-n", "x", "-m", "hamming_loss", "-m", "subset_accuracy", "--output", "json")
+    done = run(
+        "report", "-n", "x", "-m", "hamming_loss", "-m", "subset_accuracy", "--output", "json"
+    )
     assert done.exit_code == 0, done.output
     study = mleval.load_study(experiment_names=["x"], measures=["hamming_loss", "subset_accuracy"])
     found = mleval.compare(study, profiles=mleval.profiles_of(study))
@@ -99,14 +133,36 @@ def test_a_report_holds_the_profiles_of_its_runs(run):
 
 
 def test_awareness_ranks_runs_also_where_only_their_tag_knows(run):
-    done = run("rank", "-n", "x", "-m", "binomial_area", "-m", "binomial_slope", "-m", "binomial_gain", "--output", "json")
+    done = run(
+        "rank",
+        "-n",
+        "x",
+        "-m",
+        "binomial_area",
+        "-m",
+        "binomial_slope",
+        "-m",
+        "binomial_gain",
+        "--output",
+        "json",
+    )
     assert done.exit_code == 0, done.output
     assert {row["method"] for row in json.loads(done.stdout)["ranking"]} == {"BR", "LP", "CC"}
-    study = mleval.load_study(experiment_names=["x"], measures=["binomial_area", "binomial_gain", "hamming_loss"])
+    study = mleval.load_study(
+        experiment_names=["x"], measures=["binomial_area", "binomial_gain", "hamming_loss"]
+    )
     rows = [[80, 30, 10], [70, 40, 10]]
     profiles = [profile_from_histogram(row + [0] * 12) for row in rows]
-    for measure, name in (("binomial_area", "area"), ("binomial_gain", "relative_gain"), ("hamming_loss", "hamming")):
-        assert study.values.loc[("yeast", "CC"), measure] == pytest.approx(np.mean([getattr(p, name) for p in profiles]))
+    for measure, name in (
+        ("binomial_area", "area"),
+        ("binomial_gain", "relative_gain"),
+        ("hamming_loss", "hamming"),
+    ):
+        assert study.values.loc[("yeast", "CC"), measure] == pytest.approx(
+            np.mean([getattr(p, name) for p in profiles])
+        )
     assert study.minimize == ["binomial_area", "hamming_loss"]
     default = mleval.load_study(experiment_names=["x"], methods=["BR", "LP"])
-    assert default.measures == ["hamming_loss", "subset_accuracy"] and default.values.notna().all(axis=None)
+    assert default.measures == ["hamming_loss", "subset_accuracy"] and default.values.notna().all(
+        axis=None
+    )

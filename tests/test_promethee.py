@@ -1,4 +1,6 @@
-"""PROMETHEE on one decision matrix: worked examples, the definition written out, and what must hold always."""
+"""PROMETHEE on one decision matrix: worked examples, the definition written out, and what must hold
+always.
+"""
 
 import numpy as np
 import pandas as pd
@@ -7,15 +9,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from mlflow_mleval.analysis.promethee import PREFERENCES, entropy_weights, flows_by_measure, promethee
+from mlflow_mleval.analysis.promethee import (
+    PREFERENCES,
+    entropy_weights,
+    flows_by_measure,
+    promethee,
+)
 
 
 @pytest.fixture
 def stations():
     """The power stations of Brans & Vincke 1985: one preference function of each kind."""
-    rows = [[80, 90, 6, 5.4, 8, 5], [65, 58, 2, 9.7, 1, 1], [83, 60, 4, 7.2, 4, 7],
-            [40, 80, 10, 7.5, 7, 10], [52, 72, 6, 2.0, 3, 8], [94, 96, 7, 3.6, 5, 6]]  # fmt: skip
-    table = pd.DataFrame(rows, columns=["staff", "power", "cost", "upkeep", "villages", "safety"], index=range(1, 7))
+    rows = [
+        [80, 90, 6, 5.4, 8, 5],
+        [65, 58, 2, 9.7, 1, 1],
+        [83, 60, 4, 7.2, 4, 7],
+        [40, 80, 10, 7.5, 7, 10],
+        [52, 72, 6, 2.0, 3, 8],
+        [94, 96, 7, 3.6, 5, 6],
+    ]
+    table = pd.DataFrame(
+        rows, columns=["staff", "power", "cost", "upkeep", "villages", "safety"], index=range(1, 7)
+    )
     functions = ["u_shape", "v_shape", "linear", "level", "usual", "gaussian"]
     return {
         "table": table,
@@ -30,7 +45,8 @@ def stations():
 
 def test_power_stations(stations):
     result = promethee(**stations)
-    # what each station makes of station 1 to 6, summed by hand: π(1,2) = (0 + 1 + 0 + ½ + 0 + 1 - e^-0.32) / 6 = .2956 ...
+    # what each station makes of station 1 to 6, summed by hand: π(1,2) = (0 + 1 + 0 + ½ + 0 + 1 -
+    # e^-0.32) / 6 = .2956 ...
     index_of_1 = [0.2956, 0.2500, 0.2684, 0.1000, 0.1853]
     assert result.flows.phi_plus[1] == pytest.approx(sum(index_of_1) / 5, abs=1e-4)
     assert result.flows.sort_values("rank").index.tolist() == [5, 2, 4, 6, 3, 1]
@@ -78,14 +94,26 @@ def test_default_thresholds_as_the_definition(function, digits):
     rng = np.random.default_rng(digits)
     table = pd.DataFrame(rng.random((12, 4)).round(digits), columns=list("abcd"))
     result = promethee(table, ["b"], function)
-    plus, minus = written_out(table, ["b"], function, entropy_weights(table, ["b"]), DEFAULTS[function])
+    plus, minus = written_out(
+        table, ["b"], function, entropy_weights(table, ["b"]), DEFAULTS[function]
+    )
     assert np.allclose(result.flows.phi_plus, plus, rtol=0, atol=1e-12)
     assert np.allclose(result.flows.phi_minus, minus, rtol=0, atol=1e-12)
 
 
-tables = st.integers(2, 8).flatmap(
-    lambda m: st.lists(st.lists(st.integers(-20, 20), min_size=3, max_size=3), min_size=m, max_size=m)
-).map(lambda rows: pd.DataFrame(np.array(rows) / 10, columns=list("abc"), index=[f"m{i}" for i in range(len(rows))]))
+tables = (
+    st.integers(2, 8)
+    .flatmap(
+        lambda m: st.lists(
+            st.lists(st.integers(-20, 20), min_size=3, max_size=3), min_size=m, max_size=m
+        )
+    )
+    .map(
+        lambda rows: pd.DataFrame(
+            np.array(rows) / 10, columns=list("abc"), index=[f"m{i}" for i in range(len(rows))]
+        )
+    )
+)
 
 
 @given(tables, st.sampled_from(list(PREFERENCES)), st.sampled_from(["entropy", "equal"]))
@@ -96,19 +124,27 @@ def test_what_holds_for_every_table(table, function, weights):
     assert (result.weights >= 0).all()
     assert np.array_equal(flows.phi, flows.phi_plus - flows.phi_minus)
     assert flows.phi.sum() == pytest.approx(0, abs=1e-12)
-    assert flows[["phi_plus", "phi_minus"]].min(axis=None) >= 0 and flows[["phi_plus", "phi_minus"]].max(axis=None) <= 1 + 1e-12
+    assert (
+        flows[["phi_plus", "phi_minus"]].min(axis=None) >= 0
+        and flows[["phi_plus", "phi_minus"]].max(axis=None) <= 1 + 1e-12
+    )
     assert np.allclose(result.unicriterion @ result.weights, flows.phi, atol=1e-12)
     assert np.array_equal(flows["rank"], rankdata(-flows.phi.round(10)))
     order = result.partial_order().to_numpy()
     mirror = {"P": "-", "-": "P", "R": "R", "I": "I"}
-    assert all(order[j, i] == mirror[order[i, j]] for i in range(len(table)) for j in range(len(table)))
+    assert all(
+        order[j, i] == mirror[order[i, j]] for i in range(len(table)) for j in range(len(table))
+    )
 
 
 @given(tables, st.sampled_from(list(PREFERENCES)), st.randoms())
 def test_names_and_their_order_do_not_matter(table, function, random):
     rows, columns = random.sample(list(table.index), len(table)), random.sample(list(table), 3)
     ranks = promethee(table, ["b"], function).flows["rank"]
-    assert promethee(table.loc[rows, columns], ["b"], function).flows["rank"].to_dict() == ranks.to_dict()
+    assert (
+        promethee(table.loc[rows, columns], ["b"], function).flows["rank"].to_dict()
+        == ranks.to_dict()
+    )
 
 
 @given(tables, st.integers(1, 50), st.integers(-50, 50))
@@ -141,7 +177,9 @@ def test_entropy_as_the_paper():
     def w(x):
         return x * np.exp(1 - x) + (1 - x) * np.exp(x) - 1
 
-    e = {name: sum(w(x / sum(q)) for x in q) / ((np.exp(0.5) - 1) * 3) for name, q in scaled.items()}
+    e = {
+        name: sum(w(x / sum(q)) for x in q) / ((np.exp(0.5) - 1) * 3) for name, q in scaled.items()
+    }
     for name, weight in entropy_weights(table, ["one_error"]).items():
         assert weight == pytest.approx((1 - e[name]) / (2 - sum(e.values())))
 
@@ -149,7 +187,9 @@ def test_entropy_as_the_paper():
 def test_constant_measure():
     table = pd.DataFrame({"a": [1.0, 2.0, 4.0], "b": [3.0, 3.0, 3.0]}, index=["x", "y", "z"])
     for function in PREFERENCES:
-        kept, dropped = (promethee(table, preference=function, drop_constant=drop) for drop in (False, True))
+        kept, dropped = (
+            promethee(table, preference=function, drop_constant=drop) for drop in (False, True)
+        )
         assert (kept.unicriterion.b == 0).all()
         assert 0 < kept.weights.b < kept.weights.a
         assert dropped.weights.to_dict() == {"a": 1, "b": 0}
@@ -178,7 +218,10 @@ def test_gaia_with_one_measure_or_none_that_differs():
 
 
 def test_two_measures_that_disagree_are_incomparable():
-    result = promethee(pd.DataFrame({"a": [1.0, 0.0, 0.5], "b": [0.0, 1.0, 0.5]}, index=["x", "y", "z"]), weights="equal")
+    result = promethee(
+        pd.DataFrame({"a": [1.0, 0.0, 0.5], "b": [0.0, 1.0, 0.5]}, index=["x", "y", "z"]),
+        weights="equal",
+    )
     order = result.partial_order()
     assert order.loc["x", "y"] == "I"
     assert order.loc["x", "z"] == "R"
@@ -215,7 +258,11 @@ OK = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 2.0]}, index=["x", "y",
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [
-        (OK.assign(a=[0, np.nan, np.inf]), {}, r"finite numbers, got 2 that are not: y / a \(nan\), z / a \(inf\)"),
+        (
+            OK.assign(a=[0, np.nan, np.inf]),
+            {},
+            r"finite numbers, got 2 that are not: y / a \(nan\), z / a \(inf\)",
+        ),
         (OK.assign(a=["0", "1", "2"]), {}, "must hold numbers, but 'a' does not"),
         (OK.assign(a=[-1e308, 0, 1e308]), {}, "ranges that floats can hold, not that of 'a'"),
         (OK.assign(a=[0, 5e-324, 0]), {}, "ranges that floats can hold, not that of 'a'"),
@@ -235,7 +282,11 @@ OK = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 2.0]}, index=["x", "y",
         (OK, {"weights": {"a": 1, "b": 1, "c": 1}}, "got 'c'"),
         (OK, {"q": 1}, "`q` is not a threshold of 'v_shape'"),
         (OK, {"p": {"c": 1}}, "`p` must name measures of the table, got 'c'"),
-        (OK, {"preference": {"a": "usual", "b": "v_shape"}, "p": {"a": 1}}, "`p` is not a threshold of 'usual'"),
+        (
+            OK,
+            {"preference": {"a": "usual", "b": "v_shape"}, "p": {"a": 1}},
+            "`p` is not a threshold of 'usual'",
+        ),
         (OK, {"p": 0}, "`p` must be a positive number, got 0 for 'a'"),
         (OK, {"p": np.inf}, "`p` must be a positive number"),
         (OK, {"preference": "linear", "q": -1}, "`q` must be zero or a positive number"),
@@ -250,14 +301,20 @@ def test_errors_name_the_offender(table, options, message):
 
 def test_several_constant_measures_are_named_in_one_sentence():
     table = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 1.0], "c": [3.0, 3.0]}, index=["x", "y"])
-    assert promethee(table, weights="equal").warnings[0].startswith("'b', 'c' each have the same value for every method")
+    assert (
+        promethee(table, weights="equal")
+        .warnings[0]
+        .startswith("'b', 'c' each have the same value for every method")
+    )
 
 
 def test_a_method_less_is_as_without_it(stations):
     """Also where a measure differs no more without the method, and where one never did."""
     options = {key: stations[key] for key in ("preference", "minimize", "s")}
     first = stations["table"].astype(float)
-    second = first.assign(staff=80.0, cost=[1, 0, 0, 0, 0, 0], safety=[1, 0, 0, 0, 0, 0], upkeep=[1, 0, 1, 0, 1, 0])
+    second = first.assign(
+        staff=80.0, cost=[1, 0, 0, 0, 0, 0], safety=[1, 0, 0, 0, 0, 0], upkeep=[1, 0, 1, 0, 1, 0]
+    )
     matrices = np.stack([first, second])
     flows = flows_by_measure(matrices, first.index, first.columns, **options)
     for i in range(len(first)):
@@ -265,7 +322,9 @@ def test_a_method_less_is_as_without_it(stations):
         for k, matrix in enumerate((first, second)):
             alone, found = promethee(matrix.drop(index=i + 1), **options), got.result(k)
             pd.testing.assert_frame_equal(found.flows, alone.flows, rtol=0, atol=1e-12)
-            pd.testing.assert_frame_equal(found.unicriterion, alone.unicriterion, rtol=0, atol=1e-12)
+            pd.testing.assert_frame_equal(
+                found.unicriterion, alone.unicriterion, rtol=0, atol=1e-12
+            )
             pd.testing.assert_frame_equal(found.thresholds, alone.thresholds)
 
 

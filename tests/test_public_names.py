@@ -1,4 +1,6 @@
-"""What users may rely on: a screen of names, two namespaces for the tests and the losses, and every name that ever was public."""
+"""What users may rely on: a screen of names, two namespaces for the tests and the losses, and every
+name that ever was public.
+"""
 
 import subprocess
 import sys
@@ -8,15 +10,62 @@ import pytest
 import mlflow_mleval as mleval
 
 EVER = [
-    "compare", "Evaluation", "evaluate", "evaluate_batches", "evaluate_hierarchical", "merge", "calibrate_threshold",
-    "Study", "import_results", "with_counts", "load_profiles", "load_study", "log_evaluation", "log_profile", "autolog",
-    "cross_validate", "log_search", "scoring", "surrogate_study", "load_surrogate_study", "SurrogateStudy",
-    "compare_profiles", "Profiles", "profiles_of", "promethee", "MlevalError", "friedman", "nemenyi", "compare_folds",
-    "hotelling", "hotelling_pairs", "manova", "mardia", "wilcoxon_pairs", "bayesian_signed_rank", "bayesian_t",
-    "equivalence", "plan", "bootstrap_ranks", "rank_confidence", "instance_tests", "sign_test", "Hierarchy", "Capacity",
-    "choquet_loss", "Profile", "binomial_loss", "loss_profile", "owa_loss", "polynomial_loss", "NearestNeighbourMinimiser",
-    "bayes_optimal", "evaluate_spark", "spark_instances", "measure_intervals",
-]  # fmt: skip
+    "compare",
+    "Evaluation",
+    "evaluate",
+    "evaluate_batches",
+    "evaluate_hierarchical",
+    "merge",
+    "calibrate_threshold",
+    "Study",
+    "import_results",
+    "with_counts",
+    "load_profiles",
+    "load_study",
+    "log_evaluation",
+    "log_profile",
+    "autolog",
+    "cross_validate",
+    "log_search",
+    "scoring",
+    "surrogate_study",
+    "load_surrogate_study",
+    "SurrogateStudy",
+    "compare_profiles",
+    "Profiles",
+    "profiles_of",
+    "promethee",
+    "MlevalError",
+    "friedman",
+    "nemenyi",
+    "compare_folds",
+    "hotelling",
+    "hotelling_pairs",
+    "manova",
+    "mardia",
+    "wilcoxon_pairs",
+    "bayesian_signed_rank",
+    "bayesian_t",
+    "equivalence",
+    "plan",
+    "bootstrap_ranks",
+    "rank_confidence",
+    "instance_tests",
+    "sign_test",
+    "Hierarchy",
+    "Capacity",
+    "choquet_loss",
+    "Profile",
+    "binomial_loss",
+    "loss_profile",
+    "owa_loss",
+    "polynomial_loss",
+    "NearestNeighbourMinimiser",
+    "bayes_optimal",
+    "evaluate_spark",
+    "spark_instances",
+    "measure_intervals",
+]
 
 
 def test_a_screen_of_names_is_told():
@@ -31,7 +80,9 @@ def test_what_was_public_still_is(name):
 
 @pytest.mark.parametrize("space", [mleval.stats, mleval.losses], ids=lambda space: space.__name__)
 def test_a_namespace_has_the_names_it_tells(space):
-    assert all(getattr(space, name) is getattr(mleval, name) for name in space.__all__) and set(space.__all__) <= set(dir(space))
+    assert all(getattr(space, name) is getattr(mleval, name) for name in space.__all__) and set(
+        space.__all__
+    ) <= set(dir(space))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'; it has"):
         space.nothing  # noqa: B018
 
@@ -42,12 +93,22 @@ def test_a_name_that_is_none_is_refused():
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    script = "import sys, mlflow_mleval; print(sorted({'mlflow', 'numpy', 'pandas', 'scipy'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+    script = (
+        "import sys, mlflow_mleval; print(sorted({'mlflow', 'numpy', 'pandas', 'scipy'} & "
+        "set(sys.modules)))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_logging_a_run_brings_no_comparison():
     script = "import sys, mlflow_mleval; mlflow_mleval.log_evaluation; print(*sys.modules)"
-    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    output = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     own = [name for name in output.stdout.split() if name.startswith("mlflow_mleval")]
     assert "mlflow_mleval.analysis.comparison" not in own and len(own) <= 90

@@ -21,20 +21,37 @@ START = itertools.count(1_700_000_000_000, 1000)
 
 @pytest.fixture
 def log(client):
-    """Logs a run as anybody might: experiment, name, tags, params, metrics, dataset input and end."""
+    """Logs a run as anybody might: experiment, name, tags, params, metrics, dataset input and
+    end.
+    """
 
-    def log(name, metrics=(), *, experiment="x", tags=(), params=(), status="FINISHED", dataset="", digest="0", context="",
-            start=0):
+    def log(
+        name,
+        metrics=(),
+        *,
+        experiment="x",
+        tags=(),
+        params=(),
+        status="FINISHED",
+        dataset="",
+        digest="0",
+        context="",
+        start=0,
+    ):
         found = client.get_experiment_by_name(experiment)
         experiment_id = found.experiment_id if found else client.create_experiment(experiment)
-        run = client.create_run(experiment_id, start_time=start or next(START), tags=dict(tags), run_name=name)
+        run = client.create_run(
+            experiment_id, start_time=start or next(START), tags=dict(tags), run_name=name
+        )
         run_id = run.info.run_id
         client.log_batch(run_id, [Metric(k, v, 1, 0) for k, v in dict(metrics).items()])
         for key, value in dict(params).items():
             client.log_param(run_id, key, value)
         if dataset:
             label = [InputTag("mlflow.data.context", context)] if context else []
-            client.log_inputs(run_id, [DatasetInput(Dataset(dataset, digest, "local", "{}"), label)])
+            client.log_inputs(
+                run_id, [DatasetInput(Dataset(dataset, digest, "local", "{}"), label)]
+            )
         if status != "RUNNING":
             client.set_terminated(run_id, status)
         return run_id
@@ -43,8 +60,17 @@ def log(client):
 
 
 def ours(method, dataset, **more):
-    tags = {"mleval.method": method, "mleval.dataset": dataset, "mleval.schema": "1", "mleval.status": "complete"}
-    return {key: value for key, value in (tags | {f"mleval.{k}": v for k, v in more.items()}).items() if value is not None}
+    tags = {
+        "mleval.method": method,
+        "mleval.dataset": dataset,
+        "mleval.schema": "1",
+        "mleval.status": "complete",
+    }
+    return {
+        key: value
+        for key, value in (tags | {f"mleval.{k}": v for k, v in more.items()}).items()
+        if value is not None
+    }
 
 
 def left_out(study, kind=None):
@@ -59,23 +85,55 @@ def load(**options):
 
 
 def test_the_study_is_the_table_that_was_imported(db):
-    source = pd.DataFrame({"dataset": ["e", "e", "d", "d"], "method": ["b", "a", "b", "a"], "f1": [0.4, 0.3, 0.2, 0.1]})
+    source = pd.DataFrame(
+        {
+            "dataset": ["e", "e", "d", "d"],
+            "method": ["b", "a", "b", "a"],
+            "f1": [0.4, 0.3, 0.2, 0.1],
+        }
+    )
     import_results(source, experiment_name="x", conventions="mulan")
     study = load(missing="worst")
     pd.testing.assert_frame_equal(study.values, Study.from_frame(source).values)
-    assert (study.datasets, study.methods, study.missing, study.directions) == (["e", "d"], ["b", "a"], "worst", {"f1": "max"})
+    assert (study.datasets, study.methods, study.missing, study.directions) == (
+        ["e", "d"],
+        ["b", "a"],
+        "worst",
+        {"f1": "max"},
+    )
     assert study.excluded == study.notes == () and study.folds is None
-    assert list(study.runs) == ["run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions",
-                                "split_digest", "dataset_digest", "n_train", "n_test", "selected_among", "repeat",
-                                "start_time"]
+    assert list(study.runs) == [
+        "run_id",
+        "experiment_id",
+        "experiment",
+        "dataset",
+        "method",
+        "status",
+        "conventions",
+        "split_digest",
+        "dataset_digest",
+        "n_train",
+        "n_test",
+        "selected_among",
+        "repeat",
+        "start_time",
+    ]
     assert set(study.runs["conventions"]) == {"mulan"} and set(study.runs["status"]) == {"complete"}
     source = dict(study.source)
     assert source.pop("read_at") and source == {
-        "tracking_uri": f"sqlite:///{db}", "experiments": [{"id": "1", "name": "x"}], "filter": "", "duplicates": "error",
-        "repeats_by": "seeds", "children": "",
+        "tracking_uri": f"sqlite:///{db}",
+        "experiments": [{"id": "1", "name": "x"}],
+        "filter": "",
+        "duplicates": "error",
+        "repeats_by": "seeds",
+        "children": "",
         "folds_by": "tag:mleval.folds",
-        "method_by": "tag:mleval.method", "dataset_by": "tag:mleval.dataset", "runs_found": 4,
-        "measures_by": "the set sixteen, the default for label sets (1 of 16, as far as all runs have them)",
+        "method_by": "tag:mleval.method",
+        "dataset_by": "tag:mleval.dataset",
+        "runs_found": 4,
+        "measures_by": (
+            "the set sixteen, the default for label sets (1 of 16, as far as all runs have them)"
+        ),
     }
 
 
@@ -83,20 +141,42 @@ def test_folds_come_from_one_tag(log):
     def tag(*values):
         return schema.encode_folds([1, 2], {"f1": values, "recall": [0.5, 0.5]})
 
-    metrics = {"mleval/f1": 0.3, "mleval/recall": 0.5, "mleval.fold/f1": 0.4, "mleval.profile/binomial": 0.1}
+    metrics = {
+        "mleval/f1": 0.3,
+        "mleval/recall": 0.5,
+        "mleval.fold/f1": 0.4,
+        "mleval.profile/binomial": 0.1,
+    }
     log("1", metrics, tags=ours("a", "d", folds=tag(0.2, 0.4)))
     log("2", metrics, tags=ours("b", "d", folds=tag(0.3, float("nan"))))
     log("3", metrics, tags=ours("c", "d", folds="{broken"))
-    log("4", metrics, tags=ours("e", "d", folds=schema.encode_folds(range(9000), {"f1": [0.1] * 9000})))
+    log(
+        "4",
+        metrics,
+        tags=ours("e", "d", folds=schema.encode_folds(range(9000), {"f1": [0.1] * 9000})),
+    )
     study = load(measures=["f1"])
-    expected = pd.DataFrame({"f1": [0.2, 0.4, 0.3, np.nan]}, index=pd.MultiIndex.from_tuples(
-        [("d", "a", 1), ("d", "a", 2), ("d", "b", 1), ("d", "b", 2)], names=["dataset", "method", "fold"]))
+    expected = pd.DataFrame(
+        {"f1": [0.2, 0.4, 0.3, np.nan]},
+        index=pd.MultiIndex.from_tuples(
+            [("d", "a", 1), ("d", "a", 2), ("d", "b", 1), ("d", "b", 2)],
+            names=["dataset", "method", "fold"],
+        ),
+    )
     pd.testing.assert_frame_equal(study.folds, expected)
     (broken,) = [e for e in study.excluded if e.kind == "tag"]
-    assert broken.name.startswith("mleval.folds of c on d (run ") and "not in the form this package writes" in broken.reason
+    assert (
+        broken.name.startswith("mleval.folds of c on d (run ")
+        and "not in the form this package writes" in broken.reason
+    )
     log("5", metrics, tags=ours("b", "d", folds=schema.encode_folds([1, 3], {"f1": [0.1, 0.2]})))
-    assert "Not all runs have the same folds on d." in load(duplicates="latest").notes and "Not all" not in str(study.notes)
-    assert any("Values by fold of 1 run are too many for one tag" in n and "e on d" in n for n in study.notes)
+    assert "Not all runs have the same folds on d." in load(
+        duplicates="latest"
+    ).notes and "Not all" not in str(study.notes)
+    assert any(
+        "Values by fold of 1 run are too many for one tag" in n and "e on d" in n
+        for n in study.notes
+    )
 
 
 def test_statuses_that_count_and_those_that_do_not(log):
@@ -107,24 +187,37 @@ def test_statuses_that_count_and_those_that_do_not(log):
     log("5", {"mleval/f1": 0.5}, tags=ours("f", "d", status=None), status="FAILED")
     study = load()
     assert study.methods == ["a", "b", "e"] and study.gaps() == [("d", "b")]
-    assert [reason for _, reason in left_out(study)] == ["written in part only; import or log again", "status FAILED"]
+    assert [reason for _, reason in left_out(study)] == [
+        "written in part only; import or log again",
+        "status FAILED",
+    ]
 
 
 def test_reports_are_no_results(log, client):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
     files = {"mleval_report.html": "<p>ä", "mleval/ranking.csv": b"a,b\n"}
-    more = {"params": {"missing": "worst"}, "tags": {"team": "we"}, "summary": "# Verdict\n" + "x" * 9000}
+    more = {
+        "params": {"missing": "worst"},
+        "tags": {"team": "we"},
+        "summary": "# Verdict\n" + "x" * 9000,
+    }
     experiment_id = client.get_experiment_by_name("x").experiment_id
     run_id = log_report(files, experiment_id=experiment_id, run_name="r" * 300, **more)
     run = client.get_run(run_id)
-    assert run.info.status == "FINISHED" and run.data.tags["mleval.kind"] == "report" and run.data.tags["team"] == "we"
+    assert (
+        run.info.status == "FINISHED"
+        and run.data.tags["mleval.kind"] == "report"
+        and run.data.tags["team"] == "we"
+    )
     note = run.data.tags["mlflow.note.content"]
     assert note.startswith("# Verdict") and len(note) == 8000 and "mleval_summary.md" in note[-60:]
     assert sorted(f.path for f in client.list_artifacts(run_id)) == ["mleval", "mleval_report.html"]
     with open(client.download_artifacts(run_id, "mleval_report.html"), encoding="utf-8") as stored:
         assert stored.read() == "<p>ä"
     assert load().methods == ["a"] and not left_out(load())
-    with pytest.raises(ValueError, match=r"`files` must have paths below a folder, but the path '\.\./x' holds"):
+    with pytest.raises(
+        ValueError, match=r"`files` must have paths below a folder, but the path '\.\./x' holds"
+    ):
         log_report({"../x": ""}, experiment_id="0", run_name="r")
     with pytest.raises(NoRunsError, match="reports apart"):
         load(filter_string="tags.team = 'we'")
@@ -147,11 +240,16 @@ def test_a_run_of_a_newer_schema_is_left_out_and_refused_where_it_is_named(log):
 def test_mixed_conventions_are_refused(log):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", conventions="mulan"))
     log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", conventions="sklearn"))
-    with pytest.raises(IncomparableRunsError, match=r"mulan: 1 run \(a on d\); sklearn: 1 run \(b on d\)"):
+    with pytest.raises(
+        IncomparableRunsError, match=r"mulan: 1 run \(a on d\); sklearn: 1 run \(b on d\)"
+    ):
         load()
     assert load(methods=["a"]).methods == ["a"]
     log("3", {"mleval/f1": 0.5}, tags=ours("c", "d"))
-    assert "The conventions for empty sets and ties are unknown for 1 of 2 finished runs." in load(exclude_methods=["b"]).notes
+    assert (
+        "The conventions for empty sets and ties are unknown for 1 of 2 finished runs."
+        in load(exclude_methods=["b"]).notes
+    )
 
 
 def test_mixed_hierarchies_are_refused_on_one_dataset_only(log):
@@ -165,8 +263,14 @@ def test_mixed_hierarchies_are_refused_on_one_dataset_only(log):
 
 def test_mixed_propensities_are_refused_only_for_measures_that_follow_from_them(log):
     for run, digest in (("a", "1"), ("b", "2")):
-        log(run, {"mleval/psp_at_7": 0.5, "mleval/f1": 0.5}, tags=ours(run, "d", propensities=digest))
-    with pytest.raises(IncomparableRunsError, match="runs on d took the propensities .* or leave out psp_at_7"):
+        log(
+            run,
+            {"mleval/psp_at_7": 0.5, "mleval/f1": 0.5},
+            tags=ours(run, "d", propensities=digest),
+        )
+    with pytest.raises(
+        IncomparableRunsError, match="runs on d took the propensities .* or leave out psp_at_7"
+    ):
         load(measures=["psp_at_7"])
     assert load(measures=["f1"]).methods == ["a", "b"]
 
@@ -187,7 +291,10 @@ def test_digests_of_different_versions_do_not_compare(log):
     log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", dataset_digest="b" * 59 + "-rows"))
     notes = load().notes
     assert not any("were not the same" in n for n in notes)
-    assert any(n.startswith("Whether the data were the same in all runs on d is unknown: other versions") for n in notes)
+    assert any(
+        n.startswith("Whether the data were the same in all runs on d is unknown: other versions")
+        for n in notes
+    )
 
 
 # --- which measures
@@ -205,7 +312,11 @@ def test_measures_by_default(log):
         "fit_time": "costs are used only where `measures=` names them",
         "odd": "no direction is known; declare `minimize=` or `maximize=`",
     }
-    assert {e.name: e.kind for e in study.excluded} == {"recall": "measure", "fit_time": "unasked", "odd": "measure"}
+    assert {e.name: e.kind for e in study.excluded} == {
+        "recall": "measure",
+        "fit_time": "unasked",
+        "odd": "measure",
+    }
     doubts = compare(study.complete("worst")).doubts
     assert any("odd" in text for text in doubts) and not any("fit_time" in text for text in doubts)
     assert load(minimize=["odd"]).measures == ["f1", "coverage", "odd"]
@@ -213,24 +324,53 @@ def test_measures_by_default(log):
 
 
 def test_awareness_of_dependence_is_no_quality_unless_it_is_named(log):
-    log("1", {"mleval/f1": 0.5, "mleval/binomial_slope": 0.1, "mleval/binomial_gain": 0.3}, tags=ours("a", "d"))
+    log(
+        "1",
+        {"mleval/f1": 0.5, "mleval/binomial_slope": 0.1, "mleval/binomial_gain": 0.3},
+        tags=ours("a", "d"),
+    )
     study = load()
-    assert study.measures == ["f1"] and {e.kind for e in study.excluded} == {"unasked"} and left_out(study)[0][1].startswith(
-        "measures of how errors fall, not of how many there are, are used only where"
+    assert (
+        study.measures == ["f1"]
+        and {e.kind for e in study.excluded} == {"unasked"}
+        and left_out(study)[0][1].startswith(
+            "measures of how errors fall, not of how many there are, are used only where"
+        )
     )
     assert load(measures=["f1", "awareness"]).measures == ["f1", "binomial_slope", "binomial_gain"]
     assert load(minimize=["binomial_slope"]).measures == ["f1", "binomial_slope"]
 
 
-@pytest.mark.parametrize(("have", "used", "told"), [
-    ([*SETS["sixteen"], *SETS["dependence"], "weighted_f1", "fit_time"], SETS["sixteen"],
-     "the set sixteen, the default for label sets"),
-    ([*SETS["sixteen"], *SETS["hierarchical"]], SETS["class-sets"], "the set class-sets, the default for class sets"),
-    ([*SETS["one-label"], "kappa", "ece_15", "weighted_f1"], SETS["one-label"], "the set one-label, the default for one label"),
-    (["macro_f1", "log_loss"], ["macro_f1", "log_loss"],
-     "the set one-label, the default for one label (2 of 6, as far as all runs have them)"),
-    (["gie", "h_loss"], ["gie", "h_loss"], "those known here that all runs have, for no default set applies"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("have", "used", "told"),
+    [
+        (
+            [*SETS["sixteen"], *SETS["dependence"], "weighted_f1", "fit_time"],
+            SETS["sixteen"],
+            "the set sixteen, the default for label sets",
+        ),
+        (
+            [*SETS["sixteen"], *SETS["hierarchical"]],
+            SETS["class-sets"],
+            "the set class-sets, the default for class sets",
+        ),
+        (
+            [*SETS["one-label"], "kappa", "ece_15", "weighted_f1"],
+            SETS["one-label"],
+            "the set one-label, the default for one label",
+        ),
+        (
+            ["macro_f1", "log_loss"],
+            ["macro_f1", "log_loss"],
+            "the set one-label, the default for one label (2 of 6, as far as all runs have them)",
+        ),
+        (
+            ["gie", "h_loss"],
+            ["gie", "h_loss"],
+            "those known here that all runs have, for no default set applies",
+        ),
+    ],
+)
 def test_a_named_set_ranks_what_nobody_chose_measures_for(log, have, used, told):
     for i, method in enumerate("ab"):
         log(str(i), {**{f"mleval/{m}": 0.5 for m in have}, "odd": 1.0}, tags=ours(method, "d"))
@@ -240,45 +380,87 @@ def test_a_named_set_ranks_what_nobody_chose_measures_for(log, have, used, told)
     study = load(minimize=["odd"], maximize=["fit_time"] if "fit_time" in have else [])
     extra = 2 if "fit_time" in have else 1
     assert len(study.measures) == len(used) + extra
-    assert study.source["measures_by"].startswith(told) or "you declared" in study.source["measures_by"]
+    assert (
+        study.source["measures_by"].startswith(told)
+        or "you declared" in study.source["measures_by"]
+    )
     named = load(measures=have[-1:])
-    assert named.measures == have[-1:] and named.source["measures_by"] == f"those that you named ({have[-1]})"
-    assert study.select(exclude=["odd"]).source["measures_by"] == f"those that you kept of {len(used) + extra}"
+    assert (
+        named.measures == have[-1:]
+        and named.source["measures_by"] == f"those that you named ({have[-1]})"
+    )
+    assert (
+        study.select(exclude=["odd"]).source["measures_by"]
+        == f"those that you kept of {len(used) + extra}"
+    )
 
 
 def test_values_and_directions_against_the_definition_are_doubts(log):
-    log("1", {"mleval/f1": 50, "mleval/recall": 1 + 1e-12, "mleval/coverage": 7}, tags=ours("a", "d", conventions="sklearn"))
-    log("2", {"mleval/f1": 0.6, "mleval/recall": 0.0, "mleval/coverage": 3}, tags=ours("b", "d", conventions="sklearn"))
+    log(
+        "1",
+        {"mleval/f1": 50, "mleval/recall": 1 + 1e-12, "mleval/coverage": 7},
+        tags=ours("a", "d", conventions="sklearn"),
+    )
+    log(
+        "2",
+        {"mleval/f1": 0.6, "mleval/recall": 0.0, "mleval/coverage": 3},
+        tags=ours("b", "d", conventions="sklearn"),
+    )
     (note,) = load().notes
-    assert note == "f1 goes from 0 to 1, but not on d for a (0.6 to 50 over all). Is it a percentage, or another measure?"
+    assert (
+        note == "f1 goes from 0 to 1, but not on d for a (0.6 to 50 over all). Is it a percentage, "
+        "or another measure?"
+    )
     study = load(measures=["recall", "coverage"], minimize=["recall"], maximize=["coverage"])
     assert [note.split(";")[0] for note in study.notes] == [
-        "As declared, smaller values of recall count as better", "As declared, larger values of coverage count as better"]
+        "As declared, smaller values of recall count as better",
+        "As declared, larger values of coverage count as better",
+    ]
     assert load(measures=["recall"], maximize=["recall"]).notes == ()
 
 
 def test_measures_by_name(log):
-    log("1", {"mleval/f1": 0.5, "mleval/recall": 0.4, "mleval/fit_time": 9, "mleval/odd": 1}, tags=ours("a", "d"))
+    log(
+        "1",
+        {"mleval/f1": 0.5, "mleval/recall": 0.4, "mleval/fit_time": 9, "mleval/odd": 1},
+        tags=ours("a", "d"),
+    )
     log("2", {"mleval/f1": 0.6, "mleval/fit_time": 8, "mleval/odd": 1}, tags=ours("b", "d"))
     assert load(measures=["recall", "f1"]).gaps() == [("d", "b")]
-    assert load(measures=["fit_time"]).minimize == ["fit_time"] and not load(measures=["f1"]).excluded
+    assert (
+        load(measures=["fit_time"]).minimize == ["fit_time"] and not load(measures=["f1"]).excluded
+    )
     study = load(measures=["example", "odd"], maximize=["odd"])
     assert study.measures == ["recall", "f1", "odd"]
     assert {name for name, _ in left_out(study)} == set(SETS["example"]) - {"recall", "f1"}
-    assert left_out(load(exclude_measures=["f1"], measures=["f1", "odd"], minimize=["odd"])) == [("f1", "excluded as asked")]
-    with pytest.raises(MeasureError, match=r"no direction is known for 'odd'. Declare it: `minimize=\[NAME\]`"):
+    assert left_out(load(exclude_measures=["f1"], measures=["f1", "odd"], minimize=["odd"])) == [
+        ("f1", "excluded as asked")
+    ]
+    with pytest.raises(
+        MeasureError, match=r"no direction is known for 'odd'. Declare it: `minimize=\[NAME\]`"
+    ):
         load(measures=["odd"])
-    with pytest.raises(MeasureError, match=r"no finished run has 'od'; there are .*Did you mean 'odd'\?"):
+    with pytest.raises(
+        MeasureError, match=r"no finished run has 'od'; there are .*Did you mean 'odd'\?"
+    ):
         load(measures=["od"], maximize=["od"])
-    with pytest.raises(MeasureError, match=r"'acuracy'. Did you mean 'accuracy'\? If not, declare it: `minimize=\[NAME\]`"):
+    with pytest.raises(
+        MeasureError,
+        match=r"'acuracy'. Did you mean 'accuracy'\? If not, declare it: `minimize=\[NAME\]`",
+    ):
         load(measures=["acuracy"])
-    with pytest.raises(MeasureError, match=r"no finished run has 'coverage'; there are f1, fit_time, odd, recall"):
+    with pytest.raises(
+        MeasureError, match=r"no finished run has 'coverage'; there are f1, fit_time, odd, recall"
+    ):
         load(measures=["coverage"])
     with pytest.raises(MeasureError, match=r"no finished run has 'od'"):
         load(maximize=["od"])
     with pytest.raises(MeasureError, match=r"no finished run has 'f2'"):
         load(exclude_measures=["f2"])
-    with pytest.raises(MeasureError, match=r"no measure in common to 2 finished runs that can be used \(.*f1: excluded as asked"):
+    with pytest.raises(
+        MeasureError,
+        match=r"no measure in common to 2 finished runs that can be used \(.*f1: excluded as asked",
+    ):
         load(exclude_measures=["f1"])
     with pytest.raises(ValueError, match="both as minimised and as maximised"):
         load(minimize=["odd"], maximize=["odd"])
@@ -287,11 +469,16 @@ def test_measures_by_name(log):
 def test_no_measure_in_common_names_what_there_is(log):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
     log("2", {"mleval/recall": 0.5}, tags=ours("b", "d"))
-    with pytest.raises(MeasureError, match=r"in common to 2 finished .*recall: lacking in 1 of 2.*f1: lacking in 1 of 2"):
+    with pytest.raises(
+        MeasureError,
+        match=r"in common to 2 finished .*recall: lacking in 1 of 2.*f1: lacking in 1 of 2",
+    ):
         load()
 
 
-@pytest.mark.parametrize("values", [{"mleval/f1": float("inf")}, {"mleval/mine": 0.5}, {"mleval/recall": 0.5}, {}])
+@pytest.mark.parametrize(
+    "values", [{"mleval/f1": float("inf")}, {"mleval/mine": 0.5}, {"mleval/recall": 0.5}, {}]
+)
 def test_one_run_without_what_all_others_have_is_left_out(log, values):
     for method in "abc":
         log(method, {"mleval/f1": 0.5}, tags=ours(method, "d"))
@@ -307,7 +494,10 @@ def test_names_that_look_alike_are_told_apart(log):
     for method in ("caf\u00e9", "cafe\u0301", "tea"):
         log(method, {"mleval/f1": 0.5}, tags=ours(method, "d"))
     (note,) = [n for n in load().notes if "look alike" in n]
-    assert note == r"Names of methods look alike and are of different characters: 'caf\xe9', 'cafe\u0301'."
+    assert (
+        note
+        == r"Names of methods look alike and are of different characters: 'caf\xe9', 'cafe\u0301'."
+    )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -344,7 +534,9 @@ def test_the_latest_of_several_runs_counts_where_asked_for_and_the_others_are_li
     assert study.values["f1"].tolist() == [0.6] and study.repeats is None
     reason = "2 runs were passed over, because a later one of the same method and dataset counts"
     assert left_out(study) == [(f"a on d (run {old})", reason), (f"a on d (run {other})", reason)]
-    with pytest.raises(ValueError, match="`duplicates` must be one of mean, latest, error or best:METRIC"):
+    with pytest.raises(
+        ValueError, match="`duplicates` must be one of mean, latest, error or best:METRIC"
+    ):
         load(duplicates="first")
 
 
@@ -353,7 +545,10 @@ def test_filter_run_ids_and_several_experiments(log):
     b = log("2", {"mleval/f1": 0.6}, tags=ours("b", "d"), experiment="y", params={"lr": "1"})
     c = log("3", {"mleval/f1": 0.6}, tags=ours("c", "d"), experiment="z")
     assert load(experiment_names=["x", "y"], experiment_ids=["1"]).methods == ["a", "b"]
-    assert load(experiment_names=["x", "y", "z"], filter_string="params.lr = '1'").methods == ["a", "b"]
+    assert load(experiment_names=["x", "y", "z"], filter_string="params.lr = '1'").methods == [
+        "a",
+        "b",
+    ]
     assert load_study(run_ids=[c, a]).methods == ["a", "c"]
     assert load_study(run_ids=[a, b, a], filter_string="params.lr = '1'").methods == ["a", "b"]
     assert [e["name"] for e in load_study(run_ids=[b]).source["experiments"]] == ["y"]
@@ -363,7 +558,10 @@ def test_filter_run_ids_and_several_experiments(log):
         load_study(run_ids=["' or 1=1"])
     with pytest.raises(NoRunsError, match="holds no run that can be used: no run fits"):
         load(filter_string="params.lr = '7'")
-    with pytest.raises(StoreError, match=r"MLflow does not accept the filter 'nonsense': Invalid clause.*Examples: params"):
+    with pytest.raises(
+        StoreError,
+        match=r"MLflow does not accept the filter 'nonsense': Invalid clause.*Examples: params",
+    ):
         load(filter_string="nonsense")
 
 
@@ -376,9 +574,14 @@ def test_more_run_ids_than_fit_one_filter(log):
 
 def test_which_experiments(log, monkeypatch, client):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
-    with pytest.raises(NoRunsError, match=r"no experiment is chosen.*`experiment_names=\[NAME\]`.*has 'x', 'Default'"):
+    with pytest.raises(
+        NoRunsError,
+        match=r"no experiment is chosen.*`experiment_names=\[NAME\]`.*has 'x', 'Default'",
+    ):
         load_study()
-    with pytest.raises(NoRunsError, match=r"there is no experiment 'y'. The store sqlite.*has 'x', 'Default'"):
+    with pytest.raises(
+        NoRunsError, match=r"there is no experiment 'y'. The store sqlite.*has 'x', 'Default'"
+    ):
         load_study(experiment_names=["y"])
     with pytest.raises(NoRunsError, match=r"there is no experiment id '7'"):
         load_study(experiment_ids=["7"])
@@ -400,14 +603,26 @@ def test_foreign_runs_by_default_rules(log):
     log("sweet-owl-1", {"f1": 0.6}, params={"estimator_name": "SVC"}, dataset="yeast", digest="1")
     log("sweet-owl-2", {"f1": 0.7}, tags={"estimator_name": "RF"}, dataset="dataset")
     study = load(missing="worst")
-    assert study.values["f1"].to_dict() == {("x", "ml-knn"): 0.5, ("yeast", "SVC"): 0.6, ("x", "RF"): 0.7}
+    assert study.values["f1"].to_dict() == {
+        ("x", "ml-knn"): 0.5,
+        ("yeast", "SVC"): 0.6,
+        ("x", "RF"): 0.7,
+    }
     assert study.runs["dataset_digest"].tolist() == ["", "1", "0"]
     notes = "\n".join(study.notes)
-    assert "Names of the methods come from run_name (1 run), param:estimator_name (1 run), tag:estimator_name (1 run)" in notes
+    assert (
+        "Names of the methods come from run_name (1 run), param:estimator_name (1 run), "
+        "tag:estimator_name (1 run)" in notes
+    )
     assert "Names of the datasets come from experiment (2 runs), input (1 run)" in notes
-    assert "The metric f1 was not logged by this project and is taken for the measure of this name, which" in notes
+    assert (
+        "The metric f1 was not logged by this project and is taken for the measure of this name, "
+        "which" in notes
+    )
     assert "unknown for 3 of 3 finished runs" in notes
-    assert left_out(study) == [("loss", "no direction is known; declare `minimize=` or `maximize=`")]
+    assert left_out(study) == [
+        ("loss", "no direction is known; declare `minimize=` or `maximize=`")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -427,7 +642,9 @@ def test_foreign_runs_by_given_rules(log, method_by, dataset_by, expected):
     assert expected[::-1] in study.values.index
     assert (study.source["method_by"], study.source["dataset_by"]) == (method_by, dataset_by)
     if method_by == "tag:m":
-        assert [reason for _, reason in left_out(study)] == ["no tag:m, which was to name the method"]
+        assert [reason for _, reason in left_out(study)] == [
+            "no tag:m, which was to name the method"
+        ]
 
 
 @pytest.mark.parametrize("rule", ["tag", "tag:", "metric:x", "input", "", "Run_Name"])
@@ -439,10 +656,19 @@ def test_a_rule_that_does_not_exist(db, rule):
 
 def test_of_several_inputs_the_one_for_testing_names_the_dataset(log, client):
     run_id = log("a", {"f1": 0.5}, dataset="train", context="training")
-    test = DatasetInput(Dataset("test", "2", "local", "{}"), [InputTag("mlflow.data.context", "eval")])
+    test = DatasetInput(
+        Dataset("test", "2", "local", "{}"), [InputTag("mlflow.data.context", "eval")]
+    )
     client.log_inputs(run_id, [test])
     assert load().datasets == ["test"]
-    client.log_inputs(run_id, [DatasetInput(Dataset("test2", "3", "local", "{}"), [InputTag("mlflow.data.context", "test")])])
+    client.log_inputs(
+        run_id,
+        [
+            DatasetInput(
+                Dataset("test2", "3", "local", "{}"), [InputTag("mlflow.data.context", "test")]
+            )
+        ],
+    )
     assert load().datasets == ["x"]
     with pytest.raises(NoRunsError, match="1 run: no input, which was to name the dataset"):
         load(dataset_by="input")
@@ -453,7 +679,9 @@ def test_accuracy_of_others_is_a_doubt_of_its_own(log):
         log(method, {"accuracy": value, "f1": value})
     study = load()
     assert study.measures == ["accuracy", "f1"] and not left_out(study)
-    assert study.notes[0].startswith("The metrics accuracy, f1 were not logged by this project and are taken")
+    assert study.notes[0].startswith(
+        "The metrics accuracy, f1 were not logged by this project and are taken"
+    )
     assert study.notes[0].endswith("right in all labels, where here it is the Jaccard index.")
     assert "Jaccard" not in load(measures=["f1"]).notes[0]
 
@@ -502,7 +730,10 @@ def test_our_own_children_count(log):
 def test_nothing_that_can_be_used_says_why(log):
     log("a", {"loss": 1})
     log("b", {"f1": 0.5}, status="FAILED")
-    with pytest.raises(NoRunsError, match="'x' in .* holds no run .* used: 1 run: none of the measures; 1 run: status FAILED"):
+    with pytest.raises(
+        NoRunsError,
+        match="'x' in .* holds no run .* used: 1 run: none of the measures; 1 run: status FAILED",
+    ):
         load()
     log("c", tags=ours("c", "d", status="dnf"))
     with pytest.raises(NoRunsError, match="of 1 selected run none finished"):
@@ -519,7 +750,10 @@ def test_nothing_that_can_be_used_says_why(log):
         ("http://me:pa55@host:5000/x", "http://me:***@host:5000/x"),
         ("http://t0ken@host", "http://***@host"),
         ("http://me:p@55@host", "http://me:***@host"),
-        ("postgresql+psycopg2://u:p@h/db?sslmode=require&password=x", "postgresql+psycopg2://u:***@h/db?sslmode=require&password=***"),
+        (
+            "postgresql+psycopg2://u:p@h/db?sslmode=require&password=x",
+            "postgresql+psycopg2://u:***@h/db?sslmode=require&password=***",
+        ),
         ("https://host/a@b", "https://host/a@b"),
     ],
 )
@@ -529,7 +763,9 @@ def test_credentials_are_masked(uri, shown):
 
 def test_a_store_that_is_not_there(db, monkeypatch, tmp_path):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:s3cret@127.0.0.1:9")
-    with pytest.raises(StoreError, match=r"cannot read the store .*refused.*Is the server running") as caught:
+    with pytest.raises(
+        StoreError, match=r"cannot read the store .*refused.*Is the server running"
+    ) as caught:
         load()
     assert "http://me:***@127.0.0.1:9" in str(caught.value)
     assert "s3cret" not in str(caught.value)
@@ -543,7 +779,9 @@ def test_a_store_that_is_not_there(db, monkeypatch, tmp_path):
         load()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/junk.db/deep/mlflow.db")
     with pytest.raises(StoreError, match="Not a directory"):
-        import_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [1]}), experiment_name="x")
+        import_results(
+            pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [1]}), experiment_name="x"
+        )
 
 
 def test_the_environment_is_as_before(db, monkeypatch):
@@ -552,7 +790,10 @@ def test_the_environment_is_as_before(db, monkeypatch):
     before = dict(os.environ)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "7")
     with store.quick():
-        assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "7" and os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "1"
+        assert (
+            os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "7"
+            and os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "1"
+        )
     assert dict(os.environ) == before | {"MLFLOW_HTTP_REQUEST_TIMEOUT": "7"}
 
 

@@ -1,4 +1,7 @@
-"""The tests against frozen figures of R, to nine digits; golden/r_figures.R made them. Nothing here needs R."""
+"""The tests against frozen figures of R, to nine digits; golden/r_figures.R made them.
+
+Nothing here needs R.
+"""
 
 import json
 from pathlib import Path
@@ -37,10 +40,15 @@ def columns(case):
 
 
 def test_the_figures_say_where_they_come_from():
-    assert R["version"].startswith("R version 4") and (Path(__file__).parent / "golden" / R["source"]).is_file()
+    assert (
+        R["version"].startswith("R version 4")
+        and (Path(__file__).parent / "golden" / R["source"]).is_file()
+    )
 
 
-@pytest.mark.parametrize("case", R["manova"], ids=lambda case: f"{np.shape(case['x'])} {case['design']}")
+@pytest.mark.parametrize(
+    "case", R["manova"], ids=lambda case: f"{np.shape(case['x'])} {case['design']}"
+)
 def test_manova(case):
     found = manova(case["x"], design=case["design"])
     for name, figure in case["table"].items():
@@ -55,7 +63,9 @@ def test_manova(case):
         same((paper.f_statistic, paper.pvalue), (case["chi2"]["statistic"], case["chi2"]["pvalue"]))
 
 
-@pytest.mark.parametrize("case", R["hotelling"], ids=lambda case: f"{np.shape(case['a'])} ratio {case['ratio']:.2f}")
+@pytest.mark.parametrize(
+    "case", R["hotelling"], ids=lambda case: f"{np.shape(case['a'])} ratio {case['ratio']:.2f}"
+)
 def test_hotelling(case):
     found = hotelling(case["a"], case["b"], ratio=case["ratio"])
     same((found.statistic, found.pvalue), (case["statistic"], case["pvalue"]))
@@ -71,7 +81,13 @@ def test_hotelling_of_unpaired_folds():
 def test_posthoc_tests():
     case = R["posthoc"]
     found = hotelling(case["a"], case["b"]).posthoc
-    for name, key in (("statistic",) * 2, ("pvalue",) * 2, ("pvalue_corrected", "corrected"), ("low",) * 2, ("high",) * 2):
+    for name, key in (
+        ("statistic",) * 2,
+        ("pvalue",) * 2,
+        ("pvalue_corrected", "corrected"),
+        ("low",) * 2,
+        ("high",) * 2,
+    ):
         same(found[name], case[key])
 
 
@@ -86,7 +102,10 @@ def test_mardia(case):
     small, large = mardia(case["x"]), mardia(case["x"], small_sample=False)
     same((small.skewness, small.kurtosis), (case["skewness"], case["kurtosis"]))
     same(small.skewness_pvalue, case["small_sample_pvalue"])
-    same((large.skewness_pvalue, large.kurtosis_pvalue), (case["skewness_pvalue"], case["kurtosis_pvalue"]))
+    same(
+        (large.skewness_pvalue, large.kurtosis_pvalue),
+        (case["skewness_pvalue"], case["kurtosis_pvalue"]),
+    )
 
 
 @pytest.mark.parametrize("case", R["friedman"], ids=lambda case: str(np.shape(case["x"])))
@@ -108,10 +127,16 @@ def test_signed_ranks(case):
     row = wilcoxon_pairs(columns(case)).table.iloc[0]
     n = len(case["a"])
     assert row.exact == bool(case["exact"])
-    same((min(case["statistic"], n * (n + 1) / 2 - case["statistic"]), case["pvalue"]), (row.statistic, row.pvalue))
+    same(
+        (min(case["statistic"], n * (n + 1) / 2 - case["statistic"]), case["pvalue"]),
+        (row.statistic, row.pvalue),
+    )
     same(wilcoxon_pairs(columns(case), alternative="greater").table["pvalue"], case["greater"])
     if case["exact"]:
-        same((row.median_difference, row.median_low, row.median_high), (case["median"], case["low"], case["high"]))
+        same(
+            (row.median_difference, row.median_low, row.median_high),
+            (case["median"], case["low"], case["high"]),
+        )
 
 
 @pytest.mark.parametrize("method", ["holm", "bonferroni"])
@@ -132,14 +157,19 @@ def test_signs(case):
 
 def test_signed_ranks_of_instances_with_ties_and_zeros():
     case = R["instances"]
-    row = instance_tests(columns(case).apply(lambda c: {"f1": c.to_numpy()}).to_dict(), ["f1"], n_resamples=99).table.iloc[0]
+    row = instance_tests(
+        columns(case).apply(lambda c: {"f1": c.to_numpy()}).to_dict(), ["f1"], n_resamples=99
+    ).table.iloc[0]
     same((row.wilcoxon_statistic, row.wilcoxon_pvalue), (case["statistic"], case["pvalue"]))
 
 
 def test_equivalence():
     case = R["tost"]
     row = equivalence(columns(case), case["margin"]).table.iloc[0]
-    same((row.p_above, row.p_below, row.low, row.high), [case[name] for name in ("above", "below", "low", "high")])
+    same(
+        (row.p_above, row.p_below, row.low, row.high),
+        [case[name] for name in ("above", "below", "low", "high")],
+    )
 
 
 def test_bayesian_t():

@@ -22,19 +22,22 @@ GOLDEN = Path(__file__).parent / "golden"
 DATA = Path(module.__file__).parents[1] / "data" / "madjarov2012.csv"
 NAN = np.nan
 
-# AUC of four trees on fourteen datasets: Demsar (2006), Table 6. On the last but one (voting) it prints .975 twice but
-# ranks the third tree before the fourth, by unprinted digits: hence the .9751.
+# AUC of four trees on fourteen datasets: Demsar (2006), Table 6. On the last but one (voting) it
+# prints .975 twice but ranks the third tree before the fourth, by unprinted digits: hence the
+# .9751.
 DEMSAR = pd.DataFrame(
     [
-        [0.763, 0.768, 0.771, 0.798], [0.599, 0.591, 0.590, 0.569], [0.954, 0.971, 0.968, 0.967], [0.628, 0.661, 0.654, 0.657],
-        [0.882, 0.888, 0.886, 0.898], [0.936, 0.931, 0.916, 0.931], [0.661, 0.668, 0.609, 0.685], [0.583, 0.583, 0.563, 0.625],
-        [0.775, 0.838, 0.866, 0.875], [1.000, 1.000, 1.000, 1.000], [0.940, 0.962, 0.965, 0.962], [0.619, 0.666, 0.614, 0.669],
+        [0.763, 0.768, 0.771, 0.798], [0.599, 0.591, 0.590, 0.569], [0.954, 0.971, 0.968, 0.967], [0.628, 0.661, 0.654, 0.657],  # noqa: E501
+        [0.882, 0.888, 0.886, 0.898], [0.936, 0.931, 0.916, 0.931], [0.661, 0.668, 0.609, 0.685], [0.583, 0.583, 0.563, 0.625],  # noqa: E501
+        [0.775, 0.838, 0.866, 0.875], [1.000, 1.000, 1.000, 1.000], [0.940, 0.962, 0.965, 0.962], [0.619, 0.666, 0.614, 0.669],  # noqa: E501
         [0.972, 0.981, 0.9751, 0.975], [0.957, 0.978, 0.946, 0.970],
     ],
     columns=["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"],
 )  # fmt: skip
 
-tables = arrays(float, st.tuples(st.integers(2, 7), st.integers(2, 6)), elements=st.integers(0, 4).map(float))
+tables = arrays(
+    float, st.tuples(st.integers(2, 7), st.integers(2, 6)), elements=st.integers(0, 4).map(float)
+)
 
 
 def test_friedman_gives_demsars_example():
@@ -65,7 +68,9 @@ def test_friedman_follows_its_equations_without_tie_correction(values):
     if n * (m - 1) - chi2 > 1e-9:
         f = (n - 1) * chi2 / (n * (m - 1) - chi2)
         assert result.iman_davenport_statistic == pytest.approx(f, abs=1e-9)
-        assert result.iman_davenport_pvalue == pytest.approx(stats.f.sf(f, m - 1, (m - 1) * (n - 1)), abs=1e-9)
+        assert result.iman_davenport_pvalue == pytest.approx(
+            stats.f.sf(f, m - 1, (m - 1) * (n - 1)), abs=1e-9
+        )
 
 
 def test_perfect_agreement_has_an_infinite_f_and_says_what_it_is_worth():
@@ -81,8 +86,12 @@ def test_perfect_agreement_has_an_infinite_f_and_says_what_it_is_worth():
 def test_friedmans_exact_pvalue_is_that_of_all_orders(values):
     result = friedman(values)
     ranks = stats.rankdata(values, axis=1)
-    spread = [(sum(map(np.array, rows)).var()) for rows in product(*(permutations(row) for row in ranks))]
-    assert result.exact_pvalue == pytest.approx(np.mean(np.array(spread) >= ranks.sum(axis=0).var() - 1e-9), abs=1e-12)
+    spread = [
+        (sum(map(np.array, rows)).var()) for rows in product(*(permutations(row) for row in ranks))
+    ]
+    assert result.exact_pvalue == pytest.approx(
+        np.mean(np.array(spread) >= ranks.sum(axis=0).var() - 1e-9), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +105,10 @@ def test_friedmans_exact_pvalue_is_that_of_all_orders(values):
 def test_friedmans_exact_pvalue_is_that_of_the_tables(values, statistic, pvalue):
     result = friedman(values)
     assert (round(result.statistic, 1), round(result.exact_pvalue, 3)) == (statistic, pvalue)
-    assert result.best_pvalue == result.exact_pvalue and f"p = {result.exact_pvalue:.2g}" in result.warnings[-1]
+    assert (
+        result.best_pvalue == result.exact_pvalue
+        and f"p = {result.exact_pvalue:.2g}" in result.warnings[-1]
+    )
 
 
 def test_large_designs_have_no_exact_pvalue():
@@ -107,7 +119,12 @@ def test_large_designs_have_no_exact_pvalue():
 @pytest.mark.parametrize("ties", ["correct", "ignore"])
 def test_all_tied_is_no_evidence(ties):
     result = friedman(np.ones((5, 4)), ties=ties)
-    assert (result.statistic, result.pvalue, result.iman_davenport_statistic, result.iman_davenport_pvalue) == (0, 1, 0, 1)
+    assert (
+        result.statistic,
+        result.pvalue,
+        result.iman_davenport_statistic,
+        result.iman_davenport_pvalue,
+    ) == (0, 1, 0, 1)
     assert any("nothing to test" in w for w in result.warnings)
 
 
@@ -132,13 +149,21 @@ def test_friedman_reproduces_the_published_pvalues_of_the_finished_datasets():
     cells = pd.read_csv(DATA)
     off = {}
     for measure, figures in published.items():
-        table = cells[cells.measure == measure].pivot(index="dataset", columns="method", values="value").dropna()
+        table = (
+            cells[cells.measure == measure]
+            .pivot(index="dataset", columns="method", values="value")
+            .dropna()
+        )
         assert len(table) == 8
         minimised = measure in ("one_error", "coverage", "ranking_loss")
         result = friedman(table if minimised else -table, ties="ignore")
         off[measure] = result.iman_davenport_pvalue / figures["finished"] - 1
-        assert friedman(table if minimised else -table).iman_davenport_pvalue <= result.iman_davenport_pvalue
-    # 1.10e-16 where 1.2e-16 is printed: the only one of the ten that three-digit inputs do not give within 5%
+        assert (
+            friedman(table if minimised else -table).iman_davenport_pvalue
+            <= result.iman_davenport_pvalue
+        )
+    # 1.10e-16 where 1.2e-16 is printed: the only one of the ten that three-digit inputs do not give
+    # within 5%
     assert off.pop("ranking_loss") == pytest.approx(-0.081, abs=0.001)
     assert len(off) == 9
     assert max(map(abs, off.values())) < 0.05, off
@@ -155,7 +180,9 @@ def test_critical_differences_are_those_of_the_tables(m):
     unit = np.sqrt(m * (m + 1) / (6 * 9))
     assert nemenyi(table).critical_difference / unit == pytest.approx(NEMENYI_05[m - 2], abs=1.1e-3)
     if m != 9:  # the table prints 2.724 for 9 methods; z at .05/16 is 2.7344
-        assert bonferroni_dunn(table, 0).critical_difference / unit == pytest.approx(DUNN_05[m - 2], abs=6e-4)
+        assert bonferroni_dunn(table, 0).critical_difference / unit == pytest.approx(
+            DUNN_05[m - 2], abs=6e-4
+        )
 
 
 @pytest.mark.parametrize("m", [2, 3, 12, 100, 1000])
@@ -172,7 +199,9 @@ def test_range_sf_keeps_its_digits_in_the_tail():
     q = np.array([0.0, 10.0, 20.0, 40.0])
     assert np.allclose(range_sf(q, 2), 2 * stats.norm.sf(q / np.sqrt(2)), rtol=1e-12, atol=0)
     # far out the range is the largest of all pairwise differences, one pair at a time
-    assert np.allclose(range_sf(q[2:], 30), 435 * 2 * stats.norm.sf(q[2:] / np.sqrt(2)), rtol=1e-6, atol=0)
+    assert np.allclose(
+        range_sf(q[2:], 30), 435 * 2 * stats.norm.sf(q[2:] / np.sqrt(2)), rtol=1e-6, atol=0
+    )
     assert range_sf(np.array([60.0, 1e6]), 5).max() < 1e-300
 
 
@@ -184,11 +213,15 @@ def test_nemenyi_rejects_exactly_beyond_its_critical_difference(values, alpha):
     gap = np.abs(mean[:, None] - mean)
     assert (result.significant.to_numpy() == (gap >= result.critical_difference)).all()
     assert result.significant_pairs == [
-        (a, b) for a, b in product(np.argsort(mean, kind="stable"), repeat=2) if mean[b] - mean[a] >= result.critical_difference
+        (a, b)
+        for a, b in product(np.argsort(mean, kind="stable"), repeat=2)
+        if mean[b] - mean[a] >= result.critical_difference
     ]
     n, m = values.shape
     q = gap * np.sqrt(12 * n / (m * (m + 1)))
-    assert result.pvalues.to_numpy() == pytest.approx(stats.studentized_range.sf(q, m, np.inf), abs=1e-9)
+    assert result.pvalues.to_numpy() == pytest.approx(
+        stats.studentized_range.sf(q, m, np.inf), abs=1e-9
+    )
 
 
 def test_nemenyi_gives_demsars_example():
@@ -211,10 +244,17 @@ def test_bonferroni_dunn_compares_with_the_control_only():
 # four ways of assembling a product, nine assemblers: Skillings & Mack (1981), Table 1
 ASSEMBLY = np.array(
     [
-        [3.2, 4.1, 3.8, 4.2], [3.1, 3.9, 3.4, 4.0], [4.3, 3.5, 4.6, 4.8], [3.5, 3.6, 3.9, 4.0], [3.6, 4.2, 3.7, 3.9],
-        [4.5, 4.7, 3.7, NAN], [NAN, 4.2, 3.4, NAN], [4.3, 4.6, 4.4, 4.9], [3.5, NAN, 3.7, 3.9],
+        [3.2, 4.1, 3.8, 4.2],
+        [3.1, 3.9, 3.4, 4.0],
+        [4.3, 3.5, 4.6, 4.8],
+        [3.5, 3.6, 3.9, 4.0],
+        [3.6, 4.2, 3.7, 3.9],
+        [4.5, 4.7, 3.7, NAN],
+        [NAN, 4.2, 3.4, NAN],
+        [4.3, 4.6, 4.4, 4.9],
+        [3.5, NAN, 3.7, 3.9],
     ]
-)  # fmt: skip
+)
 
 
 def test_skillings_mack_gives_the_published_example():
@@ -229,7 +269,10 @@ def test_skillings_mack_of_a_complete_table_is_friedman(values, ties):
     incomplete, complete = skillings_mack(values, ties), friedman(values, ties)
     assert incomplete.statistic == pytest.approx(complete.statistic, abs=1e-9)
     if (values != values[:, :1]).any() or ties == "ignore":
-        assert (incomplete.df, incomplete.pvalue) == (complete.df, pytest.approx(complete.pvalue, abs=1e-9))
+        assert (incomplete.df, incomplete.pvalue) == (
+            complete.df,
+            pytest.approx(complete.pvalue, abs=1e-9),
+        )
 
 
 def test_skillings_mack_uses_the_covariance_over_all_orders():
@@ -251,7 +294,9 @@ def test_skillings_mack_uses_the_covariance_over_all_orders():
 
 def test_skillings_mack_says_what_was_left_out_and_what_never_met():
     table = pd.DataFrame(
-        [[1, 2, NAN, NAN], [2, 1, NAN, NAN], [NAN, NAN, 1, 2], [NAN, NAN, 1, NAN]], index=list("wxyz"), columns=list("abcd")
+        [[1, 2, NAN, NAN], [2, 1, NAN, NAN], [NAN, NAN, 1, 2], [NAN, NAN, 1, NAN]],
+        index=list("wxyz"),
+        columns=list("abcd"),
     )
     result = skillings_mack(table)
     assert (result.df, result.n_datasets, result.dropped) == (2, 3, ("z",))
@@ -268,7 +313,9 @@ def test_skillings_mack_says_what_was_left_out_and_what_never_met():
 def test_kendall_is_scipys(values):
     tau = kendall(pd.DataFrame(values, index=list("wxyz")))
     for i, j in product(range(4), repeat=2):
-        assert tau.iloc[i, j] == pytest.approx(stats.kendalltau(values[i], values[j]).statistic, nan_ok=True)
+        assert tau.iloc[i, j] == pytest.approx(
+            stats.kendalltau(values[i], values[j]).statistic, nan_ok=True
+        )
 
 
 def test_kendall_refuses_empty_cells():

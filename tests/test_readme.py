@@ -1,4 +1,6 @@
-"""The README and the guides: their commands and Python run, their links lead somewhere, and the README fits a screen."""
+"""The README and the guides: their commands and Python run, their links lead somewhere, and the
+README fits a screen.
+"""
 
 import re
 import shlex
@@ -12,18 +14,34 @@ from mlflow_mleval.cli import main
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDES = (
-    "reading_a_report", "training", "foreign_runs", "hierarchical_data", "mlflow_pages", "page", "statistics",
-    "beyond_one_machine", "json_keys", "README",
-)  # fmt: skip
-#: Pages by their path, and the guides among the examples; the pages that scripts write from runs are tested with these.
-PAGES = {path: path.read_text(encoding="utf-8") for path in (
-    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
-    *(ROOT / "examples" / f"{name}.md" for name in GUIDES),
-)}  # fmt: skip
+    "reading_a_report",
+    "training",
+    "foreign_runs",
+    "hierarchical_data",
+    "mlflow_pages",
+    "page",
+    "statistics",
+    "beyond_one_machine",
+    "json_keys",
+    "README",
+)
+#: Pages by their path, and the guides among the examples; the pages that scripts write from runs
+#: are tested with these.
+PAGES = {
+    path: path.read_text(encoding="utf-8")
+    for path in (
+        *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+        *(ROOT / "examples" / f"{name}.md" for name in GUIDES),
+    )
+}
 
 
 def blocks(language: str) -> list[str]:
-    return [block for text in PAGES.values() for block in re.findall(rf"```{language}\n(.*?)```", text, re.S)]
+    return [
+        block
+        for text in PAGES.values()
+        for block in re.findall(rf"```{language}\n(.*?)```", text, re.S)
+    ]
 
 
 LINES = [line for block in blocks("sh") for line in block.splitlines() if line]
@@ -57,23 +75,36 @@ def test_every_option_it_shows_exists():
 def test_links_and_pictures_exist():
     for path, text in PAGES.items():
         for target in re.findall(r"\]\(([^)]*)\)", text):
-            assert target.startswith("http") or (path.parent / target.partition("#")[0]).exists(), (path.name, target)
+            assert target.startswith("http") or (path.parent / target.partition("#")[0]).exists(), (
+                path.name,
+                target,
+            )
 
 
 def test_every_guide_is_in_both_indexes():
     for name in (*GUIDES[:-1], "walkthrough"):
-        assert f"(examples/{name}.md)" in README and f"({name}.md)" in PAGES[ROOT / "examples" / "README.md"], name
+        assert (
+            f"(examples/{name}.md)" in README
+            and f"({name}.md)" in PAGES[ROOT / "examples" / "README.md"]
+        ), name
 
 
 @pytest.mark.slow
 def test_the_demo_command_works_in_a_clean_copy(tmp_path):
-    """The first of the two commands as it stands, in a clone of what git tracks. The second one is running this test."""
+    """The first of the two commands as it stands, in a clone of what git tracks.
+
+    The second one is running this test.
+    """
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
     demo = next(line for line in LINES if line.endswith("mleval demo"))
-    done = subprocess.run(["bash", "-c", demo], cwd=clone, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(
+        ["bash", "-c", demo], cwd=clone, capture_output=True, text=True, timeout=1200
+    )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "leads the fused ranking of 12 methods over 11 datasets" in done.stdout.replace("\n", " ")
+    assert "leads the fused ranking of 12 methods over 11 datasets" in done.stdout.replace(
+        "\n", " "
+    )
     assert (clone / "mleval_report.html").exists()
 
 
@@ -87,24 +118,39 @@ def data() -> dict:
     rng = np.random.default_rng(0)
     X, Y = rng.random((60, 4)), rng.integers(0, 2, (60, 5))
     return {
-        "y_true": Y, "y_score": rng.random((60, 5)), "fold_of_each_instance": np.arange(60) % 4, "X": X, "Y": Y,
-        "X_train": X[:40], "Y_train": Y[:40], "X_test": X[40:], "Y_test": Y[40:], "estimator": KNeighborsClassifier(),
-        "label_names": list("abcde"), "mleval": mleval,
-    }  # fmt: skip
+        "y_true": Y,
+        "y_score": rng.random((60, 5)),
+        "fold_of_each_instance": np.arange(60) % 4,
+        "X": X,
+        "Y": Y,
+        "X_train": X[:40],
+        "Y_train": Y[:40],
+        "X_test": X[40:],
+        "Y_test": Y[40:],
+        "estimator": KNeighborsClassifier(),
+        "label_names": list("abcde"),
+        "mleval": mleval,
+    }
 
 
 def test_the_python_examples_run(db):
-    """In their order, the study being the bundled one; each sees what the ones before it have made."""
+    """In their order, the study being the bundled one; each sees what the ones before it have
+    made.
+    """
     import mlflow_mleval as mleval
 
-    mleval.import_results(ROOT / "mlflow_mleval" / "data" / "madjarov2012.csv", experiment_name="mystudy")
+    mleval.import_results(
+        ROOT / "mlflow_mleval" / "data" / "madjarov2012.csv", experiment_name="mystudy"
+    )
     names = data()
     try:
         for block in BLOCKS:
             exec(compile(block, "README.md", "exec"), names)
     finally:
         mleval.autolog(disable=True)
-    assert len(names["study"].datasets) == 11 and "<html" in (db.parent / "report.html").read_text(encoding="utf-8")
+    assert len(names["study"].datasets) == 11 and "<html" in (db.parent / "report.html").read_text(
+        encoding="utf-8"
+    )
     logged = mleval.load_study(experiment_names=["Default"])
     assert set(logged.datasets) == {"yeast", "birds", "iris"} and "BR" in logged.methods
     assert mleval.load_study(experiment_names=["zoo"]).methods == ["kNN"]
@@ -129,7 +175,9 @@ def test_the_files_of_the_evaluation_examples_can_be_evaluated(db):
     Path("true.txt").write_text("b c\n")
     Path("predicted.txt").write_text("b d\n")
     Path("edges.txt").write_text("a b\na c\na d\n")
-    lines = dict.fromkeys(line.partition("#")[0].strip() for line in LINES if line.startswith("mleval evaluate"))
+    lines = dict.fromkeys(
+        line.partition("#")[0].strip() for line in LINES if line.startswith("mleval evaluate")
+    )
     assert len(lines) == 2
     for line in lines:
         assert main(shlex.split(line)[1:], standalone_mode=False) is None

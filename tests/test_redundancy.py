@@ -46,33 +46,55 @@ def fusion(study):
 @pytest.mark.parametrize("threshold", [0.8, 0.9])
 def test_the_published_measures_survive(fusion, threshold):
     found = redundancy(fusion, threshold)
-    assert sorted(found.kept) == sorted(PUBLISHED["kept_measures_by_correlation_threshold"][str(threshold)])
+    assert sorted(found.kept) == sorted(
+        PUBLISHED["kept_measures_by_correlation_threshold"][str(threshold)]
+    )
     assert sorted(found.kept + found.dropped.measure.tolist()) == sorted(fusion.study.measures)
 
 
 def test_at_seven_tenths_other_measures_survive_than_published(fusion):
     kept = redundancy(fusion, 0.7).kept
-    assert sorted(kept) == ["coverage", "hamming_loss", "macro_precision", "micro_precision", "recall"]
+    assert sorted(kept) == [
+        "coverage",
+        "hamming_loss",
+        "macro_precision",
+        "micro_precision",
+        "recall",
+    ]
     assert sorted(kept) != sorted(PUBLISHED["kept_measures_by_correlation_threshold"]["0.7"])
 
 
 def test_the_graph_is_that_of_the_published_figure(fusion):
     found = redundancy(fusion, 0.7)
-    # Figure 3: accuracy, F1 and micro F1 have eight connections each, Hamming loss and micro precision none
+    # Figure 3: accuracy, F1 and micro F1 have eight connections each, Hamming loss and micro
+    # precision none
     degree = dict(found.graph.degree)
-    assert {name for name, n in degree.items() if n == max(degree.values())} == {"accuracy", "f1", "micro_f1"}
+    assert {name for name, n in degree.items() if n == max(degree.values())} == {
+        "accuracy",
+        "f1",
+        "micro_f1",
+    }
     assert degree["accuracy"] == 8
-    assert [part for part in found.groups if len(part) == 1] == [["hamming_loss"], ["micro_precision"]]
+    assert [part for part in found.groups if len(part) == 1] == [
+        ["hamming_loss"],
+        ["micro_precision"],
+    ]
 
 
 def test_a_constant_measure_is_listed(fusion):
     found = redundancy(fusion)
-    assert found.n_datasets["hamming_loss"] == 10 and (found.n_datasets.drop("hamming_loss") == 11).all()
-    assert found.warnings == ("hamming_loss is the same for all methods on bookmarks: its correlations there count as 0.",)
+    assert (
+        found.n_datasets["hamming_loss"] == 10
+        and (found.n_datasets.drop("hamming_loss") == 11).all()
+    )
+    assert found.warnings == (
+        "hamming_loss is the same for all methods on bookmarks: its correlations there count as 0.",
+    )
 
 
-# cells of 12 that equal the published ones to their two decimals, and the largest difference: near-ties under the
-# three-digit rounding of the inputs move a method by one rank on one or two of eleven datasets (1/11 = .09)
+# cells of 12 that equal the published ones to their two decimals, and the largest difference:
+# near-ties under the three-digit rounding of the inputs move a method by one rank on one or two of
+# eleven datasets (1/11 = .09)
 @pytest.mark.parametrize(
     ("threshold", "same_ranks", "worst_rank", "same_changes", "worst_change"),
     [("0.9", 8, 0.1, 7, 0.19), ("0.8", 5, 0.19, 4, 0.19), ("0.7", 7, 0.19, 5, 0.19)],
@@ -87,9 +109,13 @@ def test_the_ranking_without_the_published_redundant_measures(
     table6 = np.abs(ranking.mean_change - PUBLISHED["mean_abs_rank_change_v_shape"][threshold])
     assert ((table4 < 0.0051).sum(), (table6 < 0.0051).sum()) == (same_ranks, same_changes)
     assert table4.max() < worst_rank and table6.max() < worst_change
-    pairs = {tuple(pair) for pair in PUBLISHED["nemenyi_significant_pairs_alpha_0.05"][f"v_shape_{threshold}"]}
+    pairs = {
+        tuple(pair)
+        for pair in PUBLISHED["nemenyi_significant_pairs_alpha_0.05"][f"v_shape_{threshold}"]
+    }
     found = set(nemenyi(without.ranks).significant_pairs)
-    # at 0.7 ML-C4.5 goes beyond the critical difference by a rounding: 8.27 - 3.18 = 5.09 > 5.02, in the published figures too
+    # at 0.7 ML-C4.5 goes beyond the critical difference by a rounding: 8.27 - 3.18 = 5.09 > 5.02,
+    # in the published figures too
     assert found == pairs | ({("RF-PCT", "ML-C4.5")} if threshold == "0.7" else set())
     if threshold != "0.7":
         by_mean = pd.Series(PUBLISHED["average_rank_v_shape"][threshold], GOLDEN["methods"]).rank()
@@ -102,7 +128,9 @@ def test_the_published_tests_of_the_fused_ranking(study, preference):
     recomputed = GOLDEN["recomputed_from_the_published_inputs"]["friedman_chi2_p"][preference]
     assert friedman(ranks).pvalue == pytest.approx(recomputed, rel=1e-9)
     # the paper's own, of unrounded inputs, is of the statistic without tie correction
-    assert friedman(ranks, ties="ignore").pvalue == pytest.approx(PUBLISHED["friedman_p"][preference], rel=0.1)
+    assert friedman(ranks, ties="ignore").pvalue == pytest.approx(
+        PUBLISHED["friedman_p"][preference], rel=0.1
+    )
     pairs = {tuple(pair) for pair in PUBLISHED["nemenyi_significant_pairs_alpha_0.05"][preference]}
     assert set(nemenyi(ranks).significant_pairs) == pairs
 
@@ -139,7 +167,11 @@ def test_matrices_that_have_no_correlation_are_refused():
 def correlations(draw):
     n = draw(st.integers(1, 8))
     data = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).normal(size=(4, n))
-    return pd.DataFrame(np.atleast_2d(np.abs(np.corrcoef(data, rowvar=False))), list("abcdefgh"[:n]), list("abcdefgh"[:n]))
+    return pd.DataFrame(
+        np.atleast_2d(np.abs(np.corrcoef(data, rowvar=False))),
+        list("abcdefgh"[:n]),
+        list("abcdefgh"[:n]),
+    )
 
 
 @settings(deadline=None)
@@ -152,13 +184,19 @@ def test_the_filter_leaves_no_pair_above_the_threshold_and_drops_none_below(corr
         assert row.correlation > threshold
         assert row.correlation == pytest.approx(corr.loc[row.measure, row.because_of])
     graph = correlation_graph(corr, threshold)
-    assert set(graph.edges) == {(a, b) for a, b in combinations(corr, 2) if corr.loc[a, b] > threshold}
-    assert sorted(map(sorted, groups(corr, threshold))) == sorted(map(sorted, nx.connected_components(graph)))
+    assert set(graph.edges) == {
+        (a, b) for a, b in combinations(corr, 2) if corr.loc[a, b] > threshold
+    }
+    assert sorted(map(sorted, groups(corr, threshold))) == sorted(
+        map(sorted, nx.connected_components(graph))
+    )
     isolated = [part[0] for part in groups(corr, threshold) if len(part) == 1]
     assert set(isolated) <= set(kept)
 
 
 def test_all_measures_kept_means_no_change(fusion):
     ranking, without = ranking_without(fusion, fusion.study.measures)
-    assert (ranking.mean_change == 0).all() and (ranking.mean_rank == ranking.mean_rank_without).all()
+    assert (ranking.mean_change == 0).all() and (
+        ranking.mean_rank == ranking.mean_rank_without
+    ).all()
     assert without.ranks.equals(fusion.ranks)

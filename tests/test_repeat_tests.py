@@ -1,4 +1,6 @@
-"""Tests over independent repeats: Welch and permutations in unequal numbers, one correction, pairs by seed only on request."""
+"""Tests over independent repeats: Welch and permutations in unequal numbers, one correction, pairs
+by seed only on request.
+"""
 
 import itertools
 import json
@@ -20,8 +22,12 @@ from mlflow_mleval.tracking.query import load_study
 
 def repeats(*sizes, shift=0.05, seed=0, measures=("f1", "hamming_loss")):
     rng = np.random.default_rng(seed)
-    return {f"m{k}": pd.DataFrame(rng.normal(0.6 + shift * k, 0.02 + 0.01 * k, (n, len(measures))), columns=list(measures))
-            for k, n in enumerate(sizes)}  # fmt: skip
+    return {
+        f"m{k}": pd.DataFrame(
+            rng.normal(0.6 + shift * k, 0.02 + 0.01 * k, (n, len(measures))), columns=list(measures)
+        )
+        for k, n in enumerate(sizes)
+    }
 
 
 def test_welch_is_scipys_with_unequal_numbers_and_larger_is_better():
@@ -32,9 +38,13 @@ def test_welch_is_scipys_with_unequal_numbers_and_larger_is_better():
         expected = stats.ttest_ind(a, b, equal_var=False)
         sign = -1 if row.measure == "hamming_loss" else 1
         assert (row.n_a, row.n_b, row.mean_a) == (len(a), len(b), pytest.approx(a.mean()))
-        assert (row.statistic, row.pvalue, row.df) == pytest.approx((sign * expected.statistic, expected.pvalue, expected.df))
+        assert (row.statistic, row.pvalue, row.df) == pytest.approx(
+            (sign * expected.statistic, expected.pvalue, expected.df)
+        )
         interval = sorted(sign * np.array(expected.confidence_interval(0.95)))
-        assert [row.low, row.high, row.mean_difference] == pytest.approx([*interval, sign * (a.mean() - b.mean())])
+        assert [row.low, row.high, row.mean_difference] == pytest.approx(
+            [*interval, sign * (a.mean() - b.mean())]
+        )
         assert row.effect_size * row.mean_difference > 0
 
 
@@ -42,11 +52,19 @@ def test_one_correction_holds_for_headline_and_table():
     found = repeat_tests(repeats(4, 7, 5))
     table = found.table
     corrected = np.minimum.accumulate((np.sort(table["pvalue"]) * np.arange(6, 0, -1))[::-1])[::-1]
-    assert found.n_comparisons == 6 and table["pvalue_corrected"].min() == pytest.approx(table["pvalue"].min() * 6)
+    assert found.n_comparisons == 6 and table["pvalue_corrected"].min() == pytest.approx(
+        table["pvalue"].min() * 6
+    )
     assert table["pvalue_corrected"].max() >= corrected.max()
-    assert found.pairs["pvalue_corrected"].tolist() == table.groupby(["method_a", "method_b"])["pvalue_corrected"].min().tolist()
+    assert (
+        found.pairs["pvalue_corrected"].tolist()
+        == table.groupby(["method_a", "method_b"])["pvalue_corrected"].min().tolist()
+    )
     won = table[table["significant"]].groupby(["method_a", "method_b"]).size()
-    assert found.pairs["significant"].sum() == len(won) and won.sum() == found.pairs[["a_better", "b_better"]].sum().sum()
+    assert (
+        found.pairs["significant"].sum() == len(won)
+        and won.sum() == found.pairs[["a_better", "b_better"]].sum().sum()
+    )
 
 
 def test_the_permutation_test_is_exact_where_it_is_small():
@@ -55,10 +73,14 @@ def test_the_permutation_test_is_exact_where_it_is_small():
     pool = np.concatenate([rows["f1"] for rows in methods.values()])
 
     def welch(first):
-        return abs(stats.ttest_ind(pool[list(first)], np.delete(pool, first), equal_var=False).statistic)
+        return abs(
+            stats.ttest_ind(pool[list(first)], np.delete(pool, first), equal_var=False).statistic
+        )
 
     every = [welch(first) for first in itertools.combinations(range(9), 4)]
-    assert row.exact and row.permutation_pvalue == pytest.approx(np.mean(np.array(every) >= every[0] - 1e-12))
+    assert row.exact and row.permutation_pvalue == pytest.approx(
+        np.mean(np.array(every) >= every[0] - 1e-12)
+    )
     assert row.smallest_pvalue == 1 / 126
 
 
@@ -67,14 +89,19 @@ def test_drawn_permutations_are_near_the_exact_ones_and_repeat(monkeypatch):
     exact = repeat_tests(methods).table.iloc[0]
     monkeypatch.setattr("mlflow_mleval.analysis.repeat_tests.EXACT", 100)
     drawn = repeat_tests(methods, n_resamples=4_999, seed=1).table
-    assert not drawn["exact"].item() and drawn["permutation_pvalue"].item() == pytest.approx(exact.permutation_pvalue, abs=0.03)
+    assert not drawn["exact"].item() and drawn["permutation_pvalue"].item() == pytest.approx(
+        exact.permutation_pvalue, abs=0.03
+    )
     pd.testing.assert_frame_equal(drawn, repeat_tests(methods, n_resamples=4_999, seed=1).table)
 
 
 def test_what_a_permutation_test_could_show_is_said_first():
     found = repeat_tests(repeats(3, 3, 3, measures=["f1"]))
     assert found.table["smallest_pvalue"].tolist() == [0.1] * 3
-    assert "is 0.1, and 0.3 after Holm's correction over 3 tests: it cannot separate a pair at alpha = 0.05" in found.feasibility
+    assert (
+        "is 0.1, and 0.3 after Holm's correction over 3 tests: it cannot separate a pair at "
+        "alpha = 0.05" in found.feasibility
+    )
     assert any("as few as 3 repeats" in text for text in found.warnings)
 
 
@@ -83,10 +110,20 @@ def test_repeats_are_paired_by_seed_only_on_request():
     shuffled = methods | {"m1": methods["m1"].iloc[::-1]}
     row = repeat_tests(shuffled, by_seed=True).table.iloc[0]
     expected = stats.ttest_rel(methods["m0"]["f1"], methods["m1"]["f1"])
-    assert (row.statistic, row.pvalue, row.df) == pytest.approx((expected.statistic, expected.pvalue, 4))
-    flips = stats.permutation_test((methods["m0"]["f1"] - methods["m1"]["f1"],), lambda d: abs(d.mean()),
-                                   permutation_type="samples", alternative="greater")  # fmt: skip
-    assert row.exact and row.permutation_pvalue == pytest.approx(flips.pvalue) and row.smallest_pvalue == 2 / 32
+    assert (row.statistic, row.pvalue, row.df) == pytest.approx(
+        (expected.statistic, expected.pvalue, 4)
+    )
+    flips = stats.permutation_test(
+        (methods["m0"]["f1"] - methods["m1"]["f1"],),
+        lambda d: abs(d.mean()),
+        permutation_type="samples",
+        alternative="greater",
+    )
+    assert (
+        row.exact
+        and row.permutation_pvalue == pytest.approx(flips.pvalue)
+        and row.smallest_pvalue == 2 / 32
+    )
     with pytest.raises(IncomparableRunsError, match="m0 and m1 do not share 4"):
         repeat_tests(repeats(5, 4), by_seed=True)
     with pytest.raises(IncomparableRunsError, match="m1 has several repeats of one seed"):
@@ -105,22 +142,33 @@ def test_what_cannot_be_tested_is_listed():
     assert "its values do not vary over repeats: m0 and m3 on hamming_loss." in told
     with pytest.raises(IncomparableRunsError, match="m0 has 4, m1 has 1"):
         repeat_tests(repeats(4, 1))
-    with pytest.raises(IncomparableRunsError, match="no pair of methods can be tested: its values do not vary"):
+    with pytest.raises(
+        IncomparableRunsError, match="no pair of methods can be tested: its values do not vary"
+    ):
         repeat_tests({m: pd.DataFrame({"f1": [0.5, 0.5]}) for m in "ab"})
 
 
-@pytest.mark.parametrize(("same", "said"), [(True, "not about other data"), (False, "overlap"), (None, "training varies")])
+@pytest.mark.parametrize(
+    ("same", "said"),
+    [(True, "not about other data"), (False, "overlap"), (None, "training varies")],
+)
 def test_the_verdict_says_what_repeats_measure(same, said):
     assert said in repeat_tests(repeats(3, 3), same_split=same).verdict()
 
 
 def test_equal_methods_are_rarely_separated():
-    found = pd.concat([repeat_tests(repeats(5, 6, shift=0, seed=k, measures=["f1"])).table for k in range(120)])
-    assert (found[["pvalue", "permutation_pvalue"]] <= 0.05).mean().max() <= 0.1  # of 0.05, two and a half deviations above
+    found = pd.concat(
+        [repeat_tests(repeats(5, 6, shift=0, seed=k, measures=["f1"])).table for k in range(120)]
+    )
+    assert (
+        found[["pvalue", "permutation_pvalue"]] <= 0.05
+    ).mean().max() <= 0.1  # of 0.05, two and a half deviations above
 
 
 def as_json(*args):
-    result = CliRunner().invoke(main, ["compare", "--over", "repeats", *args, "--output", "json"], catch_exceptions=False)
+    result = CliRunner().invoke(
+        main, ["compare", "--over", "repeats", *args, "--output", "json"], catch_exceptions=False
+    )
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -143,7 +191,9 @@ def test_datasets_are_corrected_together(plain):
     both, one = as_json("-n", "spam", *SEEDS), as_json(*SEEDS)
     rows, alone = both["datasets"]["wine"]["table"], one["datasets"]["wine"]["table"]
     assert [r["pvalue"] for r in rows] == [r["pvalue"] for r in alone]
-    assert both["datasets"]["wine"]["n_comparisons"] == len(both["datasets"]["spam"]["table"]) + len(rows)
+    assert both["datasets"]["wine"]["n_comparisons"] == len(
+        both["datasets"]["spam"]["table"]
+    ) + len(rows)
     assert min(r["pvalue_corrected"] for r in rows) > min(r["pvalue_corrected"] for r in alone)
     assert {row["dataset"] for row in both["pairs"]} == {"spam", "wine"}
 
@@ -153,7 +203,9 @@ def test_every_format_says_first_what_could_be_shown(plain, format):
     result = CliRunner().invoke(main, ["compare", "--over", "repeats", *SEEDS, "--output", format])
     assert result.exit_code == 0 and "logreg" in result.stdout
     if format != "csv":
-        assert " ".join(result.stdout.split()).index("The smallest p-value") < " ".join(result.stdout.split()).index("separates")
+        assert " ".join(result.stdout.split()).index("The smallest p-value") < " ".join(
+            result.stdout.split()
+        ).index("separates")
 
 
 def test_what_is_wrong_is_said_once_and_clearly(plain):
@@ -162,7 +214,9 @@ def test_what_is_wrong_is_said_once_and_clearly(plain):
         assert result.exit_code == code, result.output
         return result.output
 
-    assert "have the same seeds" in stopped("--paired") and "Leave out --paired" in stopped("--paired")
+    assert "have the same seeds" in stopped("--paired") and "Leave out --paired" in stopped(
+        "--paired"
+    )
     assert "no method has several runs on wine" in stopped("--duplicates", "latest")
     assert "--rope: only for tests over datasets" in stopped("--rope", "0.1", code=2)
     result = CliRunner().invoke(main, ["compare", "--over", "folds", *SEEDS, "--paired"])
@@ -170,24 +224,45 @@ def test_what_is_wrong_is_said_once_and_clearly(plain):
 
 
 def test_a_report_on_few_datasets_tests_over_their_repeats(plain):
-    options = {"method_by": "param:model", "maximize": ["test_auc", "val_auc"], "children": "best:val_auc"}
+    options = {
+        "method_by": "param:model",
+        "maximize": ["test_auc", "val_auc"],
+        "children": "best:val_auc",
+    }
     study = load_study(experiment_names=["spam", "wine"], methods=["xgb", "lgbm", "nb"], **options)
     found = compare(study, seed=3)
     asked = compare_all_repeats(study, {}, ["test_auc"], seed=3)
     for dataset, tests in found.repeat_tests.items():
         pd.testing.assert_frame_equal(tests.table, asked[dataset].table)
     data, page = found.report().to_dict(), found.report().to_html()
-    assert data["repeat_tests"]["wine"]["verdict"] == asked["wine"].verdict() and "Tests over repeats" in page
-    assert "Welch 1947" in page and "Janssen 1997" in page and "Welch" not in found.report().to_text()
+    assert (
+        data["repeat_tests"]["wine"]["verdict"] == asked["wine"].verdict()
+        and "Tests over repeats" in page
+    )
+    assert (
+        "Welch 1947" in page and "Janssen 1997" in page and "Welch" not in found.report().to_text()
+    )
     assert compare(study, next_dataset=False).repeat_tests == {}
 
 
 def test_of_many_methods_the_best_are_tested_over_repeats_and_of_many_datasets_none():
     rng = np.random.default_rng(0)
     datasets, methods = [f"d{k}" for k in range(6)], [f"m{k}" for k in range(10)]
-    index = pd.MultiIndex.from_product([datasets, methods, ["1", "2"]], names=["dataset", "method", "repeat"])
-    repeated = pd.DataFrame({"f1": rng.normal(0.6, 0.02, len(index)) + 0.02 * np.tile(np.repeat(range(10), 2), 6)}, index)
-    study = Study(repeated.groupby(level=[0, 1], sort=False).mean(), {"f1": "max"}, repeats=repeated)
+    index = pd.MultiIndex.from_product(
+        [datasets, methods, ["1", "2"]], names=["dataset", "method", "repeat"]
+    )
+    repeated = pd.DataFrame(
+        {"f1": rng.normal(0.6, 0.02, len(index)) + 0.02 * np.tile(np.repeat(range(10), 2), 6)},
+        index,
+    )
+    study = Study(
+        repeated.groupby(level=[0, 1], sort=False).mean(), {"f1": "max"}, repeats=repeated
+    )
     assert on_few_datasets(study, ["f1"], methods[::-1], alpha=0.05, seed=0) == {}
-    few = on_few_datasets(study.select(datasets=datasets[:2]), ["f1"], methods[::-1], alpha=0.05, seed=0)
-    assert few["d0"].methods == tuple(methods[2:]) and "Only the best 8 of 10 methods" in few["d0"].warnings[0]
+    few = on_few_datasets(
+        study.select(datasets=datasets[:2]), ["f1"], methods[::-1], alpha=0.05, seed=0
+    )
+    assert (
+        few["d0"].methods == tuple(methods[2:])
+        and "Only the best 8 of 10 methods" in few["d0"].warnings[0]
+    )

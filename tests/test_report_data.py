@@ -52,7 +52,9 @@ def test_every_key_is_there_and_survives_json(case):
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     text = to_json(record)
     assert json.loads(text) == record
-    assert escape.terminal(text.replace("\n", "").replace("\u200d", "")) == text.replace("\n", "").replace("\u200d", "")
+    assert escape.terminal(text.replace("\n", "").replace("\u200d", "")) == text.replace(
+        "\n", ""
+    ).replace("\u200d", "")
     for sentence in verdict(found):
         assert all(at(record, key) is not None for key in sentence.rests_on), sentence
 
@@ -64,13 +66,18 @@ def test_the_published_study_in_numbers():
     assert (first["method"], first["rank"], first["position"]) == ("RF-PCT", 4.0, 1)
     assert set(first) >= {"method", "rank", "phi_plus", "phi_minus", "phi"}
     for row in record["ranking"]:
-        own = [r for rows in record["datasets"].values() for r in rows if r["method"] == row["method"]]
+        own = [
+            r for rows in record["datasets"].values() for r in rows if r["method"] == row["method"]
+        ]
         assert len(own) == 11
         for key in ("rank", "phi_plus", "phi_minus", "phi"):
             assert math.isclose(row[key], np.mean([r[key] for r in own]), rel_tol=1e-12)
         assert math.isclose(row["phi"], row["phi_plus"] - row["phi_minus"], abs_tol=1e-12)
     assert all(math.isclose(sum(weights.values()), 1) for weights in record["weights"].values())
-    assert record["nemenyi"]["significant_pairs"] == [["RF-PCT", "PCT"]] and record["decides"] == "max-t"
+    assert (
+        record["nemenyi"]["significant_pairs"] == [["RF-PCT", "PCT"]]
+        and record["decides"] == "max-t"
+    )
     assert record["separated"] == [[m, "PCT"] for m in ("RF-PCT", "RFML-C4.5", "HOMER", "BR")]
     assert record["max_t"]["significant_pairs"] == record["separated"]
     assert (first["low"], first["high"], record["ranking"][-1]["low"]) == (1, 11, 5)
@@ -79,16 +86,25 @@ def test_the_published_study_in_numbers():
     assert record["stability"]["dethrone"]["single"]["measure"] == "macro_recall"
     shares = record["stability"]["acceptability"]["shares"]
     assert all(math.isclose(sum(row), 1) for row in shares.values())
-    interval = next(row for row in record["stability"]["intervals"]["measures"] if row["measure"] == "hamming_loss")
+    interval = next(
+        row
+        for row in record["stability"]["intervals"]["measures"]
+        if row["measure"] == "hamming_loss"
+    )
     assert interval["factor_high"] is None  # infinite: no limit
     assert record["provenance"] == PROVENANCE
-    assert record["study"]["filled"][0] in [{"dataset": d, "method": m} for d, m in found.study.filled]
+    assert record["study"]["filled"][0] in [
+        {"dataset": d, "method": m} for d, m in found.study.filled
+    ]
     assert record["options"]["missing"] == "worst" and record["excluded"] == []
 
 
 def test_parts_that_were_not_computed_are_null_and_explained():
     record = as_dict(compare(study_of(3, 1)))
-    assert all(record[key] is None for key in ("friedman", "max_t", "nemenyi", "pairwise", "feasibility", "stability"))
+    assert all(
+        record[key] is None
+        for key in ("friedman", "max_t", "nemenyi", "pairwise", "feasibility", "stability")
+    )
     assert "1 dataset" in record["absent"]["friedman"] and record["decides"] == "none"
     assert record["ranking"][0]["letters"] is None and record["provenance"] == {}
 
@@ -101,15 +117,26 @@ def test_a_control_is_named():
 
 values = st.recursive(
     st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.floats().map(np.float64),
-        st.integers(0, 9).map(np.int32), st.just(pd.NaT), st.just(pd.Timestamp("2025-01-01")), st.booleans().map(np.bool_),
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(),
+        st.floats().map(np.float64),
+        st.integers(0, 9).map(np.int32),
+        st.just(pd.NaT),
+        st.just(pd.Timestamp("2025-01-01")),
+        st.booleans().map(np.bool_),
     ),
     lambda inner: st.one_of(
-        st.lists(inner), st.tuples(inner), st.dictionaries(st.one_of(st.text(), st.integers()), inner),
-        st.lists(st.floats(), min_size=1).map(np.array), st.lists(st.floats()).map(lambda x: pd.DataFrame({"x": x})),
+        st.lists(inner),
+        st.tuples(inner),
+        st.dictionaries(st.one_of(st.text(), st.integers()), inner),
+        st.lists(st.floats(), min_size=1).map(np.array),
+        st.lists(st.floats()).map(lambda x: pd.DataFrame({"x": x})),
     ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @given(values)
@@ -129,14 +156,20 @@ def test_csv_is_unrounded_and_its_columns_are_those_documented():
     files = document(found, PROVENANCE).files()
     assert json.loads(files.pop("report.json")) == as_dict(found, PROVENANCE)
     assert {name: ", ".join(read(text)[0]) for name, text in files.items()} == {
-        name: columns for name, columns in glossary("files").items()
+        name: columns
+        for name, columns in glossary("files").items()
         if not name.startswith(("fold_", "profile_", "next_dataset_", "instances", "repeats"))
     }
     assert all(text.count("\r\n") == text.count("\n") for text in files.values())
-    assert files["ranking.csv"] == render(found, "csv") and files["pairs.csv"] == render(found, "csv", "pairs")
+    assert files["ranking.csv"] == render(found, "csv") and files["pairs.csv"] == render(
+        found, "csv", "pairs"
+    )
     for row in read(files["ranking.csv"]):
         assert float(row["phi"]) == found.fusion.ranking.loc[row["method"], "phi"]
-    assert len(read(files["values.csv"])) == 12 * 11 * 16 and len(read(files["correlations.csv"])) == 16 * 15 / 2
+    assert (
+        len(read(files["values.csv"])) == 12 * 11 * 16
+        and len(read(files["correlations.csv"])) == 16 * 15 / 2
+    )
     with pytest.raises(ValueError, match="`format` must be one of"):
         render(found, "pdf")
 
@@ -146,7 +179,10 @@ def test_csv_of_values_reads_back_as_the_study():
     back = pd.read_csv(io.StringIO(document(found, {}).files()["values.csv"]))
     wide = back.pivot(index=["dataset", "method"], columns="measure", values="value")
     pd.testing.assert_frame_equal(
-        wide, found.study.values[sorted(found.study.measures)].sort_index(), check_names=False, check_exact=True
+        wide,
+        found.study.values[sorted(found.study.measures)].sort_index(),
+        check_names=False,
+        check_exact=True,
     )
 
 
@@ -157,7 +193,9 @@ def test_what_is_about_pairs_answers_for_pairs(format, options):
     ranking, pairs = (render(found, format, what) for what in ("ranking", "pairs"))
     flat = " ".join(re.sub(r"<[^>]*>", "", html.unescape(pairs)).replace("\\_", "_").split())
     assert "Changes of sign on 11 datasets can separate any number of pairs" in flat
-    assert ("The evidence separates 4 of 66 pairs: RF-PCT above PCT, RFML-C4.5 above PCT, " in flat) == (options == {})
+    assert (
+        "The evidence separates 4 of 66 pairs: RF-PCT above PCT, RFML-C4.5 above PCT, " in flat
+    ) == (options == {})
     assert "Not separated from each other: " in flat or "control" in options
     assert ("Compared with the control BR only" in flat) == ("control" in options)
     assert ("too small to matter" in flat) == ("rope" in options)
@@ -187,9 +225,14 @@ def test_pairs_point_from_the_better_mean_rank_and_keep_the_tests_figures():
         assert math.isclose(row.mean_difference, difference.mean(), abs_tol=1e-12)
         assert row.mean_low <= row.mean_difference <= row.mean_high
         walsh = (difference.to_numpy()[:, None] + difference.to_numpy()) / 2
-        assert math.isclose(row.median_difference, np.median(walsh[np.triu_indices(row.n)]), abs_tol=1e-12)
+        assert math.isclose(
+            row.median_difference, np.median(walsh[np.triu_indices(row.n)]), abs_tol=1e-12
+        )
         assert row.median_low <= row.median_difference <= row.median_high
-        assert row.wins + row.ties + row.losses == row.n == len(difference) and row.wins == (difference > 1e-9).sum()
+        assert (
+            row.wins + row.ties + row.losses == row.n == len(difference)
+            and row.wins == (difference > 1e-9).sum()
+        )
         same = (a, b) in original.index
         test = original.loc[(a, b) if same else (b, a)]
         assert (row.pvalue, row.pvalue_corrected) == (test.pvalue, test.pvalue_corrected)
@@ -199,7 +242,13 @@ def test_pairs_point_from_the_better_mean_rank_and_keep_the_tests_figures():
 
 
 def test_positions_are_shared_by_ties():
-    frame = pd.DataFrame([{"dataset": d, "method": m, "f1": x} for d in "de" for m, x in (("a", 1), ("b", 1), ("c", 0))])
+    frame = pd.DataFrame(
+        [
+            {"dataset": d, "method": m, "f1": x}
+            for d in "de"
+            for m, x in (("a", 1), ("b", 1), ("c", 0))
+        ]
+    )
     assert compare(Study.from_frame(frame)).ranking["position"].tolist() == [1, 1, 3]
 
 
@@ -217,12 +266,17 @@ def test_hostile_names_in_csv_are_text_in_one_cell_each():
 
 
 def test_every_dataset_has_its_flows_by_measure_and_gaia_plane():
-    frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.5, 0.6, 0.9]})
+    frame = pd.DataFrame(
+        {"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.5, 0.6, 0.9]}
+    )
     found = as_dict(compare(Study.from_frame(frame), weights="equal"))["promethee"]["d"]
     assert found["unicriterion"]["a"]["f1"] == pytest.approx((0.3 + 0.4) / 0.4 / 2)
     assert set(found["gaia"]) == {"methods", "measures", "axis", "explained"}
     assert found["thresholds"]["f1"]["p"] == pytest.approx(0.4)
-    assert found["unicriterion"]["a"]["recall"] == pytest.approx(-0.625) and found["incomparable"] == []
+    assert (
+        found["unicriterion"]["a"]["recall"] == pytest.approx(-0.625)
+        and found["incomparable"] == []
+    )
 
 
 def test_of_very_many_methods_tables_of_pairs_hold_the_best(monkeypatch):
@@ -234,10 +288,15 @@ def test_of_very_many_methods_tables_of_pairs_hold_the_best(monkeypatch):
     short, best = as_dict(found), {*found.fusion.ranking.index[:4]}
     assert set(short["shortened"].values()) == {"the best 4 of 6 methods"}
     for key in short["shortened"]:
-        old, new = (at(record, key.replace("DATASET", next(iter(record["promethee"])))) for record in (whole, short))
+        old, new = (
+            at(record, key.replace("DATASET", next(iter(record["promethee"]))))
+            for record in (whole, short)
+        )
         assert len(new) < len(old) or "reversals" in key or not old, key
     assert all({row["method_a"], row["method_b"]} <= best for row in short["pairwise"]["pairs"])
-    assert len(short["pairwise"]["pairs"]) == 6 and "hold the best 4 of 6 methods" in render(found, "html")
+    assert len(short["pairwise"]["pairs"]) == 6 and "hold the best 4 of 6 methods" in render(
+        found, "html"
+    )
     assert len(found.report().files()["pairs.csv"].splitlines()) == 1 + 15
 
 

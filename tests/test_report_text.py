@@ -1,4 +1,6 @@
-"""The report on a terminal, in Markdown and in LaTeX: short, aligned, escaped, and LaTeX that compiles."""
+"""The report on a terminal, in Markdown and in LaTeX: short, aligned, escaped, and LaTeX that
+compiles.
+"""
 
 import re
 import shutil
@@ -19,20 +21,26 @@ from mlflow_mleval.report.document import plain
 
 #: The formats, and the pairs alone on a terminal.
 RENDERERS = {
-    "terminal": ("table", "report"), "pairs": ("table", "pairs"), "markdown": ("md", "report"), "latex": ("latex", "report"),
-}  # fmt: skip
-DESIGNS = {name: cache(made) for name, made in {
-    "published": lambda: published(stability=True),
-    "one measure": lambda: published(on="one_error"),
-    "control": lambda: published(control="BR"),
-    "control by ranks": lambda: published(control="BR", test="nemenyi"),
-    "uncorrected": lambda: published(correction="none"),
-    "one dataset": lambda: compare(study_of(3, 1)),
-    "one dataset, one measure": lambda: compare(study_of(3, 1), on="hamming_loss"),
-    "folds": lambda: compare(three_methods()),
-    "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),
-    "hostile names": lambda: nasty(stability=True, n_resamples=20),
-}.items()}  # fmt: skip
+    "terminal": ("table", "report"),
+    "pairs": ("table", "pairs"),
+    "markdown": ("md", "report"),
+    "latex": ("latex", "report"),
+}
+DESIGNS = {
+    name: cache(made)
+    for name, made in {
+        "published": lambda: published(stability=True),
+        "one measure": lambda: published(on="one_error"),
+        "control": lambda: published(control="BR"),
+        "control by ranks": lambda: published(control="BR", test="nemenyi"),
+        "uncorrected": lambda: published(correction="none"),
+        "one dataset": lambda: compare(study_of(3, 1)),
+        "one dataset, one measure": lambda: compare(study_of(3, 1), on="hamming_loss"),
+        "folds": lambda: compare(three_methods()),
+        "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),
+        "hostile names": lambda: nasty(stability=True, n_resamples=20),
+    }.items()
+}
 
 
 def lines_of(text):
@@ -84,20 +92,32 @@ def test_possible_ranks_or_an_interval_stand_beside_every_mean_of_the_ranking():
     found = published(on="f1")
     f1 = found.study.cells("f1")["RF-PCT"]
     low, high = stats.t.interval(0.95, 10, f1.mean(), stats.sem(f1))
-    assert re.search(rf"RF-PCT .* {f1.mean():.3f} \[{low:.3f}, {high:.3f}\]", render(found, provenance={}))
+    assert re.search(
+        rf"RF-PCT .* {f1.mean():.3f} \[{low:.3f}, {high:.3f}\]", render(found, provenance={})
+    )
     assert "interval" not in render(compare(study_of(3, 1), on="f1"), provenance={})
 
 
 def test_pairs_say_first_what_the_design_can_show():
     text = render(published(), what="pairs")
-    assert text.startswith("Changes of sign on 11 datasets can separate any number of pairs: the smallest p-value is .000977.")
+    assert text.startswith(
+        "Changes of sign on 11 datasets can separate any number of pairs: the smallest p-value "
+        "is .000977."
+    )
     signed = render(published(test="wilcoxon"), what="pairs")
-    assert signed.startswith("By signed ranks, 12 methods on 11 datasets cannot give a significant pair")
+    assert signed.startswith(
+        "By signed ranks, 12 methods on 11 datasets cannot give a significant pair"
+    )
     flat = " ".join(text.split())
     assert "Friedman χ²(11) = 26.88, p = .005; Iman–Davenport F(11, 110) = 2.856, p = .003." in flat
-    assert re.search(r"^RF-PCT +PCT +0\.512 \[0\.372, 0\.653\] +\.002 +yes +11 +11/0/0$", text, re.M)
+    assert re.search(
+        r"^RF-PCT +PCT +0\.512 \[0\.372, 0\.653\] +\.002 +yes +11 +11/0/0$", text, re.M
+    )
     assert "… and 46 more; --output csv lists all" in text
-    assert "Not separated from each other: RF-PCT to RAkEL (11 methods); CLR, CC, QWML and 5 more." in flat
+    assert (
+        "Not separated from each other: RF-PCT to RAkEL (11 methods); CLR, CC, QWML and 5 more."
+        in flat
+    )
 
 
 @pytest.mark.parametrize("form", ["table", "md", "latex", "html"])
@@ -107,10 +127,14 @@ def test_separated_pairs_that_assumptions_do_not_carry_are_marked_on_their_rows(
     filled = {method for _, method in found.study.filled}
     rests = frame["separated"] & (frame["method_a"].isin(filled) | frame["method_b"].isin(filled))
     assert 0 < rests.sum() < frame["separated"].sum()
-    assert (frame["doubts"] == np.where(rests, "results of the two were filled by the policy worst", "")).all()
+    assert (
+        frame["doubts"] == np.where(rests, "results of the two were filled by the policy worst", "")
+    ).all()
     text = render(found, form, "pairs")
     cells = re.findall(r"yes(?: \[!\])?</td>" if form == "html" else r"\byes\b(?: \W*!\W)?", text)
-    assert sum("!" in cell for cell in cells) == rests.sum() and len(cells) == frame["separated"].sum()
+    assert (
+        sum("!" in cell for cell in cells) == rests.sum() and len(cells) == frame["separated"].sum()
+    )
     assert "filled by the policy worst" in " ".join(text.split())
 
 
@@ -118,7 +142,8 @@ def test_pairs_of_one_dataset_say_why_there_are_none():
     text = render(compare(study_of(3, 1)), what="pairs", provenance={})
     assert "No test over datasets is possible with 1 dataset." in text
     assert "Tests over folds by precision and recall together separate 4 of 6 pairs" in " ".join(
-        render(compare(three_methods()), what="pairs", provenance={}).split())
+        render(compare(three_methods()), what="pairs", provenance={}).split()
+    )
 
 
 def test_gaps_in_one_measure_are_tested_as_they_are():
@@ -173,14 +198,23 @@ def test_hostile_names_are_text_in_markdown():
 
 def strip_latex(text):
     """The source without comments and without escaped special characters."""
-    return re.sub(r"\\[\\{}$&#%_]", "", "\n".join(line for line in text.split("\n") if not line.startswith("%")))
+    return re.sub(
+        r"\\[\\{}$&#%_]",
+        "",
+        "\n".join(line for line in text.split("\n") if not line.startswith("%")),
+    )
 
 
-KNOWN = set(re.findall(r"\w+", """
+KNOWN = set(
+    re.findall(
+        r"\w+",
+        """
     begin end paragraph item centering small setlength tabcolsep caption label resizebox ifdim width linewidth else fi
     toprule midrule bottomrule footnotesize raggedright par textbackslash textasciitilde textasciicircum textless
     textgreater textbar char textendash ldots pm times leq geq infty alpha phi chi tau Lambda cdot uparrow downarrow draw quad
-"""))
+""",  # noqa: E501
+    )
+)
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -191,7 +225,12 @@ def test_latex_is_balanced_and_only_our_commands_act(design):
     begun, ended = (re.findall(rf"\\{word}\{{(\w+)\}}", bare) for word in ("begin", "end"))
     assert sorted(begun) == sorted(ended)
     assert set(re.findall(r"\\([a-zA-Z]+)", bare)) <= KNOWN
-    assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == text.count(r"\begin{table}")
+    assert (
+        text.count(r"\toprule")
+        == text.count(r"\midrule")
+        == text.count(r"\bottomrule")
+        == text.count(r"\begin{table}")
+    )
     assert text.count(r"\caption{") == text.count(r"\begin{table}") + text.count(r"\begin{figure}")
     for body in re.findall(r"\\toprule\n(.*?)\\bottomrule", text, re.S):
         rows = [line for line in body.split("\n") if line and line != r"\midrule"]
@@ -203,23 +242,53 @@ def test_folds_have_their_tables_in_markdown_and_latex_reports_but_not_beside_a_
     found = compare(three_methods())
     for text, tables in ((render(found, "md"), 0), (render(found, "latex"), 4)):
         assert "By fold" in text and "On birds" in text and "On flags" in text
-        assert text.count("Means with 95") == 2 and text.count("Hotelling's T") >= 2 and "carried by" in text
+        assert (
+            text.count("Means with 95") == 2
+            and text.count("Hotelling's T") >= 2
+            and "carried by" in text
+        )
         assert text.count("tab:mleval-fold-") == tables
     assert "By fold" not in render(found, "md", "ranking") + render(found, "latex", "pairs")
 
 
-LATIN = ["<img src=x>", "=cmd()", r"\input{/etc/passwd}", "\x1b[31mred", "a&b|c_d^2~$x$#1%", "*", "[x]", "--''``,,"]
+LATIN = [
+    "<img src=x>",
+    "=cmd()",
+    r"\input{/etc/passwd}",
+    "\x1b[31mred",
+    "a&b|c_d^2~$x$#1%",
+    "*",
+    "[x]",
+    "--''``,,",
+]
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
-@pytest.mark.parametrize("design", ["published", "control", "one dataset", "folds", "hostile names"])
+@pytest.mark.parametrize(
+    "design", ["published", "control", "one dataset", "folds", "hostile names"]
+)
 def test_latex_compiles(design, tmp_path):
-    found = compare(study_of(len(LATIN), 4, names=LATIN, gap=0.02)) if design == "hostile names" else DESIGNS[design]()
+    found = (
+        compare(study_of(len(LATIN), 4, names=LATIN, gap=0.02))
+        if design == "hostile names"
+        else DESIGNS[design]()
+    )
     packages = "".join(re.findall(r"^% +(\\usepackage.*)$", text := render(found, "latex"), re.M))
     (tmp_path / "report.tex").write_text(text, encoding="utf-8")
-    (tmp_path / "main.tex").write_text(rf"\documentclass{{article}}{packages}\begin{{document}}\input{{report}}\end{{document}}")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "-draftmode", "main.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120)
+    (tmp_path / "main.tex").write_text(
+        rf"\documentclass{{article}}{packages}\begin{{document}}\input{{report}}\end{{document}}"
+    )
+    command = [
+        "pdflatex",
+        "-interaction=nonstopmode",
+        "-halt-on-error",
+        "-no-shell-escape",
+        "-draftmode",
+        "main.tex",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120
+    )
     if "not found" in done.stdout and ".sty" in done.stdout:
         pytest.skip("the LaTeX installation lacks a package")
     assert done.returncode == 0, done.stdout[-2000:]

@@ -1,4 +1,6 @@
-"""Reports as runs: the same again updates its run, all of it or nothing, and no run loses its place to it."""
+"""Reports as runs: the same again updates its run, all of it or nothing, and no run loses its place
+to it.
+"""
 
 import threading
 from contextlib import nullcontext
@@ -20,7 +22,11 @@ SECOND = {"mleval_report.html": "<p>2", "mleval/a.csv": "A"}
 
 def contents(client, run_id, folder):
     root = Path(client.download_artifacts(run_id, "", str(folder)))
-    return {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(root).as_posix(): path.read_text()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
 
 
 def log(files, key="k", **more):
@@ -40,7 +46,10 @@ def test_the_same_report_again_replaces_all_that_its_run_holds(client, tmp_path_
 
 
 def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_factory):
-    run_id, broken = log(FIRST, summary="one"), {"mleval/a.csv": "A", "mleval/b.csv/c.csv": "a folder named like a file"}
+    run_id, broken = (
+        log(FIRST, summary="one"),
+        {"mleval/a.csv": "A", "mleval/b.csv/c.csv": "a folder named like a file"},
+    )
     with pytest.raises(StoreError, match="cannot write to the store"):
         log(broken, summary="two")
     run = client.get_run(run_id)
@@ -54,7 +63,10 @@ def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_facto
         log({"mleval/a.csv": "A", "mleval/b.csv": full}, "new")
     (failed,) = client.search_runs(["0"], "tags.`mleval.report` = 'new'")
     assert failed.info.status == "FAILED"
-    assert log(SECOND, "new") == failed.info.run_id and client.get_run(failed.info.run_id).info.status == "FINISHED"
+    assert (
+        log(SECOND, "new") == failed.info.run_id
+        and client.get_run(failed.info.run_id).info.status == "FINISHED"
+    )
 
 
 def at_once(count):
@@ -99,13 +111,17 @@ def test_several_machines_that_log_the_same_report_at_once_leave_one_run(client,
 
 @pytest.fixture
 def study(db):
-    values = pd.DataFrame([(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")],
-                          columns=["dataset", "method", "f1"])  # fmt: skip
+    values = pd.DataFrame(
+        [(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")],
+        columns=["dataset", "method", "f1"],
+    )
     import_results(values, experiment_name="x")
 
 
 def mleval(*args):
-    done = CliRunner().invoke(main, ["report", "-n", "x", "--draws", "10", *args], catch_exceptions=False)
+    done = CliRunner().invoke(
+        main, ["report", "-n", "x", "--draws", "10", *args], catch_exceptions=False
+    )
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -115,7 +131,11 @@ def test_the_command_writes_the_id_and_keeps_one_run_a_report(study, client):
     run = client.get_run(run_id)
     # MLflow's charts show the ten runs that started last
     others = [r for r in client.search_runs([run.info.experiment_id]) if r.info.run_id != run_id]
-    assert len(others) == 15 and run.info.start_time < min(r.info.start_time for r in others) and not run.data.metrics
+    assert (
+        len(others) == 15
+        and run.info.start_time < min(r.info.start_time for r in others)
+        and not run.data.metrics
+    )
     assert mleval("--log", "-o", "other.html", "-q").strip() == run_id
     assert mleval("--log", "--alpha", "0.1").strip() != run_id
     elsewhere = client.get_run(mleval("--log-to", "reports").strip())
@@ -133,4 +153,7 @@ def test_the_address_of_a_report_tells_no_password(server, monkeypatch):
 
     assert [f.path for f in MlflowClient().list_artifacts(run_id, "mleval")] == ["mleval/a.csv"]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.replace("http://", "http://me:secret@") + "/")
-    assert address(run_id) == f"{server}/#/experiments/0/runs/{run_id}/artifacts?workflowType=machine_learning"
+    assert (
+        address(run_id)
+        == f"{server}/#/experiments/0/runs/{run_id}/artifacts?workflowType=machine_learning"
+    )

@@ -1,4 +1,6 @@
-"""Reading a file of results: both forms, every source, and one clear error for each thing that can be wrong."""
+"""Reading a file of results: both forms, every source, and one clear error for each thing that can
+be wrong.
+"""
 
 import csv
 import io
@@ -16,7 +18,9 @@ from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.results import read_results
 
 HEADER = "measure,dataset,method,value\n"
-names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
+names = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30
+)
 names = names.map(str.strip).filter(len)
 values = st.floats(allow_nan=False, allow_infinity=False) | st.just(math.nan)
 
@@ -46,36 +50,58 @@ def test_long_and_wide_csv_parquet_and_frames_say_the_same(tmp_path):
     key = ["dataset", "method", "measure"]
     expected = read_results(wide).sort_values(key, ignore_index=True)
     assert len(expected) == 6 and expected.value.isna().sum() == 1
-    paths = [tmp_path / n for n in ("wide.csv", "long.csv", "wide.parquet", "long.pq", "indexed.parquet")]
+    paths = [
+        tmp_path / n for n in ("wide.csv", "long.csv", "wide.parquet", "long.pq", "indexed.parquet")
+    ]
     for source in [*paths, str(paths[0]), long, indexed]:
-        pd.testing.assert_frame_equal(read_results(source).sort_values(key, ignore_index=True), expected)
+        pd.testing.assert_frame_equal(
+            read_results(source).sort_values(key, ignore_index=True), expected
+        )
 
 
 def test_a_fold_number_is_an_integer_of_31_bits(tmp_path):
     header = "measure,dataset,method,value,fold\n"
     largest = write(tmp_path, f"{header}f1,d,a,.5,{2**31 - 1}\n")
     assert read_results(largest)["fold"].tolist() == [2**31 - 1]
-    with pytest.raises(ImportFileError, match=r"line 2, column 'fold': '2147483648' is not a fold number"):
+    with pytest.raises(
+        ImportFileError, match=r"line 2, column 'fold': '2147483648' is not a fold number"
+    ):
         read_results(write(tmp_path, f"{header}f1,d,a,.5,{2**31}\n"))
 
 
 def test_folds_in_both_forms(tmp_path):
-    long = write(tmp_path, "measure,dataset,method,value,fold\nf1,d,a,.5,1\nf1,d,a,.7,2\nf1,d,b,,\n", "long.csv")
+    long = write(
+        tmp_path,
+        "measure,dataset,method,value,fold\nf1,d,a,.5,1\nf1,d,a,.7,2\nf1,d,b,,\n",
+        "long.csv",
+    )
     wide = write(tmp_path, "dataset,method,fold,f1\nd,a,1,.5\nd,a,2,.7\nd,b,,\n", "wide.csv")
-    expected = pd.DataFrame({"dataset": "d", "method": ["a", "a", "b"], "fold": pd.array([1, 2, None], "Int64"),
-                             "measure": "f1", "value": [0.5, 0.7, np.nan]})
+    expected = pd.DataFrame(
+        {
+            "dataset": "d",
+            "method": ["a", "a", "b"],
+            "fold": pd.array([1, 2, None], "Int64"),
+            "measure": "f1",
+            "value": [0.5, 0.7, np.nan],
+        }
+    )
     for path in (long, wide):
         pd.testing.assert_frame_equal(read_results(path), expected, check_dtype=False)
 
 
 @given(st.dictionaries(st.tuples(names, names), values, min_size=1, max_size=6))
 def test_any_names_and_numbers_survive_csv(tmp_path_factory, cells):
-    frame = pd.DataFrame([(d, m, v) for (d, m), v in cells.items()], columns=["dataset", "method", "f1"])
+    frame = pd.DataFrame(
+        [(d, m, v) for (d, m), v in cells.items()], columns=["dataset", "method", "f1"]
+    )
     buffer = io.StringIO()
     frame.to_csv(buffer, index=False, quoting=csv.QUOTE_ALL)
     path = write(tmp_path_factory.mktemp("any"), buffer.getvalue())
     found = read_results(path)
-    assert found[["dataset", "method"]].to_numpy().tolist() == frame[["dataset", "method"]].to_numpy().tolist()
+    assert (
+        found[["dataset", "method"]].to_numpy().tolist()
+        == frame[["dataset", "method"]].to_numpy().tolist()
+    )
     np.testing.assert_array_equal(found["value"], frame["f1"])
 
 
@@ -102,7 +128,10 @@ def test_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
 
 def test_lines_are_counted_as_an_editor_does(tmp_path):
     path = write(tmp_path, HEADER + 'f1,d,"two\nlines",0.5\n\nf1,d,b,oops\n')
-    with pytest.raises(ImportFileError, match=r"results\.csv, line 5, column 'value': 'oops' is not a finite number"):
+    with pytest.raises(
+        ImportFileError,
+        match=r"results\.csv, line 5, column 'value': 'oops' is not a finite number",
+    ):
         read_results(path)
 
 
@@ -112,7 +141,10 @@ def test_lines_are_counted_as_an_editor_does(tmp_path):
         ("", r"is empty\. It needs a header"),
         ("\n\n", r"is empty"),
         (HEADER, "has a header but no rows"),
-        ("measure,dataset,value\nf1,d,1\n", r"no column 'method' \(it has 'measure', 'dataset', 'value'\)"),
+        (
+            "measure,dataset,value\nf1,d,1\n",
+            r"no column 'method' \(it has 'measure', 'dataset', 'value'\)",
+        ),
         ("a,b\n1,2\n", r"no column 'dataset' and no column 'method'"),
         ("dataset,method,value\nd,a,1\n", r"no column 'measure'"),
         ("dataset,method\nd,a\n", r"no column of a measure beside dataset, method"),
@@ -120,7 +152,10 @@ def test_lines_are_counted_as_an_editor_does(tmp_path):
         ("measure;dataset;method;value\nf1;d;a;0,5\n", r"line 1: the separator seems to be ';'"),
         (",dataset,method,f1\n0,d,a,1\n", r"column 1 has no name.*index=False"),
         ("dataset,method,f1,f1\nd,a,1,2\n", r"the column 'f1' occurs twice"),
-        (HEADER + "f1,d,a,0.5\nf1,d,b,zero\n", r"line 3, column 'value': 'zero' is not a finite number\. Leave the cell empty"),
+        (
+            HEADER + "f1,d,a,0.5\nf1,d,b,zero\n",
+            r"line 3, column 'value': 'zero' is not a finite number\. Leave the cell empty",
+        ),
         (HEADER + "f1,d,a,nan\n", r"line 2, column 'value': 'nan' is not"),
         (HEADER + "f1,d,a,NaN\n", r"'NaN'"),
         (HEADER + "f1,d,a,NA\n", r"'NA'"),
@@ -134,24 +169,51 @@ def test_lines_are_counted_as_an_editor_does(tmp_path):
         (HEADER + 'f1,d,a,"0,5"\n', r"'0,5'"),
         (HEADER + "f1,d,a,True\n", r"'True'"),
         ("dataset,method,f1,recall\nd,a,0.5,x\n", r"line 2, column 'recall': 'x'"),
-        (HEADER + "f1,d,a,0.5\nf1,d,a,0.5\n", r"line 3, column 'value': f1 of 'a' on 'd' was given in line 2 already"),
-        ("dataset,method,f1\nd,a,1\nd,a,\n", r"line 3, column 'f1': f1 of 'a' on 'd' was given in line 2"),
-        ("measure,dataset,method,value,fold\nf1,d,a,1,1\nf1,d,a,1,1\n", r"in fold 1 was given in line 2"),
-        ("measure,dataset,method,value,fold\nf1,d,a,1,1\nf1,d,a,1,\n", r"line 3, column 'fold': .* both with and without"),
-        ("measure,dataset,method,value,fold\nf1,d,a,1,first\n", r"line 2, column 'fold': 'first' is not a fold number"),
+        (
+            HEADER + "f1,d,a,0.5\nf1,d,a,0.5\n",
+            r"line 3, column 'value': f1 of 'a' on 'd' was given in line 2 already",
+        ),
+        (
+            "dataset,method,f1\nd,a,1\nd,a,\n",
+            r"line 3, column 'f1': f1 of 'a' on 'd' was given in line 2",
+        ),
+        (
+            "measure,dataset,method,value,fold\nf1,d,a,1,1\nf1,d,a,1,1\n",
+            r"in fold 1 was given in line 2",
+        ),
+        (
+            "measure,dataset,method,value,fold\nf1,d,a,1,1\nf1,d,a,1,\n",
+            r"line 3, column 'fold': .* both with and without",
+        ),
+        (
+            "measure,dataset,method,value,fold\nf1,d,a,1,first\n",
+            r"line 2, column 'fold': 'first' is not a fold number",
+        ),
         ("measure,dataset,method,value,fold\nf1,d,a,1,-1\n", r"'-1' is not a fold number"),
         ("measure,dataset,method,value,fold\nf1,d,a,1,1.5\n", r"'1.5' is not a fold number"),
         (HEADER + "f1,,a,0.5\n", r"line 2, column 'dataset': the name of the dataset is empty"),
         (HEADER + "f1,d, ,0.5\n", r"line 2, column 'method': the name of the method is empty"),
         (HEADER + ",d,a,0.5\n", r"line 2, column 'measure': the name of the measure is empty"),
-        (HEADER + "f1,d,a\n", r"line 2, column 'value': the row ends before it: 3 cells, the header has 4"),
-        (HEADER + "f1,d,a,1,2\n", r"line 2, column 'value': the row goes on after it with '2': 5 cells"),
+        (
+            HEADER + "f1,d,a\n",
+            r"line 2, column 'value': the row ends before it: 3 cells, the header has 4",
+        ),
+        (
+            HEADER + "f1,d,a,1,2\n",
+            r"line 2, column 'value': the row goes on after it with '2': 5 cells",
+        ),
         (HEADER + 'f1,d,"a,1\nf1,d,b,2\n', r"line 2: a quote is opened and never closed"),
-        (HEADER + "f1 (%),d,a,1\n", r"line 2, column 'measure': 'f1 \(%\)' cannot name a metric: .*letters A-Z"),
+        (
+            HEADER + "f1 (%),d,a,1\n",
+            r"line 2, column 'measure': 'f1 \(%\)' cannot name a metric: .*letters A-Z",
+        ),
         (HEADER + "../f1,d,a,1\n", r"cannot name a metric: .*path"),
         (HEADER + f"{'f' * 300},d,a,1\n", r"at most 238 characters"),
         ("dataset,method,naïve\nd,a,1\n", r"header, column 'naïve': cannot name a metric"),
-        (HEADER + f"f1,d,{'a' * 9000},1\n", r"line 2, column 'method': the name of the method has 9,000 characters"),
+        (
+            HEADER + f"f1,d,{'a' * 9000},1\n",
+            r"line 2, column 'method': the name of the method has 9,000 characters",
+        ),
         (HEADER + "f1,d,a,1\nf1,d,\0,1\n", r"line 3: holds a NUL character"),
     ],
 )
@@ -173,7 +235,9 @@ def test_unknown_encoding_names_line_and_column(tmp_path):
 
 
 def test_a_line_of_ten_megabytes(tmp_path):
-    with pytest.raises(ImportFileError, match=r"line 3, column 'method': the line has 10,000,0\d\d characters") as caught:
+    with pytest.raises(
+        ImportFileError, match=r"line 3, column 'method': the line has 10,000,0\d\d characters"
+    ) as caught:
         read_results(write(tmp_path, HEADER + "f1,d,a,1\nf1,d," + "x" * 10_000_000 + ",1\n"))
     assert len(str(caught.value)) < 300
     with pytest.raises(ImportFileError, match=r"line 1"):
@@ -195,15 +259,22 @@ def frame(**columns):
     return pd.DataFrame({"dataset": ["d", "d"], "method": ["a", "b"], **columns})
 
 
-@pytest.mark.parametrize("value", [np.inf, "x", True, np.True_, 1j, [0.5], pd.Timestamp("2020-01-01"), "nan", 10**400])
+@pytest.mark.parametrize(
+    "value", [np.inf, "x", True, np.True_, 1j, [0.5], pd.Timestamp("2020-01-01"), "nan", 10**400]
+)
 def test_frames_with_something_else_than_numbers(value):
-    with pytest.raises(ImportFileError, match=r"the table, row 2, column 'f1': .* is not a finite number"):
+    with pytest.raises(
+        ImportFileError, match=r"the table, row 2, column 'f1': .* is not a finite number"
+    ):
         read_results(frame(f1=pd.Series([0.5, value], dtype=object)))
 
 
 @pytest.mark.parametrize("value", [0.25, np.float32(0.25), Decimal("0.25"), "0.25", " .25 "])
 def test_frames_with_numbers_of_any_kind(value):
-    assert read_results(frame(f1=pd.Series([0.5, value], dtype=object)))["value"].tolist() == [0.5, 0.25]
+    assert read_results(frame(f1=pd.Series([0.5, value], dtype=object)))["value"].tolist() == [
+        0.5,
+        0.25,
+    ]
 
 
 @pytest.mark.parametrize("empty", [None, np.nan, pd.NA, "", pd.NaT])
@@ -223,22 +294,47 @@ def test_frames_name_the_source_and_take_other_types_of_names():
 def test_seeds_in_both_forms_and_with_folds(tmp_path):
     rows = "".join(f"f1,d,a,{cells}\n" for cells in ("1,0,.5", "1,1,.6", "02,0,.7", "02,1,"))
     long = write(tmp_path, "measure,dataset,method,seed,fold,value\n" + rows)
-    wide = pd.DataFrame({"dataset": "d", "method": "a", "repeat": [1.0, 1, 2, 2], "fold": [0, 1, 0, 1],
-                         "f1": [0.5, 0.6, 0.7, None]})
+    wide = pd.DataFrame(
+        {
+            "dataset": "d",
+            "method": "a",
+            "repeat": [1.0, 1, 2, 2],
+            "fold": [0, 1, 0, 1],
+            "f1": [0.5, 0.6, 0.7, None],
+        }
+    )
     for source in (long, wide):
         found = read_results(source)
         assert list(found) == ["dataset", "method", "seed", "fold", "measure", "value"]
-        assert found["seed"].tolist() == ["1", "1", "2", "2"] and found["fold"].tolist() == [0, 1, 0, 1]
-    assert read_results(wide.assign(repeat=["x", "x", "y", "y"]))["seed"].tolist() == ["x", "x", "y", "y"]
+        assert found["seed"].tolist() == ["1", "1", "2", "2"] and found["fold"].tolist() == [
+            0,
+            1,
+            0,
+            1,
+        ]
+    assert read_results(wide.assign(repeat=["x", "x", "y", "y"]))["seed"].tolist() == [
+        "x",
+        "x",
+        "y",
+        "y",
+    ]
 
 
-@pytest.mark.parametrize(("seeds", "said"), [
-    (["1", ""], "line 3, column 'seed': is empty, so that nothing tells which seed this is"),
-    (["1", "a"], "line 3, column 'seed': 'a' is no number, but line 2 has '1'"),
-    (["1", "1.0"], "line 3, column 'f1': f1 of 'a' on 'd' with seed '1' was given in line 2 already"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        (["1", ""], "line 3, column 'seed': is empty, so that nothing tells which seed this is"),
+        (["1", "a"], "line 3, column 'seed': 'a' is no number, but line 2 has '1'"),
+        (
+            ["1", "1.0"],
+            "line 3, column 'f1': f1 of 'a' on 'd' with seed '1' was given in line 2 already",
+        ),
+    ],
+)
 def test_seeds_that_tell_nothing_are_one_clear_error(tmp_path, seeds, said):
-    path = write(tmp_path, "dataset,method,seed,f1\n" + "".join(f"d,a,{seed},.5\n" for seed in seeds))
+    path = write(
+        tmp_path, "dataset,method,seed,f1\n" + "".join(f"d,a,{seed},.5\n" for seed in seeds)
+    )
     with pytest.raises(ImportFileError, match=said):
         read_results(path)
 
@@ -250,5 +346,8 @@ def test_seed_and_repeat_are_not_both_taken(tmp_path):
 
 @pytest.mark.parametrize("cell", ["nan", "NaN", "inf"])
 def test_a_score_that_is_no_number_is_one_clear_error(tmp_path, cell):
-    with pytest.raises(ImportFileError, match=f"line 2, column 'f1': '{cell}' is not a finite number. Leave the cell empty"):
+    with pytest.raises(
+        ImportFileError,
+        match=f"line 2, column 'f1': '{cell}' is not a finite number. Leave the cell empty",
+    ):
         read_results(write(tmp_path, f"dataset,method,f1\nd,a,{cell}\n"))

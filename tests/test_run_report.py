@@ -1,4 +1,6 @@
-"""The report of one run: what it says is what was evaluated, in every form, whatever the labels are called."""
+"""The report of one run: what it says is what was evaluated, in every form, whatever the labels are
+called.
+"""
 
 import re
 import xml.etree.ElementTree as ET
@@ -28,7 +30,9 @@ def example(n=300, k=14, folds=10, names=None, seed=0, never=False, measures=Non
     if never:
         y[:, 0] = False
         s[:, 0] = 0
-    ev = mleval.evaluate(y, s, label_names=names, folds=np.arange(n) % folds if folds else None, measures=measures)
+    ev = mleval.evaluate(
+        y, s, label_names=names, folds=np.arange(n) % folds if folds else None, measures=measures
+    )
     return report_of(ev, n_train={f: n - n // folds for f in range(folds)} if folds else None)
 
 
@@ -39,14 +43,18 @@ def hierarchical():
     classes = np.array(["cat", "dog", "rose"])
     true = [[c] for c in classes[rng.integers(0, 3, 200)]]
     pred = [t if rng.random() < 0.7 else ["dog"] for t in true]
-    return report_of(mleval.evaluate_hierarchical(true, pred, h, folds=np.arange(200) % 5), "flat", "pets")
+    return report_of(
+        mleval.evaluate_hierarchical(true, pred, h, folds=np.arange(200) % 5), "flat", "pets"
+    )
 
 
 def nasty(n_labels=12):
     rng = np.random.default_rng(1)
     y = rng.random((80, n_labels)) < 0.4
     s = rng.random((80, n_labels))
-    ev = mleval.evaluate(y, s, label_names=NASTY[:n_labels], folds=np.arange(80) % 4, measures="probabilistic")
+    ev = mleval.evaluate(
+        y, s, label_names=NASTY[:n_labels], folds=np.arange(80) % 4, measures="probabilistic"
+    )
     return report_of(ev, NASTY[0], NASTY[4])
 
 
@@ -56,7 +64,10 @@ def test_the_summary_says_what_the_evaluation_says():
     ev, means = report.ev, report.means
     text = page.section("verdict")
     f1, half = means["f1"], report.measures.loc["f1", "half"]
-    assert f"The mean F1 of an instance is {f1:.4g} (95% interval {f1 - half:.4f} to {f1 + half:.4f})" in text
+    assert (
+        f"The mean F1 of an instance is {f1:.4g} (95% interval {f1 - half:.4f} to {f1 + half:.4f})"
+        in text
+    )
     assert f"{100 * means['subset_accuracy']:.3g}% of the label sets are exactly right" in text
     assert f"where {ev.statistics['cardinality_true']:.3g} are true" in text
     folds = ev.folds["f1"]
@@ -65,8 +76,14 @@ def test_the_summary_says_what_the_evaluation_says():
     assert f"The labels with the lowest F1 are {worst} (" in text
     keys = ["verdict", "doubts", "measures", "labels", "profile", "folds", "provenance"]
     assert [key for key in page.sections if key] == keys
-    without = sum(any((part.labels["support"] == 0)[label] for part in map(ev.fold, range(10))) for label in ev.label_names)
-    assert f"Of the labels that occur in the data, {without} lack any instance in at least one fold" in page.section("doubts")
+    without = sum(
+        any((part.labels["support"] == 0)[label] for part in map(ev.fold, range(10)))
+        for label in ev.label_names
+    )
+    assert (
+        f"Of the labels that occur in the data, {without} lack any instance in at least one fold"
+        in page.section("doubts")
+    )
 
 
 def test_the_tables_hold_every_measure_and_count():
@@ -119,7 +136,9 @@ def test_the_summary_in_markdown():
     report = example()
     text = document(report).to_markdown()
     lines = text.splitlines()
-    assert lines[0] == "# BR on yeast" and lines.index("### In numbers, the lowest F1 first") > lines.index("## Labels")
+    assert lines[0] == "# BR on yeast" and lines.index(
+        "### In numbers, the lowest F1 first"
+    ) > lines.index("## Labels")
     rows = [line for line in lines if line.startswith("| ") and ("↑" in line or "↓" in line)]
     assert len(rows) == len(report.ev.measures)
     assert all(line.count("|") == 8 for line in rows)
@@ -142,47 +161,87 @@ def test_curves_are_drawn_where_they_were_asked_for():
     page = Page(document(report).to_html())
     text = page.section("curves")
     assert "Named: the labels with the lowest average precision. Grey: the 9 others." in text
-    assert "one of 15 bins of about equally many labels of instances: the mean of their probabilities, and the share that" in text
+    assert (
+        "one of 15 bins of about equally many labels of instances: the mean of their "
+        "probabilities, and the share that" in text
+    )
     areas = report.ev.labels.sort_values("average_precision")
     for label, row in areas.iterrows():
-        assert re.search(rf"{label}\s*{row['support']:.0f}\s*{row['average_precision']:.3f}\s*{row['auroc']:.3f}", text)
+        assert re.search(
+            rf"{label}\s*{row['support']:.0f}\s*{row['average_precision']:.3f}\s*{row['auroc']:.3f}",
+            text,
+        )
     svg = str(report.figures["roc"].__html__())
-    named = [label for label in areas.index if f">{label}</text>" in svg and f"<title>{label}: " in svg]
+    named = [
+        label for label in areas.index if f">{label}</text>" in svg and f"<title>{label}: " in svg
+    ]
     assert named == areas.index[:5].tolist() and f"{report.curves.whole['auroc']:.3f}" in svg
     assert "curves" not in Page(document(example()).to_html()).sections
     one = report_of(mleval.evaluate(["a", "b", "b"], [0.2, 0.9, 0.4]))
     assert list(one.figures) == ["labels", "precision_recall", "roc", "reliability"]
     assert ">b</text>" in one.figures["roc"].__html__()
     assert "the share whose class is right" in Page(document(one).to_html()).section("curves")
-    assert "Grey: the other one." in Page(document(example(k=6, measures="micro_ap")).to_html()).section("curves")
+    assert "Grey: the other one." in Page(
+        document(example(k=6, measures="micro_ap")).to_html()
+    ).section("curves")
     asked = report_of(mleval.evaluate([[1, 0]], [[0.9, 0.1]], measures="hmc")).doubts()
-    assert "Not computed, for no `hierarchy` was given: violation_rate, f_max and s_min." in map(plain, asked)
+    assert "Not computed, for no `hierarchy` was given: violation_rate, f_max and s_min." in map(
+        plain, asked
+    )
 
 
 def test_drawings_stand_alone():
     report = example(measures="ece_10")
-    assert list(report.figures) == ["labels", "precision_recall", "roc", "reliability", "profile", "folds"]
+    assert list(report.figures) == [
+        "labels",
+        "precision_recall",
+        "roc",
+        "reliability",
+        "profile",
+        "folds",
+    ]
     for text in map(standalone, report.figures.values()):
         root = ET.fromstring(text)
         assert root.tag.endswith("svg") and root.find("{*}title").text and root.find("{*}desc").text
         style = root.find("{*}style").text
-        assert "--c0" in style and ".faccent" in style and "prefers-color-scheme:dark" in style and "body" not in style
+        assert (
+            "--c0" in style
+            and ".faccent" in style
+            and "prefers-color-scheme:dark" in style
+            and "body" not in style
+        )
 
 
 def test_an_evaluation_reports_itself():
     report = example()
     found = report.ev.report("BR", "yeast")
     whole = found.to_dict()
-    assert whole["measures"] == report.means and whole["method"] == "BR" and whole["folds"]["0"] == report.ev.fold(0).measures
-    assert found.to_markdown().startswith("# BR on yeast") and "The mean F1 of an instance is" in str(found)
-    assert "evaluation.json" not in found.to_html() and "# Evaluation" in report.ev.fold(0).report().to_markdown()
-    assert r"\begin{table}" in found.to_latex() and len(found.render("csv").splitlines()) == len(report.means) + 1
+    assert (
+        whole["measures"] == report.means
+        and whole["method"] == "BR"
+        and whole["folds"]["0"] == report.ev.fold(0).measures
+    )
+    assert found.to_markdown().startswith(
+        "# BR on yeast"
+    ) and "The mean F1 of an instance is" in str(found)
+    assert (
+        "evaluation.json" not in found.to_html()
+        and "# Evaluation" in report.ev.fold(0).report().to_markdown()
+    )
+    assert (
+        r"\begin{table}" in found.to_latex()
+        and len(found.render("csv").splitlines()) == len(report.means) + 1
+    )
 
 
 @pytest.fixture(scope="module")
 def pages():
     names = [f"a very long label name that nobody would type twice, number {i}" for i in range(120)]
-    made = [example(measures="micro_ap"), example(k=120, names=names, measures="ece_10"), example(k=2, folds=2)]
+    made = [
+        example(measures="micro_ap"),
+        example(k=120, names=names, measures="ece_10"),
+        example(k=2, folds=2),
+    ]
     made += [hierarchical(), nasty()]
     return [document(report).to_html() for report in made]
 

@@ -15,9 +15,18 @@ from mlflow_mleval.errors import IncomparableRunsError
 
 #: All that is computed of label sets, and of one label.
 ASKED = (
-    "probabilistic", "at_k", "hmc", "ece_7", "micro_matthews", "macro_matthews", "macro_jaccard",
-    "balanced_accuracy", "weighted_precision", "weighted_recall", "weighted_f1",
-)  # fmt: skip
+    "probabilistic",
+    "at_k",
+    "hmc",
+    "ece_7",
+    "micro_matthews",
+    "macro_matthews",
+    "macro_jaccard",
+    "balanced_accuracy",
+    "weighted_precision",
+    "weighted_recall",
+    "weighted_f1",
+)
 EXACT = {"rel": 1e-12, "abs": 1e-12}
 
 
@@ -159,9 +168,11 @@ def test_whole_weights_are_repeated_rows(rows, conventions, stored, probable):
     names = list(range(y.shape[1]))
     options = {
         "measures": [m for m in ASKED if m != "hmc"] + ["auprc_curve", "auprc_mean"],
-        "conventions": conventions, "hierarchy": TREE, "label_names": names,
+        "conventions": conventions,
+        "hierarchy": TREE,
+        "label_names": names,
         "threshold": 0.5 if probable else -0.1,  # which labels that are not stored reach
-    }  # fmt: skip
+    }
     weighted = mleval.evaluate(form(y), form(s), sample_weight=w, **options)
     again = np.repeat(np.arange(len(w)), w)
     repeated = mleval.evaluate(form(y[again]), form(s[again]), **options)
@@ -192,9 +203,7 @@ def test_whole_weights_of_one_label_are_repeated_rows(seed, n, k, probable):
     same(weighted, mleval.evaluate(y[again], s[again], **options))
     guess = rng.integers(0, k, n)
     alone = mleval.evaluate(y, None, guess, sample_weight=w, label_names=options["label_names"])
-    expected = mleval.evaluate(
-        y[again], None, guess[again], label_names=options["label_names"]
-    )
+    expected = mleval.evaluate(y[again], None, guess[again], label_names=options["label_names"])
     same(alone, expected)
 
 

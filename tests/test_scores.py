@@ -1,4 +1,6 @@
-"""Scores and predictions from every shape in which scikit-learn returns them; names for what nobody named."""
+"""Scores and predictions from every shape in which scikit-learn returns them; names for what nobody
+named.
+"""
 
 import numpy as np
 import pandas as pd
@@ -19,13 +21,20 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from mlflow_mleval.training import estimator_names
-from mlflow_mleval.training.estimator_names import dataset_name, full_name, hyperparameters, method_name, sample
+from mlflow_mleval.training.estimator_names import (
+    dataset_name,
+    full_name,
+    hyperparameters,
+    method_name,
+    sample,
+)
 from mlflow_mleval.training.scores import as_matrix, is_multilabel, predict, predict_classes
 
 X, Y = make_multilabel_classification(80, 6, n_classes=4, random_state=0)
 LOGISTIC = LogisticRegression()
 
-#: Estimator, and the score from which on it predicts a label; None where predictions do not follow from scores alone.
+#: Estimator, and the score from which on it predicts a label; None where predictions do not follow
+#: from scores alone.
 ESTIMATORS = [
     (RandomForestClassifier(9, random_state=0), 0.5),
     (ExtraTreesClassifier(9, random_state=0), 0.5),
@@ -60,10 +69,18 @@ def test_scores_explain_the_predictions(estimator, cut):
 
 @pytest.mark.parametrize(
     "estimator",
-    [RandomForestClassifier(5), KNeighborsClassifier(), DecisionTreeClassifier(), MultiOutputClassifier(DecisionTreeClassifier()),
-     OneVsRestClassifier(LOGISTIC), MLPClassifier(max_iter=400), DummyClassifier(), ClassifierChain(DecisionTreeClassifier())],
+    [
+        RandomForestClassifier(5),
+        KNeighborsClassifier(),
+        DecisionTreeClassifier(),
+        MultiOutputClassifier(DecisionTreeClassifier()),
+        OneVsRestClassifier(LOGISTIC),
+        MLPClassifier(max_iter=400),
+        DummyClassifier(),
+        ClassifierChain(DecisionTreeClassifier()),
+    ],
     ids=lambda e: full_name(e)[:40],
-)  # fmt: skip
+)
 def test_labels_of_one_class_score_0_or_1(estimator):
     target = Y.copy()
     target[:, 1], target[:, 2] = 0, 1
@@ -73,23 +90,33 @@ def test_labels_of_one_class_score_0_or_1(estimator):
 
 
 def test_a_chain_with_a_constant_label_scores_as_its_links_do():
-    """scikit-learn refuses these scores; link by link they are those of a chain over the other labels."""
+    """scikit-learn refuses these scores; link by link they are those of a chain over the other
+    labels.
+    """
     constant = np.column_stack([Y[:, 0], np.ones(80, int), Y[:, 1]])
-    chain = ClassifierChain(DecisionTreeClassifier(max_depth=2, random_state=0), order=[2, 1, 0]).fit(X, constant)
+    chain = ClassifierChain(
+        DecisionTreeClassifier(max_depth=2, random_state=0), order=[2, 1, 0]
+    ).fit(X, constant)
     with pytest.raises(ValueError, match="predict_proba of shape"):
         chain.predict_proba(X)
     last = chain.estimators_[0].predict_proba(X)
-    first = chain.estimators_[2].predict_proba(np.column_stack([X, last.argmax(axis=1), np.ones(80)]))
+    first = chain.estimators_[2].predict_proba(
+        np.column_stack([X, last.argmax(axis=1), np.ones(80)])
+    )
     expected = np.column_stack([first[:, 1], np.ones(80), last[:, 1]])
     np.testing.assert_array_equal(predict(chain, X, 3).y_score, expected)
-    np.testing.assert_array_equal(predict(make_pipeline("passthrough", chain), X, 3).y_score, expected)
+    np.testing.assert_array_equal(
+        predict(make_pipeline("passthrough", chain), X, 3).y_score, expected
+    )
     np.testing.assert_array_equal(predict(chain, sparse.csr_array(X), 3).y_score, expected)
 
 
 def test_scores_of_the_absent_label_are_not_taken_for_scores():
     """StackingClassifier returns the probability of the first class for a label matrix."""
     trees = [("a", DecisionTreeClassifier(max_depth=3)), ("b", KNeighborsClassifier())]
-    stacking = StackingClassifier(trees, final_estimator=RandomForestClassifier(9, random_state=0), cv=3).fit(X, Y)
+    stacking = StackingClassifier(
+        trees, final_estimator=RandomForestClassifier(9, random_state=0), cv=3
+    ).fit(X, Y)
     found = predict(stacking, X, 4)
     assert found.y_score is None and "absent" in found.without_score
     np.testing.assert_array_equal(found.y_pred, stacking.predict(X))
@@ -104,9 +131,15 @@ def test_without_scores_there_are_still_predictions():
         def predict_proba(self, X):
             raise RuntimeError("no such kernel")
 
-    assert predict(Rule(), X, 2).without_score == "AttributeError: Rule has neither predict_proba nor decision_function"
+    assert (
+        predict(Rule(), X, 2).without_score
+        == "AttributeError: Rule has neither predict_proba nor decision_function"
+    )
     assert predict(Broken(), X, 2).without_score == "RuntimeError: no such kernel"
-    assert predict(Broken(), X, 2).y_score is None and predict(Broken(), X, 2).y_pred.shape == (80, 2)
+    assert predict(Broken(), X, 2).y_score is None and predict(Broken(), X, 2).y_pred.shape == (
+        80,
+        2,
+    )
     with pytest.raises(ValueError, match="one column for each of the 3 labels, got shape"):
         predict(Rule(), X, 3)
 
@@ -114,14 +147,21 @@ def test_without_scores_there_are_still_predictions():
 def test_scores_of_classes():
     kinds = np.array(["a", "b", "c"])[Y[:, 0] + Y[:, 1]]
     found = predict_classes(LOGISTIC.fit(X, kinds), X, ["a", "b", "c", "d"])
-    assert found.y_score.shape == (80, 4) and (found.y_score[:, 3] == 0).all() and found.is_probability
+    assert (
+        found.y_score.shape == (80, 4) and (found.y_score[:, 3] == 0).all() and found.is_probability
+    )
     found = predict_classes(LinearSVC().fit(X, kinds), X, ["a", "b", "c"])
-    assert (np.array(["a", "b", "c"])[found.y_score.argmax(axis=1)] == found.y_pred).all() and not found.is_probability
+    assert (
+        np.array(["a", "b", "c"])[found.y_score.argmax(axis=1)] == found.y_pred
+    ).all() and not found.is_probability
     found = predict_classes(LinearSVC().fit(X, Y[:, 0]), X, [0, 1])
     assert found.y_score.shape == (80,) and ((found.y_score > 0) == found.y_pred).all()
     pairs = SVC(decision_function_shape="ovo").fit(X, kinds)
     assert "pairs of classes" in predict_classes(pairs, X, ["a", "b", "c"]).without_score
-    assert "for 3 classes of 4" in predict_classes(LinearSVC().fit(X, kinds), X, ["a", "b", "c", "d"]).without_score
+    assert (
+        "for 3 classes of 4"
+        in predict_classes(LinearSVC().fit(X, kinds), X, ["a", "b", "c", "d"]).without_score
+    )
     with pytest.raises(ValueError, match="one class for each instance, got shape .80, 4."):
         predict_classes(KNeighborsClassifier().fit(X, Y), X, [0, 1])
 
@@ -154,7 +194,13 @@ def test_one_label_from_an_estimator():
 
 
 @pytest.mark.parametrize(
-    "raw", [[np.ones((3, 2)), np.ones((3, 3))], [np.ones((3, 1)), np.ones((3, 2))], np.ones((3, 5)), np.ones((3, 2, 2))]
+    "raw",
+    [
+        [np.ones((3, 2)), np.ones((3, 3))],
+        [np.ones((3, 1)), np.ones((3, 2))],
+        np.ones((3, 5)),
+        np.ones((3, 2, 2)),
+    ],
 )
 def test_shapes_that_are_no_scores_of_two_labels(raw):
     with pytest.raises(ValueError, match="got shape"):
@@ -163,10 +209,22 @@ def test_shapes_that_are_no_scores_of_two_labels(raw):
 
 @pytest.mark.parametrize(
     "target, expected",
-    [(Y, True), (pd.DataFrame(Y), True), (sparse.csr_matrix(Y), True), (Y.tolist(), True), (Y.astype(bool), True),
-     (Y[:, 0], False), (Y[:, :1], False), (Y * 0.5, False), (Y * 2 + np.arange(4), False), (None, False), ("ab", False),
-     ([["a"], ["b", "c"]], False), (pd.Series(Y[:, 0]), False)],
-)  # fmt: skip
+    [
+        (Y, True),
+        (pd.DataFrame(Y), True),
+        (sparse.csr_matrix(Y), True),
+        (Y.tolist(), True),
+        (Y.astype(bool), True),
+        (Y[:, 0], False),
+        (Y[:, :1], False),
+        (Y * 0.5, False),
+        (Y * 2 + np.arange(4), False),
+        (None, False),
+        ("ab", False),
+        ([["a"], ["b", "c"]], False),
+        (pd.Series(Y[:, 0]), False),
+    ],
+)
 def test_is_multilabel(target, expected):
     assert is_multilabel(target) is expected
 
@@ -176,15 +234,30 @@ def no_names_were_given(monkeypatch):
     monkeypatch.setattr(estimator_names, "_named", {})
 
 
-@pytest.mark.parametrize(("estimator", "target", "name"), [
-    (MultiOutputClassifier(LogisticRegression(max_iter=2000)), Y, "BR(LogisticRegression)"),
-    (OneVsRestClassifier(LinearSVC()), Y, "BR(LinearSVC)"),
-    (OneVsRestClassifier(LinearSVC()), Y[:, 0], "OvR(LinearSVC)"),
-    (ClassifierChain(LogisticRegression(C=0.1), order="random", random_state=1), Y, "CC(LogisticRegression)"),
-    (make_pipeline(StandardScaler(), "passthrough", KNeighborsClassifier(7)), Y, "StandardScaler + KNeighborsClassifier"),
-    (GridSearchCV(MultiOutputClassifier(LinearSVC()), {"estimator__C": [1]}), Y, "BR(LinearSVC)"),
-    (type("MLkNN", (KNeighborsClassifier,), {})(), Y, "ML-kNN"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("estimator", "target", "name"),
+    [
+        (MultiOutputClassifier(LogisticRegression(max_iter=2000)), Y, "BR(LogisticRegression)"),
+        (OneVsRestClassifier(LinearSVC()), Y, "BR(LinearSVC)"),
+        (OneVsRestClassifier(LinearSVC()), Y[:, 0], "OvR(LinearSVC)"),
+        (
+            ClassifierChain(LogisticRegression(C=0.1), order="random", random_state=1),
+            Y,
+            "CC(LogisticRegression)",
+        ),
+        (
+            make_pipeline(StandardScaler(), "passthrough", KNeighborsClassifier(7)),
+            Y,
+            "StandardScaler + KNeighborsClassifier",
+        ),
+        (
+            GridSearchCV(MultiOutputClassifier(LinearSVC()), {"estimator__C": [1]}),
+            Y,
+            "BR(LinearSVC)",
+        ),
+        (type("MLkNN", (KNeighborsClassifier,), {})(), Y, "ML-kNN"),
+    ],
+)
 def test_names_of_methods_are_those_of_the_field(no_names, estimator, target, name):
     assert method_name(estimator, target) == name
 
@@ -204,7 +277,8 @@ def test_names_of_methods_tell_parameters_only_where_two_would_be_called_the_sam
     long = [method_name(MLPClassifier(hidden_layer_sizes=(n,) * 100)) for n in (10, 11)]
     assert long[0] != long[1] and all(len(name) <= 200 for name in long)
     assert full_name(ClassifierChain(LogisticRegression(C=0.1), order="random")) == (
-        "ClassifierChain(LogisticRegression(C=0.1), order='random')")
+        "ClassifierChain(LogisticRegression(C=0.1), order='random')"
+    )
 
 
 def test_names_of_datasets_tell_data_apart_but_not_containers():
@@ -220,6 +294,9 @@ def test_names_of_datasets_tell_data_apart_but_not_containers():
 
 
 def test_a_regressor_without_scores_is_called_one():
-    assert "Ridge is a regressor and has neither predict_proba nor" in predict(Ridge().fit(X, Y), X, 4).without_score
+    assert (
+        "Ridge is a regressor and has neither predict_proba nor"
+        in predict(Ridge().fit(X, Y), X, 4).without_score
+    )
     one = predict_classes(Ridge().fit(X, Y[:, 0]), X, [0, 1])
     assert "Ridge is a regressor and has neither predict_proba nor" in one.without_score

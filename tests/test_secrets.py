@@ -1,4 +1,6 @@
-"""A password gets into no output: not into a name of the store, an error or its traceback, a warning, a run or a report."""
+"""A password gets into no output: not into a name of the store, an error or its traceback, a
+warning, a run or a report.
+"""
 
 import contextlib
 import html
@@ -41,17 +43,68 @@ from mlflow_mleval.training.estimator_names import params_of
 
 CORE = "hUsH4Zq"
 #: Each has the core on both sides of what a parser may stumble over.
-PASSWORDS = [CORE + middle + CORE[::-1] for middle in (
-    "", "/", "#", "?", "@", ":", "%", "&", "=", " ", "%2F", "%40", "é", "密", "?a=", "/x?password=", "@/", ":80/", "'", '"', "\\",
-    "\n", "://", "]", "[", "?a=b&", "#token=",
-)]  # fmt: skip
-SHAPES = ["http://me:{}@127.0.0.1:9", "http://:{}@127.0.0.1:9/x", "postgresql://me:{}@127.0.0.1:9/db", "me:{}@127.0.0.1",
-          "mysql+pymysql://me:{}@127.0.0.1:9/db?charset=utf8", "postgresql+psycopg2://127.0.0.1:9/db?password={}",
-          "http://me:{}", "postgresql://me:{}/db", "http:/me:{}@127.0.0.1:9"]  # fmt: skip
-TOKENS = ["MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "DATABRICKS_TOKEN", "DATABRICKS_CLIENT_SECRET",
-          "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "MLFLOW_CRYPTO_KEK_PASSPHRASE"]  # fmt: skip
-hostile = st.text(st.sampled_from("/#?@:%&= aé密\\'\"") | st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=5)
-small = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PASSWORDS = [
+    CORE + middle + CORE[::-1]
+    for middle in (
+        "",
+        "/",
+        "#",
+        "?",
+        "@",
+        ":",
+        "%",
+        "&",
+        "=",
+        " ",
+        "%2F",
+        "%40",
+        "é",
+        "密",
+        "?a=",
+        "/x?password=",
+        "@/",
+        ":80/",
+        "'",
+        '"',
+        "\\",
+        "\n",
+        "://",
+        "]",
+        "[",
+        "?a=b&",
+        "#token=",
+    )
+]
+SHAPES = [
+    "http://me:{}@127.0.0.1:9",
+    "http://:{}@127.0.0.1:9/x",
+    "postgresql://me:{}@127.0.0.1:9/db",
+    "me:{}@127.0.0.1",
+    "mysql+pymysql://me:{}@127.0.0.1:9/db?charset=utf8",
+    "postgresql+psycopg2://127.0.0.1:9/db?password={}",
+    "http://me:{}",
+    "postgresql://me:{}/db",
+    "http:/me:{}@127.0.0.1:9",
+]
+TOKENS = [
+    "MLFLOW_TRACKING_TOKEN",
+    "MLFLOW_TRACKING_PASSWORD",
+    "DATABRICKS_TOKEN",
+    "DATABRICKS_CLIENT_SECRET",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "MLFLOW_CRYPTO_KEK_PASSPHRASE",
+]
+hostile = st.text(
+    st.sampled_from("/#?@:%&= aé密\\'\"") | st.characters(codec="utf-8", exclude_categories=["Cs"]),
+    max_size=5,
+)
+small = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 X, Y = make_multilabel_classification(60, 4, n_classes=3, random_state=0)
 
 
@@ -92,14 +145,20 @@ def impatient(monkeypatch, unset, tmp_path):
     [
         ("postgresql://me:a/b@host/db", "postgresql://me:***@host/db"),
         ("postgresql://me:a#b@host:5432/db", "postgresql://me:***@host:5432/db"),
-        ("postgresql://me:a?b@host/db?sslmode=require", "postgresql://me:***@host/db?sslmode=require"),
+        (
+            "postgresql://me:a?b@host/db?sslmode=require",
+            "postgresql://me:***@host/db?sslmode=require",
+        ),
         ("postgresql://me:a?b=c@host/db", "postgresql://***"),
         ("me:secret@host", "me:***@host"),
         ("me:secret@host/db?password=x", "me:***@host/db?password=***"),
         ("me:secret", "***"),
         ("http://me:secret/x", "http://***"),
         ("http://host/x?password=a&b", "http://host/x?password=***&***"),
-        ("mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BPWD%3Dsecret", "mssql+pyodbc:///?odbc_connect=***"),
+        (
+            "mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BPWD%3Dsecret",
+            "mssql+pyodbc:///?odbc_connect=***",
+        ),
         ("http://host/#token=a", "http://host/#token=***"),
         ("http://host:5000/#/experiments/1", "http://host:5000/#/experiments/1"),
         ("localhost:5000", "localhost:5000"),
@@ -141,7 +200,14 @@ def test_no_password_is_in_the_name_of_the_store_whatever_it_is(middle, shape, e
     password = f"{CORE}{middle}{CORE[::-1]}"
     uri = shape.format(quote(password, safe="") if encoded else password)
     clean(store.masked(uri))
-    for seen in (uri, password, repr(password), quote(password), quote(password, safe=""), f"at {uri}/api/2.0"):
+    for seen in (
+        uri,
+        password,
+        repr(password),
+        quote(password),
+        quote(password, safe=""),
+        f"at {uri}/api/2.0",
+    ):
         clean(redaction.redacted(f"before {seen} behind", uri))
 
 
@@ -149,11 +215,20 @@ def test_what_is_no_secret_is_left_alone(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "a")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
     monkeypatch.setenv("MLFLOW_TRACKING_AWS_SIGV4", "true")
-    for text in ("a true story", "http://host:80/x?run=1", "see https://medium.com/@me.", "f1@5 of BR:knn@5", "sqlite:///mlflow.db"):
+    for text in (
+        "a true story",
+        "http://host:80/x?run=1",
+        "see https://medium.com/@me.",
+        "f1@5 of BR:knn@5",
+        "sqlite:///mlflow.db",
+    ):
         assert redaction.redacted(text, "sqlite:///mlflow.db") == text
     assert redaction.redacted("pw and pwd", "http://me:pw@host") == "*** and pwd"
     assert redaction.redacted("GET /b?X-Amz-Signature=0a1b&x=1") == "GET /b?X-Amz-Signature=***&x=1"
-    assert redaction.redacted("cannot read 'ftp://me:pw@host/x'.") == "cannot read 'ftp://me:***@host/x'."
+    assert (
+        redaction.redacted("cannot read 'ftp://me:pw@host/x'.")
+        == "cannot read 'ftp://me:***@host/x'."
+    )
 
 
 @pytest.mark.parametrize("name", TOKENS)
@@ -181,15 +256,24 @@ def test_a_password_is_hidden_however_a_server_spells_it(password):
     login = f"me:{password}"
     uri = f"http://me:{quote(password, safe='')}@127.0.0.1:9"
     spellings = [
-        html.escape(password), html.escape(password, quote=False), str(markupsafe.escape(password)),
+        html.escape(password),
+        html.escape(password, quote=False),
+        str(markupsafe.escape(password)),
         "".join(f"&#{ord(c)};" if not c.isalnum() else c for c in password),
-        json.dumps(password), json.dumps(password, ensure_ascii=False), htmlsafe_json_dumps(password),
-        password.encode().decode("latin-1"), password.encode().decode("ascii", "replace"),
-        str(password.encode()), repr(repr(password)),
-        quote(quote(password, safe=""), safe=""), " ".join(password.split()), password.lower(),
+        json.dumps(password),
+        json.dumps(password, ensure_ascii=False),
+        htmlsafe_json_dumps(password),
+        password.encode().decode("latin-1"),
+        password.encode().decode("ascii", "replace"),
+        str(password.encode()),
+        repr(repr(password)),
+        quote(quote(password, safe=""), safe=""),
+        " ".join(password.split()),
+        password.lower(),
         *(encode(login.encode()).decode() for encode in (b64encode, urlsafe_b64encode)),
-        b64encode(login.encode()).decode().rstrip("="), quote(b64encode(login.encode()), safe=""),
-    ]  # fmt: skip
+        b64encode(login.encode()).decode().rstrip("="),
+        quote(b64encode(login.encode()), safe=""),
+    ]
     for spelling in spellings:
         told = redaction.redacted(f"before {spelling} behind", uri)
         clean(told)
@@ -204,7 +288,12 @@ def test_a_header_is_hidden_and_words_are_not():
 
 
 @pytest.mark.parametrize(
-    "line", ["mlflow_tracking_password = {}", "MLFLOW_TRACKING_PASSWORD: {}", "mlflow_tracking_password {}"]
+    "line",
+    [
+        "mlflow_tracking_password = {}",
+        "MLFLOW_TRACKING_PASSWORD: {}",
+        "mlflow_tracking_password {}",
+    ],
 )
 def test_the_file_of_credentials_is_known(monkeypatch, tmp_path, line):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -222,26 +311,38 @@ def test_passwords_of_addresses_that_were_met_are_hidden():
     for k in range(150):
         redaction.remember(f"ftp://me:{CORE}/w{k}@host/a")
     redaction.remember("ftp://me:hUsH4zQ@host/a")
-    told = redaction.redacted(f"Port could not be cast to integer value as '{CORE}', hUsH4zQ, /w149")
+    told = redaction.redacted(
+        f"Port could not be cast to integer value as '{CORE}', hUsH4zQ, /w149"
+    )
     assert told == "Port could not be cast to integer value as '***', ***, /***"
     assert len(redaction._met) == 100
 
 
 @pytest.mark.parametrize(
     "address",
-    [f"ftp://me:{CORE}/w{CORE}@127.0.0.1:9/a", f"http://me:{CORE}@[::1/a", f"sftp://me:{CORE}@127.0.0.1:9/a"],
+    [
+        f"ftp://me:{CORE}/w{CORE}@127.0.0.1:9/a",
+        f"http://me:{CORE}@[::1/a",
+        f"sftp://me:{CORE}@127.0.0.1:9/a",
+    ],
 )
 def test_no_password_of_an_address_of_artifacts_is_shown(db, address):
     """A member may set any; reading the run's artifacts and writing to them fail."""
-    mleval.log_evaluation(mleval.evaluate(Y, Y), method="m", dataset="d", y_true=Y, log_instances=True)
-    mleval.log_evaluation(mleval.evaluate(Y, Y), method="n", dataset="d", y_true=Y, log_instances=True)
+    mleval.log_evaluation(
+        mleval.evaluate(Y, Y), method="m", dataset="d", y_true=Y, log_instances=True
+    )
+    mleval.log_evaluation(
+        mleval.evaluate(Y, Y), method="n", dataset="d", y_true=Y, log_instances=True
+    )
     open_run = mlflow.MlflowClient().create_run("0").info.run_id
     with contextlib.closing(sqlite3.connect(db)) as connection, connection:
         connection.execute("UPDATE runs SET artifact_uri = ?", (address,))
     with pytest.raises(StoreError) as caught:
         mleval.log_evaluation(mleval.evaluate(Y, Y), method="o", dataset="d", run_id=open_run)
     clean(whole(caught.value))
-    result = CliRunner().invoke(main, ["compare", "--over", "instances", "-n", "Default", "--dataset", "d"])
+    result = CliRunner().invoke(
+        main, ["compare", "--over", "instances", "-n", "Default", "--dataset", "d"]
+    )
     assert result.exit_code == 1, result.output
     clean(result.output + whole(result.exception))
 
@@ -261,19 +362,36 @@ def fails(uri, monkeypatch):
 @pytest.mark.parametrize("password", PASSWORDS)
 def test_no_password_is_in_an_error(impatient, shape, password, caplog, capfd):
     if "mysql" in shape:
-        shape = shape.replace("mysql+pymysql", "postgresql").replace("?charset=utf8", "?connect_timeout=1")
+        shape = shape.replace("mysql+pymysql", "postgresql").replace(
+            "?charset=utf8", "?connect_timeout=1"
+        )
     with caplog.at_level(logging.DEBUG):
         for form in (password, quote(password, safe="")):
             if "\0" not in form:
                 clean(fails(shape.format(form), impatient))
-    clean("".join(record.getMessage() for record in caplog.records if not record.name.startswith(("urllib3", "mlflow"))))
+    clean(
+        "".join(
+            record.getMessage()
+            for record in caplog.records
+            if not record.name.startswith(("urllib3", "mlflow"))
+        )
+    )
     clean("".join(r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING))
     clean("".join(capfd.readouterr()))
 
 
 def test_a_uri_that_one_parser_understands_is_not_refused():
-    for uri in ("databricks", "databricks://scope:key", "http://me:pw@host:5000/x", "https://host/a@b", "mlruns", "./me@work",
-                "postgresql://me:a?b=c/d#e@host/db", "postgresql:///db", "arn:aws:sagemaker:eu:1:mlflow-tracking-server/x"):
+    for uri in (
+        "databricks",
+        "databricks://scope:key",
+        "http://me:pw@host:5000/x",
+        "https://host/a@b",
+        "mlruns",
+        "./me@work",
+        "postgresql://me:a?b=c/d#e@host/db",
+        "postgresql:///db",
+        "arn:aws:sagemaker:eu:1:mlflow-tracking-server/x",
+    ):
         store._refuse_split(uri)
 
 
@@ -338,7 +456,10 @@ def test_no_token_is_in_a_warning_of_what_nobody_foresaw(monkeypatch, capsys):
     from mlflow_mleval.training.autolog.sink import Sink
 
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", CORE)
-    with pytest.warns(UserWarning, match=r"x was not logged\. KeyError") as caught, Sink().harmless("x"):
+    with (
+        pytest.warns(UserWarning, match=r"x was not logged\. KeyError") as caught,
+        Sink().harmless("x"),
+    ):
         raise KeyError(CORE)
     clean(caught[0].message)
 
@@ -356,14 +477,28 @@ def test_no_token_is_in_a_warning_of_a_callback(impatient):
 
 
 #: Words and numbers that params of scikit-learn have, and that people take for passwords.
-WEAK = ["auto", "1234", "lbfgs", "scale", "l2", "0.0001", "True", "squared_error", "k-means++", "postgres"]
+WEAK = [
+    "auto",
+    "1234",
+    "lbfgs",
+    "scale",
+    "l2",
+    "0.0001",
+    "True",
+    "squared_error",
+    "k-means++",
+    "postgres",
+]
 REQUIRED = {
     "estimator": DecisionTreeClassifier(),
     "base_estimator": DecisionTreeClassifier(),
     "param_grid": {"max_depth": [2]},
     "param_distributions": {"max_depth": [2]},
     "dictionary": np.eye(2),
-    **{name: [("tree", DecisionTreeClassifier())] for name in ("estimators", "steps", "transformer_list")},
+    **{
+        name: [("tree", DecisionTreeClassifier())]
+        for name in ("estimators", "steps", "transformer_list")
+    },
     "transformers": [("all", "passthrough", [0])],
 }
 
@@ -378,11 +513,17 @@ def estimators():
 
 
 def test_data_is_never_redacted(client, monkeypatch):
-    """Every param of every estimator of scikit-learn, tags and names, under ten passwords that read like them."""
+    """Every param of every estimator of scikit-learn, tags and names, under ten passwords that read
+    like them.
+    """
     variables = [*TOKENS, "PGPASSWORD", "MYSQL_PWD", "AZURE_CLIENT_SECRET"]
     for name, password in zip(variables, WEAK, strict=True):
         monkeypatch.setenv(name, password)
-    every = {f"{type(one).__name__}.{key}": value for one in estimators() for key, value in params_of(one).items()}
+    every = {
+        f"{type(one).__name__}.{key}": value
+        for one in estimators()
+        for key, value in params_of(one).items()
+    }
     assert len(every) > 1_500 and {*WEAK} - {*every.values()} == {"postgres"}
     tags = dict(zip("abcdefghij", WEAK, strict=True))
     for start in range(0, len(every), 500):
@@ -392,7 +533,9 @@ def test_data_is_never_redacted(client, monkeypatch):
         assert held.params == params
         assert tags.items() <= held.tags.items() and held.tags["mleval.method"] == f"auto{start}"
     runs.write(runs.Payload("auto", "postgres", {"f1": 0.25}, tags=tags), experiment_name="scale")
-    shown = CliRunner().invoke(main, ["rank", "-n", "scale", "--filter", "tags.a != '1234'", "--output", "json"])
+    shown = CliRunner().invoke(
+        main, ["rank", "-n", "scale", "--filter", "tags.a != '1234'", "--output", "json"]
+    )
     assert shown.exit_code == 0, shown.output
     ranked = json.loads(shown.stdout)
     assert "auto" in [row["method"] for row in ranked["datasets"]["postgres"]]
@@ -407,7 +550,11 @@ def test_the_command_in_a_report_has_no_password(monkeypatch):
     monkeypatch.setattr(sys, "argv", typed)
     command = provenance({}, [], {})["command"]
     clean(command)
-    assert command.startswith("mleval rank --filter") and "tags.x = " in command and "host/x" in command
+    assert (
+        command.startswith("mleval rank --filter")
+        and "tags.x = " in command
+        and "host/x" in command
+    )
 
 
 def test_an_error_that_nobody_foresaw_shows_no_secret(impatient):
@@ -433,7 +580,12 @@ def test_an_error_that_nobody_foresaw_shows_no_secret(impatient):
 
 
 def test_the_command_shows_no_secret_where_the_store_is_away(impatient):
-    for uri in (f"http://me:{CORE}@127.0.0.1:9", f"me:{CORE}@host", f"postgresql://me:{CORE}/db", f"http://a:{CORE}@[::1"):
+    for uri in (
+        f"http://me:{CORE}@127.0.0.1:9",
+        f"me:{CORE}@host",
+        f"postgresql://me:{CORE}/db",
+        f"http://a:{CORE}@[::1",
+    ):
         impatient.setenv("MLFLOW_TRACKING_URI", uri)
         result = CliRunner().invoke(main, ["rank", "-n", "x"])
         assert result.exit_code == 1, result.output
@@ -446,11 +598,21 @@ def test_no_secret_is_in_runs_and_reports(db, monkeypatch, capsys):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{db}?password={secret}")
     for name in TOKENS:
         monkeypatch.setenv(name, CORE)
-    monkeypatch.setenv("MLFLOW_RUN_CONTEXT", json.dumps({"mlflow.source.name": f"https://me:{secret}@host/x.git"}))
+    monkeypatch.setenv(
+        "MLFLOW_RUN_CONTEXT", json.dumps({"mlflow.source.name": f"https://me:{secret}@host/x.git"})
+    )
     with open("r.csv", "w") as file:
         file.write("dataset,method,measure,value\n")
-        file.writelines(f"d{d},m{m},{name},{(d * 3 + m) / 20}\n" for d in range(6) for m in range(3) for name in ("f1", "recall"))
-    assert CliRunner().invoke(main, ["import", "r.csv", "-n", "x"], catch_exceptions=False).exit_code == 0
+        file.writelines(
+            f"d{d},m{m},{name},{(d * 3 + m) / 20}\n"
+            for d in range(6)
+            for m in range(3)
+            for name in ("f1", "recall")
+        )
+    assert (
+        CliRunner().invoke(main, ["import", "r.csv", "-n", "x"], catch_exceptions=False).exit_code
+        == 0
+    )
     mleval.cross_validate(KNeighborsClassifier(), X, Y, cv=3, experiment_name="y")
     options = ["-n", "x", "--filter", f"tags.`mleval.method` != 'http://me:{secret}@host'"]
     monkeypatch.setattr(sys, "argv", ["mleval", "report", *options, "--seed", "0"])
@@ -459,10 +621,16 @@ def test_no_secret_is_in_runs_and_reports(db, monkeypatch, capsys):
         for command in (["rank"], ["compare"], ["report", "--log"], ["runs"]):
             if command == ["runs"] and format in ("md", "latex", "html"):
                 continue
-            result = CliRunner().invoke(main, [*command, *options, "--output", format], catch_exceptions=False)
+            result = CliRunner().invoke(
+                main, [*command, *options, "--output", format], catch_exceptions=False
+            )
             assert result.exit_code == 0, result.output
             outputs.append(result.output)
-    outputs += [path.read_text() for path in Path().rglob("*") if path.suffix in (".html", ".json", ".csv", ".md", ".tex")]
+    outputs += [
+        path.read_text()
+        for path in Path().rglob("*")
+        if path.suffix in (".html", ".json", ".csv", ".md", ".tex")
+    ]
     outputs += [str(capsys.readouterr())]
     client = mlflow.MlflowClient()
     for experiment in client.search_experiments():
@@ -470,7 +638,11 @@ def test_no_secret_is_in_runs_and_reports(db, monkeypatch, capsys):
             outputs.append(str(run.to_dictionary()["data"]))
             with contextlib.suppress(FileNotFoundError):
                 root = Path(run.info.artifact_uri.removeprefix("file://"))
-                outputs += [p.read_bytes().decode("utf-8", "replace") for p in root.rglob("*") if p.is_file()]
+                outputs += [
+                    p.read_bytes().decode("utf-8", "replace")
+                    for p in root.rglob("*")
+                    if p.is_file()
+                ]
     assert len(outputs) > 40 and any("tracking_uri" in text for text in outputs)
     for text in outputs:
         clean(text)

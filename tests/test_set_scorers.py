@@ -16,27 +16,48 @@ def test_the_scorers_give_what_evaluate_gives_for_each_answer():
     labels, rng = ["a", "b", "c", "d"], np.random.default_rng(0)
     true, pred = rng.integers(0, 2, (2, 30, 4))
     rows = mleval.evaluate(true, y_pred=pred, label_names=labels).instances
-    (flat,) = mleval.genai.scorers(["f1", "accuracy", "hamming_loss", "subset_accuracy"], labels=labels)
-    named = [[[n for n, has in zip(labels, row, strict=True) if has] for row in rows_] for rows_ in (true, pred)]
+    (flat,) = mleval.genai.scorers(
+        ["f1", "accuracy", "hamming_loss", "subset_accuracy"], labels=labels
+    )
+    named = [
+        [[n for n, has in zip(labels, row, strict=True) if has] for row in rows_]
+        for rows_ in (true, pred)
+    ]
     for i, (t, p) in enumerate(zip(*named, strict=True)):
         found = values(flat, p, t)
-        assert found == {m: rows.loc[i, m] for m in ("f1", "accuracy", "hamming_loss", "subset_accuracy")}
+        assert found == {
+            m: rows.loc[i, m] for m in ("f1", "accuracy", "hamming_loss", "subset_accuracy")
+        }
 
 
 def test_hierarchical_measures_know_what_is_near():
     flat, tree = mleval.genai.scorers(hierarchy=H)
     near, far = values(tree, ["dog"], ["cat"]), values(tree, ["plant"], ["cat"])
-    assert near["h_f1"] > far["h_f1"] and near["exact_match"] == 0 and values(flat, ["dog"], ["cat"])["f1"] == 0
-    assert near == {m: v for m, v in mleval.evaluate_hierarchical([["cat"]], [["dog"]], H).instances.iloc[0].items() if m in near}
+    assert (
+        near["h_f1"] > far["h_f1"]
+        and near["exact_match"] == 0
+        and values(flat, ["dog"], ["cat"])["f1"] == 0
+    )
+    assert near == {
+        m: v
+        for m, v in mleval.evaluate_hierarchical([["cat"]], [["dog"]], H).instances.iloc[0].items()
+        if m in near
+    }
 
 
 def test_rankings_are_scored_at_k():
     (ranked,) = mleval.genai.scorers(["precision_at_2", "recall_at_3", "ndcg_at_3"])
     scores = {"b": 0.9, "a": 0.5, "d": 0.2, "x": 0.1}
-    rows = mleval.evaluate([{"a", "c"}], [scores], measures=["precision_at_2", "recall_at_3", "ndcg_at_3"]).instances
+    rows = mleval.evaluate(
+        [{"a", "c"}], [scores], measures=["precision_at_2", "recall_at_3", "ndcg_at_3"]
+    ).instances
     for answer in (["b", "a", "d", "x"], "b, a, d, x", scores):
         found = values(ranked, answer, ["a", "c"])
-        assert found == {m: rows.loc[0, m] for m in found} and found["precision_at_2"] == 0.5 and found["recall_at_3"] == 0.5
+        assert (
+            found == {m: rows.loc[0, m] for m in found}
+            and found["precision_at_2"] == 0.5
+            and found["recall_at_3"] == 0.5
+        )
     assert values(ranked, [], ["a"])["ndcg_at_3"] == 0
     with pytest.raises(ValueError, match="best first, .* got a set"):
         ranked(outputs={"a", "b"}, expectations={"labels": ["a"]})
@@ -52,7 +73,9 @@ def test_answers_are_read_as_people_write_them():
         assert values(flat, answer, ["a", "b"]) == {"f1": 1.0}
     (keyed,) = mleval.genai.scorers(["f1"], predicted="labels")
     assert values(keyed, {"labels": ["a"], "why": "<script>"}, "a") == {"f1": 1.0}
-    (parsed,) = mleval.genai.scorers(["f1"], parse=lambda text: text.split("|") if isinstance(text, str) else text)
+    (parsed,) = mleval.genai.scorers(
+        ["f1"], parse=lambda text: text.split("|") if isinstance(text, str) else text
+    )
     assert values(parsed, "a|b", ["a", "b"]) == {"f1": 1.0}
 
 
@@ -69,7 +92,10 @@ def test_what_cannot_be_scored_is_refused_at_once(options, message):
         mleval.genai.scorers(**options)
 
 
-@pytest.mark.parametrize(("outputs", "message"), [(3, "list of labels"), ("[1,", "no list of labels"), (["x"], "no label 'x'")])
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [(3, "list of labels"), ("[1,", "no list of labels"), (["x"], "no label 'x'")],
+)
 def test_an_answer_without_labels_is_an_error_of_that_answer(outputs, message):
     (flat,) = mleval.genai.scorers(["f1"], labels=["a"])
     with pytest.raises(ValueError, match=message):

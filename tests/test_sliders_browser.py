@@ -1,4 +1,6 @@
-"""Weights as sliders in a real browser: the page ranks as `compare` does, says what belongs to which weights, and goes back."""
+"""Weights as sliders in a real browser: the page ranks as `compare` does, says what belongs to
+which weights, and goes back.
+"""
 
 import html
 import shlex
@@ -17,7 +19,8 @@ from mlflow_mleval.study import Study
 
 pytestmark = pytest.mark.browser
 
-#: Puts sliders at steps as a hand does (null: the measure is switched off, true: the slider stays), and reads the table.
+#: Puts sliders at steps as a hand does (null: the measure is switched off, true: the slider stays),
+#: and reads the table.
 SET = """
 const [steps, settle] = arguments, fire = (e, kind) => e.dispatchEvent(new Event(kind, {bubbles: true}));
 const sliders = [...document.querySelectorAll(".weights input[type=range]")];
@@ -26,7 +29,7 @@ document.querySelector(".weights .moved button").click();
 steps.forEach((step, j) => { if (step === null) boxes[j].click(); });
 steps.forEach((step, j) => { if (typeof step === "number") { sliders[j].value = step; fire(sliders[j], "input"); } });
 if (settle) fire(sliders[0], "change");
-"""
+"""  # noqa: E501
 READ = """
 const table = document.querySelector("table[data-key=ranking]"), keys = [...table.tHead.rows[0].cells].map(h => h.dataset.key);
 const numbers = [...document.querySelector("table[data-key=ranks]")?.tBodies[0].rows ?? []];
@@ -35,17 +38,26 @@ return [...table.tBodies[0].rows].map((row, i) => ({
   ...Object.fromEntries(keys.map((key, i) => [key, row.cells[i].textContent]).filter(([key]) => key)),
   tones: [...row.querySelectorAll("td:has(svg rect.faccent) rect")].map(r => +r.getAttribute("fill-opacity")),
   ranks: numbers[i] && [numbers[i].cells[0].textContent, ...[...numbers[i].cells].slice(1).map(c => +c.textContent)],
-}));"""
+}));"""  # noqa: E501
 SAID = """
 const shown = e => e.checkVisibility() ? e.textContent.trim() : "", at = name => document.querySelector(".weights " + name);
-return {moved: shown(at(".moved")), option: shown(at("pre")), news: at(".news").textContent};"""
+return {moved: shown(at(".moved")), option: shown(at("pre")), news: at(".news").textContent};"""  # noqa: E501
 
 
 def tied(missing: str = "worst") -> Study:
-    """Six methods, five datasets, four measures: many ties, a measure that is constant on one dataset, cells without results."""
+    """Six methods, five datasets, four measures: many ties, a measure that is constant on one
+    dataset, cells without results.
+    """
     rng = np.random.default_rng(4)
-    rows = [{"dataset": f"d{d}", "method": f"m{i}", **dict(zip("abcd", rng.integers(0, 4, 4) / 10, strict=True))}
-            for d in range(5) for i in range(6)]  # fmt: skip
+    rows = [
+        {
+            "dataset": f"d{d}",
+            "method": f"m{i}",
+            **dict(zip("abcd", rng.integers(0, 4, 4) / 10, strict=True)),
+        }
+        for d in range(5)
+        for i in range(6)
+    ]
     frame = pd.DataFrame(rows)
     frame.loc[frame["dataset"] == "d1", "c"] = 0.5
     frame.loc[[3, 14], [*"abcd"]] = np.nan
@@ -54,7 +66,9 @@ def tied(missing: str = "worst") -> Study:
 
 
 def agrees(shown: list[dict], c: Comparison, settled: bool = True) -> None:
-    """The rows on the page are those of the comparison: order, positions, mean ranks, φ, and ranks on each dataset."""
+    """The rows on the page are those of the comparison: order, positions, mean ranks, φ, and ranks
+    on each dataset.
+    """
     ranking = c.ranking
     assert [row["method"] for row in shown] == ranking["method"].tolist()
     assert [int(row["position"]) for row in shown] == ranking["position"].tolist()
@@ -63,38 +77,68 @@ def agrees(shown: list[dict], c: Comparison, settled: bool = True) -> None:
     assert [row["first"] for row in shown] == [i == 0 for i in range(len(shown))]
     for row in shown:
         ranks = c.ranks[row["method"]].tolist()
-        assert row["tones"] == pytest.approx([1 - 0.93 * (r - 1) / (len(shown) - 1) for r in ranks], abs=0.006)
+        assert row["tones"] == pytest.approx(
+            [1 - 0.93 * (r - 1) / (len(shown) - 1) for r in ranks], abs=0.006
+        )
         if settled:
             assert row["ranks"] == [row["method"], *ranks]
 
 
 def options_of(said: dict) -> tuple[dict[str, float], list[str]]:
-    """Weights and measures that are left out, as the command line understands what is there to copy."""
+    """Weights and measures that are left out, as the command line understands what is there to
+    copy.
+    """
     given = shlex.split(said["option"].replace("\\\n", ""))
-    chosen = click.Command("rank", params=[opt.fusion[1], opt.measures[1]]).make_context("rank", given).params
-    return {} if chosen["weights"] == "entropy" else chosen["weights"], [*chosen["exclude_measures"]]
+    chosen = (
+        click.Command("rank", params=[opt.fusion[1], opt.measures[1]])
+        .make_context("rank", given)
+        .params
+    )
+    return {} if chosen["weights"] == "entropy" else chosen["weights"], [
+        *chosen["exclude_measures"]
+    ]
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"weights": {"a": 1, "b": 2, "c": 5, "d": 1}, "drop_constant": True}, {"weights": "equal", "preference": "usual"},
-    {"preference": "level", "drop_constant": True},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"weights": {"a": 1, "b": 2, "c": 5, "d": 1}, "drop_constant": True},
+        {"weights": "equal", "preference": "usual"},
+        {"preference": "level", "drop_constant": True},
+    ],
+    ids=str,
+)
 def test_the_page_ranks_as_compare_does(show, options):
     study, rng = tied(), np.random.default_rng(1)
     c = compare(study, **options, next_dataset=False)
     chrome = show(render(c, "html"))
     before = chrome.execute_script(READ)
     agrees(before, c)
-    for steps in [[True, None, True, None], [90] * 4, *([None if rng.random() < 0.2 else int(rng.choice([40, 80, 200]))
-                  for _ in range(4)] for _ in range(3))]:  # fmt: skip
+    for steps in [
+        [True, None, True, None],
+        [90] * 4,
+        *(
+            [None if rng.random() < 0.2 else int(rng.choice([40, 80, 200])) for _ in range(4)]
+            for _ in range(3)
+        ),
+    ]:
         chrome.execute_script(SET, steps, True)
         said = chrome.execute_script(SAID)
         weights, without = options_of(said)
         assert without == [m for m, step in zip("abcd", steps, strict=True) if step is None]
-        assert (weights == {}) == (steps[0] is True and not isinstance(options.get("weights"), dict))
-        again = compare(study.select(exclude=without), **options | ({"weights": weights} if weights else {}), next_dataset=False)
+        assert (weights == {}) == (
+            steps[0] is True and not isinstance(options.get("weights"), dict)
+        )
+        again = compare(
+            study.select(exclude=without),
+            **options | ({"weights": weights} if weights else {}),
+            next_dataset=False,
+        )
         agrees(chrome.execute_script(READ), again)
-        assert said["news"].startswith(f"With these weights {again.leader} ({again.ranking['mean_rank'][0]:.2f}) leads")
+        assert said["news"].startswith(
+            f"With these weights {again.leader} ({again.ranking['mean_rank'][0]:.2f}) leads"
+        )
     chrome.execute_script(SET, [], True)
     assert chrome.execute_script(READ) == before
     assert chrome.get_log("browser") == []
@@ -102,7 +146,7 @@ def test_the_page_ranks_as_compare_does(show, options):
 
 AXIS = """
 const line = document.querySelector("figure line.decision-axis"), at = key => line[key].baseVal.value;
-return [at("x2") - at("x1"), at("y1") - at("y2")];"""
+return [at("x2") - at("x1"), at("y1") - at("y2")];"""  # noqa: E501
 
 
 @pytest.fixture
@@ -119,7 +163,10 @@ def test_the_decision_axis_points_where_the_weights_lie(page):
     for steps in ([200, 30, 30, 30], [50, 50, 180, None]):
         page.execute_script(SET, steps, False)
         weights = pd.Series(options_of(page.execute_script(SAID))[0])
-        wanted, found = weights @ plane.measures.loc[weights.index].to_numpy(), np.array(page.execute_script(AXIS))
+        wanted, found = (
+            weights @ plane.measures.loc[weights.index].to_numpy(),
+            np.array(page.execute_script(AXIS)),
+        )
         assert found / np.hypot(*found) == pytest.approx(wanted / np.hypot(*wanted), abs=0.01)
     page.execute_script(SET, [], True)
     assert page.execute_script(AXIS) == before
@@ -128,26 +175,45 @@ def test_the_decision_axis_points_where_the_weights_lie(page):
 def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(page):
     said = page.execute_script(SAID)
     assert said == {"moved": "", "option": "", "news": ""}
-    page.execute_script("addEventListener('mleval:weights', e => (window.told ??= []).push(e.detail))")
+    page.execute_script(
+        "addEventListener('mleval:weights', e => (window.told ??= []).push(e.detail))"
+    )
     slider = page.find_element("css selector", ".weights li:nth-child(3) input[type=range]")
     slider.send_keys("\ue014")  # the arrow to the right: the keyboard moves it by a step
     said = page.execute_script(SAID)
-    assert "belong to the weights they were made with" in said["moved"] and said["news"].startswith("With these weights")
+    assert "belong to the weights they were made with" in said["moved"] and said["news"].startswith(
+        "With these weights"
+    )
     weights = dict(part.split("=") for part in said["option"].removeprefix("--weights ").split(","))
     told = page.execute_script("return window.told")
-    assert told == [{"own": False, "weights": {m: float(w) for m, w in weights.items()}, "exclude": []}]
+    assert told == [
+        {"own": False, "weights": {m: float(w) for m, w in weights.items()}, "exclude": []}
+    ]
     stale = "return [...document.querySelectorAll('table.moved .stale')].map(c => c.cellIndex)"
     assert set(page.execute_script(stale)) == {3, 6, 8, 9}  # possible ranks, groups, φ⁺ and φ⁻
     for number in range(1, 4):
-        page.find_element("css selector", f".weights li:nth-child({number}) input[type=checkbox]").click()
+        page.find_element(
+            "css selector", f".weights li:nth-child({number}) input[type=checkbox]"
+        ).click()
     last = page.find_element("css selector", ".weights li:nth-child(4) input[type=checkbox]")
-    assert not last.is_enabled() and page.find_element("css selector", ".weights li:nth-child(4) output").text == "100.0%"
+    assert (
+        not last.is_enabled()
+        and page.find_element("css selector", ".weights li:nth-child(4) output").text == "100.0%"
+    )
     assert page.execute_script(SAID)["option"] == " \\\n".join(
         [f"--weights d={weights['d']}", *(f"--exclude-measure {m}" for m in "abc")]
     )
     page.find_element("css selector", ".weights .moved button").click()
-    assert page.execute_script(SAID) == {"moved": "", "option": "", "news": "The ranking is that of the report."}
-    assert page.execute_script("return window.told.at(-1)") == {"own": True, "weights": {}, "exclude": []}
+    assert page.execute_script(SAID) == {
+        "moved": "",
+        "option": "",
+        "news": "The ranking is that of the report.",
+    }
+    assert page.execute_script("return window.told.at(-1)") == {
+        "own": True,
+        "weights": {},
+        "exclude": [],
+    }
     assert page.execute_script("return document.querySelector('table.moved')") is None
 
 
@@ -167,9 +233,13 @@ def test_paper_shows_the_weights_of_the_report(page):
 
 
 def test_a_part_that_comes_later_has_its_sliders(page):
-    copy = "const old = document.getElementById('ranking').querySelector('.body'); window.copy = old.cloneNode(true);" \
-           "const block = window.copy.querySelector('.weights'); block.hidden = true; old.replaceWith(window.copy);" \
-           "document.dispatchEvent(new CustomEvent('mleval:fragment', {detail: window.copy}))"  # fmt: skip
+    copy = (
+        "const old = document.getElementById('ranking').querySelector('.body'); window.copy = "
+        "old.cloneNode(true);"
+        "const block = window.copy.querySelector('.weights'); block.hidden = true; "
+        "old.replaceWith(window.copy);"
+        "document.dispatchEvent(new CustomEvent('mleval:fragment', {detail: window.copy}))"
+    )
     before = page.execute_script(READ)
     page.execute_script(copy)
     page.execute_script(SET, [150, None, 30, 30], True)
@@ -180,13 +250,20 @@ def test_a_part_that_comes_later_has_its_sliders(page):
 
 def test_they_work_in_the_sandbox_of_mlflow(show):
     page = render(compare(tied(), next_dataset=False), "html")
-    chrome = show(f'<iframe sandbox="allow-scripts" width="600" height="880" srcdoc="{html.escape(page)}"></iframe>', 640)
+    chrome = show(
+        f'<iframe sandbox="allow-scripts" width="600" height="880" srcdoc="{html.escape(page)}"></'
+        "iframe>",
+        640,
+    )
     chrome.switch_to.frame(0)
     try:
         before = chrome.execute_script(READ)
         chrome.find_element("css selector", ".weights summary").click()
         chrome.find_element("css selector", ".weights input[type=checkbox]").click()
-        assert chrome.execute_script(READ) != before and "--exclude-measure a" in chrome.execute_script(SAID)["option"]
+        assert (
+            chrome.execute_script(READ) != before
+            and "--exclude-measure a" in chrome.execute_script(SAID)["option"]
+        )
     finally:
         chrome.switch_to.default_content()
     assert chrome.get_log("browser") == []
@@ -197,13 +274,22 @@ def test_a_name_that_no_command_can_hold_is_not_put_into_one(show):
     chrome = show(render(c, "html"))
     chrome.execute_script(SET, [None, 150, 90], True)
     said, shown = chrome.execute_script(SAID), chrome.execute_script(READ)
-    assert said["moved"] and said["option"] == "" and {row["method"] for row in shown} == {*map(terminal, NASTY)}
+    assert (
+        said["moved"]
+        and said["option"] == ""
+        and {row["method"] for row in shown} == {*map(terminal, NASTY)}
+    )
 
 
 def test_many_datasets_are_drawn_by_rank(show):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame([{"dataset": f"d{d}", "method": m, "f1": rng.integers(9), "recall": rng.integers(9)}
-                          for d in range(100) for m in "abcd"])  # fmt: skip
+    frame = pd.DataFrame(
+        [
+            {"dataset": f"d{d}", "method": m, "f1": rng.integers(9), "recall": rng.integers(9)}
+            for d in range(100)
+            for m in "abcd"
+        ]
+    )
     study = Study.from_frame(frame)
     chrome = show(render(compare(study, next_dataset=False), "html"))
     chrome.execute_script(SET, [180, 100], True)
@@ -211,7 +297,9 @@ def test_many_datasets_are_drawn_by_rank(show):
     again = compare(study, weights=weights, next_dataset=False)
     for row in chrome.execute_script(READ):
         cells = np.array_split(np.sort(again.ranks[row["method"]].to_numpy()), 44)
-        assert row["tones"] == pytest.approx([1 - 0.31 * (cell.mean() - 1) for cell in cells], abs=0.006)
+        assert row["tones"] == pytest.approx(
+            [1 - 0.31 * (cell.mean() - 1) for cell in cells], abs=0.006
+        )
 
 
 def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none(monkeypatch):
@@ -221,6 +309,11 @@ def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none(monkeypat
     with monkeypatch.context() as patch:
         patch.setattr("mlflow_mleval.report.content.sliders.FLOWS", 11)
         many = render(two, "html")
-    assert "at most 100 methods, 60 measures and 11 net flows, and here are 3, 2 and 12" in many and 'class="weights"' not in many
+    assert (
+        "at most 100 methods, 60 measures and 11 net flows, and here are 3, 2 and 12" in many
+        and 'class="weights"' not in many
+    )
     for c in (compare(study_of(3, 2, measures=("f1",))), compare(study_of(3, 2), on="f1")):
-        assert "cannot be moved" not in render(c, "html") and 'class="weights"' not in render(c, "html")
+        assert "cannot be moved" not in render(c, "html") and 'class="weights"' not in render(
+            c, "html"
+        )

@@ -1,4 +1,6 @@
-"""A Spark DataFrame gives the Evaluation of one machine, on a real cluster, whatever its partitions are and whoever dies."""
+"""A Spark DataFrame gives the Evaluation of one machine, on a real cluster, whatever its partitions
+are and whoever dies.
+"""
 
 import json
 import os
@@ -20,7 +22,9 @@ from mlflow_mleval.cli import main
 from mlflow_mleval.files.evaluate_file import evaluate_file
 from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'mlflow-mleval[spark]'")
+pytest.importorskip(
+    "pyspark", reason="pyspark is not installed: pip install 'mlflow-mleval[spark]'"
+)
 if shutil.which("java") is None:
     pytest.skip("Spark needs Java", allow_module_level=True)
 pytestmark = pytest.mark.server
@@ -33,7 +37,10 @@ N = 1200
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch, Cluster(tmp_path_factory.mktemp("cluster")) as found:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Cluster(tmp_path_factory.mktemp("cluster")) as found,
+    ):
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_SUBMIT_ARGS", SUBMIT_BRIEF)
         yield found
@@ -52,7 +59,9 @@ def table():
     rng = np.random.default_rng(7)
     true, score = rng.random((N, 4)) < 0.3, rng.random((N, 4))
     table = pd.DataFrame(true.astype(int), columns=TRUE).join(pd.DataFrame(score, columns=SCORE))
-    return table.assign(fold=np.where(np.arange(N) < 20, "small", "large"), passage=np.arange(N) // 5)
+    return table.assign(
+        fold=np.where(np.arange(N) < 20, "small", "large"), passage=np.arange(N) // 5
+    )
 
 
 @pytest.fixture(scope="module")
@@ -65,31 +74,65 @@ def folder(table, tmp_path_factory):
 
 
 def expected(table, **options):
-    return mleval.evaluate(table[TRUE].to_numpy(), table[SCORE].to_numpy(), label_names=LABELS, **options)
+    return mleval.evaluate(
+        table[TRUE].to_numpy(), table[SCORE].to_numpy(), label_names=LABELS, **options
+    )
 
 
 def assert_same(found, wanted) -> None:
     """Bit for bit."""
-    assert found.measures == wanted.measures and found.absent == wanted.absent and found.warnings == wanted.warnings
-    assert found.folds.equals(wanted.folds) and found.fold_sizes.equals(wanted.fold_sizes) and found.labels.equals(wanted.labels)
+    assert (
+        found.measures == wanted.measures
+        and found.absent == wanted.absent
+        and found.warnings == wanted.warnings
+    )
+    assert (
+        found.folds.equals(wanted.folds)
+        and found.fold_sizes.equals(wanted.fold_sizes)
+        and found.labels.equals(wanted.labels)
+    )
     assert found.truth_digest == wanted.truth_digest and found.hierarchy == wanted.hierarchy
-    assert (found.label_names, found.inputs, found.threshold) == (wanted.label_names, wanted.inputs, wanted.threshold)
+    assert (found.label_names, found.inputs, found.threshold) == (
+        wanted.label_names,
+        wanted.inputs,
+        wanted.threshold,
+    )
     if wanted.kind != "one label":
         kind = "soft" if "y_score" in wanted.inputs else "hard"
         assert found.profile(kind=kind).losses.tolist() == wanted.profile(kind=kind).losses.tolist()
 
 
 def test_the_command_makes_a_run_of_a_folder(cluster, client, folder, table):
-    command = ["evaluate", str(folder), "--engine", "spark", "--master", cluster.url, "--method", "BR", "--dataset", "d"]
+    command = [
+        "evaluate",
+        str(folder),
+        "--engine",
+        "spark",
+        "--master",
+        cluster.url,
+        "--method",
+        "BR",
+        "--dataset",
+        "d",
+    ]
     result = CliRunner().invoke(main, [*command, "--output", "json"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     found, wanted = json.loads(result.stdout), expected(table, folds=table["fold"])
-    assert found["measures"] == wanted.fold_means() and found["warnings"][-1].endswith("neither truth nor predictions: passage")
+    assert found["measures"] == wanted.fold_means() and found["warnings"][-1].endswith(
+        "neither truth nor predictions: passage"
+    )
     logged = client.get_run(found["run_id"])
-    assert logged.info.status == "FINISHED" and logged.data.metrics["mleval/f1"] == found["measures"]["f1"]
+    assert (
+        logged.info.status == "FINISHED"
+        and logged.data.metrics["mleval/f1"] == found["measures"]["f1"]
+    )
     nothing = CliRunner().invoke(main, ["evaluate", "nowhere", *command[2:]])
-    assert nothing.exit_code == 1 and "nowhere" in nothing.stderr and nothing.stderr.count("\n") == 1
-    wrong = CliRunner().invoke(main, ["evaluate", __file__, "--master", cluster.url, "--method", "BR", "--dataset", "d"])
+    assert (
+        nothing.exit_code == 1 and "nowhere" in nothing.stderr and nothing.stderr.count("\n") == 1
+    )
+    wrong = CliRunner().invoke(
+        main, ["evaluate", __file__, "--master", cluster.url, "--method", "BR", "--dataset", "d"]
+    )
     assert wrong.exit_code == 2 and "--master must go with --engine spark" in wrong.stderr
 
 
@@ -108,17 +151,28 @@ def test_lists_and_arrays_and_vectors_are_the_same_labels(spark, table):
     from pyspark.ml.functions import array_to_vector
     from pyspark.sql import functions as f
 
-    df = spark.createDataFrame(table[:60]).coalesce(1).select(
-        f.array(*TRUE).alias("truth"),
-        array_to_vector(f.array(*SCORE)).alias("vector"),
-        f.filter(f.array(*(f.when(f.col(f"true_{c}") == 1, c) for c in LABELS)), f.isnotnull).alias("classes"),
-        f.map_from_arrays(f.array(*map(f.lit, LABELS)), f.array(*SCORE)).alias("scores"),
+    df = (
+        spark.createDataFrame(table[:60])
+        .coalesce(1)
+        .select(
+            f.array(*TRUE).alias("truth"),
+            array_to_vector(f.array(*SCORE)).alias("vector"),
+            f.filter(
+                f.array(*(f.when(f.col(f"true_{c}") == 1, c) for c in LABELS)), f.isnotnull
+            ).alias("classes"),
+            f.map_from_arrays(f.array(*map(f.lit, LABELS)), f.array(*SCORE)).alias("scores"),
+        )
     )
     wanted = expected(table[:60])
     assert_same(mleval.evaluate_spark(df, "truth", "vector", label_names=LABELS), wanted)
     assert_same(mleval.evaluate_spark(df, "classes", "scores", label_names=LABELS), wanted)
-    sets = [[c for c, one in zip(LABELS, row, strict=True) if one] for row in table.loc[:59, TRUE].to_numpy()]
-    moved = df.withColumn("guess", f.expr("if(size(classes) > 1, slice(classes, 1, 1), array('d'))"))
+    sets = [
+        [c for c, one in zip(LABELS, row, strict=True) if one]
+        for row in table.loc[:59, TRUE].to_numpy()
+    ]
+    moved = df.withColumn(
+        "guess", f.expr("if(size(classes) > 1, slice(classes, 1, 1), array('d'))")
+    )
     guess = [row[:1] if len(row) > 1 else ["d"] for row in sets]
     found = mleval.evaluate_spark(moved, "classes", predictions="guess", hierarchy=TREE)
     assert_same(found, mleval.evaluate_hierarchical(sets, guess, TREE))
@@ -130,15 +184,25 @@ def test_one_label_of_several_classes(spark, table):
     part[SCORE] = scores
     df = spark.createDataFrame(part).repartition(2)
     found = mleval.evaluate_spark(df, "true", SCORE, folds="fold")
-    assert_same(found, mleval.evaluate(part["true"].to_numpy(), scores.to_numpy(), label_names=LABELS, folds=part["fold"]))
+    assert_same(
+        found,
+        mleval.evaluate(
+            part["true"].to_numpy(), scores.to_numpy(), label_names=LABELS, folds=part["fold"]
+        ),
+    )
 
 
 def test_a_folder_of_lists_or_of_classes_is_read_as_the_file_is(spark, table, tmp_path):
     part = table[:40]
-    lists = pd.DataFrame({
-        "true": [[c for c in LABELS if row[f"true_{c}"]] for row in part.to_dict("records")],
-        "scored": [LABELS] * 40, "score": part[SCORE].to_numpy().tolist(), "fold": part["fold"], "id": range(40),
-    })  # fmt: skip
+    lists = pd.DataFrame(
+        {
+            "true": [[c for c in LABELS if row[f"true_{c}"]] for row in part.to_dict("records")],
+            "scored": [LABELS] * 40,
+            "score": part[SCORE].to_numpy().tolist(),
+            "fold": part["fold"],
+            "id": range(40),
+        }
+    )
     classes = pd.DataFrame({"true": np.arange(40) % 3, "pred": np.arange(40) % 4})
     for name, content in (("lists", lists), ("classes", classes)):
         content.to_parquet(tmp_path / f"{name}.parquet", index=False)
@@ -155,11 +219,17 @@ def test_a_bad_row_is_named_with_its_file_and_row_group(spark, table, tmp_path):
     df = spark.read.parquet(str(tmp_path))
     with pytest.raises(ValueError) as raised:
         mleval.evaluate_spark(df, TRUE, SCORE)
-    text = "part-1.parquet, row group 3, row 334, column 'true_c': 7 is not 0 or 1. Mend the row, or leave it out."
+    text = (
+        "part-1.parquet, row group 3, row 334, column 'true_c': 7 is not 0 or 1. Mend the row, "
+        "or leave it out."
+    )
     assert str(raised.value) == text
     with pytest.raises(ValueError, match=r"^partition \d+: column 'true_c': 7 is not 0 or 1\.$"):
         mleval.evaluate_spark(df.groupBy(*TRUE).avg(*SCORE).toDF(*TRUE, *SCORE), TRUE, SCORE)
-    with pytest.raises(TypeError, match="`folds` must name a column of whole numbers or text, got double in 'score_a'"):
+    with pytest.raises(
+        TypeError,
+        match="`folds` must name a column of whole numbers or text, got double in 'score_a'",
+    ):
         mleval.evaluate_spark(df, TRUE, SCORE, folds="score_a")
     with pytest.raises(ValueError, match="must name the labels in one order"):
         mleval.evaluate_spark(df, TRUE, SCORE[::-1])
@@ -185,10 +255,17 @@ def test_spark_connect_gives_the_evaluation_of_one_machine(folder, table, tmp_pa
         tree = mleval.Hierarchy([("top", "a"), ("top", "b"), ("a", "c"), ("b", "d")])
         print(json.dumps(evaluate_with_spark(sys.argv[1], hierarchy=tree)[0].to_dict()))
         evaluate_with_spark(sys.argv[2])"""
-    settings = {"SPARK_REMOTE": "local[1]", "PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": "pyspark-shell"}
+    settings = {
+        "SPARK_REMOTE": "local[1]",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": "pyspark-shell",
+    }
     command = [sys.executable, "-c", code, str(folder), str(tmp_path)]
     done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True)
-    assert "ValueError: bad.parquet, row group 0, row 1, column 'true_c': 7 is not 0 or 1." in done.stderr
+    assert (
+        "ValueError: bad.parquet, row group 0, row 1, column 'true_c': 7 is not 0 or 1."
+        in done.stderr
+    )
     found = mleval.Evaluation.from_dict(json.loads(done.stdout.splitlines()[-1]))
     assert_same(found, expected(table, folds=table["fold"], hierarchy=TREE))
 
@@ -198,8 +275,15 @@ def test_the_table_of_instances_stays_with_spark(spark, folder, table, tmp_path)
     df = spark.read.parquet(str(folder)).where("passage < 100")
     found = mleval.evaluate_spark(df, TRUE, SCORE, folds="fold", cluster="passage", instances=path)
     assert found.instances is None
-    rows = parquet.read_table(path).to_pandas().sort_values(["passage", "soft_hamming_loss"]).reset_index(drop=True)
-    wanted = expected(table[:500], folds=table["fold"][:500]).instances.assign(passage=table["passage"][:500])
+    rows = (
+        parquet.read_table(path)
+        .to_pandas()
+        .sort_values(["passage", "soft_hamming_loss"])
+        .reset_index(drop=True)
+    )
+    wanted = expected(table[:500], folds=table["fold"][:500]).instances.assign(
+        passage=table["passage"][:500]
+    )
     wanted = wanted.sort_values(["passage", "soft_hamming_loss"]).reset_index(drop=True)
     pd.testing.assert_frame_equal(rows, wanted, check_dtype=False, check_exact=True)
 
@@ -207,11 +291,15 @@ def test_the_table_of_instances_stays_with_spark(spark, folder, table, tmp_path)
 def test_a_worker_that_dies_in_the_middle_changes_nothing(spark, cluster, folder, table):
     df = spark.read.parquet(str(folder)).repartition(16, "score_a")
     results, tracker = [], spark.sparkContext.statusTracker()
-    thread = threading.Thread(target=lambda: results.append(mleval.evaluate_spark(df, TRUE, SCORE, folds="fold")))
+    thread = threading.Thread(
+        target=lambda: results.append(mleval.evaluate_spark(df, TRUE, SCORE, folds="fold"))
+    )
     thread.start()
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not any(
-        (info := tracker.getStageInfo(stage)) and info.numTasks == 16 and info.numCompletedTasks >= 3
+        (info := tracker.getStageInfo(stage))
+        and info.numTasks == 16
+        and info.numCompletedTasks >= 3
         for stage in tracker.getActiveStageIds()
     ):
         time.sleep(0.005)

@@ -1,4 +1,6 @@
-"""Files of sparse truth and scores: CSR, text of the XMC repository, svmlight, parquet with lists."""
+"""Files of sparse truth and scores: CSR, text of the XMC repository, svmlight, parquet with
+lists.
+"""
 
 import json
 
@@ -33,10 +35,11 @@ def written(folder, kind, matrix):
         sparse.save_npz(path, sparse.csr_matrix(matrix))
         return path.with_name("npz.npz")
     lines = {
-        "pairs": rows, "repository": [f"{len(matrix)} {matrix.shape[1]}", *rows],
+        "pairs": rows,
+        "repository": [f"{len(matrix)} {matrix.shape[1]}", *rows],
         "svmlight": [f"{labels} 1:0.5 7:2" for labels in sets],
         "data": [f"{len(matrix)} 90 {matrix.shape[1]}", *(f"{labels} 3:1" for labels in sets)],
-    }  # fmt: skip
+    }
     path.write_text("\n".join(lines[kind]) + "\n", encoding="utf-8")
     return path
 
@@ -48,38 +51,58 @@ def test_every_form_gives_the_measures_of_the_arrays(tmp_path, truth, scores):
         (tmp_path / folder).mkdir()
     true, score = written(tmp_path / "true", truth, Y), written(tmp_path / "score", scores, S)
     ev = evaluate_file(score, truth=true, train_labels=true, measures=["ndcg_at_4"])
-    assert ev.measures == pytest.approx(WHOLE.measures, rel=1e-12) and ev.truth_digest == WHOLE.truth_digest
+    assert (
+        ev.measures == pytest.approx(WHOLE.measures, rel=1e-12)
+        and ev.truth_digest == WHOLE.truth_digest
+    )
 
 
 def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):
     names = np.array([f"label {i:02}" for i in range(12)])
-    table = pd.DataFrame({
-        "true": [names[row == 1].tolist() for row in Y], "scored": [names[row > 0].tolist() for row in S],
-        "score": [row[row > 0].tolist() for row in S], "fold": np.arange(30) % 2, "text": "x",
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "true": [names[row == 1].tolist() for row in Y],
+            "scored": [names[row > 0].tolist() for row in S],
+            "score": [row[row > 0].tolist() for row in S],
+            "fold": np.arange(30) % 2,
+            "text": "x",
+        }
+    )
     table.to_parquet(tmp_path / "p")
     ev = evaluate_file(tmp_path / "p", measures=["ndcg_at_4"])
     assert {m: WHOLE.measures[m] for m in ev.measures} == pytest.approx(ev.measures, rel=1e-12)
     assert ev.label_names == tuple(names) and len(ev.folds) == 2
     table.rename(columns={"scored": "pred"}).drop(columns="score").to_parquet(tmp_path / "q")
-    assert evaluate_file(tmp_path / "q").labels["predicted"].tolist() == (S > 0).sum(axis=0).tolist()
+    assert (
+        evaluate_file(tmp_path / "q").labels["predicted"].tolist() == (S > 0).sum(axis=0).tolist()
+    )
     for change, message in (
         ({"score": [[0.5]] * 30}, "row 1: scored and score have different numbers of elements"),
         ({"true": [["a", "a"]] * 30}, "a list of true names a label twice"),
         ({"true": [["a", None]] * 30}, "a list of labels holds null"),
-        ({"score": [[np.nan] * len(v) for v in table.scored]}, "column score: nan is not a finite number"),
+        (
+            {"score": [[np.nan] * len(v) for v in table.scored]},
+            "column score: nan is not a finite number",
+        ),
         ({"scored": "x"}, "the column scored holds .* It needs lists, too"),
-    ):  # fmt: skip
+    ):
         table.assign(**change).to_parquet(tmp_path / "r")
         with pytest.raises(ImportFileError, match=message):
             evaluate_file(tmp_path / "r")
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("0:0.5\n1\n", "line 2: '1' is not LABEL:VALUE pairs"), ("0:nan\n", "line 1: '0:nan' is not"), ("-1:1\n", "line 1"),
-    ("2 4\n0:1\n", "promises 2 rows, and there are 1"), ("1 1\n1:1\n", "line 2: label 1 where the first line promises 1"),
-    ("0:1\n", "has 1 rows and .* 2"), ("", "is empty"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0:0.5\n1\n", "line 2: '1' is not LABEL:VALUE pairs"),
+        ("0:nan\n", "line 1: '0:nan' is not"),
+        ("-1:1\n", "line 1"),
+        ("2 4\n0:1\n", "promises 2 rows, and there are 1"),
+        ("1 1\n1:1\n", "line 2: label 1 where the first line promises 1"),
+        ("0:1\n", "has 1 rows and .* 2"),
+        ("", "is empty"),
+    ],
+)
 def test_broken_text_is_named_by_its_line(tmp_path, text, message):
     (tmp_path / "score").write_text(text)
     (tmp_path / "true").write_text("0 1:1\n0,1 1:1\n")
@@ -97,7 +120,20 @@ def test_the_command_logs_them(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/m.db")
     monkeypatch.chdir(tmp_path)
     true, score = written(tmp_path, "data", Y), written(tmp_path, "npz", S)
-    options = ["--truth", true, "--train-labels", true, "-m", "ndcg_at_4", "--method", "a", "--dataset", "d", "--output", "json"]
+    options = [
+        "--truth",
+        true,
+        "--train-labels",
+        true,
+        "-m",
+        "ndcg_at_4",
+        "--method",
+        "a",
+        "--dataset",
+        "d",
+        "--output",
+        "json",
+    ]
     done = CliRunner().invoke(main, list(map(str, ["evaluate", score, *options])))
     assert done.exit_code == 0, done.output
     values = json.loads(done.stdout)["measures"]

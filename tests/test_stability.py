@@ -1,4 +1,6 @@
-"""How sure a fused ranking is: every claim tried out by fusing again with the changed weights, methods or choices."""
+"""How sure a fused ranking is: every claim tried out by fusing again with the changed weights,
+methods or choices.
+"""
 
 import numpy as np
 import pandas as pd
@@ -29,7 +31,9 @@ def mean_ranks(fusion, change):
     total = 0.0
     for dataset, result in fusion.results.items():
         weights = change(fusion.weights.loc[dataset].to_numpy())
-        total = total + rankdata(-(result.unicriterion.to_numpy() @ weights / weights.sum()).round(11))
+        total = total + rankdata(
+            -(result.unicriterion.to_numpy() @ weights / weights.sum()).round(11)
+        )
     return pd.Series(total / len(fusion.results), fusion.study.methods)
 
 
@@ -47,7 +51,12 @@ def scaled(fusion, measure, factor):
     return lambda weights: np.where(fusion.weights.columns == measure, factor, 1) * weights
 
 
-CASES = [(seed, decimals, preference) for seed in range(4) for decimals in (None, 1) for preference in ("usual", "v_shape")]
+CASES = [
+    (seed, decimals, preference)
+    for seed in range(4)
+    for decimals in (None, 1)
+    for preference in ("usual", "v_shape")
+]
 
 
 @pytest.mark.parametrize(
@@ -65,22 +74,34 @@ def test_weight_intervals_end_where_the_ranking_changes(seed, decimals, preferen
         for prefix, seen in (("", leaders), ("order_", pattern)):
             low, high = row[f"{prefix}factor_low"], row[f"{prefix}factor_high"]
             assert low <= 1 <= high
-            inside = np.concatenate([np.geomspace(max(low, 1e-3), 1, 12)[1:-1], np.geomspace(1, min(high, 1e3), 12)[1:-1]])
+            inside = np.concatenate(
+                [
+                    np.geomspace(max(low, 1e-3), 1, 12)[1:-1],
+                    np.geomspace(1, min(high, 1e3), 12)[1:-1],
+                ]
+            )
             for factor in inside[(inside > low * (1 + 1e-9)) & (inside < high * (1 - 1e-9))]:
                 after = mean_ranks(fusion, scaled(fusion, measure, factor)).reindex(now.index)
                 assert seen(after) == seen(now), (measure, factor)
             for end, beyond in ((low, 1 - 1e-7), (high, 1 + 1e-7)):
                 if 0 < end < np.inf:
-                    after = mean_ranks(fusion, scaled(fusion, measure, end * beyond)).reindex(now.index)
+                    after = mean_ranks(fusion, scaled(fusion, measure, end * beyond)).reindex(
+                        now.index
+                    )
                     assert seen(after) != seen(now), (measure, end)
         for side in ("low", "high"):
             end, rival = row[f"factor_{side}"], row[f"rival_{side}"]
             assert (rival is None) == (end in (0, np.inf))
             if rival is not None:
-                after = mean_ranks(fusion, scaled(fusion, measure, end * (1 + 1e-7 * (1 if side == "high" else -1))))
+                after = mean_ranks(
+                    fusion,
+                    scaled(fusion, measure, end * (1 + 1e-7 * (1 if side == "high" else -1))),
+                )
                 assert rival in leaders(after)
                 weights = fusion.weights.mul(np.where(fusion.weights.columns == measure, end, 1))
-                assert row[f"weight_{side}"] == pytest.approx(weights.div(weights.sum(axis=1), axis=0)[measure].mean())
+                assert row[f"weight_{side}"] == pytest.approx(
+                    weights.div(weights.sum(axis=1), axis=0)[measure].mean()
+                )
 
 
 @pytest.mark.parametrize("decimals", [None, 1])
@@ -93,8 +114,12 @@ def test_weight_intervals_of_many_events_are_found_piece_by_piece(decimals, monk
 
 
 def test_weight_intervals_by_hand():
-    """f1 prefers b by 1, one_error prefers a by 1: they change places where the weights are equal."""
-    frame = pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
+    """f1 prefers b by 1, one_error prefers a by 1: they change places where the weights are
+    equal.
+    """
+    frame = pd.DataFrame(
+        {"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]}
+    )
     table = stability.weight_intervals(fuse(Study.from_frame(frame), weights=[3, 1])).table
     assert table.loc["f1", ["weight_low", "weight_high"]].tolist() == pytest.approx([0.5, 1])
     assert table.loc["f1", ["factor_low", "factor_high"]].tolist() == pytest.approx([1 / 3, np.inf])
@@ -103,10 +128,14 @@ def test_weight_intervals_by_hand():
 
 
 def test_weight_intervals_of_leaders_that_tie_end_at_once():
-    frame = pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
+    frame = pd.DataFrame(
+        {"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]}
+    )
     found = stability.weight_intervals(fuse(Study.from_frame(frame), weights="equal"))
     assert found.leaders == ("a", "b")
-    assert (found.table[["factor_low", "factor_high", "order_factor_low", "order_factor_high"]] == 1).all(axis=None)
+    assert (
+        found.table[["factor_low", "factor_high", "order_factor_low", "order_factor_high"]] == 1
+    ).all(axis=None)
     assert found.table.rival_high.tolist() == ["b", "a"]
 
 
@@ -121,9 +150,19 @@ def test_methods_that_are_the_same_never_change_places():
 
 def test_one_measure_cannot_be_moved():
     table = stability.weight_intervals(fuse(random_study(1, n=1))).table
-    assert table.loc["f1", ["factor_low", "factor_high", "weight_low", "weight_high"]].tolist() == [0, np.inf, 1, 1]
+    assert table.loc["f1", ["factor_low", "factor_high", "weight_low", "weight_high"]].tolist() == [
+        0,
+        np.inf,
+        1,
+        1,
+    ]
     found = stability.dethrone(fuse(random_study(1, n=1)))
-    assert found.single is None and found.rival is None and found.change.isna().all() and np.isinf(found.distances).all()
+    assert (
+        found.single is None
+        and found.rival is None
+        and found.change.isna().all()
+        and np.isinf(found.distances).all()
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -138,24 +177,41 @@ def test_joint_change_is_the_optimum_of_the_linear_programme(seed):
         gain = (mean.loc[rival] - mean.loc[found.leader_by_flow]).to_numpy()
         deficit = phi[found.leader_by_flow] - phi[rival]
         best = linprog(
-            np.full(8, 0.5), A_ub=[np.r_[-gain, gain]], b_ub=[-deficit], A_eq=[np.r_[np.ones(4), -np.ones(4)]], b_eq=[0],
-            bounds=[(0, None)] * 4 + [(0, limit) for limit in room], method="highs",
-        )  # fmt: skip
+            np.full(8, 0.5),
+            A_ub=[np.r_[-gain, gain]],
+            b_ub=[-deficit],
+            A_eq=[np.r_[np.ones(4), -np.ones(4)]],
+            b_eq=[0],
+            bounds=[(0, None)] * 4 + [(0, limit) for limit in room],
+            method="highs",
+        )
         assert best.success == np.isfinite(distance)
         assert not best.success or distance == pytest.approx(best.fun)
     if found.rival is not None:
-        moved = sum(result.unicriterion @ (result.weights + found.change) for result in fusion.results.values())
+        moved = sum(
+            result.unicriterion @ (result.weights + found.change)
+            for result in fusion.results.values()
+        )
         assert moved[found.rival] == pytest.approx(moved[found.leader_by_flow])
         assert (fusion.weights + found.change).min(axis=None) >= -1e-12
         assert found.change.sum() == pytest.approx(0)
-        assert found.change.abs().sum() / 2 == pytest.approx(found.distances[found.rival]) == found.distances.min()
+        assert (
+            found.change.abs().sum() / 2
+            == pytest.approx(found.distances[found.rival])
+            == found.distances.min()
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_smallest_single_change(seed):
     fusion = fuse(random_study(seed))
     found, table = stability.dethrone(fusion), stability.weight_intervals(fusion).table
-    sizes = [abs(row[f"weight_{s}"] - row.weight) for _, row in table.iterrows() for s in ("low", "high") if row[f"rival_{s}"]]
+    sizes = [
+        abs(row[f"weight_{s}"] - row.weight)
+        for _, row in table.iterrows()
+        for s in ("low", "high")
+        if row[f"rival_{s}"]
+    ]
     assert abs(found.single.change) == pytest.approx(min(sizes))
     assert found.single.to - found.single.weight == pytest.approx(found.single.change)
 
@@ -170,7 +226,9 @@ def test_two_leaders_are_told_apart():
 
 
 def test_a_shared_lead_is_reported():
-    frame = pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
+    frame = pd.DataFrame(
+        {"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]}
+    )
     found = stability.dethrone(fuse(Study.from_frame(frame), weights="equal"))
     assert "a and b share the best mean rank" in found.warnings[0]
     assert found.single.change == 0 and found.distances["b"] == 0
@@ -190,15 +248,21 @@ def test_acceptability_is_what_fusing_with_the_same_weights_gives(decimals):
             expected.loc[method, better + 1 : better + same] += 1 / same / 60
             central.loc[method] += w / same if better == 0 else 0
     assert np.allclose(found.acceptability, expected)
-    assert np.allclose(found.acceptability.sum(axis=0), 1) and np.allclose(found.acceptability.sum(axis=1), 1)
+    assert np.allclose(found.acceptability.sum(axis=0), 1) and np.allclose(
+        found.acceptability.sum(axis=1), 1
+    )
     first = expected[1] * 60
-    assert np.allclose(found.central_weights[first > 0], central[first > 0].div(first[first > 0], axis=0))
+    assert np.allclose(
+        found.central_weights[first > 0], central[first > 0].div(first[first > 0], axis=0)
+    )
     assert found.central_weights[first == 0].isna().all(axis=None)
 
 
 def test_acceptability_is_seeded():
     fusion = fuse(random_study(2))
-    one, same, other = (stability.rank_acceptability(fusion, 200, seed).acceptability for seed in (1, 1, 2))
+    one, same, other = (
+        stability.rank_acceptability(fusion, 200, seed).acceptability for seed in (1, 1, 2)
+    )
     assert one.equals(same) and not one.equals(other)
     with pytest.raises(ValueError, match="`n_resamples` must be at least 1, got 0"):
         stability.rank_acceptability(fusion, 0)
@@ -211,12 +275,21 @@ def test_leave_one_out_matches_fusing_the_rest(seed):
     found = stability.leave_one_out(fusion)
     reversals = set()
     for left_out in study.methods:
-        rest = fusion.refit(study.select(methods=[m for m in study.methods if m != left_out])).ranking
+        rest = fusion.refit(
+            study.select(methods=[m for m in study.methods if m != left_out])
+        ).ranking
         assert found.ranks.loc[left_out].dropna().to_dict() == rest["rank"].to_dict()
         assert found.winners[left_out] == rest.index[0]
         before, after = fusion.ranking["rank"], rest["rank"]
-        reversals |= {(left_out, a, b) for a in after.index for b in after.index if before[a] < before[b] and after[a] > after[b]}
-        passed = left_out != fusion.ranking.index[0] and after[fusion.ranking.index[0]] > after.min()
+        reversals |= {
+            (left_out, a, b)
+            for a in after.index
+            for b in after.index
+            if before[a] < before[b] and after[a] > after[b]
+        }
+        passed = (
+            left_out != fusion.ranking.index[0] and after[fusion.ranking.index[0]] > after.min()
+        )
         assert passed == (left_out in found.winner_changes)
     assert set(found.reversals.itertuples(index=False, name=None)) == reversals
 
@@ -244,7 +317,9 @@ def test_sensitivity_has_every_function_weight_and_policy():
     assert set(zip(functions.preference, functions.weights, strict=True)) == pairs
     assert len(functions) == 12 * 5 and len(table) == 15 * 5
     for (preference, weights), rows in functions.groupby(["preference", "weights"]):
-        expected = fuse(study, preference, weights, q=0.2 if preference == "linear" else None).ranking
+        expected = fuse(
+            study, preference, weights, q=0.2 if preference == "linear" else None
+        ).ranking
         assert rows.set_index("method")["mean_rank"].to_dict() == expected.mean_rank.to_dict()
         assert set(rows.chosen) == {(preference, weights) == ("linear", "equal")}
     policies = table[table.varies == "policy"].set_index(["missing", "method"])
@@ -252,7 +327,11 @@ def test_sensitivity_has_every_function_weight_and_policy():
         expected = fuse(study.complete(policy), "linear", "equal", q=0.2).ranking["rank"]
         assert policies.loc[policy, "rank"].dropna().to_dict() == expected.to_dict()
     assert np.isnan(policies.loc[("drop-methods", "m1"), "rank"])
-    assert policies.groupby("missing").n_datasets.first().to_dict() == {"drop-datasets": 2, "drop-methods": 3, "worst": 3}
+    assert policies.groupby("missing").n_datasets.first().to_dict() == {
+        "drop-datasets": 2,
+        "drop-methods": 3,
+        "worst": 3,
+    }
 
 
 def test_sensitivity_lists_policies_that_leave_nothing():
@@ -265,7 +344,9 @@ def test_sensitivity_lists_policies_that_leave_nothing():
 
 def test_sensitivity_keeps_what_was_given():
     study = random_study(4)
-    found = stability.sensitivity(study, dict.fromkeys(NAMES[:3], "usual"), {"f1": 1, "accuracy": 1, "one_error": 4})
+    found = stability.sensitivity(
+        study, dict.fromkeys(NAMES[:3], "usual"), {"f1": 1, "accuracy": 1, "one_error": 4}
+    )
     chosen = found.table[found.table.chosen]
     assert set(chosen.preference) == set(chosen.weights) == {"given"}
     assert len(found.table[found.table.varies == "function"]) == 13 * 5

@@ -1,4 +1,6 @@
-"""What `mleval runs` finds out in stores that others filled, and that the commands it gives work when they are copied."""
+"""What `mleval runs` finds out in stores that others filled, and that the commands it gives work
+when they are copied.
+"""
 
 import json
 import shlex
@@ -44,8 +46,13 @@ def log(client):
 
     def log(experiment, metrics, params=(), tags=(), status="FINISHED", name=None):
         known = client.get_experiment_by_name(experiment)
-        run = client.create_run(known.experiment_id if known else client.create_experiment(experiment), run_name=name)
-        logged = [Metric(k, v, 0, 0) for k, v in metrics.items()], [Param(k, str(v)) for k, v in dict(params).items()]
+        run = client.create_run(
+            known.experiment_id if known else client.create_experiment(experiment), run_name=name
+        )
+        logged = (
+            [Metric(k, v, 0, 0) for k, v in metrics.items()],
+            [Param(k, str(v)) for k, v in dict(params).items()],
+        )
         client.log_batch(run.info.run_id, *logged, [RunTag(k, v) for k, v in dict(tags).items()])
         if status:
             client.set_terminated(run.info.run_id, status)
@@ -56,8 +63,9 @@ def log(client):
 
 def test_without_a_selection_it_tells_the_experiments_and_what_to_type(plain):
     data = found()
-    assert {e["experiment"]: (e["runs"], e["finished"]) for e in data["experiments"] if e["runs"]} == {
-        "churn": (80, 77), "fraud": (79, 76), "spam": (80, 77), "wine": (61, 58)}  # fmt: skip
+    assert {
+        e["experiment"]: (e["runs"], e["finished"]) for e in data["experiments"] if e["runs"]
+    } == {"churn": (80, 77), "fraud": (79, 76), "spam": (80, 77), "wine": (61, 58)}
     together, one = (way["command"] for way in data["commands"])
     assert {*shlex.split(together)} == {"mleval", "runs", *FOUR}
     assert "mleval rank -n spam" in copied(one).stdout
@@ -66,15 +74,30 @@ def test_without_a_selection_it_tells_the_experiments_and_what_to_type(plain):
 
 def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     data = found(*FOUR)
-    assert data["problem"] is None and {m["metric"]: (m["runs"], m["direction"]) for m in data["metrics"]} == {
-        "test_auc": (138, None), "val_auc": (138, None), "val_loss": (126, None)}  # fmt: skip
-    assert {v["name"]: v["values"] for v in data["variables"]} == {"model": 7, "seed": 5, "max_depth": 8, "lr": 4}
+    assert data["problem"] is None and {
+        m["metric"]: (m["runs"], m["direction"]) for m in data["metrics"]
+    } == {"test_auc": (138, None), "val_auc": (138, None), "val_loss": (126, None)}
+    assert {v["name"]: v["values"] for v in data["variables"]} == {
+        "model": 7,
+        "seed": 5,
+        "max_depth": 8,
+        "lr": 4,
+    }
     assert [(c["role"], c["rule"]) for c in data["candidates"] if c["chosen"]] == [
-        ("method", "param:model"), ("dataset", "experiment"), ("repeats", "param:seed")]  # fmt: skip
+        ("method", "param:model"),
+        ("dataset", "experiment"),
+        ("repeats", "param:seed"),
+    ]
     larger, smaller = (way["command"] for way in data["commands"])
-    # candidates are not chosen by what is compared where a metric has a counterpart on validation data
-    assert "--children best:val_auc --max test_auc --max val_auc --duplicates best:val_auc" in larger
-    assert "--min test_auc --min val_auc" in smaller and "if larger values of test_auc and val_auc are better" in said(*FOUR)
+    # candidates are not chosen by what is compared where a metric has a counterpart on validation
+    # data
+    assert (
+        "--children best:val_auc --max test_auc --max val_auc --duplicates best:val_auc" in larger
+    )
+    assert (
+        "--min test_auc --min val_auc" in smaller
+        and "if larger values of test_auc and val_auc are better" in said(*FOUR)
+    )
     ranked = json.loads(copied(larger, "--output", "json").stdout)
     assert ranked["ranking"][0]["method"] == "xgb" and len(ranked["ranking"]) == 8
     assert [*ranked["weights"]["wine"]] == ["test_auc"]
@@ -85,26 +108,56 @@ def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     assert "Are larger or smaller values of test_auc, val_auc and val_loss better?" in said(*FOUR)
 
 
-@pytest.mark.parametrize("args", [(), ("-n", "wine"), ("-n", "wine", "--method-by", "param:model", "--max", "val_auc")])
+@pytest.mark.parametrize(
+    "args", [(), ("-n", "wine"), ("-n", "wine", "--method-by", "param:model", "--max", "val_auc")]
+)
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_holds_it(plain, args, format):
     text = mleval("runs", *args, "--output", format).stdout
-    assert "wine" in text or (format == "csv" and "test_auc" in text) or (format == "csv" and args[2:])
+    assert (
+        "wine" in text or (format == "csv" and "test_auc" in text) or (format == "csv" and args[2:])
+    )
 
 
 def test_a_declared_metric_that_some_cells_lack_stops_as_one_that_is_asked_for(plain):
-    declared = ("--method-by", "param:model", "--duplicates", "mean", "--max", "test_auc", "--min", "val_loss")
+    declared = (
+        "--method-by",
+        "param:model",
+        "--duplicates",
+        "mean",
+        "--max",
+        "test_auc",
+        "--min",
+        "val_loss",
+    )
     asked = mleval("rank", *FOUR, *declared, "-m", "test_auc", "-m", "val_loss", code=1).stderr
-    assert mleval("rank", *FOUR, *declared, code=1).stderr == asked.replace(" -m test_auc -m val_loss", "")
-    assert "3 of 28 cells have no result (nb on churn, nb on fraud, nb on spam; without a value of val_loss)" in asked
+    assert mleval("rank", *FOUR, *declared, code=1).stderr == asked.replace(
+        " -m test_auc -m val_loss", ""
+    )
+    assert (
+        "3 of 28 cells have no result (nb on churn, nb on fraud, nb on spam; without a value of "
+        "val_loss)" in asked
+    )
     worst, _, fewer = (line for line in asked.splitlines() if line.startswith("  mleval rank"))
-    assert worst.endswith("--missing worst") and fewer.endswith("--missing drop-methods") and "Leave out nb:" in asked
-    assert "nb" not in [row["method"] for row in json.loads(copied(fewer, "--output", "json").stdout)["ranking"]]
+    assert (
+        worst.endswith("--missing worst")
+        and fewer.endswith("--missing drop-methods")
+        and "Leave out nb:" in asked
+    )
+    assert "nb" not in [
+        row["method"] for row in json.loads(copied(fewer, "--output", "json").stdout)["ranking"]
+    ]
     (way,) = found(*FOUR, *declared)["commands"]
     text = copied(way["command"]).stdout
     left = " ".join(text.split())
-    assert "--missing worst" in way["command"] and "3 of 28 results are missing (without a value of some measure)" in left
-    assert all(f"Left out: {many}" in left for many in ("135 child runs, such as", "15 runs, such as", "11 runs"))
+    assert (
+        "--missing worst" in way["command"]
+        and "3 of 28 results are missing (without a value of some measure)" in left
+    )
+    assert all(
+        f"Left out: {many}" in left
+        for many in ("135 child runs, such as", "15 runs, such as", "11 runs")
+    )
     assert "Names of the methods" not in text and "conventions" not in text
 
 
@@ -114,8 +167,13 @@ def test_steps_are_told_as_what_may_be_folds_and_not_taken(log, client):
         for step in range(5):
             client.log_metric(run_id, "f1", 0.5 + 0.01 * step * (model == "a"), step=step)
     data = found("-n", "stepped")
-    ((rule, reason, chosen),) = [(c["rule"], c["reason"], c["chosen"]) for c in data["candidates"] if c["role"] == "folds"]
-    assert (rule, chosen) == ("steps", False) and "2 runs logged metrics by step, the last is 4: right if" in reason
+    ((rule, reason, chosen),) = [
+        (c["rule"], c["reason"], c["chosen"]) for c in data["candidates"] if c["role"] == "folds"
+    ]
+    assert (rule, chosen) == (
+        "steps",
+        False,
+    ) and "2 runs logged metrics by step, the last is 4: right if" in reason
     (way,) = data["commands"]
     assert "--folds-by" not in way["command"]
     assert found("-n", "stepped", "--method-by", "param:model", "--folds-by", "steps")["folds"] == 5
@@ -131,8 +189,13 @@ def test_a_wrong_rule_leads_to_the_right_one(plain):
 
 
 def test_what_mleval_logged_ends_with_the_command_that_was_selected(db):
-    import_results(pd.DataFrame([(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")],
-                                columns=["dataset", "method", "f1"]).drop(index=3), experiment_name="my study")  # fmt: skip
+    import_results(
+        pd.DataFrame(
+            [(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")],
+            columns=["dataset", "method", "f1"],
+        ).drop(index=3),
+        experiment_name="my study",
+    )
     data = found("-n", "my study", "--dataset", "d", "--dataset", "e")
     assert data["methods"] == ["a", "b", "c"] and "candidates" not in data
     (way,) = data["commands"]
@@ -144,11 +207,20 @@ def test_what_mleval_logged_ends_with_the_command_that_was_selected(db):
 def test_empty_failed_and_absent(client, log):
     text = said()
     assert "holds no runs" in text and "mleval import" in text and "mleval demo" in text
-    log("broken", {}, status="FAILED"), log("broken", {}, status=None), log("other", {"f1": 0.5}, name="a")
+    (
+        log("broken", {}, status="FAILED"),
+        log("broken", {}, status=None),
+        log("other", {"f1": 0.5}, name="a"),
+    )
     text = said("-n", "broken")
-    assert "No run has finished: 1 FAILED, 1 RUNNING." in text and "`mlflow server` shows why" in text
+    assert (
+        "No run has finished: 1 FAILED, 1 RUNNING." in text and "`mlflow server` shows why" in text
+    )
     text = mleval("runs", "-n", "brokn", code=1).stderr
-    assert "there is no experiment 'brokn'. Did you mean 'broken'?" in text and "`mleval runs` says what they hold" in text
+    assert (
+        "there is no experiment 'brokn'. Did you mean 'broken'?" in text
+        and "`mleval runs` says what they hold" in text
+    )
     assert "There is one method only, a, and nothing to compare it with." in said("-n", "other")
     assert "No run fits the filter" in said("-n", "other", "--filter", "params.x = '1'")
     assert "there is no run 0123" in mleval("runs", "--run-id", "0123", code=1).stderr
@@ -157,12 +229,22 @@ def test_empty_failed_and_absent(client, log):
 def test_folds_in_names_of_metrics_and_directions_that_are_known(log):
     for dataset in "de":
         for model in "ab":
-            log("x", {f"fold{k}_f1": 0.5 + k / 10 for k in range(3)}, {"task": dataset, "clf__model": model, "rep": "1"})
+            log(
+                "x",
+                {f"fold{k}_f1": 0.5 + k / 10 for k in range(3)},
+                {"task": dataset, "clf__model": model, "rep": "1"},
+            )
     data = found("-n", "x")
     assert [(c["role"], c["rule"]) for c in data["candidates"] if c["chosen"]] == [
-        ("method", "param:clf__model"), ("dataset", "param:task"), ("folds", "key:fold{fold}_{measure}")]  # fmt: skip
+        ("method", "param:clf__model"),
+        ("dataset", "param:task"),
+        ("folds", "key:fold{fold}_{measure}"),
+    ]
     (way,) = data["commands"]
-    assert json.loads(copied(way["command"], "--output", "json").stdout)["ranking"][0]["method"] in "ab"
+    assert (
+        json.loads(copied(way["command"], "--output", "json").stdout)["ranking"][0]["method"]
+        in "ab"
+    )
 
 
 def test_hostile_names_stay_text(log):
@@ -178,5 +260,10 @@ def test_hostile_names_stay_text(log):
 
 def test_the_survey_needs_rows_only():
     nothing = survey([], {"1": "x"})
-    assert nothing.n_runs == 0 and nothing.experiments["runs"].tolist() == [0] and not nothing.candidates and not nothing.foreign
+    assert (
+        nothing.n_runs == 0
+        and nothing.experiments["runs"].tolist() == [0]
+        and not nothing.candidates
+        and not nothing.foreign
+    )
     assert "Put results into the store" in nothing.report().to_text()

@@ -10,12 +10,19 @@ from mlflow_mleval.study import Study
 
 @pytest.fixture
 def study():
-    rows = [("d1", "a", 0.5, 0.1), ("d1", "b", 0.6, 0.3), ("d2", "a", 0.7, 0.2), ("d2", "b", np.nan, np.nan)]
+    rows = [
+        ("d1", "a", 0.5, 0.1),
+        ("d1", "b", 0.6, 0.3),
+        ("d2", "a", 0.7, 0.2),
+        ("d2", "b", np.nan, np.nan),
+    ]
     return Study.from_frame(pd.DataFrame(rows, columns=["dataset", "method", "f1", "hamming_loss"]))
 
 
 def test_error_policy_names_the_cells_and_the_choices(study):
-    with pytest.raises(MissingResultsError, match=r"1 of 4 cells has no result \(b on d2\).*`missing='worst'`"):
+    with pytest.raises(
+        MissingResultsError, match=r"1 of 4 cells has no result \(b on d2\).*`missing='worst'`"
+    ):
         study.complete()
 
 
@@ -27,7 +34,12 @@ def test_worst_takes_the_worst_finished_value_of_that_dataset(study):
 
 def test_worst_is_the_least_where_more_is_better_and_the_most_where_less_is():
     frame = pd.DataFrame(
-        {"dataset": "d", "method": list("abc"), "f1": [0.7, 0.4, np.nan], "hamming_loss": [0.1, 0.3, np.nan]}
+        {
+            "dataset": "d",
+            "method": list("abc"),
+            "f1": [0.7, 0.4, np.nan],
+            "hamming_loss": [0.1, 0.3, np.nan],
+        }
     )
     done = Study.from_frame(frame).complete("worst")
     assert done.values.loc[("d", "c")].to_dict() == {"f1": 0.4, "hamming_loss": 0.3}
@@ -56,7 +68,9 @@ def test_drop_that_leaves_nothing_is_an_error(study):
 def test_worst_needs_a_finished_value(study):
     values = study.values.copy()
     values.loc["d2"] = np.nan
-    with pytest.raises(MissingResultsError, match="no method has a value of f1 on d2, hamming_loss on d2"):
+    with pytest.raises(
+        MissingResultsError, match="no method has a value of f1 on d2, hamming_loss on d2"
+    ):
         Study(values, study.directions).complete("worst")
 
 

@@ -1,4 +1,6 @@
-"""A run's page shows few tags: what only programs read is in one, and runs that have it apart read and write the same."""
+"""A run's page shows few tags: what only programs read is in one, and runs that have it apart read
+and write the same.
+"""
 
 import json
 
@@ -21,12 +23,18 @@ SCORES = np.random.default_rng(1).random(Y.shape)
 
 def stored(run_id):
     """The tags of ours that the run really has."""
-    return {key: value for key, value in MlflowClient().get_run(run_id).data.tags.items() if key.startswith("mleval.")}
+    return {
+        key: value
+        for key, value in MlflowClient().get_run(run_id).data.tags.items()
+        if key.startswith("mleval.")
+    }
 
 
 def logged(scores=SCORES, **options):
     ev = mleval.evaluate(Y, scores, folds=np.arange(len(Y)) % 4)
-    return mleval.log_evaluation(ev, **{"method": "BR", "dataset": "made", "n_train": [30] * 4} | options)
+    return mleval.log_evaluation(
+        ev, **{"method": "BR", "dataset": "made", "n_train": [30] * 4} | options
+    )
 
 
 def aged(client, run_id):
@@ -38,8 +46,21 @@ def aged(client, run_id):
 
 def read(name="x"):
     study = mleval.load_study(experiment_names=[name], missing="worst")
-    columns = ["run_id", "status", "n_train", "n_test", "split_digest", "dataset_digest", "selected_among"]
-    return study.values, study.folds, study.runs[columns], mleval.load_profiles(experiment_names=[name]).errors["made", "BR"]
+    columns = [
+        "run_id",
+        "status",
+        "n_train",
+        "n_test",
+        "split_digest",
+        "dataset_digest",
+        "selected_among",
+    ]
+    return (
+        study.values,
+        study.folds,
+        study.runs[columns],
+        mleval.load_profiles(experiment_names=[name]).errors["made", "BR"],
+    )
 
 
 def same(one, other):
@@ -50,18 +71,34 @@ def same(one, other):
 def metrics_of(client, run_id):
     """Every value that the run ever had."""
     keys = client.get_run(run_id).data.metrics
-    return {key: [(m.value, m.timestamp, m.step) for m in client.get_metric_history(run_id, key)] for key in keys}
+    return {
+        key: [(m.value, m.timestamp, m.step) for m in client.get_metric_history(run_id, key)]
+        for key in keys
+    }
 
 
 def test_a_page_shows_a_handful_of_tags(db):
     tags = stored(logged(experiment_name="x"))
     assert tags.keys() == {
-        "mleval.method", "mleval.dataset", "mleval.status", "mleval.kind", "mleval.conventions", "mleval.schema",
-        "mleval.dataset_digest", "mleval.folds", "mleval.run",
-    }  # fmt: skip
+        "mleval.method",
+        "mleval.dataset",
+        "mleval.status",
+        "mleval.kind",
+        "mleval.conventions",
+        "mleval.schema",
+        "mleval.dataset_digest",
+        "mleval.folds",
+        "mleval.run",
+    }
     inside = json.loads(tags["mleval.run"])
     assert inside.pop("schema") == 1 and inside.keys() == {
-        "claim", "digest", "own_run", "updated", "fold_sizes", "profile", "soft_profile"
+        "claim",
+        "digest",
+        "own_run",
+        "updated",
+        "fold_sizes",
+        "profile",
+        "soft_profile",
     }
 
 
@@ -70,9 +107,14 @@ def test_runs_of_earlier_versions_read_and_write_the_same(client):
     before, values = read(), metrics_of(client, run_id)
     aged(client, run_id)
     apart = stored(run_id)
-    assert schema.TAG_RUN not in apart and {schema.TAG_PROFILE, schema.TAG_DIGEST, schema.TAG_OWN_RUN} <= apart.keys()
+    assert (
+        schema.TAG_RUN not in apart
+        and {schema.TAG_PROFILE, schema.TAG_DIGEST, schema.TAG_OWN_RUN} <= apart.keys()
+    )
     same(read(), before)
-    assert logged(run_id=run_id) == run_id and stored(run_id) == apart  # it holds just this: nothing is written
+    assert (
+        logged(run_id=run_id) == run_id and stored(run_id) == apart
+    )  # it holds just this: nothing is written
     client.set_tag(run_id, schema.TAG_STATUS, schema.INCOMPLETE)
     logged(run_id=run_id)
     same(read(), before)
@@ -90,14 +132,19 @@ def test_an_interrupted_run_is_completed_in_place(client):
     client.set_tag(run_id, schema.TAG_RUN, packed(marks)[schema.TAG_RUN])  # as far as it came
     logged(run_id=run_id)
     same(read(), before)
-    assert metrics_of(client, run_id) == values and unpacked(stored(run_id)).keys() == unpacked(tags).keys()
+    assert (
+        metrics_of(client, run_id) == values
+        and unpacked(stored(run_id)).keys() == unpacked(tags).keys()
+    )
     assert decode(stored(run_id)[schema.TAG_RUN]) == decode(tags[schema.TAG_RUN])
 
 
 @pytest.mark.parametrize("old", [False, True])
 def test_what_was_withdrawn_counts_wherever_it_is_said(client, old):
     def table(f1, loss):
-        return pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [f1, 0.5], "hamming_loss": [loss, 0.5]})
+        return pd.DataFrame(
+            {"dataset": "d", "method": ["a", "b"], "f1": [f1, 0.5], "hamming_loss": [loss, 0.5]}
+        )
 
     def held():
         found = store.search(store.connect(), [client.get_experiment_by_name("x").experiment_id])
@@ -120,7 +167,10 @@ def test_what_was_withdrawn_counts_wherever_it_is_said(client, old):
     report = import_results(table(0.5, 0.1), experiment_name="x")
     assert report.changes == ("a on d: hamming_loss 0.1 added",) and held() == (run_id, frozenset())
     assert import_results(table(0.5, 0.1), experiment_name="x").unchanged == 2
-    assert not decode(stored(run_id).get(schema.TAG_RUN, '{"schema":1}')).keys() & stored(run_id).keys()
+    assert (
+        not decode(stored(run_id).get(schema.TAG_RUN, '{"schema":1}')).keys()
+        & stored(run_id).keys()
+    )
 
 
 def test_what_finds_no_room_stands_apart_and_is_found(client):
@@ -129,7 +179,9 @@ def test_what_finds_no_room_stands_apart_and_is_found(client):
     ev = mleval.evaluate(truth, np.random.default_rng(3).random(truth.shape), folds=folds)
     run_id = mleval.log_evaluation(ev, method="BR", dataset="made", experiment_name="x")
     tags = stored(run_id)
-    assert all(len(value) <= MAX_TAG for value in tags.values()) and schema.TAG_DIGEST in decode(tags[schema.TAG_RUN])
+    assert all(len(value) <= MAX_TAG for value in tags.values()) and schema.TAG_DIGEST in decode(
+        tags[schema.TAG_RUN]
+    )
     assert tags.keys() & {schema.TAG_PROFILE, schema.TAG_SOFT_PROFILE}
     assert mleval.load_profiles(experiment_names=["x"], kind="soft").errors["made", "BR"].size
 
@@ -140,8 +192,13 @@ def test_both_kinds_are_found_by_what_they_hold(client):
     experiment = [client.get_experiment_by_name("x").experiment_id]
     for run_id in (new, old):
         digest = client.get_run(run_id).data.tags[schema.TAG_DIGEST]
-        assert [run.info.run_id for run in store.having(client, experiment, schema.TAG_DIGEST, digest)] == [run_id]
-    assert {run.info.run_id for run in store.having(client, experiment, schema.TAG_OWN_RUN)} == {new, old}
+        assert [
+            run.info.run_id for run in store.having(client, experiment, schema.TAG_DIGEST, digest)
+        ] == [run_id]
+    assert {run.info.run_id for run in store.having(client, experiment, schema.TAG_OWN_RUN)} == {
+        new,
+        old,
+    }
     assert store.having(client, experiment, schema.TAG_SURROGATE) == []
 
 
@@ -150,14 +207,20 @@ def test_a_damaged_tag_is_named_and_mended(client):
     whole = stored(run_id)[schema.TAG_RUN]
     client.set_tag(run_id, schema.TAG_RUN, whole[:-9])
     study = mleval.load_study(experiment_names=["x"])
-    assert [e.name.partition(" of ")[0] for e in study.excluded if e.kind == "tag"] == [schema.TAG_RUN]
+    assert [e.name.partition(" of ")[0] for e in study.excluded if e.kind == "tag"] == [
+        schema.TAG_RUN
+    ]
     client.set_tag(run_id, schema.TAG_STATUS, schema.INCOMPLETE)
     logged(run_id=run_id)
-    assert decode(stored(run_id)[schema.TAG_RUN]).keys() == decode(whole).keys() - {schema.TAG_OWN_RUN}
+    assert decode(stored(run_id)[schema.TAG_RUN]).keys() == decode(whole).keys() - {
+        schema.TAG_OWN_RUN
+    }
 
 
 TEXTS = st.sampled_from(["", "9", "x" * 3_000, '"' * 2_500]) | st.text(max_size=5)
-VALUES = st.dictionaries(st.sampled_from(sorted(PACKED - {schema.TAG_WITHDRAWN})), TEXTS, max_size=5)
+VALUES = st.dictionaries(
+    st.sampled_from(sorted(PACKED - {schema.TAG_WITHDRAWN})), TEXTS, max_size=5
+)
 
 
 @given(st.lists(VALUES, min_size=1, max_size=4), VALUES)
@@ -165,7 +228,9 @@ def test_each_tag_is_what_was_written_last_and_in_one_place(writings, by_hand):
     raw, expected = dict(by_hand), dict(by_hand)
     for changes in writings:
         seen = unpacked(raw)
-        assert {k: v for k, v in seen.items() if k != schema.TAG_RUN} == expected and unpacked(seen) == seen
+        assert {k: v for k, v in seen.items() if k != schema.TAG_RUN} == expected and unpacked(
+            seen
+        ) == seen
         raw |= packed(changes, seen)
         expected = {k: v for k, v in (expected | changes).items() if v or k in raw}
         assert all(len(value) <= MAX_TAG for value in raw.values())

@@ -12,12 +12,16 @@ from mlflow_mleval.measures.thresholds import calibrate_threshold
 
 
 def predicted_by_search(scores, wanted):
-    """Number of scores at or above the best of all thresholds; the smaller number of two equally good ones."""
+    """Number of scores at or above the best of all thresholds; the smaller number of two equally
+    good ones.
+    """
     counts = {0} | {int((scores >= v).sum()) for v in scores}
     return min(sorted(counts), key=lambda count: abs(count - wanted))
 
 
-scores = st.one_of(st.floats(-3, 3), st.sampled_from([0.0, 0.5, 1.0, np.nextafter(1.0, 2), 1e308, -1e308]))
+scores = st.one_of(
+    st.floats(-3, 3), st.sampled_from([0.0, 0.5, 1.0, np.nextafter(1.0, 2), 1e308, -1e308])
+)
 
 
 @st.composite

@@ -47,13 +47,26 @@ def test_import_twice_and_read_two_published_datasets(server, requested, capsys)
     published = source.pivot(index=["dataset", "method"], columns="measure", values="value")
     expected = published.loc[study.values.index, study.measures]
     pd.testing.assert_frame_equal(study.values, expected, check_names=False, check_exact=True)
-    assert len(study.measures) == 16 and len(study.gaps()) == 7 and study.source["tracking_uri"] == server
+    assert (
+        len(study.measures) == 16
+        and len(study.gaps()) == 7
+        and study.source["tracking_uri"] == server
+    )
 
 
 def test_changes_and_names_of_strangers_over_http(server):
-    strange = ["<img src=x onerror=alert(1)>", "\x1b[31mred", "two\nlines", "x" * 5000, "名前 🚀", "'; --"]
-    table = pd.DataFrame([(d, m, f, f / 4) for d in strange[:2] for m in strange for f in (1, 2)],
-                         columns=["dataset", "method", "fold", "f1"])
+    strange = [
+        "<img src=x onerror=alert(1)>",
+        "\x1b[31mred",
+        "two\nlines",
+        "x" * 5000,
+        "名前 🚀",
+        "'; --",
+    ]
+    table = pd.DataFrame(
+        [(d, m, f, f / 4) for d in strange[:2] for m in strange for f in (1, 2)],
+        columns=["dataset", "method", "fold", "f1"],
+    )
     import_results(table, experiment_name="strange\x1b")
     study = load_study(experiment_names=["strange\x1b"])
     assert study.methods == strange and study.datasets == strange[:2]
@@ -70,10 +83,22 @@ def test_a_report_and_its_files(server, capsys):
 
     client = MlflowClient()
     experiment_id = client.create_experiment("reports")
-    files = {"mleval_report.html": "<!doctype html><p>ä", "mleval_summary.md": "# ä", "mleval/ranking.csv": b"a\n"}
+    files = {
+        "mleval_report.html": "<!doctype html><p>ä",
+        "mleval_summary.md": "# ä",
+        "mleval/ranking.csv": b"a\n",
+    }
     run_id = log_report(files, experiment_id=experiment_id, run_name="report", summary="# ä")
-    assert {f.path for f in client.list_artifacts(run_id)} == {"mleval", "mleval_report.html", "mleval_summary.md"}
-    page = requests.get(f"{server}/get-artifact", params={"path": "mleval_report.html", "run_uuid": run_id}, timeout=PATIENCE)
+    assert {f.path for f in client.list_artifacts(run_id)} == {
+        "mleval",
+        "mleval_report.html",
+        "mleval_summary.md",
+    }
+    page = requests.get(
+        f"{server}/get-artifact",
+        params={"path": "mleval_report.html", "run_uuid": run_id},
+        timeout=PATIENCE,
+    )
     assert page.content.decode() == "<!doctype html><p>ä"
     assert client.get_run(run_id).data.tags["mlflow.note.content"] == "# ä"
     assert capsys.readouterr() == ("", "")
@@ -82,7 +107,9 @@ def test_a_report_and_its_files(server, capsys):
 def test_errors_over_http(server, monkeypatch):
     with pytest.raises(NoRunsError, match="there is no experiment 'none'. The store http"):
         load_study(experiment_names=["none"])
-    import_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [1.0]}), experiment_name="errors")
+    import_results(
+        pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [1.0]}), experiment_name="errors"
+    )
     with pytest.raises(StoreError, match="MLflow does not accept the filter 'nonsense'"):
         load_study(experiment_names=["errors"], filter_string="nonsense")
     with pytest.raises(NoRunsError, match="there is no run 0123"):

@@ -1,4 +1,6 @@
-"""MLflow's own pages on a real server, in a real browser: what a user sees of evaluated runs without a click of ours."""
+"""MLflow's own pages on a real server, in a real browser: what a user sees of evaluated runs
+without a click of ours.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -25,13 +27,15 @@ return [...document.querySelectorAll(".js-plotly-plot")].map(chart => ({
   title: chart.closest("[data-testid=experiment-view-compare-runs-card]").innerText.split("\\n")[0],
   lines: chart.data.map(line => ({name: line.name, x: [...line.x], y: [...line.y]})),
   drawn: new Set([...chart.querySelectorAll(".scatterlayer .js-line")].map(path => path.getAttribute("d"))).size,
-}))"""
+}))"""  # noqa: E501
 
 
 @pytest.fixture
 def chrome(chrome, server_url):
     """The browser as if new, at the size of a desk, without MLflow's chat window over the page."""
-    chrome.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": server_url, "storageTypes": "all"})
+    chrome.execute_cdp_cmd(
+        "Storage.clearDataForOrigin", {"origin": server_url, "storageTypes": "all"}
+    )
     chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     added = chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ui.NO_CHAT})
     ui.size(chrome, 1400, 1000)
@@ -54,7 +58,13 @@ def runs(server_url):
     experiment_id = client.get_experiment_by_name("digits in the UI").experiment_id
     found = {run.data.tags["mleval.method"]: run for run in client.search_runs([experiment_id])}
     assert set(found) == set(evaluations)
-    return SimpleNamespace(url=server_url, client=client, experiment_id=experiment_id, by_method=found, evaluations=evaluations)
+    return SimpleNamespace(
+        url=server_url,
+        client=client,
+        experiment_id=experiment_id,
+        by_method=found,
+        evaluations=evaluations,
+    )
 
 
 def charts(chrome, runs, *titles: str) -> dict:
@@ -65,8 +75,17 @@ def charts(chrome, runs, *titles: str) -> dict:
     def drawn(driver) -> dict | None:
         found = {}
         for chart in driver.execute_script(CHARTS):
-            lines = {line["name"]: pd.Series(line["y"], index=line["x"]) for line in chart["lines"] if line["y"]}
-            columns = {method: s for name, s in lines.items() for run, method in names.items() if (name or "").startswith(run)}
+            lines = {
+                line["name"]: pd.Series(line["y"], index=line["x"])
+                for line in chart["lines"]
+                if line["y"]
+            }
+            columns = {
+                method: s
+                for name, s in lines.items()
+                for run, method in names.items()
+                if (name or "").startswith(run)
+            }
             if set(columns) != set(runs.by_method) or chart["drawn"] < len(columns):
                 return None
             found[chart["title"]] = pd.DataFrame(columns)
@@ -76,20 +95,31 @@ def charts(chrome, runs, *titles: str) -> dict:
 
 
 def logged(runs, key: str) -> pd.DataFrame:
-    history = {method: runs.client.get_metric_history(run.info.run_id, key) for method, run in runs.by_method.items()}
-    return pd.DataFrame({method: pd.Series({m.step: m.value for m in values}) for method, values in history.items()})
+    history = {
+        method: runs.client.get_metric_history(run.info.run_id, key)
+        for method, run in runs.by_method.items()
+    }
+    return pd.DataFrame(
+        {method: pd.Series({m.step: m.value for m in values}) for method, values in history.items()}
+    )
 
 
 def same(drawn: pd.DataFrame, stored: pd.DataFrame) -> None:
-    pd.testing.assert_frame_equal(drawn.astype(float).sort_index(), stored[drawn.columns].sort_index(), check_index_type=False)
+    pd.testing.assert_frame_equal(
+        drawn.astype(float).sort_index(), stored[drawn.columns].sort_index(), check_index_type=False
+    )
 
 
 def test_the_chart_view_overlays_loss_profiles_and_curves(chrome, runs):
     roc = "mleval.curve/recall_at_false_positive_percent"
     found = charts(chrome, runs, "mleval.profile/binomial", "mleval.profile/polynomial", roc)
     profile = found["mleval.profile/binomial"]
-    assert profile.index.tolist() == list(range(1, 8)) and (profile.diff().dropna() >= 0).all(axis=None)
-    assert found[roc].index.tolist() == list(range(101)) and (found[roc].diff().dropna() >= 0).all(axis=None)
+    assert profile.index.tolist() == list(range(1, 8)) and (profile.diff().dropna() >= 0).all(
+        axis=None
+    )
+    assert found[roc].index.tolist() == list(range(101)) and (found[roc].diff().dropna() >= 0).all(
+        axis=None
+    )
     for title, drawn in found.items():
         same(drawn, logged(runs, title))
 
@@ -109,7 +139,9 @@ def test_the_table_view_compares_labels_across_runs(chrome, runs):
     labels = runs.evaluations[newest].labels
 
     def table(driver) -> tuple[str, list[str]] | None:
-        """The column that is compared, and the rows: a label, then its value in the newest run and in others."""
+        """The column that is compared, and the rows: a label, then its value in the newest run and
+        in others.
+        """
         text = driver.find_element("tag name", "body").text
         if "Table:\nmleval/labels.json\nGroup by:\nlabel\nCompare:\n" not in text:
             return None
@@ -118,7 +150,9 @@ def test_the_table_view_compares_labels_across_runs(chrome, runs):
         return (shown[0], rows) if all(label in rows[:-1] for label in "abc") else None
 
     column, rows = ui.wait(chrome, table)
-    assert [float(rows[rows.index(label) + 1]) for label in "abc"] == pytest.approx(labels.loc[list("abc"), column], rel=1e-6)
+    assert [float(rows[rows.index(label) + 1]) for label in "abc"] == pytest.approx(
+        labels.loc[list("abc"), column], rel=1e-6
+    )
     text = chrome.find_element("tag name", "body").text
     assert {run.info.run_name for run in runs.by_method.values()} <= set(text.splitlines())
 
@@ -127,18 +161,30 @@ def test_compare_shows_the_summaries_and_reports_side_by_side(chrome, runs):
     methods = ["random forest", "label powerset"]
     ids = [runs.by_method[method].info.run_id for method in methods]
     ui.open_comparison(chrome, runs.url, runs.experiment_id, ids, "mleval_report.html")
-    frames = ui.wait(chrome, lambda d: len(f := d.find_elements("css selector", "iframe[sandbox]")) == 2 and f)
+    frames = ui.wait(
+        chrome, lambda d: len(f := d.find_elements("css selector", "iframe[sandbox]")) == 2 and f
+    )
     assert frames[0].location["x"] + frames[0].size["width"] <= frames[1].location["x"]
     for frame, method in zip(frames, methods, strict=True):
         chrome.switch_to.frame(frame)
-        assert ui.wait(chrome, lambda d: d.find_elements("tag name", "h1"))[0].text == f"{method} on digits"
+        assert (
+            ui.wait(chrome, lambda d: d.find_elements("tag name", "h1"))[0].text
+            == f"{method} on digits"
+        )
         chrome.switch_to.default_content()
 
     chrome.find_element("css selector", "[artifact-name='mleval_summary.md']").click()
     headings = [
-        ui.wait(chrome, lambda d, m=m: d.find_elements("xpath", f"//h1[normalize-space()='{m} on digits']"))[0] for m in methods
+        ui.wait(
+            chrome,
+            lambda d, m=m: d.find_elements("xpath", f"//h1[normalize-space()='{m} on digits']"),
+        )[0]
+        for m in methods
     ]
-    assert headings[0].location["y"] == headings[1].location["y"] and headings[0].location["x"] < headings[1].location["x"]
+    assert (
+        headings[0].location["y"] == headings[1].location["y"]
+        and headings[0].location["x"] < headings[1].location["x"]
+    )
     assert all(heading.is_displayed() for heading in headings)
 
 
@@ -153,7 +199,9 @@ def test_the_run_page_shows_its_report(chrome, runs):
 
 
 def test_the_logged_comparison_opens_in_its_run(chrome, runs, server, tmp_path):
-    done = CliRunner().invoke(main, ["report", "-n", "digits in the UI", "--draws", "200", "--log", "-o", "report.html"])
+    done = CliRunner().invoke(
+        main, ["report", "-n", "digits in the UI", "--draws", "200", "--log", "-o", "report.html"]
+    )
     assert done.exit_code == 0, done.output
     (report,) = runs.client.search_runs([runs.experiment_id], "tags.`mleval.kind` = 'report'")
     ui.open_report(chrome, runs.url, runs.experiment_id, report.info.run_id)

@@ -31,7 +31,9 @@ def dense(x, function, q, p, s, rows=slice(None)):
     """The flows by the definition; for a few methods only where rows are given."""
     d = x[rows, None] - x
     n = len(x) - 1
-    return preference(d, function, q, p, s).sum(axis=1) / n, preference(-d, function, q, p, s).sum(axis=1) / n
+    return preference(d, function, q, p, s).sum(axis=1) / n, preference(-d, function, q, p, s).sum(
+        axis=1
+    ) / n
 
 
 def close(got, expected):
@@ -43,7 +45,9 @@ decimals = st.integers(1, 3)
 
 @st.composite
 def decimal_data(draw):
-    """Values and thresholds of one, two or three decimals: ties, and differences that meet the thresholds."""
+    """Values and thresholds of one, two or three decimals: ties, and differences that meet the
+    thresholds.
+    """
     unit = 10 ** draw(decimals)
     step = st.integers(-30, 30)
     x = np.array(draw(st.lists(step, min_size=2, max_size=40))) / unit
@@ -58,12 +62,17 @@ def test_decimal_data(data, function):
     got, expected = unicriterion_flows(x, function, q, p, p / 2), dense(x, function, q, p, p / 2)
     assert close(got, expected)
     stacked = stacked_flows(np.stack([x, -x]), function, *np.repeat([[q], [p], [p / 2]], 2, axis=1))
-    assert close([flow[0] for flow in stacked], expected) and close([flow[1] for flow in stacked], expected[::-1])
+    assert close([flow[0] for flow in stacked], expected) and close(
+        [flow[1] for flow in stacked], expected[::-1]
+    )
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_rows_of_many_methods_as_one_by_one(function, monkeypatch):
-    values, limits = np.random.default_rng(0).integers(0, 30, (7, 12)) / 10, np.repeat([[0.2], [0.5], [0.3]], 7, axis=1)
+    values, limits = (
+        np.random.default_rng(0).integers(0, 30, (7, 12)) / 10,
+        np.repeat([[0.2], [0.5], [0.3]], 7, axis=1),
+    )
     monkeypatch.setattr(flows, "CELLS", 300)
     few = stacked_flows(values, function, *limits)
     monkeypatch.setattr(flows, "FEW_METHODS", 11)
@@ -75,7 +84,12 @@ reals = st.floats(-1e6, 1e6, allow_nan=False, allow_subnormal=False)
 
 @example([0.0, 2.1e-228], 0.5, 1.0, "gaussian")
 @example([0.0, 2.1e-228, 4.4e-228], 0.5, 1.0, "linear")
-@given(st.lists(reals, min_size=2, max_size=40), st.floats(0, 0.9), st.floats(1e-3, 2), st.sampled_from(FUNCTIONS))
+@given(
+    st.lists(reals, min_size=2, max_size=40),
+    st.floats(0, 0.9),
+    st.floats(1e-3, 2),
+    st.sampled_from(FUNCTIONS),
+)
 def test_any_data(values, low, share, function):
     x = np.array(values)
     p = share * (np.ptp(x) or 1.0)
@@ -84,7 +98,9 @@ def test_any_data(values, low, share, function):
 
 
 def test_a_threshold_shifted_to_the_other_side_would_be_wrong():
-    """0.04 - 0.03 > 0.01 in floating point although 0.03 < 0.04 - 0.01 is false: comparing with x - q is another predicate."""
+    """0.04 - 0.03 > 0.01 in floating point although 0.03 < 0.04 - 0.01 is false: comparing with x -
+    q is another predicate.
+    """
     x = np.arange(101) / 100
     counts = np.searchsorted(x, x - 0.01)
     real = (x[:, None] - x > 0.01).sum(axis=1)
@@ -134,7 +150,9 @@ def test_equal_values_have_equal_flows_in_any_order(data, function, random):
 
 def test_linear_with_equal_thresholds_is_the_step():
     x = np.arange(7) / 10
-    assert close(unicriterion_flows(x, "linear", q=0.2, p=0.2), unicriterion_flows(x, "u_shape", q=0.2))
+    assert close(
+        unicriterion_flows(x, "linear", q=0.2, p=0.2), unicriterion_flows(x, "u_shape", q=0.2)
+    )
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=4, max_size=4), min_size=1, max_size=6))

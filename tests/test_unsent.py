@@ -1,4 +1,6 @@
-"""Kept results come into the store once each: equal ones, copies of a folder, lost answers, other working folders."""
+"""Kept results come into the store once each: equal ones, copies of a folder, lost answers, other
+working folders.
+"""
 
 import json
 import os
@@ -30,7 +32,9 @@ def payload(value=0.5):
 def keep(count, folder, monkeypatch, run_id=None, value=0.5):
     monkeypatch.setenv(unsent.SETTING, str(folder))
     experiment = None if run_id else "kept"
-    return [unsent.keep(payload(value), run_id=run_id, experiment_name=experiment) for _ in range(count)]
+    return [
+        unsent.keep(payload(value), run_id=run_id, experiment_name=experiment) for _ in range(count)
+    ]
 
 
 def whole(client, name="kept"):
@@ -42,7 +46,9 @@ def whole(client, name="kept"):
     return found
 
 
-def test_equal_results_are_runs_of_their_own_and_a_copy_of_them_is_none(client, tmp_path, monkeypatch):
+def test_equal_results_are_runs_of_their_own_and_a_copy_of_them_is_none(
+    client, tmp_path, monkeypatch
+):
     keep(5, tmp_path / "kept", monkeypatch)
     shutil.copytree(tmp_path / "kept", tmp_path / "copy")
     assert send_unsent(tmp_path / "kept") == Sent(5, 0)
@@ -59,11 +65,15 @@ def test_equal_results_for_one_run_are_that_run_and_others(client, tmp_path, mon
     assert send_unsent(tmp_path / "kept") == Sent(3, 0)
     client.set_terminated(run.info.run_id)
     assert send_unsent(tmp_path / "copy") == Sent(0, 3)
-    assert len(whole(client)) == 3 and run.info.run_id in {each.info.run_id for each in whole(client)}
+    assert len(whole(client)) == 3 and run.info.run_id in {
+        each.info.run_id for each in whole(client)
+    }
 
 
 def test_two_copies_at_once_make_one_run_of_each_result(client, tmp_path, monkeypatch):
-    """Whenever one import has found that there is no run yet, another brings the same result in before it goes on."""
+    """Whenever one import has found that there is no run yet, another brings the same result in
+    before it goes on.
+    """
     keep(8, tmp_path / "kept", monkeypatch)
     shutil.copytree(tmp_path / "kept", tmp_path / "copy")
     write, others = runs.write, sorted((tmp_path / "copy").iterdir())
@@ -114,7 +124,9 @@ def test_an_interrupted_import_goes_on(client, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("what", ["nothing", "foreign", "emptied"])
-def test_a_folder_without_kept_results_is_an_error_that_touches_nothing(client, tmp_path, monkeypatch, what):
+def test_a_folder_without_kept_results_is_an_error_that_touches_nothing(
+    client, tmp_path, monkeypatch, what
+):
     folder = tmp_path / "folder"
     folder.mkdir()
     if what == "foreign":
@@ -125,11 +137,17 @@ def test_a_folder_without_kept_results_is_an_error_that_touches_nothing(client, 
         send_unsent(folder)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     done = CliRunner().invoke(main, ["import", str(folder)])
-    assert done.exit_code == 1 and "holds no kept results" in done.stderr and "Remove" not in done.stderr
+    assert (
+        done.exit_code == 1
+        and "holds no kept results" in done.stderr
+        and "Remove" not in done.stderr
+    )
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
-@pytest.mark.parametrize(("name", "value"), [("claim", "%"), ("claim", 3), ("digest", "0"), ("format", 1), ("files", [])])
+@pytest.mark.parametrize(
+    ("name", "value"), [("claim", "%"), ("claim", 3), ("digest", "0"), ("format", 1), ("files", [])]
+)
 def test_a_damaged_result_is_told_and_stays(client, tmp_path, monkeypatch, name, value):
     (path,) = keep(1, tmp_path / "kept", monkeypatch)
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
@@ -145,21 +163,33 @@ def test_the_folder_stays_where_it_was_first(client, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     for name in ("first", "second"):
         os.chdir(tmp_path / name)  # the fixture of the store takes it back
-        with pytest.raises(StoreError, match=f"kept in {tmp_path}/first/mleval_unsent.*mleval import {tmp_path}/first/"):
+        with pytest.raises(
+            StoreError,
+            match=f"kept in {tmp_path}/first/mleval_unsent.*mleval import {tmp_path}/first/",
+        ):
             delivery.deliver(payload(), None, "kept")
-    assert len(list((tmp_path / "first" / "mleval_unsent").iterdir())) == 2 and not list((tmp_path / "second").iterdir())
+    assert len(list((tmp_path / "first" / "mleval_unsent").iterdir())) == 2 and not list(
+        (tmp_path / "second").iterdir()
+    )
 
 
 class Lossy(BaseHTTPRequestHandler):
-    """A proxy that loses the answer to what makes a run count, and from then on answers only if its server says so."""
+    """A proxy that loses the answer to what makes a run count, and from then on answers only if its
+    server says so.
+    """
 
     def do_GET(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         last = self.path.endswith("log-batch") and b'"complete"' in body
         if self.server.lost and not self.server.goes_on:
             return self.connection.close()
-        answer = requests.request(self.command, self.server.url + self.path, data=body, headers={
-            "Content-Type": self.headers.get("Content-Type", "")}, timeout=60)  # fmt: skip
+        answer = requests.request(
+            self.command,
+            self.server.url + self.path,
+            data=body,
+            headers={"Content-Type": self.headers.get("Content-Type", "")},
+            timeout=60,
+        )
         if last:
             self.server.lost = True
             return self.connection.close()
@@ -201,7 +231,9 @@ def test_a_run_whose_last_answer_was_lost_is_finished(server, tmp_path, monkeypa
     client = mlflow.MlflowClient()
     assert len(whole(client, name)) == 1
     if not goes_on:
-        client.set_terminated(whole(client, name)[0].info.run_id, "FAILED")  # as one that has seen the failure would
+        client.set_terminated(
+            whole(client, name)[0].info.run_id, "FAILED"
+        )  # as one that has seen the failure would
         assert send_unsent(tmp_path / "kept") == Sent(0, 1)
         assert len(whole(client, name)) == 1
     assert not list((tmp_path / "kept").glob("*"))

@@ -23,23 +23,26 @@ def texts(comparison):
 
 def test_the_published_study_in_words():
     assert texts(published(stability=True)) == [
-        "RF-PCT leads the fused ranking of 12 methods over 11 datasets (mean rank 4.00; 16 measures, V-shape preference, "
-        "entropy weights).",
-        "The evidence separates it from PCT only; among the others it separates 3 pairs (step-down max-T, α = .05).",
-        "Its lead survives 10 of 11 other combinations of preference function and weights (not U-shape with entropy weights), "
-        "1 of 2 other policies for missing results (not drop-datasets) and the absence of any one other method but PCT; "
-        "where it falls, BR leads.",
-        "Its separation from PCT stays under all 16 other choices of function, weights, policy or measures; the other 3 "
-        "stay under at least 7 of 15. Under drop-datasets 1 of the 4 stays.",
-        "It leads under 82% of 10,000 random weightings; BR would take or share the lead if the weight of macro_recall rose "
-        "above 0.16 (now 0.063).",
+        "RF-PCT leads the fused ranking of 12 methods over 11 datasets (mean rank 4.00; 16 "
+        "measures, V-shape preference, entropy weights).",
+        "The evidence separates it from PCT only; among the others it separates 3 pairs "
+        "(step-down max-T, α = .05).",
+        "Its lead survives 10 of 11 other combinations of preference function and weights (not "
+        "U-shape with entropy weights), 1 of 2 other policies for missing results (not "
+        "drop-datasets) and the absence of any one other method but PCT; where it falls, BR "
+        "leads.",
+        "Its separation from PCT stays under all 16 other choices of function, weights, policy "
+        "or measures; the other 3 stay under at least 7 of 15. Under drop-datasets 1 of the 4 "
+        "stays.",
+        "It leads under 82% of 10,000 random weightings; BR would take or share the lead if the "
+        "weight of macro_recall rose above 0.16 (now 0.063).",
     ]
     assert texts(published(test="nemenyi"))[1] == (
         "The evidence separates it from PCT only (Nemenyi, critical difference 5.02, α = .05)."
     )
     assert texts(published(test="wilcoxon"))[2] == (
-        "Pairwise signed-rank tests with Holm's correction cannot reject anything with 12 methods on 11 datasets; "
-        "12 datasets or at most 10 methods would be needed."
+        "Pairwise signed-rank tests with Holm's correction cannot reject anything with 12 "
+        "methods on 11 datasets; 12 datasets or at most 10 methods would be needed."
     )
 
 
@@ -50,8 +53,16 @@ def test_without_stability_nothing_is_said_of_it():
 
 def test_one_measure():
     said = texts(published(on="macro_f1"))
-    assert said[0] == "HOMER leads by macro_f1 among 12 methods over 11 datasets (mean rank 3.68; larger is better)."
-    assert said[-1] == "Fused over all 16 measures (V-shape preference, entropy weights), RF-PCT leads (mean rank 4.00)."
+    assert (
+        said[0]
+        == "HOMER leads by macro_f1 among 12 methods over 11 datasets (mean rank 3.68; larger is "
+        "better)."
+    )
+    assert (
+        said[-1]
+        == "Fused over all 16 measures (V-shape preference, entropy weights), RF-PCT leads (mean "
+        "rank 4.00)."
+    )
     assert "smaller is better" in texts(published(on="one_error"))[0]
 
 
@@ -59,7 +70,10 @@ def test_a_control():
     said = texts(published(control="PCT", test="wilcoxon"))
     assert said[1].startswith("Compared with the control PCT only, the evidence puts ")
     assert said[1].endswith("(Wilcoxon's signed ranks, Holm's correction, α = .05).")
-    assert "puts PCT below it, and does not separate the other 10 from it (step-down" in texts(published(control="BR"))[1]
+    assert (
+        "puts PCT below it, and does not separate the other 10 from it (step-down"
+        in texts(published(control="BR"))[1]
+    )
     said = texts(published(control="BR", test="wilcoxon"))
     assert "separates no method from it" in said[1]
     found = published(control="PCT", test="nemenyi")
@@ -68,19 +82,36 @@ def test_a_control():
 
 def test_one_dataset():
     said = texts(compare(study_of(3, 1, gap=0.1)))
-    assert said[0].startswith("m0 leads the fused ranking of 3 methods on d0, the only dataset (net flow ")
-    assert said[1:] == ["Tests over datasets need more than one, so that none says whether it would lead on others, too."]
+    assert said[0].startswith(
+        "m0 leads the fused ranking of 3 methods on d0, the only dataset (net flow "
+    )
+    assert said[1:] == [
+        "Tests over datasets need more than one, so that none says whether it would lead on "
+        "others, too."
+    ]
     said = texts(compare(study_of(3, 1), on="f1"))
-    assert said[0] == "m1 leads by f1 among 3 methods on d0, the only dataset (0.5064; larger is better)."
+    assert (
+        said[0]
+        == "m1 leads by f1 among 3 methods on d0, the only dataset (0.5064; larger is better)."
+    )
 
 
 def test_two_methods():
-    assert "The evidence separates it from m1 (step-down max-T, α = .05)." in texts(compare(study_of(2, 8, gap=0.1)))
+    assert "The evidence separates it from m1 (step-down max-T, α = .05)." in texts(
+        compare(study_of(2, 8, gap=0.1))
+    )
     said = texts(compare(study_of(2, 4)))
     assert re.match(r"The evidence does not separate it from m\d \(step-down", said[1])
-    assert said[-1] == "No pair can be separated on 4 datasets, where no p-value lies below .125; it takes 6."
+    assert (
+        said[-1]
+        == "No pair can be separated on 4 datasets, where no p-value lies below .125; it takes 6."
+    )
     said = texts(compare(study_of(2, 4), test="wilcoxon"))
-    assert said[-1] == "Pairwise signed-rank tests cannot reject anything on 4 datasets; 6 datasets would be needed."
+    assert (
+        said[-1]
+        == "Pairwise signed-rank tests cannot reject anything on 4 datasets; 6 datasets would be "
+        "needed."
+    )
 
 
 def test_two_methods_have_no_third_to_leave_out():
@@ -102,15 +133,23 @@ def test_everything_separated():
 def test_nothing_separated_and_no_difference_at_all():
     for n_datasets, by in ((11, "Iman–Davenport"), (10, "exact")):
         said = texts(compare(study_of(4, n_datasets)))
-        assert "does not separate it from any other method, nor any two others from each other" in said[1]
-        assert said[2].startswith(f"Over all methods together, Friedman's test finds no difference ({by}, p = .")
+        assert (
+            "does not separate it from any other method, nor any two others from each other"
+            in said[1]
+        )
+        assert said[2].startswith(
+            f"Over all methods together, Friedman's test finds no difference ({by}, p = ."
+        )
 
 
 def test_a_test_that_contradicts_the_mean_ranks_is_told():
     rows = []
     for d in range(13):  # b wins narrowly on seven datasets, a by far on the six others
         a, b = (0.5, 0.51) if d < 7 else (0.9, 0.1)
-        rows += [{"dataset": f"d{d}", "method": m, "f1": x + d / 1000 * (m == "a")} for m, x in (("a", a), ("b", b))]
+        rows += [
+            {"dataset": f"d{d}", "method": m, "f1": x + d / 1000 * (m == "a")}
+            for m, x in (("a", a), ("b", b))
+        ]
     found = compare(Study.from_frame(pd.DataFrame(rows)), on="f1", alpha=0.3, test="wilcoxon")
     assert found.separated == [("a", "b")] and found.leader == "b"
     assert texts(found)[1].startswith("The evidence puts a above it, against the mean ranks (")
@@ -121,17 +160,31 @@ def tied(n=6):
     for d in range(n):
         for m, low in (("a", 0), ("b", 0), ("c", 0.1), ("e", 0.2)):
             bonus = 0.01 if m == "ab"[d % 2] else 0
-            rows.append({"dataset": f"d{d}", "method": m, "f1": 0.5 - low + bonus, "recall": 0.5 - low + bonus})
+            rows.append(
+                {
+                    "dataset": f"d{d}",
+                    "method": m,
+                    "f1": 0.5 - low + bonus,
+                    "recall": 0.5 - low + bonus,
+                }
+            )
     return Study.from_frame(pd.DataFrame(rows))
 
 
 def test_a_shared_lead():
     said = texts(compare(tied(8), stability=True, n_resamples=100))
-    assert said[0].startswith("a and b share the lead of the fused ranking of 4 methods over 8 datasets (mean rank 1.50 each; ")
-    assert said[1] == (
-        "The evidence separates each from both others; among the others it separates 1 pair (step-down max-T, α = .05)."
+    assert said[0].startswith(
+        "a and b share the lead of the fused ranking of 4 methods over 8 datasets (mean rank "
+        "1.50 each; "
     )
-    assert said[-1].startswith("Which of them is ahead depends on the weights: first is a under 50% and b under 50% of 100 ")
+    assert said[1] == (
+        "The evidence separates each from both others; among the others it separates 1 pair "
+        "(step-down max-T, α = .05)."
+    )
+    assert said[-1].startswith(
+        "Which of them is ahead depends on the weights: first is a under 50% and b under 50% of "
+        "100 "
+    )
 
 
 def test_all_tie():
@@ -152,12 +205,27 @@ def test_given_weights_and_functions():
     said = texts(published(weights="equal", preference="gaussian"))
     assert "Gaussian preference, equal weights" in said[0]
     study = study_of(3, 4)
-    said = texts(compare(study, weights={"f1": 2, "hamming_loss": 1}, preference={"f1": "usual", "hamming_loss": "level"}))
-    assert "2 measures, preference usual for f1, level for hamming_loss, weights 2 for f1, 1 for hamming_loss)" in said[0]
+    said = texts(
+        compare(
+            study,
+            weights={"f1": 2, "hamming_loss": 1},
+            preference={"f1": "usual", "hamming_loss": "level"},
+        )
+    )
+    assert (
+        "2 measures, preference usual for f1, level for hamming_loss, weights 2 for f1, 1 for "
+        "hamming_loss)" in said[0]
+    )
     measures = [f"m{i}" for i in range(6)]
     study = study_of(3, 4, measures=tuple(measures))
-    assert "weights 2 for m3, 1 for all others)" in texts(compare(study, weights=dict.fromkeys(measures, 1) | {"m3": 2}))[0]
-    assert "given weights)" in texts(compare(study, weights={m: i + 1 for i, m in enumerate(measures)}))[0]
+    assert (
+        "weights 2 for m3, 1 for all others)"
+        in texts(compare(study, weights=dict.fromkeys(measures, 1) | {"m3": 2}))[0]
+    )
+    assert (
+        "given weights)"
+        in texts(compare(study, weights={m: i + 1 for i, m in enumerate(measures)}))[0]
+    )
 
 
 def test_no_policy_to_vary_and_a_policy_that_leaves_the_leader_out():
@@ -166,7 +234,9 @@ def test_no_policy_to_vary_and_a_policy_that_leaves_the_leader_out():
     study = study_of(4, 8, gap=0.1)
     values = study.values.copy()
     values.loc[("d1", "m0")] = np.nan
-    said = " ".join(texts(compare(Study(values, study.directions, "worst"), stability=True, n_resamples=100)))
+    said = " ".join(
+        texts(compare(Study(values, study.directions, "worst"), stability=True, n_resamples=100))
+    )
     assert "(not drop-methods, which leaves it out)" in said and "where it falls, m1 leads" in said
 
 
@@ -174,7 +244,10 @@ def test_what_was_left_out_is_counted():
     dropped = compare(published_study("drop-datasets"))
     assert sum(doubt.startswith("Left out: dataset") for doubt in dropped.doubts) == 3
     study = study_of(3, 4)
-    gone = (*(Excluded("run", name, "unfinished") for name in ("r1", "r2")), Excluded("measure", "auc", "not in all runs"))
+    gone = (
+        *(Excluded("run", name, "unfinished") for name in ("r1", "r2")),
+        Excluded("measure", "auc", "not in all runs"),
+    )
     told = " ".join(compare(replace(study, excluded=gone)).doubts)
     assert all(name in told for name in ("r1", "r2", "auc"))
     values = study.values.copy()
@@ -188,11 +261,16 @@ def test_what_was_left_out_is_counted():
 def test_a_lead_that_nothing_shakes():
     said = texts(compare(study_of(4, 8, gap=0.1), stability=True, n_resamples=100))
     assert said[-3:-1] == [
-        "Its lead survives all 11 other combinations of preference function and weights and the absence of any one other "
-        "method.",
-        "All 6 separations stay under every other choice of function, weights or measures (14 were tried).",
+        "Its lead survives all 11 other combinations of preference function and weights and the "
+        "absence of any one other method.",
+        "All 6 separations stay under every other choice of function, weights or measures (14 "
+        "were tried).",
     ]
-    assert said[-1] == "It leads under 100% of 100 random weightings; no change of a single weight would cost it the lead."
+    assert (
+        said[-1]
+        == "It leads under 100% of 100 random weightings; no change of a single weight would "
+        "cost it the lead."
+    )
 
 
 def test_hostile_names_are_cut_and_hold_no_control_characters():
@@ -202,16 +280,31 @@ def test_hostile_names_are_cut_and_hold_no_control_characters():
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    n_methods=st.integers(2, 9), n_datasets=st.integers(1, 13), seed=st.integers(0, 10_000), decimals=st.integers(1, 4),
-    gap=st.sampled_from([0.0, 0.005, 0.02]), on=st.sampled_from(["fused", "f1", "hamming_loss"]),
-    test=st.sampled_from(["max-t", "wilcoxon", "nemenyi"]), correction=st.sampled_from(["holm", "none"]),
-)  # fmt: skip
-def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, gap, on, test, correction):
-    found = compare(study_of(n_methods, n_datasets, gap, seed, decimals), on=on, test=test, correction=correction)
+    n_methods=st.integers(2, 9),
+    n_datasets=st.integers(1, 13),
+    seed=st.integers(0, 10_000),
+    decimals=st.integers(1, 4),
+    gap=st.sampled_from([0.0, 0.005, 0.02]),
+    on=st.sampled_from(["fused", "f1", "hamming_loss"]),
+    test=st.sampled_from(["max-t", "wilcoxon", "nemenyi"]),
+    correction=st.sampled_from(["holm", "none"]),
+)
+def test_a_verdict_holds_in_any_design(
+    n_methods, n_datasets, seed, decimals, gap, on, test, correction
+):
+    found = compare(
+        study_of(n_methods, n_datasets, gap, seed, decimals),
+        on=on,
+        test=test,
+        correction=correction,
+    )
     sentences = verdict(found)
     said = " ".join(plain(s.text) for s in sentences)
     assert 1 <= len(sentences) <= 5
-    assert all(s.text[-1] == "." and s.text.count("(") == s.text.count(")") and s.rests_on for s in sentences)
+    assert all(
+        s.text[-1] == "." and s.text.count("(") == s.text.count(")") and s.rests_on
+        for s in sentences
+    )
     assert not re.search(r"nan|None|\{|\}|  | 1 (methods|datasets|measures|pairs)\b", said)
     mean = found.ranks.mean()
     leaders = found.leaders
@@ -226,14 +319,21 @@ def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, ga
         above = {a for a, b in found.separated if b == leaders[0]}
         assert ("does not separate it" in evidence) == (not behind and not above)
         if "separates it from" in evidence and evidence.split(" (")[0].endswith(" only"):
-            assert evidence.split(" from ")[1].split(" only")[0] == plain(listed([m for m in found.order if m in behind]))
+            assert evidence.split(" from ")[1].split(" only")[0] == plain(
+                listed([m for m in found.order if m in behind])
+            )
     assert ("cannot reject" in said) == (test == "wilcoxon" and not found.feasibility.can_reject)
     assert ("No pair can be separated" in said) == (test == "max-t" and n_datasets < 6)
     assert ("finds no difference" in said) == (n_methods > 2 and found.friedman.best_pvalue > 0.05)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(n_methods=st.integers(3, 6), n_datasets=st.integers(1, 6), seed=st.integers(0, 10_000), gap=st.sampled_from([0.0, 0.01]))
+@given(
+    n_methods=st.integers(3, 6),
+    n_datasets=st.integers(1, 6),
+    seed=st.integers(0, 10_000),
+    gap=st.sampled_from([0.0, 0.01]),
+)
 def test_stability_in_words_agrees_with_its_numbers(n_methods, n_datasets, seed, gap):
     found = compare(study_of(n_methods, n_datasets, gap, seed), stability=True, n_resamples=50)
     leaders = found.leaders

@@ -1,4 +1,6 @@
-"""The versions that the package declares are those that are tested: the bounds, and the pins of the oldest set."""
+"""The versions that the package declares are those that are tested: the bounds, and the pins of the
+oldest set.
+"""
 
 import re
 from pathlib import Path
@@ -11,8 +13,14 @@ ROOT = Path(__file__).parents[1]
 def test_the_oldest_set_pins_what_is_declared():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     block = re.search(r"^dependencies = \[\n(.*?)^\]", project, re.S | re.M)[1]
-    declared = {wanted.name: wanted for wanted in map(Requirement, re.findall(r'^  "(.+)",$', block, re.M))}
-    pins = [line for line in (ROOT / ".ci" / "oldest.txt").read_text().splitlines() if not line.startswith("#")]
+    declared = {
+        wanted.name: wanted for wanted in map(Requirement, re.findall(r'^  "(.+)",$', block, re.M))
+    }
+    pins = [
+        line
+        for line in (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     oldest = dict(line.split("==") for line in pins)
     assert set(oldest) == set(declared)
     for name, version in oldest.items():

@@ -1,8 +1,10 @@
-"""Make the pictures of README and guides: a report, the live page, and what MLflow's own pages show of evaluated runs.
+"""Make the pictures of README and guides: a report, the live page, and what MLflow's own pages show
+of evaluated runs.
 
-Runs the demo on the published study and cross-validates five methods on real data: scikit-learn's handwritten digits, where the
-labels of an image are the segments a to g that its digit lights in a seven-segment display. Needs Chromium, chromedriver and
-selenium; takes about two minutes. The picture of a training's epochs needs Keras and PyTorch, and is left as it is without them.
+Runs the demo on the published study and cross-validates five methods on real data: scikit-learn's
+handwritten digits, where the labels of an image are the segments a to g that its digit lights in a
+seven-segment display. Needs Chromium, chromedriver and selenium; takes about two minutes. The
+picture of a training's epochs needs Keras and PyTorch, and is left as it is without them.
 
     python examples/pictures/make_pictures.py [FOLDER]
 """
@@ -48,10 +50,19 @@ import mlflow_mleval as mleval
 
 HERE = Path(__file__).resolve().parent
 SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
-FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-         # A mouse, as on a desk: without one, every chart shows its toolbar all the time.
-         "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4")  # fmt: skip
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    # A mouse, as on a desk: without one, every chart shows its toolbar all the time.
+    "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,"
+    "availablePointerTypes=4",
+)
 # The classic pages, and no chat window over them.
 CLASSIC = "workflowType=machine_learning"
 NO_CHAT = "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
@@ -64,7 +75,9 @@ SETTLE = 4
 
 
 class LabelPowerset(ClassifierMixin, BaseEstimator):
-    """Every set of labels that occurs is one class; the score of a label is the probability of the sets that hold it."""
+    """Every set of labels that occurs is one class; the score of a label is the probability of the
+    sets that hold it.
+    """
 
     def __init__(self, estimator):
         self.estimator = estimator
@@ -81,10 +94,14 @@ class LabelPowerset(ClassifierMixin, BaseEstimator):
         return np.clip(self.estimator.predict_proba(X) @ self.sets_, 0, 1)
 
 
-def cross_validate_digits(experiment: str = "digits", folds: int = 10, **options: Any) -> dict[str, mleval.Evaluation]:
+def cross_validate_digits(
+    experiment: str = "digits", folds: int = 10, **options: Any
+) -> dict[str, mleval.Evaluation]:
     """Five methods on one dataset, a run each, in the store that MLFLOW_TRACKING_URI names."""
     X, digits = load_digits(return_X_y=True)
-    Y = np.array([[segment in SEGMENTS[digit] for segment in "abcdefg"] for digit in digits], dtype=int)
+    Y = np.array(
+        [[segment in SEGMENTS[digit] for segment in "abcdefg"] for digit in digits], dtype=int
+    )
     linear = LogisticRegression(max_iter=1000)
     methods = {
         "binary relevance": MultiOutputClassifier(linear),
@@ -95,25 +112,54 @@ def cross_validate_digits(experiment: str = "digits", folds: int = 10, **options
     }
     cv = KFold(folds, shuffle=True, random_state=0)
     names = list("abcdefg")
-    # Matrices this small gain nothing from threads, which cost a hundredfold where the machine is busy.
+    # Matrices this small gain nothing from threads, which cost a hundredfold where the machine is
+    # busy.
     with threadpool_limits(1):
         return {
-            method: mleval.cross_validate(estimator, X / 16, Y, cv=cv, method=method, dataset="digits", label_names=names,
-                                          experiment_name=experiment, **options)
+            method: mleval.cross_validate(
+                estimator,
+                X / 16,
+                Y,
+                cv=cv,
+                method=method,
+                dataset="digits",
+                label_names=names,
+                experiment_name=experiment,
+                **options,
+            )
             for method, estimator in methods.items()
-        }  # fmt: skip
+        }
 
 
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """MLflow's server on the store in the folder, as `mlflow server --app-name mleval` starts it there."""
+    """MLflow's server on the store in the folder, as `mlflow server --app-name mleval` starts it
+    there.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--app-name", "mleval", "--workers", "1", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "server",
+        "--app-name",
+        "mleval",
+        "--workers",
+        "1",
+        "--port",
+        str(port),
+    ]
     with open(folder / "server.log", "wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True,
-                                   env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"})  # fmt: skip
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        )
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(300):
@@ -144,26 +190,38 @@ def browser(profile: Path) -> Iterator[webdriver.Chrome]:
 
 def size(chrome: webdriver.Chrome, width: int, height: int) -> None:
     chrome.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
     )
 
 
 def wait(chrome: webdriver.Chrome, found, seconds: int = 240):
-    return WebDriverWait(chrome, seconds, ignored_exceptions=[StaleElementReferenceException]).until(found)
+    return WebDriverWait(
+        chrome, seconds, ignored_exceptions=[StaleElementReferenceException]
+    ).until(found)
 
 
 def open_report(chrome: webdriver.Chrome, url: str, experiment_id: str, run_id: str) -> None:
     """The report in its run's artifact page; the browser is left inside the frame."""
-    chrome.get(f"{url}/#/experiments/{experiment_id}/runs/{run_id}/artifacts/mleval_report.html?{CLASSIC}")
+    chrome.get(
+        f"{url}/#/experiments/{experiment_id}/runs/{run_id}/artifacts/mleval_report.html?{CLASSIC}"
+    )
     wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "iframe[sandbox]"))
     chrome.switch_to.frame(chrome.find_element(By.CSS_SELECTOR, "iframe[sandbox]"))
     wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "details.section"))
 
 
 def open_charts(chrome: webdriver.Chrome, url: str, experiment_id: str, search: str) -> None:
-    """The chart view of an experiment, with the charts whose name holds the text or one of several between bars."""
+    """The chart view of an experiment, with the charts whose name holds the text or one of several
+    between bars.
+    """
     chrome.get(f"{url}/#/experiments/{experiment_id}/runs?{CLASSIC}&compareRunsMode=CHART")
-    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "[data-testid=experiment-view-compare-runs-card]"))
+    wait(
+        chrome,
+        lambda d: d.find_elements(
+            By.CSS_SELECTOR, "[data-testid=experiment-view-compare-runs-card]"
+        ),
+    )
 
     def found(driver: webdriver.Chrome) -> bool:
         # The page makes the box anew when its runs arrive, and forgets what was typed.
@@ -171,7 +229,9 @@ def open_charts(chrome: webdriver.Chrome, url: str, experiment_id: str, search: 
         if box.get_attribute("value") != search:
             box.send_keys(Keys.CONTROL, "a", Keys.NULL, search)
             return False
-        cards = driver.find_elements(By.CSS_SELECTOR, "[data-testid=experiment-view-compare-runs-card]")
+        cards = driver.find_elements(
+            By.CSS_SELECTOR, "[data-testid=experiment-view-compare-runs-card]"
+        )
         return bool(cards) and all(re.search(search, card.text) for card in cards)
 
     wait(chrome, found)
@@ -182,13 +242,21 @@ def open_table(chrome: webdriver.Chrome, url: str, experiment_id: str) -> None:
     chrome.get(f"{url}/#/experiments/{experiment_id}/runs?{CLASSIC}&compareRunsMode=ARTIFACT")
 
 
-def open_comparison(chrome: webdriver.Chrome, url: str, experiment_id: str, run_ids: list[str], artifact: str) -> None:
-    """What the button Compare opens for the runs, and the artifact that all of them have, side by side."""
-    runs, experiments = (quote(json.dumps(ids, separators=(",", ":"))) for ids in (run_ids, [experiment_id]))
+def open_comparison(
+    chrome: webdriver.Chrome, url: str, experiment_id: str, run_ids: list[str], artifact: str
+) -> None:
+    """What the button Compare opens for the runs, and the artifact that all of them have, side by
+    side.
+    """
+    runs, experiments = (
+        quote(json.dumps(ids, separators=(",", ":"))) for ids in (run_ids, [experiment_id])
+    )
     chrome.get(f"{url}/#/compare-runs?runs={runs}&experiments={experiments}&{CLASSIC}")
     named = f"[artifact-name='{artifact}']"
     # The page folds its sections open only some time after it has filled them.
-    wait(chrome, lambda d: [e for e in d.find_elements(By.CSS_SELECTOR, named) if e.is_displayed()])[0].click()
+    wait(
+        chrome, lambda d: [e for e in d.find_elements(By.CSS_SELECTOR, named) if e.is_displayed()]
+    )[0].click()
     header = "//*[contains(@class, 'collapse-header') and normalize-space()='Artifacts']"
     chrome.execute_script("arguments[0].scrollIntoView()", chrome.find_element(By.XPATH, header))
 
@@ -197,7 +265,9 @@ def picture_report(chrome: webdriver.Chrome, page: Path, target: Path) -> None:
     """The report as a file, down to the end of the ranking."""
     chrome.get(page.as_uri())
     size(chrome, 1200, 1000)
-    bottom = chrome.execute_script("return document.getElementById('ranking').getBoundingClientRect().bottom")
+    bottom = chrome.execute_script(
+        "return document.getElementById('ranking').getBoundingClientRect().bottom"
+    )
     size(chrome, 1200, int(bottom) + 8)
     chrome.save_screenshot(str(target))
 
@@ -209,41 +279,66 @@ def log_plain_runs(url: str) -> str:
 
     client = MlflowClient(url)
     experiment = client.create_experiment("churn models")
-    auc = {"gradient boosting": 0.91, "random forest": 0.9, "logistic regression": 0.86, "nearest neighbours": 0.82}
-    for at, (data, model) in enumerate((d, m) for d in ("bank", "telecom", "insurance", "retail") for m in auc):
+    auc = {
+        "gradient boosting": 0.91,
+        "random forest": 0.9,
+        "logistic regression": 0.86,
+        "nearest neighbours": 0.82,
+    }
+    for at, (data, model) in enumerate(
+        (d, m) for d in ("bank", "telecom", "insurance", "retail") for m in auc
+    ):
         run = client.create_run(experiment)
         metrics = {"test_auc": auc[model] - 0.013 * (at % 5), "seconds": 3 + 7 * len(model) % 11}
-        client.log_batch(run.info.run_id, [Metric(*pair, 0, 0) for pair in metrics.items()],
-                         [Param("model", model), Param("data", data), Param("seed", "0")])  # fmt: skip
+        client.log_batch(
+            run.info.run_id,
+            [Metric(*pair, 0, 0) for pair in metrics.items()],
+            [Param("model", model), Param("data", data), Param("seed", "0")],
+        )
         client.set_terminated(run.info.run_id)
     return experiment
 
 
 def picture_page(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
-    """The live page: an answer down to the end of the ranking, what some runs hold, and a pair in detail."""
+    """The live page: an answer down to the end of the ranking, what some runs hold, and a pair in
+    detail.
+    """
     from mlflow import MlflowClient
 
     study = MlflowClient(url).get_experiment_by_name("madjarov2012").experiment_id
     size(chrome, 1200, 900)
     chrome.get(f"{url}/mleval/?experiment-id={study}&missing=worst")
-    ready = "return document.querySelector('#ranking table') && !document.querySelector('main.old, [aria-busy]')"
+    ready = (
+        "return document.querySelector('#ranking table') && !document.querySelector('main.old, "
+        "[aria-busy]')"
+    )
     wait(chrome, lambda d: d.execute_script(ready), 120)
-    bottom = chrome.execute_script("return document.getElementById('ranking').getBoundingClientRect().bottom")
+    bottom = chrome.execute_script(
+        "return document.getElementById('ranking').getBoundingClientRect().bottom"
+    )
     size(chrome, 1200, int(bottom) + 8)
     save(chrome, pictures / "page.png")
 
     size(chrome, 1200, 900)
     chrome.find_element(By.CSS_SELECTOR, "#differences summary").click()
     wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "#differences [data-against]"))
-    chrome.execute_script("document.querySelector('#differences button:has([data-against])').click()")
+    chrome.execute_script(
+        "document.querySelector('#differences button:has([data-against])').click()"
+    )
     wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "#detail-body table"))
     save(chrome, pictures / "page_detail.png")
 
     experiment = log_plain_runs(url)
     chrome.get(f"{url}/mleval/")
-    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, f"#experiments input[value='{experiment}']"))[0].click()
+    wait(
+        chrome,
+        lambda d: d.find_elements(By.CSS_SELECTOR, f"#experiments input[value='{experiment}']"),
+    )[0].click()
     wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "#survey fieldset"))
-    bottom = chrome.execute_script("return document.querySelector('#survey .measures').getBoundingClientRect().bottom + scrollY")
+    bottom = chrome.execute_script(
+        "return document.querySelector('#survey .measures').getBoundingClientRect().bottom + "
+        "scrollY"
+    )
     size(chrome, 1200, int(bottom) + 60)
     save(chrome, pictures / "page_choose.png")
 
@@ -269,7 +364,9 @@ def picture_server(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
 
     cross_validate_digits()
     experiment = client.get_experiment_by_name("digits").experiment_id
-    runs = {run.data.tags["mleval.method"]: run.info.run_id for run in client.search_runs([experiment])}
+    runs = {
+        run.data.tags["mleval.method"]: run.info.run_id for run in client.search_runs([experiment])
+    }
     for run_id, colour in zip(runs.values(), COLOURS, strict=True):
         client.set_tag(run_id, "mlflow.runColor", colour)
     size(chrome, 1400, 1130)
@@ -279,7 +376,13 @@ def picture_server(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
     chrome.save_screenshot(str(pictures / "ui_profiles.png"))
 
     size(chrome, 1400, 900)
-    open_comparison(chrome, url, experiment, [runs["random forest"], runs["label powerset"]], "mleval_summary.md")
+    open_comparison(
+        chrome,
+        url,
+        experiment,
+        [runs["random forest"], runs["label powerset"]],
+        "mleval_summary.md",
+    )
     time.sleep(SETTLE)
     chrome.save_screenshot(str(pictures / "ui_compare.png"))
 
@@ -292,7 +395,9 @@ def picture_epochs(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
     from mlflow import MlflowClient
 
     example = HERE.parent / "callbacks_keras.py"
-    subprocess.run([sys.executable, str(example)], check=True, env=os.environ | {"KERAS_BACKEND": "torch"})
+    subprocess.run(
+        [sys.executable, str(example)], check=True, env=os.environ | {"KERAS_BACKEND": "torch"}
+    )
     client = MlflowClient(url)
     experiment = client.get_experiment_by_name("keras").experiment_id
     for run, colour in zip(client.search_runs([experiment]), COLOURS, strict=False):

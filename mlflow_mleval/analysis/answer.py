@@ -1,4 +1,6 @@
-"""What to use: whom the results speak for, by how much in the measures' own units, how sure, and what could turn it."""
+"""What to use: whom the results speak for, by how much in the measures' own units, how sure, and
+what could turn it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class Decision:
     next : The next in the ranking; None where all tie.
     differences : By measure, the leader's mean minus that of the next, over datasets on which both have a result, and how many.
     turns : What could turn it: {kind, ...}; None where nothing that was tried does.
-    """
+    """  # noqa: E501
 
     methods: list[str]
     best: list[str]
@@ -46,14 +48,18 @@ class Decision:
 
 
 def decision(c: Comparison) -> Decision:
-    """The answer that a comparison gives; of several leaders the first is compared with the next."""
+    """The answer that a comparison gives; of several leaders the first is compared with the
+    next.
+    """
     weights = c.fusion.weights.mean()
     heaviest = weights.sort_values(ascending=False, kind="stable").index[:MEASURES]
     measures = [c.on] if c.on != FUSED else [m for m in c.study.measures if m in heaviest]
     filled = set(c.study.filled)
     there = pd.DataFrame(
-        [[(d, m) not in filled for m in c.order] for d in c.study.datasets], c.study.datasets, c.order
-    )  # fmt: skip
+        [[(d, m) not in filled for m in c.order] for d in c.study.datasets],
+        c.study.datasets,
+        c.order,
+    )
     cells = {m: c.study.cells(m)[c.order].where(there) for m in measures}
     rest = [m for m in c.order if m not in c.leaders]
     differences = {}
@@ -62,12 +68,16 @@ def decision(c: Comparison) -> Decision:
         differences[m] = float(difference.mean()), len(difference)
     tested = c.deciding is not None
     return Decision(
-        methods=c.leaders, best=c.possible.index[c.possible["low"] == 1].tolist() if tested else [],
-        separated=[b for a, b in c.separated if a == c.leader] if tested else None, by_answers=None if tested else _by_answers(c),
+        methods=c.leaders,
+        best=c.possible.index[c.possible["low"] == 1].tolist() if tested else [],
+        separated=[b for a, b in c.separated if a == c.leader] if tested else None,
+        by_answers=None if tested else _by_answers(c),
         measures=measures,
-        means={m: mean_intervals(table, c.options["alpha"]) for m, table in cells.items()}, next=rest[0] if rest else None,
-        differences=differences, turns=_turns(c),
-    )  # fmt: skip
+        means={m: mean_intervals(table, c.options["alpha"]) for m, table in cells.items()},
+        next=rest[0] if rest else None,
+        differences=differences,
+        turns=_turns(c),
+    )
 
 
 def _by_answers(c: Comparison) -> list[str] | None:
@@ -76,7 +86,9 @@ def _by_answers(c: Comparison) -> list[str] | None:
 
 
 def _turns(c: Comparison) -> dict[str, Any] | None:
-    """The likeliest other choice that puts another method first, or that makes the lead worth little."""
+    """The likeliest other choice that puts another method first, or that makes the lead worth
+    little.
+    """
     if len(c.leaders) > 1:
         weighed = c.on == FUSED and len(c.study.measures) > 1 and len(c.leaders) < len(c.order)
         return {"kind": "tie"} if weighed else None
@@ -85,7 +97,9 @@ def _turns(c: Comparison) -> dict[str, Any] | None:
     if len(c.order) == 2 and all(c.options[key] is None for key in "pqs"):
         return {"kind": "two methods"}
     if c.stability is not None:
-        rank = {key: part.set_index("method")["mean_rank"].dropna() for key, part in c.scenarios.items()}
+        rank = {
+            key: part.set_index("method")["mean_rank"].dropna() for key, part in c.scenarios.items()
+        }
         first = {key: r.index[r <= r.min() + 1e-9].tolist() for key, r in rank.items()}
         lost = {key: others for key, others in first.items() if others != [c.leader]}
         for varies in ("policy", "weights", "function"):
@@ -93,20 +107,35 @@ def _turns(c: Comparison) -> dict[str, Any] | None:
                 same = function == c.options["preference"]
                 if varies == ("policy" if kind == "policy" else "weights" if same else "function"):
                     new = {"policy": missing, "weights": weights, "function": function}[varies]
-                    return {"kind": varies, "choice": new, "methods": [m for m in others if m != c.leader] or others}
+                    return {
+                        "kind": varies,
+                        "choice": new,
+                        "methods": [m for m in others if m != c.leader] or others,
+                    }
     elif c.options["weights"] == "entropy" and len(c.study.measures) > 1:
-        equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"]).ranks.mean(axis=0)
+        equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"]).ranks.mean(
+            axis=0
+        )
         mean = pd.Series(equal, c.fusion.ranks.columns)
         if (others := mean.index[mean <= mean.min() + 1e-9].tolist()) != [c.leader]:
-            return {"kind": "weights", "choice": "equal", "methods": [m for m in others if m != c.leader] or others}
+            return {
+                "kind": "weights",
+                "choice": "equal",
+                "methods": [m for m in others if m != c.leader] or others,
+            }
     if (found := _untested(c)) is not None:
         return found
     if c.stability is None and c.study.filled:
         return {"kind": "missing"}
     single = None if c.stability is None else c.stability.dethrone.single
     if single is not None:
-        return {"kind": "weight", "choice": single["measure"], "to": single["to"], "weight": single["weight"],
-                "methods": [single["rival"]]}  # fmt: skip
+        return {
+            "kind": "weight",
+            "choice": single["measure"],
+            "to": single["to"],
+            "weight": single["weight"],
+            "methods": [single["rival"]],
+        }
     return None
 
 

@@ -1,4 +1,5 @@
-"""What many answers to the same questions say beside the tests: ranking, agreement, sampling, and what more would give.
+"""What many answers to the same questions say beside the tests: ranking, agreement, sampling, and
+what more would give.
 
 Miller (2024), "Adding error bars to evals", for questions and samples as two sources of variance.
 """
@@ -44,15 +45,15 @@ class AnswerComparison(Reported):
     tests : InstanceTests
         Every pair on every measure; a question that was answered several times counts once.
     joint : One row a pair: method_a, method_b, statistic (Hotelling's T²), pvalue (by sign changes), pvalue_corrected (Holm over
-        pairs), significant, exact, dependent (measures that others determine, left out). Empty where there are too
-        many pairs for any to be separated.
+        pairs), significant, exact, dependent (measures that others determine, left out). Empty
+        where there are too many pairs for any to be separated.
     ranking : AnswerRanking, or None where a measure has no value for some method.
     differing : The instances on which the first two of the ranking differ most, as `most_different` has them.
     compared : Those two.
     agreement, sampling, needed : As the functions of these names, and `questions_needed`, give them.
     notes : What a reader must know about the answers.
     cluster : The column that says which instances belong together, or None.
-    """
+    """  # noqa: E501
 
     tests: InstanceTests
     joint: pd.DataFrame
@@ -66,10 +67,16 @@ class AnswerComparison(Reported):
     cluster: str | None
 
     def worse_than(self, method: str) -> list[str]:
-        """The methods that are separated from this one, worse on some measure and better on none."""
+        """The methods that are separated from this one, worse on some measure and better on
+        none.
+        """
         pairs = self.tests.pairs
-        a = pairs[(pairs["method_a"] == method) & (pairs["a_better"] > 0) & (pairs["b_better"] == 0)]["method_b"]
-        b = pairs[(pairs["method_b"] == method) & (pairs["b_better"] > 0) & (pairs["a_better"] == 0)]["method_a"]
+        a = pairs[
+            (pairs["method_a"] == method) & (pairs["a_better"] > 0) & (pairs["b_better"] == 0)
+        ]["method_b"]
+        b = pairs[
+            (pairs["method_b"] == method) & (pairs["b_better"] > 0) & (pairs["a_better"] == 0)
+        ]["method_a"]
         return [*a, *b]
 
     @property
@@ -77,29 +84,40 @@ class AnswerComparison(Reported):
         """All doubts: about the answers, and about the tests."""
         same = self.agreement[self.agreement["redundant"]]
         redundant = [
-            f"{row.measure_a} and {row.measure_b} say the same (correlation {row.correlation:.2f}): count them as one."
+            f"{row.measure_a} and {row.measure_b} say the same (correlation "
+            f"{row.correlation:.2f}): count them as one."
             for row in same.itertuples()
-        ]  # fmt: skip
+        ]
         return (*self.notes, *self.tests.warnings, *redundant)
 
 
 def compare_answers(
-    found: Aligned, *, minimize: Iterable[str] = (), maximize: Iterable[str] = (), cluster: str | None = None,
-    difference: float | Mapping[str, float] | None = None, alpha: float = 0.05, n_resamples: int = 9_999, seed: int = 0,
+    found: Aligned,
+    *,
+    minimize: Iterable[str] = (),
+    maximize: Iterable[str] = (),
+    cluster: str | None = None,
+    difference: float | Mapping[str, float] | None = None,
+    alpha: float = 0.05,
+    n_resamples: int = 9_999,
+    seed: int = 0,
 ) -> AnswerComparison:
-    """Compare methods on all that they answered: tests, ranking, agreement of scorers, and what more would give.
+    """Compare methods on all that they answered: tests, ranking, agreement of scorers, and what
+    more would give.
 
     Parameters
     ----------
     found : Aligned
         As `aligned` puts answers side by side.
     minimize, maximize : iterable of str
-        Directions of measures that the registry does not know; pass or fail is to be maximized unless said otherwise.
+        Directions of measures that the registry does not know; pass or fail is to be maximized
+        unless said otherwise.
     cluster : str, optional
-        What the answers hold that says which questions belong together. All methods are heeded; a question of which none says
-        it is a cluster of its own. A measure of this name is none then.
+        What the answers hold that says which questions belong together. All methods are heeded; a
+        question of which none says it is a cluster of its own. A measure of this name is none then.
     difference : float or mapping of measure to float, optional
-        The difference that matters, for `needed`; by default, and for measures that are not named, the one seen.
+        The difference that matters, for `needed`; by default, and for measures that are not named,
+        the one seen.
     alpha : float
     n_resamples, seed : int
 
@@ -120,57 +138,89 @@ def compare_answers(
     sides: dict[str, Any] = {
         way: [m for m in found.measures if better[m] == way[:3]] for way in ("minimize", "maximize")
     }
-    tests = instance_tests(found.tables, found.measures, clusters=groups, alpha=alpha, **sides, **options)
+    tests = instance_tests(
+        found.tables, found.measures, clusters=groups, alpha=alpha, **sides, **options
+    )
     ranking = None
     if all(table[found.measures].notna().any().all() for table in found.tables.values()):
-        ranking = answer_ranking(found, clusters=groups, n_resamples=min(n_resamples, 2_000), seed=seed, **sides)
+        ranking = answer_ranking(
+            found, clusters=groups, n_resamples=min(n_resamples, 2_000), seed=seed, **sides
+        )
     first, second = (list(found.tables) if ranking is None else list(ranking.table.index))[:2]
     notes = list(found.notes)
     assumed = [m for m in found.passing if m not in {*minimize, *maximize} and m not in MEASURES]
     if assumed:
-        notes.append(f"Passing is taken for better on {some(assumed)}: declare it (--min, --max) if that is wrong.")
+        notes.append(
+            f"Passing is taken for better on {some(assumed)}: declare it (--min, --max) if that "
+            "is wrong."
+        )
     joint = _joint(found, better, groups, alpha, options)
     if joint.empty:
         notes.append(
-            f"Hotelling's test of all measures at once was not made: {n_resamples:,} draws can separate none of "
-            f"{len(tests.pairs):,} pairs."
+            f"Hotelling's test of all measures at once was not made: {n_resamples:,} draws can "
+            f"separate none of {len(tests.pairs):,} pairs."
         )
     return AnswerComparison(
-        tests, joint, ranking, most_different(found, first, second, better),
-        (first, second), agreement(found), sampling(found),
-        questions_needed(found, better, difference=difference, clusters=groups, alpha=alpha), tuple(notes), cluster,
-    )  # fmt: skip
+        tests,
+        joint,
+        ranking,
+        most_different(found, first, second, better),
+        (first, second),
+        agreement(found),
+        sampling(found),
+        questions_needed(found, better, difference=difference, clusters=groups, alpha=alpha),
+        tuple(notes),
+        cluster,
+    )
 
 
 def _joint(
-    found: Aligned, better: Mapping[str, str], clusters: pd.Series | None, alpha: float, options: Mapping[str, int]
+    found: Aligned,
+    better: Mapping[str, str],
+    clusters: pd.Series | None,
+    alpha: float,
+    options: Mapping[str, int],
 ) -> pd.DataFrame:
     methods = list(found.tables)
     first, second = np.triu_indices(len(methods), 1)
     units = None if clusters is None else _units(found, clusters)
-    if len(first) > alpha * (options["n_resamples"] + 1):  # even the smallest p-value would be corrected to more than alpha
+    if len(first) > alpha * (
+        options["n_resamples"] + 1
+    ):  # even the smallest p-value would be corrected to more than alpha
         return pd.DataFrame()
     results = []
     for a, b in zip(first, second, strict=True):
-        differences = (found.tables[methods[a]] - found.tables[methods[b]])[found.measures].to_numpy()
+        differences = (found.tables[methods[a]] - found.tables[methods[b]])[
+            found.measures
+        ].to_numpy()
         known = ~np.isnan(differences).any(axis=1)
         results.append(joint_test(differences, units, **options) if known.any() else None)
-    table = pd.DataFrame({
-        **named_pairs(tuple(methods), first, second),
-        "statistic": [np.nan if r is None else r.statistic for r in results],
-        **decided(np.array([np.nan if r is None else r.pvalue for r in results]), alpha),
-        "exact": [r is not None and r.exact for r in results],
-        "dependent": [[] if r is None else [found.measures[k] for k in r.dependent] for r in results],
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            **named_pairs(tuple(methods), first, second),
+            "statistic": [np.nan if r is None else r.statistic for r in results],
+            **decided(np.array([np.nan if r is None else r.pvalue for r in results]), alpha),
+            "exact": [r is not None and r.exact for r in results],
+            "dependent": [
+                [] if r is None else [found.measures[k] for k in r.dependent] for r in results
+            ],
+        }
+    )
     return table
 
 
 def _clusters(found: Aligned, column: str) -> pd.Series:
     """Which cluster each question belongs to, as the answers of all methods say it."""
-    tables = [(m, table) for m, answers in found.answers.items() for table in (answers.about, answers.values)]
+    tables = [
+        (m, table)
+        for m, answers in found.answers.items()
+        for table in (answers.about, answers.values)
+    ]
     parts = [(method, table[column]) for method, table in tables if column in table]
     if not parts:
-        columns = dict.fromkeys(c for _, table in tables for c in table if c not in ("link", "asked"))
+        columns = dict.fromkeys(
+            c for _, table in tables for c in table if c not in ("link", "asked")
+        )
         raise ValueError(f"no answer tells {column!r}. Name one of {some(columns)}.")
     return one_table(parts, column).reindex(next(iter(found.tables.values())).index)
 
@@ -178,7 +228,9 @@ def _clusters(found: Aligned, column: str) -> pd.Series:
 def _without(found: Aligned, column: str) -> Aligned:
     """Without the measure that says which questions belong together."""
     if not (measures := [m for m in found.measures if m != column]):
-        raise MissingResultsError(f"{column} says which instances belong together, and there is no other measure.")
+        raise MissingResultsError(
+            f"{column} says which instances belong together, and there is no other measure."
+        )
     note = f"{column} says which instances belong together, and is no measure here."
     passing = [m for m in found.passing if m != column]
     return replace(found, measures=measures, passing=passing, notes=(*found.notes, note))
@@ -195,7 +247,7 @@ class AnswerRanking:
     n_resamples, seed : Of the bootstrap over instances, or over clusters of them.
     n_units : How many instances or clusters were drawn from.
     unit : "instances" or "clusters".
-    """
+    """  # noqa: E501
 
     table: pd.DataFrame
     n_resamples: int
@@ -211,25 +263,33 @@ class AnswerRanking:
             who = f"{', '.join(map(named, first[:-1]))} and {named(first[-1])}"
             return f"{who} tie for the first place of the fused ranking, on these instances."
         return (
-            f"{named(self.table.index[0])} leads the fused ranking, and in {leader.first_share:.0%} of {self.n_resamples:,} "
-            f"resamples of the {self.unit}; this is about these instances and their like, no test over datasets."
+            f"{named(self.table.index[0])} leads the fused ranking, and in "
+            f"{leader.first_share:.0%} of {self.n_resamples:,} resamples of the {self.unit}; "
+            "this is about these instances and their like, no test over datasets."
         )
 
 
 def answer_ranking(
-    found: Aligned, *, minimize: Iterable[str] = (), maximize: Iterable[str] = (), clusters: pd.Series | None = None,
-    n_resamples: int = 2_000, seed: int = 0,
+    found: Aligned,
+    *,
+    minimize: Iterable[str] = (),
+    maximize: Iterable[str] = (),
+    clusters: pd.Series | None = None,
+    n_resamples: int = 2_000,
+    seed: int = 0,
 ) -> AnswerRanking:
-    """Rank by PROMETHEE on the means (V-shape, equal weights), and by how much the ranking owes to the instances drawn.
+    """Rank by PROMETHEE on the means (V-shape, equal weights), and by how much the ranking owes to
+    the instances drawn.
 
-    Every resample draws instances, or whole clusters, with replacement; thresholds stay those of the data, the largest
-    difference of each measure.
+    Every resample draws instances, or whole clusters, with replacement; thresholds stay those of
+    the data, the largest difference of each measure.
 
     Parameters
     ----------
     found : Aligned
     minimize, maximize : iterable of str
-        Directions of measures that the registry does not know; pass or fail is to be maximized unless said otherwise.
+        Directions of measures that the registry does not know; pass or fail is to be maximized
+        unless said otherwise.
     clusters : Series, optional
         By instance, which ones belong together.
     n_resamples, seed : int
@@ -242,7 +302,9 @@ def answer_ranking(
     at_least_one(n_resamples, "n_resamples")
     better = answer_directions(found, minimize, maximize)
     methods, names = list(found.tables), found.measures
-    values = np.stack([found.tables[m][names].to_numpy() for m in methods], axis=1)  # instances x methods x measures
+    values = np.stack(
+        [found.tables[m][names].to_numpy() for m in methods], axis=1
+    )  # instances x methods x measures
     known = ~np.isnan(values)
     means = pd.DataFrame(np.nanmean(values, axis=0), methods, names)
     turned = [m for m in names if better[m] == "min"]
@@ -258,7 +320,9 @@ def answer_ranking(
     rng = np.random.default_rng(seed)
     best, worst = [], []
     for start in range(0, n_resamples, BLOCK):
-        drawn = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=min(BLOCK, n_resamples - start)).astype(float)
+        drawn = rng.multinomial(
+            n_units, np.full(n_units, 1 / n_units), size=min(BLOCK, n_resamples - start)
+        ).astype(float)
         with np.errstate(invalid="ignore"):
             mean = np.tensordot(drawn, total, 1) / np.tensordot(drawn, counted, 1) * sign
         mean = np.where(np.isnan(mean), oriented, mean)
@@ -270,25 +334,40 @@ def answer_ranking(
         best.append(places[0])
         worst.append(places[1])
     highest, lowest = np.concatenate(best), np.concatenate(worst)
-    table = pd.DataFrame({
-        "rank": flows["rank"].reindex(methods), "phi": flows["phi"].reindex(methods),
-        "low": np.floor(np.quantile(highest, 0.025, axis=0)).astype(int) + 1,
-        "high": np.ceil(np.quantile(lowest, 0.975, axis=0)).astype(int) + 1,
-        "first_share": ((highest == 0) / (lowest + 1)).mean(axis=0),
-    }, index=pd.Index(methods, name="method"))  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "rank": flows["rank"].reindex(methods),
+            "phi": flows["phi"].reindex(methods),
+            "low": np.floor(np.quantile(highest, 0.025, axis=0)).astype(int) + 1,
+            "high": np.ceil(np.quantile(lowest, 0.975, axis=0)).astype(int) + 1,
+            "first_share": ((highest == 0) / (lowest + 1)).mean(axis=0),
+        },
+        index=pd.Index(methods, name="method"),
+    )
     drawn_from = "instances" if clusters is None else "clusters"
-    return AnswerRanking(table.sort_values("rank", kind="stable"), n_resamples, seed, n_units, drawn_from)
+    return AnswerRanking(
+        table.sort_values("rank", kind="stable"), n_resamples, seed, n_units, drawn_from
+    )
 
 
-def answer_directions(found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()) -> dict[str, str]:
-    """By measure "min" or "max": as declared, as the registry knows it, and "max" for pass or fail."""
+def answer_directions(
+    found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()
+) -> dict[str, str]:
+    """By measure "min" or "max": as declared, as the registry knows it, and "max" for pass or
+    fail.
+    """
     minimize, maximize = list(minimize), list(maximize)
     told = {*minimize, *maximize}
-    return directions(found.measures, minimize, [*maximize, *(m for m in found.passing if m not in told and m not in MEASURES)])
+    return directions(
+        found.measures,
+        minimize,
+        [*maximize, *(m for m in found.passing if m not in told and m not in MEASURES)],
+    )
 
 
 def directed(found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()) -> Aligned:
-    """Only the measures of which it is known whether larger or smaller values are better; a note names the others.
+    """Only the measures of which it is known whether larger or smaller values are better; a note
+    names the others.
 
     Raises
     ------
@@ -298,16 +377,23 @@ def directed(found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[st
     told = {*minimize, *maximize, *MEASURES, *found.passing}
     kept, others = ([m for m in found.measures if (m in told) is known] for known in (True, False))
     if not kept:
-        raise MissingResultsError(f"no direction is known for {some(others)}. Declare it: `minimize=` or `maximize=`.")
-    note = f"Left out, for no direction is known: {some(others)}. Declare it: `minimize=` or `maximize=`."
+        raise MissingResultsError(
+            f"no direction is known for {some(others)}. Declare it: `minimize=` or `maximize=`."
+        )
+    note = (
+        f"Left out, for no direction is known: {some(others)}. Declare it: `minimize=` or "
+        "`maximize=`."
+    )
     return replace(found, measures=kept, notes=(*found.notes, *([note] if others else [])))
 
 
-def most_different(found: Aligned, method_a: str, method_b: str, better: Mapping[str, str], most: int = MOST) -> pd.DataFrame:
+def most_different(
+    found: Aligned, method_a: str, method_b: str, better: Mapping[str, str], most: int = MOST
+) -> pd.DataFrame:
     """The instances on which two methods differ most over all measures.
 
-    One row an instance: key, asked, link_a, link_b, each measure's difference (positive: a is better), and `difference`, their
-    mean in standard deviations of each measure's differences.
+    One row an instance: key, asked, link_a, link_b, each measure's difference (positive: a is
+    better), and `difference`, their mean in standard deviations of each measure's differences.
     """
     a, b = found.tables[method_a], found.tables[method_b]
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in found.measures])
@@ -318,18 +404,25 @@ def most_different(found: Aligned, method_a: str, method_b: str, better: Mapping
     order = [key for key in order if size[key] != 0]
     about = (found.answers[m].about for m in (method_a, method_b))
     about_a, about_b = (table[~table.index.duplicated()].reindex(order) for table in about)
-    return pd.DataFrame({
-        "asked": about_a["asked"], "difference": size[order], **{m: raw.loc[order, m] for m in found.measures},
-        "link_a": about_a["link"], "link_b": about_b["link"],
-    }, index=pd.Index(order, name="instance"))  # fmt: skip
+    return pd.DataFrame(
+        {
+            "asked": about_a["asked"],
+            "difference": size[order],
+            **{m: raw.loc[order, m] for m in found.measures},
+            "link_a": about_a["link"],
+            "link_b": about_b["link"],
+        },
+        index=pd.Index(order, name="instance"),
+    )
 
 
 def agreement(found: Aligned) -> pd.DataFrame:
     """How much the measures agree on the same answers, over all methods.
 
-    One row a pair of measures: measure_a, measure_b, n (answers that have both), correlation (Pearson's, within methods: of
-    deviations from each method's mean), equal_share (of answers with the same value, for two of pass or fail), redundant
-    (whether the absolute correlation exceeds .9).
+    One row a pair of measures: measure_a, measure_b, n (answers that have both), correlation
+    (Pearson's, within methods: of deviations from each method's mean), equal_share (of answers with
+    the same value, for two of pass or fail), redundant (whether the absolute correlation exceeds
+    .9).
     """
     tables = [table[found.measures] for table in found.tables.values()]
     pooled = pd.concat(tables, ignore_index=True)
@@ -340,21 +433,35 @@ def agreement(found: Aligned) -> pd.DataFrame:
             both = centred[[a, b]].dropna()
             varies = (both.std(ddof=0) > 1e-12).all()
             passing = a in found.passing and b in found.passing
-            rows.append({
-                "measure_a": a, "measure_b": b, "n": len(both),
-                "correlation": float(both[a].corr(both[b])) if varies and len(both) > 2 else np.nan,
-                "equal_share": float((pooled.loc[both.index, a] == pooled.loc[both.index, b]).mean()) if passing else np.nan,
-            })  # fmt: skip
-    table = pd.DataFrame(rows, columns=["measure_a", "measure_b", "n", "correlation", "equal_share"])
+            rows.append(
+                {
+                    "measure_a": a,
+                    "measure_b": b,
+                    "n": len(both),
+                    "correlation": float(both[a].corr(both[b]))
+                    if varies and len(both) > 2
+                    else np.nan,
+                    "equal_share": float(
+                        (pooled.loc[both.index, a] == pooled.loc[both.index, b]).mean()
+                    )
+                    if passing
+                    else np.nan,
+                }
+            )
+    table = pd.DataFrame(
+        rows, columns=["measure_a", "measure_b", "n", "correlation", "equal_share"]
+    )
     return table.assign(redundant=table["correlation"].abs() > REDUNDANT)
 
 
 def sampling(found: Aligned) -> pd.DataFrame:
-    """Where questions were answered more than once: how much of the variance is the question's, and how much is sampling.
+    """Where questions were answered more than once: how much of the variance is the question's, and
+    how much is sampling.
 
-    One row a method and measure: questions, samples (a question, on average), question_variance, sampling_variance,
-    question_share (of the variance of one answer), standard_error (of the mean now), with_questions and with_samples (what it
-    would be with twice as many questions, or with twice as many answers to each).
+    One row a method and measure: questions, samples (a question, on average), question_variance,
+    sampling_variance, question_share (of the variance of one answer), standard_error (of the mean
+    now), with_questions and with_samples (what it would be with twice as many questions, or with
+    twice as many answers to each).
     """
     rows = []
     for method, answers in found.answers.items():
@@ -363,35 +470,55 @@ def sampling(found: Aligned) -> pd.DataFrame:
             size, mean = groups.size().to_numpy(), groups.mean().to_numpy()
             if len(size) < 2 or size.max() < 2:
                 continue
-            within = float(groups.var(ddof=1)[size > 1].mul(size[size > 1] - 1).sum() / (size[size > 1] - 1).sum())
+            within = float(
+                groups.var(ddof=1)[size > 1].mul(size[size > 1] - 1).sum()
+                / (size[size > 1] - 1).sum()
+            )
             inverse = float((1 / size).mean())
             between = max(float(mean.var(ddof=1)) - within * inverse, 0.0)
             n = len(size)
-            rows.append({
-                "method": method, "measure": measure, "questions": n, "samples": float(size.mean()),
-                "question_variance": between, "sampling_variance": within,
-                "question_share": between / (between + within) if between + within else np.nan,
-                "standard_error": np.sqrt((between + within * inverse) / n),
-                "with_questions": np.sqrt((between + within * inverse) / (2 * n)),
-                "with_samples": np.sqrt((between + within * inverse / 2) / n),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "method": method,
+                    "measure": measure,
+                    "questions": n,
+                    "samples": float(size.mean()),
+                    "question_variance": between,
+                    "sampling_variance": within,
+                    "question_share": between / (between + within) if between + within else np.nan,
+                    "standard_error": np.sqrt((between + within * inverse) / n),
+                    "with_questions": np.sqrt((between + within * inverse) / (2 * n)),
+                    "with_samples": np.sqrt((between + within * inverse / 2) / n),
+                }
+            )
     return pd.DataFrame(rows)
 
 
 def questions_needed(
-    found: Aligned, better: Mapping[str, str], *, difference: float | Mapping[str, float] | None = None,
-    clusters: pd.Series | None = None, alpha: float = 0.05, power: float = POWER,
+    found: Aligned,
+    better: Mapping[str, str],
+    *,
+    difference: float | Mapping[str, float] | None = None,
+    clusters: pd.Series | None = None,
+    alpha: float = 0.05,
+    power: float = POWER,
 ) -> pd.DataFrame:
     """How many questions, or clusters of them, until a difference would be found.
 
-    One row a pair and measure: method_a, method_b, measure, n (now), difference (the one seen, positive where a is better, or the
-    one that matters), standard_deviation (of differences by question or cluster), needed (for this power at alpha / number of
-    rows, two-sided, by the normal approximation; infinite where no difference is seen), more (beyond those there are).
+    One row a pair and measure: method_a, method_b, measure, n (now), difference (the one seen,
+    positive where a is better, or the one that matters), standard_deviation (of differences by
+    question or cluster), needed (for this power at alpha / number of rows, two-sided, by the normal
+    approximation; infinite where no difference is seen), more (beyond those there are).
     """
     probability(alpha, "alpha")
-    wanted = difference if isinstance(difference, Mapping) else dict.fromkeys(found.measures, difference)
+    wanted = (
+        difference if isinstance(difference, Mapping) else dict.fromkeys(found.measures, difference)
+    )
     if unknown := [m for m in wanted if m not in found.measures]:
-        raise ValueError(f"`difference` must be of the measures {some(found.measures)}, got one of {some(unknown)}.")
+        raise ValueError(
+            f"`difference` must be of the measures {some(found.measures)}, got one of "
+            f"{some(unknown)}."
+        )
     if wrong := [d for d in wanted.values() if d is not None and not 0 < d < np.inf]:
         raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
     methods = list(found.tables)
@@ -403,18 +530,32 @@ def questions_needed(
     for measure in found.measures:
         sign = -1.0 if better[measure] == "min" else 1.0
         for a, b in zip(first, second, strict=True):
-            d = sign * (found.tables[methods[a]][measure] - found.tables[methods[b]][measure]).to_numpy()
+            d = (
+                sign
+                * (found.tables[methods[a]][measure] - found.tables[methods[b]][measure]).to_numpy()
+            )
             has = ~np.isnan(d)
             sums, counts = np.bincount(unit[has], d[has]), np.bincount(unit[has])
             there = counts > 0
             n, mean = int(there.sum()), float(d[has].mean()) if has.any() else np.nan
             squares = ((sums - counts * mean)[there] ** 2).sum()
-            deviation = float(np.sqrt(squares / (n - 1)) / counts[there].mean()) if n > 1 else np.nan
+            deviation = (
+                float(np.sqrt(squares / (n - 1)) / counts[there].mean()) if n > 1 else np.nan
+            )
             matters = wanted.get(measure)
             target = abs(mean) if matters is None else matters
             needed = np.ceil((reach * deviation / target) ** 2) if target else np.inf
-            parts.append({"measure": measure, "pair": (a, b), "n": n, "difference": mean if matters is None else matters,
-                          "standard_deviation": deviation, "needed": max(needed, 2), "more": max(needed - n, 0)})  # fmt: skip
+            parts.append(
+                {
+                    "measure": measure,
+                    "pair": (a, b),
+                    "n": n,
+                    "difference": mean if matters is None else matters,
+                    "standard_deviation": deviation,
+                    "needed": max(needed, 2),
+                    "more": max(needed - n, 0),
+                }
+            )
     table = pd.DataFrame(parts)
     pairs = np.array(table.pop("pair").tolist())
     return pd.DataFrame({**named_pairs(tuple(methods), pairs[:, 0], pairs[:, 1]), **table})

@@ -1,4 +1,6 @@
-"""Tables of pairs with the better method first: what tells the two apart changes places or sign with them."""
+"""Tables of pairs with the better method first: what tells the two apart changes places or sign
+with them.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,22 @@ from numpy.typing import ArrayLike
 
 
 def better_first(
-    pairs: pd.DataFrame, turned: ArrayLike, *, swap: Iterable[tuple[str, str]] = (), negate: Iterable[str] = ()
+    pairs: pd.DataFrame,
+    turned: ArrayLike,
+    *,
+    swap: Iterable[tuple[str, str]] = (),
+    negate: Iterable[str] = (),
 ) -> pd.DataFrame:
-    """The rows in the same order, those that are `turned` (see `behind`) with the methods the other way round.
+    """The rows in the same order, those that are `turned` (see `behind`) with the methods the other
+    way round.
 
-    Columns of `swap` change places: what is said of method_a, and of method_b. Then those of `negate` change sign: differences a
-    minus b.
+    Columns of `swap` change places: what is said of method_a, and of method_b. Then those of
+    `negate` change sign: differences a minus b.
 
     >>> pairs = pd.DataFrame({"method_a": ["x"], "method_b": ["y"], "wins": [2], "losses": [5], "low": [-3], "high": [-1]})
     >>> better_first(pairs, [True], swap=[("wins", "losses"), ("low", "high")], negate=["low", "high"]).values.tolist()
     [['y', 'x', 5, 2, 1, 3]]
-    """
+    """  # noqa: E501
     turned, out = np.asarray(turned, dtype=bool), pairs.copy()
     for a, b in (("method_a", "method_b"), *swap):
         out[a], out[b] = pairs[a].mask(turned, pairs[b]), pairs[b].mask(turned, pairs[a])
@@ -34,7 +41,7 @@ def behind(pairs: pd.DataFrame, order: Sequence[Hashable]) -> np.ndarray:
 
     >>> behind(pd.DataFrame({"method_a": ["x", "y"], "method_b": ["y", "z"]}), ["y", "z", "x"]).tolist()
     [True, False]
-    """
+    """  # noqa: E501
     at = places(pairs, order)
     return (at["a"] > at["b"]).to_numpy()
 

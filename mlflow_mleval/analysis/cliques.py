@@ -1,4 +1,6 @@
-"""Which methods a test does not separate: maximal cliques of the non-rejection graph, and letters that show them."""
+"""Which methods a test does not separate: maximal cliques of the non-rejection graph, and letters
+that show them.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +12,43 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-#: A graph may have exponentially many maximal cliques; of more than this, and than methods, only some are shown.
+#: A graph may have exponentially many maximal cliques; of more than this, and than methods, only
+#: some are shown.
 MAX_CLIQUES = 1000
 
 
 def cliques(separated: pd.DataFrame) -> list[list[Any]]:
-    """The maximal sets of methods of which the test separates no pair (a piece of a critical-difference diagram each).
+    """The maximal sets of methods of which the test separates no pair (a piece of a
+    critical-difference diagram each).
 
-    `separated` is methods x methods, symmetric (else a ValueError); its diagonal does not count. Sets and their members are in
-    the order of the frame; a method that is separated from all others stands alone.
+    `separated` is methods x methods, symmetric (else a ValueError); its diagonal does not count.
+    Sets and their members are in the order of the frame; a method that is separated from all others
+    stands alone.
 
-    If there are more of them than `MAX_CLIQUES` and than methods, a UserWarning says so and the result is a choice among them
-    that still holds every unseparated pair at least once.
+    If there are more of them than `MAX_CLIQUES` and than methods, a UserWarning says so and the
+    result is a choice among them that still holds every unseparated pair at least once.
 
     >>> apart = pd.DataFrame([[0, 0, 1], [0, 0, 0], [1, 0, 0]], list("abc"), list("abc"), dtype=bool)
     >>> cliques(apart)
     [['a', 'b'], ['b', 'c']]
-    """
+    """  # noqa: E501
     if separated.shape[0] != separated.shape[1] or not separated.index.equals(separated.columns):
-        raise ValueError(f"`separated` must be square with the same names both ways, got {separated.shape}. Reindex it.")
+        raise ValueError(
+            f"`separated` must be square with the same names both ways, got {separated.shape}. "
+            "Reindex it."
+        )
     apart = separated.to_numpy(dtype=bool)
     if (apart != apart.T).any():
-        raise ValueError(f"`separated` must be symmetric, got {int((apart != apart.T).sum() // 2)} pairs that differ.")
+        raise ValueError(
+            f"`separated` must be symmetric, got {int((apart != apart.T).sum() // 2)} pairs that "
+            "differ."
+        )
     together = ~apart
     np.fill_diagonal(together, False)
     groups = _all_cliques(together) or _some_cliques(together)
-    return [separated.index[members].tolist() for members in sorted(sorted(group) for group in groups)]
+    return [
+        separated.index[members].tolist() for members in sorted(sorted(group) for group in groups)
+    ]
 
 
 def grouped(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
@@ -47,7 +60,8 @@ def grouped(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
 def _all_cliques(together: np.ndarray) -> list[list[int]]:
     """The maximal cliques; none at all where there are too many.
 
-    Vertices come one by one; sets of them are bits of integers. networkx takes 10 s for 1,000 methods on a line, this .2 s.
+    Vertices come one by one; sets of them are bits of integers. networkx takes 10 s for 1,000
+    methods on a line, this .2 s.
     """
     groups: list[int] = []
     for v, row in enumerate(together[:, ::-1]):  # the first vertex is the last digit
@@ -57,7 +71,9 @@ def _all_cliques(together: np.ndarray) -> list[list[int]]:
             if all(group & ~larger for larger in joined):
                 joined.append(group)
         # what v joins as a whole is no longer maximal; a vertex without neighbours stands alone
-        groups = [group for group in groups if group & ~near] + [group | 1 << v for group in joined or [0]]
+        groups = [group for group in groups if group & ~near] + [
+            group | 1 << v for group in joined or [0]
+        ]
         # cliques never become fewer when a vertex comes
         if len(groups) > max(MAX_CLIQUES, len(together)):
             return []
@@ -65,7 +81,9 @@ def _all_cliques(together: np.ndarray) -> list[list[int]]:
 
 
 def _some_cliques(together: np.ndarray) -> list[list[int]]:
-    """Maximal cliques that hold every pair, each grown from a pair that was open by what closes most."""
+    """Maximal cliques that hold every pair, each grown from a pair that was open by what closes
+    most.
+    """
     limit = max(MAX_CLIQUES, len(together))
     warnings.warn(
         f"the graph of unseparated methods has more than {limit} maximal cliques; "
@@ -88,10 +106,11 @@ def _some_cliques(together: np.ndarray) -> list[list[int]]:
 
 
 def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> dict[Hashable, str]:
-    """The compact letter display: two methods share a letter exactly where they are not separated (Piepho 2004).
+    """The compact letter display: two methods share a letter exactly where they are not separated
+    (Piepho 2004).
 
-    `groups` are the maximal cliques. "a" goes to the group of the best method of `order`; after z come capitals, then a2, b2 and
-    so on.
+    `groups` are the maximal cliques. "a" goes to the group of the best method of `order`; after z
+    come capitals, then a2, b2 and so on.
 
     >>> letters([["b", "c"], ["a", "b"]], order=["a", "b", "c"])
     {'a': 'a', 'b': 'ab', 'c': 'b'}

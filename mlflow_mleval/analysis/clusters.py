@@ -1,7 +1,9 @@
-"""Instances that belong together: one table of clusters for all methods, and what few or unequal clusters are worth.
+"""Instances that belong together: one table of clusters for all methods, and what few or unequal
+clusters are worth.
 
-Bell & McCaffrey (2002), "Bias reduction in standard errors for linear regression with multi-stage samples", for CR2 and its
-degrees of freedom; Kish (1965), "Survey sampling", for the effective number.
+Bell & McCaffrey (2002), "Bias reduction in standard errors for linear regression with multi-stage
+samples", for CR2 and its degrees of freedom; Kish (1965), "Survey sampling", for the effective
+number.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.naming import quoted
 
 Array = NDArray[np.float64]
-#: With fewer clusters of equal size skewed values make intervals and tests err more often than they say.
+#: With fewer clusters of equal size skewed values make intervals and tests err more often than they
+#: say.
 FEW_CLUSTERS = 20
 #: Instances that an error names.
 _NAMED = 5
@@ -29,7 +32,8 @@ def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
     Parameters
     ----------
     parts : iterable of (str, Series)
-        A method, and what a table of it says of each instance; one that occurs again must be in the same cluster.
+        A method, and what a table of it says of each instance; one that occurs again must be in the
+        same cluster.
     column : str
         What errors call it.
 
@@ -52,20 +56,23 @@ def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
     said = said.drop_duplicates(["instance", "cluster"])
     if len(wrong := said[said["instance"].duplicated(keep=False)]):
         shown = [
-            f"{instance} ({' and '.join(f'{quoted(r.cluster)} by {r.method}' for r in of.itertuples())})"
+            f"{instance} "
+            f"({' and '.join(f'{quoted(r.cluster)} by {r.method}' for r in of.itertuples())})"
             for instance, of in wrong.groupby("instance", sort=False)
         ]
         more = f" and {len(shown) - _NAMED:,} more" if len(shown) > _NAMED else ""
         raise IncomparableRunsError(
-            f"{column!r} must put each instance into one cluster, and puts {len(shown):,} into several: "
-            f"{', '.join(shown[:_NAMED])}{more}. Correct it in the data, or name another column."
+            f"{column!r} must put each instance into one cluster, and puts {len(shown):,} into "
+            f"several: {', '.join(shown[:_NAMED])}{more}. Correct it in the data, or name another "
+            "column."
         )
     found = said.set_index("instance")["cluster"].reindex(rows.index.unique()).astype(object)
     return found.where(found.notna(), None)
 
 
 def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) -> NDArray[np.intp]:
-    """By instance the number of its cluster; one without a name, blank or missing, is a cluster of its own.
+    """By instance the number of its cluster; one without a name, blank or missing, is a cluster of
+    its own.
 
     Raises
     ------
@@ -74,19 +81,22 @@ def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) 
     """
     if isinstance(clusters, pd.Series) and index is not None and not clusters.index.equals(index):
         raise ValueError(
-            "`clusters` must have the index of the instances, got another. Reorder it, or pass an array."
+            "`clusters` must have the index of the instances, got another. Reorder it, or pass "
+            "an array."
         )
     codes, names = pd.factorize(np.asarray(clusters, dtype=object))
     if codes.shape != (n,):
         raise ValueError(
-            f"`clusters` must hold one value for each of the {n} instances, got shape {codes.shape}."
+            f"`clusters` must hold one value for each of the {n} instances, got shape "
+            f"{codes.shape}."
         )
     blank = blank_clusters(clusters)
     codes[blank] = len(names) + np.arange(blank.sum())
     codes = pd.factorize(codes)[0]
     if codes.max() == 0:
         raise ValueError(
-            "`clusters` must hold at least two clusters, got one. Leave it out if the instances are independent."
+            "`clusters` must hold at least two clusters, got one. Leave it out if the instances "
+            "are independent."
         )
     return codes
 
@@ -109,7 +119,8 @@ def effective_number(sizes: ArrayLike) -> float:
 
 
 def satterthwaite(sizes: ArrayLike) -> float:
-    """Degrees of freedom of a mean's CR2 variance, as if instances were independent (Bell & McCaffrey).
+    """Degrees of freedom of a mean's CR2 variance, as if instances were independent (Bell &
+    McCaffrey).
 
     >>> round(satterthwaite([5, 5, 5]), 2), round(satterthwaite([50] + 10 * [5]), 2)
     (2.0, 3.31)
@@ -123,12 +134,14 @@ def cluster_doubts(clusters: ArrayLike | pd.Series | None, numbers: NDArray[np.i
     """What to tell of instances that name no cluster, and of few or unequal ones."""
     sizes, found = np.bincount(numbers), []
     if clusters is not None and (n := int(blank_clusters(clusters).sum())):
-        found.append(f"{n:,} of {len(numbers):,} instances name no cluster: each is one of its own.")
+        found.append(
+            f"{n:,} of {len(numbers):,} instances name no cluster: each is one of its own."
+        )
     if (worth := effective_number(sizes)) < FEW_CLUSTERS:
         found.append(
-            f"The effective number of clusters is {worth:.3g}: there are {len(sizes):,}, and the largest holds "
-            f"{sizes.max():,} of {len(numbers):,} instances. With so few, tests and intervals of skewed values err "
-            "more often than they say."
+            f"The effective number of clusters is {worth:.3g}: there are {len(sizes):,}, and the "
+            f"largest holds {sizes.max():,} of {len(numbers):,} instances. With so few, tests and "
+            "intervals of skewed values err more often than they say."
         )
     return found
 
@@ -140,7 +153,9 @@ def cluster_names(clusters: ArrayLike | pd.Series) -> NDArray[Any]:
     ['3', '3', None, None]
     """
     codes, values = pd.factorize(np.asarray(clusters, dtype=object))
-    names = np.array([*map(_name, values), None], dtype=object)  # the last stands for what is missing
+    names = np.array(
+        [*map(_name, values), None], dtype=object
+    )  # the last stands for what is missing
     return names[codes]
 
 

@@ -1,7 +1,8 @@
 """A Comparison: all that a Study says about which method is better, on what, and how sure that is.
 
-One function, `compare`, joins fusion, tests over datasets, redundancy and stability, decides which test may speak, and
-collects the doubts. It computes nothing that the modules below do not compute; reports only read it.
+One function, `compare`, joins fusion, tests over datasets, redundancy and stability, decides which
+test may speak, and collects the doubts. It computes nothing that the modules below do not compute;
+reports only read it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
 from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult
 from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare_profiles
 from mlflow_mleval.analysis.promethee import Gaia
-from mlflow_mleval.analysis.ranks import FriedmanResult, SkillingsMackResult, friedman, kendall, skillings_mack
+from mlflow_mleval.analysis.ranks import (
+    FriedmanResult,
+    SkillingsMackResult,
+    friedman,
+    kendall,
+    skillings_mack,
+)
 from mlflow_mleval.analysis.redundancy import Redundancy, redundancy
 from mlflow_mleval.analysis.repeat_tests import RepeatTests, on_few_datasets
 from mlflow_mleval.analysis.survivals import METHODS, Retest, Survivals, separations, survivals
@@ -55,7 +62,9 @@ FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 @dataclass(frozen=True)
 class Stability:
-    """How sure the fused ranking is: results of the functions of `mlflow_mleval.analysis.stability`."""
+    """How sure the fused ranking is: results of the functions of
+    `mlflow_mleval.analysis.stability`.
+    """
 
     intervals: Any
     dethrone: Any
@@ -97,7 +106,7 @@ class Comparison(Detailed):
     doubts : What a reader must know before believing the verdict.
     absent : Parts that could not be computed, with the reason.
     options : Every choice that was made.
-    """
+    """  # noqa: E501
 
     study: Study
     fusion: Fusion
@@ -144,16 +153,20 @@ class Comparison(Detailed):
         """What the tests compare, in words: "net flow φ", or the measure."""
         return "net flow φ" if self.on == FUSED else self.on
 
-    # ---- tests of pairs --------------------------------------------------------------------------------------------------
+    # ---- tests of pairs --------------------------------------------------------------------------
 
     @property
     def decides(self) -> str:
-        """Which test gives the verdict about pairs: "max-t" or what was asked for; "none" where none can be made."""
+        """Which test gives the verdict about pairs: "max-t" or what was asked for; "none" where
+        none can be made.
+        """
         return "none" if self.deciding is None else self.deciding.test.asked
 
     @cached_property
     def separated(self) -> list[tuple[str, str]]:
-        """The pairs (better, worse) that the deciding test separates at `alpha`, before any other doubt."""
+        """The pairs (better, worse) that the deciding test separates at `alpha`, before any other
+        doubt.
+        """
         return [] if self.deciding is None else list(self.deciding.result.significant_pairs)
 
     @property
@@ -191,38 +204,74 @@ class Comparison(Detailed):
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """One row a pair, method_a better by mean rank: the separated ones first, then by p-value and difference of mean ranks.
+        """One row a pair, method_a better by mean rank: the separated ones first, then by p-value
+        and difference of mean ranks.
 
-        Differences are a minus b; `doubts` says why a pair that is separated is not to be trusted to be.
+        Differences are a minus b; `doubts` says why a pair that is separated is not to be trusted
+        to be.
         """
         columns = [
-            "method_a", "method_b", "n", "mean_rank_difference", "mean_difference", "mean_low", "mean_high", "median_difference",
-            "median_low", "median_high", "wins", "ties", "losses", "effect_size", "statistic", "pvalue", "pvalue_corrected",
+            "method_a",
+            "method_b",
+            "n",
+            "mean_rank_difference",
+            "mean_difference",
+            "mean_low",
+            "mean_high",
+            "median_difference",
+            "median_low",
+            "median_high",
+            "wins",
+            "ties",
+            "losses",
+            "effect_size",
+            "statistic",
+            "pvalue",
+            "pvalue_corrected",
         ]
         if self.deciding is None:
-            return pd.DataFrame(columns=[*columns, "pvalue_max_t", "pvalue_nemenyi", "separated", "doubts"])
+            return pd.DataFrame(
+                columns=[*columns, "pvalue_max_t", "pvalue_nemenyi", "separated", "doubts"]
+            )
         opposite = [("wins", "losses"), ("mean_low", "mean_high"), ("median_low", "median_high")]
-        signed = ["mean_difference", "mean_low", "mean_high", "median_difference", "median_low", "median_high", "effect_size"]
+        signed = [
+            "mean_difference",
+            "mean_low",
+            "mean_high",
+            "median_difference",
+            "median_low",
+            "median_high",
+            "effect_size",
+        ]
         assert self.pairwise is not None  # the pairs that it separates are asked for
         found = self.pairwise.table
         pairs = better_first(found, behind(found, self.order), swap=opposite, negate=signed)
         ranks = self.ranks.mean()
-        pairs["mean_rank_difference"] = ranks[pairs["method_a"]].to_numpy() - ranks[pairs["method_b"]].to_numpy()
+        pairs["mean_rank_difference"] = (
+            ranks[pairs["method_a"]].to_numpy() - ranks[pairs["method_b"]].to_numpy()
+        )
         others = [made for made in self.posthoc if made.test.column not in pairs]
         for test, result in others:
             matrix = test.pvalues(result)
             a, b = (matrix.columns.get_indexer(pairs[name]) for name in ("method_a", "method_b"))
             pairs[test.column] = matrix.to_numpy()[a, b]
         apart = set(map(frozenset, self.separated))
-        pairs["separated"] = [frozenset(pair) in apart for pair in zip(pairs["method_a"], pairs["method_b"], strict=True)]
+        pairs["separated"] = [
+            frozenset(pair) in apart
+            for pair in zip(pairs["method_a"], pairs["method_b"], strict=True)
+        ]
         pairs["doubts"] = self._doubts_of(pairs)
         keys = pairs.assign(kept=~pairs["separated"], **places(pairs, self.order))
-        rows = keys.sort_values(["kept", self.deciding.test.sort, "mean_rank_difference", "a", "b"]).index
+        rows = keys.sort_values(
+            ["kept", self.deciding.test.sort, "mean_rank_difference", "a", "b"]
+        ).index
         columns += [*(test.column for test, _ in others), "separated", "doubts"]
         return pairs.loc[rows, columns].reset_index(drop=True)
 
     def _doubts_of(self, pairs: pd.DataFrame) -> list[str]:
-        """By row: why the verdict that the pair is separated is not to be trusted; empty where it is, or where there is none."""
+        """By row: why the verdict that the pair is separated is not to be trusted; empty where it
+        is, or where there is none.
+        """
         assert self.friedman is not None and self.deciding is not None  # where there are pairs
         none = self.friedman.best_pvalue > self.options["alpha"] and len(self.order) > 2
         counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
@@ -232,10 +281,14 @@ class Comparison(Detailed):
         for row in pairs[["method_a", "method_b", "separated"]].itertuples(index=False):
             reasons = {
                 "Friedman's test over all methods finds no difference": none,
-                f"results of the two were filled by the policy {self.study.missing}": bool(filled & {row.method_a, row.method_b}),
+                f"results of the two were filled by the policy {self.study.missing}": bool(
+                    filled & {row.method_a, row.method_b}
+                ),
                 "the test contradicts the mean ranks": (row.method_a, row.method_b) in reverse,
             }
-            found.append("; ".join(text for text, holds in reasons.items() if holds) if row.separated else "")
+            found.append(
+                "; ".join(text for text, holds in reasons.items() if holds) if row.separated else ""
+            )
         return found
 
     @property
@@ -243,18 +296,23 @@ class Comparison(Detailed):
         """By method, the ranks low to high that the separated pairs leave it."""
         return possible_ranks(self.order, self.separated)
 
-    # ---- the fused ranking -----------------------------------------------------------------------------------------------
+    # ---- the fused ranking -----------------------------------------------------------------------
 
     @cached_property
     def ranking(self) -> pd.DataFrame:
         """One row a method, best first; methods with equal mean ranks share a position."""
         fused, mean = self.fusion.ranking, self.ranks.mean()
         table = {
-            "position": mean.round(9).rank(method="min").astype(int), "method": self.order, "rank": fused["mean_rank"],
-            **fused[FLOWS], "mean_rank": mean, "best_rank": self.ranks.min(), "worst_rank": self.ranks.max(),
+            "position": mean.round(9).rank(method="min").astype(int),
+            "method": self.order,
+            "rank": fused["mean_rank"],
+            **fused[FLOWS],
+            "mean_rank": mean,
+            "best_rank": self.ranks.min(),
+            "worst_rank": self.ranks.max(),
             "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
             **{end: ranks if self.letters_apply else None for end, ranks in self.possible.items()},
-        }  # fmt: skip
+        }
         return pd.DataFrame(table, self.order).reset_index(drop=True)
 
     @cached_property
@@ -262,21 +320,42 @@ class Comparison(Detailed):
         """One row a dataset and method, in the order of the ranking of that dataset."""
         flows, datasets = self.fusion.flows, self.ranks.index
         methods = flows.by_measure.methods
-        columns = {"rank": flows.ranks, "phi_plus": flows.plus, "phi_minus": flows.minus, "phi": flows.phi}
-        columns |= {"tested_rank": self.ranks[methods].to_numpy(), "tested_value": self.table[methods].to_numpy()}
+        columns = {
+            "rank": flows.ranks,
+            "phi_plus": flows.plus,
+            "phi_minus": flows.minus,
+            "phi": flows.phi,
+        }
+        columns |= {
+            "tested_rank": self.ranks[methods].to_numpy(),
+            "tested_value": self.table[methods].to_numpy(),
+        }
         order = np.argsort(flows.ranks, axis=1, kind="stable")
-        sorted_columns = {name: np.take_along_axis(values, order, axis=1).ravel() for name, values in columns.items()}
-        return pd.DataFrame({"dataset": datasets.repeat(len(methods)), "method": methods[order.ravel()], **sorted_columns})
+        sorted_columns = {
+            name: np.take_along_axis(values, order, axis=1).ravel()
+            for name, values in columns.items()
+        }
+        return pd.DataFrame(
+            {
+                "dataset": datasets.repeat(len(methods)),
+                "method": methods[order.ravel()],
+                **sorted_columns,
+            }
+        )
 
     @property
     def partial_order(self) -> pd.DataFrame:
-        """PROMETHEE I on the mean flows, methods x methods, as `PrometheeResult.partial_order` has it."""
+        """PROMETHEE I on the mean flows, methods x methods, as `PrometheeResult.partial_order` has
+        it.
+        """
         any_result = next(iter(self.fusion.results.values()))
         return replace(any_result, flows=self.fusion.ranking).partial_order()
 
     @property
     def incomparable(self) -> tuple[Any, Any]:
-        """Places in the fused ranking of the pairs that it leaves open; see `PrometheeResult.incomparable`."""
+        """Places in the fused ranking of the pairs that it leaves open; see
+        `PrometheeResult.incomparable`.
+        """
         any_result = next(iter(self.fusion.results.values()))
         return replace(any_result, flows=self.fusion.ranking).incomparable()
 
@@ -288,13 +367,17 @@ class Comparison(Detailed):
 
     @property
     def plane(self) -> Gaia | None:
-        """The GAIA plane of the mean flows; None with fewer than three measures or methods, when it shows nothing."""
+        """The GAIA plane of the mean flows; None with fewer than three measures or methods, when it
+        shows nothing.
+        """
         if len(self.study.measures) < 3 or len(self.order) < 3:
             return None
         any_result = next(iter(self.fusion.results.values()))
-        return replace(any_result, unicriterion=self.mean_flows, weights=self.fusion.weights.mean()).gaia()
+        return replace(
+            any_result, unicriterion=self.mean_flows, weights=self.fusion.weights.mean()
+        ).gaia()
 
-    # ---- measures --------------------------------------------------------------------------------------------------------
+    # ---- measures --------------------------------------------------------------------------------
 
     @property
     def weights_long(self) -> pd.DataFrame:
@@ -307,17 +390,29 @@ class Comparison(Detailed):
         """One row a measure: what it is, who leads by it, and its own tests."""
         table = self.measure_tests.rename_axis("measure").reset_index()
         for at, name in ((2, "family"), (3, "source")):
-            table.insert(at, name, [getattr(MEASURES.get(measure), name, None) for measure in table["measure"]])
+            table.insert(
+                at,
+                name,
+                [getattr(MEASURES.get(measure), name, None) for measure in table["measure"]],
+            )
         return table
 
     @property
     def correlations(self) -> pd.DataFrame:
-        """One row a pair of measures: their mean absolute correlation, and whether it makes one of them redundant."""
+        """One row a pair of measures: their mean absolute correlation, and whether it makes one of
+        them redundant.
+        """
         if self.redundancy is None:
             return pd.DataFrame(columns=["measure_a", "measure_b", "correlation", "redundant"])
         matrix = self.redundancy.correlation
         a, b = np.triu_indices(len(matrix), 1)
-        table = pd.DataFrame({"measure_a": matrix.index[a], "measure_b": matrix.index[b], "correlation": matrix.to_numpy()[a, b]})
+        table = pd.DataFrame(
+            {
+                "measure_a": matrix.index[a],
+                "measure_b": matrix.index[b],
+                "correlation": matrix.to_numpy()[a, b],
+            }
+        )
         return table.assign(redundant=table["correlation"] > self.redundancy.max_correlation)
 
     @property
@@ -327,51 +422,85 @@ class Comparison(Detailed):
         long = values.melt(["dataset", "method"], var_name="measure", value_name="value")
         return long[["measure", "dataset", "method", "value"]]
 
-    # ---- folds and repeats: of the measure tested, or the two of most weight; computed when first asked for --------------
+    # ---- folds and repeats: of the measure tested, or the two of most weight; computed when first
 
     @cached_property
     def next_dataset(self) -> NextDataset | None:
-        """The hierarchical correlated t test; None where fewer than two datasets have any, or where it was not asked for."""
+        """The hierarchical correlated t test; None where fewer than two datasets have any, or where
+        it was not asked for.
+        """
         if not self.options["next_dataset"]:
             return None
         over = {key: self.options["over_folds"].get(key) for key in ("protocol", "ratio")}
         choices = {key: self.options[key] for key in ("rope", "alpha", "seed")}
         measures = self.fusion.by_weight if self.on == FUSED else [self.on]
-        return over_next(self.study, measures, self.order, in_units=self.on != FUSED, **choices, **over)
+        return over_next(
+            self.study, measures, self.order, in_units=self.on != FUSED, **choices, **over
+        )
 
     @cached_property
     def repeat_tests(self) -> Mapping[str, RepeatTests]:
-        """By dataset: tests over its repeats, where datasets are too few to be tested over, and such tests were asked for."""
+        """By dataset: tests over its repeats, where datasets are too few to be tested over, and
+        such tests were asked for.
+        """
         if not self.options["next_dataset"]:
             return {}
         measures = self.fusion.by_weight if self.on == FUSED else [self.on]
-        return on_few_datasets(self.study, measures, self.order, alpha=self.options["alpha"], seed=self.options["seed"])
+        return on_few_datasets(
+            self.study, measures, self.order, alpha=self.options["alpha"], seed=self.options["seed"]
+        )
 
-    # ---- stability -------------------------------------------------------------------------------------------------------
+    # ---- stability -------------------------------------------------------------------------------
 
     @property
     def scenarios(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
-        """The fused ranking under other choices, each once; see `Sensitivity.scenarios`. Empty where that was not examined."""
+        """The fused ranking under other choices, each once; see `Sensitivity.scenarios`.
+
+        Empty where that was not examined.
+        """
         return {} if self.stability is None else self.stability.sensitivity.scenarios
 
     def survivals(self) -> Survivals | None:
-        """What the lead of the best method in the fused ranking survives; None where its stability was not examined."""
+        """What the lead of the best method in the fused ranking survives; None where its stability
+        was not examined.
+        """
         if self.stability is None:
             return None
         measures, found = self.study.measures, self.stability
-        return survivals(found.sensitivity, found.leave_one_out, self.fusion.ranking.index[0], len(measures))
+        return survivals(
+            found.sensitivity, found.leave_one_out, self.fusion.ranking.index[0], len(measures)
+        )
 
 
 def compare(
-    study: Study, *, on: str = FUSED, preference: Any = "v_shape", weights: Any = "entropy", p: Any = None, q: Any = None,
-    s: Any = None, drop_constant: bool = False, alpha: float = 0.05, ties: str = "correct", test: str = "max-t",
-    correction: str = "holm", control: str | None = None, missing_is_failure: bool = False,
-    max_correlation: float = 0.9, stability: bool = False, n_resamples: int = 10_000, seed: int = 0,
-    over_folds: Mapping[str, Any] | None = None, profiles: Profiles | None = None, rope: float | None = None,
-    next_dataset: bool = True, instances: Mapping[str, InstanceTests | AnswerComparison | str] | None = None,
+    study: Study,
+    *,
+    on: str = FUSED,
+    preference: Any = "v_shape",
+    weights: Any = "entropy",
+    p: Any = None,
+    q: Any = None,
+    s: Any = None,
+    drop_constant: bool = False,
+    alpha: float = 0.05,
+    ties: str = "correct",
+    test: str = "max-t",
+    correction: str = "holm",
+    control: str | None = None,
+    missing_is_failure: bool = False,
+    max_correlation: float = 0.9,
+    stability: bool = False,
+    n_resamples: int = 10_000,
+    seed: int = 0,
+    over_folds: Mapping[str, Any] | None = None,
+    profiles: Profiles | None = None,
+    rope: float | None = None,
+    next_dataset: bool = True,
+    instances: Mapping[str, InstanceTests | AnswerComparison | str] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Comparison:
-    """Fuse the measures of a study, test the differences over datasets, and say how far to trust it.
+    """Fuse the measures of a study, test the differences over datasets, and say how far to trust
+    it.
 
     Parameters
     ----------
@@ -386,19 +515,21 @@ def compare(
     ties : {"correct", "ignore"}
         Tie correction of the Friedman statistic; "ignore" reproduces the papers.
     test : {"max-t", "nemenyi", "wilcoxon", "bonferroni-dunn", "benjamini-hochberg", "anytime"}
-        Which test decides about pairs; "anytime", by betting, may be looked at again whenever datasets have come;
-        "bonferroni-dunn", for which "nemenyi" may stand, needs a control.
+        Which test decides about pairs; "anytime", by betting, may be looked at again whenever
+        datasets have come; "bonferroni-dunn", for which "nemenyi" may stand, needs a control.
     correction : str
         Correction of the p-values of signed ranks for their number.
     control : str, optional
         Compare every method with this one only.
     missing_is_failure : bool
-        Whether a method that did not finish failed there. Then what the policy "worst" gave it counts in tests of pairs, too;
-        else a pair goes by the datasets on which both finished (but for tests of mean ranks, which need every cell).
+        Whether a method that did not finish failed there. Then what the policy "worst" gave it
+        counts in tests of pairs, too; else a pair goes by the datasets on which both finished (but
+        for tests of mean ranks, which need every cell).
     max_correlation : float
         Absolute correlation above which a measure is redundant.
     stability : bool
-        Whether to examine how sure the ranking is (weights, draws, left-out methods, other functions and policies).
+        Whether to examine how sure the ranking is (weights, draws, left-out methods, other
+        functions and policies).
     n_resamples, seed : int
         Random weight vectors for the rank acceptability.
     over_folds : mapping, optional
@@ -406,12 +537,15 @@ def compare(
     profiles : Profiles, optional
         Loss profiles of the same runs, to be compared too; see `compare_profiles`.
     instances : mapping of dataset to InstanceTests, AnswerComparison or str, optional
-        What the instances of datasets say, to be reported too, or why they say nothing; see `instance_tests`, `compare_answers`.
+        What the instances of datasets say, to be reported too, or why they say nothing; see
+        `instance_tests`, `compare_answers`.
     rope : float, optional
-        Largest difference that does not matter, in units of what is compared. Given, `beyond` says how probable larger ones are,
-        which ranks are possible, and how many datasets or folds it would take.
+        Largest difference that does not matter, in units of what is compared. Given, `beyond` says
+        how probable larger ones are, which ranks are possible, and how many datasets or folds it
+        would take.
     next_dataset : bool
-        Whether to test by the hierarchical model, where two datasets have folds or repeats, and over repeats of few datasets.
+        Whether to test by the hierarchical model, where two datasets have folds or repeats, and
+        over repeats of few datasets.
     progress : callable, optional
         Called as ``progress(done, total)`` after each step.
 
@@ -425,21 +559,37 @@ def compare(
     >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
     >>> compare(Study.from_frame(frame)).leader
     'b'
-    """
-    test = {"auto": "max-t", "nemenyi": "nemenyi" if control is None else "bonferroni-dunn"}.get(test, test)
+    """  # noqa: E501
+    test = {"auto": "max-t", "nemenyi": "nemenyi" if control is None else "bonferroni-dunn"}.get(
+        test, test
+    )
     one_of(test, "test", asked_names())
     if missing_is_failure and study.missing != "worst":
-        text = "`missing_is_failure` must be False where missing results do not count as the worst. Choose `missing='worst'`."
+        text = (
+            "`missing_is_failure` must be False where missing results do not count as the worst. "
+            "Choose `missing='worst'`."
+        )
         raise ValueError(text)
     probability(alpha, "alpha")
     if len(study.methods) < 2:
-        found = f"the study holds one method only ({', '.join(study.methods)}); a comparison needs two."
+        found = (
+            f"the study holds one method only ({', '.join(study.methods)}); a comparison needs two."
+        )
         raise IncomparableRunsError(" ".join([found, *left_out(study.excluded)]))
     if control is not None and control not in study.methods:
-        raise IncomparableRunsError(f"the control {control!r} is not among the methods {', '.join(study.methods)}.")
+        raise IncomparableRunsError(
+            f"the control {control!r} is not among the methods {', '.join(study.methods)}."
+        )
     if on != FUSED:
         study.cells(on)
-    choices = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
+    choices = {
+        "preference": preference,
+        "weights": weights,
+        "p": p,
+        "q": q,
+        "s": s,
+        "drop_constant": drop_constant,
+    }
     fusion = fuse(study, **choices)
     full = fusion.study
     steps = iter(range(1, n := 6 + 4 * stability + len(full.datasets) * (full.folds is not None)))
@@ -457,7 +607,9 @@ def compare(
     there |= missing_is_failure
     flows = table if on == FUSED else _v_shape(table)
     growing: dict[str, Any] = {"arrival": full.arrival, "bound": _bound(fusion, on)}
-    tested = Tested(table.where(there), ranks, flows.where(there), alpha, correction, control, seed, **growing)
+    tested = Tested(
+        table.where(there), ranks, flows.where(there), alpha, correction, control, seed, **growing
+    )
     tests = _tests_over_datasets(tested, ties, test, absent)
     said = step(tests.pop("said"))
     gaps = on != FUSED and study.cells(on).isna().any(axis=None)
@@ -467,7 +619,12 @@ def compare(
     else:
         absent["redundancy"] = "needs at least two measures and three methods"
     made, again = tests["deciding"], None
-    if on == FUSED and made is not None and made.result.significant_pairs and len(full.methods) <= METHODS:
+    if (
+        on == FUSED
+        and made is not None
+        and made.result.significant_pairs
+        and len(full.methods) <= METHODS
+    ):
         again = Retest(made.test, tested, there)
     sure = None
     if stability:
@@ -476,38 +633,94 @@ def compare(
         intervals = step(st.weight_intervals(fusion))
         varied = step(st.sensitivity(study, **choices, separates=again))
         sure = Stability(
-            intervals, st.dethrone(fusion, intervals), step(st.rank_acceptability(fusion, n_resamples, seed)),
-            step(st.leave_one_out(fusion) if len(full.methods) > 2 else None), varied,
-            again and separations(
-                again, list(made.result.significant_pairs), varied, fusion, None if redundant is None else redundant.correlation
+            intervals,
+            st.dethrone(fusion, intervals),
+            step(st.rank_acceptability(fusion, n_resamples, seed)),
+            step(st.leave_one_out(fusion) if len(full.methods) > 2 else None),
+            varied,
+            again
+            and separations(
+                again,
+                list(made.result.significant_pairs),
+                varied,
+                fusion,
+                None if redundant is None else redundant.correlation,
             ),
-        )  # fmt: skip
+        )
     by_measure, tau = step(_by_measure(full, fusion, ties))
     by_fold = compare_all_folds(full, absent, step, alpha=alpha, **(over_folds or {}))
-    absent |= {f"instances.{d}": why for d, why in (instances or {}).items() if isinstance(why, str)}
+    absent |= {
+        f"instances.{d}": why for d, why in (instances or {}).items() if isinstance(why, str)
+    }
     by_instance = {d: found for d, found in (instances or {}).items() if not isinstance(found, str)}
-    along = step(None if profiles is None else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent))
+    along = step(
+        None
+        if profiles is None
+        else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent)
+    )
     beyond = None
     if rope is not None:
-        chosen: dict[str, Any] = {"rope": rope, "alpha": alpha, "correction": correction, "seed": seed, "control": control}
+        chosen: dict[str, Any] = {
+            "rope": rope,
+            "alpha": alpha,
+            "correction": correction,
+            "seed": seed,
+            "control": control,
+        }
         beyond = beyond_pvalues(fusion, tested.table, ranks, tested.flows, by_fold, **chosen)
     progress(n, n)
-    could_turn = turning(fusion, made, ranks, again, leaning(study, tested, made, missing_is_failure)) if on == FUSED else []
+    could_turn = (
+        turning(fusion, made, ranks, again, leaning(study, tested, made, missing_is_failure))
+        if on == FUSED
+        else []
+    )
     options = {
-        "on": on, **choices, "missing": full.missing, "alpha": alpha, "ties": ties, "test": test, "correction": correction,
-        "control": control, "missing_is_failure": missing_is_failure, "threshold": max_correlation, "n_draws": n_resamples,
-        "seed": seed, "rope": rope, "over_folds": dict(over_folds or {}), "next_dataset": next_dataset,
+        "on": on,
+        **choices,
+        "missing": full.missing,
+        "alpha": alpha,
+        "ties": ties,
+        "test": test,
+        "correction": correction,
+        "control": control,
+        "missing_is_failure": missing_is_failure,
+        "threshold": max_correlation,
+        "n_draws": n_resamples,
+        "seed": seed,
+        "rope": rope,
+        "over_folds": dict(over_folds or {}),
+        "next_dataset": next_dataset,
     }
     return Comparison(
-        study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks),
-        skillings_mack=skillings_mack(study.ranks(on)) if gaps else None, measure_tests=by_measure, concordance=tau,
-        redundancy=redundant, stability=sure, folds=by_fold, profiles=along, instances=by_instance, beyond=beyond, absent=absent,
-        doubts=collected(full, fusion, sure, tests, said, could_turn, missing_is_failure), options=options, **tests,
-    )  # fmt: skip
+        study=full,
+        fusion=fusion,
+        on=on,
+        table=table,
+        ranks=ranks,
+        order=_order(ranks),
+        skillings_mack=skillings_mack(study.ranks(on)) if gaps else None,
+        measure_tests=by_measure,
+        concordance=tau,
+        redundancy=redundant,
+        stability=sure,
+        folds=by_fold,
+        profiles=along,
+        instances=by_instance,
+        beyond=beyond,
+        absent=absent,
+        doubts=collected(full, fusion, sure, tests, said, could_turn, missing_is_failure),
+        options=options,
+        **tests,
+    )
 
 
 def _along_profiles(
-    study: Study, profiles: Profiles, alpha: float, seed: int, over_folds: Mapping[str, Any], absent: dict[str, str]
+    study: Study,
+    profiles: Profiles,
+    alpha: float,
+    seed: int,
+    over_folds: Mapping[str, Any],
+    absent: dict[str, str],
 ) -> ProfileComparison | None:
     """The comparison of the loss profiles of what the study holds."""
     kept = profiles.select(study.values.index)
@@ -515,12 +728,16 @@ def _along_profiles(
         absent["profiles"] = "no two methods carry a loss profile on the same dataset"
         return None
     options: dict[str, Any] = {key: over_folds.get(key) for key in ("protocol", "ratio")}
-    kept = replace(kept, notes=tuple(note for note in kept.notes if note not in study.notes))  # told with the study
+    kept = replace(
+        kept, notes=tuple(note for note in kept.notes if note not in study.notes)
+    )  # told with the study
     return compare_profiles(kept, alpha=alpha, seed=seed, **options)
 
 
 def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Values (larger is better) and ranks (1 is best) that the tests compare: datasets x methods."""
+    """Values (larger is better) and ranks (1 is best) that the tests compare: datasets x
+    methods.
+    """
     if on == FUSED:
         return fusion.phi, fusion.ranks
     study = fusion.study
@@ -528,20 +745,32 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _v_shape(table: pd.DataFrame) -> pd.DataFrame:
-    """Net flows by one measure, larger is better, where the preference is V-shape up to its range on the dataset."""
+    """Net flows by one measure, larger is better, where the preference is V-shape up to its range
+    on the dataset.
+    """
     spread = (table.max(axis=1) - table.min(axis=1)).replace(0, 1)
-    return table.sub(table.mean(axis=1), axis=0).div(spread, axis=0) * (table.shape[1] / (table.shape[1] - 1))
+    return table.sub(table.mean(axis=1), axis=0).div(spread, axis=0) * (
+        table.shape[1] / (table.shape[1] - 1)
+    )
 
 
 def _bound(fusion: Fusion, on: str) -> float:
-    """The largest difference that two methods can have on a dataset: smaller where all preferences are in proportion."""
+    """The largest difference that two methods can have on a dataset: smaller where all preferences
+    are in proportion.
+    """
     m = fusion.phi.shape[1]
-    linear = on != FUSED or (fusion.options["preference"] == "v_shape" and fusion.options["p"] is None)
+    linear = on != FUSED or (
+        fusion.options["preference"] == "v_shape" and fusion.options["p"] is None
+    )
     return m / (m - 1) if linear else LARGEST
 
 
-def _tests_over_datasets(tested: Tested, ties: str, test: str, absent: dict[str, str]) -> dict[str, Any]:
-    """The fields of `Comparison` that hold tests over datasets and what follows from them, and what forming the groups warned."""
+def _tests_over_datasets(
+    tested: Tested, ties: str, test: str, absent: dict[str, str]
+) -> dict[str, Any]:
+    """The fields of `Comparison` that hold tests over datasets and what follows from them, and what
+    forming the groups warned.
+    """
     n_datasets = len(tested.ranks)
     out: dict[str, Any] = {"friedman": None, "posthoc": (), "deciding": None}
     if n_datasets < MIN_DATASETS:
@@ -566,7 +795,9 @@ def _order(ranks: pd.DataFrame) -> list[str]:
 
 
 def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Who leads by each single measure, its Friedman test, and Kendall's tau between all the rankings."""
+    """Who leads by each single measure, its Friedman test, and Kendall's tau between all the
+    rankings.
+    """
     rows, rankings = {}, {FUSED: fusion.ranks.mean()}
     for measure in study.measures:
         ranks = study.ranks(measure)

@@ -1,8 +1,9 @@
-"""How far random draws of several chains can be trusted: rank-normalised split R-hat, and effective sample sizes.
+"""How far random draws of several chains can be trusted: rank-normalised split R-hat, and effective
+sample sizes.
 
-Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), "Rank-normalization, folding, and localization: an improved R-hat for
-assessing convergence of MCMC", Bayesian Analysis 16(2). All functions take draws of shape (..., chains, draws), and work along
-the last two axes.
+Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), "Rank-normalization, folding, and
+localization: an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 16(2). All
+functions take draws of shape (..., chains, draws), and work along the last two axes.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import fft, special
 
 Array = NDArray[np.float64]
-#: Chains that mixed are below this R-hat, and have more effective draws in all than this (Vehtari et al. 2021).
+#: Chains that mixed are below this R-hat, and have more effective draws in all than this (Vehtari
+#: et al. 2021).
 RHAT, ENOUGH = 1.01, 400
 
 
 def rhat(draws: ArrayLike) -> Array:
-    """The larger of the R-hats of ranks and of folded ranks of split chains; 1 where nothing varies.
+    """The larger of the R-hats of ranks and of folded ranks of split chains; 1 where nothing
+    varies.
 
     >>> rng = np.random.default_rng(0)
     >>> bool(rhat(rng.normal(size=(4, 500))) < 1.01), bool(rhat(rng.normal(size=(4, 500)) + np.arange(4)[:, None]) > 1.5)
     (True, True)
-    """
+    """  # noqa: E501
     x = _split(np.asarray(draws, dtype=float))
     return _rhat_by_ranks(x, _normal_ranks(x))
 
@@ -34,7 +37,7 @@ def effective_sample_size(draws: ArrayLike) -> Array:
     >>> independent = rng.normal(size=(4, 500))
     >>> bool(effective_sample_size(independent) > 1000), bool(effective_sample_size(independent.cumsum(axis=1)) < 50)
     (True, True)
-    """
+    """  # noqa: E501
     x = _split(np.asarray(draws, dtype=float))
     return _size_by_ranks(x, _normal_ranks(x))
 
@@ -83,7 +86,9 @@ def _rhat(x: Array) -> Array:
 
 
 def _size(x: Array) -> Array:
-    """Draws divided by the autocorrelation time, which is summed over pairs of lags as long as they fall (Geyer 1992)."""
+    """Draws divided by the autocorrelation time, which is summed over pairs of lags as long as they
+    fall (Geyer 1992).
+    """
     chains, n = x.shape[-2:]
     centred = x - x.mean(axis=-1, keepdims=True)
     spectrum = fft.rfft(centred, fft.next_fast_len(2 * n), axis=-1)
@@ -96,6 +101,8 @@ def _size(x: Array) -> Array:
     correlation[..., 0] = 1.0
     even = n // 2 * 2
     pairs = correlation[..., :even:2] + correlation[..., 1:even:2]
-    pairs = np.minimum.accumulate(np.where(np.logical_and.accumulate(pairs > 0, axis=-1), pairs, 0.0), axis=-1)
+    pairs = np.minimum.accumulate(
+        np.where(np.logical_and.accumulate(pairs > 0, axis=-1), pairs, 0.0), axis=-1
+    )
     time = np.maximum(2 * pairs.sum(axis=-1) - 1, 1 / np.log10(chains * n))
     return np.where(varies, chains * n / time, float(chains * n))

@@ -1,4 +1,6 @@
-"""The folds of every dataset tested; and whether a method would be better on the next one, from all their folds or repeats."""
+"""The folds of every dataset tested; and whether a method would be better on the next one, from all
+their folds or repeats.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from mlflow_mleval.study import Study
 
 #: Of accuracies, the paper takes differences up to a hundredth as too small to matter.
 ROPE = 0.01
-#: Of more methods than this only the best so many are compared, on so many measures, with so many posterior draws.
+#: Of more methods than this only the best so many are compared, on so many measures, with so many
+#: posterior draws.
 MOST, MEASURES_AT_MOST, DRAWS = 8, 2, 8_000
 
 
@@ -42,7 +45,7 @@ class NextDataset:
     notes : What a reader must know of the folds.
     curves : By measure: power to tell the first pair apart, in that the interval of their typical difference lies on one
         side of zero, by number of datasets.
-    """
+    """  # noqa: E501
 
     over: str
     pairs: Mapping[str, HierarchicalPairs]
@@ -58,7 +61,10 @@ class NextDataset:
     def doubts(self) -> list[str]:
         """The notes, what the posterior draws warn of, each once, and what was left out."""
         said = [*self.notes, *(text for found in self.pairs.values() for text in found.warnings)]
-        return [*dict.fromkeys(said), *(f"{dataset} is left out: {why}" for dataset, why in self.absent.items())]
+        return [
+            *dict.fromkeys(said),
+            *(f"{dataset} is left out: {why}" for dataset, why in self.absent.items()),
+        ]
 
     def pair(self, measure: str, a: str, b: str) -> pd.Series | None:
         """The row of `pairs` with a as the first method, None where the two were not compared."""
@@ -72,7 +78,9 @@ class NextDataset:
         """The rows of `pairs`, the better method by `order` first, in that order."""
         place = {method: i for i, method in enumerate(order)}
         table = self.pairs[measure].table
-        table = _turned(table, (table["method_a"].map(place) > table["method_b"].map(place)).to_numpy())
+        table = _turned(
+            table, (table["method_a"].map(place) > table["method_b"].map(place)).to_numpy()
+        )
         keys = pd.DataFrame({"a": table["method_a"].map(place), "b": table["method_b"].map(place)})
         return table.loc[keys.sort_values(["a", "b"]).index].reset_index(drop=True)
 
@@ -80,23 +88,40 @@ class NextDataset:
         """Raw and shrunken differences a minus b by dataset: n, mean, shrunken, low, high."""
         table = self.pairs[measure].shrunken
         same = table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
-        return _turned(same, (same["method_a"] != a).to_numpy()).set_index("dataset")[["n", "mean", "shrunken", "low", "high"]]
+        return _turned(same, (same["method_a"] != a).to_numpy()).set_index("dataset")[
+            ["n", "mean", "shrunken", "low", "high"]
+        ]
 
 
 def _turned(table: pd.DataFrame, turned: np.ndarray) -> pd.DataFrame:
     swap = [("p_better", "p_worse"), ("share_better", "share_worse"), ("low", "high")]
     negate = ["mean_difference", "mean", "shrunken", "low", "high"]
-    return better_first(table, turned, swap=[pair for pair in swap if pair[0] in table], negate=[n for n in negate if n in table])
+    return better_first(
+        table,
+        turned,
+        swap=[pair for pair in swap if pair[0] in table],
+        negate=[n for n in negate if n in table],
+    )
 
 
 def next_dataset(
-    study: Study, measures: Sequence[str], order: Sequence[str], *, rope: float | None = None, in_units: bool = False,
-    protocol: str | None = None, ratio: float | None = None, alpha: float = 0.05, seed: int = 0,
+    study: Study,
+    measures: Sequence[str],
+    order: Sequence[str],
+    *,
+    rope: float | None = None,
+    in_units: bool = False,
+    protocol: str | None = None,
+    ratio: float | None = None,
+    alpha: float = 0.05,
+    seed: int = 0,
 ) -> NextDataset | None:
-    """The hierarchical correlated t test of the best methods on the folds, else the repeats, of every dataset.
+    """The hierarchical correlated t test of the best methods on the folds, else the repeats, of
+    every dataset.
 
-    None where fewer than two datasets have any. `order` has the methods, best first. The rope is a share of each measure's range
-    (a hundredth if None; of its mean size where it has no bounds), or, `in_units`, a difference of the measure.
+    None where fewer than two datasets have any. `order` has the methods, best first. The rope is a
+    share of each measure's range (a hundredth if None; of its mean size where it has no bounds),
+    or, `in_units`, a difference of the measure.
     """
     over, values = ("folds", study.folds) if study.folds is not None else ("repeats", study.repeats)
     if values is None:
@@ -127,22 +152,37 @@ def next_dataset(
     ropes = {m: _rope(m, study, rope, in_units) for m in measures}
     try:
         pairs = hierarchical_pairs(
-            tables, rho=rho, ropes={m: size for m, (size, _) in ropes.items()}, directions=study.directions,
-            credible_level=1 - alpha, n_resamples=DRAWS, seed=seed,
-        )  # fmt: skip
+            tables,
+            rho=rho,
+            ropes={m: size for m, (size, _) in ropes.items()},
+            directions=study.directions,
+            credible_level=1 - alpha,
+            n_resamples=DRAWS,
+            seed=seed,
+        )
     except ValueError:
         return None
     if len(order) > MOST:
         notes.append(f"Only the best {MOST} of {len(order)} methods are compared.")
     found = NextDataset(
-        over, pairs, {m: size for m, (size, _) in ropes.items()}, {m: why for m, (_, why) in ropes.items()}, rho, shown, absent,
+        over,
+        pairs,
+        {m: size for m, (size, _) in ropes.items()},
+        {m: why for m, (_, why) in ropes.items()},
+        rho,
+        shown,
+        absent,
         tuple(dict.fromkeys(notes)),
-    )  # fmt: skip
+    )
     curves = {}
     for measure in found.pairs:
         first, second = found.table(measure, order)[["method_a", "method_b"]].iloc[0]
         sign = -1 if study.directions[measure] == "min" else 1
-        parts = [sign * (t[first] - t[second]).to_numpy() for t in tables[measure].values() if {first, second} <= {*t.columns}]
+        parts = [
+            sign * (t[first] - t[second]).to_numpy()
+            for t in tables[measure].values()
+            if {first, second} <= {*t.columns}
+        ]
         curves[measure] = power_curve(parts, (first, second), level=alpha, over=over, seed=seed)
     return replace(found, curves=curves)
 
@@ -150,10 +190,11 @@ def next_dataset(
 def compare_all_folds(
     study: Study, absent: dict[str, str], step: Callable[[], object] = lambda: None, **options: Any
 ) -> dict[str, FoldComparison]:
-    """What the folds of every dataset say, corrected over pairs and datasets; why those of others could not be tested goes to
-    `absent`, as "folds.DATASET".
+    """What the folds of every dataset say, corrected over pairs and datasets; why those of others
+    could not be tested goes to `absent`, as "folds.DATASET".
 
-    `step` is called after each dataset. Where no measures are named, those that follow from others are left out.
+    `step` is called after each dataset. Where no measures are named, those that follow from others
+    are left out.
     """
     if study.folds is None:
         return {}
@@ -173,11 +214,15 @@ def compare_all_folds(
 def _folds(
     study: Study, frame: pd.DataFrame, dataset: str, protocol: str | None, ratio: float | None
 ) -> tuple[pd.DataFrame, float, list[str]]:
-    """Values of the methods that share folds of the same split (NaN where a method lacks one), their correlation, and notes."""
+    """Values of the methods that share folds of the same split (NaN where a method lacks one),
+    their correlation, and notes.
+    """
     shared = shared_folds(frame, dataset)
     kept = shared.methods
     runs = runs_of(study.runs, dataset, kept)
-    notes = [f"On {dataset}, {e.name} {e.reason}." for e in shared.excluded] + [f"On {dataset}: {text}" for text in shared.notes]
+    notes = [f"On {dataset}, {e.name} {e.reason}." for e in shared.excluded] + [
+        f"On {dataset}: {text}" for text in shared.notes
+    ]
     if "split_digest" in runs:
         digest = runs["split_digest"].fillna("").reindex(kept, fill_value="")
         most = digest[digest != ""].mode()
@@ -190,15 +235,23 @@ def _folds(
     how = widest([ways[m] for m in kept])
     correlation = 0.0 if how.ratio is None else how.ratio / (1 + how.ratio)
     values = shared.frame(shared.cube(frame), frame.columns)
-    return values.reindex(pd.MultiIndex.from_product([kept, shared.folds], names=values.index.names)), correlation, notes
+    return (
+        values.reindex(pd.MultiIndex.from_product([kept, shared.folds], names=values.index.names)),
+        correlation,
+        notes,
+    )
 
 
 def _repeats(frame: pd.DataFrame) -> pd.DataFrame:
-    """As many repeats of every method as the one with fewest has: they are independent, and any two make a pair."""
+    """As many repeats of every method as the one with fewest has: they are independent, and any two
+    make a pair.
+    """
     whole = frame.dropna()
-    whole = whole.set_axis(pd.MultiIndex.from_arrays(
-        [whole.index.get_level_values(0), whole.groupby(level=0, sort=False).cumcount()]
-    ))  # fmt: skip
+    whole = whole.set_axis(
+        pd.MultiIndex.from_arrays(
+            [whole.index.get_level_values(0), whole.groupby(level=0, sort=False).cumcount()]
+        )
+    )
     sizes = whole.groupby(level=0, sort=False).size()
     kept = sizes[sizes > 1]
     if len(kept) < 2:
@@ -207,11 +260,15 @@ def _repeats(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rope(measure: str, study: Study, rope: float | None, in_units: bool) -> tuple[float, str]:
-    """The largest difference that does not matter, in units of the measure, and where it comes from."""
+    """The largest difference that does not matter, in units of the measure, and where it comes
+    from.
+    """
     share = ROPE if rope is None else rope
     if in_units and rope is not None:
         return rope, "as given"
     low, high = MEASURES[measure].range if measure in MEASURES else (-np.inf, np.inf)
     if np.isfinite(high - low):
         return share * (high - low), f"{100 * share:g}% of its range"
-    return share * float(study.values[measure].abs().mean()), f"{100 * share:g}% of its mean size, for it has no bounds"
+    return share * float(
+        study.values[measure].abs().mean()
+    ), f"{100 * share:g}% of its mean size, for it has no bounds"

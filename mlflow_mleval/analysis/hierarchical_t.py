@@ -1,14 +1,19 @@
-"""Would one method be better than another on the next dataset? The hierarchical correlated t test over datasets and folds.
+"""Would one method be better than another on the next dataset?
 
-Corani, Benavoli, Demšar, Mangili & Zaffalon (2017), "Statistical comparison of classifiers through Bayesian hierarchical
-modelling", Machine Learning 106, 1817-1837. The differences of dataset i over its folds or repeats are normal about
-:math:`\\mu_i` with standard deviation :math:`\\sigma_i` and correlate by :math:`\\rho`; the :math:`\\mu_i` are Student's t about
-:math:`\\mu_0` with scale :math:`\\sigma_0` and :math:`\\nu` degrees of freedom. The priors are the paper's.
+The hierarchical correlated t test over datasets and folds.
 
-It is sampled by Gibbs steps, for all pairs and chains at once. Mean and sum of squares of the differences of a dataset say all.
-With a weight :math:`\\lambda_i` that makes the t of :math:`\\mu_i` a normal distribution, everything but :math:`\\sigma_0` and
-:math:`\\nu` has a known conditional distribution; these two take Metropolis steps of several sizes, with :math:`\\mu_0` and
-:math:`\\mu_i`, or :math:`\\lambda_i`, integrated out, so that chains do not stick where :math:`\\sigma_0` is small.
+Corani, Benavoli, Demšar, Mangili & Zaffalon (2017), "Statistical comparison of classifiers through
+Bayesian hierarchical modelling", Machine Learning 106, 1817-1837. The differences of dataset i over
+its folds or repeats are normal about :math:`\\mu_i` with standard deviation :math:`\\sigma_i` and
+correlate by :math:`\\rho`; the :math:`\\mu_i` are Student's t about :math:`\\mu_0` with scale
+:math:`\\sigma_0` and :math:`\\nu` degrees of freedom. The priors are the paper's.
+
+It is sampled by Gibbs steps, for all pairs and chains at once. Mean and sum of squares of the
+differences of a dataset say all. With a weight :math:`\\lambda_i` that makes the t of
+:math:`\\mu_i` a normal distribution, everything but :math:`\\sigma_0` and :math:`\\nu` has a known
+conditional distribution; these two take Metropolis steps of several sizes, with :math:`\\mu_0` and
+:math:`\\mu_i`, or :math:`\\lambda_i`, integrated out, so that chains do not stick where
+:math:`\\sigma_0` is small.
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ class Data:
     bound, within, among : One a pair: mu_0 is uniform between -bound and bound, sigma_i up to `within`, sigma_0 up to `among`.
     least : One a pair: the smallest sigma_0, 0 but to check the model where it is known.
     freedom : Bounds of nu.
-    """
+    """  # noqa: E501
 
     mean: Array
     squares: Array
@@ -71,7 +76,16 @@ class Data:
 
     def pairs(self, at: NDArray[Any]) -> Data:
         """Some of the pairs."""
-        arrays = (self.mean, self.squares, self.n, self.rho, self.bound, self.within, self.among, self.least)
+        arrays = (
+            self.mean,
+            self.squares,
+            self.n,
+            self.rho,
+            self.bound,
+            self.within,
+            self.among,
+            self.least,
+        )
         return Data(*(array[at] for array in arrays), freedom=self.freedom)
 
 
@@ -92,7 +106,7 @@ class HierarchicalT:
     rope, credible_level : As given.
     rhat, effective_sample_size : The worst over everything that was drawn (rank-normalised split R-hat; bulk and tails).
     n_resamples, seed : Draws that count, over all chains.
-    """
+    """  # noqa: E501
 
     probabilities: pd.Series
     share_of_draws: pd.Series
@@ -118,10 +132,11 @@ class HierarchicalPairs:
     Attributes
     ----------
     table : One row a pair: method_a, method_b; n (datasets); p_better, p_equivalent, p_worse (of a; see
-        `HierarchicalT.probabilities`), share_better, share_equivalent, share_worse (see `share_of_draws`); mean_difference
-        (posterior mean of the typical difference) with low, high; among, freedom, rhat, effective_sample_size.
+        `HierarchicalT.probabilities`), share_better, share_equivalent, share_worse (see
+        `share_of_draws`); mean_difference (posterior mean of the typical difference) with low,
+        high; among, freedom, rhat, effective_sample_size.
     shrunken : One row a pair and dataset: method_a, method_b, dataset, n, mean, shrunken, low, high.
-    """
+    """  # noqa: E501
 
     table: pd.DataFrame
     shrunken: pd.DataFrame
@@ -145,27 +160,35 @@ class HierarchicalPairs:
 
 
 def hierarchical_t(
-    differences: ArrayLike | Sequence[ArrayLike] | Mapping[Hashable, ArrayLike] | pd.DataFrame, *, rho: ArrayLike,
-    rope: float = 0.01, credible_level: float = 0.95, n_resamples: int = 20_000, seed: int = 0,
+    differences: ArrayLike | Sequence[ArrayLike] | Mapping[Hashable, ArrayLike] | pd.DataFrame,
+    *,
+    rho: ArrayLike,
+    rope: float = 0.01,
+    credible_level: float = 0.95,
+    n_resamples: int = 20_000,
+    seed: int = 0,
 ) -> HierarchicalT:
-    r"""How probable it is that one method is better than another on the next dataset (Corani et al. 2017).
+    r"""How probable it is that one method is better than another on the next dataset (Corani et al.
+    2017).
 
     .. math:: x_i \sim N(1\mu_i, \Sigma_i), \quad \mu_i \sim t(\mu_0, \sigma_0, \nu)
 
-    with :math:`\Sigma_i` of variance :math:`\sigma_i^2` and correlation :math:`\rho`;
-    :math:`\mu_0` uniform on :math:`\pm\max|x|`, :math:`\sigma_i` and :math:`\sigma_0` uniform up to 1,000 times the spread
-    within and among datasets, :math:`\nu - 1` Gamma with shape uniform on [1, 2] and rate uniform on [.01, .1].
+    with :math:`\Sigma_i` of variance :math:`\sigma_i^2` and correlation :math:`\rho`; :math:`\mu_0`
+    uniform on :math:`\pm\max|x|`, :math:`\sigma_i` and :math:`\sigma_0` uniform up to 1,000 times
+    the spread within and among datasets, :math:`\nu - 1` Gamma with shape uniform on [1, 2] and
+    rate uniform on [.01, .1].
 
     Parameters
     ----------
     differences : matrix of shape (datasets, folds), sequence of arrays, mapping of dataset to array, or pandas.DataFrame
-        Differences of one measure between two methods on the folds or repeats of each dataset, at least two of each; positive
-        where the first method is better. Numbers of folds may differ.
+        Differences of one measure between two methods on the folds or repeats of each dataset, at
+        least two of each; positive where the first method is better. Numbers of folds may differ.
     rho : float, or one a dataset
-        Correlation of the differences of a dataset: n_test / (n_test + n_train) for the folds of a cross-validation (1/10 with
-        ten of them), 0 for repeats with other seeds.
+        Correlation of the differences of a dataset: n_test / (n_test + n_train) for the folds of a
+        cross-validation (1/10 with ten of them), 0 for repeats with other seeds.
     rope : float
-        Largest difference that does not matter, in units of the measure. 0.01 is the paper's, for accuracies in [0, 1].
+        Largest difference that does not matter, in units of the measure. 0.01 is the paper's, for
+        accuracies in [0, 1].
     credible_level : float
         Of intervals.
     n_resamples, seed : int
@@ -179,8 +202,8 @@ def hierarchical_t(
     Raises
     ------
     ValueError
-        Fewer than two datasets, one with fewer than two differences, missing or infinite values, no variation at all, rho
-        outside [0, 1), a negative rope.
+        Fewer than two datasets, one with fewer than two differences, missing or infinite values, no
+        variation at all, rho outside [0, 1), a negative rope.
 
     Examples
     --------
@@ -188,50 +211,90 @@ def hierarchical_t(
     >>> found = hierarchical_t(rng.normal(0.02, 0.03, (12, 10)), rho=1 / 10)
     >>> found.probabilities.round(1).tolist(), bool(found.rhat < 1.01)
     ([1.0, 0.0, 0.0], True)
-    """
+    """  # noqa: E501
     labels, rows = _rows(differences)
-    folds = np.broadcast_to(np.asarray(rho, dtype=float), len(rows)) if np.ndim(rho) == 0 else np.asarray(rho, dtype=float)
+    folds = (
+        np.broadcast_to(np.asarray(rho, dtype=float), len(rows))
+        if np.ndim(rho) == 0
+        else np.asarray(rho, dtype=float)
+    )
     if folds.shape != (len(rows),) or not ((folds >= 0) & (folds < 1)).all():
-        raise ValueError(f"`rho` must be one number in [0, 1), or one for each of the {len(rows)} datasets, got {rho!r}.")
-    found = _pairs([rows], folds, labels, np.array([float(rope)]), credible_level, n_resamples, seed)[None]
+        raise ValueError(
+            f"`rho` must be one number in [0, 1), or one for each of the {len(rows)} datasets, "
+            f"got {rho!r}."
+        )
+    found = _pairs(
+        [rows], folds, labels, np.array([float(rope)]), credible_level, n_resamples, seed
+    )[None]
     row = found.table.iloc[0]
     probabilities, shares = (
         pd.Series([row[f"{kind}_{outcome}"] for outcome in OUTCOMES], OUTCOMES, name=name)
         for kind, name in (("p", "probability"), ("share", "share_of_draws"))
     )
     return HierarchicalT(
-        probabilities, shares, found.shrunken.set_index("dataset")[["n", "mean", "shrunken", "low", "high"]],
-        float(row["mean_difference"]), float(row["low"]), float(row["high"]), float(row["among"]), float(row["freedom"]),
-        found.rope, credible_level,
-        np.float64(row["rhat"]), np.float64(row["effective_sample_size"]), found.n_resamples, seed, found.warnings,
-    )  # fmt: skip
+        probabilities,
+        shares,
+        found.shrunken.set_index("dataset")[["n", "mean", "shrunken", "low", "high"]],
+        float(row["mean_difference"]),
+        float(row["low"]),
+        float(row["high"]),
+        float(row["among"]),
+        float(row["freedom"]),
+        found.rope,
+        credible_level,
+        np.float64(row["rhat"]),
+        np.float64(row["effective_sample_size"]),
+        found.n_resamples,
+        seed,
+        found.warnings,
+    )
 
 
 def hierarchical_pairs(
-    values: Mapping[str, Mapping[Hashable, pd.DataFrame]], *, rho: Mapping[Hashable, float], ropes: Mapping[str, float],
-    directions: Mapping[str, str], credible_level: float = 0.95, n_resamples: int = 20_000, seed: int = 0,
+    values: Mapping[str, Mapping[Hashable, pd.DataFrame]],
+    *,
+    rho: Mapping[Hashable, float],
+    ropes: Mapping[str, float],
+    directions: Mapping[str, str],
+    credible_level: float = 0.95,
+    n_resamples: int = 20_000,
+    seed: int = 0,
 ) -> dict[str, HierarchicalPairs]:
     """`hierarchical_t` of every pair of methods on every measure, all at once.
 
-    `values` are by measure and dataset: folds or repeats x methods; a method may lack on a dataset, or some folds (NaN). `rho` is
-    by dataset, `ropes` and `directions` ("max" or "min") are by measure. A ValueError as of `hierarchical_t`, or where no two
-    methods share two datasets.
+    `values` are by measure and dataset: folds or repeats x methods; a method may lack on a dataset,
+    or some folds (NaN). `rho` is by dataset, `ropes` and `directions` ("max" or "min") are by
+    measure. A ValueError as of `hierarchical_t`, or where no two methods share two datasets.
     """
     datasets = list(dict.fromkeys(dataset for tables in values.values() for dataset in tables))
     names, rows = [], []
     for measure, tables in values.items():
         sign, empty = -1.0 if directions[measure] == "min" else 1.0, np.empty(0)
-        methods = list(dict.fromkeys(method for table in tables.values() for method in table.columns))
+        methods = list(
+            dict.fromkeys(method for table in tables.values() for method in table.columns)
+        )
         for a, b in combinations(methods, 2):
             has = {dataset: table for dataset, table in tables.items() if a in table and b in table}
             if len(has) > 1:
                 names.append((measure, a, b))
-                gaps = [sign * (has[d][a] - has[d][b]).dropna().to_numpy(float) if d in has else empty for d in datasets]
+                gaps = [
+                    sign * (has[d][a] - has[d][b]).dropna().to_numpy(float) if d in has else empty
+                    for d in datasets
+                ]
                 rows.append([gap if len(gap) > 1 else empty for gap in gaps])
     if not rows:
         raise ValueError("`values` must have two methods on the same two datasets, got none.")
     rope = np.array([float(ropes[measure]) for measure, *_ in names])
-    found = _pairs(rows, np.array([rho[d] for d in datasets]), datasets, rope, credible_level, n_resamples, seed, names)
+    found = _pairs(
+        rows,
+        np.array([rho[d] for d in datasets]),
+        datasets,
+        rope,
+        credible_level,
+        n_resamples,
+        seed,
+        names,
+    )
     return {measure: found[measure] for measure in values if measure in found}
 
 
@@ -248,44 +311,76 @@ def _rows(differences: Any) -> tuple[list[Hashable], list[Array]]:
 
 
 def _pairs(
-    rows: Sequence[Sequence[Array]], rho: Array, datasets: Sequence[Hashable], rope: Array, credible_level: float,
-    n_resamples: int, seed: int, names: Sequence[tuple[Any, Hashable, Hashable]] = ((None, "a", "b"),),
+    rows: Sequence[Sequence[Array]],
+    rho: Array,
+    datasets: Sequence[Hashable],
+    rope: Array,
+    credible_level: float,
+    n_resamples: int,
+    seed: int,
+    names: Sequence[tuple[Any, Hashable, Hashable]] = ((None, "a", "b"),),
 ) -> dict[Any, HierarchicalPairs]:
-    """The tests of all pairs by measure: `rows` are pairs x datasets of differences, none where a pair lacks on a dataset."""
+    """The tests of all pairs by measure: `rows` are pairs x datasets of differences, none where a
+    pair lacks on a dataset.
+    """
     probability(credible_level, "credible_level")
     at_least_one(n_resamples, "n_resamples")
     if not ((rope >= 0) & (rope < np.inf)).all():
-        raise ValueError(f"`rope` must be zero or positive, in units of the measure, got {rope.min():g}.")
+        raise ValueError(
+            f"`rope` must be zero or positive, in units of the measure, got {rope.min():g}."
+        )
     data, constant = _data(rows, rho, datasets, rope)
     rng, draws = np.random.default_rng(seed), -(-n_resamples // CHAINS)
     step, tables, parts = max(1, BLOCK // (draws * CHAINS * len(datasets))), [], []
     for at in range(0, len(rows), step):
-        some_data, some_ropes = data.pairs(np.arange(at, min(at + step, len(rows)))), rope[at : at + step]
+        some_data, some_ropes = (
+            data.pairs(np.arange(at, min(at + step, len(rows)))),
+            rope[at : at + step],
+        )
         table, means = _summary(some_data, rng, draws, some_ropes, credible_level)
         if (loose := _loose(table)).any():  # these need longer chains
-            better, theirs = _summary(some_data.pairs(loose), rng, draws, some_ropes[loose], credible_level, every=5)
+            better, theirs = _summary(
+                some_data.pairs(loose), rng, draws, some_ropes[loose], credible_level, every=5
+            )
             table.loc[loose], means[loose] = better.to_numpy(), theirs
         tables.append(table)
         parts.append(means)
     used, means, labels = data.n > 0, np.concatenate(parts), pd.Index(datasets, tupleize_cols=False)
     of, first, second = (np.array([name[i] for name in names], dtype=object) for i in range(3))
-    table = pd.DataFrame({
-        "method_a": first, "method_b": second, "n": used.sum(axis=1), **pd.concat(tables, ignore_index=True)
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "method_a": first,
+            "method_b": second,
+            "n": used.sum(axis=1),
+            **pd.concat(tables, ignore_index=True),
+        }
+    )
     pair, dataset = np.nonzero(used)
-    by_dataset = pd.DataFrame({
-        "method_a": first[pair], "method_b": second[pair], "dataset": labels.take(dataset), "n": data.n[used],
-        "mean": data.mean[used], **dict(zip(("shrunken", "low", "high"), means[used].T, strict=True)),
-    })  # fmt: skip
+    by_dataset = pd.DataFrame(
+        {
+            "method_a": first[pair],
+            "method_b": second[pair],
+            "dataset": labels.take(dataset),
+            "n": data.n[used],
+            "mean": data.mean[used],
+            **dict(zip(("shrunken", "low", "high"), means[used].T, strict=True)),
+        }
+    )
     found = {}
     for measure in dict.fromkeys(of):
         mine = np.array([m == measure for m in of])
         part = table[mine].reset_index(drop=True)
         found[measure] = HierarchicalPairs(
-            part, by_dataset[mine[pair]].reset_index(drop=True), list(dict.fromkeys([*first[mine], *second[mine]])),
-            list(datasets), float(rope[mine][0]), credible_level, draws * CHAINS, seed,
+            part,
+            by_dataset[mine[pair]].reset_index(drop=True),
+            list(dict.fromkeys([*first[mine], *second[mine]])),
+            list(datasets),
+            float(rope[mine][0]),
+            credible_level,
+            draws * CHAINS,
+            seed,
             (*_frozen(constant[mine], datasets, rope[mine][0]), *_doubts(part)),
-        )  # fmt: skip
+        )
     return found
 
 
@@ -294,8 +389,8 @@ def _frozen(constant: NDArray[np.bool_], datasets: Sequence[Hashable], rope: flo
     where = [datasets[int(i)] for i in np.flatnonzero(constant.any(axis=0))]
     within = "the rope" if rope else "the spread on the other datasets"
     return [
-        f"On {some(where)} a difference is the same in every fold or repeat: it counts as known to within {within}, the rule of "
-        "the authors of the model."
+        f"On {some(where)} a difference is the same in every fold or repeat: it counts as known "
+        f"to within {within}, the rule of the authors of the model."
     ] * bool(where)
 
 
@@ -303,12 +398,16 @@ def _doubts(table: pd.DataFrame) -> list[str]:
     """Where the draws are not to be trusted, and where there are hardly any datasets."""
     found, least = [], int(table["n"].min())
     if least < FEW:
-        found.append(f"{count(least, 'dataset')} hardly tell how the next one may differ: the priors are heard.")
+        found.append(
+            f"{count(least, 'dataset')} hardly tell how the next one may differ: the priors are "
+            "heard."
+        )
     if (loose := _loose(table)).any():
         worst = table[loose]
         found.append(
-            f"The chains of {count(int(loose.sum()), 'pair')} did not settle (R-hat up to {worst['rhat'].max():.3f}, effective "
-            f"sample size down to {worst['effective_sample_size'].min():.0f}): take more draws before trusting these "
+            f"The chains of {count(int(loose.sum()), 'pair')} did not settle (R-hat up to "
+            f"{worst['rhat'].max():.3f}, effective sample size down to "
+            f"{worst['effective_sample_size'].min():.0f}): take more draws before trusting these "
             "probabilities."
         )
     return found
@@ -326,38 +425,66 @@ def _data(
     n = np.array([[len(row) for row in pair] for pair in rows])
     if short := [datasets[int(i)] for i in np.flatnonzero((n == 1).any(axis=0))]:
         raise ValueError(
-            f"`differences` must hold at least two differences a dataset, got one for {some(short)}. One tells nothing of the "
-            "spread: leave the dataset out."
+            "`differences` must hold at least two differences a dataset, got one for "
+            f"{some(short)}. One tells nothing of the spread: leave the dataset out."
         )
     if (few := (n > 0).sum(axis=1).min()) < 2:
-        raise ValueError(f"`differences` must be of at least two datasets, got {few}. On one, use `bayesian_t`.")
-    if bad := [datasets[i] for i in range(len(datasets)) if not all(np.isfinite(pair[i]).all() for pair in rows)]:
-        raise ValueError(f"`differences` must be finite, got missing or infinite ones for {some(bad)}. Leave these out.")
+        raise ValueError(
+            f"`differences` must be of at least two datasets, got {few}. On one, use `bayesian_t`."
+        )
+    if bad := [
+        datasets[i]
+        for i in range(len(datasets))
+        if not all(np.isfinite(pair[i]).all() for pair in rows)
+    ]:
+        raise ValueError(
+            f"`differences` must be finite, got missing or infinite ones for {some(bad)}. Leave "
+            "these out."
+        )
     mean = np.array([[row.mean() if len(row) else 0.0 for row in pair] for pair in rows])
-    squares = np.array([[((row - row.mean()) ** 2).sum() if len(row) else 0.0 for row in pair] for pair in rows])
+    squares = np.array(
+        [[((row - row.mean()) ** 2).sum() if len(row) else 0.0 for row in pair] for pair in rows]
+    )
     largest = np.array([max(np.abs(row).max() for row in pair if len(row)) for pair in rows])
     used = n > 0
     constant = used & (squares <= n * (NOISE * largest[:, None]) ** 2)
     spread = np.sqrt(squares / np.maximum(n, 1))
     among = np.array([m[u].std() for m, u in zip(mean, used, strict=True)])
-    typical = np.divide(spread.sum(axis=1), (used & ~constant).sum(axis=1), out=among.copy(), where=spread.any(axis=1))
+    typical = np.divide(
+        spread.sum(axis=1),
+        (used & ~constant).sum(axis=1),
+        out=among.copy(),
+        where=spread.any(axis=1),
+    )
     same = typical <= NOISE * largest
     if (same & (rope == 0)).any():
-        raise ValueError("`differences` must vary, got the same one everywhere. There is nothing to learn from them.")
+        raise ValueError(
+            "`differences` must vary, got the same one everywhere. There is nothing to learn "
+            "from them."
+        )
     typical = np.where(same, rope, typical)
-    # the authors' rule: what is the same in every fold is known as well as if its folds were drawn evenly from the rope
+    # the authors' rule: what is the same in every fold is known as well as if its folds were drawn
+    # evenly from the rope
     squares = np.where(constant, n * np.where(rope > 0, rope, typical)[:, None] ** 2 / 3, squares)
     among = np.where(among > NOISE * largest, among, typical)
     return Data(
-        mean, squares, n, np.broadcast_to(rho, n.shape), np.maximum(largest, typical), WIDE * typical, WIDE * among,
+        mean,
+        squares,
+        n,
+        np.broadcast_to(rho, n.shape),
+        np.maximum(largest, typical),
+        WIDE * typical,
+        WIDE * among,
         np.zeros(len(n)),
-    ), constant  # fmt: skip
+    ), constant
 
 
 def _summary(
     data: Data, rng: np.random.Generator, draws: int, rope: Array, level: float, every: int = 1
 ) -> tuple[pd.DataFrame, Array]:
-    """The posterior of every pair as a table, and of the mean of every dataset: pairs x datasets x (mean, low, high)."""
+    """The posterior of every pair as a table, and of the mean of every dataset: pairs x datasets x
+    (mean, low, high).
+    """
     centre, among, freedom, means = sample(data, rng, draws, every)
     flat = [x.reshape(len(x), -1) for x in (centre, among, freedom)]
     better = special.stdtr(flat[2], (flat[0] - rope[:, None]) / flat[1])
@@ -367,21 +494,35 @@ def _summary(
     ends = [(1 - level) / 2, (1 + level) / 2]
     drawn = np.concatenate([means, np.stack([centre, among, freedom], axis=1)], axis=1)
     used = np.pad(data.n > 0, ((0, 0), (0, 3)), constant_values=True)
-    mixed, sizes = (np.where(used, x, none) for x, none in zip(rhat_and_size(drawn), (1.0, np.inf), strict=True))
+    mixed, sizes = (
+        np.where(used, x, none) for x, none in zip(rhat_and_size(drawn), (1.0, np.inf), strict=True)
+    )
     low, high = np.quantile(flat[0], ends, axis=1)
     table = {
-        **{f"p_{outcome}": mass.mean(axis=1) for outcome, mass in zip(OUTCOMES, masses, strict=True)},
+        **{
+            f"p_{outcome}": mass.mean(axis=1)
+            for outcome, mass in zip(OUTCOMES, masses, strict=True)
+        },
         **{f"share_{outcome}": (largest == i).mean(axis=1) for i, outcome in enumerate(OUTCOMES)},
-        "mean_difference": flat[0].mean(axis=1), "low": low, "high": high,
-        "among": np.median(flat[1], axis=1), "freedom": np.median(flat[2], axis=1),
-        "rhat": mixed.max(axis=1), "effective_sample_size": sizes.min(axis=1),
-    }  # fmt: skip
+        "mean_difference": flat[0].mean(axis=1),
+        "low": low,
+        "high": high,
+        "among": np.median(flat[1], axis=1),
+        "freedom": np.median(flat[2], axis=1),
+        "rhat": mixed.max(axis=1),
+        "effective_sample_size": sizes.min(axis=1),
+    }
     by_dataset = means.reshape(*means.shape[:2], -1)
-    return pd.DataFrame(table), np.stack([by_dataset.mean(axis=2), *np.quantile(by_dataset, ends, axis=2)], axis=2)
+    return pd.DataFrame(table), np.stack(
+        [by_dataset.mean(axis=2), *np.quantile(by_dataset, ends, axis=2)], axis=2
+    )
 
 
-def sample(data: Data, rng: np.random.Generator, draws: int, every: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Draws of mu_0, sigma_0 and nu, pairs x chains x draws, and of mu_i, pairs x datasets x chains x draws.
+def sample(
+    data: Data, rng: np.random.Generator, draws: int, every: int = 1
+) -> tuple[Array, Array, Array, Array]:
+    """Draws of mu_0, sigma_0 and nu, pairs x chains x draws, and of mu_i, pairs x datasets x chains
+    x draws.
 
     Of so many steps as `every` says one is kept.
     """
@@ -393,14 +534,19 @@ def sample(data: Data, rng: np.random.Generator, draws: int, every: int = 1) -> 
     for i in range(draws):
         for _ in range(every):
             chains.step()
-        for kept, value in zip(out, (chains.typical, np.exp(chains.among), np.exp(chains.freedom) + 1), strict=True):
+        for kept, value in zip(
+            out, (chains.typical, np.exp(chains.among), np.exp(chains.freedom) + 1), strict=True
+        ):
             kept[..., i] = value
         means[..., i] = chains.mu
     return *out, means.swapaxes(1, 2)
 
 
 class _Chains:
-    """The state of all chains: pairs x chains (x datasets). Standard deviations and nu - 1 are logarithms, in which they step."""
+    """The state of all chains: pairs x chains (x datasets).
+
+    Standard deviations and nu - 1 are logarithms, in which they step.
+    """
 
     def __init__(self, data: Data, rng: np.random.Generator) -> None:
         self.rng, self.each = rng, (len(data.mean), CHAINS)
@@ -409,7 +555,9 @@ class _Chains:
         self.mean, self.used = data.mean[:, None], n > 0
         self.half = np.where(self.used, n - 1, 1) / 2
         self.squares = np.where(self.used, data.squares[:, None] / (1 - rho), 1.0)
-        self.factor = np.where(self.used, rho + (1 - rho) / np.maximum(n, 1), np.inf)  # variance of the mean, in sigma_i^2
+        self.factor = np.where(
+            self.used, rho + (1 - rho) / np.maximum(n, 1), np.inf
+        )  # variance of the mean, in sigma_i^2
         self.loosest = 1 / data.within[:, None, None] ** 2  # precision of a dataset
         self.bound = data.bound[:, None]
         self.ends = np.log([np.maximum(data.least, 1e-12 * data.among), data.among])[..., None]
@@ -429,16 +577,28 @@ class _Chains:
     def _steps(self, *which: tuple[int, int]) -> Array:
         """Metropolis steps of sigma_0 and nu, those of either that are asked for."""
         size = (len(which), 2, *self.each)
-        return self.rng.choice(STEPS, size) * self.rng.normal(size=size) * np.array(which)[..., None, None]
+        return (
+            self.rng.choice(STEPS, size)
+            * self.rng.normal(size=size)
+            * np.array(which)[..., None, None]
+        )
 
     def _inside(self, among: Array, freedom: Array) -> NDArray[np.bool_]:
         (least, most), (low, high) = self.ends, self.ends_of_freedom
         return (among >= least) & (among <= most) & (freedom >= low) & (freedom <= high)
 
     def _scale_and_means(self) -> None:
-        """sigma_0 with mu_0 and mu_i integrated out; then these. nu moves along, and the weights by its distribution."""
+        """sigma_0 with mu_0 and mu_i integrated out; then these. nu moves along, and the weights by
+        its distribution.
+        """
         rng, logs = self.rng, np.log(self.weight)
-        state = [self.among, self.freedom, logs, *self._without_means(self.among, self.freedom, logs), *_log_gamma(self.freedom)]
+        state = [
+            self.among,
+            self.freedom,
+            logs,
+            *self._without_means(self.among, self.freedom, logs),
+            *_log_gamma(self.freedom),
+        ]
         for step in self._steps((1, 0), (1, 1)):
             among, freedom = state[0] + step[0], state[1] + step[1]
             inside = self._inside(among, freedom)
@@ -446,36 +606,69 @@ class _Chains:
             middle, spread = _log_gamma(freedom)
             times = spread / state[7]
             logs = (state[2] - state[6][..., None]) * times[..., None] + middle[..., None]
-            asked = [among, freedom, logs, *self._without_means(among, freedom, logs), middle, spread]
+            asked = [
+                among,
+                freedom,
+                logs,
+                *self._without_means(among, freedom, logs),
+                middle,
+                spread,
+            ]
             gain = asked[3] - state[3] + self.shape[2] * np.log(times)
             taken = inside & (np.log(rng.random(self.each)) < gain)
             of_each = {2: taken, 3: taken[..., None]}
-            state = [np.where(of_each[old.ndim], new, old) for new, old in zip(asked, state, strict=True)]
+            state = [
+                np.where(of_each[old.ndim], new, old) for new, old in zip(asked, state, strict=True)
+            ]
         self.among, self.freedom, logs, _, centre, error, *_ = state
         self.weight = np.exp(logs)
         low, high = self._within_bound(centre, error)
         z = special.ndtri(low + rng.random(self.each) * (high - low))
         self.typical = np.clip(centre + np.copysign(error, centre) * z, -self.bound, self.bound)
-        known, drawn = 1 / (self.variance * self.factor), self.weight * np.exp(-2 * self.among)[..., None]
+        known, drawn = (
+            1 / (self.variance * self.factor),
+            self.weight * np.exp(-2 * self.among)[..., None],
+        )
         mu = (known * self.mean + drawn * self.typical[..., None]) / (known + drawn)
         self.mu = mu + rng.normal(size=self.shape) / np.sqrt(known + drawn)
 
-    def _without_means(self, among: Array, freedom: Array, logs: Array) -> tuple[Array, Array, Array]:
-        """Log density of sigma_0, nu and weights without mu_0 and mu_i; mean and standard error of mu_0."""
+    def _without_means(
+        self, among: Array, freedom: Array, logs: Array
+    ) -> tuple[Array, Array, Array]:
+        """Log density of sigma_0, nu and weights without mu_0 and mu_i; mean and standard error of
+        mu_0.
+        """
         weight = np.exp(logs)
         w = 1 / (self.variance * self.factor + np.exp(2 * among)[..., None] / weight)
         total = w.sum(axis=2)
         centre, error = (w * self.mean).sum(axis=2) / total, 1 / np.sqrt(total)
-        squared = (w * (self.mean - centre[..., None]) ** 2 - np.log(np.where(self.used, w, 1.0))).sum(axis=2)
+        squared = (
+            w * (self.mean - centre[..., None]) ** 2 - np.log(np.where(self.used, w, 1.0))
+        ).sum(axis=2)
         low, high = self._within_bound(centre, error)
         inside = np.maximum(high - low, 1e-300)
         half = (np.exp(freedom) + 1) / 2
-        of_weights = self.shape[2] * (half * np.log(half) - special.gammaln(half)) + half * (logs - weight).sum(axis=2)
-        return among - squared / 2 + np.log(error * inside) + freedom + _log_prior(freedom) + of_weights, centre, error
+        of_weights = self.shape[2] * (half * np.log(half) - special.gammaln(half)) + half * (
+            logs - weight
+        ).sum(axis=2)
+        return (
+            among
+            - squared / 2
+            + np.log(error * inside)
+            + freedom
+            + _log_prior(freedom)
+            + of_weights,
+            centre,
+            error,
+        )
 
     def _within_bound(self, centre: Array, error: Array) -> Array:
-        """Normal probabilities below either bound of mu_0, whose centre is taken as positive: small ones are then exact."""
-        return special.ndtr((np.array([-1.0, 1.0])[:, None, None] * self.bound - np.abs(centre)) / error)
+        """Normal probabilities below either bound of mu_0, whose centre is taken as positive: small
+        ones are then exact.
+        """
+        return special.ndtr(
+            (np.array([-1.0, 1.0])[:, None, None] * self.bound - np.abs(centre)) / error
+        )
 
     def _around(self, mu: Array) -> Array:
         """Sum of squares of the folds about mu_i, whitened."""
@@ -492,7 +685,8 @@ class _Chains:
             then = self._without_weights(among, freedom, off)
             taken = inside & (np.log(self.rng.random(self.each)) < then - now)
             self.among, self.freedom, now = (
-                np.where(taken, new, old) for new, old in ((among, self.among), (freedom, self.freedom), (then, now))
+                np.where(taken, new, old)
+                for new, old in ((among, self.among), (freedom, self.freedom), (then, now))
             )
 
     def _without_weights(self, among: Array, freedom: Array, off: Array) -> Array:
@@ -505,7 +699,9 @@ class _Chains:
     def _weights_and_spreads(self) -> None:
         off = (self.mu - self.typical[..., None]) ** 2 * np.exp(-2 * self.among)[..., None]
         nu = np.exp(self.freedom)[..., None] + 1
-        self.weight = self.rng.standard_gamma(np.broadcast_to((nu + 1) / 2, self.shape)) / ((nu + off) / 2)
+        self.weight = self.rng.standard_gamma(np.broadcast_to((nu + 1) / 2, self.shape)) / (
+            (nu + off) / 2
+        )
         half, rate = np.broadcast_to(self.half, self.shape), self._around(self.mu) / 2
         precision = self.rng.standard_gamma(half) / rate
         if (far := precision <= self.loosest).any():
@@ -523,14 +719,18 @@ def _log_gamma(freedom: Array) -> tuple[Array, Array]:
 
 @cache
 def _prior_table() -> tuple[Array, Array]:
-    """Logarithms of nu - 1 and of its prior density, over which shape and rate of the Gamma distribution are integrated out."""
+    """Logarithms of nu - 1 and of its prior density, over which shape and rate of the Gamma
+    distribution are integrated out.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(40)
     shape, rate = (low + (high - low) * (nodes + 1) / 2 for low, high in (SHAPE, RATE))
     logs = np.linspace(-20, 12, 2001)
     density = (
-        shape[:, None] * np.log(rate) - special.gammaln(shape)[:, None]
-        + (shape[:, None] - 1) * logs[:, None, None] - rate * np.exp(logs)[:, None, None]
-    )  # fmt: skip
+        shape[:, None] * np.log(rate)
+        - special.gammaln(shape)[:, None]
+        + (shape[:, None] - 1) * logs[:, None, None]
+        - rate * np.exp(logs)[:, None, None]
+    )
     return logs, special.logsumexp(density, axis=(1, 2), b=np.outer(weights, weights) / 4)
 
 

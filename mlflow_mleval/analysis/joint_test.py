@@ -1,4 +1,7 @@
-"""Do two methods differ on any of several measures of the same instances? Hotelling's T² under sign changes."""
+"""Do two methods differ on any of several measures of the same instances?
+
+Hotelling's T² under sign changes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class JointTest:
     dependent : Positions of the measures that others determine, which are left out.
     exact : Whether all sign changes were counted; otherwise `n_resamples` random ones and the data as they are.
     n_resamples, seed : Of the random sign changes.
-    """
+    """  # noqa: E501
 
     statistic: float
     pvalue: float
@@ -43,13 +46,17 @@ class JointTest:
 
 
 def joint_test(
-    differences: ArrayLike, units: Sequence[int] | None = None, *, n_resamples: int = 9_999, seed: int = 0
+    differences: ArrayLike,
+    units: Sequence[int] | None = None,
+    *,
+    n_resamples: int = 9_999,
+    seed: int = 0,
 ) -> JointTest:
     r"""Test that the differences of all measures together are centred at zero.
 
-    The signs of a whole row change, or of all rows of a unit, so that the correlation of the measures is kept. Sign changes leave
-    :math:`M = \sum_i d_i d_i^T` as it is, and T² rises with :math:`s^T M^{-1} s`, s the sum of the rows: no covariance has to be
-    computed anew.
+    The signs of a whole row change, or of all rows of a unit, so that the correlation of the
+    measures is kept. Sign changes leave :math:`M = \sum_i d_i d_i^T` as it is, and T² rises with
+    :math:`s^T M^{-1} s`, s the sum of the rows: no covariance has to be computed anew.
 
     Parameters
     ----------
@@ -77,10 +84,15 @@ def joint_test(
     at_least_one(n_resamples, "n_resamples")
     d = np.asarray(differences, dtype=float)
     if d.ndim != 2 or np.isinf(d).any():
-        raise ValueError(f"`differences` must be finite, of shape (instances, measures), got shape {d.shape}.")
+        raise ValueError(
+            f"`differences` must be finite, of shape (instances, measures), got shape {d.shape}."
+        )
     has = ~np.isnan(d).any(axis=1)
     if not has.any():
-        raise ValueError("`differences` must have a row without NaN, got none. Leave out the measure that lacks values.")
+        raise ValueError(
+            "`differences` must have a row without NaN, got none. Leave out the measure that "
+            "lacks values."
+        )
     d = d[has]
     if units is not None:
         unit = np.unique(np.asarray(units)[has], return_inverse=True)[1]
@@ -107,7 +119,10 @@ def joint_test(
         rng, count = np.random.default_rng(seed), 0
         step = max(_BLOCK // n, 1)
         for start in range(0, n_resamples, step):
-            signs = rng.integers(0, 2, size=(min(step, n_resamples - start), n), dtype=np.int8) * 2.0 - 1.0
+            signs = (
+                rng.integers(0, 2, size=(min(step, n_resamples - start), n), dtype=np.int8) * 2.0
+                - 1.0
+            )
             count += int((((signs @ whitened) ** 2).sum(axis=1) >= observed - _EQUAL).sum())
         pvalue = (count + 1) / (n_resamples + 1)
     share = min(observed / n, 1.0)  # T²/(R-1) = share / (1 - share), for M = (R-1) S + R mean mean'

@@ -1,7 +1,9 @@
-"""Loss profiles of many runs: the losses of methods on datasets between Hamming and subset 0/1, by fold.
+"""Loss profiles of many runs: the losses of methods on datasets between Hamming and subset 0/1, by
+fold.
 
-`Profiles` holds what both families follow from (the mean largest, second largest .. error of an instance in each fold), so that
-any parameter can be asked for. `mlflow_mleval.analysis.profile_comparison.compare_profiles` says who is better where.
+`Profiles` holds what both families follow from (the mean largest, second largest .. error of an
+instance in each fold), so that any parameter can be asked for.
+`mlflow_mleval.analysis.profile_comparison.compare_profiles` says who is better where.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from mlflow_mleval.validation import one_of
 
 Array = NDArray[np.float64]
 Pair = tuple[str, str]
-#: Parameters of the binomial family where none are named, at most: all k up to so many labels, else evenly spread ones.
+#: Parameters of the binomial family where none are named, at most: all k up to so many labels, else
+#: evenly spread ones.
 MOST_PARAMETERS = 100
 #: What the parameter of each family is called.
 PARAMETER = {"binomial": "k", "polynomial": "alpha"}
@@ -38,8 +41,8 @@ class Profiles:
     Attributes
     ----------
     errors : mapping of (dataset, method) to array, shape (R, W)
-        One row a fold, or one row of all instances: the mean over instances of the largest error, the second largest, …; zeros
-        at the end may be left out, W <= K.
+        One row a fold, or one row of all instances: the mean over instances of the largest error,
+        the second largest, …; zeros at the end may be left out, W <= K.
     n_labels : mapping of str to int
         K of each dataset.
     folds : mapping of (dataset, method) to tuple
@@ -49,7 +52,8 @@ class Profiles:
     absent : mapping of str to str
         What has no profile here ("METHOD on DATASET"), and why.
     runs : pandas.DataFrame
-        What the runs say of themselves, as `Study.runs`: the tests by fold need split_digest, n_train and n_test.
+        What the runs say of themselves, as `Study.runs`: the tests by fold need split_digest,
+        n_train and n_test.
     notes : tuple of str
         Doubts a reader must know.
     source : mapping
@@ -72,18 +76,26 @@ class Profiles:
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"Profiles({len(self.errors)} {self.kind} profiles, {len(self.methods)} methods, {len(self.datasets)} datasets)"
+        return (
+            f"Profiles({len(self.errors)} {self.kind} profiles, {len(self.methods)} methods, "
+            f"{len(self.datasets)} datasets)"
+        )
 
     @classmethod
     def from_counts(
-        cls, counts: Mapping[Pair, ArrayLike], *, folds: Mapping[Pair, Sequence[Hashable]] | None = None,
+        cls,
+        counts: Mapping[Pair, ArrayLike],
+        *,
+        folds: Mapping[Pair, Sequence[Hashable]] | None = None,
         runs: pd.DataFrame | None = None,
     ) -> Profiles:
-        """Profiles of label sets from the numbers of instances with 0, 1, …, K wrong labels, as `error_histogram` counts them.
+        """Profiles of label sets from the numbers of instances with 0, 1, …, K wrong labels, as
+        `error_histogram` counts them.
 
-        `counts` maps (dataset, method) to those of each fold, shape (R, K + 1), or of all instances, (K + 1,). `folds` says which
-        folds the rows are, by default 0, 1 .. where there are several; `runs` has columns dataset, method and what is known of
-        split_digest, n_train, n_test. A ValueError refuses counts that are negative, not whole, or none in some fold.
+        `counts` maps (dataset, method) to those of each fold, shape (R, K + 1), or of all
+        instances, (K + 1,). `folds` says which folds the rows are, by default 0, 1 .. where there
+        are several; `runs` has columns dataset, method and what is known of split_digest, n_train,
+        n_test. A ValueError refuses counts that are negative, not whole, or none in some fold.
 
         >>> Profiles.from_counts({("d", "A"): [[3, 1], [2, 2]]}).by_fold("d")[1].tolist()
         [0.25, 0.5]
@@ -94,34 +106,45 @@ class Profiles:
             whole = ((rows >= 0) & (rows < 2**53)).all() and not (rows % 1).any()
             if rows.ndim != 2 or rows.shape[1] < 2 or not whole or not rows.any(axis=1).all():
                 raise ValueError(
-                    "`counts` must hold the numbers of instances with 0, 1, …, K wrong labels in each fold, at least one of them "
-                    f"positive, got {value!r} for {_named(pair)}. Take them from `error_histogram`."
+                    "`counts` must hold the numbers of instances with 0, 1, …, K wrong labels in "
+                    f"each fold, at least one of them positive, got {value!r} for {_named(pair)}. "
+                    "Take them from `error_histogram`."
                 )
-            at_least = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1]  # the i-th largest error is 1 where at least i labels are wrong
+            at_least = np.cumsum(rows[:, ::-1], axis=1)[
+                :, ::-1
+            ]  # the i-th largest error is 1 where at least i labels are wrong
             errors[pair], n_labels[pair] = at_least[:, 1:] / at_least[:, :1], rows.shape[1] - 1
         return gather(errors, n_labels, _rows_of(counts, folds), "hard", runs=runs)
 
     @classmethod
     def from_errors(
-        cls, errors: Mapping[Pair, ArrayLike], *, folds: Mapping[Pair, Sequence[Hashable]] | None = None,
+        cls,
+        errors: Mapping[Pair, ArrayLike],
+        *,
+        folds: Mapping[Pair, Sequence[Hashable]] | None = None,
         runs: pd.DataFrame | None = None,
     ) -> Profiles:
-        """Profiles of scores from the means of the order statistics of their errors; `folds` and `runs` as for `from_counts`.
+        """Profiles of scores from the means of the order statistics of their errors; `folds` and
+        `runs` as for `from_counts`.
 
-        `errors` maps (dataset, method) to the mean over instances of the largest error, the second largest, …, of each fold,
-        shape (R, K), or of all instances, (K,): `order_statistic_sums` divided by their number. Others are a ValueError.
+        `errors` maps (dataset, method) to the mean over instances of the largest error, the second
+        largest, …, of each fold, shape (R, K), or of all instances, (K,): `order_statistic_sums`
+        divided by their number. Others are a ValueError.
 
         >>> Profiles.from_errors({("d", "A"): [0.625, 0.375, 0.0]}).losses("d").round(4).loc["A"].tolist()
         [0.3333, 0.5417, 0.625]
-        """
+        """  # noqa: E501
         checked = {}
         for pair, value in errors.items():
             rows = np.atleast_2d(np.asarray(value, dtype=float))
-            in_range = rows.size and rows.ndim == 2 and rows.min() >= -_SLACK and rows.max() <= 1 + _SLACK
+            in_range = (
+                rows.size and rows.ndim == 2 and rows.min() >= -_SLACK and rows.max() <= 1 + _SLACK
+            )
             if not in_range or (np.diff(rows, axis=1) > _SLACK).any():
                 raise ValueError(
-                    "`errors` must hold non-increasing sequences in [0, 1], the mean of the largest error of each instance "
-                    f"first, got {value!r} for {_named(pair)}. Divide `order_statistic_sums` by the number of instances."
+                    "`errors` must hold non-increasing sequences in [0, 1], the mean of the "
+                    f"largest error of each instance first, got {value!r} for {_named(pair)}. "
+                    "Divide `order_statistic_sums` by the number of instances."
                 )
             checked[pair] = rows
         n_labels = {pair: rows.shape[1] for pair, rows in checked.items()}
@@ -141,34 +164,54 @@ class Profiles:
         """The methods with a profile on the dataset, in the order of `methods`."""
         found = [method for method in self.methods if (dataset, method) in self.errors]
         if not found:
-            raise ValueError(f"`dataset` must be one of {some(map(repr, self.datasets))}, got {dataset!r}.")
+            raise ValueError(
+                f"`dataset` must be one of {some(map(repr, self.datasets))}, got {dataset!r}."
+            )
         return found
 
     def select(self, pairs: Iterable[Pair]) -> Profiles:
         """The same with these (dataset, method) only, as far as they have a profile."""
         wanted = set(pairs)
-        return replace(self, errors={pair: rows for pair, rows in self.errors.items() if pair in wanted})
+        return replace(
+            self, errors={pair: rows for pair, rows in self.errors.items() if pair in wanted}
+        )
 
-    def parameters(self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None) -> NDArray[Any]:
-        """The checked parameters, or those that are used by default: k = 1..K (at most 100 of them), or `ALPHAS`."""
+    def parameters(
+        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """The checked parameters, or those that are used by default: k = 1..K (at most 100 of
+        them), or `ALPHAS`.
+        """
         n_labels = self.n_labels[dataset]
         if parameters is None:
-            ks = np.unique(np.linspace(1, n_labels, min(n_labels, MOST_PARAMETERS)).round().astype(int))
+            ks = np.unique(
+                np.linspace(1, n_labels, min(n_labels, MOST_PARAMETERS)).round().astype(int)
+            )
             return ks if one_of(family, "family", FAMILIES) == "binomial" else ALPHAS
         found = _parameters(family, n_labels, parameters)
         if (np.diff(found) <= 0).any():
-            raise ValueError(f"`parameters` must increase, got {found[:8].tolist()}. Sort them and drop repetitions.")
+            raise ValueError(
+                f"`parameters` must increase, got {found[:8].tolist()}. Sort them and drop "
+                "repetitions."
+            )
         return found
 
-    def positions(self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None) -> Array:
-        """Place of each parameter between Hamming (0) and subset 0/1 (1): (k-1)/(K-1), or log(alpha) over that of the largest."""
+    def positions(
+        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
+    ) -> Array:
+        """Place of each parameter between Hamming (0) and subset 0/1 (1): (k-1)/(K-1), or
+        log(alpha) over that of the largest.
+        """
         at = self.parameters(dataset, family, parameters)
         if family == "binomial":
             return (at - 1) / max(self.n_labels[dataset] - 1, 1)
         return np.log(at) / max(np.log(at[-1]), np.finfo(float).tiny)
 
-    def losses(self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None) -> pd.DataFrame:
-        """Losses methods x parameters, in [0, 1], non-decreasing along the parameter; the mean over folds; 0 is best.
+    def losses(
+        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
+    ) -> pd.DataFrame:
+        """Losses methods x parameters, in [0, 1], non-decreasing along the parameter; the mean over
+        folds; 0 is best.
 
         Parameters
         ----------
@@ -182,16 +225,24 @@ class Profiles:
         means = np.array([rows.mean(axis=0) for rows in arrays.values()])
         return pd.DataFrame(means, pd.Index(list(arrays), name="method"), columns)
 
-    def by_fold(self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None) -> pd.DataFrame:
-        """Losses with index (method, fold) and one column a parameter; without rows of methods that have no folds."""
+    def by_fold(
+        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
+    ) -> pd.DataFrame:
+        """Losses with index (method, fold) and one column a parameter; without rows of methods that
+        have no folds.
+        """
         arrays = self.by_row(dataset, family, parameters)
         keys = [(method, fold) for method in arrays for fold in self.folds[dataset, method]]
         rows = [arrays[method] for method in arrays if self.folds[dataset, method]]
         columns = pd.Index(self.parameters(dataset, family, parameters), name=PARAMETER[family])
-        index = pd.MultiIndex.from_arrays([[m for m, _ in keys], [fold for _, fold in keys]], names=["method", "fold"])
+        index = pd.MultiIndex.from_arrays(
+            [[m for m, _ in keys], [fold for _, fold in keys]], names=["method", "fold"]
+        )
         return pd.DataFrame(np.concatenate([np.empty((0, len(columns))), *rows]), index, columns)
 
-    def by_row(self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None) -> dict[str, Array]:
+    def by_row(
+        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
+    ) -> dict[str, Array]:
         """Losses by method, arrays of shape (R, P), R = 1 where there are no folds."""
         methods = self.on(dataset)
         at = self.parameters(dataset, family, parameters)
@@ -202,12 +253,14 @@ class Profiles:
             rows = self.errors[dataset, method]
             losses = rows @ weights[:, : rows.shape[1]].T
             largest = rows[:, :1] if rows.shape[1] else np.zeros((len(rows), 1))
-            # The exact profile is non-decreasing and ends at the largest error; rounding must not say otherwise.
+            # The exact profile is non-decreasing and ends at the largest error; rounding must not
+            # say otherwise.
             found[method] = np.minimum(np.maximum.accumulate(losses, axis=1), largest)
         return found
 
     def awareness(self, family: str = "binomial") -> pd.DataFrame:
-        """By (dataset, method): hamming, subset, area, slope, relative_gain, see `mlflow_mleval.measures.awareness.awareness`.
+        """By (dataset, method): hamming, subset, area, slope, relative_gain, see
+        `mlflow_mleval.measures.awareness.awareness`.
 
         Of the mean over folds; relative_gain is NaN where it is not defined.
         """
@@ -226,11 +279,19 @@ class Profiles:
 
 
 def gather(
-    errors: Mapping[Pair, Array], n_labels: Mapping[Pair, int], folds: Mapping[Pair, tuple[Hashable, ...]],
-    kind: Literal["hard", "soft"], *, absent: Mapping[str, str] | None = None, runs: pd.DataFrame | None = None,
-    notes: Iterable[str] = (), source: Mapping[str, Any] | None = None,
+    errors: Mapping[Pair, Array],
+    n_labels: Mapping[Pair, int],
+    folds: Mapping[Pair, tuple[Hashable, ...]],
+    kind: Literal["hard", "soft"],
+    *,
+    absent: Mapping[str, str] | None = None,
+    runs: pd.DataFrame | None = None,
+    notes: Iterable[str] = (),
+    source: Mapping[str, Any] | None = None,
 ) -> Profiles:
-    """Profiles from what is known of each pair; those with another number of labels than most on the dataset go to `absent`."""
+    """Profiles from what is known of each pair; those with another number of labels than most on
+    the dataset go to `absent`.
+    """
     absent = dict(absent or {})
     by_dataset: dict[str, Counter[int]] = {}
     for (dataset, _), count in n_labels.items():
@@ -241,11 +302,20 @@ def gather(
         if n_labels[pair] == common[pair[0]]:
             kept[pair] = rows
         else:
-            absent[_named(pair)] = f"it has {n_labels[pair]} labels and most methods on the dataset have {common[pair[0]]}"
+            absent[_named(pair)] = (
+                f"it has {n_labels[pair]} labels and most methods on the dataset have "
+                f"{common[pair[0]]}"
+            )
     return Profiles(
-        kept, {dataset: common[dataset] for dataset, _ in kept}, folds, kind, absent,
-        pd.DataFrame() if runs is None else runs, tuple(notes), dict(source or {}),
-    )  # fmt: skip
+        kept,
+        {dataset: common[dataset] for dataset, _ in kept},
+        folds,
+        kind,
+        absent,
+        pd.DataFrame() if runs is None else runs,
+        tuple(notes),
+        dict(source or {}),
+    )
 
 
 def _named(pair: Pair) -> str:
@@ -261,6 +331,9 @@ def _rows_of(
         given = None if folds is None else folds.get(pair)
         n_rows = np.shape(value)[0] if np.ndim(value) == 2 else 0
         if given is not None and (len(given) != n_rows or len(set(given)) != n_rows):
-            raise ValueError(f"`folds` must name the {n_rows} rows of {_named(pair)}, each once, got {list(given)!r}.")
+            raise ValueError(
+                f"`folds` must name the {n_rows} rows of {_named(pair)}, each once, got "
+                f"{list(given)!r}."
+            )
         found[pair] = tuple(range(n_rows)) if given is None else tuple(given)
     return found

@@ -1,7 +1,9 @@
-"""Intervals for the measures of one evaluation: what other instances of the same kind would have given the same models.
+"""Intervals for the measures of one evaluation: what other instances of the same kind would have
+given the same models.
 
-Efron (1982), "The jackknife, the bootstrap and other resampling plans", for the delta method by what each instance adds; Wilson
-(1927) for values between two bounds; Bell & McCaffrey (2002) for clusters that are few or of unequal size.
+Efron (1982), "The jackknife, the bootstrap and other resampling plans", for the delta method by
+what each instance adds; Wilson (1927) for values between two bounds; Bell & McCaffrey (2002) for
+clusters that are few or of unequal size.
 """
 
 from __future__ import annotations
@@ -33,10 +35,14 @@ Array = NDArray[np.float64]
 _SLOPES = {"soft_binomial_slope": ("soft_subset_loss", "soft_hamming_loss")}
 #: Their variance does not follow from first derivatives by counts of labels.
 _FAMILIES = ("curve", "dependence", "probability", "at-k", "hierarchical-threshold")
-_OTHERS = {m.name for m in MEASURES.values() if m.family in _FAMILIES} | {"micro_matthews", "macro_matthews"}
+_OTHERS = {m.name for m in MEASURES.values() if m.family in _FAMILIES} | {
+    "micro_matthews",
+    "macro_matthews",
+}
 #: The column of instances that tells which belong together.
 CLUSTER = "cluster"
-#: A label that fewer instances have, or are predicted to have, says too little by itself for an average over labels.
+#: A label that fewer instances have, or are predicted to have, says too little by itself for an
+#: average over labels.
 RARE = 5
 
 
@@ -60,23 +66,28 @@ class MeasureIntervals:
     warnings: tuple[str, ...] = ()
 
 
-def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None = None, alpha: float = 0.05) -> MeasureIntervals:
+def measure_intervals(
+    ev: Evaluation, *, clusters: ArrayLike | Hashable | None = None, alpha: float = 0.05
+) -> MeasureIntervals:
     r"""Intervals for the measures over all instances, with the models as they were trained.
 
-    A measure is, to first order, a sum of what each instance adds, :math:`\psi_i` with mean 0. Its variance is
-    :math:`\sum_g (\sum_{i \in g} \psi_i)^2 / (1 - n_g / n)` over instances or clusters of n_g of the n instances (delta method;
-    for clusters CR2, which corrects for what the residuals of a large one lack). Without bounds the interval is that of Student's
-    t, with Satterthwaite's degrees of freedom (G - 1 for G clusters of equal size); between bounds it is Wilson's, for as many
-    trials as would have this variance, so that it never leaves them. Where instances have weights, what each adds is weighted,
-    n_g / n is a share of weights, and the number of trials the effective one (Kish).
+    A measure is, to first order, a sum of what each instance adds, :math:`\psi_i` with mean 0. Its
+    variance is :math:`\sum_g (\sum_{i \in g} \psi_i)^2 / (1 - n_g / n)` over instances or clusters
+    of n_g of the n instances (delta method; for clusters CR2, which corrects for what the residuals
+    of a large one lack). Without bounds the interval is that of Student's t, with Satterthwaite's
+    degrees of freedom (G - 1 for G clusters of equal size); between bounds it is Wilson's, for as
+    many trials as would have this variance, so that it never leaves them. Where instances have
+    weights, what each adds is weighted, n_g / n is a share of weights, and the number of trials the
+    effective one (Kish).
 
     Parameters
     ----------
     ev : Evaluation
         With `instances`. Averages over labels need one that `evaluate` made, and not `merge`.
     clusters : array of shape (N,), Series, or the name of a column of ``ev.instances``, optional
-        Instances that belong together, such as the pictures of a patient. By default the column ``cluster``, if there is one;
-        `with_clusters` makes it. What is missing or blank is a cluster of its own.
+        Instances that belong together, such as the pictures of a patient. By default the column
+        ``cluster``, if there is one; `with_clusters` makes it. What is missing or blank is a
+        cluster of its own.
     alpha : float
         1 - alpha is the confidence of each interval by itself.
 
@@ -91,7 +102,7 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
     >>> found = measure_intervals(evaluate([[1, 0], [0, 1], [1, 1]] * 20, y_pred=[[1, 0], [0, 1], [0, 1]] * 20))
     >>> found.table.loc["subset_accuracy", ["ci_low", "ci_high"]].round(3).tolist()
     [0.537, 0.775]
-    """
+    """  # noqa: E501
     probability(alpha, "alpha")
     rows, n = ev.instances, ev.total.n
     clusters = _given(ev, clusters)
@@ -114,11 +125,17 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
                 absent[m] = added
             else:
                 found[m] = added
-    table = pd.DataFrame({"value": values, "standard_error": np.nan, "ci_low": np.nan, "ci_high": np.nan}, dtype=float)
+    table = pd.DataFrame(
+        {"value": values, "standard_error": np.nan, "ci_low": np.nan, "ci_high": np.nan},
+        dtype=float,
+    )
     if found:
         from scipy import special
 
-        quantile, trials = float(special.stdtrit(satterthwaite(sizes), 1 - alpha / 2)), effective_number(sizes)
+        quantile, trials = (
+            float(special.stdtrit(satterthwaite(sizes), 1 - alpha / 2)),
+            effective_number(sizes),
+        )
         for m, added in found.items():
             sums = added if units is None else np.bincount(units, added)
             error = np.sqrt(sums @ (sums / (1 - sizes / sizes.sum())))
@@ -126,13 +143,17 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
             table.loc[m, ["standard_error", "ci_low", "ci_high"]] = (error, *ends)
     if units is None:
         return MeasureIntervals(table, absent, n, None, alpha)
-    return MeasureIntervals(table, absent, n, len(sizes), alpha, tuple(cluster_doubts(clusters, units)))
+    return MeasureIntervals(
+        table, absent, n, len(sizes), alpha, tuple(cluster_doubts(clusters, units))
+    )
 
 
 def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
-    """The evaluation with a column ``cluster`` in its instances, by which its intervals, and tests over instances, then go.
+    """The evaluation with a column ``cluster`` in its instances, by which its intervals, and tests
+    over instances, then go.
 
-    `clusters` has a value for each instance; a Series has their index. A ValueError says what does not fit.
+    `clusters` has a value for each instance; a Series has their index. A ValueError says what does
+    not fit.
     """
     cluster_numbers(_given(ev, clusters), ev.total.n, ev.instances.index)
     assert ev.instances is not None  # the clusters are of its instances
@@ -140,14 +161,22 @@ def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
     return replace(ev, instances=ev.instances.assign(**{CLUSTER: names}))
 
 
-def _interval(value: float, error: float, quantile: float, n: float, low: float, high: float) -> tuple[float, float]:
+def _interval(
+    value: float, error: float, quantile: float, n: float, low: float, high: float
+) -> tuple[float, float]:
     if not np.isfinite(high):
         return max(value - quantile * error, low), value + quantile * error
     share = min(max((value - low) / (high - low), 0.0), 1.0)
     error /= high - low
-    trials = share * (1 - share) / error**2 if error > 1e-9 and 0 < share < 1 else n  # where nothing varies, as many as there are
+    trials = (
+        share * (1 - share) / error**2 if error > 1e-9 and 0 < share < 1 else n
+    )  # where nothing varies, as many as there are
     middle = (share + quantile**2 / (2 * trials)) / (1 + quantile**2 / trials)
-    half = quantile / (1 + quantile**2 / trials) * np.sqrt(share * (1 - share) / trials + (quantile / (2 * trials)) ** 2)
+    half = (
+        quantile
+        / (1 + quantile**2 / trials)
+        * np.sqrt(share * (1 - share) / trials + (quantile / (2 * trials)) ** 2)
+    )
     ends = max(min(middle - half, share), 0.0), min(max(middle + half, share), 1.0)
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
@@ -159,7 +188,9 @@ def _added(ev: Evaluation, measure: str) -> Array | str:
     if measure in rows:
         return _of_mean(rows[measure].to_numpy(float), weights)
     if measure == "binomial_slope":
-        return _of_mean(1 - rows["subset_accuracy"].to_numpy() - rows["hamming_loss"].to_numpy(), weights)
+        return _of_mean(
+            1 - rows["subset_accuracy"].to_numpy() - rows["hamming_loss"].to_numpy(), weights
+        )
     if measure in _SLOPES:
         subset, hamming = (rows[m].to_numpy() for m in _SLOPES[measure])
         return _of_mean(subset - hamming, weights)
@@ -181,13 +212,19 @@ def _rare(ev: Evaluation) -> str:
     sums = ev.total
     _, predicted, true = sums.by_label * (sums.n / sums.size)  # by weights of mean 1
     few = int(((true < RARE) | (predicted < RARE)).sum())
-    return "" if few * 50 <= len(true) else f"{few} of {len(true)} labels have, or are predicted for, fewer than {RARE} instances"
+    return (
+        ""
+        if few * 50 <= len(true)
+        else f"{few} of {len(true)} labels have, or are predicted for, fewer than {RARE} instances"
+    )
 
 
 def _weights_of(ev: Evaluation) -> Array | None:
     """The weights of the instances; None where each counts once."""
     rows = ev.instances
-    return rows[SAMPLE_WEIGHT].to_numpy(float) if rows is not None and SAMPLE_WEIGHT in rows else None
+    return (
+        rows[SAMPLE_WEIGHT].to_numpy(float) if rows is not None and SAMPLE_WEIGHT in rows else None
+    )
 
 
 def _of_mean(values: Array, weights: Array | None) -> Array:
@@ -212,18 +249,30 @@ def _of_ratio(ev: Evaluation, measure: str, totals: dict[str, float]) -> Array:
         if slope := (next(ends) - next(ends)) / (2 * step):
             found += slope * ev.instances[column].to_numpy(float)
     weights = _weights_of(ev)
-    return found - found.mean() if weights is None else weights * (found - np.average(found, weights=weights))
+    return (
+        found - found.mean()
+        if weights is None
+        else weights * (found - np.average(found, weights=weights))
+    )
 
 
 def _given(ev: Evaluation, clusters: ArrayLike | Hashable | None) -> ArrayLike | None:
-    """The clusters of the instances: those given, or of a column, by default ``cluster``; None where there are none."""
+    """The clusters of the instances: those given, or of a column, by default ``cluster``; None
+    where there are none.
+    """
     rows = ev.instances
     if clusters is None:
         return rows[CLUSTER] if rows is not None and CLUSTER in rows else None
     if rows is None:
-        raise ValueError("`clusters` must be left out here: the evaluation kept no instances. Evaluate with them.")
+        raise ValueError(
+            "`clusters` must be left out here: the evaluation kept no instances. Evaluate with "
+            "them."
+        )
     if isinstance(clusters, str):
         if clusters not in rows:
-            raise ValueError(f"`clusters` must be a column of the instances or one value for each, got {clusters!r}.")
+            raise ValueError(
+                "`clusters` must be a column of the instances or one value for each, got "
+                f"{clusters!r}."
+            )
         return rows[clusters]
     return clusters

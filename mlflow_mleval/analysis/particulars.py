@@ -1,4 +1,6 @@
-"""A closer look at what a comparison holds: one cell, one method, or one pair of methods, measure by measure."""
+"""A closer look at what a comparison holds: one cell, one method, or one pair of methods, measure
+by measure.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ from mlflow_mleval.analysis.paired import NOISE, mean_intervals
 
 
 def runs_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
-    """One row a run: what is known of it, and its value of each measure; NaN where it did not finish."""
+    """One row a run: what is known of it, and its value of each measure; NaN where it did not
+    finish.
+    """
     study = c.study
     if not {"dataset", "method", "run_id"} <= {*study.runs.columns}:
         return pd.DataFrame()
-    runs = study.runs[(study.runs["dataset"] == dataset) & (study.runs["method"] == method)].reset_index(drop=True)
+    runs = study.runs[
+        (study.runs["dataset"] == dataset) & (study.runs["method"] == method)
+    ].reset_index(drop=True)
     finished = runs.index[runs["status"] == "complete"] if "status" in runs else runs.index
     values = _at(study.repeats, dataset, method)
     if values.empty and (dataset, method) not in study.filled:
@@ -30,7 +36,9 @@ def folds_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
 
 
 def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
-    """By measure: value; phi (net flow) and rank by it alone on this dataset; sd and standard_error over n repeats; fold_sd."""
+    """By measure: value; phi (net flow) and rank by it alone on this dataset; sd and standard_error
+    over n repeats; fold_sd.
+    """
     study, cell, place = c.study, (dataset, method), {m: i for i, m in enumerate(c.study.methods)}
     found = pd.DataFrame({"value": study.values.loc[cell]})
     flows = c.fusion.flows.by_measure.net[study.datasets.index(dataset)]
@@ -44,19 +52,26 @@ def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
 
 
 def measures_of_method(c: Comparison, method: str) -> pd.DataFrame:
-    """By measure: weight; phi (mean net flow), mean_rank and place by it alone, 1 for the best mean rank."""
+    """By measure: weight; phi (mean net flow), mean_rank and place by it alone, 1 for the best mean
+    rank.
+    """
     means = pd.DataFrame({m: c.study.ranks(m).mean() for m in c.study.measures})
-    return pd.DataFrame({
-        "weight": c.fusion.weights.mean(), "phi": c.mean_flows.loc[method], "mean_rank": means.loc[method],
-        "place": means.round(9).rank(method="min").loc[method].astype(int),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "weight": c.fusion.weights.mean(),
+            "phi": c.mean_flows.loc[method],
+            "mean_rank": means.loc[method],
+            "place": means.round(9).rank(method="min").loc[method].astype(int),
+        }
+    )
 
 
 def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
     """By measure, over the datasets that both finished: how far a is better than b.
 
-    Columns weight, mean_a, mean_b, n, difference (positive where a is better, whichever way the measure goes), low, high (its
-    interval at 1 - alpha, not corrected), wins, ties, losses. Where a missing result is a failure, filled cells count.
+    Columns weight, mean_a, mean_b, n, difference (positive where a is better, whichever way the
+    measure goes), low, high (its interval at 1 - alpha, not corrected), wins, ties, losses. Where a
+    missing result is a failure, filled cells count.
     """
     study, filled = c.study, set() if c.options["missing_is_failure"] else set(c.study.filled)
     shared = [d for d in study.datasets if not {(d, a), (d, b)} & filled]
@@ -66,8 +81,17 @@ def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
     difference = difference.mask(difference.abs() <= NOISE * size, 0.0)
     difference[study.minimize] *= -1
     intervals = mean_intervals(difference, c.options["alpha"])
-    counts = {"wins": (difference > 0).sum(), "ties": (difference == 0).sum(), "losses": (difference < 0).sum()}
-    means = {"weight": c.fusion.weights.mean(), "mean_a": first.mean(), "mean_b": second.mean(), "n": difference.count()}
+    counts = {
+        "wins": (difference > 0).sum(),
+        "ties": (difference == 0).sum(),
+        "losses": (difference < 0).sum(),
+    }
+    means = {
+        "weight": c.fusion.weights.mean(),
+        "mean_a": first.mean(),
+        "mean_b": second.mean(),
+        "n": difference.count(),
+    }
     return pd.DataFrame({**means, **intervals.rename(columns={"mean": "difference"}), **counts})
 
 
@@ -75,9 +99,19 @@ def pairs_of(c: Comparison, method: str) -> pd.DataFrame:
     """The rows of `pairs` in which a method is, turned so that it is the first."""
     pairs = c.pairs[(c.pairs["method_a"] == method) | (c.pairs["method_b"] == method)]
     swap = [("wins", "losses"), ("mean_low", "mean_high"), ("median_low", "median_high")]
-    negate = ["mean_rank_difference", "mean_difference", "mean_low", "mean_high", "median_difference", "median_low",
-              "median_high", "effect_size"]  # fmt: skip
-    return better_first(pairs, pairs["method_a"] != method, swap=swap, negate=negate).reset_index(drop=True)
+    negate = [
+        "mean_rank_difference",
+        "mean_difference",
+        "mean_low",
+        "mean_high",
+        "median_difference",
+        "median_low",
+        "median_high",
+        "effect_size",
+    ]
+    return better_first(pairs, pairs["method_a"] != method, swap=swap, negate=negate).reset_index(
+        drop=True
+    )
 
 
 def _at(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:

@@ -1,8 +1,9 @@
-"""What it would take: equivalence of methods, the power of a design, and how many datasets or folds separate two methods.
+"""What it would take: equivalence of methods, the power of a design, and how many datasets or folds
+separate two methods.
 
-Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, for two one-sided tests; Cohen (1988), "Statistical power
-analysis for the behavioral sciences"; Nadeau & Bengio (2003), "Inference for the generalization error", for folds that share
-training data.
+Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, for two one-sided tests;
+Cohen (1988), "Statistical power analysis for the behavioral sciences"; Nadeau & Bengio (2003),
+"Inference for the generalization error", for folds that share training data.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
-from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, moments, named_pairs, pair_differences, taken_for_certain
+from mlflow_mleval.analysis.paired import (
+    CORRECTIONS,
+    adjust,
+    moments,
+    named_pairs,
+    pair_differences,
+    taken_for_certain,
+)
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.posthoc.wilcoxon import feasibility
 from mlflow_mleval.measures.registry import Direction
@@ -38,10 +46,10 @@ class EquivalenceResult:
     Attributes
     ----------
     table : One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its interval
-        low, high at 1 - 2 alpha, not corrected, p_above and p_below (that the difference is not above -rope, not below rope),
-        pvalue (the larger), pvalue_corrected, equivalent.
+        low, high at 1 - 2 alpha, not corrected, p_above and p_below (that the difference is not
+        above -rope, not below rope), pvalue (the larger), pvalue_corrected, equivalent.
     correction : "holm", "bonferroni" or "none".
-    """
+    """  # noqa: E501
 
     table: pd.DataFrame
     rope: float = field(metadata={"key": "margin"})
@@ -57,27 +65,44 @@ class EquivalenceResult:
         if len(t) == 1:
             row = t.iloc[0]
             are = "are" if row.equivalent else "are not shown to be"
-            found = f"{row.method_a} and {row.method_b} {are} equivalent within {self.rope:g} (p={row.pvalue:.2g})"
+            found = (
+                f"{row.method_a} and {row.method_b} {are} equivalent within {self.rope:g} (p="
+                f"{row.pvalue:.2g})"
+            )
         else:
-            found = f"shown to be equivalent within {self.rope:g}: {int(t['equivalent'].sum())} of {len(t)} pairs"
-        return f"{found}; a pair that is not shown equivalent need not differ: there may be too little data for either."
+            found = (
+                f"shown to be equivalent within {self.rope:g}: {int(t['equivalent'].sum())} of "
+                f"{len(t)} pairs"
+            )
+        return (
+            f"{found}; a pair that is not shown equivalent need not differ: there may be too "
+            "little data for either."
+        )
 
 
 def equivalence(
-    table: ArrayLike | pd.DataFrame, rope: float, *, ratio: float | None = None, direction: Direction = "max",
-    correction: str = "holm", alpha: float = 0.05,
+    table: ArrayLike | pd.DataFrame,
+    rope: float,
+    *,
+    ratio: float | None = None,
+    direction: Direction = "max",
+    correction: str = "holm",
+    alpha: float = 0.05,
 ) -> EquivalenceResult:
-    r"""Whether the mean difference of each pair is shown to lie within the rope: two one-sided t tests (Schuirmann 1987).
+    r"""Whether the mean difference of each pair is shown to lie within the rope: two one-sided t
+    tests (Schuirmann 1987).
 
     Parameters
     ----------
     table : array_like or pandas.DataFrame, shape (datasets or folds, methods)
-        Values of one measure, larger is better. NaN where a method has none: a pair goes by the rows on which both have one.
+        Values of one measure, larger is better. NaN where a method has none: a pair goes by the
+        rows on which both have one.
     rope : float
-        Largest mean difference that counts as none, in units of the measure; chosen before looking at the data.
+        Largest mean difference that counts as none, in units of the measure; chosen before looking
+        at the data.
     ratio : float, optional
-        n_test / n_train of a fold, where rows are folds that share training data: the variance of the mean is then
-        :math:`(1/R + ratio)\, s^2` (Nadeau & Bengio 2003).
+        n_test / n_train of a fold, where rows are folds that share training data: the variance of
+        the mean is then :math:`(1/R + ratio)\, s^2` (Nadeau & Bengio 2003).
     direction : {"max", "min"}
         "min": smaller is better instead.
     correction : {"holm", "bonferroni", "none"}
@@ -88,7 +113,8 @@ def equivalence(
     Raises
     ------
     ValueError
-        Fewer than two rows that both methods of a pair have, a rope that is not positive, an unknown correction.
+        Fewer than two rows that both methods of a pair have, a rope that is not positive, an
+        unknown correction.
 
     Examples
     --------
@@ -104,7 +130,10 @@ def equivalence(
     frame, a, b, difference, noise = pair_differences(table, direction, gaps=True)
     n = (~np.isnan(difference)).sum(axis=1)
     if n.min() < 2:
-        raise ValueError("`table` must have two rows that both methods of a pair have. Leave out methods with hardly any result.")
+        raise ValueError(
+            "`table` must have two rows that both methods of a pair have. Leave out methods with "
+            "hardly any result."
+        )
     mean, deviation = moments(difference, noise)
     error = deviation * np.sqrt(variance_factor(n, ratio))
 
@@ -116,20 +145,35 @@ def equivalence(
     pvalue = np.maximum(above, below)
     corrected = adjust(pvalue, correction)
     half = special.stdtrit(n - 1, 1 - alpha) * error
-    rows = pd.DataFrame({
-        **named_pairs(frame.columns, a, b), "n": n, "mean_difference": mean, "low": mean - half, "high": mean + half,
-        "p_above": above, "p_below": below, "pvalue": pvalue, "pvalue_corrected": corrected, "equivalent": corrected <= alpha,
-    })  # fmt: skip
+    rows = pd.DataFrame(
+        {
+            **named_pairs(frame.columns, a, b),
+            "n": n,
+            "mean_difference": mean,
+            "low": mean - half,
+            "high": mean + half,
+            "p_above": above,
+            "p_below": below,
+            "pvalue": pvalue,
+            "pvalue_corrected": corrected,
+            "equivalent": corrected <= alpha,
+        }
+    )
     warnings = tuple(taken_for_certain(error, "row"))
-    return EquivalenceResult(rows, float(rope), ratio, correction, alpha, frame.columns.tolist(), warnings)
+    return EquivalenceResult(
+        rows, float(rope), ratio, correction, alpha, frame.columns.tolist(), warnings
+    )
 
 
-def paired_power(effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None, alpha: float = 0.05) -> Array:
+def paired_power(
+    effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None, alpha: float = 0.05
+) -> Array:
     r"""Power of the two-sided paired t test: how often it finds an effect that is there.
 
-    The statistic is noncentral t with n - 1 degrees of freedom and noncentrality :math:`effect / \sqrt{1/n + ratio}`. `effect` is
-    the mean difference in standard deviations of the differences, `n` the number of datasets or folds, at least 2; with a `ratio`
-    power stays below 1 however many folds there are. `alpha` is the level after any correction.
+    The statistic is noncentral t with n - 1 degrees of freedom and noncentrality :math:`effect /
+    \sqrt{1/n + ratio}`. `effect` is the mean difference in standard deviations of the differences,
+    `n` the number of datasets or folds, at least 2; with a `ratio` power stays below 1 however many
+    folds there are. `alpha` is the level after any correction.
 
     >>> paired_power(0.5, [10, 34]).round(3).tolist()
     [0.293, 0.808]
@@ -137,9 +181,13 @@ def paired_power(effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None,
     probability(alpha, "alpha")
     n = np.asarray(n, dtype=float)
     if (n < 2).any():
-        raise ValueError(f"`n` must be at least 2, got {n.min():g}. One difference has no variation.")
+        raise ValueError(
+            f"`n` must be at least 2, got {n.min():g}. One difference has no variation."
+        )
     limit = special.stdtrit(n - 1, 1 - alpha / 2)
-    shift = np.abs(np.asarray(effect, dtype=float)) / np.sqrt(variance_factor(n, checked_ratio(ratio)))
+    shift = np.abs(np.asarray(effect, dtype=float)) / np.sqrt(
+        variance_factor(n, checked_ratio(ratio))
+    )
     certain = np.isinf(shift)
     shift = np.where(certain, 0.0, shift)
     # nctdtr has NaN for some chances that are too small for floats
@@ -147,8 +195,12 @@ def paired_power(effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None,
     return np.where(certain, 1.0, np.clip(1 - below + far, 0, 1))
 
 
-def required_size(effect: ArrayLike, *, power: float = 0.8, ratio: float | None = None, alpha: float = 0.05) -> Array:
-    """The least number of datasets or folds with which the two-sided paired t test has the power; infinite where none has."""
+def required_size(
+    effect: ArrayLike, *, power: float = 0.8, ratio: float | None = None, alpha: float = 0.05
+) -> Array:
+    """The least number of datasets or folds with which the two-sided paired t test has the power;
+    infinite where none has.
+    """
     probability(power, "power")
     effect = np.atleast_1d(np.asarray(effect, dtype=float))
     low, high = np.full(effect.shape, 1), np.full(effect.shape, MOST)
@@ -162,21 +214,23 @@ def required_size(effect: ArrayLike, *, power: float = 0.8, ratio: float | None 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many datasets or folds it takes to separate each pair of methods, if the effects are those observed.
+    """How many datasets or folds it takes to separate each pair of methods, if the effects are
+    those observed.
 
     Attributes
     ----------
     table : One row a pair: method_a, method_b, n (datasets or folds that both have), mean_difference (positive: a is better) with
-        its interval low, high at 1 - alpha; effect (in standard deviations of the differences) with its interval effect_low,
-        effect_high; power (of a repetition with n, were the effect the observed one), needed (datasets or folds for the wanted
-        power), needed_low and needed_high (the same for the largest and smallest effect in the interval). Infinite: no number is
+        its interval low, high at 1 - alpha; effect (in standard deviations of the differences) with
+        its interval effect_low, effect_high; power (of a repetition with n, were the effect the
+        observed one), needed (datasets or folds for the wanted power), needed_low and needed_high
+        (the same for the largest and smallest effect in the interval). Infinite: no number is
         enough. NaN: the two share fewer than two datasets.
     over : "datasets" or "folds".
     test : What is planned for: "step-down max-T", "signed ranks" or "t".
     power, alpha, level : Wanted power; family-wise level; the level that this leaves for one pair.
     n : Datasets or folds there are.
     least : Fewer datasets cannot separate any pair.
-    """
+    """  # noqa: E501
 
     table: pd.DataFrame
     over: str
@@ -192,17 +246,31 @@ class Plan:
     def sentence(self, method_a: Hashable, method_b: Hashable) -> str:
         """What it takes for one pair."""
         t = self.table
-        rows = t[((t.method_a == method_a) & (t.method_b == method_b)) | ((t.method_a == method_b) & (t.method_b == method_a))]
+        rows = t[
+            ((t.method_a == method_a) & (t.method_b == method_b))
+            | ((t.method_a == method_b) & (t.method_b == method_a))
+        ]
         if rows.empty:
-            raise ValueError(f"`method_a` and `method_b` must be two methods of the plan, got {method_a!r} and {method_b!r}.")
+            raise ValueError(
+                f"`method_a` and `method_b` must be two methods of the plan, got {method_a!r} "
+                f"and {method_b!r}."
+            )
         row = rows.iloc[0]
-        better, worse = (row.method_a, row.method_b) if row.mean_difference >= 0 else (row.method_b, row.method_a)
+        better, worse = (
+            (row.method_a, row.method_b)
+            if row.mean_difference >= 0
+            else (row.method_b, row.method_a)
+        )
         if np.isinf(row.needed):
-            return f"No number of {self.over} separates {better} from {worse} with an effect of {abs(row.effect):.2g}."
+            return (
+                f"No number of {self.over} separates {better} from {worse} with an effect of "
+                f"{abs(row.effect):.2g}."
+            )
         upper = f"{row.needed_high:,.0f}" if np.isfinite(row.needed_high) else "any number"
         return (
-            f"With an effect of {abs(row.effect):.2g} it takes about {row.needed:,.0f} {self.over} to separate {better} from "
-            f"{worse} with power {self.power:g} (there are {self.n}); the data allow for {row.needed_low:,.0f} to {upper}."
+            f"With an effect of {abs(row.effect):.2g} it takes about {row.needed:,.0f} "
+            f"{self.over} to separate {better} from {worse} with power {self.power:g} (there are "
+            f"{self.n}); the data allow for {row.needed_low:,.0f} to {upper}."
         )
 
     def verdict(self) -> str:
@@ -211,33 +279,49 @@ class Plan:
             return self.sentence(*self.table.loc[0, ["method_a", "method_b"]])
         needed, never = self.table["needed"], int(np.isinf(self.table["needed"]).sum())
         middle = np.sort(needed)[(len(needed) - 1) // 2]
-        half = f"; {middle:,.0f} would be enough for half of them" if np.isfinite(middle) and middle > self.n else ""
+        half = (
+            f"; {middle:,.0f} would be enough for half of them"
+            if np.isfinite(middle) and middle > self.n
+            else ""
+        )
         rest = f"; for {count(never, 'pair')} no number is" if never else ""
         how = f" by {self.test}" if self.over == "datasets" else ""
         enough = int((needed <= self.n).sum())
         return (
-            f"Were the effects those observed, {self.n} {self.over} would be enough to separate {enough} of {len(needed)} pairs"
+            f"Were the effects those observed, {self.n} {self.over} would be enough to separate "
+            f"{enough} of {len(needed)} pairs"
             f"{how}, each with power {self.power:g}{half}{rest}."
         )
 
 
 def plan(
-    table: ArrayLike | pd.DataFrame, *, over: str = "datasets", ratio: float | None = None, direction: Direction = "max",
-    power: float = 0.8, correction: str | None = None, alpha: float = 0.05, level: float | None = None,
+    table: ArrayLike | pd.DataFrame,
+    *,
+    over: str = "datasets",
+    ratio: float | None = None,
+    direction: Direction = "max",
+    power: float = 0.8,
+    correction: str | None = None,
+    alpha: float = 0.05,
+    level: float | None = None,
 ) -> Plan:
-    r"""How many datasets or folds it would take to separate each pair of methods, with the effects that the data show.
+    r"""How many datasets or folds it would take to separate each pair of methods, with the effects
+    that the data show.
 
-    Over datasets for step-down max-T, the test that decides in `compare`; with another correction for the signed-rank test, whose
-    efficiency on normal differences is :math:`3/\pi` of that of the t test. Over folds for the (corrected) t test. Never fewer
-    datasets than the test needs to reject at all. Each pair is planned at the level that it has when every other pair is still to
-    be tested: for max-T that of `level_of_a_pair`, else alpha over the number of pairs. See `power_curve` for the top two methods
-    as a curve, and for whether more folds or repeats would do instead of more datasets.
+    Over datasets for step-down max-T, the test that decides in `compare`; with another correction
+    for the signed-rank test, whose efficiency on normal differences is :math:`3/\pi` of that of the
+    t test. Over folds for the (corrected) t test. Never fewer datasets than the test needs to
+    reject at all. Each pair is planned at the level that it has when every other pair is still to
+    be tested: for max-T that of `level_of_a_pair`, else alpha over the number of pairs. See
+    `power_curve` for the top two methods as a curve, and for whether more folds or repeats would do
+    instead of more datasets.
 
     Parameters
     ----------
     table : array_like or pandas.DataFrame, shape (datasets or folds, methods)
-        Values of one measure, larger is better; of several datasets net flows, or what else they measure on one scale. Over
-        datasets NaN where a method has none: a pair goes by the datasets on which both have one.
+        Values of one measure, larger is better; of several datasets net flows, or what else they
+        measure on one scale. Over datasets NaN where a method has none: a pair goes by the datasets
+        on which both have one.
     over : {"datasets", "folds"}
         What the rows are.
     ratio : float, optional
@@ -256,7 +340,8 @@ def plan(
     Raises
     ------
     ValueError
-        Empty folds, no two methods that share two rows, a ratio over datasets, max-T over folds, unknown options.
+        Empty folds, no two methods that share two rows, a ratio over datasets, max-T over folds,
+        unknown options.
 
     Examples
     --------
@@ -273,56 +358,106 @@ def plan(
     probability(alpha, "alpha")
     ratio = checked_ratio(ratio)
     if ratio and ranked:
-        raise ValueError(f"`ratio` must be None over datasets, got {ratio!r}. Datasets share no training data; folds do.")
+        raise ValueError(
+            f"`ratio` must be None over datasets, got {ratio!r}. Datasets share no training "
+            "data; folds do."
+        )
     frame, a, b, difference, noise = pair_differences(table, direction, gaps=ranked)
     n, m = frame.shape
     common = (~np.isnan(difference)).sum(axis=1)
     if common.max() < 2:
-        raise ValueError(f"`table` must have two {over} that two methods share, got fewer. One difference has no variation.")
+        raise ValueError(
+            f"`table` must have two {over} that two methods share, got fewer. One difference has "
+            "no variation."
+        )
     by_max_t = correction == "max-t"
     if level is None:
-        level = level_of_a_pair(frame, alpha) if by_max_t else alpha if correction == "none" else alpha / len(a)
+        level = (
+            level_of_a_pair(frame, alpha)
+            if by_max_t
+            else alpha
+            if correction == "none"
+            else alpha / len(a)
+        )
     mean, deviation = moments(difference, noise)
     unit = np.sqrt(variance_factor(np.maximum(common, 1), ratio))
     certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
     effect = np.divide(mean, deviation, out=certain, where=deviation > 0)
     df = np.maximum(common - 1, 1)
-    bounds = [_noncentrality(effect / unit, df, share) * unit for share in (1 - alpha / 2, alpha / 2)]
+    bounds = [
+        _noncentrality(effect / unit, df, share) * unit for share in (1 - alpha / 2, alpha / 2)
+    ]
     largest = np.maximum(*np.abs(bounds))
     smallest = np.where(bounds[0] * bounds[1] > 0, np.minimum(*np.abs(bounds)), 0.0)
     half = special.stdtrit(df, 1 - alpha / 2) * deviation * unit
-    least = 2 if not ranked else datasets_needed(alpha) if by_max_t else feasibility(n, m, alpha, correction).datasets_needed
+    least = (
+        2
+        if not ranked
+        else datasets_needed(alpha)
+        if by_max_t
+        else feasibility(n, m, alpha, correction).datasets_needed
+    )
     efficiency = EFFICIENCY if ranked and not by_max_t else 1.0
 
     def size(of: Array) -> Array:
-        enough = np.maximum(np.ceil(required_size(of, power=power, ratio=ratio, alpha=level) / efficiency), least)
+        enough = np.maximum(
+            np.ceil(required_size(of, power=power, ratio=ratio, alpha=level) / efficiency), least
+        )
         return np.where(common > 1, enough, np.nan)
 
-    now = np.where(common < least, 0.0, paired_power(effect, np.maximum(common * efficiency, 2), ratio=ratio, alpha=level))
+    now = np.where(
+        common < least,
+        0.0,
+        paired_power(effect, np.maximum(common * efficiency, 2), ratio=ratio, alpha=level),
+    )
     test = "t" if not ranked else "step-down max-T" if by_max_t else "signed ranks"
-    warnings = [f"The effects are estimates from {n} {over}: the interval of what is needed is wide, and a pilot flatters."]
+    warnings = [
+        f"The effects are estimates from {n} {over}: the interval of what is needed is wide, and "
+        "a pilot flatters."
+    ]
     if n < least:
         how = "Changes of sign" if by_max_t else f"Signed-rank tests of {count(len(a), 'pair')}"
         any_ = "any pair" if by_max_t else "any"
-        warnings.append(f"{how} on {count(n, 'dataset')} cannot separate {any_}, whatever the effect: it takes at least {least}.")
+        warnings.append(
+            f"{how} on {count(n, 'dataset')} cannot separate {any_}, whatever the effect: it "
+            f"takes at least {least}."
+        )
     if not ranked and not ratio:
-        warnings.append("Folds are taken as independent: where they share training data, it takes more. Give a ratio.")
+        warnings.append(
+            "Folds are taken as independent: where they share training data, it takes more. Give "
+            "a ratio."
+        )
     warnings += taken_for_certain(deviation, "row")
-    rows = pd.DataFrame({
-        **named_pairs(frame.columns, a, b), "n": common, "mean_difference": mean, "low": mean - half, "high": mean + half,
-        "effect": effect, "effect_low": bounds[0], "effect_high": bounds[1], "power": now, "needed": size(effect),
-        "needed_low": size(largest), "needed_high": size(smallest),
-    })  # fmt: skip
+    rows = pd.DataFrame(
+        {
+            **named_pairs(frame.columns, a, b),
+            "n": common,
+            "mean_difference": mean,
+            "low": mean - half,
+            "high": mean + half,
+            "effect": effect,
+            "effect_low": bounds[0],
+            "effect_high": bounds[1],
+            "power": now,
+            "needed": size(effect),
+            "needed_low": size(largest),
+            "needed_high": size(smallest),
+        }
+    )
     return Plan(rows, over, test, power, alpha, level, n, ratio, least, tuple(warnings))
 
 
 def _noncentrality(statistic: Array, df: ArrayLike, share: float | Array) -> Array:
-    """The noncentrality under which a share of the noncentral t distribution lies below the statistic, by bisection."""
+    """The noncentrality under which a share of the noncentral t distribution lies below the
+    statistic, by bisection.
+    """
     found = np.where(np.isinf(statistic), statistic, 0.0)
     finite = np.isfinite(statistic)
     t = np.abs(statistic[finite])
     df, turned = np.broadcast_to(df, finite.shape)[finite], statistic[finite] < 0
-    share = np.where(turned, 1 - share, share)  # the distribution of -t is that of t with the other sign
+    share = np.where(
+        turned, 1 - share, share
+    )  # the distribution of -t is that of t with the other sign
     low, high = np.full(t.shape, -40.0), 40.0 + 40 * t
     for _ in range(60):
         middle = (low + high) / 2

@@ -1,4 +1,6 @@
-"""How many more datasets, folds or repeats until two methods are told apart: power curves with their uncertainty."""
+"""How many more datasets, folds or repeats until two methods are told apart: power curves with
+their uncertainty.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class MoreRuns:
     needed : So many on each of the datasets there are for the wanted power; needed_low, needed_high: 95% interval when the
         datasets are drawn again. Infinite: no number is enough.
     datasets : Datasets that it takes with as many of them as one likes, with datasets_low, datasets_high.
-    """
+    """  # noqa: E501
 
     over: str
     n: float
@@ -46,7 +48,8 @@ class MoreRuns:
 
 @dataclass(frozen=True)
 class PowerCurve:
-    """Power against the number of datasets, were the effect the observed one, and what the datasets leave open.
+    """Power against the number of datasets, were the effect the observed one, and what the datasets
+    leave open.
 
     Attributes
     ----------
@@ -60,7 +63,7 @@ class PowerCurve:
     target, level : Wanted power; level that the test of all pairs leaves for this one.
     n_resamples, seed : Of the bootstrap.
     more : What more folds or repeats would do; None where there are none on some dataset.
-    """
+    """  # noqa: E501
 
     curve: pd.DataFrame
     method_a: Hashable
@@ -77,36 +80,61 @@ class PowerCurve:
     more: MoreRuns | None = None
 
     def sentence(self, goal: str = "", named: Callable[[Hashable], str] = str) -> str:
-        """What it takes; `named` writes the names of methods, `goal` says when they count as told apart."""
+        """What it takes; `named` writes the names of methods, `goal` says when they count as told
+        apart.
+        """
         better, other = named(self.method_a), named(self.method_b)
         if np.isinf(self.needed):
-            return f"Were the difference the one observed, no number of datasets would tell {better} from {other}{goal}."
-        drawn = f"drawing these {self.n} again allows for {_range(self.needed_low, self.needed_high)}"
+            return (
+                f"Were the difference the one observed, no number of datasets would tell {better} "
+                f"from {other}{goal}."
+            )
+        drawn = (
+            f"drawing these {self.n} again allows for {_range(self.needed_low, self.needed_high)}"
+        )
         told = f"to tell {better} from {other}{goal} with a chance of {self.target:.0%}"
         if self.needed > FARTHEST:
-            return f"Were the difference the one observed, it would take more than {FARTHEST:,} datasets {told}; {drawn}."
+            return (
+                f"Were the difference the one observed, it would take more than {FARTHEST:,} "
+                f"datasets {told}; {drawn}."
+            )
         more = int(self.needed) - self.n
         so = f"{more:,} more than there are" if more > 0 else "no more than there are"
-        return f"Were the difference the one observed, it would take about {self.needed:,.0f} datasets {told}, {so}; {drawn}."
+        return (
+            f"Were the difference the one observed, it would take about {self.needed:,.0f} "
+            f"datasets {told}, {so}; {drawn}."
+        )
 
     def sentence_on_more(self) -> str:
-        """Whether more folds or repeats would do instead; empty where there are none, or where no more is needed."""
+        """Whether more folds or repeats would do instead; empty where there are none, or where no
+        more is needed.
+        """
         found = self.more
         if found is None or self.needed <= self.n:
             return ""
-        what = "repetitions of the cross-validation" if found.over == "folds" else "repeats with other seeds"
+        what = (
+            "repetitions of the cross-validation"
+            if found.over == "folds"
+            else "repeats with other seeds"
+        )
         if found.needed <= FARTHEST:
             drawn = _range(found.needed_low, found.needed_high)
             return (
-                f"More {what} would do as well: about {found.needed:,.0f} {found.over} of each of the {self.n} datasets in place "
-                f"of {found.n:g} (drawing the datasets again allows for {drawn})."
+                f"More {what} would do as well: about {found.needed:,.0f} {found.over} of each "
+                f"of the {self.n} datasets in place of {found.n:g} (drawing the datasets again "
+                f"allows for {drawn})."
             )
         drawn = _range(found.datasets_low, found.datasets_high)
-        still = f"it would still take about {found.datasets:,.0f} datasets (drawing them again allows for {drawn})"
-        least = f"it would take more than {FARTHEST:,} datasets" if found.datasets > FARTHEST else still
+        still = (
+            f"it would still take about {found.datasets:,.0f} datasets (drawing them again "
+            f"allows for {drawn})"
+        )
+        least = (
+            f"it would take more than {FARTHEST:,} datasets" if found.datasets > FARTHEST else still
+        )
         return (
-            f"More {what} would not do instead: they take away at most {found.share:.0%} of the variance between datasets, and "
-            f"with as many as one likes {least}."
+            f"More {what} would not do instead: they take away at most {found.share:.0%} of the "
+            f"variance between datasets, and with as many as one likes {least}."
         )
 
 
@@ -120,19 +148,29 @@ def _range(low: float, high: float) -> str:
 
 
 def power_curve(
-    differences: ArrayLike | Sequence[ArrayLike], names: tuple[Hashable, Hashable] = ("a", "b"), *, level: float = 0.05,
-    least: int = 2, power: float = 0.8, over: str = "repeats", n_resamples: int = 400, seed: int = 0,
+    differences: ArrayLike | Sequence[ArrayLike],
+    names: tuple[Hashable, Hashable] = ("a", "b"),
+    *,
+    level: float = 0.05,
+    least: int = 2,
+    power: float = 0.8,
+    over: str = "repeats",
+    n_resamples: int = 400,
+    seed: int = 0,
 ) -> PowerCurve:
-    r"""The power to tell two methods apart by their mean difference, and the datasets, folds or repeats that it takes.
+    r"""The power to tell two methods apart by their mean difference, and the datasets, folds or
+    repeats that it takes.
 
     Parameters
     ----------
     differences : array_like of shape (datasets,), or sequence of arrays
-        First method minus second, larger is better; NaN where one has none. An array for each dataset: on its folds or repeats.
+        First method minus second, larger is better; NaN where one has none. An array for each
+        dataset: on its folds or repeats.
     names : pair of hashable
         Of the two methods.
     level : float
-        Of the test of this pair: what a correction leaves of alpha; see `level_of_a_pair` for step-down max-T.
+        Of the test of this pair: what a correction leaves of alpha; see `level_of_a_pair` for
+        step-down max-T.
     least : int
         Fewer datasets can show nothing.
     power : float
@@ -149,12 +187,14 @@ def power_curve(
 
     Notes
     -----
-    Power is that of the t test at this level (noncentral t); changes of sign come near it from some ten datasets on. A draw in
-    which the second method is ahead never tells that the first is better.
+    Power is that of the t test at this level (noncentral t); changes of sign come near it from some
+    ten datasets on. A draw in which the second method is ahead never tells that the first is
+    better.
 
-    The variance of the differences of datasets that have R folds or repeats each is :math:`V = V_\infty + \overline{s^2}/R`,
-    with :math:`s^2` their variance within a dataset. More of them can take away the second part only. (What folds share of their
-    training data is in the first part: more folds of the same data do not take it away.)
+    The variance of the differences of datasets that have R folds or repeats each is :math:`V =
+    V_\infty + \overline{s^2}/R`, with :math:`s^2` their variance within a dataset. More of them can
+    take away the second part only. (What folds share of their training data is in the first part:
+    more folds of the same data do not take it away.)
 
     Examples
     --------
@@ -173,7 +213,10 @@ def power_curve(
     parts = [np.asarray(part, dtype=float).ravel() for part in differences]
     parts = [part for part in (part[~np.isnan(part)] for part in parts) if len(part)]
     if len(parts) < 2:
-        raise ValueError(f"`differences` must hold at least two values, got {len(parts)}. One difference has no variation.")
+        raise ValueError(
+            f"`differences` must hold at least two values, got {len(parts)}. One difference has "
+            "no variation."
+        )
     a, b = names
     d = np.array([part.mean() for part in parts])
     if d.mean() < 0:
@@ -192,15 +235,22 @@ def power_curve(
     enough, low, high = _with_interval(needed(effect))
     ends = [x for x in (enough, high) if np.isfinite(x)]
     farthest = int(min(max([2 * n, 1.25 * max(ends, default=FARTHEST)]), FARTHEST))
-    steps = np.unique(np.append(np.geomspace(max(least, 2), max(farthest, least + 2), POINTS).round(), n)).astype(int)
+    steps = np.unique(
+        np.append(np.geomspace(max(least, 2), max(farthest, least + 2), POINTS).round(), n)
+    ).astype(int)
     steps = steps[steps >= 2]
 
     def powers(of: np.ndarray) -> np.ndarray:
-        return np.where(steps[:, None] >= least, paired_power(of[None], steps[:, None], alpha=level), 0.0)
+        return np.where(
+            steps[:, None] >= least, paired_power(of[None], steps[:, None], alpha=level), 0.0
+        )
 
     found = powers(effect)
     ends = np.quantile(found[:, 1:], [0.025, 0.975], axis=1)
-    curve, more = pd.DataFrame({"n": steps, "power": found[:, 0], "low": ends[0], "high": ends[1]}), None
+    curve, more = (
+        pd.DataFrame({"n": steps, "power": found[:, 0], "low": ends[0], "high": ends[1]}),
+        None,
+    )
     if own is not None:
         taken, within = (own / size)[drawn].mean(axis=1), own[drawn].mean(axis=1)
         rest = np.maximum(deviation**2 - taken, 0.0)
@@ -211,8 +261,16 @@ def power_curve(
         with np.errstate(divide="ignore", invalid="ignore"):
             runs = np.where(room > 0, np.maximum(np.ceil(within / room), 2), np.inf)
         share = float(min(taken[0] / deviation[0] ** 2, 1.0)) if deviation[0] else 0.0
-        more = MoreRuns(over, float(np.median(size)), share, *_with_interval(runs), *_with_interval(needed(limit)))
-    return PowerCurve(curve, a, b, n, float(effect[0]), enough, low, high, power, level, n_resamples, seed, more)
+        more = MoreRuns(
+            over,
+            float(np.median(size)),
+            share,
+            *_with_interval(runs),
+            *_with_interval(needed(limit)),
+        )
+    return PowerCurve(
+        curve, a, b, n, float(effect[0]), enough, low, high, power, level, n_resamples, seed, more
+    )
 
 
 def _with_interval(sizes: np.ndarray) -> tuple[float, float, float]:
@@ -234,5 +292,7 @@ def _least_effect(n: int, power: float, level: float) -> float:
         high *= 2
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (low, middle) if paired_power(middle, n, alpha=level) >= power else (middle, high)
+        low, high = (
+            (low, middle) if paired_power(middle, n, alpha=level) >= power else (middle, high)
+        )
     return high

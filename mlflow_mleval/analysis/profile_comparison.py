@@ -1,10 +1,13 @@
-r"""Who is better where along loss profiles, and how sure: ratios, crossings, claims with an error rate, awareness of dependence.
+r"""Who is better where along loss profiles, and how sure: ratios, crossings, claims with an error
+rate, awareness of dependence.
 
-Hüllermeier et al. (2022, section 5) for the reading of profiles. Along the parameter of one dataset: the paired t test over folds
-with the variance of Nadeau & Bengio (2003) at each parameter; how often this t process crosses a level (Worsley 1994, "Local
-maxima and the expected Euler characteristic of excursion sets of chi2, F and t fields") bounds its largest value over all of
-them; then step-down over pairs (Holm 1979). Over datasets: common changes of sign with the largest statistic over positions and
-pairs (Westfall & Young 1993), and Wilcoxon's signed ranks for the summaries.
+Hüllermeier et al. (2022, section 5) for the reading of profiles. Along the parameter of one
+dataset: the paired t test over folds with the variance of Nadeau & Bengio (2003) at each parameter;
+how often this t process crosses a level (Worsley 1994, "Local maxima and the expected Euler
+characteristic of excursion sets of chi2, F and t fields") bounds its largest value over all of
+them; then step-down over pairs (Holm 1979). Over datasets: common changes of sign with the largest
+statistic over positions and pairs (Westfall & Young 1993), and Wilcoxon's signed ranks for the
+summaries.
 """
 
 from __future__ import annotations
@@ -58,10 +61,12 @@ class ProfileComparison(Reported):
     curves : Index (dataset, method, parameter): position (0 Hamming, 1 subset 0/1), loss (mean over folds), low, high (bootstrap
         over folds at 1 - alpha, pointwise; NaN without folds).
     ratios : Index (dataset, method_a, method_b, parameter): position; ratio (loss of b over that of a: above 1 a is better); low,
-        high (simultaneous over parameters and pairs, in a single step); pvalue (two-sided, corrected along the parameter and over
-        all pairs of all datasets); significant. NaN where not tested, or where both losses are 0.
+        high (simultaneous over parameters and pairs, in a single step); pvalue (two-sided,
+        corrected along the parameter and over all pairs of all datasets); significant. NaN where
+        not tested, or where both losses are 0.
     crossings : One row a crossing of two mean profiles: dataset, method_a, method_b; parameter and position (interpolated);
-        below, above (who is better on either side, up to the next crossing); certain (a significant parameter on both sides).
+        below, above (who is better on either side, up to the next crossing); certain (a significant
+        parameter on both sides).
     claims : One row a stretch of significant parameters: dataset, better, worse, first, last (parameters), n_labels. The chance
         that any row of the whole table is wrong is at most alpha.
     awareness : Index (dataset, method): hamming, subset, area, slope, relative_gain; see
@@ -74,7 +79,7 @@ class ProfileComparison(Reported):
     absent : Profiles, tests and pairs that there are not, with the reason.
     warnings : What a reader must know before believing it.
     options : Every choice: kind, family, alpha, n_resamples, seed, correction, protocol, ratio.
-    """
+    """  # noqa: E501
 
     curves: pd.DataFrame
     ratios: pd.DataFrame
@@ -96,7 +101,11 @@ class ProfileComparison(Reported):
 
     def methods_on(self, dataset: str) -> list[str]:
         """The methods with a profile on a dataset, by their mean loss along it, the least first."""
-        return self.awareness.xs(dataset, level="dataset")["area"].sort_values(kind="stable").index.tolist()
+        return (
+            self.awareness.xs(dataset, level="dataset")["area"]
+            .sort_values(kind="stable")
+            .index.tolist()
+        )
 
     def tested_on(self, dataset: str) -> bool:
         """Whether any pair was tested over the folds of a dataset."""
@@ -109,43 +118,66 @@ class ProfileComparison(Reported):
         return float(at.min()), float(at.max())
 
     def certain_stretches(self, dataset: str) -> dict[tuple[str, str], list[tuple[float, float]]]:
-        """Where on a dataset one method is certainly better: by (better, worse) the first and last parameters of stretches."""
+        """Where on a dataset one method is certainly better: by (better, worse) the first and last
+        parameters of stretches.
+        """
         found: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for row in self.claims[self.claims["dataset"] == dataset].itertuples():
             found.setdefault((row.better, row.worse), []).append((row.first, row.last))
         return found
 
-    # ---- who is ahead where ----------------------------------------------------------------------------------------------
+    # ---- who is ahead where ----------------------------------------------------------------------
 
     @cached_property
     def patterns(self) -> pd.DataFrame:
-        """Who is ahead at either end: one row a dataset and pair, the method that is ahead at small parameters first.
+        """Who is ahead at either end: one row a dataset and pair, the method that is ahead at small
+        parameters first.
 
-        Columns dataset, method, against; crossings (their number), parameter and position (of the first one, NaN where there is
-        none), certain (whether any is), tied (whether the two are equal everywhere). Where the lines cross an even number of
-        times, `method` is ahead at both ends.
+        Columns dataset, method, against; crossings (their number), parameter and position (of the
+        first one, NaN where there is none), certain (whether any is), tied (whether the two are
+        equal everywhere). Where the lines cross an even number of times, `method` is ahead at both
+        ends.
         """
         keys = ["dataset", "method_a", "method_b"]
         above = self.ratios["ratio"] - 1
-        ahead = np.sign(above).where(above.abs() > _EQUAL_RATIO).groupby(level=keys, sort=False).first()
+        ahead = (
+            np.sign(above).where(above.abs() > _EQUAL_RATIO).groupby(level=keys, sort=False).first()
+        )
         table = ahead.rename("ahead").reset_index()
         grouped = self.crossings.sort_values("parameter", kind="stable").groupby(keys)
         lines = pd.DataFrame(
-            {"crossings": grouped.size(), "certain": grouped["certain"].any(), **grouped[["parameter", "position"]].first()}
+            {
+                "crossings": grouped.size(),
+                "certain": grouped["certain"].any(),
+                **grouped[["parameter", "position"]].first(),
+            }
         )
         table = table.join(lines, on=keys)
         table["crossings"] = table["crossings"].fillna(0).astype(int)
         table["certain"] = table["certain"].eq(True)
         table["tied"] = table["ahead"].isna()
         table = better_first(table, table["ahead"] < 0).rename(columns=_NAMED)
-        return table[["dataset", "method", "against", "crossings", "parameter", "position", "certain", "tied"]]
+        return table[
+            [
+                "dataset",
+                "method",
+                "against",
+                "crossings",
+                "parameter",
+                "position",
+                "certain",
+                "tied",
+            ]
+        ]
 
     @cached_property
     def oriented_patterns(self) -> pd.DataFrame:
-        """`patterns` with each pair the same way round on all datasets, and what happens as columns of flags.
+        """`patterns` with each pair the same way round on all datasets, and what happens as columns
+        of flags.
 
-        The first is ahead at small parameters on more datasets. overtaken, overtakes: the second overtakes the first once, or
-        the other way round; ahead, behind: the first is, throughout; mixed: the lines cross several times.
+        The first is ahead at small parameters on more datasets. overtaken, overtakes: the second
+        overtakes the first once, or the other way round; ahead, behind: the first is, throughout;
+        mixed: the lines cross several times.
         """
         table = self.patterns.rename(columns={new: old for old, new in _NAMED.items()})
         turned = table["method_a"] > table["method_b"]
@@ -155,30 +187,41 @@ class ProfileComparison(Reported):
         leads = lead.mask(over, -lead) > 0
         trails = ~leads & ~table["tied"]
         once, never = table["crossings"] == 1, table["crossings"] == 0
-        flags = {"overtaken": leads & once, "overtakes": trails & once, "ahead": leads & never, "behind": trails & never,
-                 "mixed": table["crossings"] > 1}  # fmt: skip
+        flags = {
+            "overtaken": leads & once,
+            "overtakes": trails & once,
+            "ahead": leads & never,
+            "behind": trails & never,
+            "mixed": table["crossings"] > 1,
+        }
         return better_first(table, over).assign(**flags).rename(columns=_NAMED)
 
     @cached_property
     def pair_patterns(self) -> pd.DataFrame:
-        """One row a pair over the datasets, those with the most certain crossings first, then those with the most crossings.
+        """One row a pair over the datasets, those with the most certain crossings first, then those
+        with the most crossings.
 
-        Columns method, against: the first is ahead at small parameters on more datasets; overtaken, overtakes, ahead, behind,
-        mixed, tied, certain: on how many (see `oriented_patterns` and `patterns`); datasets, the number of all; low, high: the
-        least and the largest position of a first crossing; crossed: on how many datasets the order changes.
+        Columns method, against: the first is ahead at small parameters on more datasets; overtaken,
+        overtakes, ahead, behind, mixed, tied, certain: on how many (see `oriented_patterns` and
+        `patterns`); datasets, the number of all; low, high: the least and the largest position of a
+        first crossing; crossed: on how many datasets the order changes.
         """
         table = self.oriented_patterns
         grouped = table.groupby(["method", "against"], sort=False)
         spans = {"low": grouped["position"].min(), "high": grouped["position"].max()}
         frame = grouped[list(WHERE)].sum().assign(datasets=grouped.size(), **spans).reset_index()
         frame["crossed"] = frame[["overtaken", "overtakes", "mixed"]].sum(axis=1)
-        return frame.sort_values(["certain", "crossed"], ascending=False, kind="stable").reset_index(drop=True)
+        return frame.sort_values(
+            ["certain", "crossed"], ascending=False, kind="stable"
+        ).reset_index(drop=True)
 
-    # ---- awareness -------------------------------------------------------------------------------------------------------
+    # ---- awareness -------------------------------------------------------------------------------
 
     @property
     def shared_awareness(self) -> pd.DataFrame:
-        """`awareness` of the methods with a profile on every dataset; of fewer than two, that on datasets that all share."""
+        """`awareness` of the methods with a profile on every dataset; of fewer than two, that on
+        datasets that all share.
+        """
         table = self.awareness
         datasets, methods = (table.index.get_level_values(level) for level in ("dataset", "method"))
         whole = methods.value_counts().loc[lambda n: n == datasets.nunique()].index
@@ -213,34 +256,50 @@ class ProfileComparison(Reported):
     def frames(self) -> dict[str, pd.DataFrame]:
         """The tables by name, unrounded: what lies beside a report."""
         frames = {
-            "curves": self.curves.reset_index(), "ratios": self.ratios.reset_index(), "crossings": self.crossings,
-            "claims": self.claims, "awareness": self.awareness.reset_index(),
-        }  # fmt: skip
+            "curves": self.curves.reset_index(),
+            "ratios": self.ratios.reset_index(),
+            "crossings": self.crossings,
+            "claims": self.claims,
+            "awareness": self.awareness.reset_index(),
+        }
         if self.across is not None:
             frames["across"] = self.across.reset_index()
         return {f"profile_{name}": frame for name, frame in frames.items()}
 
 
 def compare_profiles(
-    profiles: Profiles, *, family: str = "binomial", parameters: ArrayLike | None = None, alpha: float = 0.05,
-    n_resamples: int = 1_000, seed: int = 0, protocol: str | None = None, ratio: float | None = None, top: int = TOP,
+    profiles: Profiles,
+    *,
+    family: str = "binomial",
+    parameters: ArrayLike | None = None,
+    alpha: float = 0.05,
+    n_resamples: int = 1_000,
+    seed: int = 0,
+    protocol: str | None = None,
+    ratio: float | None = None,
+    top: int = TOP,
 ) -> ProfileComparison:
-    r"""Compare the loss profiles of methods: where they cross, where one is better for certain, who is aware of dependence.
+    r"""Compare the loss profiles of methods: where they cross, where one is better for certain, who
+    is aware of dependence.
 
     Parameters
     ----------
     profiles : Profiles
     family : {"binomial", "polynomial"}
     parameters : array, optional
-        Increasing, the same for all datasets; by default k = 1..K (at most 100 of them), or alpha from 1 to 1000.
+        Increasing, the same for all datasets; by default k = 1..K (at most 100 of them), or alpha
+        from 1 to 1000.
     alpha : float
-        Chance of any false claim along any profile of any pair on any dataset; 1 - alpha is the level of intervals.
+        Chance of any false claim along any profile of any pair on any dataset; 1 - alpha is the
+        level of intervals.
     n_resamples, seed : int
         Bootstrap samples of the folds for the bands of the curves.
     protocol, ratio : optional
-        How the folds came about, and n_test / n_train, where the runs do not say; see `compare_folds`.
+        How the folds came about, and n_test / n_train, where the runs do not say; see
+        `compare_folds`.
     top : int
-        With more methods than this, only pairs of those with the least mean area are compared. The correction is for all pairs.
+        With more methods than this, only pairs of those with the least mean area are compared. The
+        correction is for all pairs.
 
     Raises
     ------
@@ -249,16 +308,18 @@ def compare_profiles(
 
     Notes
     -----
-    With fold differences :math:`d_j` of two methods at a parameter,
-    :math:`t = \bar d / (s_d \sqrt{1/R + n_{test}/n_{train}})` on :math:`\nu = R - 1` degrees of freedom. The chance that
-    :math:`|t|` of normal differences reaches a level :math:`u` anywhere is at most that at one parameter and the expected number
-    of crossings,
+    With fold differences :math:`d_j` of two methods at a parameter, :math:`t = \bar d / (s_d
+    \sqrt{1/R + n_{test}/n_{train}})` on :math:`\nu = R - 1` degrees of freedom. The chance that
+    :math:`|t|` of normal differences reaches a level :math:`u` anywhere is at most that at one
+    parameter and the expected number of crossings,
 
-    .. math:: P(|T_\nu| \ge u) + \sum_i \min\{\theta_i/\pi \, (1 + u^2/\nu)^{-(\nu-1)/2}, P(|T_\nu| \ge u)\},
+    .. math:: P(|T_\nu| \ge u) + \sum_i \min\{\theta_i/\pi \, (1 + u^2/\nu)^{-(\nu-1)/2}, P(|T_\nu|
+    \ge u)\},
 
-    where :math:`\theta_i` is the angle between the fold differences at neighbouring parameters, the arc cosine of their
-    correlation: profiles are smooth, and testing everywhere costs little. A pair stops counting in Holm's step-down only
-    when it is separated at every parameter; that keeps claims about stretches right where a pair differs along a part only.
+    where :math:`\theta_i` is the angle between the fold differences at neighbouring parameters, the
+    arc cosine of their correlation: profiles are smooth, and testing everywhere costs little. A
+    pair stops counting in Holm's step-down only when it is separated at every parameter; that keeps
+    claims about stretches right where a pair differs along a part only.
 
     Examples
     --------
@@ -268,22 +329,38 @@ def compare_profiles(
     [[1.36, 'A', 'B', True]]
     >>> found.claims[["better", "worse", "first", "last"]].values.tolist()
     [['A', 'B', 1, 1], ['B', 'A', 2, 3]]
-    """
+    """  # noqa: E501
     one_of(family, "family", FAMILIES)
     probability(alpha, "alpha")
     at_least_one(n_resamples, "n_resamples")
     if not profiles.errors:
-        raise ValueError("`profiles` must hold at least one profile, got none. Log runs with labels or scores first.")
+        raise ValueError(
+            "`profiles` must hold at least one profile, got none. Log runs with labels or scores "
+            "first."
+        )
     summaries = profiles.awareness(family)
     chosen = _chosen(summaries, profiles.methods, top)
     absent, warnings = dict(profiles.absent), list(profiles.notes)
     if len(chosen) < len(profiles.methods):
         warnings.append(
-            f"Of {len(profiles.methods)} methods only the {len(chosen)} with the least mean area are compared in pairs; the "
-            "p-values are corrected for all pairs."
+            f"Of {len(profiles.methods)} methods only the {len(chosen)} with the least mean area "
+            "are compared in pairs; the p-values are corrected for all pairs."
         )
     found = [
-        on_dataset(profiles, d, family, parameters, alpha, n_resamples, seed, protocol, ratio, chosen, absent, warnings)
+        on_dataset(
+            profiles,
+            d,
+            family,
+            parameters,
+            alpha,
+            n_resamples,
+            seed,
+            protocol,
+            ratio,
+            chosen,
+            absent,
+            warnings,
+        )
         for d in profiles.datasets
     ]
     _correct(found, alpha)
@@ -291,27 +368,54 @@ def compare_profiles(
     if len(chosen) == len(profiles.methods):
         across = _across(found, profiles, seed, alpha, absent)
     else:
-        absent["across"] = f"only the pairs of {len(chosen)} of {len(profiles.methods)} methods are compared"
+        absent["across"] = (
+            f"only the pairs of {len(chosen)} of {len(profiles.methods)} methods are compared"
+        )
     tests = _awareness_tests(summaries, alpha, absent)
-    lacking = [m for m in profiles.methods if any((d, m) not in profiles.errors for d in profiles.datasets)]
+    lacking = [
+        m for m in profiles.methods if any((d, m) not in profiles.errors for d in profiles.datasets)
+    ]
     if lacking and (across is not None or any(tests.values())):
-        warnings.append(f"Tests over datasets are without {some(lacking)}: no profile on every dataset.")
+        warnings.append(
+            f"Tests over datasets are without {some(lacking)}: no profile on every dataset."
+        )
     options = {
-        "kind": profiles.kind, "family": family, "alpha": alpha, "n_resamples": n_resamples, "seed": seed,
-        "correction": _CORRECTION, "protocol": protocol, "ratio": ratio, "top": top,
-    }  # fmt: skip
+        "kind": profiles.kind,
+        "family": family,
+        "alpha": alpha,
+        "n_resamples": n_resamples,
+        "seed": seed,
+        "correction": _CORRECTION,
+        "protocol": protocol,
+        "ratio": ratio,
+        "top": top,
+    }
     return ProfileComparison(
         curves=pd.concat([part.curves for part in found]),
         ratios=pd.concat([part.ratio_table() for part in found]),
         crossings=_table([row for part in found for row in part.crossings()], _CROSSINGS),
         claims=_table([row for part in found for row in part.claims()], _CLAIMS),
-        awareness=summaries, awareness_tests=tests, across=across,
+        awareness=summaries,
+        awareness_tests=tests,
+        across=across,
         protocols={part.dataset: part.protocol for part in found if part.protocol is not None},
-        n_labels=dict(profiles.n_labels), absent=absent, warnings=tuple(dict.fromkeys(warnings)), options=options,
-    )  # fmt: skip
+        n_labels=dict(profiles.n_labels),
+        absent=absent,
+        warnings=tuple(dict.fromkeys(warnings)),
+        options=options,
+    )
 
 
-_CROSSINGS = ["dataset", "method_a", "method_b", "parameter", "position", "below", "above", "certain"]
+_CROSSINGS = [
+    "dataset",
+    "method_a",
+    "method_b",
+    "parameter",
+    "position",
+    "below",
+    "above",
+    "certain",
+]
 _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
 
 
@@ -328,7 +432,9 @@ def _correct(found: Sequence[OnDataset], alpha: float) -> None:
     tested = [(part, t) for part in found for t in part.tested]
     if not tested:
         return
-    extra = sum(part.n_pairs - len(part.a) for part in found)  # pairs of methods that were not chosen count, too
+    extra = sum(
+        part.n_pairs - len(part.a) for part in found
+    )  # pairs of methods that were not chosen count, too
     worst = np.concatenate([np.nan_to_num(t.along, nan=1.0).max(axis=1) for _, t in tested])
     count = len(worst) + extra
     for part, t in tested:
@@ -338,34 +444,48 @@ def _correct(found: Sequence[OnDataset], alpha: float) -> None:
 
 
 def _table(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=columns).astype({"certain": bool} if "certain" in columns else {})
+    return pd.DataFrame(rows, columns=columns).astype(
+        {"certain": bool} if "certain" in columns else {}
+    )
 
 
-# ---- over datasets -------------------------------------------------------------------------------------------------------
+# ---- over datasets -------------------------------------------------------------------------------
 
 
 def _across(
     found: Sequence[OnDataset], profiles: Profiles, seed: int, alpha: float, absent: dict[str, str]
 ) -> pd.DataFrame | None:
-    """Pairs at positions between Hamming and subset 0/1, over the datasets on which all of them have profiles."""
+    """Pairs at positions between Hamming and subset 0/1, over the datasets on which all of them
+    have profiles.
+    """
     parts = [part for part in found if part.n_labels > 1]
-    shared = [m for m in profiles.methods if all(m in part.methods for part in parts)] if parts else []
+    shared = (
+        [m for m in profiles.methods if all(m in part.methods for part in parts)] if parts else []
+    )
     if len(shared) < 2:
-        absent["across"] = "fewer than two methods have profiles on all datasets with several labels"
+        absent["across"] = (
+            "fewer than two methods have profiles on all datasets with several labels"
+        )
         return None
     if (smallest := 2 / 2 ** len(parts)) > alpha:
         needed = int(np.ceil(1 - np.log2(alpha)))
         absent["across"] = (
-            f"{len(parts)} datasets cannot separate any pair: the smallest p-value is {smallest:.3g}; it takes {needed} datasets"
+            f"{len(parts)} datasets cannot separate any pair: the smallest p-value is "
+            f"{smallest:.3g}; it takes {needed} datasets"
         )
         return None
-    losses = np.array([
-        [np.interp(POSITIONS, part.position, part.mean[part.methods.index(m)]) for m in shared] for part in parts
-    ])  # datasets x methods x positions
+    losses = np.array(
+        [
+            [np.interp(POSITIONS, part.position, part.mean[part.methods.index(m)]) for m in shared]
+            for part in parts
+        ]
+    )  # datasets x methods x positions
     a, b = np.triu_indices(len(shared), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = losses[:, b] / losses[:, a]
-        relative = np.nan_to_num((losses[:, b] - losses[:, a]) / (losses[:, b] + losses[:, a]))  # of the log ratio, but bounded
+        relative = np.nan_to_num(
+            (losses[:, b] - losses[:, a]) / (losses[:, b] + losses[:, a])
+        )  # of the log ratio, but bounded
     relative[np.abs(relative) <= NOISE] = 0.0
     rows = relative.reshape(len(parts), -1).T
     pvalue = sign_flips(rows.__getitem__, len(rows), rows.shape[1], _FLIPS, seed).pvalue
@@ -378,15 +498,25 @@ def _across(
     with np.errstate(invalid="ignore"):
         middle = np.median(ratio, axis=0).ravel()
     wins, losses_ = (rows > 0).sum(axis=1), (rows < 0).sum(axis=1)
-    table = {"ratio": middle, "wins": wins, "losses": losses_, "pvalue": pvalue, "significant": pvalue <= alpha}
+    table = {
+        "ratio": middle,
+        "wins": wins,
+        "losses": losses_,
+        "pvalue": pvalue,
+        "significant": pvalue <= alpha,
+    }
     return pd.DataFrame(table, index)
 
 
-def _awareness_tests(summaries: pd.DataFrame, alpha: float, absent: dict[str, str]) -> dict[str, PairwiseResult | None]:
+def _awareness_tests(
+    summaries: pd.DataFrame, alpha: float, absent: dict[str, str]
+) -> dict[str, PairwiseResult | None]:
     found: dict[str, PairwiseResult | None] = {}
     for name in TESTED:
         whole = summaries[name].unstack("method")
-        table = whole.loc[whole.notna().any(axis=1)]  # the gain is not defined on a dataset with one label
+        table = whole.loc[
+            whole.notna().any(axis=1)
+        ]  # the gain is not defined on a dataset with one label
         table = table.loc[:, table.notna().all()]
         n_datasets, n_methods = table.shape
         reason = ""
@@ -396,7 +526,9 @@ def _awareness_tests(summaries: pd.DataFrame, alpha: float, absent: dict[str, st
             reason = possible.message
         if reason:
             absent[f"awareness_tests.{name}"] = reason
-        found[name] = None if reason else wilcoxon_pairs(table, direction=SUMMARIES[name], alpha=alpha)
+        found[name] = (
+            None if reason else wilcoxon_pairs(table, direction=SUMMARIES[name], alpha=alpha)
+        )
         gone = [m for m in whole.columns if m not in table]
         if gone and not reason:
             absent[f"awareness_tests.{name}: {some(gone)}"] = "no value on every dataset"

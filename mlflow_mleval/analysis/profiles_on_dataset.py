@@ -1,4 +1,6 @@
-"""The loss profiles of one dataset: curves with bands, differences of pairs with p-values, crossings, certain stretches."""
+"""The loss profiles of one dataset: curves with bands, differences of pairs with p-values,
+crossings, certain stretches.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.analysis.along_parameter import BLOCK, NOISE, along_parameter
 from mlflow_mleval.analysis.folds.covariance import drawn_folds, variance_factor
-from mlflow_mleval.analysis.folds.protocol import UNPAIRED, Protocol, recorded_protocol, runs_of, unpaired
+from mlflow_mleval.analysis.folds.protocol import (
+    UNPAIRED,
+    Protocol,
+    recorded_protocol,
+    runs_of,
+    unpaired,
+)
 from mlflow_mleval.analysis.folds.shared_folds import FEW_SHARED, SharedFolds, Sharing, shared_folds
 from mlflow_mleval.analysis.loss_profiles import Array, Profiles
 from mlflow_mleval.errors import IncomparableRunsError
@@ -21,7 +29,9 @@ from mlflow_mleval.naming import count, some
 
 @dataclass
 class TestedPairs:
-    """The pairs that can be tested on the same folds: their rows, corrected p-values along the parameter, what intervals need."""
+    """The pairs that can be tested on the same folds: their rows, corrected p-values along the
+    parameter, what intervals need.
+    """
 
     rows: NDArray[np.int64]
     along: Array
@@ -34,7 +44,9 @@ class TestedPairs:
 
 @dataclass
 class OnDataset:
-    """What is known of one dataset on the way; arrays are pairs x parameters, `ends` the mean losses of either method."""
+    """What is known of one dataset on the way; arrays are pairs x parameters, `ends` the mean
+    losses of either method.
+    """
 
     dataset: str
     family: str
@@ -72,19 +84,32 @@ class OnDataset:
         n_pairs, n_at = len(self.a), len(self.at)
         methods = np.array(self.methods, dtype=object)
         arrays = [
-            np.full(n_pairs * n_at, self.dataset, dtype=object), np.repeat(methods[self.a], n_at),
-            np.repeat(methods[self.b], n_at), np.tile(self.at, n_pairs),
-        ]  # fmt: skip
+            np.full(n_pairs * n_at, self.dataset, dtype=object),
+            np.repeat(methods[self.a], n_at),
+            np.repeat(methods[self.b], n_at),
+            np.tile(self.at, n_pairs),
+        ]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = self.ends[1] / self.ends[0]
         table = {
-            "position": np.tile(self.position, n_pairs), "ratio": ratio.ravel(), "low": self.low.ravel(),
-            "high": self.high.ravel(), "pvalue": self.pvalue.ravel(), "significant": (self.significant != 0).ravel(),
-        }  # fmt: skip
-        return pd.DataFrame(table, pd.MultiIndex.from_arrays(arrays, names=["dataset", "method_a", "method_b", "parameter"]))
+            "position": np.tile(self.position, n_pairs),
+            "ratio": ratio.ravel(),
+            "low": self.low.ravel(),
+            "high": self.high.ravel(),
+            "pvalue": self.pvalue.ravel(),
+            "significant": (self.significant != 0).ravel(),
+        }
+        return pd.DataFrame(
+            table,
+            pd.MultiIndex.from_arrays(
+                arrays, names=["dataset", "method_a", "method_b", "parameter"]
+            ),
+        )
 
     def crossings(self) -> list[tuple[Any, ...]]:
-        """Where the mean profiles of a pair are equal, between parameters at which one and then the other is better."""
+        """Where the mean profiles of a pair are equal, between parameters at which one and then the
+        other is better.
+        """
         sign, sure, difference = np.sign(self.difference), self.significant, self.difference
         rows = []
         for pair in np.flatnonzero((sign > 0).any(axis=1) & (sign < 0).any(axis=1)):
@@ -100,9 +125,23 @@ class OnDataset:
                     position = (self.position[i + 1] + self.position[j - 1]) / 2
                 a, b = self.methods[self.a[pair]], self.methods[self.b[pair]]
                 below, above = (a, b) if sign[pair, i] > 0 else (b, a)
-                sides = (sure[pair, ends[n] : i + 1], sign[pair, i]), (sure[pair, j : ends[n + 2]], sign[pair, j])
+                sides = (
+                    (sure[pair, ends[n] : i + 1], sign[pair, i]),
+                    (sure[pair, j : ends[n + 2]], sign[pair, j]),
+                )
                 certain = all((side == way).any() for side, way in sides)
-                rows.append((self.dataset, a, b, self._parameter(position), float(position), below, above, certain))
+                rows.append(
+                    (
+                        self.dataset,
+                        a,
+                        b,
+                        self._parameter(position),
+                        float(position),
+                        below,
+                        above,
+                        certain,
+                    )
+                )
         return rows
 
     def _parameter(self, position: float) -> float:
@@ -120,17 +159,39 @@ class OnDataset:
                 if start < len(self.at) and sure[pair, start]:
                     a, b = self.methods[self.a[pair]], self.methods[self.b[pair]]
                     better, worse = (a, b) if sure[pair, start] > 0 else (b, a)
-                    rows.append((self.dataset, better, worse, self.at[start].item(), self.at[stop - 1].item(), self.n_labels))
+                    rows.append(
+                        (
+                            self.dataset,
+                            better,
+                            worse,
+                            self.at[start].item(),
+                            self.at[stop - 1].item(),
+                            self.n_labels,
+                        )
+                    )
         return rows
 
 
 def on_dataset(
-    profiles: Profiles, dataset: str, family: str, parameters: ArrayLike | None, alpha: float, n_resamples: int, seed: int,
-    protocol: str | None, ratio: float | None, chosen: Sequence[str], absent: dict[str, str], warnings: list[str],
+    profiles: Profiles,
+    dataset: str,
+    family: str,
+    parameters: ArrayLike | None,
+    alpha: float,
+    n_resamples: int,
+    seed: int,
+    protocol: str | None,
+    ratio: float | None,
+    chosen: Sequence[str],
+    absent: dict[str, str],
+    warnings: list[str],
 ) -> OnDataset:
     """Curves with bands, differences of pairs, and their p-values along the parameter."""
     losses = profiles.by_row(dataset, family, parameters)
-    at, position = profiles.parameters(dataset, family, parameters), profiles.positions(dataset, family, parameters)
+    at, position = (
+        profiles.parameters(dataset, family, parameters),
+        profiles.positions(dataset, family, parameters),
+    )
     everyone = list(losses)
     rng = np.random.default_rng([seed, profiles.datasets.index(dataset)])
     folds = {m: profiles.folds[dataset, m] for m in everyone}
@@ -139,18 +200,41 @@ def on_dataset(
     low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     for n_folds in sorted({len(f) for f in folds.values()} - {0, 1}):
         which = [i for i, m in enumerate(everyone) if len(folds[m]) == n_folds]
-        of_train = how.headline_ratio if how is not None and how.n_folds == n_folds else 1 / (n_folds - 1)
-        low[which], high[which] = _bands(np.array([losses[everyone[i]] for i in which]), of_train, alpha, n_resamples, rng)
-    index = pd.MultiIndex.from_product([[dataset], everyone, at.tolist()], names=["dataset", "method", "parameter"])
-    columns = {"position": np.tile(position, len(everyone)), "loss": mean.ravel(), "low": low.ravel(), "high": high.ravel()}
+        of_train = (
+            how.headline_ratio if how is not None and how.n_folds == n_folds else 1 / (n_folds - 1)
+        )
+        low[which], high[which] = _bands(
+            np.array([losses[everyone[i]] for i in which]), of_train, alpha, n_resamples, rng
+        )
+    index = pd.MultiIndex.from_product(
+        [[dataset], everyone, at.tolist()], names=["dataset", "method", "parameter"]
+    )
+    columns = {
+        "position": np.tile(position, len(everyone)),
+        "loss": mean.ravel(),
+        "low": low.ravel(),
+        "high": high.ravel(),
+    }
     methods = [m for m in everyone if m in set(chosen)]
     a, b = np.triu_indices(len(methods), 1)
     rows = [everyone.index(m) for m in methods]
     part = OnDataset(
-        dataset, family, profiles.n_labels[dataset], at, position, pd.DataFrame(columns, index), methods, a, b,
-        len(everyone) * (len(everyone) - 1) // 2, mean[rows], (mean[rows][a], mean[rows][b]), how, alpha,
+        dataset,
+        family,
+        profiles.n_labels[dataset],
+        at,
+        position,
+        pd.DataFrame(columns, index),
+        methods,
+        a,
+        b,
+        len(everyone) * (len(everyone) - 1) // 2,
+        mean[rows],
+        (mean[rows][a], mean[rows][b]),
+        how,
+        alpha,
         *np.full((3, len(a), len(at)), np.nan),
-    )  # fmt: skip
+    )
     if len(a) and shared is not None:
         part.tested = _test(part, losses, shared, sharings, profiles, absent, warnings)
     return part
@@ -161,8 +245,13 @@ def _labels(folds: Iterable[Iterable[Hashable]]) -> list[Hashable]:
 
 
 def _sharings(
-    profiles: Profiles, dataset: str, folds: Mapping[str, tuple[Hashable, ...]], kind: str | None, ratio: float | None,
-    absent: dict[str, str], warnings: list[str],
+    profiles: Profiles,
+    dataset: str,
+    folds: Mapping[str, tuple[Hashable, ...]],
+    kind: str | None,
+    ratio: float | None,
+    absent: dict[str, str],
+    warnings: list[str],
 ) -> tuple[SharedFolds | None, list[Sharing], Protocol | None]:
     """Which folds the methods share, and how these came about; None where nothing can be tested."""
     key = f"tests.{dataset}"
@@ -171,43 +260,64 @@ def _sharings(
         absent[key] = "no profile by fold: a test along the profile needs at least two folds"
         return None, [], None
     place = {fold: i for i, fold in enumerate(_labels(folds.values()))}
-    index = pd.MultiIndex.from_tuples([(m, place[f]) for m, theirs in folds.items() for f in theirs])
+    index = pd.MultiIndex.from_tuples(
+        [(m, place[f]) for m, theirs in folds.items() for f in theirs]
+    )
     shared: Any = None
     sharings: list[Any] = []
     try:
         try:
             shared = shared_folds(pd.DataFrame({"loss": 0.0}, index), dataset, list(folds))
-            sharings, _, notes = shared.sharings(runs_of(profiles.runs, dataset, shared.methods), kind, ratio)
+            sharings, _, notes = shared.sharings(
+                runs_of(profiles.runs, dataset, shared.methods), kind, ratio
+            )
             how, notes = sharings[0].how, [*notes, *shared.notes]
         except IncomparableRunsError:
             absent[key] = "fewer than two methods have the same folds"
-            how, notes = recorded_protocol(runs_of(profiles.runs, dataset, several[:1]), len(folds[several[0]]), kind, ratio)
+            how, notes = recorded_protocol(
+                runs_of(profiles.runs, dataset, several[:1]), len(folds[several[0]]), kind, ratio
+            )
     except ValueError as error:
         absent[key] = str(error)
         return None, [], None
     if shared is not None and shared.excluded:
-        absent[f"{key}: {some(e.name for e in shared.excluded)}"] = "fewer than two folds in common with each other method"
+        absent[f"{key}: {some(e.name for e in shared.excluded)}"] = (
+            "fewer than two folds in common with each other method"
+        )
     f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
     warnings += [f"On {dataset}: {note}" for note in notes if note != f_test]
     return shared, sharings, how
 
 
-def _bands(values: Array, ratio: float | None, alpha: float, n_resamples: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Low and high of the means over drawn folds, the same folds for all; values are methods x folds x parameters."""
+def _bands(
+    values: Array, ratio: float | None, alpha: float, n_resamples: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Low and high of the means over drawn folds, the same folds for all; values are methods x
+    folds x parameters.
+    """
     n_methods, n_folds, _ = values.shape
     mean = values.mean(axis=1)
     drawn = drawn_folds(rng, n_folds, n_resamples, ratio)
     found = np.empty((2, *mean.shape))
     step = max(1, BLOCK // (n_resamples * mean.shape[1]))
     for i in range(0, n_methods, step):
-        moved = np.einsum("irp,dr->ipd", values[i : i + step] - mean[i : i + step, None], drawn, optimize=True)
-        found[:, i : i + step] = mean[i : i + step] + np.quantile(moved, [alpha / 2, 1 - alpha / 2], axis=2)
+        moved = np.einsum(
+            "irp,dr->ipd", values[i : i + step] - mean[i : i + step, None], drawn, optimize=True
+        )
+        found[:, i : i + step] = mean[i : i + step] + np.quantile(
+            moved, [alpha / 2, 1 - alpha / 2], axis=2
+        )
     return tuple(np.clip(found, 0, 1))
 
 
 def _test(
-    part: OnDataset, losses: Mapping[str, Array], shared: SharedFolds, sharings: Sequence[Sharing], profiles: Profiles,
-    absent: dict[str, str], warnings: list[str],
+    part: OnDataset,
+    losses: Mapping[str, Array],
+    shared: SharedFolds,
+    sharings: Sequence[Sharing],
+    profiles: Profiles,
+    absent: dict[str, str],
+    warnings: list[str],
 ) -> list[TestedPairs]:
     """The t test over the folds of each pair at every parameter, p-values corrected along it."""
     place = {m: i for i, m in enumerate(part.methods)}
@@ -241,7 +351,9 @@ def _test(
         step = max(1, BLOCK // (len(part.at) * max(len(part.at), len(folds))))
         for start in range(0, len(i), step):
             some_pairs = slice(start, start + step)
-            along[some_pairs], angles[some_pairs] = along_parameter(by_fold[j[some_pairs]] - by_fold[i[some_pairs]], scale)
+            along[some_pairs], angles[some_pairs] = along_parameter(
+                by_fold[j[some_pairs]] - by_fold[i[some_pairs]], scale
+            )
         constant += int(np.isnan(along).sum())
         positions = np.array([place[m] for m in names])
         at = rows[positions[i], positions[j]]
@@ -253,5 +365,8 @@ def _test(
         if n:
             absent[f"tests.{part.dataset}: {count(n, 'pair')}"] = reason
     if constant:
-        warnings.append(f"On {part.dataset}: {constant} differences are the same in every fold and cannot be tested.")
+        warnings.append(
+            f"On {part.dataset}: {constant} differences are the same in every fold and cannot be "
+            "tested."
+        )
     return found

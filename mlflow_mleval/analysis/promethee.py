@@ -1,4 +1,6 @@
-"""PROMETHEE: many measures of many methods fused into one ranking (Brans & Vincke 1985; Eftimov & Kocev 2019)."""
+"""PROMETHEE: many measures of many methods fused into one ranking (Brans & Vincke 1985; Eftimov &
+Kocev 2019).
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,16 @@ from mlflow_mleval.analysis.unicriterion import TIE, Array, preferred, stacked_f
 from mlflow_mleval.naming import SHOWN, did_you_mean
 from mlflow_mleval.validation import one_of
 
-#: The preference functions, and what part of a measure's largest difference R each threshold is by default: R / number.
+#: The preference functions, and what part of a measure's largest difference R each threshold is by
+#: default: R / number.
 PREFERENCES: Mapping[str, Mapping[str, int]] = {
-    "usual": {}, "u_shape": {"q": 10}, "v_shape": {"p": 1}, "level": {"q": 10, "p": 2}, "linear": {"q": 10, "p": 1},
+    "usual": {},
+    "u_shape": {"q": 10},
+    "v_shape": {"p": 1},
+    "level": {"q": 10, "p": 2},
+    "linear": {"q": 10, "p": 1},
     "gaussian": {"s": 3},
-}  # fmt: skip
+}
 WEIGHTS = ("entropy", "equal")
 THRESHOLDS = ("q", "p", "s")
 #: A weight above this is reported: one measure then outvotes all others together.
@@ -47,7 +54,7 @@ class Gaia:
     measures : Columns x, y: a unit vector a measure, as it shows in the plane; methods in its direction are good by it.
     axis : x, y of the decision axis: the weights as they show in the plane. It points to the right and never down.
     shares : Share of the variance of the flows that x and y hold.
-    """
+    """  # noqa: E501
 
     methods: pd.DataFrame
     measures: pd.DataFrame
@@ -67,12 +74,13 @@ class PrometheeResult:
     Attributes
     ----------
     flows : By method: phi_plus and phi_minus in [0, 1], phi = phi_plus - phi_minus in [-1, 1] (larger is better), and rank (1 is
-        best; methods whose phi lies within 1e-12 of its neighbour in the order share their mean rank).
+        best; methods whose phi lies within 1e-12 of its neighbour in the order share their mean
+        rank).
     unicriterion : Methods x measures: net flow by each measure alone. Their weighted sum is phi.
     weights : By measure; they sum to 1.
     thresholds : By measure: preference, q, p, s; NaN where the function has no such threshold.
     warnings : What a reader must know: constant measures, a weight above 0.5, preferences that are all almost zero.
-    """
+    """  # noqa: E501
 
     flows: pd.DataFrame
     unicriterion: pd.DataFrame
@@ -83,8 +91,8 @@ class PrometheeResult:
     def partial_order(self) -> pd.DataFrame:
         """PROMETHEE I: what the row is to the column.
 
-        "P": preferred, no worse in phi_plus and phi_minus and better in one; "-": the column is preferred; "I": equal
-        in both; "R": incomparable, better in one and worse in the other.
+        "P": preferred, no worse in phi_plus and phi_minus and better in one; "-": the column is
+        preferred; "I": equal in both; "R": incomparable, better in one and worse in the other.
         """
         plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
         by_plus, by_minus = _sign(plus[:, None] - plus), _sign(minus - minus[:, None])
@@ -93,12 +101,13 @@ class PrometheeResult:
         return pd.DataFrame(words, index=self.flows.index, columns=self.flows.index)
 
     def incomparable(self) -> tuple[Places, Places]:
-        """Places (a, b) of the pairs that PROMETHEE I leaves open, "R" in `partial_order`, a < b, row by row; no table of pairs.
+        """Places (a, b) of the pairs that PROMETHEE I leaves open, "R" in `partial_order`, a < b,
+        row by row; no table of pairs.
 
         >>> table = pd.DataFrame({"f1": [0.9, 0.7, 0.5], "one_error": [0.3, 0.2, 0.1]})
         >>> [places.tolist() for places in promethee(table, ["one_error"], weights="equal").incomparable()]
         [[0, 1], [1, 2]]
-        """
+        """  # noqa: E501
         plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
         found = []
         for i in range(len(plus)):
@@ -127,44 +136,58 @@ class PrometheeResult:
 
 
 def promethee(
-    table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any] = (), preference: Preference = "v_shape",
-    weights: Weights = "entropy", p: Threshold = None, q: Threshold = None, s: Threshold = None, drop_constant: bool = False,
+    table: pd.DataFrame | npt.ArrayLike,
+    minimize: Iterable[Any] = (),
+    preference: Preference = "v_shape",
+    weights: Weights = "entropy",
+    p: Threshold = None,
+    q: Threshold = None,
+    s: Threshold = None,
+    drop_constant: bool = False,
 ) -> PrometheeResult:
     """Rank methods by many measures at once: PROMETHEE I and II.
 
-    For methods a, b and measure j let d be the difference of their values, positive where a is better, and P_j(d) in
-    [0, 1] how far a is preferred; π(a,b) = Σ w_j P_j(d). phi_plus(a) is the mean of π(a,b) over the other methods b,
-    phi_minus(a) that of π(b,a), and PROMETHEE II ranks by falling phi = phi_plus - phi_minus (Eftimov & Kocev 2019,
-    eqs. 1-5; their additional factor 1/n only rescales).
+    For methods a, b and measure j let d be the difference of their values, positive where a is
+    better, and P_j(d) in [0, 1] how far a is preferred; π(a,b) = Σ w_j P_j(d). phi_plus(a) is the
+    mean of π(a,b) over the other methods b, phi_minus(a) that of π(b,a), and PROMETHEE II ranks by
+    falling phi = phi_plus - phi_minus (Eftimov & Kocev 2019, eqs. 1-5; their additional factor 1/n
+    only rescales).
 
     Parameters
     ----------
     table : DataFrame or array, shape (m, n)
-        m >= 2 methods x n >= 1 measures; finite numbers. Rows and columns of an array are called 0, 1, ...
+        m >= 2 methods x n >= 1 measures; finite numbers. Rows and columns of an array are called 0,
+        1, ...
     minimize : iterable of column names
         The measures of which the smaller value is better.
     preference : str or mapping of measure to str
-        For d > 0 (P is 0 elsewhere): "usual" 1; "u_shape" [d > q]; "v_shape" d/p up to 1; "level" ½ where d > q, 1 where
-        d > p; "linear" (d-q)/(p-q) held between 0 and 1; "gaussian" 1 - exp(-d²/2s²).
+        For d > 0 (P is 0 elsewhere): "usual" 1; "u_shape" [d > q]; "v_shape" d/p up to 1; "level" ½
+        where d > q, 1 where d > p; "linear" (d-q)/(p-q) held between 0 and 1; "gaussian" 1 -
+        exp(-d²/2s²).
     weights : {"entropy", "equal"}, mapping of measure to float, or sequence
-        "entropy" as in `entropy_weights`. Given ones must be positive; they are normalised to sum 1.
+        "entropy" as in `entropy_weights`. Given ones must be positive; they are normalised to sum
+        1.
     p, q, s : float or mapping of measure to float, optional
-        Thresholds in the units of the measure. By default shares of R, the measure's largest difference in this table:
-        v_shape p = R (Eftimov & Kocev); u_shape q = R/10; level q = R/10, p = R/2; linear q = R/10, p = R; gaussian
-        s = R/3. A default p is at least a given q, and a default q at most a given p.
+        Thresholds in the units of the measure. By default shares of R, the measure's largest
+        difference in this table: v_shape p = R (Eftimov & Kocev); u_shape q = R/10; level q = R/10,
+        p = R/2; linear q = R/10, p = R; gaussian s = R/3. A default p is at least a given q, and a
+        default q at most a given p.
     drop_constant : bool
-        Whether a measure that does not differ between methods gets weight 0 (the others are rescaled), unless all are
-        so. It has no flow either way; kept, as in the paper, its weight makes the flows smaller but changes no order.
+        Whether a measure that does not differ between methods gets weight 0 (the others are
+        rescaled), unless all are so. It has no flow either way; kept, as in the paper, its weight
+        makes the flows smaller but changes no order.
 
     Raises
     ------
     ValueError
-        Missing or infinite values (rows and columns are named), fewer than two methods, no measure, repeated or unknown
-        names, a threshold that is negative, out of order or not used by the function, weights that are not positive.
+        Missing or infinite values (rows and columns are named), fewer than two methods, no measure,
+        repeated or unknown names, a threshold that is negative, out of order or not used by the
+        function, weights that are not positive.
 
     Notes
     -----
-    O(n · m log m) time and O(n · m) memory for all six functions; see `mlflow_mleval.analysis.unicriterion`.
+    O(n · m log m) time and O(n · m) memory for all six functions; see
+    `mlflow_mleval.analysis.unicriterion`.
 
     Examples
     --------
@@ -174,9 +197,11 @@ def promethee(
     a     0.375      0.375  0.000   2.0
     b     0.500      0.125  0.375   1.0
     c     0.125      0.500 -0.375   3.0
-    """
+    """  # noqa: E501
     frame = checked(table)
-    stack = flows_by_measure(frame.to_numpy()[None], frame.index, frame.columns, minimize, preference, p=p, q=q, s=s)
+    stack = flows_by_measure(
+        frame.to_numpy()[None], frame.index, frame.columns, minimize, preference, p=p, q=q, s=s
+    )
     return stack.weigh(weights, drop_constant).result(0)
 
 
@@ -192,7 +217,7 @@ class FlowsByMeasure:
     functions : By measure: the preference function, and its thresholds q, p, s where they were given.
     limits : (q, p, s) x datasets x measures; NaN where the function has no such threshold.
     up, down : Positive and negative flows, datasets x measures x methods.
-    """
+    """  # noqa: E501
 
     methods: pd.Index
     measures: pd.Index
@@ -220,12 +245,20 @@ class FlowsByMeasure:
         return WeighedFlows(self, share, plus, minus)
 
     def without(self, method: int) -> FlowsByMeasure:
-        """The same without a method: thresholds computed again, and the flows where these change; elsewhere it is taken out."""
+        """The same without a method: thresholds computed again, and the flows where these change;
+        elsewhere it is taken out.
+        """
         left, m = np.delete(self.values, method, axis=2), len(self.methods)
         limits = _limits(self.functions, np.ptp(left, axis=2))
-        d = np.where(self.turned[:, None], self.values[..., [method]] - self.values, self.values - self.values[..., [method]])
+        d = np.where(
+            self.turned[:, None],
+            self.values[..., [method]] - self.values,
+            self.values - self.values[..., [method]],
+        )
         flows = np.stack([self.up, self.down])
-        changed = ~((limits == self.limits) | np.isnan(limits)).all(axis=0) | (self.constant != (np.ptp(left, axis=2) == 0))
+        changed = ~((limits == self.limits) | np.isnan(limits)).all(axis=0) | (
+            self.constant != (np.ptp(left, axis=2) == 0)
+        )
         for function in {f.name for f in self.functions}:
             own = np.array([f.name == function for f in self.functions])
             q, p, s = np.where(self.constant[:, own], 1.0, self.limits[:, :, own])[..., None]
@@ -233,7 +266,9 @@ class FlowsByMeasure:
                 flow[:, own] -= preferred(sign * d[:, own], function, q, p, s) / (m - 1)
         up, down = np.delete(flows, method, axis=3) * ((m - 1) / (m - 2))
         _fill(up, down, left, self.turned, self.functions, limits, changed)
-        return replace(self, methods=self.methods.delete(method), values=left, limits=limits, up=up, down=down)
+        return replace(
+            self, methods=self.methods.delete(method), values=left, limits=limits, up=up, down=down
+        )
 
 
 @dataclass(frozen=True)
@@ -265,7 +300,12 @@ class WeighedFlows:
     def warnings(self, dataset: int) -> tuple[str, ...]:
         """What a reader must know of one dataset, by its position."""
         by = self.by_measure
-        return _warnings(by.measures, np.ptp(by.values[dataset], axis=1) == 0, self.weights[dataset], self.plus[dataset])
+        return _warnings(
+            by.measures,
+            np.ptp(by.values[dataset], axis=1) == 0,
+            self.weights[dataset],
+            self.plus[dataset],
+        )
 
     def result(self, dataset: int) -> PrometheeResult:
         """What `promethee` says of one dataset, by its position."""
@@ -277,18 +317,31 @@ class WeighedFlows:
             pd.DataFrame(flows, index=by.methods),
             pd.DataFrame((by.up[dataset] - by.down[dataset]).T, by.methods, by.measures),
             pd.Series(self.weights[dataset], by.measures, name="weight"),
-            pd.DataFrame({"preference": [f.name for f in by.functions], **limits}, index=by.measures),
+            pd.DataFrame(
+                {"preference": [f.name for f in by.functions], **limits}, index=by.measures
+            ),
             self.warnings(dataset),
         )
 
 
 def flows_by_measure(
-    matrices: Array, methods: pd.Index, measures: pd.Index, minimize: Iterable[Any] = (), preference: Preference = "v_shape",
-    p: Threshold = None, q: Threshold = None, s: Threshold = None,
+    matrices: Array,
+    methods: pd.Index,
+    measures: pd.Index,
+    minimize: Iterable[Any] = (),
+    preference: Preference = "v_shape",
+    p: Threshold = None,
+    q: Threshold = None,
+    s: Threshold = None,
 ) -> FlowsByMeasure:
-    """Flows on datasets x methods x measures that `promethee` would take one by one; its options."""
+    """Flows on datasets x methods x measures that `promethee` would take one by one; its
+    options.
+    """
     values = np.ascontiguousarray(matrices.swapaxes(1, 2))
-    turned, functions = _minimized(minimize, measures), _functions(preference, {"q": q, "p": p, "s": s}, measures)
+    turned, functions = (
+        _minimized(minimize, measures),
+        _functions(preference, {"q": q, "p": p, "s": s}, measures),
+    )
     ranges = np.ptp(values, axis=2)
     limits = _limits(functions, ranges)
     up, down = np.zeros((2, *values.shape))
@@ -297,44 +350,74 @@ def flows_by_measure(
 
 
 def _fill(
-    up: Array, down: Array, values: Array, turned: npt.NDArray[np.bool_], functions: Sequence[Function], limits: Array,
+    up: Array,
+    down: Array,
+    values: Array,
+    turned: npt.NDArray[np.bool_],
+    functions: Sequence[Function],
+    limits: Array,
     wanted: npt.NDArray[np.bool_],
 ) -> None:
-    """Put the flows of the wanted (dataset, measure) in their places; those of constant measures are 0."""
+    """Put the flows of the wanted (dataset, measure) in their places; those of constant measures
+    are 0.
+    """
     constant = np.ptp(values, axis=2) == 0
     up[wanted & constant] = down[wanted & constant] = 0
     for function in dict.fromkeys(f.name for f in functions):
         which = wanted & ~constant & np.array([f.name == function for f in functions])
-        columns = np.where(np.broadcast_to(turned, which.shape)[which][:, None], -values[which], values[which])
+        columns = np.where(
+            np.broadcast_to(turned, which.shape)[which][:, None], -values[which], values[which]
+        )
         up[which], down[which] = stacked_flows(columns, function, *limits[:, which])
 
 
-def entropy_weights(table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any] = (), drop_constant: bool = False) -> pd.Series:
-    """Weights of measures by the information that their values carry (Eftimov & Kocev 2019, eqs. 6-12); they sum to 1.
+def entropy_weights(
+    table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any] = (), drop_constant: bool = False
+) -> pd.Series:
+    """Weights of measures by the information that their values carry (Eftimov & Kocev 2019, eqs.
+    6-12); they sum to 1.
 
-    Each measure is scaled to [0, 1] towards better, divided by its sum over the methods, and its entropy e_j is the mean of W(x)
-    / (e^½ - 1) with W(x) = x e^(1-x) + (1-x) e^x - 1; the weight is (1 - e_j) / Σ (1 - e). A measure that does not differ between
-    methods has, as in the paper, the largest entropy there is, so that its weight is the smallest; with `drop_constant` it is 0.
+    Each measure is scaled to [0, 1] towards better, divided by its sum over the methods, and its
+    entropy e_j is the mean of W(x) / (e^½ - 1) with W(x) = x e^(1-x) + (1-x) e^x - 1; the weight is
+    (1 - e_j) / Σ (1 - e). A measure that does not differ between methods has, as in the paper, the
+    largest entropy there is, so that its weight is the smallest; with `drop_constant` it is 0.
 
     >>> entropy_weights(pd.DataFrame({"f1": [0, 1, 2], "accuracy": [1, 1, 1]})).round(4).to_dict()
     {'f1': 0.7916, 'accuracy': 0.2084}
     """
     frame = checked(table)
-    share = weights_of("entropy", frame.to_numpy().T[None], _minimized(minimize, frame.columns), frame.columns, drop_constant)
+    share = weights_of(
+        "entropy",
+        frame.to_numpy().T[None],
+        _minimized(minimize, frame.columns),
+        frame.columns,
+        drop_constant,
+    )
     return pd.Series(share[0], index=frame.columns, name="weight")
 
 
 def weights_of(
-    weights: Weights, values: Array, turned: npt.NDArray[np.bool_], measures: pd.Index, drop_constant: bool = False
+    weights: Weights,
+    values: Array,
+    turned: npt.NDArray[np.bool_],
+    measures: pd.Index,
+    drop_constant: bool = False,
 ) -> Array:
-    """Datasets x measures: the weights that `promethee` gives on values datasets x measures x methods."""
+    """Datasets x measures: the weights that `promethee` gives on values datasets x measures x
+    methods.
+    """
     shape = values.shape[:2]
-    share = _entropy(values, turned) if isinstance(weights, str) and weights == "entropy" else np.tile(
-        _given(weights, measures), (shape[0], 1))  # fmt: skip
+    share = (
+        _entropy(values, turned)
+        if isinstance(weights, str) and weights == "entropy"
+        else np.tile(_given(weights, measures), (shape[0], 1))
+    )
     if drop_constant:
         kept = np.where(np.ptp(values, axis=2) == 0, 0, share)
         some = kept.sum(axis=1, keepdims=True)
-        share = np.where(some > 0, kept / np.where(some > 0, some, 1), share)  # as they are where every measure is constant
+        share = np.where(
+            some > 0, kept / np.where(some > 0, some, 1), share
+        )  # as they are where every measure is constant
     return share
 
 
@@ -355,28 +438,45 @@ def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
     if not isinstance(table, pd.DataFrame):
         table = np.asarray(table)
         if table.ndim != 2:
-            raise ValueError(f"`table` must be methods x measures (two dimensions), got {table.ndim}.")
+            raise ValueError(
+                f"`table` must be methods x measures (two dimensions), got {table.ndim}."
+            )
         table = pd.DataFrame(table)
     if table.shape[1] < 1 or table.shape[0] < 2:
-        raise ValueError(f"`table` must hold at least two methods and one measure, got {table.shape[0]} x {table.shape[1]}.")
+        raise ValueError(
+            f"`table` must hold at least two methods and one measure, got {table.shape[0]} x "
+            f"{table.shape[1]}."
+        )
     for names, what in ((table.index, "method"), (table.columns, "measure")):
         if names.has_duplicates:
-            raise ValueError(f"`table` must name each {what} once, got {_names(names[names.duplicated()].unique())} repeatedly.")
+            raise ValueError(
+                f"`table` must name each {what} once, got "
+                f"{_names(names[names.duplicated()].unique())} repeatedly."
+            )
     if other := [c for c, kind in table.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]:
-        raise ValueError(f"`table` must hold numbers, but {_names(other)} does not. Convert or leave it out.")
+        raise ValueError(
+            f"`table` must hold numbers, but {_names(other)} does not. Convert or leave it out."
+        )
     table = table.astype(float)
     finite = np.isfinite(table.to_numpy())
     if not finite.all():
         rows, columns = np.nonzero(~finite)
-        cells = [f"{table.index[i]} / {table.columns[j]} ({table.iat[i, j]})" for i, j in zip(rows, columns, strict=True)][:SHOWN]
+        cells = [
+            f"{table.index[i]} / {table.columns[j]} ({table.iat[i, j]})"
+            for i, j in zip(rows, columns, strict=True)
+        ][:SHOWN]
         more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
         raise ValueError(
-            f"`table` must hold finite numbers, got {len(rows)} that are not: {', '.join(cells)}{more}. "
-            "Fill them by a policy for missing values, or leave the method or the measure out."
+            f"`table` must hold finite numbers, got {len(rows)} that are not: "
+            f"{', '.join(cells)}{more}. Fill them by a policy for missing values, or leave the "
+            "method or the measure out."
         )
     lost = _lost(table.to_numpy())
     if lost.any():
-        raise ValueError(f"`table` must have ranges that floats can hold, not that of {_names(table.columns[lost])}. Rescale it.")
+        raise ValueError(
+            "`table` must have ranges that floats can hold, not that of "
+            f"{_names(table.columns[lost])}. Rescale it."
+        )
     return table
 
 
@@ -407,7 +507,9 @@ def _known(names: Iterable[Any], measures: pd.Index, argument: str) -> None:
 
 def _names(names: Iterable[Any]) -> str:
     names = [repr(str(n)) for n in names]
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return ", ".join(names[:SHOWN]) + (
+        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    )
 
 
 def _given(weights: Weights, measures: pd.Index) -> Array:
@@ -419,47 +521,80 @@ def _given(weights: Weights, measures: pd.Index) -> Array:
         weights = dict(weights)
         _known(weights, measures, "weights")
         if lacking := [name for name in measures if name not in weights]:
-            raise ValueError(f"`weights` must give every measure one, got none for {_names(lacking)}.")
+            raise ValueError(
+                f"`weights` must give every measure one, got none for {_names(lacking)}."
+            )
         weights = [weights[name] for name in measures]
     share = np.asarray(weights, dtype=float)
     if share.shape != (len(measures),):
-        raise ValueError(f"`weights` must hold one number a measure, {len(measures)} in all, got shape {share.shape}.")
+        raise ValueError(
+            f"`weights` must hold one number a measure, {len(measures)} in all, got shape "
+            f"{share.shape}."
+        )
     if (wrong := ~(np.isfinite(share) & (share > 0))).any():
-        got = ", ".join(f"{weight:g} for {str(name)!r}" for weight, name in zip(share[wrong], measures[wrong], strict=True))
-        raise ValueError(f"`weights` must be positive numbers, got {got}. Leave out measures that should not count.")
+        got = ", ".join(
+            f"{weight:g} for {str(name)!r}"
+            for weight, name in zip(share[wrong], measures[wrong], strict=True)
+        )
+        raise ValueError(
+            f"`weights` must be positive numbers, got {got}. Leave out measures that should not "
+            "count."
+        )
     return share / share.sum()
 
 
-def _functions(preference: Preference, given: dict[str, Threshold], measures: pd.Index) -> tuple[Function, ...]:
-    """The preference functions of the measures, with the thresholds that were given, all checked."""
+def _functions(
+    preference: Preference, given: dict[str, Threshold], measures: pd.Index
+) -> tuple[Function, ...]:
+    """The preference functions of the measures, with the thresholds that were given, all
+    checked.
+    """
     if isinstance(preference, str):
         functions = dict.fromkeys(measures, one_of(preference, "preference", PREFERENCES))
     else:
         _known(preference, measures, "preference")
         if lacking := [name for name in measures if name not in preference]:
-            raise ValueError(f"`preference` must give every measure a function, got none for {_names(lacking)}.")
+            raise ValueError(
+                f"`preference` must give every measure a function, got none for {_names(lacking)}."
+            )
         functions = {name: one_of(preference[name], "preference", PREFERENCES) for name in measures}
     for key, value in given.items():
-        concerned = value if isinstance(value, Mapping) else measures if value is not None and isinstance(preference, str) else ()
+        concerned = (
+            value
+            if isinstance(value, Mapping)
+            else measures
+            if value is not None and isinstance(preference, str)
+            else ()
+        )
         _known(concerned, measures, key)
         if idle := [name for name in concerned if key not in PREFERENCES[functions[name]]]:
-            raise ValueError(f"`{key}` is not a threshold of {functions[idle[0]]!r}, the preference function of {_names(idle)}.")
+            raise ValueError(
+                f"`{key}` is not a threshold of {functions[idle[0]]!r}, the preference function "
+                f"of {_names(idle)}."
+            )
     found = []
     for name in measures:
         fixed = {key: _limit(given[key], key, name) for key in PREFERENCES[functions[name]]}
         q, p = fixed.get("q"), fixed.get("p")
         if q is not None and p is not None and q > p:
-            raise ValueError(f"`p` must not be smaller than `q`, got p={p}, q={q} for {str(name)!r}.")
+            raise ValueError(
+                f"`p` must not be smaller than `q`, got p={p}, q={q} for {str(name)!r}."
+            )
         found.append(Function(functions[name], fixed))
     return tuple(found)
 
 
 def _limits(functions: Sequence[Function], ranges: Array) -> Array:
-    """(q, p, s) x datasets x measures. A constant measure keeps what is given; its flows are 0 whatever that is."""
+    """(q, p, s) x datasets x measures.
+
+    A constant measure keeps what is given; its flows are 0 whatever that is.
+    """
     limits = np.full((len(THRESHOLDS), *ranges.shape), np.nan)
     for j, (name, given) in enumerate(functions):
         for key, part in PREFERENCES[name].items():
-            limits[THRESHOLDS.index(key), :, j] = ranges[:, j] / part if given[key] is None else given[key]
+            limits[THRESHOLDS.index(key), :, j] = (
+                ranges[:, j] / part if given[key] is None else given[key]
+            )
         if len(given) == 2:
             q, p, _ = limits[:, :, j]
             if given["p"] is None:
@@ -477,19 +612,33 @@ def _limit(value: Threshold, key: str, name: Any) -> float | None:
         return None
     number = float(value)
     if not (np.isfinite(number) and (number > 0 or (key == "q" and number == 0))):
-        raise ValueError(f"`{key}` must be {'zero or ' if key == 'q' else ''}a positive number, got {value!r} for {str(name)!r}.")
+        raise ValueError(
+            f"`{key}` must be {'zero or ' if key == 'q' else ''}a positive number, got {value!r} "
+            f"for {str(name)!r}."
+        )
     return number
 
 
-def _warnings(measures: pd.Index, constant: npt.NDArray[np.bool_], share: Array, plus: Array) -> tuple[str, ...]:
+def _warnings(
+    measures: pd.Index, constant: npt.NDArray[np.bool_], share: Array, plus: Array
+) -> tuple[str, ...]:
     found = []
     if constant.any():
         have = "has" if constant.sum() == 1 else "each have"
-        found.append(f"{_names(measures[constant])} {have} the same value for every method and cannot tell them apart.")
+        found.append(
+            f"{_names(measures[constant])} {have} the same value for every method and cannot "
+            "tell them apart."
+        )
     if len(share) > 1 and share.max() > DOMINANT:
-        found.append(f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes all other measures.")
+        found.append(
+            f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes "
+            "all other measures."
+        )
     if not constant.all() and plus.max() < 1000 * TIE:
-        found.append("all preferences are almost zero, so that ranks tie: the thresholds are too large for the differences.")
+        found.append(
+            "all preferences are almost zero, so that ranks tie: the thresholds are too large "
+            "for the differences."
+        )
     return tuple(found)
 
 

@@ -17,8 +17,8 @@ from mlflow_mleval.naming import did_you_mean, some
 from mlflow_mleval.validation import one_of
 
 TIES = ("correct", "ignore")
-#: By number of methods, up to how many datasets Friedman's p-value is exact. There the F rejects up to .19 of true hypotheses at
-#: .05; beyond, at most .067 on two datasets and .061 on more.
+#: By number of methods, up to how many datasets Friedman's p-value is exact. There the F rejects up
+#: to .19 of true hypotheses at .05; beyond, at most .067 on two datasets and .061 on more.
 EXACT_DATASETS = {2: 10, 3: 10, 4: 10, 5: 4, 6: 3, 7: 2}
 
 
@@ -32,11 +32,12 @@ class FriedmanResult:
     iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df : The less conservative F; infinite where all datasets rank
         the methods alike.
     exact_pvalue : By all orders of the methods within datasets, ties kept; of both statistics, for either orders tables like the
-        other. Only for few datasets and methods (`EXACT_DATASETS`), where the approximations are rough.
+        other. Only for few datasets and methods (`EXACT_DATASETS`), where the approximations are
+        rough.
     mean_ranks : Mean rank of each method, 1 is best.
     ties : "correct" or "ignore".
     warnings : When not to lean on the p-values.
-    """
+    """  # noqa: E501
 
     statistic: float
     pvalue: float
@@ -69,7 +70,7 @@ class SkillingsMackResult:
     parts : Methods that meet, directly or over others, on some dataset. More than one part: the design is not connected.
     n_datasets, n_methods : Datasets that were used; all methods.
     ties : "correct" or "ignore".
-    """
+    """  # noqa: E501
 
     statistic: float
     pvalue: float
@@ -90,8 +91,9 @@ def complete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFrame:
         row, column = np.argwhere(table.isna().to_numpy())[0]
         raise ValueError(
             f"`{name}` must have a value in every cell, got {empty} of {table.size} empty "
-            f"(first: {table.columns[column]} on {table.index[row]}). Choose a policy for missing values "
-            "(worst, drop-datasets, drop-methods), or test the incomplete table with skillings_mack."
+            f"(first: {table.columns[column]} on {table.index[row]}). Choose a policy for "
+            "missing values (worst, drop-datasets, drop-methods), or test the incomplete table "
+            "with skillings_mack."
         )
     return table
 
@@ -101,48 +103,60 @@ def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFram
     table = values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values))
     if table.shape[0] < 2 or table.shape[1] < 2:
         raise ValueError(
-            f"`{name}` must be datasets x methods with at least two of each, got {table.shape[0]} x {table.shape[1]}. "
-            "A test over datasets needs more results."
+            f"`{name}` must be datasets x methods with at least two of each, got "
+            f"{table.shape[0]} x {table.shape[1]}. A test over datasets needs more results."
         )
     if table.columns.has_duplicates:
         twice = table.columns[table.columns.duplicated()].unique().tolist()
-        raise ValueError(f"`{name}` must have distinct methods, got {len(twice)} more than once ({some(twice)}). Rename them.")
+        raise ValueError(
+            f"`{name}` must have distinct methods, got {len(twice)} more than once "
+            f"({some(twice)}). Rename them."
+        )
     try:
         return table.astype(float)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"`{name}` must hold numbers, got {error}. Pass one number a cell.") from None
+        raise TypeError(
+            f"`{name}` must hold numbers, got {error}. Pass one number a cell."
+        ) from None
 
 
 def doubled_ranks(table: pd.DataFrame) -> np.ndarray:
-    """Twice the ranks within each row (ties averaged): integers, so that sums and comparisons are exact."""
+    """Twice the ranks within each row (ties averaged): integers, so that sums and comparisons are
+    exact.
+    """
     return np.rint(2 * table.rank(axis=1).to_numpy()).astype(np.int64)
 
 
 def components(joined: np.ndarray) -> np.ndarray:
-    """By row, the number of its connected component of the graph `joined` (n x n, symmetric, of booleans), in the order of rows.
+    """By row, the number of its connected component of the graph `joined` (n x n, symmetric, of
+    booleans), in the order of rows.
 
     >>> components(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], bool)).tolist()
     [0, 1, 0]
     """
     found, n = np.arange(len(joined)), len(joined)
-    while (lower := np.minimum(found, np.where(joined, found, n).min(axis=1, initial=n))).tolist() != found.tolist():
+    while (
+        lower := np.minimum(found, np.where(joined, found, n).min(axis=1, initial=n))
+    ).tolist() != found.tolist():
         found = lower
     return np.unique(found, return_inverse=True)[1]
 
 
 def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> FriedmanResult:
-    r"""Test whether methods differ over datasets (Friedman 1937; Iman & Davenport 1980; Demšar 2006).
+    r"""Test whether methods differ over datasets (Friedman 1937; Iman & Davenport 1980; Demšar
+    2006).
 
-    :math:`\chi^2_F = \frac{12D}{m(m+1)} [\sum_j R_j^2 - m(m+1)^2/4]` on m - 1 degrees of freedom, divided by
-    :math:`1 - \sum (t^3 - t) / (D m (m^2 - 1))` for ties, and
-    :math:`F_F = (D-1)\chi^2_F / (D(m-1) - \chi^2_F)` on (m - 1, (m - 1)(D - 1)).
+    :math:`\chi^2_F = \frac{12D}{m(m+1)} [\sum_j R_j^2 - m(m+1)^2/4]` on m - 1 degrees of freedom,
+    divided by :math:`1 - \sum (t^3 - t) / (D m (m^2 - 1))` for ties, and :math:`F_F = (D-1)\chi^2_F
+    / (D(m-1) - \chi^2_F)` on (m - 1, (m - 1)(D - 1)).
 
     Parameters
     ----------
     ranks : array_like or pandas.DataFrame, shape (datasets, methods)
         Ranks, or any values of which the smaller is better; each row is ranked, ties averaged.
     ties : {"correct", "ignore"}
-        Whether to correct for ties. "ignore" is what Madjarov et al. (2012) and Eftimov & Kocev (2019) print.
+        Whether to correct for ties. "ignore" is what Madjarov et al. (2012) and Eftimov & Kocev
+        (2019) print.
 
     Raises
     ------
@@ -156,7 +170,7 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     (4.5, 0.1054, [1.25, 2.0, 2.75])
     >>> round(result.iman_davenport_statistic, 3), round(result.iman_davenport_pvalue, 4), round(result.exact_pvalue, 4)
     (3.857, 0.0837, 0.125)
-    """
+    """  # noqa: E501
     one_of(ties, "ties", TIES)
     table = complete_table(ranks, "ranks")
     doubled = doubled_ranks(table)
@@ -175,31 +189,43 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     exact = _exact_friedman(doubled, between) if n <= EXACT_DATASETS.get(m, 0) else None
     if exact is not None:
         warnings.append(
-            f"The approximations of Friedman's test are rough for {n} datasets and {m} methods; by all orders of the methods "
-            f"p = {exact:.2g}."
+            f"The approximations of Friedman's test are rough for {n} datasets and {m} methods; "
+            f"by all orders of the methods p = {exact:.2g}."
         )
     elif n <= 10 or m <= 5:
         warnings.append(
-            f"The chi-square approximation of Friedman's test is rough for {n} datasets and {m} methods (rule of thumb: more "
-            "than 10 and 5)."
+            f"The chi-square approximation of Friedman's test is rough for {n} datasets and {m} "
+            "methods (rule of thumb: more than 10 and 5)."
         )
     statistic, df, f_df = (m - 1) * between / scale, m - 1, (m - 1, (m - 1) * (n - 1))
     return FriedmanResult(
-        statistic=statistic, pvalue=float(special.chdtrc(df, statistic)), df=df, iman_davenport_statistic=f,
-        iman_davenport_pvalue=float(special.fdtrc(*f_df, f)), iman_davenport_df=f_df, exact_pvalue=exact,
-        mean_ranks=mean_ranks(doubled, table), n_datasets=n, n_methods=m, ties=ties, warnings=tuple(warnings),
-    )  # fmt: skip
+        statistic=statistic,
+        pvalue=float(special.chdtrc(df, statistic)),
+        df=df,
+        iman_davenport_statistic=f,
+        iman_davenport_pvalue=float(special.fdtrc(*f_df, f)),
+        iman_davenport_df=f_df,
+        exact_pvalue=exact,
+        mean_ranks=mean_ranks(doubled, table),
+        n_datasets=n,
+        n_methods=m,
+        ties=ties,
+        warnings=tuple(warnings),
+    )
 
 
 def _exact_friedman(doubled: np.ndarray, between: int) -> float:
-    """Share of all orders of the ranks within rows whose column sums spread at least as much as the observed ones."""
+    """Share of all orders of the ranks within rows whose column sums spread at least as much as the
+    observed ones.
+    """
     spread, share = _spreads(tuple(sorted(tuple(sorted(row)) for row in doubled.tolist())))
     return min(1.0, float(share[spread >= between].sum()))
 
 
 @lru_cache(maxsize=64)
 def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The spreads that column sums can have when each row is in random order, and their probabilities: row by row.
+    """The spreads that column sums can have when each row is in random order, and their
+    probabilities: row by row.
 
     Only the sorted sums matter, for the next row is in random order too.
     """
@@ -211,22 +237,29 @@ def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]
         orders, times = np.unique(list(permutations(row)), axis=0, return_counts=True)
         sums = np.sort((sums[:, None] + orders).reshape(-1, m), axis=1)
         _, at, which = np.unique(sums @ digits, return_index=True, return_inverse=True)
-        sums, share = sums[at], np.bincount(which, np.multiply.outer(share, times / times.sum()).ravel())
+        sums, share = (
+            sums[at],
+            np.bincount(which, np.multiply.outer(share, times / times.sum()).ravel()),
+        )
     return ((sums - n * (m + 1)) ** 2).sum(axis=1), share
 
 
 def mean_ranks(doubled: np.ndarray, table: pd.DataFrame) -> pd.Series:
     """Mean rank of each method, from ranks that are doubled."""
-    return pd.Series(doubled.sum(axis=0) / (2 * len(doubled)), index=table.columns, name="mean_rank")
+    return pd.Series(
+        doubled.sum(axis=0) / (2 * len(doubled)), index=table.columns, name="mean_rank"
+    )
 
 
 def _unanimous(row: np.ndarray, n: int) -> str:
-    """What perfect agreement is worth: the chance that n - 1 random orders with the same ties repeat the first."""
+    """What perfect agreement is worth: the chance that n - 1 random orders with the same ties
+    repeat the first.
+    """
     orders = factorial(len(row)) // prod(factorial(int(count)) for count in np.bincount(row))
     exponent = -(n - 1) * log10(orders)
     return (
-        f"All {n} datasets rank the methods alike, so the Iman-Davenport F is infinite and its p-value 0; "
-        f"counting orders, the chance of that is 10^{exponent:.1f}."
+        f"All {n} datasets rank the methods alike, so the Iman-Davenport F is infinite and its "
+        f"p-value 0; counting orders, the chance of that is 10^{exponent:.1f}."
     )
 
 
@@ -234,17 +267,21 @@ def column_of(control: Hashable, table: pd.DataFrame) -> int:
     """Position of the control among the methods."""
     if control not in table.columns:
         guess = did_you_mean([control], table.columns)
-        raise ValueError(f"`control` must be one of the methods ({some(table.columns)}), got {control!r}.{guess}")
+        raise ValueError(
+            f"`control` must be one of the methods ({some(table.columns)}), got {control!r}.{guess}"
+        )
     return table.columns.get_loc(control)
 
 
 def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> SkillingsMackResult:
-    r"""Friedman's test where some methods have no result (NaN) on some datasets (Skillings & Mack 1981); smaller is better.
+    r"""Friedman's test where some methods have no result (NaN) on some datasets (Skillings & Mack
+    1981); smaller is better.
 
-    Ranks are taken among the :math:`k_i` results of a dataset, centred, weighted by :math:`\sqrt{12/(k_i+1)}` and summed to
-    :math:`A_j`; the statistic is :math:`A^T \Sigma^- A` with the permutation covariance of A. Equals `friedman` on a complete
-    table, ties corrected (by the variance of the tied ranks) or not (the original paper). ValueError without a dataset with two
-    results.
+    Ranks are taken among the :math:`k_i` results of a dataset, centred, weighted by
+    :math:`\sqrt{12/(k_i+1)}` and summed to :math:`A_j`; the statistic is :math:`A^T \Sigma^- A`
+    with the permutation covariance of A. Equals `friedman` on a complete table, ties corrected (by
+    the variance of the tied ranks) or not (the original paper). ValueError without a dataset with
+    two results.
 
     >>> result = skillings_mack([[1, 2, 3], [1, 2, np.nan], [1, np.nan, 2], [np.nan, 1, 2]])
     >>> round(result.statistic, 3), result.df, round(result.pvalue, 3), result.dropped
@@ -257,12 +294,20 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     dropped = table.index[count < 2].tolist()
     values, k = values[count >= 2], count[count >= 2, None].astype(float)
     if not len(values):
-        raise ValueError("`table` must have a dataset with two results, got none. Compare methods on common datasets.")
+        raise ValueError(
+            "`table` must have a dataset with two results, got none. Compare methods on common "
+            "datasets."
+        )
     there = ~np.isnan(values)
     centred = np.where(there, pd.DataFrame(values).rank(axis=1).to_numpy() - (k + 1) / 2, 0.0)
     sums = (np.sqrt(12 / (k + 1)) * centred).sum(axis=0)
-    # within a dataset the ranks of two methods have covariance -variance / (k - 1); without ties the factor becomes 1
-    weight = 12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1)) if ties == "correct" else np.ones_like(k)
+    # within a dataset the ranks of two methods have covariance -variance / (k - 1); without ties
+    # the factor becomes 1
+    weight = (
+        12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1))
+        if ties == "correct"
+        else np.ones_like(k)
+    )
     met = there.T.astype(float) @ (there * weight)
     if informative := bool(weight.any()):
         meets = met
@@ -272,22 +317,38 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     covariance = np.diag(met.sum(axis=1)) - met
     part = components(meets > 0)
     n_parts = int(part.max()) + 1
-    statistic = max(float(sums @ np.linalg.pinv(covariance, hermitian=True, rcond=1e-10) @ sums), 0.0) if informative else 0.0
+    statistic = (
+        max(float(sums @ np.linalg.pinv(covariance, hermitian=True, rcond=1e-10) @ sums), 0.0)
+        if informative
+        else 0.0
+    )
     df = table.shape[1] - n_parts
     warnings = []
     if dropped:
-        warnings.append(f"{len(dropped)} datasets with fewer than two results say nothing and were left out: {some(dropped)}.")
+        warnings.append(
+            f"{len(dropped)} datasets with fewer than two results say nothing and were left out: "
+            f"{some(dropped)}."
+        )
     parts = [table.columns[part == i].tolist() for i in range(n_parts)]
     if n_parts > 1:
         shown = "; ".join(some(p) for p in parts)
-        warnings.append(f"The design is not connected: methods of different parts are never compared ({shown}).")
+        warnings.append(
+            f"The design is not connected: methods of different parts are never compared ({shown})."
+        )
     if not informative:
         warnings.append("Every dataset ties all methods: there is nothing to test.")
     return SkillingsMackResult(
-        statistic=statistic, pvalue=float(special.chdtrc(df, statistic)), df=df,
-        adjusted_sums=pd.Series(sums, table.columns, name="adjusted_sum"), dropped=tuple(dropped), parts=parts,
-        n_datasets=len(values), n_methods=table.shape[1], ties=ties, warnings=tuple(warnings),
-    )  # fmt: skip
+        statistic=statistic,
+        pvalue=float(special.chdtrc(df, statistic)),
+        df=df,
+        adjusted_sums=pd.Series(sums, table.columns, name="adjusted_sum"),
+        dropped=tuple(dropped),
+        parts=parts,
+        n_datasets=len(values),
+        n_methods=table.shape[1],
+        ties=ties,
+        warnings=tuple(warnings),
+    )
 
 
 def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
@@ -298,6 +359,9 @@ def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
     table = rankings if isinstance(rankings, pd.DataFrame) else pd.DataFrame(np.asarray(rankings))
     values = table.to_numpy(dtype=float)
     if np.isnan(values).any():
-        raise ValueError(f"`rankings` must have no empty cell, got {int(np.isnan(values).sum())}. Leave those methods out.")
+        raise ValueError(
+            f"`rankings` must have no empty cell, got {int(np.isnan(values).sum())}. Leave those "
+            "methods out."
+        )
     varies = np.ptp(values, axis=1) > 0
     return table.T.astype(float).corr(method="kendall").where(np.outer(varies, varies))

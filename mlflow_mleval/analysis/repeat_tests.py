@@ -1,7 +1,9 @@
-"""Methods compared over independent repeats, such as runs with other seeds: Welch's test, and permutations of its statistic.
+"""Methods compared over independent repeats, such as runs with other seeds: Welch's test, and
+permutations of its statistic.
 
-Welch (1947) for unequal variances and numbers; Janssen (1997) for the permutation test, which is exact for equal distributions,
-and asymptotically so for equal means, because its statistic is studentised; Holm (1979) over all pairs and measures.
+Welch (1947) for unequal variances and numbers; Janssen (1997) for the permutation test, which is
+exact for equal distributions, and asymptotically so for equal means, because its statistic is
+studentised; Holm (1979) over all pairs and measures.
 """
 
 from __future__ import annotations
@@ -30,12 +32,30 @@ Array = NDArray[np.float64]
 EXACT = 20_000
 #: Of `RepeatTests.table`.
 COLUMNS = [
-    "method_a", "method_b", "measure", "n_a", "n_b", "mean_a", "mean_b", "mean_difference", "low", "high", "effect_size",
-    "statistic", "df", "pvalue", "pvalue_corrected", "significant", "permutation_pvalue", "permutation_corrected", "exact",
-    "smallest_pvalue", "reason",
-]  # fmt: skip
-#: Up to so many datasets no test over datasets separates anything at the usual level, and a report tests over repeats: of so many
-#: methods, the best ones, and so many measures.
+    "method_a",
+    "method_b",
+    "measure",
+    "n_a",
+    "n_b",
+    "mean_a",
+    "mean_b",
+    "mean_difference",
+    "low",
+    "high",
+    "effect_size",
+    "statistic",
+    "df",
+    "pvalue",
+    "pvalue_corrected",
+    "significant",
+    "permutation_pvalue",
+    "permutation_corrected",
+    "exact",
+    "smallest_pvalue",
+    "reason",
+]
+#: Up to so many datasets no test over datasets separates anything at the usual level, and a report
+#: tests over repeats: of so many methods, the best ones, and so many measures.
 FEW_DATASETS, MOST, MEASURES = 5, 8, 2
 #: Fewer repeats than this, and Welch's test rests on values that scatter normally.
 FEW = 5
@@ -48,12 +68,15 @@ class RepeatTests(Reported):
     Attributes
     ----------
     pairs : One row a pair: method_a, method_b, measure (the one that separates them most), pvalue (of it), pvalue_corrected (the
-        smallest of its rows in `table`), significant, a_better and b_better (on how many measures, see `table`).
+        smallest of its rows in `table`), significant, a_better and b_better (on how many measures,
+        see `table`).
     table : One row a pair and measure: method_a, method_b, measure; n_a and n_b (repeats with a value); mean_a, mean_b;
-        mean_difference (positive: a is better) with its interval low, high at 1 - alpha, not corrected; effect_size (the
-        difference in standard deviations, Hedges' g); statistic (t) and df; pvalue (of t), pvalue_corrected (Holm over all rows
-        with a test), significant (by that); permutation_pvalue, permutation_corrected, exact (whether every permutation was
-        taken); smallest_pvalue (that the permutation test can give); reason (why there is no test; else empty).
+        mean_difference (positive: a is better) with its interval low, high at 1 - alpha, not
+        corrected; effect_size (the difference in standard deviations, Hedges' g); statistic (t) and
+        df; pvalue (of t), pvalue_corrected (Holm over all rows with a test), significant (by that);
+        permutation_pvalue, permutation_corrected, exact (whether every permutation was taken);
+        smallest_pvalue (that the permutation test can give); reason (why there is no test; else
+        empty).
     methods, measures : In the order in which they were given.
     n_repeats : By method.
     by_seed : Whether repeats of the same seed were paired.
@@ -61,7 +84,7 @@ class RepeatTests(Reported):
     n_resamples, seed : Of permutations that are drawn.
     n_datasets, n_comparisons : Over how many datasets and tests together p-values are corrected.
     notes : What was left out.
-    """
+    """  # noqa: E501
 
     pairs: pd.DataFrame
     table: pd.DataFrame
@@ -80,20 +103,29 @@ class RepeatTests(Reported):
     @property
     def ordered(self) -> pd.DataFrame:
         """The rows of `table`, separated ones first, then by p-value, those without a test last."""
-        return self.table.sort_values(["significant", "pvalue"], ascending=[False, True], kind="stable")
+        return self.table.sort_values(
+            ["significant", "pvalue"], ascending=[False, True], kind="stable"
+        )
 
     @property
     def feasibility(self) -> str:
-        """What the permutation test could show at all, in a sentence: it has a smallest p-value, and Welch's test has none."""
+        """What the permutation test could show at all, in a sentence: it has a smallest p-value,
+        and Welch's test has none.
+        """
         tested = self.table.dropna(subset="pvalue")
         smallest = tested["smallest_pvalue"].min()
         least = min(1.0, smallest * self.n_comparisons)
-        over = f", and {least:.2g} after Holm's correction over {self.n_comparisons:,} tests" if self.n_comparisons > 1 else ""
+        over = (
+            f", and {least:.2g} after Holm's correction over {self.n_comparisons:,} tests"
+            if self.n_comparisons > 1
+            else ""
+        )
         can = "can" if least <= self.alpha else "cannot"
         return (
-            f"The smallest p-value that a permutation test can give with so many repeats is {smallest:.2g}{over}: it {can} "
-            f"separate a pair at alpha = {self.alpha:g}. {self.test} decides, which has no such bound but takes values to "
-            "scatter normally."
+            "The smallest p-value that a permutation test can give with so many repeats is "
+            f"{smallest:.2g}{over}: it {can} separate a pair at alpha = {self.alpha:g}. "
+            f"{self.test} decides, which has no such bound but takes values to scatter "
+            "normally."
         )
 
     @property
@@ -107,72 +139,111 @@ class RepeatTests(Reported):
         found = [*self.notes]
         if lost := {m: n for m, n in self.n_repeats.items() if n < 2}:
             found.append(f"Not tested, for want of a second repeat: {some(lost)}.")
-        others = self.table[(self.table["reason"] != "") & ~self.table[["method_a", "method_b"]].isin(list(lost)).any(axis=1)]
+        others = self.table[
+            (self.table["reason"] != "")
+            & ~self.table[["method_a", "method_b"]].isin(list(lost)).any(axis=1)
+        ]
         for reason, rows in others.groupby("reason", sort=False):
-            shown = some((f"{r.method_a} and {r.method_b} on {r.measure}" for r in rows.itertuples()), 6)
+            shown = some(
+                (f"{r.method_a} and {r.method_b} on {r.measure}" for r in rows.itertuples()), 6
+            )
             found.append(f"Not tested, because {reason}: {shown}.")
         tested = self.table.dropna(subset="pvalue")
         few = int(tested[["n_a", "n_b"]].min(axis=1).min())
         if few < FEW:
             found.append(
-                f"With as few as {few} repeats a method, {self.test} misses all but large differences, and rests on values that "
-                "scatter normally, which so few cannot show."
+                f"With as few as {few} repeats a method, {self.test} misses all but large "
+                "differences, and rests on values that scatter normally, which so few cannot "
+                "show."
             )
         if self.same_split is None:
-            found.append("How the repeats split the data is not recorded: on one split they say nothing of other data.")
+            found.append(
+                "How the repeats split the data is not recorded: on one split they say nothing "
+                "of other data."
+            )
         return tuple(found)
 
     def headline(self, named: Callable[[Hashable], str] = str) -> str:
         """What the tests say, in a clause; `named` writes the names of methods."""
         runs = [n for n in self.n_repeats.values() if n > 1]
         span = str(min(runs)) if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
-        on = f"over {span} repeats a method" + (f" and {len(self.measures)} measures" if len(self.measures) > 1 else "")
+        on = f"over {span} repeats a method" + (
+            f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
+        )
         tested = self.pairs.dropna(subset="pvalue")
         if len(self.pairs) > 1:
-            text = f"{self.test} separates {int(tested['significant'].sum())} of {count(len(self.pairs), 'pair')} {on}"
+            text = (
+                f"{self.test} separates {int(tested['significant'].sum())} of "
+                f"{count(len(self.pairs), 'pair')} {on}"
+            )
             gone = len(self.pairs) - len(tested)
             return text + (f"; {count(gone, 'pair')} could not be tested" if gone else "")
         row = tested.iloc[0]
         does = "separates" if row.significant else "does not separate"
-        return f"{self.test} {does} {named(row.method_a)} and {named(row.method_b)} {on} (p={row.pvalue_corrected:.2g})"
+        return (
+            f"{self.test} {does} {named(row.method_a)} and {named(row.method_b)} {on} (p="
+            f"{row.pvalue_corrected:.2g})"
+        )
 
     def verdict(self, named: Callable[[Hashable], str] = str) -> str:
-        """What the tests say, and what repeats measure, in a sentence; `named` writes the names of methods."""
+        """What the tests say, and what repeats measure, in a sentence; `named` writes the names of
+        methods.
+        """
         what = {
-            True: "the repeats share their split, so this is about the randomness of training on this split: not about other "
-            "data from the same source, nor about other datasets",
-            False: "the repeats split the data in different ways; where their parts overlap, they are less independent than the "
-            "test takes them to be, and nothing follows for other datasets",
-            None: "repeats tell how much training varies; on one split, they say nothing of other data, nor of other datasets",
+            True: (
+                "the repeats share their split, so this is about the randomness of training on "
+                "this split: not about other data from the same source, nor about other "
+                "datasets"
+            ),
+            False: (
+                "the repeats split the data in different ways; where their parts overlap, they "
+                "are less independent than the test takes them to be, and nothing follows for "
+                "other datasets"
+            ),
+            None: (
+                "repeats tell how much training varies; on one split, they say nothing of other "
+                "data, nor of other datasets"
+            ),
         }[self.same_split]
         return f"{self.headline(named)}; {what}."
 
 
 def repeat_tests(
-    methods: Mapping[Hashable, pd.DataFrame], measures: Iterable[str] | None = None, *, minimize: Iterable[str] = (),
-    maximize: Iterable[str] = (), by_seed: bool = False, same_split: bool | None = None, alpha: float = 0.05,
-    n_resamples: int = 9_999, seed: int = 0,
+    methods: Mapping[Hashable, pd.DataFrame],
+    measures: Iterable[str] | None = None,
+    *,
+    minimize: Iterable[str] = (),
+    maximize: Iterable[str] = (),
+    by_seed: bool = False,
+    same_split: bool | None = None,
+    alpha: float = 0.05,
+    n_resamples: int = 9_999,
+    seed: int = 0,
 ) -> RepeatTests:
-    r"""Welch's test and a permutation test of every pair of methods, over independent repeats in any numbers.
+    r"""Welch's test and a permutation test of every pair of methods, over independent repeats in
+    any numbers.
 
-    Repeats of one method and of another are independent samples: the same seed in two methods makes nothing alike, unless it also
-    splits the data. The permutation test shares the repeats of a pair out anew and takes the same statistic,
-    :math:`|\bar a - \bar b| / \sqrt{s_a^2/n_a + s_b^2/n_b}`. Its p-value is exact where there are at most 20,000 ways to do so.
-    It stands beside Welch's test, which decides. Each of the two is corrected by Holm over all pairs and measures.
+    Repeats of one method and of another are independent samples: the same seed in two methods makes
+    nothing alike, unless it also splits the data. The permutation test shares the repeats of a pair
+    out anew and takes the same statistic, :math:`|\bar a - \bar b| / \sqrt{s_a^2/n_a + s_b^2/n_b}`.
+    Its p-value is exact where there are at most 20,000 ways to do so. It stands beside Welch's
+    test, which decides. Each of the two is corrected by Holm over all pairs and measures.
 
     Parameters
     ----------
     methods : mapping of name to pandas.DataFrame
-        One row a repeat, one column a measure, as `Study.repeats_on` gives them; the index is the seed. NaN does not count.
+        One row a repeat, one column a measure, as `Study.repeats_on` gives them; the index is the
+        seed. NaN does not count.
     measures : iterable of str, optional
         Default: the columns of the first method.
     minimize, maximize : iterable of str
         Directions of measures that the registry does not know.
     by_seed : bool
-        Whether repeats of the same seed are paired: Student's t test of their differences, and changes of their signs. For
-        seeds that split the data, too.
+        Whether repeats of the same seed are paired: Student's t test of their differences, and
+        changes of their signs. For seeds that split the data, too.
     same_split : bool, optional
-        Whether all repeats share their split of the data, as `Study.same_split` says it; for the verdict.
+        Whether all repeats share their split of the data, as `Study.same_split` says it; for the
+        verdict.
     alpha : float
         Family-wise significance level.
     n_resamples : int
@@ -182,7 +253,8 @@ def repeat_tests(
     Raises
     ------
     IncomparableRunsError
-        Fewer than two methods with two repeats, or nothing that can be tested; with `by_seed`, seeds that are not the same.
+        Fewer than two methods with two repeats, or nothing that can be tested; with `by_seed`,
+        seeds that are not the same.
     ValueError
         No measure, one without a direction or one that a method lacks, or infinite values.
 
@@ -200,10 +272,16 @@ def repeat_tests(
     n_repeats = {name: len(rows) for name, rows in methods.items()}
     if sum(n > 1 for n in n_repeats.values()) < 2:
         has = some(f"{name} has {n}" for name, n in n_repeats.items()) or "there is none"
-        raise IncomparableRunsError(f"a test over repeats needs two methods with two each; {has}. Train with other seeds.")
+        raise IncomparableRunsError(
+            f"a test over repeats needs two methods with two each; {has}. Train with other seeds."
+        )
     if by_seed:
         methods = _in_order_of_seeds(methods)
-    measures = list(next(iter(methods.values()), pd.DataFrame()).columns) if measures is None else list(measures)
+    measures = (
+        list(next(iter(methods.values()), pd.DataFrame()).columns)
+        if measures is None
+        else list(measures)
+    )
     names = unique_names(measures, "measures", len(measures), "measures")
     if not names:
         raise ValueError("`measures` must hold at least one, got none.")
@@ -221,10 +299,28 @@ def repeat_tests(
     sign = np.tile([-1.0 if better[m] == "min" else 1.0 for m in names], len(first))
     found[["mean_a", "mean_b"]] = found[["mean_a", "mean_b"]].mul(sign, axis=0)
     if found["pvalue"].isna().all():
-        raise IncomparableRunsError(f"no pair of methods can be tested: {some(dict.fromkeys(found['reason']))}.")
-    table = pd.DataFrame({**named_pairs(labels, first[at], second[at]), "measure": np.tile(names, len(first)), **found})
+        raise IncomparableRunsError(
+            f"no pair of methods can be tested: {some(dict.fromkeys(found['reason']))}."
+        )
+    table = pd.DataFrame(
+        {
+            **named_pairs(labels, first[at], second[at]),
+            "measure": np.tile(names, len(first)),
+            **found,
+        }
+    )
     made = RepeatTests(
-        pd.DataFrame(), table, labels, names, n_repeats, by_seed, same_split, alpha, n_resamples, seed, notes=_gaps(values, names)
+        pd.DataFrame(),
+        table,
+        labels,
+        names,
+        n_repeats,
+        by_seed,
+        same_split,
+        alpha,
+        n_resamples,
+        seed,
+        notes=_gaps(values, names),
     )
     return jointly({"": made})[""]
 
@@ -232,17 +328,26 @@ def repeat_tests(
 def compare_all_repeats(
     study: Study, absent: dict[str, str], measures: Iterable[str] | None = None, **options: Any
 ) -> dict[str, RepeatTests]:
-    """`repeat_tests` of every dataset, corrected over pairs, measures and datasets; `absent` gets why others were not tested."""
+    """`repeat_tests` of every dataset, corrected over pairs, measures and datasets; `absent` gets
+    why others were not tested.
+    """
     measures = list(study.measures if measures is None else measures)
-    sides: dict[str, Any] = {f"{way}imize": [m for m in measures if study.directions[m] == way] for way in ("min", "max")}
+    sides: dict[str, Any] = {
+        f"{way}imize": [m for m in measures if study.directions[m] == way] for way in ("min", "max")
+    }
     found = {}
     for dataset in study.datasets:
         try:
             repeats = study.repeats_on(dataset)
             assert study.repeats is not None  # there are repeats on the dataset
-            none = dict.fromkeys([m for m in study.values.loc[dataset].index if m not in repeats], study.repeats.iloc[:0])
+            none = dict.fromkeys(
+                [m for m in study.values.loc[dataset].index if m not in repeats],
+                study.repeats.iloc[:0],
+            )
             split = study.same_split(dataset)
-            found[dataset] = repeat_tests(repeats | none, measures, same_split=split, **sides, **options)
+            found[dataset] = repeat_tests(
+                repeats | none, measures, same_split=split, **sides, **options
+            )
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
     return jointly(found)
@@ -251,24 +356,35 @@ def compare_all_repeats(
 def on_few_datasets(
     study: Study, measures: Sequence[str], order: Sequence[str], *, alpha: float, seed: int
 ) -> dict[str, RepeatTests]:
-    """`compare_all_repeats` of the best methods by `order` on the first measures; nothing where datasets are many."""
+    """`compare_all_repeats` of the best methods by `order` on the first measures; nothing where
+    datasets are many.
+    """
     if study.repeats is None or len(study.datasets) > FEW_DATASETS:
         return {}
     shown = [method for method in study.methods if method in set(order[:MOST])]
-    tests = compare_all_repeats(study.select(methods=shown), {}, measures[:MEASURES], alpha=alpha, seed=seed)
+    tests = compare_all_repeats(
+        study.select(methods=shown), {}, measures[:MEASURES], alpha=alpha, seed=seed
+    )
     if len(shown) == len(order):
         return tests
-    note = f"Only the best {MOST} of {len(order)} methods are tested; p-values are corrected for these."
+    note = (
+        f"Only the best {MOST} of {len(order)} methods are tested; p-values are corrected for "
+        "these."
+    )
     return {dataset: replace(one, notes=(*one.notes, note)) for dataset, one in tests.items()}
 
 
 def jointly(found: Mapping[str, RepeatTests]) -> dict[str, RepeatTests]:
-    """The same tests with Holm's correction over the pairs and measures of all datasets together."""
+    """The same tests with Holm's correction over the pairs and measures of all datasets
+    together.
+    """
     if not found:
         return {}
     ends = np.cumsum([len(one.table) for one in found.values()])[:-1]
     columns = {
-        name: np.split(holm(np.concatenate([one.table[name].to_numpy(float) for one in found.values()])), ends)
+        name: np.split(
+            holm(np.concatenate([one.table[name].to_numpy(float) for one in found.values()])), ends
+        )
         for name in ("pvalue", "permutation_pvalue")
     }
     total, out = sum(int(one.table["pvalue"].notna().sum()) for one in found.values()), {}
@@ -279,47 +395,83 @@ def jointly(found: Mapping[str, RepeatTests]) -> dict[str, RepeatTests]:
         table["permutation_corrected"] = columns["permutation_pvalue"][k]
         table = table[COLUMNS]
         pairs = _pairs(table, len(one.measures))
-        out[dataset] = replace(one, pairs=pairs, table=table, n_datasets=len(found), n_comparisons=total)
+        out[dataset] = replace(
+            one, pairs=pairs, table=table, n_datasets=len(found), n_comparisons=total
+        )
     return out
 
 
-def _values(name: Hashable, rows: pd.DataFrame, measures: Sequence[str], better: Mapping[str, str]) -> Array:
+def _values(
+    name: Hashable, rows: pd.DataFrame, measures: Sequence[str], better: Mapping[str, str]
+) -> Array:
     """Repeats x measures, larger is better."""
     if lacking := [m for m in measures if m not in rows]:
-        raise ValueError(f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the two out.")
+        raise ValueError(
+            f"`methods` must all have {some(lacking)}, but {name!r} has not. Leave one of the "
+            "two out."
+        )
     values = rows[list(measures)].to_numpy(float)
     if bad := int(np.isinf(values).sum()):
-        raise ValueError(f"`methods` must have finite values, got {bad} infinite ones for {name!r}.")
+        raise ValueError(
+            f"`methods` must have finite values, got {bad} infinite ones for {name!r}."
+        )
     return values * [-1.0 if better[m] == "min" else 1.0 for m in measures]
 
 
 def _in_order_of_seeds(methods: Mapping[Hashable, pd.DataFrame]) -> dict[Hashable, pd.DataFrame]:
-    """The repeats of all methods in the same order; they can be paired only where methods have each of the same seeds once."""
+    """The repeats of all methods in the same order; they can be paired only where methods have each
+    of the same seeds once.
+    """
     several = {name: rows for name, rows in methods.items() if len(rows) > 1}
     reference, seeds = next((name, rows.index) for name, rows in several.items())
     for name, rows in several.items():
         if rows.index.has_duplicates:
-            raise IncomparableRunsError(f"{name} has several repeats of one seed: none can be paired. Leave out `by_seed=True`.")
+            raise IncomparableRunsError(
+                f"{name} has several repeats of one seed: none can be paired. Leave out `by_seed="
+                "True`."
+            )
         if len(gone := seeds.symmetric_difference(rows.index)):
             raise IncomparableRunsError(
-                f"repeats can be paired only if methods have the same seeds: {reference} and {name} do not share {some(gone)}. "
-                "Leave out `by_seed=True`, or train what is missing."
+                f"repeats can be paired only if methods have the same seeds: {reference} and "
+                f"{name} do not share {some(gone)}. Leave out `by_seed=True`, or train what is "
+                "missing."
             )
     return {name: rows.loc[seeds] if name in several else rows for name, rows in methods.items()}
 
 
-def _pair(a: Array, b: Array, by_seed: bool, alpha: float, n_resamples: int, seed: int) -> dict[str, Any]:
-    """Difference, tests and interval of one pair on one measure; larger is better, and positive differences are for a."""
+def _pair(
+    a: Array, b: Array, by_seed: bool, alpha: float, n_resamples: int, seed: int
+) -> dict[str, Any]:
+    """Difference, tests and interval of one pair on one measure; larger is better, and positive
+    differences are for a.
+    """
     if by_seed and len(a) == len(b):
         both = ~(np.isnan(a) | np.isnan(b))
         a, b = a[both], b[both]
     a, b = a[~np.isnan(a)], b[~np.isnan(b)]
     n, m = len(a), len(b)
     nothing = dict.fromkeys(
-        ("low", "high", "effect_size", "statistic", "df", "pvalue", "permutation_pvalue", "smallest_pvalue"), np.nan
+        (
+            "low",
+            "high",
+            "effect_size",
+            "statistic",
+            "df",
+            "pvalue",
+            "permutation_pvalue",
+            "smallest_pvalue",
+        ),
+        np.nan,
     )
     means = [x.mean() if len(x) else np.nan for x in (a, b)]
-    row = {"n_a": n, "n_b": m, "mean_a": means[0], "mean_b": means[1], "mean_difference": means[0] - means[1], **nothing}
+    row = {
+        "n_a": n,
+        "n_b": m,
+        "mean_a": means[0],
+        "mean_b": means[1],
+        "mean_difference": means[0] - means[1],
+        **nothing,
+    }
     row |= {"exact": False, "reason": ""}
     if min(n, m) < 2:
         return row | {"reason": "it has a value in fewer than two repeats of a method"}
@@ -338,31 +490,48 @@ def _pair(a: Array, b: Array, by_seed: bool, alpha: float, n_resamples: int, see
     half = special.stdtrit(df, 1 - alpha / 2) * error
     pooled = np.sqrt((spread_a + spread_b) / 2)
     hedges = 1 - 3 / (4 * (n + m - 2) - 1)
-    permuted, exact, smallest = (_flipped(a - b, n_resamples, seed) if by_seed else _shared_out(a, b, n_resamples, seed))
+    permuted, exact, smallest = (
+        _flipped(a - b, n_resamples, seed) if by_seed else _shared_out(a, b, n_resamples, seed)
+    )
     return row | {
-        "low": difference - half, "high": difference + half, "effect_size": difference / pooled * hedges if pooled else np.nan,
-        "statistic": t, "df": df, "pvalue": float(2 * special.stdtr(df, -abs(t))), "permutation_pvalue": permuted, "exact": exact,
+        "low": difference - half,
+        "high": difference + half,
+        "effect_size": difference / pooled * hedges if pooled else np.nan,
+        "statistic": t,
+        "df": df,
+        "pvalue": float(2 * special.stdtr(df, -abs(t))),
+        "permutation_pvalue": permuted,
+        "exact": exact,
         "smallest_pvalue": smallest,
-    }  # fmt: skip
+    }
 
 
 def _shared_out(a: Array, b: Array, n_resamples: int, seed: int) -> tuple[float, bool, float]:
-    """Permutation p-value of Welch's statistic, whether all permutations were taken, and the smallest that there is."""
+    """Permutation p-value of Welch's statistic, whether all permutations were taken, and the
+    smallest that there is.
+    """
     n, m = len(a), len(b)
     pool = np.concatenate([a, b])
     pool -= pool.mean()
     ways = comb(n + m, n)
     if exact := ways <= EXACT:
         member = np.zeros((ways, n + m))
-        member[np.arange(ways)[:, None], np.array(list(combinations(range(n + m), n)))] = 1.0  # the first one is the data's
+        member[np.arange(ways)[:, None], np.array(list(combinations(range(n + m), n)))] = (
+            1.0  # the first one is the data's
+        )
     else:
         rng = np.random.default_rng(seed)
         member = np.zeros((n_resamples + 1, n + m))
         member[0, :n] = 1.0
-        np.put_along_axis(member[1:], rng.random((n_resamples, n + m)).argsort(axis=1)[:, :n], 1.0, axis=1)
+        np.put_along_axis(
+            member[1:], rng.random((n_resamples, n + m)).argsort(axis=1)[:, :n], 1.0, axis=1
+        )
     sums, squares = member @ pool, member @ pool**2
     rest, rest_squares = pool.sum() - sums, (pool**2).sum() - squares
-    within = [np.maximum(q - s**2 / k, 0.0) / (k - 1) / k for s, q, k in ((sums, squares, n), (rest, rest_squares, m))]
+    within = [
+        np.maximum(q - s**2 / k, 0.0) / (k - 1) / k
+        for s, q, k in ((sums, squares, n), (rest, rest_squares, m))
+    ]
     pvalue = _share(np.abs(sums / n - rest / m), np.sqrt(within[0] + within[1]))
     return pvalue, exact, _smallest(ways, n == m, exact, n_resamples)
 
@@ -371,7 +540,9 @@ def _flipped(d: Array, n_resamples: int, seed: int) -> tuple[float, bool, float]
     """The same of changes of the signs of differences."""
     n = len(d)
     if exact := 2**n <= EXACT:
-        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)  # the first row changes none
+        signs = 1.0 - 2.0 * (
+            (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+        )  # the first row changes none
     else:
         signs = np.random.default_rng(seed).choice([-1.0, 1.0], (n_resamples + 1, n))
         signs[0] = 1.0
@@ -381,7 +552,9 @@ def _flipped(d: Array, n_resamples: int, seed: int) -> tuple[float, bool, float]
 
 
 def _share(size: Array, error: Array) -> float:
-    """How many permutations have a statistic as large as the first one, as a share; sums in another order are equal."""
+    """How many permutations have a statistic as large as the first one, as a share; sums in another
+    order are equal.
+    """
     error = np.where(error <= NOISE * max(size.max(), error.max()), 0.0, error)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(size <= NOISE * size.max(), 0.0, size / error)
@@ -394,17 +567,25 @@ def _smallest(ways: int, mirrored: bool, exact: bool, n_resamples: int) -> float
 
 
 def _pairs(table: pd.DataFrame, n_measures: int) -> pd.DataFrame:
-    """One row a pair: its row with the smallest p-value, and on how many measures each method is better."""
+    """One row a pair: its row with the smallest p-value, and on how many measures each method is
+    better.
+    """
     at = np.arange(len(table)).reshape(-1, n_measures)
     pvalue = np.where(np.isnan(table["pvalue"]), np.inf, table["pvalue"]).reshape(at.shape)
     best = table.iloc[at[np.arange(len(at)), pvalue.argmin(axis=1)]]
-    pairs = best[["method_a", "method_b", "measure", "pvalue", "pvalue_corrected", "significant"]].reset_index(drop=True)
+    pairs = best[
+        ["method_a", "method_b", "measure", "pvalue", "pvalue_corrected", "significant"]
+    ].reset_index(drop=True)
     won = np.where(table["significant"], np.sign(table["mean_difference"]), 0).reshape(at.shape)
     return pairs.assign(a_better=(won > 0).sum(axis=1), b_better=(won < 0).sum(axis=1))
 
 
 def _gaps(values: Mapping[Hashable, Array], measures: Sequence[str]) -> tuple[str, ...]:
     """What repeats lack."""
-    lost = [f"{m} in {n} of {len(rows)} of {name}" for name, rows in values.items()
-            for m, n in zip(measures, np.isnan(rows).sum(axis=0).tolist(), strict=True) if n]  # fmt: skip
+    lost = [
+        f"{m} in {n} of {len(rows)} of {name}"
+        for name, rows in values.items()
+        for m, n in zip(measures, np.isnan(rows).sum(axis=0).tolist(), strict=True)
+        if n
+    ]
     return (f"Repeats without a value were left out: {some(lost, 6)}.",) if lost else ()

@@ -1,8 +1,10 @@
-"""How sure ranks are: sets of ranks that hold for all methods at once, and PROMETHEE ranks when folds are drawn again.
+"""How sure ranks are: sets of ranks that hold for all methods at once, and PROMETHEE ranks when
+folds are drawn again.
 
-Mogstad, Romano, Shaikh & Wilhelm (2024), "Inference for ranks", Review of Economic Studies 91, for ranks from tests of all pairs;
-Westfall & Young (1993), "Resampling-based multiple testing", for the maximum of their statistics; Efron & Tibshirani (1993), "An
-introduction to the bootstrap"; Nadeau & Bengio (2003) for folds that share training data.
+Mogstad, Romano, Shaikh & Wilhelm (2024), "Inference for ranks", Review of Economic Studies 91, for
+ranks from tests of all pairs; Westfall & Young (1993), "Resampling-based multiple testing", for the
+maximum of their statistics; Efron & Tibshirani (1993), "An introduction to the bootstrap"; Nadeau &
+Bengio (2003) for folds that share training data.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class RankConfidence:
     pairs : One row a pair: method_a, method_b, mean_difference (positive: a is better), pvalue (corrected for the number of
         pairs).
     n_resamples : Sign changes that were made; all there are where `exact`.
-    """
+    """  # noqa: E501
 
     table: pd.DataFrame
     pairs: pd.DataFrame
@@ -60,28 +62,39 @@ class RankConfidence:
     def verdict(self) -> str:
         """What the sets say, in a sentence."""
         best = self.best
-        who = f"{best[0]} is the best" if len(best) == 1 else f"the best is one of {len(best)} ({some(best)})"
+        who = (
+            f"{best[0]} is the best"
+            if len(best) == 1
+            else f"the best is one of {len(best)} ({some(best)})"
+        )
         return (
-            f"With confidence {1 - self.alpha:g} for all {len(self.table)} methods at once, {who}; this is about means over "
-            f"datasets drawn as these {self.n_datasets} were."
+            f"With confidence {1 - self.alpha:g} for all {len(self.table)} methods at once, "
+            f"{who}; this is about means over datasets drawn as these {self.n_datasets} were."
         )
 
 
 def rank_confidence(
-    table: ArrayLike | pd.DataFrame, *, direction: Direction = "max", alpha: float = 0.05, n_resamples: int = RESAMPLES,
+    table: ArrayLike | pd.DataFrame,
+    *,
+    direction: Direction = "max",
+    alpha: float = 0.05,
+    n_resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> RankConfidence:
-    r"""Which ranks the data allow each method to have, for all methods at once (after Mogstad et al. 2024).
+    r"""Which ranks the data allow each method to have, for all methods at once (after Mogstad et
+    al. 2024).
 
-    A method cannot be better than the methods that are separated from it on the better side, nor worse than those on the other.
-    All pairs are tested together: the signs of all differences change dataset by dataset, and the largest
-    :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}` over pairs corrects for their number (step-down). No p-value is smaller than
-    :math:`2/2^D` with D datasets, however many pairs there are: more than five datasets can separate pairs.
+    A method cannot be better than the methods that are separated from it on the better side, nor
+    worse than those on the other. All pairs are tested together: the signs of all differences
+    change dataset by dataset, and the largest :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}` over pairs
+    corrects for their number (step-down). No p-value is smaller than :math:`2/2^D` with D datasets,
+    however many pairs there are: more than five datasets can separate pairs.
 
     Parameters
     ----------
     table : array_like or pandas.DataFrame, shape (datasets, methods)
-        Values of one measure, larger is better; or ranks of the methods on each dataset, with direction "min".
+        Values of one measure, larger is better; or ranks of the methods on each dataset, with
+        direction "min".
     direction : {"max", "min"}
         "min": smaller is better instead.
     alpha : float
@@ -97,34 +110,51 @@ def rank_confidence(
 
     Notes
     -----
-    Exact where the differences of all pairs are symmetric about zero together; approximate where they are skewed.
+    Exact where the differences of all pairs are symmetric about zero together; approximate where
+    they are skewed.
 
     Examples
     --------
     >>> table = pd.DataFrame({"a": [9, 8, 9, 7, 9, 8, 9], "b": [8, 9, 8, 8, 8, 7, 9], "c": [1, 2, 3, 1, 2, 3, 1]})
     >>> rank_confidence(table).table[["low", "high"]].to_dict("index")
     {'a': {'low': 1, 'high': 2}, 'b': {'low': 1, 'high': 2}, 'c': {'low': 3, 'high': 3}}
-    """
+    """  # noqa: E501
     probability(alpha, "alpha")
     at_least_one(n_resamples, "n_resamples")
     one_of(direction, "direction", ("max", "min"))
     frame = complete_table(table, "table")
     n, mean = len(frame), frame.mean()
-    found = max_t(-frame if direction == "min" else frame, alpha=alpha, n_resamples=n_resamples, seed=seed)
+    found = max_t(
+        -frame if direction == "min" else frame, alpha=alpha, n_resamples=n_resamples, seed=seed
+    )
     made = found.n_resamples - (not found.exact)
     rank = tied_ranks((mean if direction == "min" else -mean).to_numpy())
     rows = possible_ranks(frame.columns, found.significant_pairs)
     rows = pd.DataFrame({"mean": mean, "rank": rank, **rows})
-    pairs = found.table[["method_a", "method_b", "mean_difference"]].assign(pvalue=found.table["pvalue_corrected"])
+    pairs = found.table[["method_a", "method_b", "mean_difference"]].assign(
+        pvalue=found.table["pvalue_corrected"]
+    )
     warnings = []
     if (smallest := 2 / 2**n) > alpha:
         warnings.append(
-            f"Possible ranks: {count(n, 'dataset')} cannot narrow them, as no p-value of a change of signs is below "
-            f"{smallest:.3g}; it takes {datasets_needed(alpha)}."
+            f"Possible ranks: {count(n, 'dataset')} cannot narrow them, as no p-value of a "
+            f"change of signs is below {smallest:.3g}; it takes {datasets_needed(alpha)}."
         )
     elif 1 / (made + 1) > alpha:
-        warnings.append(f"{count(made, 'draw')} cannot separate any pair at alpha = {alpha:g}: take at least {int(1 / alpha)}.")
-    return RankConfidence(rows.sort_values("rank", kind="stable"), pairs, alpha, n, made, found.exact, seed, tuple(warnings))
+        warnings.append(
+            f"{count(made, 'draw')} cannot separate any pair at alpha = {alpha:g}: take at least "
+            f"{int(1 / alpha)}."
+        )
+    return RankConfidence(
+        rows.sort_values("rank", kind="stable"),
+        pairs,
+        alpha,
+        n,
+        made,
+        found.exact,
+        seed,
+        tuple(warnings),
+    )
 
 
 @dataclass(frozen=True)
@@ -138,7 +168,7 @@ class RankBootstrap:
     acceptability : Methods x ranks: share of draws. Methods that tie share the places they cover.
     draws : Draws x methods: mean rank over datasets.
     ratios : By dataset: n_test / n_train that widened the spread.
-    """
+    """  # noqa: E501
 
     table: pd.DataFrame
     acceptability: pd.DataFrame
@@ -155,29 +185,39 @@ class RankBootstrap:
         low, high = int(np.floor(first.low)), int(np.ceil(first.high))
         stays = f"rank {low}" if low == high else f"ranks {low} to {high}"
         return (
-            f"{self.table.index[0]} is first in {first.p_best:.0%} of {count(self.n_resamples, 'draw')} of the folds and has "
-            f"{stays} in {1 - self.alpha:.0%} of them; this is about other splits of the same "
-            f"{count(n, 'dataset') if (n := len(self.ratios)) > 1 else 'dataset'}, not about other datasets."
+            f"{self.table.index[0]} is first in {first.p_best:.0%} of "
+            f"{count(self.n_resamples, 'draw')} of the folds and has {stays} in "
+            f"{1 - self.alpha:.0%} of them; this is about other splits of the same "
+            f"{count(n, 'dataset') if (n := len(self.ratios)) > 1 else 'dataset'}, not about "
+            "other datasets."
         )
 
 
 def bootstrap_ranks(
-    fusion: Fusion, *, ratio: float | None = None, alpha: float = 0.05, n_resamples: int = 500, seed: int = 0
+    fusion: Fusion,
+    *,
+    ratio: float | None = None,
+    alpha: float = 0.05,
+    n_resamples: int = 500,
+    seed: int = 0,
 ) -> RankBootstrap:
-    r"""The PROMETHEE ranking when the folds of each dataset are drawn again, with replacement, the same for all methods.
+    r"""The PROMETHEE ranking when the folds of each dataset are drawn again, with replacement, the
+    same for all methods.
 
-    Everything is computed again in each draw: thresholds, weights, flows, ranks. With means :math:`\bar x` over R folds and
-    :math:`\bar x^*` over drawn ones, values become :math:`x + \sqrt{(1 + R \cdot ratio) R/(R-1)}\,(\bar x^* - \bar x)`: they vary
-    as the corrected variance of Nadeau & Bengio (2003) says, about the values that the fusion ranks.
+    Everything is computed again in each draw: thresholds, weights, flows, ranks. With means
+    :math:`\bar x` over R folds and :math:`\bar x^*` over drawn ones, values become :math:`x +
+    \sqrt{(1 + R \cdot ratio) R/(R-1)}\,(\bar x^* - \bar x)`: they vary as the corrected variance of
+    Nadeau & Bengio (2003) says, about the values that the fusion ranks.
 
     Parameters
     ----------
     fusion : Fusion
-        What `fuse` returned, of a study with folds. Cells without all folds of their dataset (such as those that a policy filled)
-        keep their values.
+        What `fuse` returned, of a study with folds. Cells without all folds of their dataset (such
+        as those that a policy filled) keep their values.
     ratio : float, optional
-        n_test / n_train of a fold; 0: folds are independent. By default what the runs of the study say, else that of one
-        cross-validation, 1 / (R - 1). It counts twice where folds are repeated or resampled.
+        n_test / n_train of a fold; 0: folds are independent. By default what the runs of the study
+        say, else that of one cross-validation, 1 / (R - 1). It counts twice where folds are
+        repeated or resampled.
     alpha : float
         Intervals of ranks are at 1 - alpha.
     n_resamples, seed : int
@@ -190,8 +230,9 @@ def bootstrap_ranks(
 
     Notes
     -----
-    Quantiles of draws treat the variation between the folds as known, which Student's t does not: in simulations with ten
-    folds an interval at .95 missed the rank in 7% of cases where no method differed, and in 2% where methods did.
+    Quantiles of draws treat the variation between the folds as known, which Student's t does not:
+    in simulations with ten folds an interval at .95 missed the rank in 7% of cases where no method
+    differed, and in 2% where methods did.
 
     Examples
     --------
@@ -202,7 +243,7 @@ def bootstrap_ranks(
     >>> study = Study(folds.groupby(level=[0, 1]).mean(), {"f1": "max"}, folds=folds)
     >>> bootstrap_ranks(fuse(study), n_resamples=100).table["p_best"].to_dict()
     {'a': 1.0, 'b': 0.0}
-    """
+    """  # noqa: E501
     probability(alpha, "alpha")
     at_least_one(n_resamples, "n_resamples")
     ratio = checked_ratio(ratio)
@@ -230,10 +271,15 @@ def bootstrap_ranks(
         drawn = drawn_folds(rng, n_folds, n_resamples, how.headline_ratio)
         moved = np.einsum("dr,irj->dij", drawn, by_fold - by_fold.mean(axis=1, keepdims=True))
         moved[:, ~kept] = 0.0
-        flows = flows_by_measure(values.to_numpy() + moved, values.index, values.columns, study.minimize, **choices)
+        flows = flows_by_measure(
+            values.to_numpy() + moved, values.index, values.columns, study.minimize, **choices
+        )
         total += flows.weigh(weights, drop_constant).ranks
     if not ratios:
-        raise ValueError("`fusion` must have a dataset with two folds that two methods share, got none. Log values by fold.")
+        raise ValueError(
+            "`fusion` must have a dataset with two folds that two methods share, got none. Log "
+            "values by fold."
+        )
     mean_rank = total / len(study.datasets)
     share = place_shares(*tied_places(mean_rank)) / n_resamples
     rank = tied_ranks(mean_rank)
@@ -241,14 +287,25 @@ def bootstrap_ranks(
     table = fusion.ranking[["rank", "mean_rank"]].assign(low=low, high=high, p_best=share[:, 0])
     shares = pd.DataFrame(share, methods, pd.RangeIndex(1, len(methods) + 1, name="rank"))
     doubts = _doubts(fixed, assumed, differing, len(study.datasets) - len(ratios))
-    return RankBootstrap(table, shares, pd.DataFrame(mean_rank, columns=methods), ratios, alpha, n_resamples, seed, doubts)
+    return RankBootstrap(
+        table,
+        shares,
+        pd.DataFrame(mean_rank, columns=methods),
+        ratios,
+        alpha,
+        n_resamples,
+        seed,
+        doubts,
+    )
 
 
 def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
-    """By dataset: the difference a minus b in net flow, one value for each fold or repeat that all methods have there.
+    """By dataset: the difference a minus b in net flow, one value for each fold or repeat that all
+    methods have there.
 
-    These are the pseudo-values of the jackknife (Efron & Tibshirani 1993): everything is computed again without one of them.
-    Their mean is the difference that the fusion has, and their variance, over their number, that of this mean.
+    These are the pseudo-values of the jackknife (Efron & Tibshirani 1993): everything is computed
+    again without one of them. Their mean is the difference that the fusion has, and their variance,
+    over their number, that of this mean.
     """
     study, methods = fusion.study, list(fusion.ranking.index)
     choices = dict(fusion.options)
@@ -262,9 +319,13 @@ def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
         found[dataset] = np.array([whole])
         if kept[[i, j]].all():
             values = study.values.loc[dataset].reindex(methods)
-            moved = (by_run.mean(axis=1, keepdims=True) - by_run).swapaxes(0, 1) / (n - 1)  # the mean without one, less the mean
+            moved = (by_run.mean(axis=1, keepdims=True) - by_run).swapaxes(0, 1) / (
+                n - 1
+            )  # the mean without one, less the mean
             moved[:, ~kept] = 0.0
-            flows = flows_by_measure(values.to_numpy() + moved, values.index, values.columns, study.minimize, **choices)
+            flows = flows_by_measure(
+                values.to_numpy() + moved, values.index, values.columns, study.minimize, **choices
+            )
             phi = flows.weigh(weights, drop_constant).phi
             without = phi[:, i] - phi[:, j]
             found[dataset] = whole - (n - 1) * (without - without.mean())
@@ -274,7 +335,8 @@ def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
 def _runs(
     fusion: Fusion, dataset: str, methods: Sequence[Hashable], repeated: bool = False
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Values of the measures on one dataset, methods x folds x measures, and which methods have them all, if two or more do.
+    """Values of the measures on one dataset, methods x folds x measures, and which methods have
+    them all, if two or more do.
 
     Or repeats, as many as the method with fewest has.
     """
@@ -287,23 +349,40 @@ def _runs(
     if repeated:
         methods_of = table.index.get_level_values(0)
         number = table.groupby(level=0, sort=False).cumcount().to_numpy()
-        table = table.set_axis(pd.MultiIndex.from_arrays([methods_of, number]))[number < methods_of.value_counts().min()]
+        table = table.set_axis(pd.MultiIndex.from_arrays([methods_of, number]))[
+            number < methods_of.value_counts().min()
+        ]
     keys = table.index.get_level_values(1).unique()
-    full = table.reindex(pd.MultiIndex.from_product([methods, keys])).to_numpy().reshape(len(methods), len(keys), -1)
+    full = (
+        table.reindex(pd.MultiIndex.from_product([methods, keys]))
+        .to_numpy()
+        .reshape(len(methods), len(keys), -1)
+    )
     kept = np.isfinite(full).all(axis=(1, 2))
     if len(keys) < 2 or kept.sum() < 2:
         return none
     return np.where(kept[:, None, None], full, 0.0), kept
 
 
-def _doubts(fixed: Sequence[str], assumed: Sequence[str], differing: Sequence[str], without: int) -> tuple[str, ...]:
+def _doubts(
+    fixed: Sequence[str], assumed: Sequence[str], differing: Sequence[str], without: int
+) -> tuple[str, ...]:
     found = []
     if fixed:
         found.append(f"Cells without all folds of their dataset keep their values: {some(fixed)}.")
     if without:
-        found.append(f"{count(without, 'dataset')} without folds to draw from: ranks there stay, the ranking varies too little.")
+        found.append(
+            f"{count(without, 'dataset')} without folds to draw from: ranks there stay, the "
+            "ranking varies too little."
+        )
     if assumed:
-        found.append(f"The folds are taken as one cross-validation on {some(assumed)}: repeated ones need a ratio.")
+        found.append(
+            f"The folds are taken as one cross-validation on {some(assumed)}: repeated ones need "
+            "a ratio."
+        )
     if differing:
-        found.append(f"Methods were run on different splits, yet folds are drawn as if they were the same, on {some(differing)}.")
+        found.append(
+            "Methods were run on different splits, yet folds are drawn as if they were the same, "
+            f"on {some(differing)}."
+        )
     return tuple(found)

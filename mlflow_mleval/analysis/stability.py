@@ -1,7 +1,8 @@
-"""How sure a fused ranking is: what weights, methods, preference functions and policies would change it.
+"""How sure a fused ranking is: what weights, methods, preference functions and policies would
+change it.
 
-Everything starts from a Fusion. Net flows are sums of the flows by measure times the weights, so that weights can be
-moved without computing flows again; thresholds stay as they are.
+Everything starts from a Fusion. Net flows are sums of the flows by measure times the weights, so
+that weights can be moved without computing flows again; thresholds stay as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion, fuse, mean_ranking, study_flows
-from mlflow_mleval.analysis.promethee import PREFERENCES, WEIGHTS, Preference, Threshold, WeighedFlows, Weights
+from mlflow_mleval.analysis.promethee import (
+    PREFERENCES,
+    WEIGHTS,
+    Preference,
+    Threshold,
+    WeighedFlows,
+    Weights,
+)
 from mlflow_mleval.analysis.unicriterion import TIE, Array, place_shares, tied_places, tied_ranks
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.study import MISSING, Study
@@ -27,7 +35,8 @@ SAME = 1e-11
 CHUNK = 1_000_000
 #: How many events are tried before all others are put in order.
 FIRST = 10_000
-#: How many multiplications of weights by flows are done at once: small enough for BLAS not to start threads for it.
+#: How many multiplications of weights by flows are done at once: small enough for BLAS not to start
+#: threads for it.
 BLOCK = 200_000
 
 
@@ -39,10 +48,11 @@ class WeightIntervals:
     ----------
     leaders : The methods with the best mean rank now; one, unless they tie.
     table : By measure: weight (mean over datasets); while its weight is multiplied by a factor between factor_low and
-        factor_high, that is while its mean weight lies between weight_low and weight_high, the leaders stay the same; rival_low
-        and rival_high reach the lead there (None where nobody does: factor 0 or infinity). The same with ``order_`` in front for
-        the whole ranking by mean rank.
-    """
+        factor_high, that is while its mean weight lies between weight_low and weight_high, the
+        leaders stay the same; rival_low and rival_high reach the lead there (None where nobody
+        does: factor 0 or infinity). The same with ``order_`` in front for the whole ranking by mean
+        rank.
+    """  # noqa: E501
 
     leaders: tuple[str, ...]
     table: pd.DataFrame
@@ -56,14 +66,15 @@ class Dethronement:
     ----------
     leader_by_rank : The method with the best mean rank, which `single` is about.
     single : The smallest change of one measure's weight, the others rescaled, after which another method has the best mean rank
-        or shares it: measure, weight (mean over datasets), to, change (to - weight), rival. None: no single weight does it.
+        or shares it: measure, weight (mean over datasets), to, change (to - weight), rival. None:
+        no single weight does it.
     leader_by_flow : The method with the largest net flow averaged over datasets, which `distances` and `change` are about.
     rival : Who reaches the leader's mean net flow after the smallest change of all weights together. None: nobody can.
     distances : By rival: the size of the smallest change, ½ Σ|δ_j| (the share of the weight that has to move); inf where no
         change within the simplex is enough. Ascending.
     change : By measure: that smallest change δ for `rival`, to be added to the weights of every dataset; NaN without rival.
     warnings : Says so where the two leaders are not the same method, or the lead is shared.
-    """
+    """  # noqa: E501
 
     leader_by_rank: str
     single: pd.Series | None
@@ -76,7 +87,8 @@ class Dethronement:
 
 @dataclass(frozen=True)
 class RankAcceptability:
-    """How often each method takes each rank under random weights (SMAA-2, Lahdelma & Salminen 2001).
+    """How often each method takes each rank under random weights (SMAA-2, Lahdelma & Salminen
+    2001).
 
     Attributes
     ----------
@@ -84,7 +96,7 @@ class RankAcceptability:
         cover equally, so rows and columns sum to 1.
     central_weights : Methods x measures: mean of the weights that give the method rank 1; NaN where none did.
     n_resamples, seed : How many weight vectors, from which seed.
-    """
+    """  # noqa: E501
 
     acceptability: pd.DataFrame
     central_weights: pd.DataFrame
@@ -102,7 +114,7 @@ class LeaveOneOut:
     reversals : One row a reversal: left_out, ahead, behind. `ahead` is ahead in the full ranking and behind without left_out.
     winners : By left-out method: who leads then (of several, the first in the study).
     winner_changes : Left-out method -> new leader, where a method other than the leader is left out and the leader falls behind.
-    """
+    """  # noqa: E501
 
     ranks: pd.DataFrame
     reversals: pd.DataFrame
@@ -117,10 +129,11 @@ class Sensitivity:
     Attributes
     ----------
     table : One row a scenario and method: varies ("function" or "policy"), preference, weights, missing, n_datasets, chosen
-        (whether this is what was asked for), method, rank, mean_rank; NaN where the policy dropped the method.
+        (whether this is what was asked for), method, rank, mean_rank; NaN where the policy dropped
+        the method.
     impossible : Policy -> why it gives no ranking.
     separated : By scenario (varies, preference, weights, missing), the pairs (better, worse) that are separated; where asked for.
-    """
+    """  # noqa: E501
 
     table: pd.DataFrame
     impossible: dict[str, str]
@@ -128,27 +141,41 @@ class Sensitivity:
 
     @property
     def scenarios(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
-        """By (varies, preference, weights, missing) the rows of what was tried, each once: what was asked for, policies, rest."""
+        """By (varies, preference, weights, missing) the rows of what was tried, each once: what was
+        asked for, policies, rest.
+        """
         keys, table = ["varies", "preference", "weights", "missing"], self.table
-        parts = {key: part for key, part in table.groupby(keys, sort=False) if not (key[0] == "policy" and part["chosen"].all())}
-        return dict(sorted(parts.items(), key=lambda item: (not item[1]["chosen"].all(), item[0][0] != "policy")))
+        parts = {
+            key: part
+            for key, part in table.groupby(keys, sort=False)
+            if not (key[0] == "policy" and part["chosen"].all())
+        }
+        return dict(
+            sorted(
+                parts.items(),
+                key=lambda item: (not item[1]["chosen"].all(), item[0][0] != "policy"),
+            )
+        )
 
 
 def weight_intervals(fusion: Fusion) -> WeightIntervals:
-    """How far the weight of each measure may move before the leader, or the order, by mean rank changes.
+    """How far the weight of each measure may move before the leader, or the order, by mean rank
+    changes.
 
-    The weight of one measure is multiplied by a factor in every dataset and the weights are rescaled to sum 1. In a dataset two
-    methods then change places at most once, where their net flows, two lines in the factor, cross. Mean ranks are constant
-    between such crossings, so that the intervals are exact: at every crossing, outward from factor 1, the ranks are brought up to
-    date until leader and order have changed. A tie at factor 1 counts: an interval ends at 1 where the smallest move makes the
-    leader another. O(n · D · m²) memory-bound steps for m methods, n measures and D datasets unless very many methods come close
-    to the lead without reaching it, and 100 bytes for each pair of methods and dataset.
+    The weight of one measure is multiplied by a factor in every dataset and the weights are
+    rescaled to sum 1. In a dataset two methods then change places at most once, where their net
+    flows, two lines in the factor, cross. Mean ranks are constant between such crossings, so that
+    the intervals are exact: at every crossing, outward from factor 1, the ranks are brought up to
+    date until leader and order have changed. A tie at factor 1 counts: an interval ends at 1 where
+    the smallest move makes the leader another. O(n · D · m²) memory-bound steps for m methods, n
+    measures and D datasets unless very many methods come close to the lead without reaching it, and
+    100 bytes for each pair of methods and dataset.
 
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
     >>> found = weight_intervals(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
     >>> found.leaders, found.table.rival_low["f1"], found.table.weight_low.round(9).to_dict()
     (('b',), 'a', {'f1': 0.5, 'one_error': 0.0})
-    """
+    """  # noqa: E501
     methods = list(fusion.ranking.index)
     flows, weights = _by_measure(fusion, methods)
     a, b = (side.astype(np.int32) for side in np.triu_indices(len(methods), 1))
@@ -166,7 +193,9 @@ def weight_intervals(fusion: Fusion) -> WeightIntervals:
         crossing[slope == 0] = 0
         row = {"weight": weights[:, j].mean()}
         for side, toward in (("low", -1), ("high", 1)):
-            event = np.flatnonzero((crossing > 0) & (crossing <= 1 if toward < 0 else crossing >= 1))
+            event = np.flatnonzero(
+                (crossing > 0) & (crossing <= 1 if toward < 0 else crossing >= 1)
+            )
             at, pair = crossing.ravel()[event], event % len(a)
             size = np.where(at == 1, 1, 2) * np.sign(slope.ravel()[event]) * toward
             factors, beyond = _first_changes(start, at, toward, a[pair], b[pair], size)
@@ -178,22 +207,39 @@ def weight_intervals(fusion: Fusion) -> WeightIntervals:
         rows[measure] = row
     leaders = tuple(fusion.ranking.index[fusion.ranking["rank"] == fusion.ranking["rank"].min()])
     table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
-    return WeightIntervals(leaders, table.astype({name: float for name in _INTERVAL_COLUMNS if "rival" not in name}))
+    return WeightIntervals(
+        leaders, table.astype({name: float for name in _INTERVAL_COLUMNS if "rival" not in name})
+    )
 
 
 _INTERVAL_COLUMNS = [
-    "weight", "factor_low", "factor_high", "weight_low", "weight_high", "rival_low", "rival_high",
-    "order_factor_low", "order_factor_high", "order_weight_low", "order_weight_high",
-]  # fmt: skip
+    "weight",
+    "factor_low",
+    "factor_high",
+    "weight_low",
+    "weight_high",
+    "rival_low",
+    "rival_high",
+    "order_factor_low",
+    "order_factor_high",
+    "order_weight_low",
+    "order_weight_high",
+]
 
 
 def _first_changes(
-    start: npt.NDArray[Any], at: npt.NDArray[Any], toward: int, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32], size: Array
+    start: npt.NDArray[Any],
+    at: npt.NDArray[Any],
+    toward: int,
+    a: npt.NDArray[np.int32],
+    b: npt.NDArray[np.int32],
+    size: Array,
 ) -> tuple[list[float | None], Array | None]:
-    """Where, going down or up from factor 1, the set of leaders first changes, and where the order does; the rank sums beyond.
+    """Where, going down or up from factor 1, the set of leaders first changes, and where the order
+    does; the rank sums beyond.
 
-    Event e at factor at[e] takes size[e] from the rank sum of method a[e] and gives it to b[e]. Of many events the nearest ones
-    are tried first, without sorting all.
+    Event e at factor at[e] takes size[e] from the rank sum of method a[e] and gives it to b[e]. Of
+    many events the nearest ones are tried first, without sorting all.
     """
     for n in dict.fromkeys((min(FIRST + len(at) // 16, len(at)), len(at))):
         some = np.argpartition(toward * at, n - 1)[:n] if n < len(at) else np.arange(n)
@@ -205,19 +251,28 @@ def _first_changes(
 
 
 def _along(
-    start: Array, at: Array, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32], size: Array, whole: bool
+    start: Array,
+    at: Array,
+    a: npt.NDArray[np.int32],
+    b: npt.NDArray[np.int32],
+    size: Array,
+    whole: bool,
 ) -> tuple[list[float | None], Array | None]:
-    """The same for events in their order; where they are not the `whole`, what is after the last is unknown.
+    """The same for events in their order; where they are not the `whole`, what is after the last is
+    unknown.
 
-    In a chunk of events a rank sum moves by no more than its own events can move it. Only methods that can so reach the leaders,
-    or a neighbour in the order, are followed from event to event.
+    In a chunk of events a rank sum moves by no more than its own events can move it. Only methods
+    that can so reach the leaders, or a neighbour in the order, are followed from event to event.
     """
     m, order = len(start), np.argsort(start, kind="stable")
     steps, lead = np.sign(np.diff(start[order])), start == start.min()
     factors: list[float | None] = [None, None]
     beyond = None
     last = np.append(np.abs(np.diff(at)) > SAME * at[1:], whole) if len(at) else np.zeros(0, bool)
-    group, ends = np.cumsum(last) - last, np.flatnonzero(last) + 1  # events at one factor, and where their groups end
+    group, ends = (
+        np.cumsum(last) - last,
+        np.flatnonzero(last) + 1,
+    )  # events at one factor, and where their groups end
     sums, first, length = start, 0, 256
 
     def moved(events: slice) -> Array:
@@ -227,7 +282,9 @@ def _along(
     while first < len(ends) and None in factors:
         begin = ends[first - 1] if first else 0
         events = slice(begin, ends[min(first + length, len(ends)) - 1])
-        room = np.bincount(a[events], np.abs(size[events]), m) + np.bincount(b[events], np.abs(size[events]), m)
+        room = np.bincount(a[events], np.abs(size[events]), m) + np.bincount(
+            b[events], np.abs(size[events]), m
+        )
         rivals = lead | (sums - room <= (sums + room)[lead].min())
         if factors[0] is not None or rivals.sum() == 1:
             rivals = np.zeros(m, bool)
@@ -245,12 +302,19 @@ def _along(
         moves = np.zeros(len(groups) * width)
         for side, sign in ((a, -1), (b, 1)):
             own = followed[side[hits]]
-            moves += np.bincount(row[own] * width + place[side[hits[own]]], sign * size[hits[own]], len(moves))
+            moves += np.bincount(
+                row[own] * width + place[side[hits[own]]], sign * size[hits[own]], len(moves)
+            )
         state = sums[followed] + np.cumsum(moves.reshape(len(groups), width), axis=0)
         among = state[:, rivals[followed]]
         same = (
-            ((among == among.min(axis=1, keepdims=True, initial=np.inf)) == lead[rivals]).all(axis=1),
-            (np.sign(state[:, place[order[gaps + 1]]] - state[:, place[order[gaps]]]) == steps[gaps]).all(axis=1),
+            ((among == among.min(axis=1, keepdims=True, initial=np.inf)) == lead[rivals]).all(
+                axis=1
+            ),
+            (
+                np.sign(state[:, place[order[gaps + 1]]] - state[:, place[order[gaps]]])
+                == steps[gaps]
+            ).all(axis=1),
         )
         for k in range(2):
             if factors[k] is None and not same[k].all():
@@ -270,14 +334,17 @@ def _newcomer(start: npt.NDArray[Any], beyond: npt.NDArray[Any]) -> int:
 
 
 def _scaled(weights: Array, factor: float) -> float:
-    """Mean over datasets of a weight multiplied by a factor, the others rescaled so that they sum to 1.
+    """Mean over datasets of a weight multiplied by a factor, the others rescaled so that they sum
+    to 1.
 
     A weight of 1 has no others and stays.
     """
     if np.isinf(factor):
         return float(np.mean(weights > 0))
     total = 1 - weights + factor * weights
-    return float(np.mean(np.divide(factor * weights, total, out=np.ones_like(total), where=total > 0)))
+    return float(
+        np.mean(np.divide(factor * weights, total, out=np.ones_like(total), where=total > 0))
+    )
 
 
 def _clean(difference: Array) -> Array:
@@ -295,16 +362,24 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
 def dethrone(fusion: Fusion, intervals: WeightIntervals | None = None) -> Dethronement:
     """The smallest changes of weights that cost the leader the lead.
 
-    Two questions, two criteria. One measure's weight moves and the others are rescaled: when does the best *mean rank* pass to
-    another or become shared (see `weight_intervals`)? All weights may move by a common vector δ, added in every dataset and
-    keeping every weight at least 0 and the sums 1: what is the smallest ½ Σ|δ_j| with which a rival reaches the leader's *net
-    flow averaged over datasets*? The second is a linear programme per rival; since weight moved from measure i to measure k
-    changes the difference in proportion to g_k - g_i, it is solved by moving weight to the measure that favours the rival most,
-    from the others in order of how much they favour the leader. `intervals` are those of the fusion, where they are known.
+    Two questions, two criteria. One measure's weight moves and the others are rescaled: when does
+    the best *mean rank* pass to another or become shared (see `weight_intervals`)? All weights may
+    move by a common vector δ, added in every dataset and keeping every weight at least 0 and the
+    sums 1: what is the smallest ½ Σ|δ_j| with which a rival reaches the leader's *net flow averaged
+    over datasets*? The second is a linear programme per rival; since weight moved from measure i to
+    measure k changes the difference in proportion to g_k - g_i, it is solved by moving weight to
+    the measure that favours the rival most, from the others in order of how much they favour the
+    leader. `intervals` are those of the fusion, where they are known.
     """
     intervals = intervals or weight_intervals(fusion)
     moves = [
-        {"measure": measure, "weight": row.weight, "to": to, "change": to - row.weight, "rival": rival}
+        {
+            "measure": measure,
+            "weight": row.weight,
+            "to": to,
+            "change": to - row.weight,
+            "rival": rival,
+        }
         for measure, row in intervals.table.iterrows()
         for to, rival in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
         if rival is not None
@@ -315,28 +390,44 @@ def dethrone(fusion: Fusion, intervals: WeightIntervals | None = None) -> Dethro
     mean, phi = flows.mean(axis=0), fusion.ranking.phi.to_numpy()
     room = weights.min(axis=0)
     top = int(phi.argmax())
-    changes = {name: _smallest_shift(phi[top] - phi[i], mean[i] - mean[top], room) for i, name in enumerate(methods) if i != top}
-    distances = pd.Series({name: np.inf if d is None else np.abs(d).sum() / 2 for name, d in changes.items()}, dtype=float)
+    changes = {
+        name: _smallest_shift(phi[top] - phi[i], mean[i] - mean[top], room)
+        for i, name in enumerate(methods)
+        if i != top
+    }
+    distances = pd.Series(
+        {name: np.inf if d is None else np.abs(d).sum() / 2 for name, d in changes.items()},
+        dtype=float,
+    )
     distances = distances.sort_values(kind="stable")
     rival = distances.index[0] if np.isfinite(distances.iloc[0]) else None
     change = np.full(len(room), np.nan) if rival is None else changes[rival]
     doubts = []
     if len(intervals.leaders) > 1:
         shared = " and ".join(map(str, intervals.leaders))
-        doubts.append(f"{shared} share the best mean rank; the change of a single weight is the smallest that separates them.")
+        doubts.append(
+            f"{shared} share the best mean rank; the change of a single weight is the smallest "
+            "that separates them."
+        )
     if methods[top] != methods[0]:
         doubts.append(
-            f"{methods[0]} leads by mean rank and {methods[top]} by mean net flow: the change of a single weight is about the "
-            "first, the change of all weights about the second."
+            f"{methods[0]} leads by mean rank and {methods[top]} by mean net flow: the change of "
+            "a single weight is about the first, the change of all weights about the second."
         )
     return Dethronement(
-        methods[0], None if best is None else pd.Series(best), methods[top], rival, distances,
-        pd.Series(change, index=fusion.weights.columns), tuple(doubts),
-    )  # fmt: skip
+        methods[0],
+        None if best is None else pd.Series(best),
+        methods[top],
+        rival,
+        distances,
+        pd.Series(change, index=fusion.weights.columns),
+        tuple(doubts),
+    )
 
 
 def _smallest_shift(deficit: float, gain: Array, room: Array) -> Array | None:
-    """The change of weights that makes up a deficit at least cost; None where the room is not enough.
+    """The change of weights that makes up a deficit at least cost; None where the room is not
+    enough.
 
     Weight j earns gain[j] a unit and at most room[j] of it can be taken away.
     """
@@ -356,11 +447,13 @@ def _smallest_shift(deficit: float, gain: Array, room: Array) -> Array | None:
     return change
 
 
-def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0) -> RankAcceptability:
+def rank_acceptability(
+    fusion: Fusion, n_resamples: int = 10_000, seed: int = 0
+) -> RankAcceptability:
     """How often each method takes each overall rank when nothing is known about the weights.
 
-    Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked on every dataset and by the mean
-    of these ranks. The fusion's own weights play no part.
+    Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked on
+    every dataset and by the mean of these ranks. The fusion's own weights play no part.
     """
     at_least_one(n_resamples, "n_resamples")
     methods, measures = list(fusion.ranking.index), fusion.study.measures
@@ -371,7 +464,9 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
     step, block = max(CHUNK // m, 1), max(BLOCK // (m * len(measures)), 1)
     for first in range(0, n_resamples, step):
         weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
-        mean = np.concatenate([_mean_ranks(weights[i : i + block], flows) for i in range(0, len(weights), block)])
+        mean = np.concatenate(
+            [_mean_ranks(weights[i : i + block], flows) for i in range(0, len(weights), block)]
+        )
         best, worst = tied_places(mean)
         counts += place_shares(best, worst)
         central += np.where(best == 0, 1 / (worst - best + 1), 0).T @ weights
@@ -379,25 +474,36 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
         central /= counts[:, :1]
     return RankAcceptability(
         pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
-        pd.DataFrame(central, methods, measures), n_resamples, seed,
-    )  # fmt: skip
+        pd.DataFrame(central, methods, measures),
+        n_resamples,
+        seed,
+    )
 
 
 def _mean_ranks(weights: Array, flows: Array) -> Array:
-    """Draws x methods: ranks under each vector of weights, averaged over datasets x methods x measures."""
+    """Draws x methods: ranks under each vector of weights, averaged over datasets x methods x
+    measures.
+    """
     return np.sum([tied_ranks(-weights @ on.T) for on in flows], axis=0) / len(flows)
 
 
 def leave_one_out(fusion: Fusion) -> LeaveOneOut:
-    """Whether the order of at least three methods depends on the presence of a third one (rank reversal).
+    """Whether the order of at least three methods depends on the presence of a third one (rank
+    reversal).
 
-    Each method is left out in turn and everything is computed again: thresholds, weights, flows, ranks. Cells that a policy
-    filled keep their values.
+    Each method is left out in turn and everything is computed again: thresholds, weights, flows,
+    ranks. Cells that a policy filled keep their values.
     """
     methods = list(fusion.ranking.index)
     if len(methods) < 3:
-        raise ValueError(f"`fusion` must hold at least three methods to leave one out, got {len(methods)}.")
-    before, flows, options = fusion.ranking["rank"].to_numpy(), fusion.flows.by_measure, fusion.options
+        raise ValueError(
+            f"`fusion` must hold at least three methods to leave one out, got {len(methods)}."
+        )
+    before, flows, options = (
+        fusion.ranking["rank"].to_numpy(),
+        fusion.flows.by_measure,
+        fusion.options,
+    )
     order = flows.methods.get_indexer(methods)
     ranks, leaders, reversals = np.full((len(methods),) * 2, np.nan), [], []
     for i, gone in enumerate(order):
@@ -413,14 +519,21 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
     turned = {key: names[np.concatenate(at)] for key, at in places}
     winners = pd.Series(flows.methods[leaders], names)
     lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
-    return LeaveOneOut(pd.DataFrame(ranks, names, names), pd.DataFrame(turned), winners, winners[lost].to_dict())
+    return LeaveOneOut(
+        pd.DataFrame(ranks, names, names), pd.DataFrame(turned), winners, winners[lost].to_dict()
+    )
 
 
 def _turned(before: Array, after: Array) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Places (i, k) of all pairs with before[i] < before[k], rising, and after[i] > after[k]; row by row."""
+    """Places (i, k) of all pairs with before[i] < before[k], rising, and after[i] > after[k]; row
+    by row.
+    """
     least = np.minimum.accumulate(after[::-1])[::-1]
     reach = np.searchsorted(least, np.maximum.accumulate(after)) - np.arange(len(after))
-    found = [np.flatnonzero((before[:-k] < before[k:]) & (after[:-k] > after[k:])) for k in range(1, int(reach.max(initial=1)))]
+    found = [
+        np.flatnonzero((before[:-k] < before[k:]) & (after[:-k] > after[k:]))
+        for k in range(1, int(reach.max(initial=1)))
+    ]
     first = np.concatenate([*found, np.zeros(0, np.intp)])
     second = first + np.repeat(np.arange(1, len(found) + 1), [len(x) for x in found])
     by_row = np.lexsort((second, first))
@@ -428,25 +541,44 @@ def _turned(before: Array, after: Array) -> tuple[npt.NDArray[np.intp], npt.NDAr
 
 
 def sensitivity(
-    study: Study, preference: Preference = "v_shape", weights: Weights = "entropy", p: Threshold = None, q: Threshold = None,
-    s: Threshold = None, drop_constant: bool = False, separates: Callable[[Study, WeighedFlows], list] | None = None,
+    study: Study,
+    preference: Preference = "v_shape",
+    weights: Weights = "entropy",
+    p: Threshold = None,
+    q: Threshold = None,
+    s: Threshold = None,
+    drop_constant: bool = False,
+    separates: Callable[[Study, WeighedFlows], list] | None = None,
 ) -> Sensitivity:
-    """The ranking under every preference function, under equal and entropy weights, and under every policy for gaps.
+    """The ranking under every preference function, under equal and entropy weights, and under every
+    policy for gaps.
 
-    Functions and weights vary under the study's own policy (MissingResultsError where it has none for its empty cells); policies
-    vary under the chosen function and weights. Given thresholds stay with the chosen function; the other functions take their
-    default ones. The options are what was chosen, as in `fuse`. `separates` says which pairs are separated in a completed study
-    with its flows.
+    Functions and weights vary under the study's own policy (MissingResultsError where it has none
+    for its empty cells); policies vary under the chosen function and weights. Given thresholds stay
+    with the chosen function; the other functions take their default ones. The options are what was
+    chosen, as in `fuse`. `separates` says which pairs are separated in a completed study with its
+    flows.
     """
-    chosen = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
+    chosen = {
+        "preference": preference,
+        "weights": weights,
+        "p": p,
+        "q": q,
+        "s": s,
+        "drop_constant": drop_constant,
+    }
     complete = study.complete()
     rows, separated = [], {}
 
-    def examine(complete: Study, flows: WeighedFlows, varies: str, options: Mapping[str, Any], asked: bool) -> None:
+    def examine(
+        complete: Study, flows: WeighedFlows, varies: str, options: Mapping[str, Any], asked: bool
+    ) -> None:
         rows.append(found := _scenario(study, complete, flows, varies, options, asked))
         if separates is not None:
             first = found.iloc[0]
-            separated[varies, first["preference"], first["weights"], first["missing"]] = separates(complete, flows)
+            separated[varies, first["preference"], first["weights"], first["missing"]] = separates(
+                complete, flows
+            )
 
     examine(complete, fuse(complete, **chosen).flows, "function", chosen, True)
     for function in PREFERENCES:
@@ -457,7 +589,9 @@ def sensitivity(
                 named = {"preference": function, "weights": scheme}
                 examine(complete, flows.weigh(scheme, drop_constant), "function", named, False)
     impossible = {}
-    for policy in [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]:
+    for policy in (
+        [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]
+    ):
         try:
             other = study.complete(policy)
             examine(other, fuse(other, **chosen).flows, "policy", chosen, policy == study.missing)
@@ -467,12 +601,31 @@ def sensitivity(
 
 
 def _scenario(
-    study: Study, complete: Study, flows: WeighedFlows, varies: str, options: Mapping[str, Any], chosen: bool
+    study: Study,
+    complete: Study,
+    flows: WeighedFlows,
+    varies: str,
+    options: Mapping[str, Any],
+    chosen: bool,
 ) -> pd.DataFrame:
     """Rows of the table of `sensitivity`, for every method of the study."""
-    named = {name: options[name] if isinstance(options[name], str) else "given" for name in ("preference", "weights")}
-    labels = {"varies": varies, **named, "missing": complete.missing, "n_datasets": len(complete.datasets), "chosen": chosen}
-    ranking = mean_ranking(pd.DataFrame(flows.ranks, columns=flows.by_measure.methods))[["rank", "mean_rank"]]
-    return ranking.reindex(study.methods).rename_axis("method").reset_index().assign(**labels)[
-        [*labels, "method", "rank", "mean_rank"]
+    named = {
+        name: options[name] if isinstance(options[name], str) else "given"
+        for name in ("preference", "weights")
+    }
+    labels = {
+        "varies": varies,
+        **named,
+        "missing": complete.missing,
+        "n_datasets": len(complete.datasets),
+        "chosen": chosen,
+    }
+    ranking = mean_ranking(pd.DataFrame(flows.ranks, columns=flows.by_measure.methods))[
+        ["rank", "mean_rank"]
     ]
+    return (
+        ranking.reindex(study.methods)
+        .rename_axis("method")
+        .reset_index()
+        .assign(**labels)[[*labels, "method", "rank", "mean_rank"]]
+    )

@@ -1,4 +1,6 @@
-"""What the lead in the fused ranking, and the separations of pairs, survive: other choices, and the absence of other methods."""
+"""What the lead in the fused ranking, and the separations of pairs, survive: other choices, and the
+absence of other methods.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from mlflow_mleval.study import Study
 
 #: Correlations above which measures are left out, to see what stays.
 FILTERS = (0.9, 0.8, 0.7)
-#: Statistics (pairs times sign changes) of a test under one other choice; of more methods than this none is made.
+#: Statistics (pairs times sign changes) of a test under one other choice; of more methods than this
+#: none is made.
 MOST, METHODS = 10**8, 300
 #: Mean ranks this close are equal.
 EQUAL = 1e-9
@@ -25,7 +28,8 @@ EQUAL = 1e-9
 
 @dataclass(frozen=True)
 class Survivals:
-    """What the lead survives: that the same method alone has the best mean rank when everything is computed again.
+    """What the lead survives: that the same method alone has the best mean rank when everything is
+    computed again.
 
     Attributes
     ----------
@@ -36,7 +40,7 @@ class Survivals:
     methods : Other methods that were left out, one at a time; None where that takes more methods.
     lost_methods : Those without which another method leads, and which.
     rivals : Who leads, alone or beside the leader, where the lead is lost.
-    """
+    """  # noqa: E501
 
     functions: int
     lost_functions: list[tuple[str, str]]
@@ -47,15 +51,23 @@ class Survivals:
     rivals: list[str]
 
 
-def survivals(sensitivity: Sensitivity, without: LeaveOneOut | None, leader: str, n_measures: int) -> Survivals:
-    """What the lead of `leader` survives; with a single measure weights change nothing and are not counted."""
+def survivals(
+    sensitivity: Sensitivity, without: LeaveOneOut | None, leader: str, n_measures: int
+) -> Survivals:
+    """What the lead of `leader` survives; with a single measure weights change nothing and are not
+    counted.
+    """
     table = sensitivity.table
     table = table[~table["chosen"].astype(bool)]
     if n_measures == 1:
-        table = table[(table["varies"] == "policy") | (table["weights"] == table["weights"].iloc[0])]
+        table = table[
+            (table["varies"] == "policy") | (table["weights"] == table["weights"].iloc[0])
+        ]
     total = {"function": 0, "policy": 0}
     functions, policies, rivals = [], {}, []
-    for (varies, function, weights, missing), part in table.groupby(["varies", "preference", "weights", "missing"], sort=False):
+    for (varies, function, weights, missing), part in table.groupby(
+        ["varies", "preference", "weights", "missing"], sort=False
+    ):
         rank = part.set_index("method")["mean_rank"].dropna()
         first = rank.index[rank <= rank.min() + EQUAL].tolist()
         total[varies] += 1
@@ -69,7 +81,9 @@ def survivals(sensitivity: Sensitivity, without: LeaveOneOut | None, leader: str
     changes = {} if without is None else without.winner_changes
     n_others = None if without is None else len(without.ranks) - 1
     rivals = list(dict.fromkeys([*rivals, *changes.values()]))
-    return Survivals(total["function"], functions, total["policy"], policies, n_others, changes, rivals)
+    return Survivals(
+        total["function"], functions, total["policy"], policies, n_others, changes, rivals
+    )
 
 
 @dataclass(frozen=True)
@@ -79,21 +93,26 @@ class Separations:
     Attributes
     ----------
     stays : Other choices x pairs (better, worse): whether the same test still separates them so; NaN where the choice leaves one
-        of the two out. A choice is (what, which): ("function", "usual, equal"), ("policy", "drop-datasets"), ("filter", "0.8").
+        of the two out. A choice is (what, which): ("function", "usual, equal"), ("policy",
+        "drop-datasets"), ("filter", "0.8").
     leaders : By choice, who leads then.
-    """
+    """  # noqa: E501
 
     stays: pd.DataFrame
     leaders: Mapping[tuple[str, str], list[str]]
 
     def of(self, pair: tuple[str, str]) -> tuple[int, int]:
-        """Under how many of the other choices the separation of a pair stays, and how many there are."""
+        """Under how many of the other choices the separation of a pair stays, and how many there
+        are.
+        """
         found = self.stays[pair].to_numpy()
         return int(np.nansum(found)), int(np.count_nonzero(~np.isnan(found)))
 
 
 class Retest:
-    """The deciding test made again on other flows of the same study, with the same options; gaps are left out as before."""
+    """The deciding test made again on other flows of the same study, with the same options; gaps
+    are left out as before.
+    """
 
     def __init__(self, test: Posthoc, tested: Tested, finished: pd.DataFrame) -> None:
         self.test, self.tested, self.finished = test, tested, finished
@@ -102,21 +121,37 @@ class Retest:
         """The separated pairs (better, worse)."""
         index, columns = pd.Index(study.datasets), pd.Index(study.methods)
         t = self.tested
-        if len(index) < 2 or len(columns) < 2 or (t.control is not None and t.control not in columns):
+        if (
+            len(index) < 2
+            or len(columns) < 2
+            or (t.control is not None and t.control not in columns)
+        ):
             return []
         phi, ranks = (pd.DataFrame(x, index, columns) for x in (flows.phi, flows.ranks))
         phi = phi.where(self.finished.reindex(index=index, columns=columns))
-        wide = float((phi.max(axis=1) - phi.min(axis=1)).max()) > t.bound  # as other preference functions may make them
-        again = replace(t, table=phi, ranks=ranks, flows=phi, most=MOST, bound=FLOWS if wide else t.bound)
+        wide = (
+            float((phi.max(axis=1) - phi.min(axis=1)).max()) > t.bound
+        )  # as other preference functions may make them
+        again = replace(
+            t, table=phi, ranks=ranks, flows=phi, most=MOST, bound=FLOWS if wide else t.bound
+        )
         return list(self.test.run(again).significant_pairs)
 
 
 def separations(
-    retest: Retest, pairs: list[tuple[str, str]], sensitivity: Sensitivity, fusion: Fusion, correlation: pd.DataFrame | None
+    retest: Retest,
+    pairs: list[tuple[str, str]],
+    sensitivity: Sensitivity,
+    fusion: Fusion,
+    correlation: pd.DataFrame | None,
 ) -> Separations:
-    """Which of the pairs stay separated under the scenarios, and with fewer measures by the filter of their `correlation`."""
+    """Which of the pairs stay separated under the scenarios, and with fewer measures by the filter
+    of their `correlation`.
+    """
     asked = fusion.options["weights"]
-    first = asked if isinstance(asked, str) else "equal"  # with one measure the weights change nothing
+    first = (
+        asked if isinstance(asked, str) else "equal"
+    )  # with one measure the weights change nothing
     found: dict[tuple[str, str], tuple[list[tuple[str, str]], pd.Series]] = {}
     for (varies, function, weights, missing), part in sensitivity.scenarios.items():
         same = varies == "policy" or len(fusion.study.measures) > 1 or weights == first
@@ -134,5 +169,8 @@ def separations(
         rows[choice] = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
     stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
     stays = stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
-    leaders = {choice: rank.index[rank <= rank.min() + EQUAL].tolist() for choice, (_, rank) in found.items()}
+    leaders = {
+        choice: rank.index[rank <= rank.min() + EQUAL].tolist()
+        for choice, (_, rank) in found.items()
+    }
     return Separations(stays, leaders)

@@ -1,15 +1,18 @@
-"""Flows of one measure: how far each method is preferred to the others, and they to it; of many methods without a table of pairs.
+"""Flows of one measure: how far each method is preferred to the others, and they to it; of many
+methods without a table of pairs.
 
-After one sort a preference function splits the methods below a value into three runs: those it is preferred to fully,
-those it is preferred to in part, and those it is not preferred to. Counts and prefix sums over the runs are the flows
-(Calders & Van Assche 2018, "PROMETHEE is not quadratic"). The Gaussian has no such runs; it takes plain sums over all pairs.
+After one sort a preference function splits the methods below a value into three runs: those it is
+preferred to fully, those it is preferred to in part, and those it is not preferred to. Counts and
+prefix sums over the runs are the flows (Calders & Van Assche 2018, "PROMETHEE is not quadratic").
+The Gaussian has no such runs; it takes plain sums over all pairs.
 
-Where a run ends is decided by the predicate that the definition uses, ``a - b > threshold`` on floating-point numbers.
-``b < a - threshold`` is not the same: with values of one or two decimals it moves whole groups of ties. The rounded
-difference is monotone in `b`, so the index found by `searchsorted` can be checked with the real predicate and, where it
-fails, found again by bisection.
+Where a run ends is decided by the predicate that the definition uses, ``a - b > threshold`` on
+floating-point numbers. ``b < a - threshold`` is not the same: with values of one or two decimals it
+moves whole groups of ties. The rounded difference is monotone in `b`, so the index found by
+`searchsorted` can be checked with the real predicate and, where it fails, found again by bisection.
 
-Inside, u are the r distinct values in rising order and n[i] counts the methods below u[i]; n[r] = m.
+Inside, u are the r distinct values in rising order and n[i] counts the methods below u[i]; n[r] =
+m.
 """
 
 from __future__ import annotations
@@ -20,13 +23,17 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
 
-#: Flows, and differences of flows, closer than this are equal: rounding leaves up to 1e-14 where they tie exactly.
+#: Flows, and differences of flows, closer than this are equal: rounding leaves up to 1e-14 where
+#: they tie exactly.
 TIE = 1e-12
-#: Up to so many methods a methods x methods table is faster than sorting; how many cells of such tables are held at once.
+#: Up to so many methods a methods x methods table is faster than sorting; how many cells of such
+#: tables are held at once.
 FEW_METHODS, CELLS = 100, 200_000
 
 
-def preferred(d: Array, function: str, q: Array | float, p: Array | float, s: Array | float) -> Array:
+def preferred(
+    d: Array, function: str, q: Array | float, p: Array | float, s: Array | float
+) -> Array:
     """The preference for a method that is better by d, which is 0 for d <= 0; thresholds broadcast.
 
     >>> preferred(np.array([-1.0, 0.5, 3.0]), "v_shape", 0.0, 2.0, 0.0).tolist()
@@ -42,15 +49,20 @@ def preferred(d: Array, function: str, q: Array | float, p: Array | float, s: Ar
     width = np.asarray(p - low)
     if not (width == 0).any():
         return np.clip((d - low) / width, 0.0, 1.0)
-    return np.where(width > 0, np.clip((d - low) / np.where(width > 0, width, 1.0), 0.0, 1.0), d > low)
+    return np.where(
+        width > 0, np.clip((d - low) / np.where(width > 0, width, 1.0), 0.0, 1.0), d > low
+    )
 
 
-def stacked_flows(values: Array, function: str, q: Array, p: Array, s: Array) -> tuple[Array, Array]:
-    """`unicriterion_flows` of each row; of few methods from a methods x methods table, many rows at once.
+def stacked_flows(
+    values: Array, function: str, q: Array, p: Array, s: Array
+) -> tuple[Array, Array]:
+    """`unicriterion_flows` of each row; of few methods from a methods x methods table, many rows at
+    once.
 
     >>> stacked_flows(np.array([[0.1, 0.3, 0.3], [3.0, 2.0, 1.0]]), "usual", *np.zeros((3, 2)))[0].tolist()
     [[0.0, 0.5, 0.5], [1.0, 0.5, 0.0]]
-    """
+    """  # noqa: E501
     up, down = np.empty((2, *values.shape))
     m = values.shape[1]
     if m > FEW_METHODS:
@@ -60,17 +72,21 @@ def stacked_flows(values: Array, function: str, q: Array, p: Array, s: Array) ->
     step = max(1, CELLS // m**2)
     for part in (slice(start, start + step) for start in range(0, len(values), step)):
         v = values[part]
-        prefers = preferred(v[:, :, None] - v[:, None, :], function, *(x[part, None, None] for x in (q, p, s)))
+        prefers = preferred(
+            v[:, :, None] - v[:, None, :], function, *(x[part, None, None] for x in (q, p, s))
+        )
         up[part], down[part] = prefers.sum(axis=2) / (m - 1), prefers.sum(axis=1) / (m - 1)
     return up, down
 
 
-def unicriterion_flows(values: Array, function: str, q: float = 0.0, p: float = 0.0, s: float = 0.0) -> tuple[Array, Array]:
+def unicriterion_flows(
+    values: Array, function: str, q: float = 0.0, p: float = 0.0, s: float = 0.0
+) -> tuple[Array, Array]:
     """Positive and negative flow of each method by one measure, larger values being better.
 
-    The mean over b != a of P(values[a] - values[b]), and of P(values[b] - values[a]), where the preference P(d) is 0 for d <= 0
-    and has the thresholds q, p, s that the function uses. The values, at least two, are finite, and so is their range. Equal
-    values get equal flows.
+    The mean over b != a of P(values[a] - values[b]), and of P(values[b] - values[a]), where the
+    preference P(d) is 0 for d <= 0 and has the thresholds q, p, s that the function uses. The
+    values, at least two, are finite, and so is their range. Equal values get equal flows.
 
     >>> plus, minus = unicriterion_flows(np.array([0.1, 0.3, 0.3]), "usual")
     >>> plus.tolist(), minus.tolist()
@@ -87,7 +103,8 @@ def unicriterion_flows(values: Array, function: str, q: float = 0.0, p: float = 
 
 
 def tied_ranks(values: Array) -> Array:
-    """Ranks along the last axis, 1 for the smallest; values whose sorted gaps are within `TIE` share their mean rank.
+    """Ranks along the last axis, 1 for the smallest; values whose sorted gaps are within `TIE`
+    share their mean rank.
 
     >>> tied_ranks(np.array([0.2, 0.1, 0.2 + 1e-16])).tolist()
     [2.5, 1.0, 2.5]
@@ -97,7 +114,8 @@ def tied_ranks(values: Array) -> Array:
 
 
 def tied_places(values: Array) -> tuple[Index, Index]:
-    """First and last of the places, from 0, that each value covers together with those it ties with.
+    """First and last of the places, from 0, that each value covers together with those it ties
+    with.
 
     >>> [place.tolist() for place in tied_places(np.array([0.2, 0.1, 0.2 + 1e-16]))]
     [[1, 0, 1], [2, 0, 2]]
@@ -118,7 +136,8 @@ def tied_places(values: Array) -> tuple[Index, Index]:
 
 
 def place_shares(best: Index, worst: Index) -> Array:
-    """Methods x places: how often a method covers a place, those that tie sharing; as `tied_places` has draws x methods.
+    """Methods x places: how often a method covers a place, those that tie sharing; as `tied_places`
+    has draws x methods.
 
     >>> place_shares(*tied_places(np.array([[0.2, 0.1, 0.2], [0.1, 0.2, 0.3]]))).tolist()
     [[1.0, 0.5, 0.5], [1.0, 1.0, 0.0], [0.0, 0.5, 1.5]]
@@ -142,7 +161,10 @@ def _below(u: Array, threshold: float) -> Index:
     if wrong.any():
         x = u[wrong]
         slack = 4 * np.finfo(float).eps * (np.abs(x) + threshold)
-        low, high = np.searchsorted(u, x - threshold - slack), np.searchsorted(u, x - threshold + slack, side="right")
+        low, high = (
+            np.searchsorted(u, x - threshold - slack),
+            np.searchsorted(u, x - threshold + slack, side="right"),
+        )
         while (open_ := low < high).any():
             middle = (low + high) // 2
             more = open_ & (x - u[np.minimum(middle, len(u) - 1)] > threshold)
@@ -152,7 +174,9 @@ def _below(u: Array, threshold: float) -> Index:
 
 
 def _above(below: Index) -> Index:
-    """The same seen from k: the first i with u[i] - u[k] > threshold; they are all from there on."""
+    """The same seen from k: the first i with u[i] - u[k] > threshold; they are all from there
+    on.
+    """
     r = len(below)
     return np.cumsum(np.bincount(below, minlength=r))[:r]
 
@@ -172,8 +196,8 @@ def _level(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
 def _ramp(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
     """Sums of (d - q) / (p - q), held between 0 and 1, over the methods below and above.
 
-    The prefix sums are kept in two parts, integers that add without rounding and small remainders, so that neither a
-    large offset of the values nor a narrow ramp costs digits.
+    The prefix sums are kept in two parts, integers that add without rounding and small remainders,
+    so that neither a large offset of the values nor a narrow ramp costs digits.
     """
     if p == q:
         return _step(u, n, q)
@@ -181,7 +205,10 @@ def _ramp(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
     scale = 2.0 ** (np.frexp(max(-u[0], u[-1]))[1] + int(n[-1]).bit_length() - 52)
     units = u / scale
     high = np.rint(units)
-    parts = [(part, np.concatenate([[0.0], np.cumsum(part * np.diff(n))])) for part in (high, units - high)]
+    parts = [
+        (part, np.concatenate([[0.0], np.cumsum(part * np.diff(n))]))
+        for part in (high, units - high)
+    ]
 
     def partial(start: Index, stop: Index, sign: int) -> Array:
         count = n[stop] - n[start]
@@ -194,13 +221,16 @@ def _ramp(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
 
 
 def _gaussian(u: Array, n: Index, s: float) -> tuple[Array, Array]:
-    """Sums of 1 - exp(-d²/2s²) over the methods below and above; by blocks of rows, each pair once."""
+    """Sums of 1 - exp(-d²/2s²) over the methods below and above; by blocks of rows, each pair
+    once.
+    """
     size = np.diff(n).astype(float)
     below, above = np.zeros((2, len(u)))
     step = max(1, CELLS // len(u))
     for start in range(0, len(u), step):
         rows, columns = slice(start, start + step), slice(start + step)
-        # nothing is preferred to its equal or its better: in the block's own square only what is below counts
+        # nothing is preferred to its equal or its better: in the block's own square only what is
+        # below counts
         prefers = preferred(u[rows, None] - u[columns], "gaussian", 0.0, 0.0, s)
         below[rows] = prefers @ size[columns]
         above[columns] += size[rows] @ prefers

@@ -1,4 +1,7 @@
-"""The command `mleval`: flags to calls, no arithmetic. Everything heavy is imported inside the commands."""
+"""The command `mleval`: flags to calls, no arithmetic.
+
+Everything heavy is imported inside the commands.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,20 @@ Completion in bash (or zsh_source, fish_source):
 """
 
 
-@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, message=f"mleval, version %(version)s (MLflow {version('mlflow')})",
-                      help="Show the versions of mleval and MLflow and exit.")
+@click.group(
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.version_option(
+    __version__,
+    message=f"mleval, version %(version)s (MLflow {version('mlflow')})",
+    help="Show the versions of mleval and MLflow and exit.",
+)
 def main() -> None:
     """Which of my tracked runs is really better, on what, and am I sure?
 
-    Reads runs from the MLflow store that MLFLOW_TRACKING_URI names (default: sqlite:///mlflow.db in this folder).
+    Reads runs from the MLflow store that MLFLOW_TRACKING_URI names (default: sqlite:///mlflow.db in
+    this folder).
 
     \b
     mleval demo                                 try it on a published study
@@ -54,25 +64,46 @@ main.add_command(evaluate)
 main.add_command(profile)
 
 
-@main.command("import", params=[
-    Option("Options", "-n", "--experiment-name", metavar="NAME",
-           help="Experiment to write to. Default: the file's name without its suffix; of a folder, as the training was set."),
-    Option("Options", "--conventions", metavar="NAME", default="unknown",
-           help="How empty sets and ties counted when the values were computed: sklearn, mulan or unknown."),
-    opt.quiet_alone,
-])  # fmt: skip
+@main.command(
+    "import",
+    params=[
+        Option(
+            "Options",
+            "-n",
+            "--experiment-name",
+            metavar="NAME",
+            help=(
+                "Experiment to write to. Default: the file's name without its suffix; of a "
+                "folder, as the training was set."
+            ),
+        ),
+        Option(
+            "Options",
+            "--conventions",
+            metavar="NAME",
+            default="unknown",
+            help=(
+                "How empty sets and ties counted when the values were computed: sklearn, mulan "
+                "or unknown."
+            ),
+        ),
+        opt.quiet_alone,
+    ],
+)
 @click.argument("file", type=click.Path(exists=True))
 def import_(file: str, experiment_name: str | None, conventions: str, quiet: bool) -> None:
     """Put a file of results into the store.
 
-    Each method gets one run per dataset. FILE is CSV or parquet, in long form (measure, dataset, method, value, and fold if
-    there are folds) or wide form (dataset, method, and one column per measure). A column
-    seed or repeat makes a run of each seed. An empty value means that the method did not
-    finish. Importing a file again changes nothing; importing a changed file updates the runs and says what changed.
+    Each method gets one run per dataset. FILE is CSV or parquet, in long form (measure, dataset,
+    method, value, and fold if there are folds) or wide form (dataset, method, and one column per
+    measure). A column seed or repeat makes a run of each seed. An empty value means that the method
+    did not finish. Importing a file again changes nothing; importing a changed file updates the
+    runs and says what changed.
 
-    FILE may also be a folder of results that the store did not take during a training, such as mleval_unsent. Each becomes a
-    run, once, and leaves the folder then. With a column `instance` a table holds a result an answer, for tests over instances; so
-    do logs of lm-evaluation-harness (samples_*.jsonl) and Inspect (.eval, .json).
+    FILE may also be a folder of results that the store did not take during a training, such as
+    mleval_unsent. Each becomes a run, once, and leaves the folder then. With a column `instance` a
+    table holds a result an answer, for tests over instances; so do logs of lm-evaluation-harness
+    (samples_*.jsonl) and Inspect (.eval, .json).
 
     \b
     Examples:
@@ -92,7 +123,9 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
         from mlflow_mleval.tracking.import_answers import import_answers
 
         with progress("importing", quiet) as step:
-            done = import_answers(file, experiment_name=experiment_name or Path(file).stem, progress=step)
+            done = import_answers(
+                file, experiment_name=experiment_name or Path(file).stem, progress=step
+            )
         click.echo("\n".join(map(terminal, in_flags(done.summary()).splitlines())))
         return
     click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions, quiet))
@@ -102,9 +135,10 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
 def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
     """Show what the store or some runs hold, and how to rank them.
 
-    Without a selection it lists the experiments. Of a selection it lists methods, datasets, measures, folds and conventions, the
-    gaps among the results, and which runs are left out and why. Of runs that mleval did not log it lists metrics, params and
-    tags, and what may name methods and datasets. It ends with the command to copy.
+    Without a selection it lists the experiments. Of a selection it lists methods, datasets,
+    measures, folds and conventions, the gaps among the results, and which runs are left out and
+    why. Of runs that mleval did not log it lists metrics, params and tags, and what may name
+    methods and datasets. It ends with the command to copy.
 
     \b
     Examples:
@@ -117,7 +151,9 @@ def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) 
     chosen = opt.chosen_format(format, filename)
     typed = flags(click.get_current_context(), typed=True)
     with progress("reading", quiet, "runs") as step:
-        study, found = take_stock(**{k: v for k, v in arguments(choices, *_STUDY).items() if k in typed}, progress=step)
+        study, found = take_stock(
+            **{k: v for k, v in arguments(choices, *_STUDY).items() if k in typed}, progress=step
+        )
     found = replace(found, problem=in_flags(found.problem), notes=tuple(map(in_flags, found.notes)))
     study = None if study is None else excluded_in_flags(study)
     write(found_document(study, found).render(chosen, width()), filename, quiet)
@@ -138,8 +174,12 @@ def measures(format: str | None, filename: str | None, quiet: bool) -> None:
     write(measures_document().render(opt.chosen_format(format, filename), width()), filename, quiet)
 
 
-@main.command(params=[*_STUDY, *opt.fusion, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.output])
-def rank(format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any) -> None:
+@main.command(
+    params=[*_STUDY, *opt.fusion, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.output]
+)
+def rank(
+    format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any
+) -> None:
     """Fuse the measures into one ranking, per dataset and over all.
 
     PROMETHEE II ranks the methods on each dataset; the mean of these ranks decides over all.
@@ -154,23 +194,46 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
     _gate(comparison.separated, require_significant)
 
 
-@main.command(params=[
-    *_STUDY, *opt.fusion, opt.over, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.dependent,
-    opt.cluster, *opt.answers, opt.difference, opt.by_seed,
-    opt.rope, opt.swaps, opt.seed, *opt.output,
-])  # fmt: skip
+@main.command(
+    params=[
+        *_STUDY,
+        *opt.fusion,
+        opt.over,
+        *opt.tests,
+        opt.anytime,
+        opt.level,
+        opt.gate,
+        *opt.protocol,
+        opt.pairing,
+        opt.dependent,
+        opt.cluster,
+        *opt.answers,
+        opt.difference,
+        opt.by_seed,
+        opt.rope,
+        opt.swaps,
+        opt.seed,
+        *opt.output,
+    ]
+)
 @click.argument("runs", nargs=-1, metavar="[RUN …]")
 def compare(
-    over: str, runs: tuple[str, ...], format: str | None, filename: str | None, quiet: bool, require_significant: bool,
+    over: str,
+    runs: tuple[str, ...],
+    format: str | None,
+    filename: str | None,
+    quiet: bool,
+    require_significant: bool,
     **choices: Any,
 ) -> None:
     """Test which methods really differ, pair by pair.
 
-    Over datasets, it first says whether the design can reject anything at all, and what that would take. Over folds, it tests
-    the measures that --measure names together (tp, fp, fn, tn and the rates tpr, fpr, tnr, fnr among them); they must be fewer
-    than the folds. Over instances, it tests each measure on the test instances of each dataset, or on the answers of runs of
-    mlflow.genai.evaluate and mlflow.models.evaluate. Over repeats, it tests each measure on the runs of a method that differ in
-    their seed. RUN is the id of a run, as --run-id.
+    Over datasets, it first says whether the design can reject anything at all, and what that would
+    take. Over folds, it tests the measures that --measure names together (tp, fp, fn, tn and the
+    rates tpr, fpr, tnr, fnr among them); they must be fewer than the folds. Over instances, it
+    tests each measure on the test instances of each dataset, or on the answers of runs of
+    mlflow.genai.evaluate and mlflow.models.evaluate. Over repeats, it tests each measure on the
+    runs of a method that differ in their seed. RUN is the id of a run, as --run-id.
 
     \b
     Examples:
@@ -191,23 +254,55 @@ def compare(
         _gate(run_over(over, choices, chosen, filename, quiet), require_significant)
 
 
-@main.command(params=[
-    *_STUDY, opt.redundancy, *opt.fusion, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.protocol, opt.pairing,
-    opt.rope_of_reports, opt.cluster, *opt.answers, opt.weightings, opt.seed,
-    Option("Output", "--log", is_flag=True,
-           help="Store the report as a run in MLflow, too, so that others find it in the UI, and write the run's id to stdout, "
-           "or its address to a terminal. The same report again updates its run."),
-    Option("Output", "--log-to", metavar="NAME", help="The same in this experiment. Default: that of the runs."),
-    *opt.output,
-])  # fmt: skip
+@main.command(
+    params=[
+        *_STUDY,
+        opt.redundancy,
+        *opt.fusion,
+        *opt.tests,
+        opt.anytime,
+        opt.level,
+        opt.gate,
+        *opt.protocol,
+        opt.pairing,
+        opt.rope_of_reports,
+        opt.cluster,
+        *opt.answers,
+        opt.weightings,
+        opt.seed,
+        Option(
+            "Output",
+            "--log",
+            is_flag=True,
+            help=(
+                "Store the report as a run in MLflow, too, so that others find it in the UI, and "
+                "write the run's id to stdout, or its address to a terminal. The same report "
+                "again updates its run."
+            ),
+        ),
+        Option(
+            "Output",
+            "--log-to",
+            metavar="NAME",
+            help="The same in this experiment. Default: that of the runs.",
+        ),
+        *opt.output,
+    ]
+)
 def report(
-    format: str | None, filename: str | None, quiet: bool, log: bool, log_to: str | None, require_significant: bool,
+    format: str | None,
+    filename: str | None,
+    quiet: bool,
+    log: bool,
+    log_to: str | None,
+    require_significant: bool,
     **choices: Any,
 ) -> None:
     """Write the whole report, the answer first.
 
-    It gives the answer in words, the doubts, ranking, tests and stability, and what reproduces it. Without -o and --output it
-    writes mleval_report.html, and the data as CSV and JSON to mleval_report_data/ beside it.
+    It gives the answer in words, the doubts, ranking, tests and stability, and what reproduces it.
+    Without -o and --output it writes mleval_report.html, and the data as CSV and JSON to
+    mleval_report_data/ beside it.
 
     \b
     Examples:
@@ -233,8 +328,8 @@ def report(
 def demo(quiet: bool) -> None:
     """Import, rank and test a published study, and report on it.
 
-    The study has 12 methods, 11 datasets and 18 measures. It goes to sqlite:///mlflow.db in this folder, whatever
-    MLFLOW_TRACKING_URI says, and the report to mleval_report.html beside it.
+    The study has 12 methods, 11 datasets and 18 measures. It goes to sqlite:///mlflow.db in this
+    folder, whatever MLFLOW_TRACKING_URI says, and the report to mleval_report.html beside it.
 
     \b
     Example:
@@ -250,8 +345,10 @@ def demo(quiet: bool) -> None:
     click.echo()
     _render(comparison, "ranking", "table", None, quiet)
     click.echo(
-        "\nThe report is in mleval_report.html, its data in mleval_report_data/, and both in MLflow.\n\nNext:\n"
-        "  mlflow server --app-name mleval                   compare them live: http://localhost:5000/mleval/\n"
+        "\nThe report is in mleval_report.html, its data in mleval_report_data/, and both in "
+        "MLflow.\n\nNext:\n"
+        "  mlflow server --app-name mleval                   compare them live: http://localhost:"
+        "5000/mleval/\n"
         f"  mleval compare -n {name} --missing worst    who really differs from whom\n"
         f"  mleval runs -n {name}                       what the store holds\n"
         "  mleval import YOUR.csv -n yours                   the same with your own results"
@@ -264,27 +361,41 @@ def _import(path: Path, experiment_name: str, conventions: str, quiet: bool) -> 
     from mlflow_mleval.tracking.importing import import_results
 
     with progress("importing", quiet) as step:
-        done = import_results(path, experiment_name=experiment_name, conventions=conventions, progress=step)
+        done = import_results(
+            path, experiment_name=experiment_name, conventions=conventions, progress=step
+        )
     return "\n".join(map(terminal, done.summary().splitlines()))
 
 
-def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False, next_dataset: bool = True) -> Any:
+def _compare(
+    choices: dict[str, Any], quiet: bool, stability: bool = False, next_dataset: bool = True
+) -> Any:
     return compared(
-        choices, whole=stability, next_dataset=next_dataset, stage=lambda label, unit: progress(label, quiet, unit),
-        say=partial(say, quiet=quiet), worded=in_flags,
+        choices,
+        whole=stability,
+        next_dataset=next_dataset,
+        stage=lambda label, unit: progress(label, quiet, unit),
+        say=partial(say, quiet=quiet),
+        worded=in_flags,
     )
 
 
 def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool) -> Any:
-    """Write what was compared, a report as a page with its data beside it, and return the document."""
+    """Write what was compared, a report as a page with its data beside it, and return the
+    document.
+    """
     from mlflow_mleval.report.content.study_report import document
 
     study = comparison.study
-    made = document(comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what)
+    made = document(
+        comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what
+    )
     if what == "report" and format == "html" and not is_stream(filename):
         folder = Path(filename).with_name(Path(filename).stem + "_data")
         data = ((str(inside(folder, name)), parts) for name, parts in made.parts())
-        page = ((filename, [made.render(each, width())]) for each in (format,))  # made last, when the data are written
+        page = (
+            (filename, [made.render(each, width())]) for each in (format,)
+        )  # made last, when the data are written
         write_all(chain(data, page))
         say(f"wrote {filename}", quiet)
     else:
@@ -292,12 +403,16 @@ def _render(comparison: Any, what: str, format: str, filename: str | None, quiet
     return made
 
 
-def _log(made: Any, comparison: Any, choices: dict[str, Any], experiment_name: str | None = None) -> str:
+def _log(
+    made: Any, comparison: Any, choices: dict[str, Any], experiment_name: str | None = None
+) -> str:
     """Store the report as a run, or in the run that holds it, and return the run's id."""
     from mlflow_mleval.tracking.reports import log_comparison
 
     page, summary, data = made.to_html(), made.to_markdown(), made.files()
-    return log_comparison(page, summary, data, comparison, asked=choices, experiment_name=experiment_name)
+    return log_comparison(
+        page, summary, data, comparison, asked=choices, experiment_name=experiment_name
+    )
 
 
 def _address(run_id: str) -> str:

@@ -1,4 +1,7 @@
-"""The options of all commands, each declared once. Destination names are those of the Python arguments they become."""
+"""The options of all commands, each declared once.
+
+Destination names are those of the Python arguments they become.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ def _many(heading: str, *names: str, help: str, metavar: str = "NAME") -> Option
 
 
 class PerMeasure(click.ParamType):
-    """A number (or one of some words in its place) for all measures, or a number per measure (f1=0.1,coverage=2)."""
+    """A number (or one of some words in its place) for all measures, or a number per measure
+    (f1=0.1,coverage=2).
+    """
 
     def __init__(self, *words: str) -> None:
         self.words, self.name = words, f"{'|'.join(words) or 'NUMBER'}|NAME=NUMBER,…"
@@ -35,7 +40,10 @@ class PerMeasure(click.ParamType):
         try:
             if "=" not in value and not self.words:
                 return float(value)
-            return {name.strip(): float(number) for name, _, number in (part.partition("=") for part in value.split(","))}
+            return {
+                name.strip(): float(number)
+                for name, _, number in (part.partition("=") for part in value.split(","))
+            }
         except ValueError:
             wanted = ", ".join(self.words) if self.words and "=" not in value else "a number"
             self.fail(f"{value!r} is neither {wanted} nor NAME=NUMBER,NAME=NUMBER.", param, ctx)
@@ -56,144 +64,424 @@ class Preference(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
-        chosen = dict(part.partition("=")[::2] for part in value.split(",")) if "=" in value else {"": value}
+        chosen = (
+            dict(part.partition("=")[::2] for part in value.split(","))
+            if "=" in value
+            else {"": value}
+        )
         if unknown := [f for f in chosen.values() if f not in PREFERENCES]:
-            self.fail(f"{', '.join(map(repr, unknown))} is not one of {', '.join(PREFERENCES)}.", param, ctx)
+            self.fail(
+                f"{', '.join(map(repr, unknown))} is not one of {', '.join(PREFERENCES)}.",
+                param,
+                ctx,
+            )
         return chosen if "=" in value else value
 
 
 selection = (
-    _many("Selection", "-x", "--experiment-id", "experiment_ids", metavar="ID", help="Experiment to read, by id."),
-    _many("Selection", "-n", "--experiment-name", "experiment_names", help="Experiment to read, by name."),
+    _many(
+        "Selection",
+        "-x",
+        "--experiment-id",
+        "experiment_ids",
+        metavar="ID",
+        help="Experiment to read, by id.",
+    ),
+    _many(
+        "Selection",
+        "-n",
+        "--experiment-name",
+        "experiment_names",
+        help="Experiment to read, by name.",
+    ),
     _many("Selection", "--run-id", "run_ids", metavar="ID", help="Read only this run."),
-    Option("Selection", "--filter", "filter_string", default="", metavar="EXPR",
-           help="Read only runs that match this, in MLflow's search syntax: \"params.lr = '0.1' and tags.mlflow.user = "
-           "'alice'\", \"attributes.status = 'FINISHED'\", \"metrics.f1 > 0.5\", "
-           "\"attributes.start_time > 1700000000000\" (milliseconds)."),
-    _many("Selection", "--method-by", metavar="RULE",
-          help="What names a run's method: tag:NAME, param:NAME, run_name, experiment, model (its LoggedModel) or prompt (the "
-          "versions of the prompts that it loaded, qa/2). Several give \"xgb, lr=0.1\"."),
-    Option("Selection", "--dataset-by", metavar="RULE",
-           help="What names its dataset: one of the same, or input (the run's dataset input)."),
+    Option(
+        "Selection",
+        "--filter",
+        "filter_string",
+        default="",
+        metavar="EXPR",
+        help=(
+            "Read only runs that match this, in MLflow's search syntax: \"params.lr = '0.1' and "
+            "tags.mlflow.user = "
+            '\'alice\'", "attributes.status = \'FINISHED\'", "metrics.f1 > 0.5", '
+            '"attributes.start_time > 1700000000000" (milliseconds).'
+        ),
+    ),
+    _many(
+        "Selection",
+        "--method-by",
+        metavar="RULE",
+        help=(
+            "What names a run's method: tag:NAME, param:NAME, run_name, experiment, model (its "
+            "LoggedModel) or prompt (the "
+            'versions of the prompts that it loaded, qa/2). Several give "xgb, lr=0.1".'
+        ),
+    ),
+    Option(
+        "Selection",
+        "--dataset-by",
+        metavar="RULE",
+        help="What names its dataset: one of the same, or input (the run's dataset input).",
+    ),
     _many("Selection", "--method", "methods", help="Keep only this method."),
     _many("Selection", "--exclude-method", "exclude_methods", help="Leave this method out."),
     _many("Selection", "--dataset", "datasets", help="Keep only this dataset."),
     _many("Selection", "--exclude-dataset", "exclude_datasets", help="Leave this dataset out."),
-    _many("Selection", "--repeats-by", metavar="RULE",
-          help="Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or tag:NAME."),
-    Option("Selection", "--duplicates", metavar="POLICY", default="error",
-           help="If runs of a method on a dataset differ in more than their seed: stop (error), or take the mean, the latest "
-           "or best:METRIC. Runs that differ in their seed only are repeats: their mean counts."),
-    Option("Selection", "--children", metavar="best:METRIC",
-           help="Take the best child run of each parent, by this metric. Default: children are no results."),
-)  # fmt: skip
-folds_by = Option("Selection", "--folds-by", metavar="RULE",
-                  help="Where runs that mleval did not log hold values by fold: children, steps, or key:PATTERN of their "
-                  "metrics, such as key:fold{fold}_{measure}.")  # fmt: skip
-measures = (
-    _many("Measures", "-m", "--measure", "measures",
-          help="Measure or set of measures to use (see `mleval measures`). Default: the set sixteen for label sets, one-label "
-          "or, with a hierarchy, class-sets; and declared measures."),
-    _many("Measures", "--exclude-measure", "exclude_measures", help="Leave this measure or set out."),
-    _many("Measures", "--min", "minimize", help="Declare a metric of which smaller values are better."),
-    _many("Measures", "--max", "maximize", help="Declare a metric of which larger values are better."),
-)  # fmt: skip
-missing = Option("Measures", "--missing", type=Choice(["error", "worst", "drop-datasets", "drop-methods"]), default="error",
-                 help="If a method has no result on a dataset: stop, give it the dataset's worst value, or drop the datasets "
-                 "or methods that have gaps.")  # fmt: skip
-redundancy = Option("Measures", "--correlated", "max_correlation", type=FloatRange(0, 1), default=0.9,
-                    help="Absolute correlation above which a measure counts as redundant.")  # fmt: skip
-fusion = (
-    Option("Fusion", "--preference", type=Preference(), default="v_shape",
-           help="Preference function: " + ", ".join(PREFERENCES) + ". For measures that are not named: v_shape."),
-    Option("Fusion", "--weights", type=PerMeasure("entropy", "equal"), metavar="entropy|equal|NAME=NUMBER,…", default="entropy",
-           help="Weights of the measures; they are scaled to sum to 1. For measures that are not named: 1."),
-    Option("Fusion", "--p", type=PerMeasure(), help="Preference threshold. Default: from the data of each dataset."),
-    Option("Fusion", "--q", type=PerMeasure(), help="Indifference threshold. Default: from the data of each dataset."),
-    Option("Fusion", "--s", type=PerMeasure(), help="Width of the Gaussian. Default: from the data of each dataset."),
-    Option("Fusion", "--drop-constant", is_flag=True, help="Give no weight to a measure on which all methods are equal."),
-)  # fmt: skip
-over = Option("Tests", "--over", type=Choice(["datasets", "folds", "instances", "repeats"]), default="datasets",
-              help="What the tests count: datasets, the folds of each dataset, test instances, or repeats (runs with other "
-              "seeds).")  # fmt: skip
-tests = (
-    Option("Tests", "--on", default="fused", metavar="fused|MEASURE", help="Test the fused ranking, or one measure."),
-    Option("Tests", "--test", type=Test([name for name in asked_names() if name != "anytime"]), default="max-t",
-           help="Which test decides about pairs of methods; bonferroni-dunn needs --control."),
-    Option("Tests", "--correction", type=Choice(["holm", "bonferroni", "none"]), default="holm",
-           help="How to correct the p-values of Wilcoxon's test for their number."),
-    Option("Tests", "--ties", type=Choice(["correct", "ignore"]), default="correct",
-           help="Correct Friedman's test for ties, or ignore them as older papers do."),
-    Option("Tests", "--control", metavar="METHOD", help="Compare every method with this one only."),
-    Option("Tests", "--missing-is-failure", is_flag=True,
-           help="With --missing worst, let the worst value count in tests of pairs, too: a method that did not finish failed. "
-           "Otherwise a pair goes by the datasets that both finished."),
-)  # fmt: skip
-anytime = Option("Tests", "--anytime", is_flag=True,
-                 help="Over datasets or instances: test by betting, which holds the level however often a store that grows is "
-                 "looked at, and finds less than a test that is made once.")  # fmt: skip
-level = Option("Tests", "--alpha", type=PROBABILITY, default=0.05, help="Significance level.")
-gate = Option("Tests", "--require-significant", is_flag=True, help="Exit with 3 unless some pair is separated.")
-protocol = (
-    Option("Folds", "--protocol", type=Choice(["k-fold", "repeated", "resampled", "5x2", "independent"]),
-           help="How the folds were made. Default: recognised from their sizes."),
-    Option("Folds", "--ratio", type=FloatRange(0),
-           help="n_test / n_train of a fold, to correct for training data that folds share. Default: from the folds' sizes."),
-)  # fmt: skip
-pairing = Option("Folds", "--unpaired", "paired", is_flag=True, callback=lambda context, option, value: not value,
-                 help="Test over folds even if the runs split the data differently.")  # fmt: skip
-dependent = Option("Folds", "--dependent", type=Choice(["error", "drop"]), default="error",
-                   help="If a measure that --measure names follows from others (tn from fp): stop, or leave it out and say "
-                   "so.")  # fmt: skip
-rope, rope_of_reports = (
-    Option("Beyond p-values", "--rope", type=FloatRange(0), default=default,
-           help="Largest difference that does not matter. Adds probabilities and planning.")
-    for default in (None, ROPE)
-)  # fmt: skip
-weightings = Option("Random numbers", "--draws", "n_resamples", type=IntRange(1), default=10_000,
-                    help="Random weightings that say how often each method gets each rank.")  # fmt: skip
-cluster = Option("Instances", "--cluster", metavar="COLUMN",
-                 help="Over instances: the column of their tables that says which belong together, such as questions on one "
-                 "passage; fold for those of one fold.")  # fmt: skip
-difference = Option("Instances", "--difference", type=PerMeasure(),
-                    help="Over instances: the difference that matters, of which is then told how many questions it takes to find "
-                    "it. Default: the one seen.")  # fmt: skip
-answers = (
-    Option("Instances", "--table", metavar="PATH", help="Read this table of each run, as mlflow.log_table made it."),
-    Option("Instances", "--instance-by", metavar="NAME",
-           help="The input, tag or column that says which question an answer is to. Default: all that was asked."),
-    _many("Instances", "--grades", help="Categories of a measure, from worst to best.", metavar="MEASURE=WORST,…,BEST"),
-    Option("Instances", "--shared", is_flag=True,
-           help="Compare on the instances that all runs hold, even where many are missing."),
+    _many(
+        "Selection",
+        "--repeats-by",
+        metavar="RULE",
+        help=(
+            "Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or "
+            "tag:NAME."
+        ),
+    ),
+    Option(
+        "Selection",
+        "--duplicates",
+        metavar="POLICY",
+        default="error",
+        help=(
+            "If runs of a method on a dataset differ in more than their seed: stop (error), or "
+            "take the mean, the latest or best:METRIC. Runs that differ in their seed only are "
+            "repeats: their mean counts."
+        ),
+    ),
+    Option(
+        "Selection",
+        "--children",
+        metavar="best:METRIC",
+        help=(
+            "Take the best child run of each parent, by this metric. Default: children are no "
+            "results."
+        ),
+    ),
 )
-swaps = Option("Random numbers", "--draws", "n_resamples", type=IntRange(1), default=9_999,
-               help="Over instances and repeats: draws of the permutation test.")  # fmt: skip
-by_seed = Option("Repeats", "--paired", "by_seed", is_flag=True,
-                 help="Over repeats: pair those of the same seed, such as seeds that split the data, too.")  # fmt: skip
+folds_by = Option(
+    "Selection",
+    "--folds-by",
+    metavar="RULE",
+    help=(
+        "Where runs that mleval did not log hold values by fold: children, steps, or key:PATTERN "
+        "of their metrics, such as key:fold{fold}_{measure}."
+    ),
+)
+measures = (
+    _many(
+        "Measures",
+        "-m",
+        "--measure",
+        "measures",
+        help=(
+            "Measure or set of measures to use (see `mleval measures`). Default: the set sixteen "
+            "for label sets, one-label or, with a hierarchy, class-sets; and declared "
+            "measures."
+        ),
+    ),
+    _many(
+        "Measures", "--exclude-measure", "exclude_measures", help="Leave this measure or set out."
+    ),
+    _many(
+        "Measures", "--min", "minimize", help="Declare a metric of which smaller values are better."
+    ),
+    _many(
+        "Measures", "--max", "maximize", help="Declare a metric of which larger values are better."
+    ),
+)
+missing = Option(
+    "Measures",
+    "--missing",
+    type=Choice(["error", "worst", "drop-datasets", "drop-methods"]),
+    default="error",
+    help=(
+        "If a method has no result on a dataset: stop, give it the dataset's worst value, or "
+        "drop the datasets or methods that have gaps."
+    ),
+)
+redundancy = Option(
+    "Measures",
+    "--correlated",
+    "max_correlation",
+    type=FloatRange(0, 1),
+    default=0.9,
+    help="Absolute correlation above which a measure counts as redundant.",
+)
+fusion = (
+    Option(
+        "Fusion",
+        "--preference",
+        type=Preference(),
+        default="v_shape",
+        help="Preference function: "
+        + ", ".join(PREFERENCES)
+        + ". For measures that are not named: v_shape.",
+    ),
+    Option(
+        "Fusion",
+        "--weights",
+        type=PerMeasure("entropy", "equal"),
+        metavar="entropy|equal|NAME=NUMBER,…",
+        default="entropy",
+        help=(
+            "Weights of the measures; they are scaled to sum to 1. For measures that are not "
+            "named: 1."
+        ),
+    ),
+    Option(
+        "Fusion",
+        "--p",
+        type=PerMeasure(),
+        help="Preference threshold. Default: from the data of each dataset.",
+    ),
+    Option(
+        "Fusion",
+        "--q",
+        type=PerMeasure(),
+        help="Indifference threshold. Default: from the data of each dataset.",
+    ),
+    Option(
+        "Fusion",
+        "--s",
+        type=PerMeasure(),
+        help="Width of the Gaussian. Default: from the data of each dataset.",
+    ),
+    Option(
+        "Fusion",
+        "--drop-constant",
+        is_flag=True,
+        help="Give no weight to a measure on which all methods are equal.",
+    ),
+)
+over = Option(
+    "Tests",
+    "--over",
+    type=Choice(["datasets", "folds", "instances", "repeats"]),
+    default="datasets",
+    help=(
+        "What the tests count: datasets, the folds of each dataset, test instances, or repeats "
+        "(runs with other seeds)."
+    ),
+)
+tests = (
+    Option(
+        "Tests",
+        "--on",
+        default="fused",
+        metavar="fused|MEASURE",
+        help="Test the fused ranking, or one measure.",
+    ),
+    Option(
+        "Tests",
+        "--test",
+        type=Test([name for name in asked_names() if name != "anytime"]),
+        default="max-t",
+        help="Which test decides about pairs of methods; bonferroni-dunn needs --control.",
+    ),
+    Option(
+        "Tests",
+        "--correction",
+        type=Choice(["holm", "bonferroni", "none"]),
+        default="holm",
+        help="How to correct the p-values of Wilcoxon's test for their number.",
+    ),
+    Option(
+        "Tests",
+        "--ties",
+        type=Choice(["correct", "ignore"]),
+        default="correct",
+        help="Correct Friedman's test for ties, or ignore them as older papers do.",
+    ),
+    Option("Tests", "--control", metavar="METHOD", help="Compare every method with this one only."),
+    Option(
+        "Tests",
+        "--missing-is-failure",
+        is_flag=True,
+        help=(
+            "With --missing worst, let the worst value count in tests of pairs, too: a method "
+            "that did not finish failed. Otherwise a pair goes by the datasets that both "
+            "finished."
+        ),
+    ),
+)
+anytime = Option(
+    "Tests",
+    "--anytime",
+    is_flag=True,
+    help=(
+        "Over datasets or instances: test by betting, which holds the level however often a "
+        "store that grows is looked at, and finds less than a test that is made once."
+    ),
+)
+level = Option("Tests", "--alpha", type=PROBABILITY, default=0.05, help="Significance level.")
+gate = Option(
+    "Tests",
+    "--require-significant",
+    is_flag=True,
+    help="Exit with 3 unless some pair is separated.",
+)
+protocol = (
+    Option(
+        "Folds",
+        "--protocol",
+        type=Choice(["k-fold", "repeated", "resampled", "5x2", "independent"]),
+        help="How the folds were made. Default: recognised from their sizes.",
+    ),
+    Option(
+        "Folds",
+        "--ratio",
+        type=FloatRange(0),
+        help=(
+            "n_test / n_train of a fold, to correct for training data that folds share. Default: "
+            "from the folds' sizes."
+        ),
+    ),
+)
+pairing = Option(
+    "Folds",
+    "--unpaired",
+    "paired",
+    is_flag=True,
+    callback=lambda context, option, value: not value,
+    help="Test over folds even if the runs split the data differently.",
+)
+dependent = Option(
+    "Folds",
+    "--dependent",
+    type=Choice(["error", "drop"]),
+    default="error",
+    help=(
+        "If a measure that --measure names follows from others (tn from fp): stop, or leave it "
+        "out and say so."
+    ),
+)
+rope, rope_of_reports = (
+    Option(
+        "Beyond p-values",
+        "--rope",
+        type=FloatRange(0),
+        default=default,
+        help="Largest difference that does not matter. Adds probabilities and planning.",
+    )
+    for default in (None, ROPE)
+)
+weightings = Option(
+    "Random numbers",
+    "--draws",
+    "n_resamples",
+    type=IntRange(1),
+    default=10_000,
+    help="Random weightings that say how often each method gets each rank.",
+)
+cluster = Option(
+    "Instances",
+    "--cluster",
+    metavar="COLUMN",
+    help=(
+        "Over instances: the column of their tables that says which belong together, such as "
+        "questions on one "
+        "passage; fold for those of one fold."
+    ),
+)
+difference = Option(
+    "Instances",
+    "--difference",
+    type=PerMeasure(),
+    help=(
+        "Over instances: the difference that matters, of which is then told how many questions "
+        "it takes to find "
+        "it. Default: the one seen."
+    ),
+)
+answers = (
+    Option(
+        "Instances",
+        "--table",
+        metavar="PATH",
+        help="Read this table of each run, as mlflow.log_table made it.",
+    ),
+    Option(
+        "Instances",
+        "--instance-by",
+        metavar="NAME",
+        help=(
+            "The input, tag or column that says which question an answer is to. Default: all "
+            "that was asked."
+        ),
+    ),
+    _many(
+        "Instances",
+        "--grades",
+        help="Categories of a measure, from worst to best.",
+        metavar="MEASURE=WORST,…,BEST",
+    ),
+    Option(
+        "Instances",
+        "--shared",
+        is_flag=True,
+        help="Compare on the instances that all runs hold, even where many are missing.",
+    ),
+)
+swaps = Option(
+    "Random numbers",
+    "--draws",
+    "n_resamples",
+    type=IntRange(1),
+    default=9_999,
+    help="Over instances and repeats: draws of the permutation test.",
+)
+by_seed = Option(
+    "Repeats",
+    "--paired",
+    "by_seed",
+    is_flag=True,
+    help="Over repeats: pair those of the same seed, such as seeds that split the data, too.",
+)
 seed = Option("Random numbers", "--seed", type=int, default=0, help="Seed of everything random.")
 quiet, quiet_alone = (
-    Option(heading, "-q", "--quiet", is_flag=True, help="Write no messages to stderr.") for heading in ("Output", "Options")
+    Option(heading, "-q", "--quiet", is_flag=True, help="Write no messages to stderr.")
+    for heading in ("Output", "Options")
 )
 output = (
-    Option("Output", "--output", "format", type=Choice(FORMATS),
-           help="Format. Default: as the suffix of -o says, otherwise table."),
-    Option("Output", "-o", "--filename", type=click.Path(readable=False), metavar="PATH",
-           help="Write to this file; its suffix decides the format; - is stdout."),
+    Option(
+        "Output",
+        "--output",
+        "format",
+        type=Choice(FORMATS),
+        help="Format. Default: as the suffix of -o says, otherwise table.",
+    ),
+    Option(
+        "Output",
+        "-o",
+        "--filename",
+        type=click.Path(readable=False),
+        metavar="PATH",
+        help="Write to this file; its suffix decides the format; - is stdout.",
+    ),
     quiet,
-)  # fmt: skip
+)
 
 
 def chosen_format(format: str | None, filename: str | None) -> str:
-    """The format that --output or the suffix of --filename names; a contradiction is a usage error."""
+    """The format that --output or the suffix of --filename names; a contradiction is a usage
+    error.
+    """
     if filename in (None, "-"):
         return format or "table"
     if not Path(filename).parent.is_dir():
-        raise click.UsageError(f"there is no folder {str(Path(filename).parent)!r}. Create it first.")
+        raise click.UsageError(
+            f"there is no folder {str(Path(filename).parent)!r}. Create it first."
+        )
     named = SUFFIXES.get(filename.rpartition(".")[2].lower()) if "." in filename else None
     if named is None and is_stream(filename):
         return format or "table"
     if named is None and format is None:
-        raise click.UsageError(f"the suffix of {filename!r} names no format. Use one of .{', .'.join(SUFFIXES)}, or --output.")
+        raise click.UsageError(
+            f"the suffix of {filename!r} names no format. Use one of .{', .'.join(SUFFIXES)}, "
+            "or --output."
+        )
     if named and format and named != format:
-        raise click.UsageError(f"--output {format} and the suffix of {filename!r} disagree. Drop one of them.")
+        raise click.UsageError(
+            f"--output {format} and the suffix of {filename!r} disagree. Drop one of them."
+        )
     return format or named

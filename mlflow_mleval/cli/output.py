@@ -34,16 +34,24 @@ def say(text: str, quiet: bool = False) -> None:
 
 
 @contextmanager
-def progress(label: str, quiet: bool = False, unit: str = "") -> Iterator[Callable[[int, int], None]]:
-    """A callable (done, total) that shows on stderr how far a long job is, at what rate, and the time that remains.
+def progress(
+    label: str, quiet: bool = False, unit: str = ""
+) -> Iterator[Callable[[int, int], None]]:
+    """A callable (done, total) that shows on stderr how far a long job is, at what rate, and the
+    time that remains.
 
-    It shows nothing off a terminal or before `PATIENCE` seconds. A total of 0 is not known yet; fewer done than before is a new
-    round.
+    It shows nothing off a terminal or before `PATIENCE` seconds. A total of 0 is not known yet;
+    fewer done than before is a new round.
     """
     silent = quiet or not sys.stderr.isatty()
     start = began = last = time.monotonic()
     bar = click.progressbar(
-        length=1, label=label, file=sys.stderr, hidden=True, show_pos=bool(unit), item_show_func=lambda rate: rate
+        length=1,
+        label=label,
+        file=sys.stderr,
+        hidden=True,
+        show_pos=bool(unit),
+        item_show_func=lambda rate: rate,
     )
     with bar:
 
@@ -63,7 +71,11 @@ def progress(label: str, quiet: bool = False, unit: str = "") -> Iterator[Callab
 
 def width() -> int:
     """Columns to write for: the terminal's, at most 120; 100 where there is no terminal."""
-    return min(shutil.get_terminal_size((100, 24)).columns, 120) if sys.stdout and sys.stdout.isatty() else 100
+    return (
+        min(shutil.get_terminal_size((100, 24)).columns, 120)
+        if sys.stdout and sys.stdout.isatty()
+        else 100
+    )
 
 
 def write(text: str, filename: str | None, quiet: bool = False) -> None:
@@ -76,16 +88,20 @@ def write(text: str, filename: str | None, quiet: bool = False) -> None:
         except BrokenPipeError:
             raise  # the reader has what it wanted, as `head` has: no error to show
         except OSError as error:
-            raise click.ClickException(f"cannot write to stdout: {error.strerror or error}.") from error
+            raise click.ClickException(
+                f"cannot write to stdout: {error.strerror or error}."
+            ) from error
         return
     write_all([(filename, [text])])
     say(f"wrote {filename}", quiet)
 
 
 def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
-    """Put parts of texts into files, all of them or none, each whole: only when all are on the disk do they take their places.
+    """Put parts of texts into files, all of them or none, each whole: only when all are on the disk
+    do they take their places.
 
-    A link stays one: its target is replaced. A file keeps its mode. A pipe or a device takes its texts when their turn comes.
+    A link stays one: its target is replaced. A file keeps its mode. A pipe or a device takes its
+    texts when their turn comes.
     """
     parts: dict[Path, Path] = {}
     made: list[Path] = []
@@ -108,7 +124,9 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
         for target, part in parts.items():
             filename = str(target)
             part.replace(target)
-    except BaseException as error:  # texts are made while they are written: whatever goes wrong, nothing stays
+    except (
+        BaseException
+    ) as error:  # texts are made while they are written: whatever goes wrong, nothing stays
         for part in parts.values():
             part.unlink(missing_ok=True)
         for folder in made:
@@ -116,11 +134,15 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
                 folder.rmdir()
         if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
             raise
-        raise click.ClickException(f"cannot write {filename!r}: {error.strerror or error}.") from error
+        raise click.ClickException(
+            f"cannot write {filename!r}: {error.strerror or error}."
+        ) from error
 
 
 def is_stream(filename: str | None) -> bool:
-    """Whether data flow on from there, as from stdout, a pipe or a device, so that there is no file to be replaced."""
+    """Whether data flow on from there, as from stdout, a pipe or a device, so that there is no file
+    to be replaced.
+    """
     if filename in (None, "-") or _descriptor(filename) is not None:
         return True
     try:
@@ -150,12 +172,16 @@ def _pour(texts: Iterable[str], filename: str) -> None:
     number = _descriptor(filename)
     if number is not None and sys.stdout is not None:
         sys.stdout.flush()  # what was said before goes before
-    with open(filename if number is None else os.dup(number), "w", encoding="utf-8", newline="") as file:
+    with open(
+        filename if number is None else os.dup(number), "w", encoding="utf-8", newline=""
+    ) as file:
         file.writelines(texts)
 
 
 def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:
-    """The texts as a file of the target's mode and owner, which nobody can read at any time who cannot read the target."""
+    """The texts as a file of the target's mode and owner, which nobody can read at any time who
+    cannot read the target.
+    """
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -172,13 +198,19 @@ def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:
         os.fsync(number)  # some disks say only now that they are full
 
 
-def provenance(source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]) -> dict[str, Any]:
+def provenance(
+    source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]
+) -> dict[str, Any]:
     """What reproduces a result, with the command as it was typed."""
-    return assembling.provenance(shlex.join(["mleval", *map(_argument, sys.argv[1:])]), source, run_ids, options)
+    return assembling.provenance(
+        shlex.join(["mleval", *map(_argument, sys.argv[1:])]), source, run_ids, options
+    )
 
 
 def _argument(text: str) -> str:
-    """An argument as it may be shown, also where it holds a URI whose password has spaces or quotes."""
+    """An argument as it may be shown, also where it holds a URI whose password has spaces or
+    quotes.
+    """
 
     def fit(hit: re.Match[str]) -> str:
         return masked(f"{hit[0]}host").removesuffix("host")

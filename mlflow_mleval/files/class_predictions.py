@@ -1,4 +1,6 @@
-"""Files of predictions of one label of several classes, read some rows at a time; what is broken is named by its line."""
+"""Files of predictions of one label of several classes, read some rows at a time; what is broken is
+named by its line.
+"""
 
 from __future__ import annotations
 
@@ -21,42 +23,57 @@ _ROWS = 1 << 15  # rows that are read together
 _TRUE, _PRED, _SCORE = ("true", "y_true"), ("pred", "y_pred"), ("score", "y_score")
 #: Sums of probabilities this close to 1 need no other reason than single precision.
 _SINGLE = 1e-6
-#: Decimals and significant digits to which probabilities may have been rounded; with more, sums differ less than that.
+#: Decimals and significant digits to which probabilities may have been rounded; with more, sums
+#: differ less than that.
 _DIGITS = range(1, 8)
 #: Where a row stands, and its cells.
 _Row = tuple[str, Sequence[Any]]
 
 
 def open_classes(path: Path, start: bytes, progress: Progress) -> PredictionFile | None:
-    """Open a table with a column ``true`` of classes, or an npz file with a vector ``y_true``; None where it is another file.
+    """Open a table with a column ``true`` of classes, or an npz file with a vector ``y_true``; None
+    where it is another file.
 
-    Beside it stand ``pred`` with the predicted class, ``score_CLASS`` for each class or ``score`` for the second of two, and
-    ``fold``; a leading ``y_`` does not matter. Classes are text. They are those of the scores, else all that occur, sorted.
+    Beside it stand ``pred`` with the predicted class, ``score_CLASS`` for each class or ``score``
+    for the second of two, and ``fold``; a leading ``y_`` does not matter. Classes are text. They
+    are those of the scores, else all that occur, sorted.
     """
     if start in (b"PK\3\4", b"PK\5\6"):
         return _open_npz(path, progress)
     try:
-        header, rows = _parquet_rows(path, progress) if start == b"PAR1" else _csv_file_rows(path, progress)
+        header, rows = (
+            _parquet_rows(path, progress) if start == b"PAR1" else _csv_file_rows(path, progress)
+        )
     except (pa.ArrowException, UnicodeDecodeError):
         return None  # the reader of label sets says what is wrong
-    at = {kind: [i for i, column in enumerate(header) if column in names]
-          for kind, names in (("true", _TRUE), ("pred", _PRED), ("score", _SCORE), ("fold", (FOLD,)))}  # fmt: skip
+    at = {
+        kind: [i for i, column in enumerate(header) if column in names]
+        for kind, names in (("true", _TRUE), ("pred", _PRED), ("score", _SCORE), ("fold", (FOLD,)))
+    }
     if not at["true"] or any(column.startswith(("true_", "y_true_")) for column in header):
         return None
     for kind, places in at.items():
         if len(places) > 1:
             raise ImportFileError(f"{path.name}: two columns hold {kind}. Remove one.")
-    columns = {column.partition("score_")[2]: i for i, column in enumerate(header) if column.startswith(("score_", "y_score_"))}
+    columns = {
+        column.partition("score_")[2]: i
+        for i, column in enumerate(header)
+        if column.startswith(("score_", "y_score_"))
+    }
     if not columns and not at["pred"] and not at["score"]:
         raise ImportFileError(
-            f"{path.name} has the column {header[at['true'][0]]} and no predictions. Add a column pred, score_CLASS, or both."
+            f"{path.name} has the column {header[at['true'][0]]} and no predictions. Add a "
+            "column pred, score_CLASS, or both."
         )
     own = (at["true"][0], *at["pred"])
-    names = tuple(columns) or tuple(sorted({_class(row, header, place) for row in rows() for place in own}))
+    names = tuple(columns) or tuple(
+        sorted({_class(row, header, place) for row in rows() for place in own})
+    )
     if not columns and at["score"] and len(names) != 2:
         raise ImportFileError(
-            f"{path.name}: a column score is that of the second of two classes, and there are {len(names)} ({some(names, 8)}). "
-            "Add one column score_CLASS for each class; measurements of a regression are not evaluated."
+            f"{path.name}: a column score is that of the second of two classes, and there are "
+            f"{len(names)} ({some(names, 8)}). Add one column score_CLASS for each class; "
+            "measurements of a regression are not evaluated."
         )
     places = list(columns.values()) or at["score"]
     used = {*own, *places, *at["fold"]}
@@ -72,7 +89,9 @@ def open_classes(path: Path, start: bytes, progress: Progress) -> PredictionFile
                 if where:
                     batch[kind] = [_class(row, header, where[0], known) for row in part]
             if places:
-                scores = np.array([[_number(row, header, place) for place in places] for row in part])
+                scores = np.array(
+                    [[_number(row, header, place) for place in places] for row in part]
+                )
                 batch["y_score"] = scores if columns else scores[:, 0]
             if at["fold"]:
                 batch["folds"] = [fold_name(_class(row, header, at["fold"][0])) for row in part]
@@ -85,9 +104,11 @@ def open_classes(path: Path, start: bytes, progress: Progress) -> PredictionFile
 
 
 def unrounded(scores: Any) -> tuple[Any, str]:
-    """Rounded probabilities of classes divided by their sums, and what to say of it; other scores as they are.
+    """Rounded probabilities of classes divided by their sums, and what to say of it; other scores
+    as they are.
 
-    Rounding moves each of C probabilities by half a unit of its last decimal, or of its last significant digit, at most.
+    Rounding moves each of C probabilities by half a unit of its last decimal, or of its last
+    significant digit, at most.
 
     >>> unrounded(np.array([[0.333, 0.333, 0.333], [0.5, 0.25, 0.25]]))[1]
     'probabilities were rounded: in each row they are divided by their sum, such as 0.999'
@@ -98,23 +119,37 @@ def unrounded(scores: Any) -> tuple[Any, str]:
         return scores, ""
     sums = scores.sum(axis=1)
     off = np.abs(sums - 1)
-    if off.max() <= np.sqrt(np.finfo(float).eps) or not (off <= _by_rounding(scores) + _SINGLE).all() or not sums.all():
+    if (
+        off.max() <= np.sqrt(np.finfo(float).eps)
+        or not (off <= _by_rounding(scores) + _SINGLE).all()
+        or not sums.all()
+    ):
         return scores, ""
     shown = f"{sums[off.argmax()]:.9g}"
-    return scores / sums[:, None], f"probabilities were rounded: in each row they are divided by their sum, such as {shown}"
+    return scores / sums[
+        :, None
+    ], f"probabilities were rounded: in each row they are divided by their sum, such as {shown}"
 
 
 def _by_rounding(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far off 1 rounding can bring the sum of each row: to as many decimals, or digits, as all numbers have at most."""
-    first = 10.0 ** np.floor(np.log10(np.where(scores > 0, scores, 1.0)))  # what the first digit counts
+    """How far off 1 rounding can bring the sum of each row: to as many decimals, or digits, as all
+    numbers have at most.
+    """
+    first = 10.0 ** np.floor(
+        np.log10(np.where(scores > 0, scores, 1.0))
+    )  # what the first digit counts
     by_decimals = scores.shape[1] * 0.5 * _last_place(scores)
     by_digits = (first * (scores > 0)).sum(axis=1) * 0.5 * _last_place(scores / first)
     return np.maximum(by_decimals, by_digits)
 
 
 def _last_place(numbers: NDArray[np.float64]) -> float:
-    """What the last of the decimals counts that all numbers have at most; 0 where they have many."""
-    return next((10.0**-d for d in _DIGITS if np.abs(np.round(numbers, d) - numbers).max() < 1e-12), 0.0)
+    """What the last of the decimals counts that all numbers have at most; 0 where they have
+    many.
+    """
+    return next(
+        (10.0**-d for d in _DIGITS if np.abs(np.round(numbers, d) - numbers).max() < 1e-12), 0.0
+    )
 
 
 def _class(row: _Row, header: Sequence[str], place: int, known: set[str] | None = None) -> str:
@@ -124,7 +159,10 @@ def _class(row: _Row, header: Sequence[str], place: int, known: set[str] | None 
     if not text or text == "nan":
         raise ImportFileError(f"{where}, column {quoted(header[place])}: the row has none.")
     if known is not None and text not in known:
-        told = f"{quoted(text)} is none of the classes with scores ({some(map(repr, sorted(known)), 8)})"
+        told = (
+            f"{quoted(text)} is none of the classes with scores "
+            f"({some(map(repr, sorted(known)), 8)})"
+        )
         raise ImportFileError(f"{where}, column {quoted(header[place])}: {told}.")
     return text
 
@@ -136,11 +174,16 @@ def _number(row: _Row, header: Sequence[str], place: int) -> float:
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
-        raise ImportFileError(f"{where}, column {quoted(header[place])}: {quoted(cells[place])} is not a finite number.")
+        raise ImportFileError(
+            f"{where}, column {quoted(header[place])}: {quoted(cells[place])} is not a finite "
+            "number."
+        )
     return value
 
 
-def _csv_file_rows(path: Path, progress: Progress) -> tuple[list[str], Callable[[], Iterator[_Row]]]:
+def _csv_file_rows(
+    path: Path, progress: Progress
+) -> tuple[list[str], Callable[[], Iterator[_Row]]]:
     """The header of a CSV file, and what reads its rows."""
     total = path.stat().st_size
 
@@ -155,7 +198,10 @@ def _csv_file_rows(path: Path, progress: Progress) -> tuple[list[str], Callable[
             if i % _ROWS == 0:
                 progress(min(read, total), total)
             if i and len(row) != len(header):
-                raise ImportFileError(f"{path.name}, line {at}: the row has {len(row)} cells, the header has {len(header)}.")
+                raise ImportFileError(
+                    f"{path.name}, line {at}: the row has {len(row)} cells, the header has "
+                    f"{len(header)}."
+                )
             if i:
                 yield f"{path.name}, line {at}", row
         progress(total, total)
@@ -175,12 +221,16 @@ def _parquet_rows(path: Path, progress: Progress) -> tuple[list[str], Callable[[
         done, total = 0, file.metadata.num_rows
         try:
             for batch in file.iter_batches(_ROWS, use_threads=False):
-                for i, cells in enumerate(zip(*(column.to_pylist() for column in batch.columns), strict=True), done + 1):
+                for i, cells in enumerate(
+                    zip(*(column.to_pylist() for column in batch.columns), strict=True), done + 1
+                ):
                     yield f"{path.name}, row {i}", cells
                 done += len(batch)
                 progress(done, total)
         except (pa.ArrowException, OSError) as error:
-            raise ImportFileError(f"{path.name}, behind row {done}: the file is damaged: {reason(error)}.") from error
+            raise ImportFileError(
+                f"{path.name}, behind row {done}: the file is damaged: {reason(error)}."
+            ) from error
 
     return header, rows
 
@@ -196,7 +246,9 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile | None:
         return None
     inputs = tuple(name for name in ("y_score", "y_pred") if name in arrays)
     if not inputs:
-        raise ImportFileError(f"{path.name} has y_true and no predictions. Add y_score, y_pred or both.")
+        raise ImportFileError(
+            f"{path.name} has y_true and no predictions. Add y_score, y_pred or both."
+        )
     batch = {name: arrays[name] for name in ("y_true", *inputs, "folds") if name in arrays}
     names = tuple(arrays["label_names"].tolist()) if "label_names" in arrays else None
     progress(1, 1)

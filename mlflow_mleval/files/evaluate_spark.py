@@ -1,4 +1,6 @@
-"""Evaluate a Spark DataFrame: each partition gives an Evaluation, and the executors merge them in a tree."""
+"""Evaluate a Spark DataFrame: each partition gives an Evaluation, and the executors merge them in a
+tree.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,14 @@ if TYPE_CHECKING:
 
 _CELLS = 1 << 19  # cells of a matrix that are evaluated together
 _PART = "number int, part binary, kind string, error string"
-_PREFIXES = {"y_true": ("true_", "y_true_"), "y_score": ("score_", "y_score_"), "y_pred": ("pred_", "y_pred_")}
+_PREFIXES = {
+    "y_true": ("true_", "y_true_"),
+    "y_score": ("score_", "y_score_"),
+    "y_pred": ("pred_", "y_pred_"),
+}
 _ARGUMENTS = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
-#: How an input lies there: a column for each label, an array of numbers, a list of classes or of pairs with scores, one class.
+#: How an input lies there: a column for each label, an array of numbers, a list of classes or of
+#: pairs with scores, one class.
 _COLUMNS, _ARRAY, _CLASSES, _PAIRS, _CLASS = "columns", "array", "classes", "pairs", "class"
 
 
@@ -49,7 +56,9 @@ class _BadRow(ValueError):
 class _Layout:
     """What stands in which column, and how it is evaluated; each task gets it."""
 
-    inputs: Mapping[str, tuple[str, tuple[str, ...]]]  # of y_true, y_score, y_pred: how it lies there, and in which columns
+    inputs: Mapping[
+        str, tuple[str, tuple[str, ...]]
+    ]  # of y_true, y_score, y_pred: how it lies there, and in which columns
     fold: str | None
     names: tuple[Hashable, ...] | None
     options: Mapping[str, Any]
@@ -61,7 +70,9 @@ class _Layout:
         """The Evaluation of some rows."""
         given, place = {}, 0
         for name, (kind, columns) in self.inputs.items():
-            given[name] = self._read(name, kind, batch.columns[place : place + len(columns)], columns)
+            given[name] = self._read(
+                name, kind, batch.columns[place : place + len(columns)], columns
+            )
             place += len(columns)
         if self.fold is not None:
             given["folds"] = _known(batch.columns[place], self.fold).to_pylist()
@@ -69,7 +80,9 @@ class _Layout:
         if self.names is None and self.inputs["y_true"][0] == _CLASSES:
             sets = {"true_sets": given.pop("y_true"), "pred_sets": given.pop("y_pred")}
             return evaluate_hierarchical(**sets, h=h, **given, **self.options, instances=instances)
-        return evaluate(**given, **self.options, label_names=self.names, hierarchy=h, instances=instances)
+        return evaluate(
+            **given, **self.options, label_names=self.names, hierarchy=h, instances=instances
+        )
 
     def _read(self, name: str, kind: str, arrays: list[pa.Array], columns: tuple[str, ...]) -> Any:
         """One argument of `evaluate`."""
@@ -78,24 +91,42 @@ class _Layout:
             self._places(arrays[0], columns[0])
             return np.array(arrays[0].to_pylist())
         if kind in (_COLUMNS, _ARRAY):
-            parts = [array.to_numpy(zero_copy_only=False) for array in arrays] if kind == _COLUMNS else []
-            matrix = np.column_stack(parts) if parts else _rows_of(arrays[0], columns[0], self.names)
+            parts = (
+                [array.to_numpy(zero_copy_only=False) for array in arrays]
+                if kind == _COLUMNS
+                else []
+            )
+            matrix = (
+                np.column_stack(parts) if parts else _rows_of(arrays[0], columns[0], self.names)
+            )
             wrong = ~np.isfinite(matrix) if name == "y_score" else (matrix != 0) & (matrix != 1)
             if wrong.any():
                 row, place = np.argwhere(wrong)[0]
                 where = f"column {quoted(columns[place if kind == _COLUMNS else 0])}"
                 where += "" if kind == _COLUMNS else f", element {place}"
-                raise _BadRow(f"{where}: {matrix[row, place]} is not {'a finite number' if name == 'y_score' else '0 or 1'}")
-            return matrix[:, 0] if name == "y_score" and len(columns) == 1 and self._binary_class(kind) else matrix
+                raise _BadRow(
+                    f"{where}: {matrix[row, place]} is not "
+                    f"{'a finite number' if name == 'y_score' else '0 or 1'}"
+                )
+            return (
+                matrix[:, 0]
+                if name == "y_score" and len(columns) == 1 and self._binary_class(kind)
+                else matrix
+            )
         inner = arrays[0].flatten()
         data: NDArray[Any] = np.ones(len(inner), bool)
         if kind == _PAIRS:
             inner, scores = inner.flatten()
             data = _known(scores, columns[0]).to_numpy(zero_copy_only=False)
             if not np.isfinite(data).all():
-                raise _BadRow(f"column {quoted(columns[0])}: {data[~np.isfinite(data)][0]} is not a finite number")
+                raise _BadRow(
+                    f"column {quoted(columns[0])}: {data[~np.isfinite(data)][0]} is not a finite "
+                    "number"
+                )
         places = self._places(_known(inner, columns[0]), columns[0])
-        ends = np.concatenate([[0], np.cumsum(pc.list_value_length(arrays[0]).to_numpy(zero_copy_only=False))])
+        ends = np.concatenate(
+            [[0], np.cumsum(pc.list_value_length(arrays[0]).to_numpy(zero_copy_only=False))]
+        )
         found = sparse.csr_array((data, places, ends), shape=(len(arrays[0]), len(self.position)))
         if kind == _PAIRS and not found.has_canonical_format:
             entries = found.nnz
@@ -112,18 +143,29 @@ class _Layout:
     def _places(self, values: pa.Array, column: str) -> NDArray[np.int64]:
         """The position of each class among the names."""
         if not self.position:
-            names = getattr(self.hierarchy, "value", self.hierarchy).nodes if self.names is None else self.names
+            names = (
+                getattr(self.hierarchy, "value", self.hierarchy).nodes
+                if self.names is None
+                else self.names
+            )
             self.position.update({name: i for i, name in enumerate(names)})
         codes, found = pd.factorize(values.to_numpy(zero_copy_only=False))
         places = np.array([self.position.get(value, -1) for value in found.tolist()], np.int64)
         if (places < 0).any():
             unknown = found[int((places < 0).argmax())]
-            raise _BadRow(f"column {quoted(column)}: {quoted(str(unknown))} is none of the {len(self.position)} classes")
+            raise _BadRow(
+                f"column {quoted(column)}: {quoted(str(unknown))} is none of the "
+                f"{len(self.position)} classes"
+            )
         return places[codes]
 
     def pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows that are evaluated together: as many as Spark hands over at a few times, unless there are very many labels."""
-        width = 64 if self.names is None or self.inputs["y_true"][0] == _CLASSES else len(self.names)
+        """Rows that are evaluated together: as many as Spark hands over at a few times, unless
+        there are very many labels.
+        """
+        width = (
+            64 if self.names is None or self.inputs["y_true"][0] == _CLASSES else len(self.names)
+        )
         step = max(1, _CELLS // width)
         held: list[Any] = []
         for batch in batches:
@@ -136,40 +178,55 @@ class _Layout:
 
 
 def evaluate_spark(
-    df: DataFrame, truth: str | Sequence[str], scores: str | Sequence[str] | None = None,
-    predictions: str | Sequence[str] | None = None, *, folds: str | None = None, hierarchy: Hierarchy | None = None,
-    label_names: Sequence[Hashable] | None = None, threshold: ArrayLike = 0.5, conventions: Conventions = "sklearn",
-    instances: str | None = None, cluster: str | None = None, **hierarchy_options: Any,
+    df: DataFrame,
+    truth: str | Sequence[str],
+    scores: str | Sequence[str] | None = None,
+    predictions: str | Sequence[str] | None = None,
+    *,
+    folds: str | None = None,
+    hierarchy: Hierarchy | None = None,
+    label_names: Sequence[Hashable] | None = None,
+    threshold: ArrayLike = 0.5,
+    conventions: Conventions = "sklearn",
+    instances: str | None = None,
+    cluster: str | None = None,
+    **hierarchy_options: Any,
 ) -> Evaluation:
-    """Evaluate a Spark DataFrame where its rows are: only sums travel, and they are merged on the executors.
+    """Evaluate a Spark DataFrame where its rows are: only sums travel, and they are merged on the
+    executors.
 
-    Needs the extra ``spark``, and this package on every executor. Lost executors and tasks are Spark's business: what they had
-    done is done again. Spark hands over `spark.sql.execution.arrow.maxRecordsPerBatch` rows at a time; lower it where a row is
-    very wide.
+    Needs the extra ``spark``, and this package on every executor. Lost executors and tasks are
+    Spark's business: what they had done is done again. Spark hands over
+    `spark.sql.execution.arrow.maxRecordsPerBatch` rows at a time; lower it where a row is very
+    wide.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame
         One row an instance.
     truth : str or sequence of str
-        Label columns of 0 and 1, in a list; or one column: an array of 0 and 1, a vector of Spark ML, a list of classes, or one
-        class of several. Arrays of text are lists of classes, and so are arrays of whole numbers where scores are pairs.
+        Label columns of 0 and 1, in a list; or one column: an array of 0 and 1, a vector of Spark
+        ML, a list of classes, or one class of several. Arrays of text are lists of classes, and so
+        are arrays of whole numbers where scores are pairs.
     scores : str or sequence of str, optional
-        Label columns of finite numbers; or one array or vector of them, a map from class to score, or an array of pairs of
-        class and score. A class without a score has 0.
+        Label columns of finite numbers; or one array or vector of them, a map from class to score,
+        or an array of pairs of class and score. A class without a score has 0.
     predictions : str or sequence of str, optional
         As `truth`.
     folds : str, optional
         Column of the fold.
     hierarchy : Hierarchy, optional
-        Adds the hierarchical measures. Lists of classes without `label_names` are evaluated as by `evaluate_hierarchical`.
+        Adds the hierarchical measures. Lists of classes without `label_names` are evaluated as by
+        `evaluate_hierarchical`.
     label_names : sequence, optional
-        The labels, in the order of columns or elements. Default: the label columns' names without ``true_``, or numbers; lists of
-        classes with scores have those of the hierarchy. One class of several and lists of classes without hierarchy need it.
+        The labels, in the order of columns or elements. Default: the label columns' names without
+        ``true_``, or numbers; lists of classes with scores have those of the hierarchy. One class
+        of several and lists of classes without hierarchy need it.
     threshold, conventions
         As for `evaluate`.
     instances : str, optional
-        Write the table of instances to this path as parquet, from the executors; see `spark_instances`.
+        Write the table of instances to this path as parquet, from the executors; see
+        `spark_instances`.
     cluster : str, optional
         Column to keep in that table: which instances belong together.
     **hierarchy_options
@@ -178,110 +235,180 @@ def evaluate_spark(
     Returns
     -------
     Evaluation
-        Equal to that of `evaluate` on the same rows to the last bit, in whatever partitions and order they come; without
-        `instances`.
+        Equal to that of `evaluate` on the same rows to the last bit, in whatever partitions and
+        order they come; without `instances`.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate`; a row that cannot be evaluated is named with its file and row group, where it was read from parquet.
+        As `evaluate`; a row that cannot be evaluated is named with its file and row group, where it
+        was read from parquet.
     ImportError
         Without pyspark.
 
     >>> ev = evaluate_spark(df, truth=["true_a", "true_b"], scores=["score_a", "score_b"])  # doctest: +SKIP
-    """
+    """  # noqa: E501
     if cluster is not None and instances is None:
-        raise ValueError(f"`cluster` must go with `instances`, got {cluster!r} alone. Say where the table of instances goes.")
+        raise ValueError(
+            f"`cluster` must go with `instances`, got {cluster!r} alone. Say where the table of "
+            "instances goes."
+        )
     options = {"threshold": threshold, "conventions": conventions, **hierarchy_options}
-    layout, columns = _layout(df, truth, scores, predictions, folds, hierarchy, label_names, options)
+    layout, columns = _layout(
+        df, truth, scores, predictions, folds, hierarchy, label_names, options
+    )
     parts = df.select(*columns).mapInArrow(partial(_evaluate_partition, layout=layout), _PART)
-    # Where a part goes depends on the number of its partition alone: of parts placed by their content or in turn, Spark could
-    # lose one and count another twice when it repeats a task whose rows come in another order. The number of tasks is Spark's
-    # choice, by the size of the parts.
-    merged = parts.repartition("number").mapInArrow(_merge_parts, _PART).repartition(1).mapInArrow(_merge_parts, _PART)
+    # Where a part goes depends on the number of its partition alone: of parts placed by their
+    # content or in turn, Spark could lose one and count another twice when it repeats a task whose
+    # rows come in another order. The number of tasks is Spark's choice, by the size of the parts.
+    merged = (
+        parts.repartition("number")
+        .mapInArrow(_merge_parts, _PART)
+        .repartition(1)
+        .mapInArrow(_merge_parts, _PART)
+    )
     found = merged.collect()
     if not found:
         raise ValueError("`df` must have at least one row, got none. There is nothing to evaluate.")
     row = found[0]
     if row.error is not None:
         where = _place_of_bad_row(df, columns, layout) if row.kind == _BadRow.__name__ else None
-        raise (TypeError if row.kind == "TypeError" else ValueError)(where or f"partition {row.number}: {row.error.rstrip('.')}.")
+        raise (TypeError if row.kind == "TypeError" else ValueError)(
+            where or f"partition {row.number}: {row.error.rstrip('.')}."
+        )
     if instances is not None:
         spark_instances(
-            df, truth, scores, predictions, folds=folds, hierarchy=hierarchy, label_names=label_names, cluster=cluster, **options
+            df,
+            truth,
+            scores,
+            predictions,
+            folds=folds,
+            hierarchy=hierarchy,
+            label_names=label_names,
+            cluster=cluster,
+            **options,
         ).write.parquet(instances)
     return replace(_unpacked(row.part), taxonomy=hierarchy)
 
 
 def spark_instances(
-    df: DataFrame, truth: str | Sequence[str], scores: str | Sequence[str] | None = None,
-    predictions: str | Sequence[str] | None = None, *, folds: str | None = None, hierarchy: Hierarchy | None = None,
-    label_names: Sequence[Hashable] | None = None, threshold: ArrayLike = 0.5, conventions: Conventions = "sklearn",
-    cluster: str | None = None, **hierarchy_options: Any,
+    df: DataFrame,
+    truth: str | Sequence[str],
+    scores: str | Sequence[str] | None = None,
+    predictions: str | Sequence[str] | None = None,
+    *,
+    folds: str | None = None,
+    hierarchy: Hierarchy | None = None,
+    label_names: Sequence[Hashable] | None = None,
+    threshold: ArrayLike = 0.5,
+    conventions: Conventions = "sklearn",
+    cluster: str | None = None,
+    **hierarchy_options: Any,
 ) -> DataFrame:
     """The measures of each instance as a Spark DataFrame, which is computed when it is used.
 
-    The arguments are those of `evaluate_spark`. The columns are those of `Evaluation.instances`, and `cluster`. A column that
-    some rows do not give, such as the soft losses of scores outside [0, 1], is null there.
+    The arguments are those of `evaluate_spark`. The columns are those of `Evaluation.instances`,
+    and `cluster`. A column that some rows do not give, such as the soft losses of scores outside
+    [0, 1], is null there.
 
     >>> spark_instances(df, ["true_a"], ["score_a"], cluster="passage").write.parquet("instances")  # doctest: +SKIP
-    """
+    """  # noqa: E501
     options = {"threshold": threshold, "conventions": conventions, **hierarchy_options}
-    layout, columns = _layout(df, truth, scores, predictions, folds, hierarchy, label_names, options)
+    layout, columns = _layout(
+        df, truth, scores, predictions, folds, hierarchy, label_names, options
+    )
     if cluster is not None:
-        layout, columns = replace(layout, carried=(cluster,)), [*columns, _column(df, cluster, "cluster")]
+        layout, columns = (
+            replace(layout, carried=(cluster,)),
+            [*columns, _column(df, cluster, "cluster")],
+        )
     selected = df.select(*columns)
-    kinds = selected.limit(1).mapInArrow(partial(_instance_kinds, layout=layout), "name string, kind string").collect()
+    kinds = (
+        selected.limit(1)
+        .mapInArrow(partial(_instance_kinds, layout=layout), "name string, kind string")
+        .collect()
+    )
     if not kinds:
         raise ValueError("`df` must have at least one row, got none. There is nothing to evaluate.")
     types = {"f": "double", "i": "bigint", "u": "bigint", "b": "boolean"}
-    fields = {row.name: types.get(row.kind) or selected.schema[row.name].dataType.simpleString() for row in kinds}
+    fields = {
+        row.name: types.get(row.kind) or selected.schema[row.name].dataType.simpleString()
+        for row in kinds
+    }
     schema = ", ".join(f"`{name}` {kind}" for name, kind in fields.items())
-    return selected.mapInArrow(partial(_instance_table, layout=layout, columns=tuple(fields)), schema)
+    return selected.mapInArrow(
+        partial(_instance_table, layout=layout, columns=tuple(fields)), schema
+    )
 
 
 def evaluate_with_spark(
-    path: str, *, master: str | None = None, hierarchy: str | Hierarchy | None = None, progress: bool = False, **options: Any
+    path: str,
+    *,
+    master: str | None = None,
+    hierarchy: str | Hierarchy | None = None,
+    progress: bool = False,
+    **options: Any,
 ) -> tuple[Evaluation, tuple[str, ...]]:
-    """Evaluate parquet that Spark reads, a file or a folder, and tell which of its columns are not used.
+    """Evaluate parquet that Spark reads, a file or a folder, and tell which of its columns are not
+    used.
 
-    The columns are named as in files of predictions, see `mlflow_mleval.files.predictions.open_predictions`; a folder of
-    ``fold=…`` folders has that column. `master` is that of a session that is started for it, or ``sc://HOST``, a server of Spark
-    Connect; by default as Spark is set. The options are those of `evaluate_spark`. A MlevalError says what Spark could not do.
+    The columns are named as in files of predictions, see
+    `mlflow_mleval.files.predictions.open_predictions`; a folder of ``fold=…`` folders has that
+    column. `master` is that of a session that is started for it, or ``sc://HOST``, a server of
+    Spark Connect; by default as Spark is set. The options are those of `evaluate_spark`. A
+    MlevalError says what Spark could not do.
     """
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise MlevalError("pyspark is not installed. Run: pip install 'mlflow-mleval[spark]'") from error
+        raise MlevalError(
+            "pyspark is not installed. Run: pip install 'mlflow-mleval[spark]'"
+        ) from error
     if isinstance(hierarchy, str):
         hierarchy = read_hierarchy(hierarchy)
     if master is None or master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder, running, session = SparkSession.builder.appName("mleval evaluate"), SparkSession.getActiveSession(), None
+    builder, running, session = (
+        SparkSession.builder.appName("mleval evaluate"),
+        SparkSession.getActiveSession(),
+        None,
+    )
     connects = "SPARK_REMOTE" in os.environ if master is None else master.startswith("sc://")
     if not connects:  # a server decides on these itself
-        builder = builder.config(map={"spark.ui.showConsoleProgress": str(progress).lower(), "spark.log.level": "OFF"})
+        builder = builder.config(
+            map={"spark.ui.showConsoleProgress": str(progress).lower(), "spark.log.level": "OFF"}
+        )
     if master is not None:
         builder = builder.remote(master) if connects else builder.master(master)
     try:
         session = running or builder.getOrCreate()
         df = session.read.parquet(path)
         found = _named_columns(df, path)
-        used = {*(name for value in found.values() for name in _listed(value)), *(("scored",) if _is_list(df, found) else ())}
+        used = {
+            *(name for value in found.values() for name in _listed(value)),
+            *(("scored",) if _is_list(df, found) else ()),
+        }
         ignored = tuple(c for c in df.columns if c not in used)
         if running is None and len(used) < 500 and not isinstance(found["truth"], str):
-            # Spark 4 weighs its batch after each row, a quarter of its work; of rows so narrow the number is bound enough.
+            # Spark 4 weighs its batch after each row, a quarter of its work; of rows so narrow the
+            # number is bound enough.
             session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", 2**31 - 1)
         if isinstance(found["truth"], str):
             df, options["label_names"] = _with_classes(df, found)
         return evaluate_spark(df, **found, hierarchy=hierarchy, **options), ignored
     except ImportError as error:
         told = str(error).removeprefix("[PACKAGE_NOT_INSTALLED] ").rstrip(".")
-        raise MlevalError(f"Spark Connect lacks a package: {told}. Run: pip install 'pyspark[connect]'") from error
+        raise MlevalError(
+            f"Spark Connect lacks a package: {told}. Run: pip install 'pyspark[connect]'"
+        ) from error
     except PySparkException as error:
-        lines = [line for line in str(error).partition("JVM stacktrace")[0].splitlines() if line.strip()]
-        told = " ".join(dict.fromkeys((lines[0], lines[-1])))  # what Spark says, and what a Python worker raised
+        lines = [
+            line for line in str(error).partition("JVM stacktrace")[0].splitlines() if line.strip()
+        ]
+        told = " ".join(
+            dict.fromkeys((lines[0], lines[-1]))
+        )  # what Spark says, and what a Python worker raised
         raise MlevalError(f"Spark failed on {path!r}: {told}") from error
     finally:
         if session is not None and running is None:
@@ -291,30 +418,45 @@ def evaluate_with_spark(
 def _named_columns(df: DataFrame, path: str) -> dict[str, Any]:
     """The columns of truth, scores, predictions and folds, as arguments of `evaluate_spark`."""
     if (own := next((c for c in ("true", "y_true") if c in df.columns), None)) is not None:
-        scores = [c for c in df.columns if c.startswith(_PREFIXES["y_score"]) and c not in _PREFIXES["y_score"]]
+        scores = [
+            c
+            for c in df.columns
+            if c.startswith(_PREFIXES["y_score"]) and c not in _PREFIXES["y_score"]
+        ]
         one = next((c for c in ("score", "y_score") if c in df.columns), None)
         found: dict[str, Any] = {"truth": own, "scores": scores or one}
         found["predictions"] = next((c for c in df.columns if c in ("pred", "y_pred")), None)
         found["folds"] = FOLD if FOLD in df.columns else None
     else:
         columns = table_columns(df.columns, path)
-        found = {_ARGUMENTS[name]: [df.columns[at] for at in places] for name, places in columns.places.items()}
+        found = {
+            _ARGUMENTS[name]: [df.columns[at] for at in places]
+            for name, places in columns.places.items()
+        }
         found["folds"] = None if columns.fold is None else FOLD
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _is_list(df: DataFrame, found: Mapping[str, Any]) -> bool:
-    return isinstance(found["truth"], str) and df.schema[found["truth"]].dataType.typeName() == "array"
+    return (
+        isinstance(found["truth"], str) and df.schema[found["truth"]].dataType.typeName() == "array"
+    )
 
 
-def _with_classes(df: DataFrame, found: Mapping[str, Any]) -> tuple[DataFrame, tuple[Hashable, ...]]:
-    """The classes, and which there are, sorted: all that occur in lists; else, as text, those of the scores or all that occur."""
+def _with_classes(
+    df: DataFrame, found: Mapping[str, Any]
+) -> tuple[DataFrame, tuple[Hashable, ...]]:
+    """The classes, and which there are, sorted: all that occur in lists; else, as text, those of
+    the scores or all that occur.
+    """
     from pyspark.sql import functions as f
 
     given = [found[name] for name in ("truth", "predictions") if name in found]
     if _is_list(df, found):
         lists = [*given, *(("scored",) if "scores" in found else ())]
-        occur = {row[0] for name in lists for row in df.select(f.explode(name)).distinct().collect()}
+        occur = {
+            row[0] for name in lists for row in df.select(f.explode(name)).distinct().collect()
+        }
         pairs = {"score": f.arrays_zip("scored", "score")} if "scores" in found else {}
         return df.withColumns(pairs), tuple(sorted(occur - {None}))
     df = df.withColumns({name: df[name].cast("string") for name in given})
@@ -324,10 +466,12 @@ def _with_classes(df: DataFrame, found: Mapping[str, Any]) -> tuple[DataFrame, t
     return df, tuple(sorted(occur - {None}))
 
 
-# ---- on the executors ------------------------------------------------------------------------------------------------
+# ---- on the executors ----------------------------------------------------------------------------
 
 
-def _evaluate_partition(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
+def _evaluate_partition(
+    batches: Iterator[pa.RecordBatch], layout: _Layout
+) -> Iterator[pa.RecordBatch]:
     """One part, or one error; nothing of an empty partition."""
     from pyspark import TaskContext
 
@@ -352,23 +496,44 @@ def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         elif failed is None:
             part = _unpacked(row["part"])
             try:
-                whole, number = (part if whole is None else merge([whole, part])), max(number, row["number"])
+                whole, number = (
+                    (part if whole is None else merge([whole, part])),
+                    max(number, row["number"]),
+                )
             except ValueError as error:
-                failed = {"number": row["number"], "part": None, "kind": "ValueError", "error": str(error)}
+                failed = {
+                    "number": row["number"],
+                    "part": None,
+                    "kind": "ValueError",
+                    "error": str(error),
+                }
     if failed is not None:
         yield _batch(failed)
     elif whole is not None:
         yield _part(number, whole)
 
 
-def _part(number: int, whole: Evaluation | None = None, error: Exception | None = None) -> pa.RecordBatch:
+def _part(
+    number: int, whole: Evaluation | None = None, error: Exception | None = None
+) -> pa.RecordBatch:
     packed = None if whole is None else zlib.compress(json.dumps(whole.to_dict()).encode(), 1)
-    kind = None if error is None else "TypeError" if isinstance(error, TypeError) else type(error).__name__
+    kind = (
+        None
+        if error is None
+        else "TypeError"
+        if isinstance(error, TypeError)
+        else type(error).__name__
+    )
     return _batch({"number": number, "part": packed, "kind": kind, "error": error and str(error)})
 
 
 def _batch(row: Mapping[str, Any]) -> pa.RecordBatch:
-    types = [("number", pa.int32()), ("part", pa.binary()), ("kind", pa.string()), ("error", pa.string())]
+    types = [
+        ("number", pa.int32()),
+        ("part", pa.binary()),
+        ("kind", pa.string()),
+        ("error", pa.string()),
+    ]
     return pa.RecordBatch.from_pylist([row], pa.schema(types))
 
 
@@ -383,14 +548,19 @@ def _instance_kinds(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Itera
             table = layout.evaluate(batch, instances=True).instances
             kinds = {name: dtype.kind for name, dtype in table.dtypes.items()}
             if "fold" in kinds:
-                kinds = {layout.fold: "O", **{name: kind for name, kind in kinds.items() if name != "fold"}}
+                kinds = {
+                    layout.fold: "O",
+                    **{name: kind for name, kind in kinds.items() if name != "fold"},
+                }
             if layout.inputs["y_true"][0] != _CLASS and "y_score" in layout.inputs:
                 kinds |= {"soft_hamming_loss": "f", "soft_subset_loss": "f"}
             kinds |= dict.fromkeys(layout.carried, "O")
             yield pa.RecordBatch.from_pydict({"name": list(kinds), "kind": list(kinds.values())})
 
 
-def _instance_table(batches: Iterator[pa.RecordBatch], layout: _Layout, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _instance_table(
+    batches: Iterator[pa.RecordBatch], layout: _Layout, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     """The table of instances, some rows at a time."""
     for piece in layout.pieces(batches):
         table = layout.evaluate(piece, instances=True).instances
@@ -406,7 +576,9 @@ def _instance_table(batches: Iterator[pa.RecordBatch], layout: _Layout, columns:
 
 
 def _find_bad_row(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
-    """Where the first row lies that cannot be evaluated; the last two columns are its file and its number there."""
+    """Where the first row lies that cannot be evaluated; the last two columns are its file and its
+    number there.
+    """
     for piece in layout.pieces(batches):
         if _fails(layout, piece) is None:
             continue
@@ -417,7 +589,9 @@ def _find_bad_row(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterato
         group = _row_group(file, row)
         place = f"row {row + 1}" if group is None else f"row group {group}, row {row + 1}"
         name = unquote(urlsplit(file).path).rpartition("/")[2]
-        yield pa.RecordBatch.from_pydict({"text": [f"{name}, {place}, {_fails(layout, piece)}. Mend the row, or leave it out."]})
+        yield pa.RecordBatch.from_pydict(
+            {"text": [f"{name}, {place}, {_fails(layout, piece)}. Mend the row, or leave it out."]}
+        )
         return
 
 
@@ -430,7 +604,9 @@ def _fails(layout: _Layout, piece: pa.RecordBatch) -> str | None:
 
 
 def _row_group(file: str, row: int) -> int | None:
-    """The row group of a row of a parquet file, from 0; None where Arrow does not reach the file."""
+    """The row group of a row of a parquet file, from 0; None where Arrow does not reach the
+    file.
+    """
     try:
         system, path = pa.fs.FileSystem.from_uri(file)
         found = parquet.read_metadata(path, filesystem=system)
@@ -456,41 +632,65 @@ def _rows_of(array: pa.Array, column: str, names: Sequence[Hashable] | None) -> 
     return _known(array.flatten(), column).to_numpy(zero_copy_only=False).reshape(len(array), width)
 
 
-# ---- on the driver ---------------------------------------------------------------------------------------------------
+# ---- on the driver -------------------------------------------------------------------------------
 
 
 def _layout(
-    df: DataFrame, truth: Any, scores: Any, predictions: Any, folds: str | None, hierarchy: Hierarchy | None,
-    label_names: Sequence[Hashable] | None, options: dict[str, Any],
+    df: DataFrame,
+    truth: Any,
+    scores: Any,
+    predictions: Any,
+    folds: str | None,
+    hierarchy: Hierarchy | None,
+    label_names: Sequence[Hashable] | None,
+    options: dict[str, Any],
 ) -> tuple[_Layout, list[Column]]:
     """What stands where, and the columns to select in that order."""
     given = {"y_true": truth, "y_score": scores, "y_pred": predictions}
     given = {name: value for name, value in given.items() if value is not None}
     if len(given) < 2 or "y_true" not in given:
-        raise ValueError("`scores` or `predictions` must be given with `truth`. Name the columns that hold them.")
+        raise ValueError(
+            "`scores` or `predictions` must be given with `truth`. Name the columns that hold them."
+        )
     pairs = scores is not None and _kind(df, "y_score", scores, False) == _PAIRS
-    inputs = {name: (_kind(df, name, value, pairs), _listed(value)) for name, value in given.items()}
+    inputs = {
+        name: (_kind(df, name, value, pairs), _listed(value)) for name, value in given.items()
+    }
     kinds = {name: kind for name, (kind, _) in inputs.items()}
     _check_kinds(kinds)
-    names = None if label_names is None else unique_names(label_names, "label_names", len(label_names), "labels")
+    names = (
+        None
+        if label_names is None
+        else unique_names(label_names, "label_names", len(label_names), "labels")
+    )
     if names is None:
         names = _own_names(inputs, hierarchy)
     elif kinds["y_true"] == _COLUMNS and len(names) != len(inputs["y_true"][1]):
         unique_names(names, "label_names", len(inputs["y_true"][1]), "labels")
     if names is None and kinds["y_true"] == _CLASSES:
         if options.pop("threshold") != 0.5 or options.pop("conventions") != "sklearn":
-            raise ValueError("`threshold` and `conventions` must be left out for class sets of a hierarchy. They need neither.")
+            raise ValueError(
+                "`threshold` and `conventions` must be left out for class sets of a hierarchy. "
+                "They need neither."
+            )
     elif isinstance(options["threshold"], (np.ndarray, list)):
         options["threshold"] = tuple(np.asarray(options["threshold"], float).tolist())
-    columns = [_column(df, c, _ARGUMENTS[name]) for name, (_, listed) in inputs.items() for c in listed]
+    columns = [
+        _column(df, c, _ARGUMENTS[name]) for name, (_, listed) in inputs.items() for c in listed
+    ]
     if folds is not None:
         kind = _type(df, folds, "folds").typeName()
         if kind not in ("byte", "short", "integer", "long", "string", "boolean"):
-            raise TypeError(f"`folds` must name a column of whole numbers or text, got {kind} in {folds!r}. Cast it.")
+            raise TypeError(
+                f"`folds` must name a column of whole numbers or text, got {kind} in {folds!r}. "
+                "Cast it."
+            )
         columns.append(_column(df, folds, "folds"))
     shared = hierarchy
     if hierarchy is not None and not type(df).__module__.startswith("pyspark.sql.connect"):
-        shared = df.sparkSession.sparkContext.broadcast(hierarchy)  # Spark Connect has none and sends it with each task
+        shared = df.sparkSession.sparkContext.broadcast(
+            hierarchy
+        )  # Spark Connect has none and sends it with each task
     return _Layout(inputs, folds, names, options, shared), columns
 
 
@@ -516,7 +716,10 @@ def _kind(df: DataFrame, name: str, value: Any, pairs: bool) -> str:
         if kind == "map" or (inner is not None and inner.typeName() == "struct"):
             if name != "y_score":
                 found = f"{types[0].simpleString()} in {listed[0]!r}"
-                raise TypeError(f"`{argument}` must be labels or lists of classes, got {found}. Only scores are pairs.")
+                raise TypeError(
+                    f"`{argument}` must be labels or lists of classes, got {found}. Only scores "
+                    "are pairs."
+                )
             return _PAIRS
         text = inner is not None and inner.typeName() == "string"
         return _CLASSES if text or (pairs and name != "y_score") else _ARRAY
@@ -525,40 +728,61 @@ def _kind(df: DataFrame, name: str, value: Any, pairs: bool) -> str:
     numbers = ("byte", "short", "integer", "long", "float", "double", "decimal", "boolean")
     for column, found in zip(listed, types, strict=True):
         if found.typeName() not in numbers:
-            raise TypeError(f"`{argument}` must name columns of numbers, got {found.simpleString()} in {column!r}.")
+            raise TypeError(
+                f"`{argument}` must name columns of numbers, got {found.simpleString()} in "
+                f"{column!r}."
+            )
     return _COLUMNS
 
 
 def _check_kinds(kinds: Mapping[str, str]) -> None:
     """Raise where truth, scores and predictions cannot be of the same labels."""
     fits = {
-        _COLUMNS: ({_COLUMNS, _ARRAY}, {_COLUMNS, _ARRAY}), _ARRAY: ({_COLUMNS, _ARRAY}, {_COLUMNS, _ARRAY}),
-        _CLASSES: ({_PAIRS, _ARRAY, _COLUMNS}, {_CLASSES}), _CLASS: ({_COLUMNS, _ARRAY}, {_CLASS}),
-    }[kinds["y_true"]]  # fmt: skip
+        _COLUMNS: ({_COLUMNS, _ARRAY}, {_COLUMNS, _ARRAY}),
+        _ARRAY: ({_COLUMNS, _ARRAY}, {_COLUMNS, _ARRAY}),
+        _CLASSES: ({_PAIRS, _ARRAY, _COLUMNS}, {_CLASSES}),
+        _CLASS: ({_COLUMNS, _ARRAY}, {_CLASS}),
+    }[kinds["y_true"]]
     for name, allowed in zip(("y_score", "y_pred"), fits, strict=True):
         if name in kinds and kinds[name] not in allowed:
             raise ValueError(
-                f"`{_ARGUMENTS[name]}` must fit `truth`, got {kinds[name]} where `truth` is {kinds['y_true']}. "
-                "Both hold label columns or arrays of them, lists of classes, or one class."
+                f"`{_ARGUMENTS[name]}` must fit `truth`, got {kinds[name]} where `truth` is "
+                f"{kinds['y_true']}. Both hold label columns or arrays of them, lists of "
+                "classes, or one class."
             )
 
 
-def _own_names(inputs: Mapping[str, tuple[str, tuple[str, ...]]], hierarchy: Hierarchy | None) -> tuple[Hashable, ...] | None:
-    """The labels as the columns name them, or the classes of the hierarchy; None where arrays or the hierarchy tell them."""
-    told = {name: _labels(name, columns) for name, (kind, columns) in inputs.items() if kind == _COLUMNS}
+def _own_names(
+    inputs: Mapping[str, tuple[str, tuple[str, ...]]], hierarchy: Hierarchy | None
+) -> tuple[Hashable, ...] | None:
+    """The labels as the columns name them, or the classes of the hierarchy; None where arrays or
+    the hierarchy tell them.
+    """
+    told = {
+        name: _labels(name, columns) for name, (kind, columns) in inputs.items() if kind == _COLUMNS
+    }
     kind, columns = inputs["y_true"]
     if kind == _COLUMNS:
         known = [labels for labels in told.values() if labels is not None]
         if told["y_true"] is not None and any(labels != told["y_true"] for labels in known):
             got = " and ".join(map(str, dict.fromkeys(known)))
-            raise ValueError(f"`truth`, `scores` and `predictions` must name the labels in one order, got {got}. Reorder them.")
+            raise ValueError(
+                "`truth`, `scores` and `predictions` must name the labels in one order, got "
+                f"{got}. Reorder them."
+            )
         return told["y_true"] or columns
     if kind == _CLASS:
         if (labels := told.get("y_score")) is None:
-            raise ValueError("`label_names` must be given for one class of several. Name the classes in the order of the scores.")
+            raise ValueError(
+                "`label_names` must be given for one class of several. Name the classes in the "
+                "order of the scores."
+            )
         return labels
     if kind == _CLASSES and hierarchy is None:
-        raise ValueError("`label_names` must be given for lists of classes, or a `hierarchy` that has them. Name all classes.")
+        raise ValueError(
+            "`label_names` must be given for lists of classes, or a `hierarchy` that has them. "
+            "Name all classes."
+        )
     return tuple(hierarchy.nodes) if kind == _CLASSES and "y_score" in inputs else None
 
 
@@ -586,14 +810,20 @@ def _column(df: DataFrame, name: str, argument: str) -> Column:
 
 
 def _place_of_bad_row(df: DataFrame, columns: list[Column], layout: _Layout) -> str | None:
-    """The first row that cannot be evaluated, by its file and row group; None where Spark does not know where rows come from."""
+    """The first row that cannot be evaluated, by its file and row group; None where Spark does not
+    know where rows come from.
+    """
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as f
 
     if not df.inputFiles():
         return None
     try:
-        located = df.select(*columns, f.col("_metadata.file_path").alias("file"), f.col("_metadata.row_index").alias("row"))
+        located = df.select(
+            *columns,
+            f.col("_metadata.file_path").alias("file"),
+            f.col("_metadata.row_index").alias("row"),
+        )
         row = located.mapInArrow(partial(_find_bad_row, layout=layout), "text string").first()
     except AnalysisException:  # no parquet, or a join or an aggregation since
         return None

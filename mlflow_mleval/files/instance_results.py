@@ -1,4 +1,6 @@
-"""Files with a result an answer: tables with a column `instance`, and logs of other evaluation tools."""
+"""Files with a result an answer: tables with a column `instance`, and logs of other evaluation
+tools.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,12 @@ def holds_instances(path: str | Path) -> bool:
 def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
     """By method and data set, the answers in a file.
 
-    A log holds one method. A table is CSV or parquet with the columns method, dataset and instance, and either one column a
-    measure (wide) or the columns measure and value (long). Numbers, true and false, yes and no, pass and fail are values. The
-    columns cluster, asked and link, in wide tables those that hold text alone, and in long ones all others say more about an
-    instance. An empty value is a missing one; an instance that occurs again is another answer to the same question.
+    A log holds one method. A table is CSV or parquet with the columns method, dataset and instance,
+    and either one column a measure (wide) or the columns measure and value (long). Numbers, true
+    and false, yes and no, pass and fail are values. The columns cluster, asked and link, in wide
+    tables those that hold text alone, and in long ones all others say more about an instance. An
+    empty value is a missing one; an instance that occurs again is another answer to the same
+    question.
 
     Raises
     ------
@@ -54,11 +58,16 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
         return {(method, dataset): answers}
     table = _read(path)
     if lacking := [c for c in _NAMES if c not in table]:
-        raise ImportFileError(f"{path.name} has no column {lacking[0]!r}; it has {columns_shown(list(table))}. Add it.")
+        raise ImportFileError(
+            f"{path.name} has no column {lacking[0]!r}; it has {columns_shown(list(table))}. Add "
+            "it."
+        )
     for column in _NAMES:
         for row, text in table[column].items():
             if problem := text_problem(text):
-                raise ImportFileError(f"{path.name}, {_row(path, row)}, column {column!r}: {problem}.")
+                raise ImportFileError(
+                    f"{path.name}, {_row(path, row)}, column {column!r}: {problem}."
+                )
     long = set(_LONG) <= set(table)
     others = [c for c in table if c not in (*_NAMES, *ABOUT, *(_LONG if long else ()))]
     texts = others if long else [c for c in others if _is_text(table[c])]
@@ -69,7 +78,10 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
             raise ImportFileError(f"{path.name}, measure {quoted(measure)}: {problem}.")
     if not measures:
         text = f" ({some(map(quoted, texts))} holds text)" if texts else ""
-        raise ImportFileError(f"{path.name} has no column of a measure{text}. Add one column a measure, or measure and value.")
+        raise ImportFileError(
+            f"{path.name} has no column of a measure{text}. Add one column a measure, or measure "
+            "and value."
+        )
     for column in ["value"] if long else measures:
         table[column] = _numbers(path, table[column])
     found = {}
@@ -92,7 +104,9 @@ def _read(path: Path) -> pd.DataFrame:
         if str(path).endswith((".parquet", ".pq")):
             table = pd.read_parquet(path)
             return table.astype(object).where(table.notna(), "").astype(str)
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True)
+        table = pd.read_csv(
+            path, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True
+        )
     except OSError as error:
         raise unreadable(path, error) from error
     except Exception as error:  # pandas and pyarrow raise many kinds for a damaged file
@@ -102,9 +116,14 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def _is_text(column: pd.Series) -> bool:
-    """Whether a column describes the instances: it holds text, and no cell that is, or was meant as, a value of a measure."""
+    """Whether a column describes the instances: it holds text, and no cell that is, or was meant
+    as, a value of a measure.
+    """
     cells = column[column.str.strip() != ""].str.strip()
-    meant = cells.str.fullmatch(r"[-+]?[\d.,]*\d[\d.,eE+-]*%?|[-+]?inf(inity)?|nan", case=False) | _passed(cells).notna()
+    meant = (
+        cells.str.fullmatch(r"[-+]?[\d.,]*\d[\d.,eE+-]*%?|[-+]?inf(inity)?|nan", case=False)
+        | _passed(cells).notna()
+    )
     return len(cells) > 0 and not meant.any() and column.name not in MEASURES
 
 
@@ -114,14 +133,17 @@ def _passed(cells: pd.Series) -> pd.Series:
 
 
 def _numbers(path: Path, column: pd.Series) -> pd.Series:
-    found = pd.to_numeric(column.where(column.str.strip() != "", None), errors="coerce").fillna(_passed(column))
+    found = pd.to_numeric(column.where(column.str.strip() != "", None), errors="coerce").fillna(
+        _passed(column)
+    )
     bad = column[(found.isna() & (column.str.strip() != "")) | found.abs().eq(float("inf"))]
     if len(bad):
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
         where = f"{path.name}, {_row(path, bad.index[0])}, column {quoted(column.name)}"
         raise ImportFileError(
-            f"{where}: {quoted(bad.iloc[0])} is no finite number{more}. Leave the cell empty if there is none; call the column "
-            "cluster if it is no measure and says which instances belong together, otherwise remove it."
+            f"{where}: {quoted(bad.iloc[0])} is no finite number{more}. Leave the cell empty if "
+            "there is none; call the column cluster if it is no measure and says which instances "
+            "belong together, otherwise remove it."
         )
     return found.astype(float)
 
@@ -130,10 +152,13 @@ def _row(path: Path, row: int) -> str:
     return f"row {row + 1}" if str(path).endswith((".parquet", ".pq")) else f"line {row + 2}"
 
 
-def _wide(path: Path, rows: pd.DataFrame, measures: list[str], about_columns: list[str]) -> pd.DataFrame:
+def _wide(
+    path: Path, rows: pd.DataFrame, measures: list[str], about_columns: list[str]
+) -> pd.DataFrame:
     """A row an answer; the k-th value of a measure for an instance belongs to its k-th answer.
 
-    What rows of an answer do not agree in describes their values, and is left out; clusters must agree.
+    What rows of an answer do not agree in describes their values, and is left out; clusters must
+    agree.
     """
     rows = rows.assign(_answer=rows.groupby([INSTANCE, "measure"]).cumcount())
     keys = [INSTANCE, "_answer"]
@@ -143,7 +168,8 @@ def _wide(path: Path, rows: pd.DataFrame, measures: list[str], about_columns: li
     several = filled.groupby(keys, sort=False)[about_columns].nunique() > 1
     if "cluster" in several and len(wrong := several.index[several["cluster"]]):
         raise ImportFileError(
-            f"{path.name}: the instances {some((key for key, _ in wrong), 5)} are in several clusters. Put each into one."
+            f"{path.name}: the instances {some((key for key, _ in wrong), 5)} are in several "
+            "clusters. Put each into one."
         )
     agreed = [c for c in about_columns if c in ("asked", "link") or not several[c].any()]
     about = filled.groupby(keys, sort=False)[agreed].first().fillna("")

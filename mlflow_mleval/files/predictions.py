@@ -1,4 +1,6 @@
-"""Files of predictions, read block by block, so that a file may be larger than memory; what is broken is named by its line."""
+"""Files of predictions, read block by block, so that a file may be larger than memory; what is
+broken is named by its line.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,9 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.naming import quoted
 
 _NAMING = (
-    "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and fold where there are folds; or, "
-    "for one label of several classes, true with pred, score_CLASS or both."
+    "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and "
+    "fold where there are folds; or, for one label of several classes, true with pred, "
+    "score_CLASS or both."
 )
 _COLUMN = re.compile(r"(?:y_)?(true|score|pred)_(.+)", re.DOTALL)
 _BLOCK = 1 << 22  # bytes of text that are parsed together
@@ -49,23 +52,40 @@ _CELLS = 1 << 18  # cells of arrays that are read together
 _LONGEST = 1 << 26  # bytes of one row; more is no table
 _LINES = 1 << 15  # lines of class ids that are read together
 _BINARY = ("y_true", "y_pred")
-#: What zipfile, zlib and NumPy raise for archives that are damaged, encrypted or packed in another way.
+#: What zipfile, zlib and NumPy raise for archives that are damaged, encrypted or packed in another
+#: way.
 _DAMAGED = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, SyntaxError, NotImplementedError,
-    RuntimeError, MemoryError, OverflowError, KeyError, struct.error, tokenize.TokenError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    ValueError,
+    SyntaxError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    KeyError,
+    struct.error,
+    tokenize.TokenError,
+)
 
 
-def open_predictions(path: str | Path, progress: Progress = lambda done, total: None) -> PredictionFile:
+def open_predictions(
+    path: str | Path, progress: Progress = lambda done, total: None
+) -> PredictionFile:
     """Open a table of truth and predictions: CSV, parquet or npz.
 
-    CSV (UTF-8, commas) and parquet have one row an instance and for each label a column ``true_LABEL`` of 0 and 1 with
-    ``score_LABEL``, ``pred_LABEL`` or both; a leading ``y_`` does not matter. A column ``fold`` names the fold. Others are not
-    used. An npz file has the matrices ``y_true`` and ``y_score``, ``y_pred`` or both, of shape (N, K), and maybe ``label_names``
-    (K) and ``folds`` (N). Of one label of several classes a column ``true`` holds the class, ``pred`` the predicted one, and
-    ``score_CLASS`` the scores, or ``score`` that of the second of two; in npz the arrays have the shapes that `evaluate` takes.
-    Parquet may hold lists of labels instead, in ``true``, in ``scored`` with the lists of their ``score``, and in ``pred``.
-    What is broken is an ImportFileError: here, or where the batch of a broken row is read.
+    CSV (UTF-8, commas) and parquet have one row an instance and for each label a column
+    ``true_LABEL`` of 0 and 1 with ``score_LABEL``, ``pred_LABEL`` or both; a leading ``y_`` does
+    not matter. A column ``fold`` names the fold. Others are not used. An npz file has the matrices
+    ``y_true`` and ``y_score``, ``y_pred`` or both, of shape (N, K), and maybe ``label_names`` (K)
+    and ``folds`` (N). Of one label of several classes a column ``true`` holds the class, ``pred``
+    the predicted one, and ``score_CLASS`` the scores, or ``score`` that of the second of two; in
+    npz the arrays have the shapes that `evaluate` takes. Parquet may hold lists of labels instead,
+    in ``true``, in ``scored`` with the lists of their ``score``, and in ``pred``. What is broken is
+    an ImportFileError: here, or where the batch of a broken row is read.
     """
     path = Path(path)
     try:
@@ -87,10 +107,11 @@ def open_predictions(path: str | Path, progress: Progress = lambda done, total: 
 def open_class_sets(
     path: str | Path, truth: str | Path, h: Hierarchy, progress: Progress = lambda done, total: None
 ) -> PredictionFile:
-    """Open two files of class sets: each line holds the classes of one instance, separated by spaces.
+    """Open two files of class sets: each line holds the classes of one instance, separated by
+    spaces.
 
-    Line i of both is the same instance; an empty line is an empty set. Reading the batches raises an ImportFileError for an
-    unknown class, and if a file ends before the other.
+    Line i of both is the same instance; an empty line is an empty set. Reading the batches raises
+    an ImportFileError for an unknown class, and if a file ends before the other.
     """
     paths = Path(truth), Path(path)
     try:
@@ -98,11 +119,15 @@ def open_class_sets(
         files = [p.open(encoding="utf-8-sig", errors="replace", newline="\n") for p in paths]
     except OSError as error:
         raise unreadable(error.filename, error) from error
-    return PredictionFile(tuple(h.nodes), ("pred_sets",), (), _class_set_batches(paths, files, h, total, progress))
+    return PredictionFile(
+        tuple(h.nodes), ("pred_sets",), (), _class_set_batches(paths, files, h, total, progress)
+    )
 
 
 def read_hierarchy(path: str | Path) -> Hierarchy:
-    """The hierarchy of a file of edges: CSV with the columns parent, child and maybe weight, or lines of "parent child"."""
+    """The hierarchy of a file of edges: CSV with the columns parent, child and maybe weight, or
+    lines of "parent child".
+    """
     path = Path(path)
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -115,7 +140,10 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
                 parts = line.split()
                 if parts and len(parts) != 2:
                     found = f"got {len(parts)}: {quoted(line.strip())}"
-                    raise ImportFileError(f"{path.name}, line {number}: an edge is two classes, parent and child, {found}.")
+                    raise ImportFileError(
+                        f"{path.name}, line {number}: an edge is two classes, parent and child, "
+                        f"{found}."
+                    )
                 if parts:
                     edges[tuple(parts)] = number
         return Hierarchy(edges)
@@ -125,7 +153,7 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
         raise ImportFileError(f"{path.name}: {error}") from error
 
 
-# ---- tables of columns -----------------------------------------------------------------------------------------------
+# ---- tables of columns ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -150,21 +178,27 @@ class _Columns:
         """The arguments of `evaluate`, from columns by place."""
         found: dict[str, Any] = {} if folds is None else {"folds": folds}
         for name, places in self.places.items():
-            found[name] = np.empty((len(values[places[0]]), len(places)), bool if name in _BINARY else float)
+            found[name] = np.empty(
+                (len(values[places[0]]), len(places)), bool if name in _BINARY else float
+            )
             for column, place in enumerate(places):
                 found[name][:, column] = values[place]
         return found
 
 
 def table_columns(header: Sequence[str], name: str) -> _Columns:
-    """Which column holds what, of a table of label sets; else an ImportFileError that names the table."""
+    """Which column holds what, of a table of label sets; else an ImportFileError that names the
+    table.
+    """
     found: dict[str, dict[str, int]] = {}
     fold, ignored = None, []
     for place, column in enumerate(header):
         if match := _COLUMN.fullmatch(column):
             kind, label = match.groups()
             if found.setdefault(f"y_{kind}", {}).setdefault(label, place) != place:
-                raise ImportFileError(f"{name}: two columns hold {kind} of the label {quoted(label)}. Remove one.")
+                raise ImportFileError(
+                    f"{name}: two columns hold {kind} of the label {quoted(label)}. Remove one."
+                )
         elif column == FOLD:
             if fold is not None:
                 raise ImportFileError(f"{name}: two columns are called {FOLD}. Remove one.")
@@ -173,14 +207,29 @@ def table_columns(header: Sequence[str], name: str) -> _Columns:
             ignored.append(column)
     if len(found) < 2 or "y_true" not in found:
         missing = "of the truth" if "y_true" not in found else "of scores or predictions"
-        raise ImportFileError(f"{name}: no column {missing} (it has {columns_shown(header)}). {_NAMING}")
+        raise ImportFileError(
+            f"{name}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
+        )
     labels = list(found["y_true"])
     for kind, places in found.items():
-        if odd := [label for label in [*labels, *places] if label not in places or label not in found["y_true"]]:
-            lacking = f"{kind[2:] if odd[0] not in places else 'true'}_{odd[0]} ({len(odd)} such labels)"
-            raise ImportFileError(f"{name}: the label {quoted(odd[0])} has no column {lacking}. {_NAMING}")
+        if odd := [
+            label
+            for label in [*labels, *places]
+            if label not in places or label not in found["y_true"]
+        ]:
+            lacking = (
+                f"{kind[2:] if odd[0] not in places else 'true'}_{odd[0]} ({len(odd)} such labels)"
+            )
+            raise ImportFileError(
+                f"{name}: the label {quoted(odd[0])} has no column {lacking}. {_NAMING}"
+            )
     order = [kind for kind in ("y_true", "y_score", "y_pred") if kind in found]
-    return _Columns({kind: [found[kind][label] for label in labels] for kind in order}, tuple(labels), fold, tuple(ignored))
+    return _Columns(
+        {kind: [found[kind][label] for label in labels] for kind in order},
+        tuple(labels),
+        fold,
+        tuple(ignored),
+    )
 
 
 def _wrong(values: NDArray[Any], binary: bool) -> NDArray[np.bool_]:
@@ -192,7 +241,7 @@ def _expected(binary: bool) -> str:
     return "0 or 1" if binary else "a finite number"
 
 
-# ---- CSV -------------------------------------------------------------------------------------------------------------
+# ---- CSV -----------------------------------------------------------------------------------------
 
 
 def _open_csv(path: Path, progress: Progress) -> PredictionFile:
@@ -200,7 +249,12 @@ def _open_csv(path: Path, progress: Progress) -> PredictionFile:
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise ImportFileError(f"{path.name} is UTF-16. Save it as UTF-8.")
         file.seek(0)
-        rows = (row for line, block in _blocks(file, path.name) for row in _rows(block, line, path.name) if row[1])
+        rows = (
+            row
+            for line, block in _blocks(file, path.name)
+            for row in _rows(block, line, path.name)
+            if row[1]
+        )
         at, header = next(rows, (0, []))
         if not header:
             raise ImportFileError(f"{path.name} is empty. {_NAMING}")
@@ -211,20 +265,29 @@ def _open_csv(path: Path, progress: Progress) -> PredictionFile:
 
 
 def _csv_batches(
-    path: Path, header: list[str], header_line: int, columns: _Columns, first: list[str], progress: Progress
+    path: Path,
+    header: list[str],
+    header_line: int,
+    columns: _Columns,
+    first: list[str],
+    progress: Progress,
 ) -> Iterator[dict[str, Any]]:
     words = {p for p in columns.binary if p < len(first) and first[p].lower() in ("true", "false")}
     types = {str(p): pa.bool_() if p in words else pa.float64() for p in columns.binary}
     if columns.fold is not None:
         types[str(columns.fold)] = pa.string()
-    convert = arrow_csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False)
+    convert = arrow_csv.ConvertOptions(
+        column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+    )
     total, empty = path.stat().st_size, True
     with path.open("rb") as file:
         for line, block in _blocks(file, path.name):
             if line <= header_line:
                 skip = _end_of_record(block, header_line - line + 1)
                 line, block = line + block.count(b"\n", 0, skip), block[skip:]
-            batch = _csv_fast(block, len(header), columns, convert) or _csv_careful(block, line, header, columns, path.name)
+            batch = _csv_fast(block, len(header), columns, convert) or _csv_careful(
+                block, line, header, columns, path.name
+            )
             progress(file.tell(), total)
             if len(batch["y_true"]):
                 empty = False
@@ -233,25 +296,37 @@ def _csv_batches(
         raise ImportFileError(f"{path.name} has a header but no rows.")
 
 
-def _csv_fast(block: bytes, width: int, columns: _Columns, convert: arrow_csv.ConvertOptions) -> dict[str, Any] | None:
+def _csv_fast(
+    block: bytes, width: int, columns: _Columns, convert: arrow_csv.ConvertOptions
+) -> dict[str, Any] | None:
     """The rows of a block, or None where there is anything unusual about them."""
     try:
         table = arrow_csv.read_csv(
             pa.py_buffer(block),
-            arrow_csv.ReadOptions(block_size=len(block) + 1, column_names=[str(i) for i in range(width)]),
+            arrow_csv.ReadOptions(
+                block_size=len(block) + 1, column_names=[str(i) for i in range(width)]
+            ),
             arrow_csv.ParseOptions(newlines_in_values=b'"' in block),
             convert,
         )
     except pa.ArrowInvalid:
         return None
     values = {place: table[str(place)].to_numpy() for place in columns.binary}
-    folds = None if columns.fold is None else [text.strip() for text in table[str(columns.fold)].to_pylist()]
-    if any(_wrong(values[p], binary).any() for p, binary in columns.binary.items()) or not all(folds or ()):
+    folds = (
+        None
+        if columns.fold is None
+        else [text.strip() for text in table[str(columns.fold)].to_pylist()]
+    )
+    if any(_wrong(values[p], binary).any() for p, binary in columns.binary.items()) or not all(
+        folds or ()
+    ):
         return None
     return columns.batch(values, folds and [fold_name(text) for text in folds])
 
 
-def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, name: str) -> dict[str, Any]:
+def _csv_careful(
+    block: bytes, line: int, header: list[str], columns: _Columns, name: str
+) -> dict[str, Any]:
     """The rows of a block, cell by cell; says which line is broken."""
     kinds = columns.binary
     values: dict[int, list[float]] = {p: [] for p in kinds}
@@ -260,7 +335,9 @@ def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, 
         if not cells:
             continue
         if len(cells) != len(header):
-            raise ImportFileError(f"{name}, line {at}: the row has {len(cells)} cells, the header has {len(header)}.")
+            raise ImportFileError(
+                f"{name}, line {at}: the row has {len(cells)} cells, the header has {len(header)}."
+            )
         for p, binary in kinds.items():
             value = _number(cells[p])
             if _wrong(np.float64(value), binary):
@@ -290,7 +367,11 @@ def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
         if cut:
             yield line, block[:cut]
         elif len(block) > _LONGEST:
-            why = "a quote is opened and never closed" if b'"' in block else "the line is no row of a table"
+            why = (
+                "a quote is opened and never closed"
+                if b'"' in block
+                else "the line is no row of a table"
+            )
             raise ImportFileError(f"{name}, line {line}: {why} ({len(block):,} characters).")
         line += _count(block[:cut], b"\n")
         rest = block[cut:]
@@ -334,85 +415,133 @@ def _rows(block: bytes, line: int, name: str) -> Iterator[tuple[int, list[str]]]
     except UnicodeDecodeError as error:
         at = line + block.count(b"\n", 0, error.start)
         byte = f"byte 0x{block[error.start]:02x}"
-        raise ImportFileError(f"{name}, line {at}: {byte} is not UTF-8. Save the file as UTF-8.") from error
+        raise ImportFileError(
+            f"{name}, line {at}: {byte} is not UTF-8. Save the file as UTF-8."
+        ) from error
     return csv_rows(io.StringIO(text, newline=""), line, name)
 
 
-# ---- parquet ---------------------------------------------------------------------------------------------------------
+# ---- parquet -------------------------------------------------------------------------------------
 
 
 def _open_parquet(path: Path, progress: Progress) -> PredictionFile:
     try:
         file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
     except pa.ArrowException as error:
-        raise ImportFileError(f"{path.name} is not a parquet file that can be read: {reason(error)}.") from error
+        raise ImportFileError(
+            f"{path.name} is not a parquet file that can be read: {reason(error)}."
+        ) from error
     header = file.schema_arrow.names
     columns = table_columns(header, path.name)
     for place in columns.binary:
         kind = file.schema_arrow.types[place]
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise ImportFileError(f"{path.name}, column {quoted(header[place])}: the type is {kind}, not numbers.")
+        if not (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        ):
+            raise ImportFileError(
+                f"{path.name}, column {quoted(header[place])}: the type is {kind}, not numbers."
+            )
     return columns.opened(_parquet_batches(file, path.name, columns, progress))
 
 
-def _parquet_batches(file: parquet.ParquetFile, name: str, columns: _Columns, progress: Progress) -> Iterator[dict[str, Any]]:
+def _parquet_batches(
+    file: parquet.ParquetFile, name: str, columns: _Columns, progress: Progress
+) -> Iterator[dict[str, Any]]:
     header, done, total = file.schema_arrow.names, 0, file.metadata.num_rows
     wanted = [*columns.binary, *([] if columns.fold is None else [columns.fold])]
     if not total:
         raise ImportFileError(f"{name} has no rows.")
-    batches = file.iter_batches(max(1, _CELLS // len(wanted)), columns=[header[p] for p in wanted], use_threads=False)
+    batches = file.iter_batches(
+        max(1, _CELLS // len(wanted)), columns=[header[p] for p in wanted], use_threads=False
+    )
     while True:
         try:
             batch = next(batches, None)
         except (pa.ArrowException, OSError) as error:
-            raise ImportFileError(f"{name}, behind row {done}: the file is damaged: {reason(error)}.") from error
+            raise ImportFileError(
+                f"{name}, behind row {done}: the file is damaged: {reason(error)}."
+            ) from error
         if batch is None:
             return
         values = {}
         for p, binary in columns.binary.items():
-            values[p] = batch[header[p]].to_numpy(zero_copy_only=False).astype(float)  # what is missing becomes NaN
+            values[p] = (
+                batch[header[p]].to_numpy(zero_copy_only=False).astype(float)
+            )  # what is missing becomes NaN
             if (wrong := np.flatnonzero(_wrong(values[p], binary))).size:
                 where = f"{name}, row {done + wrong[0] + 1}, column {quoted(header[p])}"
-                raise ImportFileError(f"{where}: {batch[header[p]][int(wrong[0])]} is not {_expected(binary)}.")
+                raise ImportFileError(
+                    f"{where}: {batch[header[p]][int(wrong[0])]} is not {_expected(binary)}."
+                )
         folds = None if columns.fold is None else batch[FOLD].to_pylist()
         if folds is not None and None in folds:
-            raise ImportFileError(f"{name}, row {done + folds.index(None) + 1}, column {FOLD}: the row has no fold.")
+            raise ImportFileError(
+                f"{name}, row {done + folds.index(None) + 1}, column {FOLD}: the row has no fold."
+            )
         done += len(batch)
         progress(done, total)
         yield columns.batch(values, folds)
 
 
-# ---- npz -------------------------------------------------------------------------------------------------------------
+# ---- npz -----------------------------------------------------------------------------------------
 
 
 def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     try:
         archive = zipfile.ZipFile(path)
-        arrays = {n.removesuffix(".npy"): _Array(archive, n, path) for n in archive.namelist() if n.endswith(".npy")}
+        arrays = {
+            n.removesuffix(".npy"): _Array(archive, n, path)
+            for n in archive.namelist()
+            if n.endswith(".npy")
+        }
     except _DAMAGED as error:
-        raise ImportFileError(f"{path.name} is not an npz file that can be read: {reason(error)}.") from error
+        raise ImportFileError(
+            f"{path.name} is not an npz file that can be read: {reason(error)}."
+        ) from error
     matrices = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
-    need = "It needs y_true with y_score, y_pred or both, of shape (N, K); and maybe label_names (K) and folds (N)."
+    need = (
+        "It needs y_true with y_score, y_pred or both, of shape (N, K); and maybe label_names "
+        "(K) and folds (N)."
+    )
     if len(matrices) < 2 or "y_true" not in matrices:
-        raise ImportFileError(f"{path.name} has the arrays {', '.join(map(quoted, arrays)) or 'none'}. {need}")
+        raise ImportFileError(
+            f"{path.name} has the arrays {', '.join(map(quoted, arrays)) or 'none'}. {need}"
+        )
     shape = matrices["y_true"].shape
     for key, array in matrices.items():
-        if len(array.shape) != 2 or 0 in array.shape or array.shape != shape or array.dtype.kind not in "buif":
-            raise ImportFileError(f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {need}")
+        if (
+            len(array.shape) != 2
+            or 0 in array.shape
+            or array.shape != shape
+            or array.dtype.kind not in "buif"
+        ):
+            raise ImportFileError(
+                f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {need}"
+            )
     rest = {}
     for key, length in (("label_names", shape[1]), ("folds", shape[0])):
         if key in arrays:
             array = arrays[key]
             if array.shape != (length,) or array.dtype.kind not in "biuU":
                 hint = " Save names with .astype(str)." if array.dtype.hasobject else ""
-                raise ImportFileError(f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {need}{hint}")
+                raise ImportFileError(
+                    f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. "
+                    f"{need}{hint}"
+                )
             try:
                 rest[key] = array.rows(length).tolist()
             except _DAMAGED as error:
-                raise ImportFileError(f"{path.name}, {key}: the file is damaged: {reason(error)}.") from error
+                raise ImportFileError(
+                    f"{path.name}, {key}: the file is damaged: {reason(error)}."
+                ) from error
     names = tuple(rest.get("label_names", range(shape[1])))
     ignored = tuple(key for key in arrays if key not in matrices and key not in rest)
-    return PredictionFile(names, tuple(matrices)[1:], ignored, _npz_batches(matrices, rest.get("folds"), path.name, progress))
+    return PredictionFile(
+        names,
+        tuple(matrices)[1:],
+        ignored,
+        _npz_batches(matrices, rest.get("folds"), path.name, progress),
+    )
 
 
 class _Array:
@@ -421,13 +550,19 @@ class _Array:
     def __init__(self, archive: zipfile.ZipFile, member: str, path: Path):
         self._stream = archive.open(member)
         version = np.lib.format.read_magic(self._stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
         self.shape, fortran, self.dtype = read(self._stream)
         # What the head promises must be there before room is made for it.
         if math.prod(self.shape) * self.dtype.itemsize > archive.getinfo(member).file_size:
             raise zipfile.BadZipFile(f"{member} ends too soon")
         self._whole = None
-        if fortran and len(self.shape) > 1 and not self.dtype.hasobject:  # its rows lie scattered over the file
+        if (
+            fortran and len(self.shape) > 1 and not self.dtype.hasobject
+        ):  # its rows lie scattered over the file
             with np.load(path, allow_pickle=False) as file:
                 self._whole = iter(file[member.removesuffix(".npy")])
 
@@ -454,7 +589,9 @@ def _npz_batches(
             try:
                 batch[key] = array.rows(count)
             except _DAMAGED as error:
-                raise ImportFileError(f"{name}, {key}, behind row {start}: the file is damaged: {reason(error)}.") from error
+                raise ImportFileError(
+                    f"{name}, {key}, behind row {start}: the file is damaged: {reason(error)}."
+                ) from error
             for row, column in np.argwhere(_wrong(batch[key], key in _BINARY)):
                 where, value = f"{name}, {key}[{start + row}, {column}]", batch[key][row, column]
                 raise ImportFileError(f"{where}: {value} is not {_expected(key in _BINARY)}.")
@@ -462,7 +599,7 @@ def _npz_batches(
         yield batch
 
 
-# ---- lines of classes ------------------------------------------------------------------------------------------------
+# ---- lines of classes ----------------------------------------------------------------------------
 
 
 def _class_set_batches(
@@ -472,23 +609,34 @@ def _class_set_batches(
     with files[0], files[1]:
         while True:
             parts = [list(islice(file, _LINES)) for file in files]
-            for (path, mine), other in zip(zip(paths, parts, strict=True), parts[::-1], strict=True):
+            for (path, mine), other in zip(
+                zip(paths, parts, strict=True), parts[::-1], strict=True
+            ):
                 if len(mine) < len(other):
                     longer = paths[path is paths[0]].name
                     end = f"{path.name} ends behind line {line + len(mine)}"
-                    raise ImportFileError(f"{end}, and {longer} goes on. Both need a line for each instance.")
+                    raise ImportFileError(
+                        f"{end}, and {longer} goes on. Both need a line for each instance."
+                    )
             if not parts[0]:
                 break
             sides = []
             for path, lines in zip(paths, parts, strict=True):
                 rows = [text.split() for text in lines]
-                for at, unknown in ((i, c) for i, row in enumerate(rows, line + 1) for c in row if c not in h):
+                for at, unknown in (
+                    (i, c) for i, row in enumerate(rows, line + 1) for c in row if c not in h
+                ):
                     known = f"({len(h)} classes, such as {quoted(h.nodes[0])})"
-                    raise ImportFileError(f"{path.name}, line {at}: {quoted(unknown)} is no class of the hierarchy {known}.")
+                    raise ImportFileError(
+                        f"{path.name}, line {at}: {quoted(unknown)} is no class of the hierarchy "
+                        f"{known}."
+                    )
                 sides.append(h.indicator(rows, path.name))
             line += len(parts[0])
             read += sum(len(text) for lines in parts for text in lines)
             progress(min(read, total), total)
             yield {"true_sets": sides[0], "pred_sets": sides[1]}
     if not line:
-        raise ImportFileError(f"{paths[1].name} is empty. It needs a line of classes for each instance.")
+        raise ImportFileError(
+            f"{paths[1].name} is empty. It needs a line of classes for each instance."
+        )

@@ -1,4 +1,6 @@
-"""What the readers of files share: what they give, the rows of CSV, and how errors show what is in a file."""
+"""What the readers of files share: what they give, the rows of CSV, and how errors show what is in
+a file.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class PredictionFile:
     names: tuple[Any, ...]  # the K labels, or the classes of class sets
     inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
     ignored: tuple[str, ...]  # columns that are not used
-    batches: Iterator[dict[str, Any]]  # arguments of `evaluate`, or of `evaluate_hierarchical`, some rows at a time; read once
+    batches: Iterator[
+        dict[str, Any]
+    ]  # arguments of `evaluate`, or of `evaluate_hierarchical`, some rows at a time; read once
 
 
 def fold_name(text: str) -> int | str:
@@ -43,7 +47,9 @@ def csv_rows(lines: Iterable[str], line: int, name: str) -> Iterator[tuple[int, 
         except StopIteration:
             return
         except csv.Error as error:
-            reason = "a quote is opened and never closed" if "end of data" in str(error) else str(error)
+            reason = (
+                "a quote is opened and never closed" if "end of data" in str(error) else str(error)
+            )
             raise ImportFileError(f"{name}, line {at}: {reason}.") from error
         yield at, cells if any(cells) or len(cells) > 1 else []
 
@@ -51,7 +57,9 @@ def csv_rows(lines: Iterable[str], line: int, name: str) -> Iterator[tuple[int, 
 def check_separator(header: Sequence[str], line: int, name: str) -> None:
     """Raise where another separator than the comma seems to stand in the header."""
     if len(header) == 1 and (other := next((c for c in ";\t|" if c in header[0]), None)):
-        raise ImportFileError(f"{name}, line {line}: the separator seems to be {other!r}. Separate columns by commas.")
+        raise ImportFileError(
+            f"{name}, line {line}: the separator seems to be {other!r}. Separate columns by commas."
+        )
 
 
 def unreadable(path: str | Path, error: OSError) -> ImportFileError:

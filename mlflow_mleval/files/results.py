@@ -1,4 +1,6 @@
-"""A file or table of results, read strictly: every value is a number or empty, and each problem is named by row and column."""
+"""A file or table of results, read strictly: every value is a number or empty, and each problem is
+named by row and column.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ IDENTITY = ("dataset", "method")
 #: What a column that tells repeats apart may be called.
 SEEDS = ("seed", "repeat")
 LONG_COLUMNS = ("measure", *IDENTITY, "value")
-#: No row of results is longer; a longer one is a broken file, and the csv module has a limit of this order.
+#: No row of results is longer; a longer one is a broken file, and the csv module has a limit of
+#: this order.
 MAX_LINE = 100_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _EMPTY_HINT = "Leave the cell empty for a method that did not finish."
@@ -31,15 +34,17 @@ _EMPTY_HINT = "Leave the cell empty for a method that did not finish."
 def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
     """Results of methods on datasets as one tidy table, in the order of the source.
 
-    Columns dataset, method, seed (only where the source has a column seed or repeat; text), fold (only where there are folds;
-    Int64, missing where a value has none), measure, value (float, NaN where empty). An
-    ImportFileError names the row (in a CSV file the line) and the column of what is malformed, and how many
-    problems there are; `name` is what it calls the source, by default the file's name, or "the table".
+    Columns dataset, method, seed (only where the source has a column seed or repeat; text), fold
+    (only where there are folds; Int64, missing where a value has none), measure, value (float, NaN
+    where empty). An ImportFileError names the row (in a CSV file the line) and the column of what
+    is malformed, and how many problems there are; `name` is what it calls the source, by default
+    the file's name, or "the table".
 
-    The source is CSV (UTF-8, commas), parquet or a DataFrame, long (columns measure, dataset, method, value and, where there are
-    folds, fold, and of repeats seed or repeat) or wide (dataset, method, maybe fold and seed, and one column a measure). An
-    empty value is a method that did not finish.
-    In a DataFrame NaN is empty, and named index levels count as columns. Space around names is dropped.
+    The source is CSV (UTF-8, commas), parquet or a DataFrame, long (columns measure, dataset,
+    method, value and, where there are folds, fold, and of repeats seed or repeat) or wide (dataset,
+    method, maybe fold and seed, and one column a measure). An empty value is a method that did not
+    finish. In a DataFrame NaN is empty, and named index levels count as columns. Space around names
+    is dropped.
 
     >>> read_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [0.5]}))
       dataset method measure  value
@@ -57,7 +62,9 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
         try:
             frame = pd.read_parquet(io.BytesIO(content))
         except Exception as error:  # pyarrow raises many kinds for a damaged file
-            raise ImportFileError(f"{name} is not a parquet file that can be read: {reason(error)}.") from error
+            raise ImportFileError(
+                f"{name} is not a parquet file that can be read: {reason(error)}."
+            ) from error
         return _tidy(_from_frame(frame, name))
     return _tidy(_from_csv(content, name))
 
@@ -77,7 +84,9 @@ class _Table:
     def stop_if_problems(self) -> None:
         if self.problems:
             more = len(self.problems) - 1
-            tail = f" (and {more} more problem{'s' if more > 1 else ''} in this file)" if more else ""
+            tail = (
+                f" (and {more} more problem{'s' if more > 1 else ''} in this file)" if more else ""
+            )
             raise ImportFileError(self.problems[0] + tail)
 
 
@@ -92,14 +101,20 @@ def _from_csv(content: bytes, name: str) -> _Table:
             table.header = cells
             check_separator(cells, line, name)
         elif len(cells) < len(table.header):
-            table.problem(f"line {line}", table.header[len(cells)], f"the row ends before it: {counted}")
+            table.problem(
+                f"line {line}", table.header[len(cells)], f"the row ends before it: {counted}"
+            )
         elif len(cells) > len(table.header):
             more = quoted(cells[len(table.header)])
-            table.problem(f"line {line}", table.header[-1], f"the row goes on after it with {more}: {counted}")
+            table.problem(
+                f"line {line}", table.header[-1], f"the row goes on after it with {more}: {counted}"
+            )
         else:
             table.rows.append((f"line {line}", cells))
     if not table.header:
-        raise ImportFileError(f"{name} is empty. It needs a header with the columns {', '.join(LONG_COLUMNS)}.")
+        raise ImportFileError(
+            f"{name} is empty. It needs a header with the columns {', '.join(LONG_COLUMNS)}."
+        )
     return table
 
 
@@ -113,7 +128,10 @@ def _decoded(content: bytes, name: str) -> str:
         raise ImportFileError(f"{where}: {byte} is not UTF-8. Save the file as UTF-8.") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise ImportFileError(f"{name}, line {line}: holds a NUL character, so it is no text file. Save it as CSV in UTF-8.")
+        raise ImportFileError(
+            f"{name}, line {line}: holds a NUL character, so it is no text file. Save it as CSV "
+            "in UTF-8."
+        )
     return text
 
 
@@ -125,8 +143,8 @@ def _checked_lines(lines: io.StringIO, name: str) -> Iterator[str]:
             widest = max(range(len(parts)), key=lambda i: len(parts[i]))
             column = quoted(header[widest].strip()) if widest < len(header) else str(widest + 1)
             raise ImportFileError(
-                f"{name}, line {number}, column {column}: the line has {len(line):,} characters, more than any row of results "
-                f"({MAX_LINE:,}). Is it a file of results?"
+                f"{name}, line {number}, column {column}: the line has {len(line):,} characters, "
+                f"more than any row of results ({MAX_LINE:,}). Is it a file of results?"
             )
         header = header or line.split(",")
         yield line
@@ -136,7 +154,9 @@ def _from_frame(frame: pd.DataFrame, name: str) -> _Table:
     if any(level is not None for level in frame.index.names):
         frame = frame.reset_index()
     columns = [frame.iloc[:, i].astype(object).tolist() for i in range(frame.shape[1])]
-    rows: list[tuple[str, Sequence[object]]] = [(f"row {i}", cells) for i, cells in enumerate(zip(*columns, strict=True), 1)]
+    rows: list[tuple[str, Sequence[object]]] = [
+        (f"row {i}", cells) for i, cells in enumerate(zip(*columns, strict=True), 1)
+    ]
     return _Table(name, [str(c).strip() for c in frame.columns], rows)
 
 
@@ -161,10 +181,15 @@ def _tidy(table: _Table) -> pd.DataFrame:
             own = _text(table, row, "measure", cells[place["measure"]])
             if own and (why := measure_name_problem(own)):
                 table.problem(row, "measure", f"{quoted(own)} cannot name a metric: {why}.")
-        for measure, column in [(own, "value")] if is_long else zip(measures, measures, strict=True):
+        for measure, column in (
+            [(own, "value")] if is_long else zip(measures, measures, strict=True)
+        ):
             value = _number(table, row, column, cells[place[column]])
             cell = (dataset, method, seed, measure)
-            label = f"{measure} of {quoted(method)} on {quoted(dataset)}{f' with {repeated} {quoted(seed)}' if repeated else ''}"
+            label = (
+                f"{measure} of {quoted(method)} on "
+                f"{quoted(dataset)}{f' with {repeated} {quoted(seed)}' if repeated else ''}"
+            )
             if (first := seen.setdefault((*cell, fold), row)) is not row:
                 where = f" in fold {fold}" if fold is not None else ""
                 table.problem(row, column, f"{label}{where} was given in {first} already.")
@@ -183,23 +208,34 @@ def _check_header(table: _Table) -> None:
     for i, column in enumerate(header):
         if not column:
             raise ImportFileError(
-                f"{table.name}: column {i + 1} has no name. If it is the index of a pandas table, write it with index=False."
+                f"{table.name}: column {i + 1} has no name. If it is the index of a pandas "
+                "table, write it with index=False."
             )
     if twice := sorted({c for c in header if header.count(c) > 1}):
-        raise ImportFileError(f"{table.name}: the column {', '.join(map(quoted, twice))} occurs twice in the header.")
+        raise ImportFileError(
+            f"{table.name}: the column {', '.join(map(quoted, twice))} occurs twice in the header."
+        )
     if {*SEEDS} <= {*header}:
-        raise ImportFileError(f"{table.name}: both a column 'seed' and a column 'repeat' tell repeats apart. Remove one of them.")
+        raise ImportFileError(
+            f"{table.name}: both a column 'seed' and a column 'repeat' tell repeats apart. "
+            "Remove one of them."
+        )
     is_long = "measure" in header or "value" in header
     if missing := [c for c in (LONG_COLUMNS if is_long else IDENTITY) if c not in header]:
         raise ImportFileError(
-            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has {columns_shown(header)}). The "
-            f"long form has {', '.join(LONG_COLUMNS)} and maybe fold and seed; the wide form dataset, method, maybe fold and "
-            "seed, and one column a measure."
+            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has "
+            f"{columns_shown(header)}). The long form has {', '.join(LONG_COLUMNS)} and maybe "
+            "fold and seed; the wide form dataset, method, maybe fold and seed, and one column a "
+            "measure."
         )
-    others = [c for c in header if c not in (*(LONG_COLUMNS if is_long else IDENTITY), *SEEDS, "fold")]
+    others = [
+        c for c in header if c not in (*(LONG_COLUMNS if is_long else IDENTITY), *SEEDS, "fold")
+    ]
     if is_long and others:
         beside = f"beside {', '.join(LONG_COLUMNS)}, fold and seed. Remove it."
-        raise ImportFileError(f"{table.name}: unknown column {', '.join(map(quoted, others))} {beside}")
+        raise ImportFileError(
+            f"{table.name}: unknown column {', '.join(map(quoted, others))} {beside}"
+        )
     if not is_long and not others:
         raise ImportFileError(f"{table.name}: no column of a measure beside {', '.join(header)}.")
     for column in others:
@@ -208,7 +244,11 @@ def _check_header(table: _Table) -> None:
 
 
 def _is_empty(cell: object) -> bool:
-    return not cell.strip() if isinstance(cell, str) else pd.api.types.is_scalar(cell) and bool(pd.isna(cell))
+    return (
+        not cell.strip()
+        if isinstance(cell, str)
+        else pd.api.types.is_scalar(cell) and bool(pd.isna(cell))
+    )
 
 
 def _text(table: _Table, row: str, column: str, cell: object) -> str:
@@ -219,13 +259,17 @@ def _text(table: _Table, row: str, column: str, cell: object) -> str:
 
 
 def _seeds(table: _Table, column: str, at: int) -> list[str]:
-    """The seeds of all rows as text, whole numbers alike however they are written; all are numbers, or none is."""
+    """The seeds of all rows as text, whole numbers alike however they are written; all are numbers,
+    or none is.
+    """
     found: list[str] = []
     first: dict[str, object] = {}
     for row, cells in table.rows:
         if _is_empty(cells[at]):
             hint = "Give every row one, or remove the column."
-            table.problem(row, column, f"is empty, so that nothing tells which {column} this is. {hint}")
+            table.problem(
+                row, column, f"is empty, so that nothing tells which {column} this is. {hint}"
+            )
             found.append("")
             continue
         text = _text(table, row, column, cells[at])
@@ -236,7 +280,12 @@ def _seeds(table: _Table, column: str, at: int) -> list[str]:
         found.append(text)
     if len(first) == 2:
         (row, text), (other, number) = first[False], first[True]
-        table.problem(row, column, f"{quoted(text)} is no number, but {other} has {quoted(number)}. Use one kind throughout.")
+        table.problem(
+            row,
+            column,
+            f"{quoted(text)} is no number, but {other} has {quoted(number)}. Use one kind "
+            "throughout.",
+        )
     return found
 
 

@@ -1,4 +1,5 @@
-"""Sparse matrices of labels and scores in files: CSR of SciPy, text of the XMC repository, svmlight, parquet with lists.
+"""Sparse matrices of labels and scores in files: CSR of SciPy, text of the XMC repository,
+svmlight, parquet with lists.
 
 What is broken is named by its line.
 """
@@ -18,22 +19,33 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files.reading import FOLD, PredictionFile, Progress, columns_shown, reason, unreadable
+from mlflow_mleval.files.reading import (
+    FOLD,
+    PredictionFile,
+    Progress,
+    columns_shown,
+    reason,
+    unreadable,
+)
 from mlflow_mleval.naming import quoted
 
 _LINES = 1 << 14  # lines of text, and rows of matrices, that are evaluated together
 _LISTS = ("true", "pred", "scored", "score")
 
 
-def open_matrices(path: str | Path, truth: str | Path, progress: Progress = lambda done, total: None) -> PredictionFile:
-    """Open a file of scores and a file of true labels, both over labels 0..K-1; row i of both is the same instance.
+def open_matrices(
+    path: str | Path, truth: str | Path, progress: Progress = lambda done, total: None
+) -> PredictionFile:
+    """Open a file of scores and a file of true labels, both over labels 0..K-1; row i of both is
+    the same instance.
 
     Each is a CSR matrix that ``scipy.sparse.save_npz`` wrote, or text, see `read_matrix`.
     """
     score, true = read_matrix(path, labels=False), read_matrix(truth, labels=True)
     if score.shape[0] != true.shape[0]:
         raise ImportFileError(
-            f"{Path(path).name} has {score.shape[0]} rows and {Path(truth).name} {true.shape[0]}. Both need one an instance."
+            f"{Path(path).name} has {score.shape[0]} rows and {Path(truth).name} "
+            f"{true.shape[0]}. Both need one an instance."
         )
     width = max(score.shape[1], true.shape[1])
     n = true.shape[0]
@@ -41,7 +53,10 @@ def open_matrices(path: str | Path, truth: str | Path, progress: Progress = lamb
     def batches() -> Iterator[dict[str, Any]]:
         for start in range(0, n, _LINES):
             parts = (sparse.csr_array(m[start : start + _LINES]) for m in (true, score))
-            t, s = (sparse.csr_array((m.data, m.indices, m.indptr), shape=(m.shape[0], width)) for m in parts)
+            t, s = (
+                sparse.csr_array((m.data, m.indices, m.indptr), shape=(m.shape[0], width))
+                for m in parts
+            )
             progress(min(start + _LINES, n), n)
             yield {"y_true": t, "y_score": s}
 
@@ -51,9 +66,10 @@ def open_matrices(path: str | Path, truth: str | Path, progress: Progress = lamb
 def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
     """A sparse matrix: CSR that ``scipy.sparse.save_npz`` wrote, or text with a line a row.
 
-    A row is ``LABEL:VALUE LABEL:VALUE …``, labels counted from 0, below an optional first line ``ROWS COLUMNS``. Where true
-    `labels` are read, it may also be ``LABEL,LABEL,… FEATURE:VALUE …``, as in svmlight and in the data of the XMC repository,
-    whose first line is ``ROWS FEATURES LABELS``; the values of the features are not used. An ImportFileError names the line.
+    A row is ``LABEL:VALUE LABEL:VALUE …``, labels counted from 0, below an optional first line
+    ``ROWS COLUMNS``. Where true `labels` are read, it may also be ``LABEL,LABEL,… FEATURE:VALUE
+    …``, as in svmlight and in the data of the XMC repository, whose first line is ``ROWS FEATURES
+    LABELS``; the values of the features are not used. An ImportFileError names the line.
     """
     path = Path(path)
     try:
@@ -73,13 +89,20 @@ def _of_npz(path: Path) -> sparse.csr_array:
         found.check_format(full_check=True)
         return found
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, MemoryError) as error:
-        told = f"{path.name} holds no sparse matrix: {reason(error)}. Write it by scipy.sparse.save_npz."
+        told = (
+            f"{path.name} holds no sparse matrix: {reason(error)}. Write it by "
+            "scipy.sparse.save_npz."
+        )
         raise ImportFileError(told) from error
 
 
 def _of_text(file: Any, name: str, labels: bool) -> sparse.csr_array:
     first = file.readline()
-    head = [int(v) for v in first.split()] if first.strip() and all(v.isdecimal() for v in first.split()) else []
+    head = (
+        [int(v) for v in first.split()]
+        if first.strip() and all(v.isdecimal() for v in first.split())
+        else []
+    )
     data_file = len(head) == 3 and labels
     head = head if len(head) == 2 or data_file else []
     if not head:
@@ -95,7 +118,9 @@ def _of_text(file: Any, name: str, labels: bool) -> sparse.csr_array:
                 column, value = _labels_of(text, data_file) if labels else _pairs(text)
             except ValueError:
                 wanted = "LABEL:VALUE pairs" + " or LABEL,LABEL,… FEATURE:VALUE pairs" * labels
-                raise ImportFileError(f"{name}, line {at}: {quoted(text.strip()[:60])} is not {wanted}.") from None
+                raise ImportFileError(
+                    f"{name}, line {at}: {quoted(text.strip()[:60])} is not {wanted}."
+                ) from None
             columns.append(column)
             values.append(value)
             ends.append(ends[-1] + len(column))
@@ -103,13 +128,19 @@ def _of_text(file: Any, name: str, labels: bool) -> sparse.csr_array:
         raise ImportFileError(f"{name} is empty. It needs a line for each instance.")
     rows, width = len(columns), max((int(c.max()) + 1 for c in columns if len(c)), default=1)
     if head and rows != head[0]:
-        raise ImportFileError(f"{name}: the first line promises {head[0]} rows, and there are {rows}.")
+        raise ImportFileError(
+            f"{name}: the first line promises {head[0]} rows, and there are {rows}."
+        )
     if head and width > head[-1]:
         line = next(i for i, c in enumerate(columns) if len(c) and c.max() >= head[-1]) + 2
         worst = columns[line - 2].max()
-        raise ImportFileError(f"{name}, line {line}: label {worst} where the first line promises {head[-1]} labels.")
+        raise ImportFileError(
+            f"{name}, line {line}: label {worst} where the first line promises {head[-1]} labels."
+        )
     shape = rows, head[-1] if head else width
-    return sparse.csr_array((np.concatenate(values), np.concatenate(columns), np.array(ends)), shape=shape)
+    return sparse.csr_array(
+        (np.concatenate(values), np.concatenate(columns), np.array(ends)), shape=shape
+    )
 
 
 def _pairs(text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -128,20 +159,22 @@ def _labels_of(text: str, data_file: bool) -> tuple[NDArray[np.int64], NDArray[n
     first = text.partition(" ")[0].strip()
     if ":" in first and not data_file:
         return _pairs(text)
-    column = np.array([] if not first or ":" in first else [int(v) for v in first.split(",")], np.int64)
+    column = np.array(
+        [] if not first or ":" in first else [int(v) for v in first.split(",")], np.int64
+    )
     if (column < 0).any():
         raise ValueError(text)
     return column, np.ones(len(column))
 
 
-# ---- parquet with lists ----------------------------------------------------------------------------------------------
+# ---- parquet with lists --------------------------------------------------------------------------
 
 
 def open_lists(path: Path, progress: Progress) -> PredictionFile | None:
     """Open parquet whose column ``true`` holds a list of labels; None where it is another table.
 
-    Beside it stand ``scored`` with a list of labels and ``score`` with their scores, ``pred`` with a list of labels, or both, and
-    maybe ``fold``. The labels are all that occur, in order.
+    Beside it stand ``scored`` with a list of labels and ``score`` with their scores, ``pred`` with
+    a list of labels, or both, and maybe ``fold``. The labels are all that occur, in order.
     """
     try:
         file = parquet.ParquetFile(path)
@@ -149,15 +182,26 @@ def open_lists(path: Path, progress: Progress) -> PredictionFile | None:
         return None  # another reader says what is wrong
     schema = file.schema_arrow
     kinds = {name: schema.field(name).type for name in _LISTS if name in schema.names}
-    is_list = {name: pa.types.is_list(kind) or pa.types.is_large_list(kind) for name, kind in kinds.items()}
+    is_list = {
+        name: pa.types.is_list(kind) or pa.types.is_large_list(kind) for name, kind in kinds.items()
+    }
     if not is_list.get("true"):
         return None
     if wrong := [name for name, fine in is_list.items() if not fine]:
-        raise ImportFileError(f"{path.name}: the column {wrong[0]} holds {kinds[wrong[0]]} and true lists. It needs lists, too.")
+        raise ImportFileError(
+            f"{path.name}: the column {wrong[0]} holds {kinds[wrong[0]]} and true lists. It "
+            "needs lists, too."
+        )
     scored = "scored" in kinds and "score" in kinds
     if not scored and "pred" not in kinds:
-        need = "scored (lists of labels) with score (lists of their scores), pred (lists of labels), or both"
-        raise ImportFileError(f"{path.name}: no column of predictions (it has {columns_shown(schema.names)}). Add {need}.")
+        need = (
+            "scored (lists of labels) with score (lists of their scores), pred (lists of "
+            "labels), or both"
+        )
+        raise ImportFileError(
+            f"{path.name}: no column of predictions (it has {columns_shown(schema.names)}). Add "
+            f"{need}."
+        )
     own = [name for name in ("true", "scored" * scored, "pred") if name in kinds]
     found: set[Any] = set()
     for batch in file.iter_batches(_LINES, columns=own):
@@ -169,11 +213,17 @@ def open_lists(path: Path, progress: Progress) -> PredictionFile | None:
     inputs = (*(["y_score"] if scored else []), *(["y_pred"] if "pred" in kinds else []))
     used = [*own, *(["score"] if scored else []), *([FOLD] if FOLD in schema.names else [])]
     ignored = tuple(name for name in schema.names if name not in used)
-    return PredictionFile(names, inputs, ignored, _list_batches(file, path.name, names, used, progress))
+    return PredictionFile(
+        names, inputs, ignored, _list_batches(file, path.name, names, used, progress)
+    )
 
 
 def _list_batches(
-    file: parquet.ParquetFile, name: str, names: tuple[Any, ...], used: list[str], progress: Progress
+    file: parquet.ParquetFile,
+    name: str,
+    names: tuple[Any, ...],
+    used: list[str],
+    progress: Progress,
 ) -> Iterator[dict[str, Any]]:
     total, done = file.metadata.num_rows, 0
     known = pa.array(names)
@@ -185,25 +235,42 @@ def _list_batches(
             lists = batch[column]
             if lists.null_count:
                 row = done + lists.is_null().to_pylist().index(True) + 1
-                raise ImportFileError(f"{name}, row {row}, column {column}: there is no list. An empty list is an empty set.")
-            ends = np.append(0, np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))).astype(np.int64)
+                raise ImportFileError(
+                    f"{name}, row {row}, column {column}: there is no list. An empty list is an "
+                    "empty set."
+                )
+            ends = np.append(
+                0, np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))
+            ).astype(np.int64)
             labels = lists.flatten().dictionary_encode()
-            place = pa.compute.index_in(labels.dictionary.cast(known.type), known).to_numpy(zero_copy_only=False)
+            place = pa.compute.index_in(labels.dictionary.cast(known.type), known).to_numpy(
+                zero_copy_only=False
+            )
             columns = place[labels.indices.to_numpy(zero_copy_only=False)]
             values = np.ones(len(columns), bool)
             if key == "y_score":
                 scores = batch["score"]
-                lengths = pa.compute.fill_null(scores.value_lengths(), -1).to_numpy(zero_copy_only=False)
+                lengths = pa.compute.fill_null(scores.value_lengths(), -1).to_numpy(
+                    zero_copy_only=False
+                )
                 if len(wrong := np.flatnonzero(lengths != np.diff(ends))):
                     row = done + int(wrong[0]) + 1
-                    raise ImportFileError(f"{name}, row {row}: scored and score have different numbers of elements.")
+                    raise ImportFileError(
+                        f"{name}, row {row}: scored and score have different numbers of elements."
+                    )
                 values = scores.flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
                 if len(wrong := np.flatnonzero(~np.isfinite(values))):
                     row = done + int(np.searchsorted(ends, wrong[0], side="right"))
-                    raise ImportFileError(f"{name}, row {row}, column score: {values[wrong[0]]} is not a finite number.")
+                    raise ImportFileError(
+                        f"{name}, row {row}, column score: {values[wrong[0]]} is not a finite "
+                        "number."
+                    )
             sides[key] = sparse.csr_array((values, columns, ends), shape=(len(batch), len(names)))
             if sides[key].nnz != len(columns) or not _distinct(columns, ends):
-                raise ImportFileError(f"{name}, rows {done + 1} to {done + len(batch)}: a list of {column} names a label twice.")
+                raise ImportFileError(
+                    f"{name}, rows {done + 1} to {done + len(batch)}: a list of {column} names a "
+                    "label twice."
+                )
         if FOLD in used:
             sides["folds"] = batch[FOLD].to_pylist()
         done += len(batch)

@@ -19,7 +19,9 @@ _OF_OTHERS = {
 _OF_SCORES = ("ranking", "at-k", "curve", "probability", "hierarchical-threshold")
 
 
-def why_absent(name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()) -> str:
+def why_absent(
+    name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()
+) -> str:
     """Why an evaluation of this kind lacks a measure."""
     measure = MEASURES[name]
     if kind in measure.asked and name not in asked:
@@ -34,9 +36,13 @@ def why_absent(name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Col
         return "it needs label matrices: use `evaluate` with `hierarchy`"
     if measure.family.startswith("hierarchical") and not has_hierarchy:
         return "no `hierarchy` was given"
-    if sums.score_range is None and (measure.family in _OF_SCORES or name.startswith(("soft_", "distance_"))):
+    if sums.score_range is None and (
+        measure.family in _OF_SCORES or name.startswith(("soft_", "distance_"))
+    ):
         return "no `y_score` was given"
-    if measure.family in ("probability", "hierarchical-threshold") and (sums.errors is None or sums.classes is not None):
+    if measure.family in ("probability", "hierarchical-threshold") and (
+        sums.errors is None or sums.classes is not None
+    ):
         return _no_probabilities(sums)
     if measure.family == "hierarchical-threshold" and sums.weight is not None:
         return "it has no form with `sample_weight`"
@@ -72,31 +78,43 @@ def _no_probabilities(sums: Sums) -> str:
 
 
 def doubts_about(
-    kind: str, sums: Sums, names: Sequence[Hashable], conventions: str, threshold: Any, inputs: Sequence[str]
+    kind: str,
+    sums: Sums,
+    names: Sequence[Hashable],
+    conventions: str,
+    threshold: Any,
+    inputs: Sequence[str],
 ) -> tuple[str, ...]:
     """What a reader of the measures must know about the input."""
     found = []
     if sums.weight is not None:
         found.append(
-            f"the {sums.n} instances count by their sample weights, which sum to {sums.weight:.6g}; "
-            "counts of labels are sums of weights"
+            f"the {sums.n} instances count by their sample weights, which sum to "
+            f"{sums.weight:.6g}; counts of labels are sums of weights"
         )
     if kind == ONE_LABEL:
         return (*found, *_doubts_about_classes(sums, names))
     if empty := int(sums.empty[1]):
-        found.append(f"{empty} of {sums.n} instances have no true label; what they count is convention ({conventions})")
+        found.append(
+            f"{empty} of {sums.n} instances have no true label; what they count is convention "
+            f"({conventions})"
+        )
     never = int((sums.by_label[2] == 0).sum())
     if never and kind == LABEL_SETS:
         found.append(
-            f"{never} of {len(names)} labels never occur in the truth; what they count in macro averages is convention "
-            f"({conventions})"
+            f"{never} of {len(names)} labels never occur in the truth; what they count in macro "
+            f"averages is convention ({conventions})"
         )
     if threshold == 0.5 and sums.errors is None:
-        text = f"labels with a score of at least 0.5 were predicted, but the scores reach {sums.reach}"
+        text = (
+            f"labels with a score of at least 0.5 were predicted, but the scores reach {sums.reach}"
+        )
         found.append(f"{text}: they are no probabilities")
     soft = None if sums.errors is None or "y_pred" in inputs else sums.mean_errors("soft")
     if soft is not None and (soft == sums.mean_errors("hard")).all():
-        found.append("all scores are 0 or 1, so the ranking measures tell little more than the label sets do")
+        found.append(
+            "all scores are 0 or 1, so the ranking measures tell little more than the label sets do"
+        )
     return tuple(found)
 
 
@@ -105,7 +123,7 @@ def about_bounds(bounds: Mapping[str, float]) -> str:
 
     >>> about_bounds({"macro_auroc": 0.002, "weighted_auroc": 0.002, "ece_15": 0.01})
     'there are too many different scores to keep, and measures can be off: macro_auroc, weighted_auroc by 0.002; ece_15 by 0.01'
-    """
+    """  # noqa: E501
     by_size: dict[str, list[str]] = {}
     for name, bound in bounds.items():
         by_size.setdefault(f"{bound:.2g}", []).append(name)
@@ -117,7 +135,8 @@ def _doubts_about_classes(sums: Sums, names: Sequence[Hashable]) -> tuple[str, .
     found = []
     if never := [name for name, n in zip(names, sums.by_label[2], strict=True) if not n]:
         found.append(
-            f"{len(never)} of {len(names)} classes never occur in the truth ({some(map(repr, never), 4)}); macro averages leave "
-            "out those that are not predicted either"
+            f"{len(never)} of {len(names)} classes never occur in the truth "
+            f"({some(map(repr, never), 4)}); macro averages leave out those that are not "
+            "predicted either"
         )
     return tuple(found)

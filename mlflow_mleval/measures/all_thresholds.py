@@ -1,7 +1,9 @@
-"""The best of all thresholds on the scores of classes of a hierarchy: F_max and S_min (Clark & Radivojac 2013).
+"""The best of all thresholds on the scores of classes of a hierarchy: F_max and S_min (Clark &
+Radivojac 2013).
 
-A class has the highest score of its own and of the classes below it. All that is summed over instances are whole numbers, for
-shares and bits are rounded to binary digits, so that the order of instances and batches leaves no trace.
+A class has the highest score of its own and of the classes below it. All that is summed over
+instances are whole numbers, for shares and bits are rounded to binary digits, so that the order of
+instances and batches leaves no trace.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from mlflow_mleval.measures.score_counts import EXACT, ScoreRows
 from mlflow_mleval.measures.set_based import pattern
 
 MEASURES = ("f_max", "s_min")
-#: Shares are counted in units of 2^-54, bits in units of 2^-40, both in two parts of which the lower has 30 digits.
+#: Shares are counted in units of 2^-54, bits in units of 2^-40, both in two parts of which the
+#: lower has 30 digits.
 _SHARE, _BITS, _LOWER = 54, 40, 30
 _LOW = (1 << _LOWER) - 1
 _BLOCK = 1 << 20  # scores of classes and of those above that are looked at together
@@ -30,10 +33,12 @@ _BLOCK = 1 << 20  # scores of classes and of those above that are looked at toge
 
 @dataclass(frozen=True, eq=False)
 class ThresholdSums(ScoreRows):
-    """What falling thresholds change, by score: predicting instances, gain and loss of precision, recall, and maybe bits.
+    """What falling thresholds change, by score: predicting instances, gain and loss of precision,
+    recall, and maybe bits.
 
-    The columns beside class (always 0) and score: instances that begin to predict; and, each in two parts, gain and loss of the
-    sum of precisions, gain of the sum of recalls, and with training labels gain of wrong and of found information.
+    The columns beside class (always 0) and score: instances that begin to predict; and, each in two
+    parts, gain and loss of the sum of precisions, gain of the sum of recalls, and with training
+    labels gain of wrong and of found information.
     """
 
     instances: int = 0
@@ -50,25 +55,35 @@ class ThresholdSums(ScoreRows):
         added = super().__add__(other)
         assert isinstance(added, ThresholdSums)
         return replace(
-            added, instances=self.instances + other.instances, with_truth=self.with_truth + other.with_truth,
+            added,
+            instances=self.instances + other.instances,
+            with_truth=self.with_truth + other.with_truth,
             information=None if mine is None or theirs is None else mine + theirs,
-        )  # fmt: skip
+        )
 
     @property
     def _changes(self) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """The columns with their parts together, as numbers, from the highest score to the lowest; and their running sums."""
+        """The columns with their parts together, as numbers, from the highest score to the lowest;
+        and their running sums.
+        """
         started, *parts = (column[::-1] for column in self.whole.parts[0][2:])
         digits = [_SHARE] * 3 + [_BITS] * 2
         found = [(started, np.cumsum(started))]
-        for high, low, places in zip(parts[::2], parts[1::2], digits[: len(parts) // 2], strict=True):
-            found.append(tuple(
-                np.ldexp(a.astype(float), _LOWER - places) + np.ldexp(b.astype(float), -places)
-                for a, b in ((high, low), (np.cumsum(high), np.cumsum(low)))
-            ))  # fmt: skip
+        for high, low, places in zip(
+            parts[::2], parts[1::2], digits[: len(parts) // 2], strict=True
+        ):
+            found.append(
+                tuple(
+                    np.ldexp(a.astype(float), _LOWER - places) + np.ldexp(b.astype(float), -places)
+                    for a, b in ((high, low), (np.cumsum(high), np.cumsum(low)))
+                )
+            )
         return found
 
     def f_max(self) -> tuple[float, float]:
-        """The largest harmonic mean of precision and recall, and what it can be wrong by; NaN where nothing is true."""
+        """The largest harmonic mean of precision and recall, and what it can be wrong by; NaN where
+        nothing is true.
+        """
         if not self.with_truth:
             return float("nan"), 0.0
         (started, predicting), (_, gained), (loss, lost), (_, recall) = self._changes[:4]
@@ -76,26 +91,37 @@ class ThresholdSums(ScoreRows):
         best = _largest_f((gained + lost) / predicting, recall)
         if not self.whole.on_grid:
             return best, 0.0
-        # Within a step precision cannot exceed what it gains there, over those who predicted before; recall what it ends with.
+        # Within a step precision cannot exceed what it gains there, over those who predicted
+        # before; recall what it ends with.
         before = predicting - started
         highest = np.minimum((gained + lost - loss) / np.maximum(before, 1), 1)
         return best, max(_largest_f(highest, recall) - best, 0.0)
 
     def s_min(self) -> tuple[float, float]:
-        """The least distance of missing and wrong information from none, and what it can be wrong by; NaN where not known."""
+        """The least distance of missing and wrong information from none, and what it can be wrong
+        by; NaN where not known.
+        """
         if self.information is None:
             return float("nan"), 0.0
         (wrong, wronged), (_, found) = self._changes[4:]
         whole = float(np.ldexp(float(self.information), -_BITS))
         missing = np.append(whole, whole - found)
         best = float(np.hypot(missing, np.append(0, wronged)).min())
-        least = float(np.hypot(missing[1:], wronged - wrong).min(initial=best)) if self.whole.on_grid else best
+        least = (
+            float(np.hypot(missing[1:], wronged - wrong).min(initial=best))
+            if self.whole.on_grid
+            else best
+        )
         return best / self.instances, (best - least) / self.instances
 
 
 def _largest_f(precision: NDArray[np.float64], recall: NDArray[np.float64]) -> float:
     both = precision + recall
-    return float(np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0).max(initial=0.0))
+    return float(
+        np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0).max(
+            initial=0.0
+        )
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +133,17 @@ class ClassesAbove:
     above : csr_array of bool, shape (K, A)
         Of each label itself and its ancestors.
     bits : array of int, shape (A,), or None
-        Information of each class beyond its parents, in units of 2^-40; None without training labels.
+        Information of each class beyond its parents, in units of 2^-40; None without training
+        labels.
     """
 
     above: sparse.csr_array
     bits: NDArray[np.int64] | None
 
     @classmethod
-    def of(cls, names: Sequence[Hashable], h: Hierarchy, train: Propensities | None) -> ClassesAbove:
+    def of(
+        cls, names: Sequence[Hashable], h: Hierarchy, train: Propensities | None
+    ) -> ClassesAbove:
         """The classes above the named ones; the columns of the training labels have these names."""
         labels = h._number[h._positions(names, "label_names")]
         up, number = h._up.part(h._up.above(labels))
@@ -124,7 +153,10 @@ class ClassesAbove:
 
     def sums(self, true: Any, score: Any) -> ThresholdSums:
         """The sums over instances, given their labels and scores in [0, 1], N x K."""
-        true, score = sparse.csr_array(true), sparse.csr_array(score if sparse.issparse(score) else np.asarray(score, float))
+        true, score = (
+            sparse.csr_array(true),
+            sparse.csr_array(score if sparse.issparse(score) else np.asarray(score, float)),
+        )
         size = np.diff(self.above.indptr).astype(np.int64)
         cost = np.diff(np.append(0, np.cumsum(size[score.indices]))[score.indptr])
         found = None
@@ -133,7 +165,9 @@ class ClassesAbove:
             found = part if found is None else found + part
         return found
 
-    def _part(self, true: sparse.csr_array, score: sparse.csr_array, size: NDArray[np.int64]) -> ThresholdSums:
+    def _part(
+        self, true: sparse.csr_array, score: sparse.csr_array, size: NDArray[np.int64]
+    ) -> ThresholdSums:
         n, width = true.shape[0], self.above.shape[1]
         truth = true.astype(bool) @ self.above
         truth.sort_indices()
@@ -153,14 +187,19 @@ class ClassesAbove:
         hit = np.isin(cell, wanted, assume_unique=True)
         count = np.diff(truth.indptr)
 
-        last = np.append((np.diff(row) > 0) | (np.diff(value) != 0), True)[: len(row)]  # of a score in an instance
+        last = np.append((np.diff(row) > 0) | (np.diff(value) != 0), True)[
+            : len(row)
+        ]  # of a score in an instance
         head = np.diff(row[last], prepend=-1) > 0
         first = np.flatnonzero(np.diff(row, prepend=-1) > 0)
 
         def reached(weights: NDArray[np.int64]) -> NDArray[np.int64]:
             """Sums of the classes of an instance down to each of its scores."""
             total = np.cumsum(weights)
-            return (total - np.repeat(total[first] - weights[first], np.diff(np.append(first, len(row)))))[last]
+            return (
+                total
+                - np.repeat(total[first] - weights[first], np.diff(np.append(first, len(row))))
+            )[last]
 
         def changes(values: NDArray[np.int64]) -> NDArray[np.int64]:
             return values - np.where(head, 0, np.append(0, values[:-1])[: len(values)])
@@ -173,7 +212,10 @@ class ClassesAbove:
         information = None
         if self.bits is not None:
             bits = self.bits[place]
-            sums += [changes(reached(np.where(hit, 0, bits))), changes(reached(np.where(hit, bits, 0)))]
+            sums += [
+                changes(reached(np.where(hit, 0, bits))),
+                changes(reached(np.where(hit, bits, 0))),
+            ]
             all_bits = self.bits[truth.indices]
             information = (int((all_bits >> _LOWER).sum()) << _LOWER) + int((all_bits & _LOW).sum())
         for column in sums:
@@ -187,7 +229,9 @@ def _whole(share: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _information(extended: sparse.csr_array, up: Parents) -> NDArray[np.int64]:
-    """The information of each class but the virtual root, from the training instances' sets with all ancestors."""
+    """The information of each class but the virtual root, from the training instances' sets with
+    all ancestors.
+    """
     extended = sparse.csr_array(extended, dtype=bool)
     n, width = extended.shape
     have = np.bincount(extended.indices, minlength=width)
@@ -200,7 +244,9 @@ def _information(extended: sparse.csr_array, up: Parents) -> NDArray[np.int64]:
         child = np.repeat(np.arange(len(several)), parents[several])
         above = (np.ones(len(edges), np.int64), (up.parent[edges] - 1, child))
         met = extended.astype(np.int64) @ sparse.csr_array(above, shape=(width, len(several)))
-        could[several] = np.bincount(met.indices[met.data == parents[several][met.indices]], minlength=len(several))
+        could[several] = np.bincount(
+            met.indices[met.data == parents[several][met.indices]], minlength=len(several)
+        )
     bits = np.log2(np.maximum(could, 1) / np.maximum(have, 1))
     return np.rint(np.ldexp(bits, _BITS)).astype(np.int64)
 

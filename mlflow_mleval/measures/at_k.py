@@ -1,7 +1,8 @@
-"""Measures of the k labels with the highest scores: precision, recall, nDCG, and their propensity-scored forms.
+"""Measures of the k labels with the highest scores: precision, recall, nDCG, and their
+propensity-scored forms.
 
-Of equal scores the lower label comes first. A score of 0 is none, stored or not: where fewer than k labels are scored, the rest
-are misses. The names carry k: ``precision_at_5``.
+Of equal scores the lower label comes first. A score of 0 is none, stored or not: where fewer than k
+labels are scored, the rest are misses. The names carry k: ``precision_at_5``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from mlflow_mleval.measures.label_ranking import ordered_floats
 from mlflow_mleval.measures.registry import AT_K_NAME
 from mlflow_mleval.measures.stored_scores import StoredScores, rows_of, without_zeros
 
-#: Those that need propensities; they are ratios of sums over instances: of what was gained, and of what could be.
+#: Those that need propensities; they are ratios of sums over instances: of what was gained, and of
+#: what could be.
 SCORED = ("psp", "psndcg")
 GAIN, BEST = "_gain", "_best"
 _BLOCK = 1 << 18  # cells that are ranked at a time
@@ -30,12 +32,17 @@ def parsed(names: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def at_k_measures(
-    names: Iterable[str], true: sparse.csr_array, hits: NDArray[np.int64], weights: NDArray[np.float64] | None
+    names: Iterable[str],
+    true: sparse.csr_array,
+    hits: NDArray[np.int64],
+    weights: NDArray[np.float64] | None,
 ) -> dict[str, NDArray[np.float64]]:
-    """The measures at k of each instance, of shape (n,); two columns, gain and best, of each that is propensity-scored.
+    """The measures at k of each instance, of shape (n,); two columns, gain and best, of each that
+    is propensity-scored.
 
-    `hits` are the labels that are hit at the first, second, … rank, -1 for misses, for as many ranks as the largest k of the
-    names. An instance without relevant labels has recall and nDCG 0, and adds nothing to the propensity-scored ones.
+    `hits` are the labels that are hit at the first, second, … rank, -1 for misses, for as many
+    ranks as the largest k of the names. An instance without relevant labels has recall and nDCG 0,
+    and adds nothing to the propensity-scored ones.
     """
     hit = hits >= 0
     count = np.diff(true.indptr)
@@ -54,17 +61,24 @@ def at_k_measures(
         elif name == "recall":
             found[key] = hit[:, first].sum(axis=1) / np.maximum(count, 1)
         elif name == "ndcg":
-            found[key] = (hit[:, first] * discount[first]).sum(axis=1) / np.maximum(ideal[np.minimum(count, k)], 1)
+            found[key] = (hit[:, first] * discount[first]).sum(axis=1) / np.maximum(
+                ideal[np.minimum(count, k)], 1
+            )
         else:
             by = discount[first] if name == "psndcg" else np.ones(k)
-            # The k of psp cancels in the ratio; with it the sums are those of the definition, to a bit.
+            # The k of psp cancels in the ratio; with it the sums are those of the definition, to a
+            # bit.
             norm = np.maximum(ideal[np.minimum(count, k)], 1) if name == "psndcg" else k
-            found[key + GAIN], found[key + BEST] = ((side[:, first] * by).sum(axis=1) / norm for side in (weighted, best))
+            found[key + GAIN], found[key + BEST] = (
+                (side[:, first] * by).sum(axis=1) / norm for side in (weighted, best)
+            )
     return found
 
 
 def ratios(sums: Mapping[str, float]) -> dict[str, float]:
-    """The propensity-scored measures from the sums of gain and best; NaN where nothing could be gained."""
+    """The propensity-scored measures from the sums of gain and best; NaN where nothing could be
+    gained.
+    """
     found = {}
     for name in (column.removesuffix(GAIN) for column in sums if column.endswith(GAIN)):
         best = sums[name + BEST]
@@ -90,7 +104,9 @@ def sparse_hits(scores: StoredScores, k: int) -> NDArray[np.int64]:
     return found
 
 
-def _highest(scores: StoredScores, k: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+def _highest(
+    scores: StoredScores, k: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
     """The stored scores at the ranks up to k: their rows, ranks from 0, and places in the data."""
     for rows, table, at, _ in scores.tables():
         order = _top(table, k)
@@ -102,12 +118,21 @@ def _highest(scores: StoredScores, k: int) -> Iterator[tuple[NDArray[np.int64], 
 
 
 def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
-    """Which labels have the k highest scores, as a CSR of booleans; those that score 0 only with `zeros`."""
+    """Which labels have the k highest scores, as a CSR of booleans; those that score 0 only with
+    `zeros`.
+    """
     if sparse.issparse(scores):
         scores = ordered_floats(without_zeros(scores))
-        found = [(row, scores.indices[cell]) for row, _, cell in _highest(StoredScores(scores, scores), k)]
+        found = [
+            (row, scores.indices[cell])
+            for row, _, cell in _highest(StoredScores(scores, scores), k)
+        ]
     else:
-        floats, found, step = ordered_floats(np.asarray(scores)), [], max(1, _BLOCK // scores.shape[1])
+        floats, found, step = (
+            ordered_floats(np.asarray(scores)),
+            [],
+            max(1, _BLOCK // scores.shape[1]),
+        )
         for start in range(0, len(floats), step):
             block = floats[start : start + step]
             order = _top(block.copy(), k)
@@ -119,7 +144,9 @@ def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
 
 
 def _top(table: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """Columns of the k highest scores of each row, of equal ones the lower first; the table is used up."""
+    """Columns of the k highest scores of each row, of equal ones the lower first; the table is used
+    up.
+    """
     k = min(k, table.shape[1])
     if k > _ROUNDS:
         return np.argsort(-table, axis=1, kind="stable")[:, :k]
@@ -131,7 +158,9 @@ def _top(table: NDArray[np.float64], k: int) -> NDArray[np.int64]:
 
 
 def _largest(true: sparse.csr_array, weights: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """The k largest weights of the relevant labels of each row, largest first, then zeros; shape (n, k)."""
+    """The k largest weights of the relevant labels of each row, largest first, then zeros; shape
+    (n, k).
+    """
     row = rows_of(true)
     weight = weights[true.indices]
     order = np.lexsort((-weight, row))

@@ -15,16 +15,20 @@ _BLOCK = 1 << 16  # cells: half a megabyte of errors
 
 
 def truth_and_scores(y_true: Any, y_score: Any) -> tuple[Any, Any]:
-    """Truth as booleans and scores as numbers, each an ndarray or csr, of one shape N x K; else a ValueError or TypeError.
+    """Truth as booleans and scores as numbers, each an ndarray or csr, of one shape N x K; else a
+    ValueError or TypeError.
 
-    Scores are checked to lie in [0, 1] here if they are sparse, else block by block, while they are in the cache.
+    Scores are checked to lie in [0, 1] here if they are sparse, else block by block, while they are
+    in the cache.
     """
     y_true = binary_matrix(y_true, "y_true")
     y_score = matrix_shape(y_score, "y_score")
     same_shape(y_score, "y_score", y_true, "y_true")
     if sparse.issparse(y_score):
         if not y_score.has_canonical_format:
-            y_score = y_score.copy()  # entries given twice count as their sum; the caller's stay as they are
+            y_score = (
+                y_score.copy()
+            )  # entries given twice count as their sum; the caller's stay as they are
             y_score.sum_duplicates()
         _check_scores(y_score.data, y_score)
     return y_true, y_score
@@ -39,14 +43,20 @@ def blocks(*matrices: Any) -> Iterator[tuple[Any, ...]]:
         yield rows, *(m[rows].toarray() if sparse.issparse(m) else m[rows] for m in matrices)
 
 
-def error_blocks(y_true: Any, y_score: Any) -> Iterator[tuple[slice, NDArray[np.bool_], NDArray[np.float64]]]:
-    """Blocks of rows of `truth_and_scores`: the slice, the truth, and abs(y_score - y_true) in a buffer that is used again."""
+def error_blocks(
+    y_true: Any, y_score: Any
+) -> Iterator[tuple[slice, NDArray[np.bool_], NDArray[np.float64]]]:
+    """Blocks of rows of `truth_and_scores`: the slice, the truth, and abs(y_score - y_true) in a
+    buffer that is used again.
+    """
     buffer = None
     for rows, truth, score in blocks(y_true, y_score):
         _check_scores(score, y_score)
         buffer = np.empty(truth.shape) if buffer is None else buffer
         errors = buffer[: len(truth)]
-        np.subtract(score, truth, out=errors, dtype=float)  # the dtype keeps unsigned integers from wrapping round
+        np.subtract(
+            score, truth, out=errors, dtype=float
+        )  # the dtype keeps unsigned integers from wrapping round
         yield rows, truth, np.abs(errors, out=errors)
 
 
@@ -57,5 +67,6 @@ def _check_scores(some: NDArray[Any], y_score: Any) -> None:
     values = y_score.data if sparse.issparse(y_score) else y_score.ravel()
     bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
     raise ValueError(
-        f"`y_score` must lie in [0, 1], got {cells(y_score, bad)}. Rescale the scores, or leave these instances out."
+        f"`y_score` must lie in [0, 1], got {cells(y_score, bad)}. Rescale the scores, or leave "
+        "these instances out."
     )

@@ -1,8 +1,10 @@
-"""Capacities: how much it is worth to be right on a set of labels, and the Choquet loss they define.
+"""Capacities: how much it is worth to be right on a set of labels, and the Choquet loss they
+define.
 
-A capacity mu gives every set of labels a weight, monotone in the set, mu(no label) = 0 and mu(all labels) = 1. The loss
-of an instance is one minus the Choquet integral of its correctness u = 1 - abs(s - y) with respect to mu (Hüllermeier et
-al. 2022, section 3). Capacities that depend only on the number of labels have a short cut: `dependence.owa_loss`.
+A capacity mu gives every set of labels a weight, monotone in the set, mu(no label) = 0 and mu(all
+labels) = 1. The loss of an instance is one minus the Choquet integral of its correctness u = 1 -
+abs(s - y) with respect to mu (Hüllermeier et al. 2022, section 3). Capacities that depend only on
+the number of labels have a short cut: `dependence.owa_loss`.
 """
 
 from __future__ import annotations
@@ -27,14 +29,16 @@ _NAMED = 3
 
 @dataclass(frozen=True, eq=False)
 class Capacity(ABC):
-    """A monotone, normalised weight of the sets of K labels; make one with `from_function`, `from_mobius`, `counting`,
-    `binomial`, `polynomial` or `weighted`.
+    """A monotone, normalised weight of the sets of K labels; make one with `from_function`,
+    `from_mobius`, `counting`, `binomial`, `polynomial` or `weighted`.
 
-    Labels are numbered from 0. As a bitmask, a set has bit i (of value 2**i) for label i. A capacity may depend on which
-    labels are relevant for the instance, so that being right on relevant labels can count for more.
+    Labels are numbered from 0. As a bitmask, a set has bit i (of value 2**i) for label i. A
+    capacity may depend on which labels are relevant for the instance, so that being right on
+    relevant labels can count for more.
 
-    Up to 16 labels, all sets are checked when the capacity is made (with no label relevant, if it depends on relevance).
-    With more, and for the other relevances, each chain of sets that a loss needs is checked when it is needed.
+    Up to 16 labels, all sets are checked when the capacity is made (with no label relevant, if it
+    depends on relevance). With more, and for the other relevances, each chain of sets that a loss
+    needs is checked when it is needed.
 
     Attributes
     ----------
@@ -49,52 +53,68 @@ class Capacity(ABC):
     >>> Capacity.from_function(lambda labels: {0: 0, 1: 0.7, 2: 0.4, 3: 1}[len(labels)], 3)
     Traceback (most recent call last):
     ValueError: `capacity` must be monotone, got mu({0}) = 0.7 > mu({0, 1}) = 0.4, ... (6 such pairs). Give no set less ...
-    """
+    """  # noqa: E501
 
     n_labels: int
 
     @classmethod
     def from_function(
-        cls, function: Callable[..., Any], n_labels: int, *, argument: str = "set", relevance: bool = False
+        cls,
+        function: Callable[..., Any],
+        n_labels: int,
+        *,
+        argument: str = "set",
+        relevance: bool = False,
     ) -> Capacity:
-        """A capacity given as a set function; a ValueError names the sets where it is not monotone or not normalised.
+        """A capacity given as a set function; a ValueError names the sets where it is not monotone
+        or not normalised.
 
         Parameters
         ----------
         function : callable
             Gives mu(A) of K labels, ``n_labels``.
         argument : {"set", "mask"}
-            Called with one frozenset of label numbers, or with an int64 array of bitmasks to answer by an array (K <= 62).
+            Called with one frozenset of label numbers, or with an int64 array of bitmasks to answer
+            by an array (K <= 62).
         relevance : bool
-            Whether the capacity depends on the relevant labels: ``function`` takes the set of these as its second argument.
+            Whether the capacity depends on the relevant labels: ``function`` takes the set of these
+            as its second argument.
         """
         one_of(argument, "argument", ("set", "mask"))
         n_labels = label_count(n_labels)
         if argument == "mask" and n_labels > 62:
-            raise ValueError(f"`n_labels` must be at most 62 for bitmasks, got {n_labels}. Use argument='set'.")
+            raise ValueError(
+                f"`n_labels` must be at most 62 for bitmasks, got {n_labels}. Use argument='set'."
+            )
         asked = _Function(n_labels, function, argument == "mask", relevance)._checked()
         return asked if relevance or n_labels > MOST_TABULATED else _Table(n_labels, asked.values())
 
     @classmethod
     def from_mobius(
-        cls, masses: Mapping[Iterable[int], float] | ArrayLike, n_labels: int, *,
+        cls,
+        masses: Mapping[Iterable[int], float] | ArrayLike,
+        n_labels: int,
+        *,
         emphasis: Callable[[int, int], float] | None = None,
     ) -> Capacity:
-        """A capacity given by its Möbius transform m: mu(A) is the sum of m(T) over the subsets T of A (eq. 10).
+        """A capacity given by its Möbius transform m: mu(A) is the sum of m(T) over the subsets T
+        of A (eq. 10).
 
         Parameters
         ----------
         masses : mapping from sets of label numbers to float, or array of shape (2**K,) by bitmask
             Sets that are missing have mass 0.
         emphasis : callable, optional
-            ``emphasis(r, t)``, positive: by what factor the mass of a set of t labels grows if r of them are relevant;
-            masses are then divided by their new sum. More weight on sets with relevant labels is the paper's proposed
-            extension (section 4.3). Takes masses that are not negative.
+            ``emphasis(r, t)``, positive: by what factor the mass of a set of t labels grows if r of
+            them are relevant; masses are then divided by their new sum. More weight on sets with
+            relevant labels is the paper's proposed extension (section 4.3). Takes masses that are
+            not negative.
 
         Raises
         ------
         ValueError
-            Unknown labels, masses that do not sum to 1, a capacity that is not monotone; the sets are named.
+            Unknown labels, masses that do not sum to 1, a capacity that is not monotone; the sets
+            are named.
 
         >>> pairs = Capacity.from_mobius({(0, 1): 0.5, (1, 2): 0.5}, 3, emphasis=lambda r, t: 1 + r)
         >>> pairs({0, 1}), pairs({0, 1}, relevant={0})
@@ -105,13 +125,21 @@ class Capacity(ABC):
             masses = np.asarray(masses, dtype=float)
             if n_labels > MOST_TABULATED or masses.shape != (1 << n_labels,):
                 raise ValueError(
-                    f"`masses` must be a mapping, or an array of 2**n_labels masses for at most {MOST_TABULATED} labels, got "
-                    f"shape {masses.shape} for {n_labels} labels."
+                    "`masses` must be a mapping, or an array of 2**n_labels masses for at most "
+                    f"{MOST_TABULATED} labels, got shape {masses.shape} for {n_labels} labels."
                 )
             masses = {tuple(_labels(int(mask))): masses[mask] for mask in np.flatnonzero(masses)}
-        terms = [(tuple(sorted(set(labels))), float(mass)) for labels, mass in masses.items() if mass != 0]
-        if unknown := sorted({i for labels, _ in terms for i in labels if i not in range(n_labels)}, key=str):
-            raise ValueError(f"`masses` must be of sets of labels 0..{n_labels - 1}, got labels {unknown[:5]}.")
+        terms = [
+            (tuple(sorted(set(labels))), float(mass))
+            for labels, mass in masses.items()
+            if mass != 0
+        ]
+        if unknown := sorted(
+            {i for labels, _ in terms for i in labels if i not in range(n_labels)}, key=str
+        ):
+            raise ValueError(
+                f"`masses` must be of sets of labels 0..{n_labels - 1}, got labels {unknown[:5]}."
+            )
         negative = [_set(labels) for labels, mass in terms if not mass >= 0]
         if emphasis is None and n_labels <= MOST_TABULATED:
             values = np.zeros(1 << n_labels)
@@ -122,17 +150,28 @@ class Capacity(ABC):
             return _Table(n_labels, values)._checked()
         if emphasis is not None and negative:
             raise ValueError(
-                f"`masses` must not be negative with `emphasis`, got negative ones for {', '.join(negative[:_NAMED])} "
-                f"({len(negative)} such sets)."
+                "`masses` must not be negative with `emphasis`, got negative ones for "
+                f"{', '.join(negative[:_NAMED])} ({len(negative)} such sets)."
             )
         total = sum(mass for _, mass in terms)
         if not abs(total - 1) <= _TOLERANCE or any(not labels for labels, _ in terms):
-            raise ValueError(f"`masses` must sum to 1, with none on the empty set, got {total}. Divide them by their sum.")
+            raise ValueError(
+                f"`masses` must sum to 1, with none on the empty set, got {total}. Divide them "
+                "by their sum."
+            )
         factors = []
         for labels, _ in terms:
-            factor = np.array([1.0 if emphasis is None else emphasis(r, len(labels)) for r in range(len(labels) + 1)])
+            factor = np.array(
+                [
+                    1.0 if emphasis is None else emphasis(r, len(labels))
+                    for r in range(len(labels) + 1)
+                ]
+            )
             if not np.all((factor > 0) & np.isfinite(factor)):
-                raise ValueError(f"`emphasis` must be positive and finite, got {factor.tolist()} for sets of {len(labels)}.")
+                raise ValueError(
+                    f"`emphasis` must be positive and finite, got {factor.tolist()} for sets of "
+                    f"{len(labels)}."
+                )
             factors.append(factor)
         return _Mobius(n_labels, terms, factors, bool(negative))
 
@@ -140,30 +179,42 @@ class Capacity(ABC):
     def counting(cls, v: Callable[[float], float] | ArrayLike, n_labels: int) -> Capacity:
         """A capacity that depends on the number of labels only: mu(A) = v(|A|/K) (section 4.2).
 
-        v is callable and non-decreasing from v(0) = 0 to v(1) = 1, or an array of its values at 0, 1/K, …, 1; else a
-        ValueError names the sizes of the sets.
+        v is callable and non-decreasing from v(0) = 0 to v(1) = 1, or an array of its values at 0,
+        1/K, …, 1; else a ValueError names the sizes of the sets.
 
         >>> Capacity.counting([0, 0.5, 0.4, 1], 3)
         Traceback (most recent call last):
         ValueError: `v` must be non-decreasing, got v(1/3) = 0.5 > v(2/3) = 0.4 (1 such pair). ...
         """
         n_labels = label_count(n_labels)
-        values = np.array([v(j / n_labels) for j in range(n_labels + 1)] if callable(v) else v, dtype=float)
+        values = np.array(
+            [v(j / n_labels) for j in range(n_labels + 1)] if callable(v) else v, dtype=float
+        )
         if values.shape != (n_labels + 1,):
-            raise ValueError(f"`v` must have {n_labels + 1} values, v(0), v(1/{n_labels}), …, v(1), got shape {values.shape}.")
+            raise ValueError(
+                f"`v` must have {n_labels + 1} values, v(0), v(1/{n_labels}), …, v(1), got shape "
+                f"{values.shape}."
+            )
         if not (abs(values[0]) <= _TOLERANCE and abs(values[-1] - 1) <= _TOLERANCE):
-            raise ValueError(f"`v` must go from v(0) = 0 to v(1) = 1, got {values[0]} and {values[-1]}. Rescale it.")
+            raise ValueError(
+                f"`v` must go from v(0) = 0 to v(1) = 1, got {values[0]} and {values[-1]}. "
+                "Rescale it."
+            )
         bad = np.flatnonzero(~(np.diff(values) >= -_TOLERANCE))
         if len(bad):
             named = ", ".join(
-                f"v({j}/{n_labels}) = {values[j]:g} > v({j + 1}/{n_labels}) = {values[j + 1]:g}" for j in bad[:_NAMED]
+                f"v({j}/{n_labels}) = {values[j]:g} > v({j + 1}/{n_labels}) = {values[j + 1]:g}"
+                for j in bad[:_NAMED]
             )
-            raise ValueError(f"`v` must be non-decreasing, got {named} {_such(len(bad))}. Correct these values.")
+            raise ValueError(
+                f"`v` must be non-decreasing, got {named} {_such(len(bad))}. Correct these values."
+            )
         return _Counting(n_labels, np.diff(values)[::-1])
 
     @classmethod
     def binomial(cls, n_labels: int, k: int) -> Capacity:
-        """The counting capacity C(|A|, k) / C(K, k), k in 1..K: only sets of k right labels are worth something (eq. 18).
+        """The counting capacity C(|A|, k) / C(K, k), k in 1..K: only sets of k right labels are
+        worth something (eq. 18).
 
         >>> Capacity.binomial(4, 2)({0, 1, 3})
         0.5
@@ -172,7 +223,8 @@ class Capacity(ABC):
 
     @classmethod
     def polynomial(cls, n_labels: int, alpha: float) -> Capacity:
-        """The counting capacity (|A|/K)^alpha, alpha >= 1: the larger, the more a large set is worth (eq. 17).
+        """The counting capacity (|A|/K)^alpha, alpha >= 1: the larger, the more a large set is
+        worth (eq. 17).
 
         >>> Capacity.polynomial(4, 2)({0, 1})
         0.25
@@ -181,32 +233,49 @@ class Capacity(ABC):
 
     @classmethod
     def weighted(
-        cls, weights: ArrayLike, v: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None, *,
+        cls,
+        weights: ArrayLike,
+        v: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+        *,
         relevant_weight: float = 1.0,
     ) -> Capacity:
-        """Labels of unequal importance: mu(A) = v(w(A) / w(all labels)) with w(A) the sum of the weights in A.
+        """Labels of unequal importance: mu(A) = v(w(A) / w(all labels)) with w(A) the sum of the
+        weights in A.
 
         Parameters
         ----------
         weights : array, shape (K,)
             Not negative, not all 0; only their ratios count.
         v : callable, optional
-            From arrays in [0, 1] to arrays, non-decreasing, v(0) = 0, v(1) = 1; convex to reward larger sets, as
-            ``lambda x: x**alpha``. By default v(x) = x: the label-weighted Hamming loss.
+            From arrays in [0, 1] to arrays, non-decreasing, v(0) = 0, v(1) = 1; convex to reward
+            larger sets, as ``lambda x: x**alpha``. By default v(x) = x: the label-weighted Hamming
+            loss.
         relevant_weight : float
-            Positive factor on the weights of the labels that are relevant for the instance; above 1, errors on relevant
-            labels (recall) cost more than those on irrelevant ones (precision).
+            Positive factor on the weights of the labels that are relevant for the instance; above
+            1, errors on relevant labels (recall) cost more than those on irrelevant ones
+            (precision).
 
         >>> mu = Capacity.weighted([1, 1, 2], relevant_weight=3)
         >>> mu({2}), mu({2}, relevant={2})
         (0.5, 0.75)
         """
         weights = np.asarray(weights, dtype=float)
-        if weights.ndim != 1 or not np.all((weights >= 0) & np.isfinite(weights)) or not weights.any():
-            raise ValueError("`weights` must be a sequence of finite numbers, none negative and not all 0: one per label.")
+        if (
+            weights.ndim != 1
+            or not np.all((weights >= 0) & np.isfinite(weights))
+            or not weights.any()
+        ):
+            raise ValueError(
+                "`weights` must be a sequence of finite numbers, none negative and not all 0: "
+                "one per label."
+            )
         if not 0 < relevant_weight < np.inf:
-            raise ValueError(f"`relevant_weight` must be positive and finite, got {relevant_weight!r}.")
-        return _Weighted(len(weights), weights, v or (lambda share: share), float(relevant_weight))._checked()
+            raise ValueError(
+                f"`relevant_weight` must be positive and finite, got {relevant_weight!r}."
+            )
+        return _Weighted(
+            len(weights), weights, v or (lambda share: share), float(relevant_weight)
+        )._checked()
 
     def __call__(self, labels: Iterable[int], relevant: Iterable[int] = ()) -> float:
         """mu of a set of label numbers, for an instance with these relevant labels."""
@@ -214,30 +283,40 @@ class Capacity(ABC):
         for row, chosen in zip(sets, (labels, relevant), strict=True):
             chosen = list(chosen)
             if unknown := [i for i in chosen if i not in range(self.n_labels)]:
-                raise ValueError(f"`labels` and `relevant` must hold labels 0..{self.n_labels - 1}, got {unknown[:5]}.")
+                raise ValueError(
+                    f"`labels` and `relevant` must hold labels 0..{self.n_labels - 1}, got "
+                    f"{unknown[:5]}."
+                )
             row[0, chosen] = True
         return float(self._measure(*sets)[0])
 
     def values(self, relevant: Iterable[int] = ()) -> NDArray[np.float64]:
         """mu of every set by bitmask, shape (2**K,), for at most 16 labels."""
         if self.n_labels > MOST_TABULATED:
-            raise ValueError(f"`values` must be asked for at most {MOST_TABULATED} labels, got {self.n_labels}.")
+            raise ValueError(
+                f"`values` must be asked for at most {MOST_TABULATED} labels, got {self.n_labels}."
+            )
         sets = (np.arange(1 << self.n_labels)[:, None] >> np.arange(self.n_labels) & 1).astype(bool)
         instance = np.isin(np.arange(self.n_labels), list(relevant))
         return self._measure(sets, np.broadcast_to(instance, sets.shape))
 
     def mobius(self, relevant: Iterable[int] = ()) -> NDArray[np.float64]:
-        """Möbius transform by bitmask, shape (2**K,), for at most 16 labels: the mass that is a set's alone (eq. 11)."""
+        """Möbius transform by bitmask, shape (2**K,), for at most 16 labels: the mass that is a
+        set's alone (eq. 11).
+        """
         masses = self.values(relevant).copy()
         for bit in _bits(masses):
             bit[:, 1] -= bit[:, 0]
         return masses
 
-    def losses(self, errors: NDArray[np.float64], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Choquet loss of each row of errors, shape (N,), given the relevant labels of the same shape (eq. 14).
+    def losses(
+        self, errors: NDArray[np.float64], relevant: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Choquet loss of each row of errors, shape (N,), given the relevant labels of the same
+        shape (eq. 14).
 
-        With the errors sorted, e_(1) the largest, and A_(i) the labels whose error is the i-th largest or smaller, it is
-        the sum of e_(i) (mu(A_(i)) - mu(A_(i+1))).
+        With the errors sorted, e_(1) the largest, and A_(i) the labels whose error is the i-th
+        largest or smaller, it is the sum of e_(i) (mu(A_(i)) - mu(A_(i+1))).
         """
         order = np.argsort(-errors, axis=1)
         chain = np.zeros((len(errors), self.n_labels + 1))
@@ -246,7 +325,9 @@ class Capacity(ABC):
         if len(off := np.flatnonzero(~(abs(chain[:, 0] - 1) <= _TOLERANCE))):
             _check_ends(0.0, chain[off[0], 0])
         falls = np.argwhere(~(steps >= -_TOLERANCE))
-        _check_steps([(order[n, i + 1 :], chain[n, i + 1], order[n, i:], chain[n, i]) for n, i in falls])
+        _check_steps(
+            [(order[n, i + 1 :], chain[n, i + 1], order[n, i:], chain[n, i]) for n, i in falls]
+        )
         return np.sum(np.take_along_axis(errors, order, axis=1) * steps, axis=1)
 
     def _chain(self, order: NDArray[np.intp], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -258,11 +339,15 @@ class Capacity(ABC):
         return chain
 
     @abstractmethod
-    def _measure(self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _measure(
+        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         """mu of the set in each row, shape (N,)."""
 
     def _checked(self) -> Capacity:
-        """Itself, after a look at every set if there are few labels, else at none and all of them."""
+        """Itself, after a look at every set if there are few labels, else at none and all of
+        them.
+        """
         if self.n_labels > MOST_TABULATED:
             _check_ends(self(()), self(range(self.n_labels)))
             return self
@@ -272,12 +357,16 @@ class Capacity(ABC):
         for i, bit in enumerate(_bits(values)):
             for block, low in np.argwhere(~(bit[:, 0] <= bit[:, 1] + _TOLERANCE)):
                 small = int(block << (i + 1) | low)
-                pairs.append((_labels(small), values[small], _labels(small | 1 << i), values[small | 1 << i]))
+                pairs.append(
+                    (_labels(small), values[small], _labels(small | 1 << i), values[small | 1 << i])
+                )
         _check_steps(sorted(pairs, key=lambda pair: (len(pair[0]), pair[0], pair[2])))
         return self
 
 
-def choquet_loss(y_true: Any, y_score: Any, capacity: Capacity, *, per_instance: bool = False) -> Any:
+def choquet_loss(
+    y_true: Any, y_score: Any, capacity: Capacity, *, per_instance: bool = False
+) -> Any:
     """One minus the Choquet integral of the correctness, mean over instances; 0 is best, 1 worst.
 
     Hüllermeier et al. 2022, eq. 14; for hard predictions 1 - mu(labels predicted right).
@@ -287,25 +376,31 @@ def choquet_loss(y_true: Any, y_score: Any, capacity: Capacity, *, per_instance:
     y_true, y_score, per_instance
         As for `mlflow_mleval.owa_loss`, which says what is returned and raised.
     capacity : Capacity
-        Of K labels. One of another number of labels is a ValueError, and one that shows itself not to be monotone; the sets that
-        do are named.
+        Of K labels. One of another number of labels is a ValueError, and one that shows itself not
+        to be monotone; the sets that do are named.
 
     >>> mu = Capacity.weighted([1, 1, 2])
     >>> float(choquet_loss([[0, 1, 1]], [[0, 1, 0]], mu))
     0.5
     """
     if not isinstance(capacity, Capacity):
-        raise TypeError(f"`capacity` must be a Capacity, got {type(capacity).__name__}. Use Capacity.from_function and its like.")
+        raise TypeError(
+            f"`capacity` must be a Capacity, got {type(capacity).__name__}. Use "
+            "Capacity.from_function and its like."
+        )
     y_true, y_score = truth_and_scores(y_true, y_score)
     if capacity.n_labels != y_true.shape[1]:
-        raise ValueError(f"`capacity` must be of {y_true.shape[1]} labels, the columns of `y_true`, got {capacity.n_labels}.")
+        raise ValueError(
+            f"`capacity` must be of {y_true.shape[1]} labels, the columns of `y_true`, got "
+            f"{capacity.n_labels}."
+        )
     losses = np.empty(y_true.shape[0])
     for rows, truth, errors in error_blocks(y_true, y_score):
         losses[rows] = capacity.losses(errors, truth)
     return losses if per_instance else float(losses.mean())
 
 
-# ---- kinds of capacity -------------------------------------------------------------------------------------------------
+# ---- kinds of capacity ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,7 +409,9 @@ class _Table(Capacity):
 
     table: NDArray[np.float64]
 
-    def _measure(self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _measure(
+        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         return self.table[_masks(members)]
 
     def _chain(self, order: NDArray[np.intp], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -329,14 +426,21 @@ class _Function(Capacity):
     takes_masks: bool
     relevance: bool
 
-    def _measure(self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _measure(
+        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         if self.takes_masks:
             masks = (_masks(members), _masks(relevant)) if self.relevance else (_masks(members),)
             return np.broadcast_to(np.asarray(self.function(*masks), dtype=float), len(members))
         asked = np.hstack([members, relevant]) if self.relevance else members
         different, places = np.unique(np.packbits(asked, axis=1), axis=0, return_inverse=True)
-        rows = np.unpackbits(different, axis=1, count=asked.shape[1]).reshape(len(different), -1, self.n_labels)
-        answers = [self.function(*(frozenset(np.flatnonzero(part).tolist()) for part in row)) for row in rows]
+        rows = np.unpackbits(different, axis=1, count=asked.shape[1]).reshape(
+            len(different), -1, self.n_labels
+        )
+        answers = [
+            self.function(*(frozenset(np.flatnonzero(part).tolist()) for part in row))
+            for row in rows
+        ]
         return np.array(answers, dtype=float)[places.ravel()]
 
 
@@ -348,15 +452,23 @@ class _Mobius(Capacity):
     factors: list[NDArray[np.float64]]
     has_negative: bool
 
-    def _measure(self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _measure(
+        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         return self._integral(relevant, lambda labels: np.asarray(members[:, labels].all(axis=1)))
 
-    def losses(self, errors: NDArray[np.float64], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def losses(
+        self, errors: NDArray[np.float64], relevant: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         if self.has_negative:
-            return super().losses(errors, relevant)  # along chains, which are checked for monotonicity
+            return super().losses(
+                errors, relevant
+            )  # along chains, which are checked for monotonicity
         return self._integral(relevant, lambda labels: errors[:, labels].max(axis=1))  # eq. 13
 
-    def _integral(self, relevant: NDArray[np.bool_], part: Callable[[list[int]], NDArray[Any]]) -> NDArray[np.float64]:
+    def _integral(
+        self, relevant: NDArray[np.bool_], part: Callable[[list[int]], NDArray[Any]]
+    ) -> NDArray[np.float64]:
         total, norm = np.zeros(len(relevant)), np.zeros(len(relevant))
         for (labels, mass), factor in zip(self.terms, self.factors, strict=True):
             mine = mass * factor[relevant[:, list(labels)].sum(axis=1)]
@@ -371,10 +483,14 @@ class _Counting(Capacity):
 
     weights: NDArray[np.float64]
 
-    def _measure(self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _measure(
+        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         return np.append(0.0, np.cumsum(self.weights[::-1]))[members.sum(axis=1)]
 
-    def losses(self, errors: NDArray[np.float64], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def losses(
+        self, errors: NDArray[np.float64], relevant: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         return np.sort(errors, axis=1) @ self.weights[::-1]
 
 
@@ -386,7 +502,9 @@ class _Weighted(Capacity):
     v: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     relevant_weight: float
 
-    def _measure(self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _measure(
+        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         weights = self._weights(relevant)
         return self.v((members * weights).sum(axis=1) / weights.sum(axis=1))
 
@@ -399,7 +517,7 @@ class _Weighted(Capacity):
         return self.weights * np.where(relevant, self.relevant_weight, 1.0)
 
 
-# ---- sets --------------------------------------------------------------------------------------------------------------
+# ---- sets ----------------------------------------------------------------------------------------
 
 
 def _masks(members: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -426,15 +544,19 @@ def _such(count: int) -> str:
 def _check_ends(empty: float, full: float) -> None:
     if not (abs(empty) <= _TOLERANCE and abs(full - 1) <= _TOLERANCE):
         raise ValueError(
-            f"`capacity` must be normalised, mu({{}}) = 0 and mu(all labels) = 1, got {empty:g} and {full:g}. "
-            "Subtract the first and divide by the difference."
+            f"`capacity` must be normalised, mu({{}}) = 0 and mu(all labels) = 1, got {empty:g} "
+            f"and {full:g}. Subtract the first and divide by the difference."
         )
 
 
 def _check_steps(pairs: list[tuple[Iterable[int], float, Iterable[int], float]]) -> None:
     """Raise a ValueError about pairs of a set and a larger set that is worth less."""
     if pairs:
-        named = ", ".join(f"mu({_set(a)}) = {low:g} > mu({_set(b)}) = {high:g}" for a, low, b, high in pairs[:_NAMED])
+        named = ", ".join(
+            f"mu({_set(a)}) = {low:g} > mu({_set(b)}) = {high:g}"
+            for a, low, b, high in pairs[:_NAMED]
+        )
         raise ValueError(
-            f"`capacity` must be monotone, got {named} {_such(len(pairs))}. Give no set less than any of its subsets."
+            f"`capacity` must be monotone, got {named} {_such(len(pairs))}. Give no set less "
+            "than any of its subsets."
         )

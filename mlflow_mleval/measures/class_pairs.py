@@ -1,4 +1,6 @@
-"""Pair-based measures: distances between true and predicted classes, and the least-cost pairing of an instance's classes."""
+"""Pair-based measures: distances between true and predicted classes, and the least-cost pairing of
+an instance's classes.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,13 @@ _SUBSETS = 4  # classes of the smaller side up to which all its subsets are tabu
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of a true and a predicted class of the same instance, and how far apart they are."""
+    """All pairs of a true and a predicted class of the same instance, and how far apart they
+    are.
+    """
 
-    start: np.ndarray  # the pairs of instance i stand at start[i] to start[i + 1]: its matrix true x predicted, row by row
+    # the pairs of instance i stand at start[i] to start[i + 1]: its matrix true x predicted, row by
+    # row
+    start: np.ndarray
     left: np.ndarray  # places of the classes in true.indices
     right: np.ndarray  # and in pred.indices
     a: np.ndarray  # the distinct pairs of classes, sorted: the true class
@@ -35,7 +41,9 @@ class Pairs:
         return cls(start, left, right, a, b, kind, distances(above, a, b))
 
 
-def instance_pairs(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def instance_pairs(
+    true: sparse.csr_array, pred: sparse.csr_array
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Start, left and right of `Pairs`."""
     m, k = np.diff(true.indptr), np.diff(pred.indptr)
     left = np.repeat(np.arange(true.nnz), np.repeat(k, m))
@@ -43,7 +51,9 @@ def instance_pairs(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[np.n
     return offsets(m.astype(np.int64) * k), left, right
 
 
-def distinct(left: np.ndarray, right: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def distinct(
+    left: np.ndarray, right: np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The distinct pairs, sorted, and the place of every given pair among them."""
     key = left.astype(np.int64) * width + right
     order = np.argsort(key)
@@ -57,10 +67,12 @@ def distinct(left: np.ndarray, right: np.ndarray, width: int) -> tuple[np.ndarra
 def meetings(
     above: sparse.csr_array, left: np.ndarray, right: np.ndarray
 ) -> Iterator[tuple[slice, sparse.csr_array, np.ndarray]]:
-    """Walk through the ancestors of the right class of every pair of classes, some pairs at a time; `left` is sorted.
+    """Walk through the ancestors of the right class of every pair of classes, some pairs at a time;
+    `left` is sorted.
 
-    Yields which pairs these are (a slice), the rows of the closure for their right classes, and for each entry of these rows the
-    length of the path from left over the ancestor to right; beyond every distance if it is no ancestor of left.
+    Yields which pairs these are (a slice), the rows of the closure for their right classes, and for
+    each entry of these rows the length of the path from left over the ancestor to right; beyond
+    every distance if it is no ancestor of left.
     """
     width, size = above.shape[1], np.diff(above.indptr)
     far = 2 * above.data.max(initial=1)
@@ -91,7 +103,8 @@ def distances(above: sparse.csr_array, left: np.ndarray, right: np.ndarray) -> n
 
 
 def best_matching(weight: np.ndarray) -> np.ndarray:
-    """Largest sum of weights of a one-to-one matching, for a stack of matrices of weights that are not negative.
+    """Largest sum of weights of a one-to-one matching, for a stack of matrices of weights that are
+    not negative.
 
     What is not matched weighs nothing.
     """
@@ -100,22 +113,31 @@ def best_matching(weight: np.ndarray) -> np.ndarray:
     count, rows, columns = weight.shape
     if columns > _SUBSETS:
         return np.array([w[linear_sum_assignment(w, maximize=True)].sum() for w in weight])
-    best = np.zeros((1 << columns, count), weight.dtype)  # the best use of a subset of the columns by the rows so far
+    best = np.zeros(
+        (1 << columns, count), weight.dtype
+    )  # the best use of a subset of the columns by the rows so far
     for i in range(rows):
         for subset in range(len(best) - 1, 0, -1):
             for j in range(columns):
                 if subset >> j & 1:
-                    np.maximum(best[subset], best[subset ^ 1 << j] + weight[:, i, j], out=best[subset])
+                    np.maximum(
+                        best[subset], best[subset ^ 1 << j] + weight[:, i, j], out=best[subset]
+                    )
     return best[-1]
 
 
 def pair_measures(
-    true: sparse.csr_array, pred: sparse.csr_array, pairs: Pairs, limit: float, far: str, tolerance: float
+    true: sparse.csr_array,
+    pred: sparse.csr_array,
+    pairs: Pairs,
+    limit: float,
+    far: str,
+    tolerance: float,
 ) -> dict[str, np.ndarray]:
     """The pair-based measures of every instance, where a class that is not paired costs `limit`.
 
-    Classes `far` apart, farther than that, may not be paired ("forbid"), may be ("allow"), or may be at the limit ("clip").
-    Distances that differ by no more than `tolerance` are equal.
+    Classes `far` apart, farther than that, may not be paired ("forbid"), may be ("allow"), or may
+    be at the limit ("clip"). Distances that differ by no more than `tolerance` are equal.
     """
     start, distance = pairs.start, pairs.apart[pairs.kind]
     m, k = np.diff(true.indptr), np.diff(pred.indptr)
@@ -126,7 +148,11 @@ def pair_measures(
         rows, columns = m[group[:1]].sum(), k[group[:1]].sum()
         if not rows * columns:
             continue
-        kappa = distance[start[group, None] + np.arange(rows * columns)].reshape(-1, rows, columns).astype(float)
+        kappa = (
+            distance[start[group, None] + np.arange(rows * columns)]
+            .reshape(-1, rows, columns)
+            .astype(float)
+        )
         near = (kappa <= limit + tolerance) | (far != "forbid")
         if far == "clip":
             kappa = np.minimum(kappa, limit)

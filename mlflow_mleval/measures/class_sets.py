@@ -26,7 +26,9 @@ def row_sums(size: np.ndarray, labels: sparse.csr_array) -> np.ndarray:
 
 
 def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """One instance for each different pair of class sets, and for every instance the place of its own among these."""
+    """One instance for each different pair of class sets, and for every instance the place of its
+    own among these.
+    """
     size = np.diff(true.indptr), np.diff(pred.indptr)
     start = offsets(size[0] + size[1] + 1)
     joined = np.full(start[-1], -1, np.int32)  # true classes, -1, predicted classes
@@ -34,12 +36,19 @@ def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[np.nd
     joined[spans(start[1:] - size[1], size[1])] = pred.indices
     memory = joined.tobytes()
     keys: dict[bytes, int] = {}
-    place = np.array([keys.setdefault(memory[a:b], len(keys)) for a, b in pairwise((start * joined.itemsize).tolist())])
+    place = np.array(
+        [
+            keys.setdefault(memory[a:b], len(keys))
+            for a, b in pairwise((start * joined.itemsize).tolist())
+        ]
+    )
     return np.flatnonzero(np.diff(np.maximum.accumulate(place), prepend=-1)), place
 
 
 def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """Masks of the classes that have an ancestor, and that have a descendant, in the set of their own instance."""
+    """Masks of the classes that have an ancestor, and that have a descendant, in the set of their
+    own instance.
+    """
     lower, upper = np.zeros(labels.nnz, bool), np.zeros(labels.nnz, bool)
     for lo, hi in stretches(np.diff(labels.indptr).astype(np.int64) ** 2, _BLOCK):
         _, left, right = instance_pairs(labels[lo:hi], labels[lo:hi])

@@ -54,7 +54,11 @@ def is_vector(value: Any) -> bool:
     """
     if sparse.issparse(value) or isinstance(value, pd.DataFrame):
         return False
-    if hasattr(value, "dtype") and hasattr(value, "shape") and getattr(value.dtype, "kind", "") in "biufcUSM":
+    if (
+        hasattr(value, "dtype")
+        and hasattr(value, "shape")
+        and getattr(value.dtype, "kind", "") in "biufcUSM"
+    ):
         return len(value.shape) == 1
     if hasattr(value, "shape") and len(value.shape) != 1:
         return False
@@ -62,7 +66,9 @@ def is_vector(value: Any) -> bool:
         first = next(iter(value), None)
     except TypeError:
         return False
-    return isinstance(first, (str, bytes)) or (np.ndim(first) == 0 and not isinstance(first, (set, frozenset, dict)))
+    return isinstance(first, (str, bytes)) or (
+        np.ndim(first) == 0 and not isinstance(first, (set, frozenset, dict))
+    )
 
 
 def classes_of(values: Any, name: str) -> NDArray[Any]:
@@ -76,24 +82,40 @@ def classes_of(values: Any, name: str) -> NDArray[Any]:
         Classes of different types, or of a type that cannot be one.
     """
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"`{name}` must be an array without a mask, got a masked array. Fill or drop the masked cells.")
-    array = np.asarray(values, dtype=object) if isinstance(values, (list, tuple)) else np.asarray(values)
+        raise TypeError(
+            f"`{name}` must be an array without a mask, got a masked array. Fill or drop the "
+            "masked cells."
+        )
+    array = (
+        np.asarray(values, dtype=object)
+        if isinstance(values, (list, tuple))
+        else np.asarray(values)
+    )
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"`{name}` must hold one class for each instance, as `y_true` does, got shape {array.shape}.")
+        raise ValueError(
+            f"`{name}` must hold one class for each instance, as `y_true` does, got shape "
+            f"{array.shape}."
+        )
     if not len(array):
-        raise ValueError(f"`{name}` must hold at least one instance, got none. There is nothing to evaluate.")
+        raise ValueError(
+            f"`{name}` must hold at least one instance, got none. There is nothing to evaluate."
+        )
     missing = pd.isna(array)
     if missing.any():
-        raise ValueError(f"`{name}` must hold a class for each instance, got none {_where(missing)}. Leave these instances out.")
+        raise ValueError(
+            f"`{name}` must hold a class for each instance, got none {_where(missing)}. Leave "
+            "these instances out."
+        )
     if array.dtype.kind not in "biufU":
         array = _of_objects(array, name)
     if array.dtype.kind == "f":
         if (broken := array != np.floor(array)).any():
             raise ValueError(
-                f"`{name}` must hold classes, got {array[broken][0]:.6g} {_where(broken)}: these are measurements, and mleval "
-                "evaluates no regression. Cut them into classes, or use MLflow's own evaluator for regressors."
+                f"`{name}` must hold classes, got {array[broken][0]:.6g} {_where(broken)}: these "
+                "are measurements, and mleval evaluates no regression. Cut them into classes, or "
+                "use MLflow's own evaluator for regressors."
             )
         array = array.astype(np.int64)
     return array
@@ -103,21 +125,34 @@ def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Python objects, or what NumPy keeps as such, as an array of one type."""
     kinds: dict[str, int] = {}
     for i, value in enumerate(array):
-        kind = "text" if isinstance(value, str) else "booleans" if isinstance(value, (bool, np.bool_)) else "numbers"
+        kind = (
+            "text"
+            if isinstance(value, str)
+            else "booleans"
+            if isinstance(value, (bool, np.bool_))
+            else "numbers"
+        )
         if kind == "numbers" and (not isinstance(value, Number) or isinstance(value, complex)):
             raise TypeError(
-                f"`{name}` must hold classes as whole numbers, text or booleans, got {type(value).__name__} in row {i}. "
-                "Convert them."
+                f"`{name}` must hold classes as whole numbers, text or booleans, got "
+                f"{type(value).__name__} in row {i}. Convert them."
             )
         kinds.setdefault(kind, i)
     if len(kinds) > 1:
         told = " and ".join(f"{kind} ({array[i]!r} in row {i})" for kind, i in kinds.items())
-        raise TypeError(f"`{name}` must hold classes of one type, got {told}. Convert them all, for example to text.")
+        raise TypeError(
+            f"`{name}` must hold classes of one type, got {told}. Convert them all, for example "
+            "to text."
+        )
     return np.array(array.tolist())
 
 
 def class_vectors(
-    y_true: Any, y_score: Any, y_pred: Any, label_names: Sequence[Hashable] | None, threshold: ArrayLike = 0.5,
+    y_true: Any,
+    y_score: Any,
+    y_pred: Any,
+    label_names: Sequence[Hashable] | None,
+    threshold: ArrayLike = 0.5,
     probabilities: bool | None = None,
 ) -> ClassVectors:
     """Truth, scores and predictions, checked against each other.
@@ -125,15 +160,18 @@ def class_vectors(
     Raises
     ------
     ValueError, TypeError
-        Different numbers of instances, classes that are not among the names, scores that are NaN or infinite or have another
-        number of columns, probabilities that do not sum to 1; the text names the offenders.
+        Different numbers of instances, classes that are not among the names, scores that are NaN or
+        infinite or have another number of columns, probabilities that do not sum to 1; the text
+        names the offenders.
     """
     true = classes_of(y_true, "y_true")
     pred = None if y_pred is None else classes_of(y_pred, "y_pred")
     score, epsilon = (None, 0.0) if y_score is None else _scores(y_score)
     for array, name in ((score, "y_score"), (pred, "y_pred")):
         if array is not None and len(array) != len(true):
-            raise ValueError(f"`{name}` must hold the {len(true)} instances of `y_true`, got {len(array)}.")
+            raise ValueError(
+                f"`{name}` must hold the {len(true)} instances of `y_true`, got {len(array)}."
+            )
     probable = score is not None and _is_probability(score, epsilon, probabilities)
     for value, name in ((y_score, "y_score"), (y_pred, "y_pred")):
         _same_index(value, name, y_true)
@@ -142,15 +180,22 @@ def class_vectors(
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
     if pred is not None:
-        return ClassVectors(names, numbers, _numbers(pred, "y_pred", at), score, probable, epsilon, None)
+        return ClassVectors(
+            names, numbers, _numbers(pred, "y_pred", at), score, probable, epsilon, None
+        )
     if score is None:
-        raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass scores, predicted classes, or both.")
+        raise ValueError(
+            "`y_score` or `y_pred` must be given, got neither. Pass scores, predicted classes, "
+            "or both."
+        )
     if score.ndim == 2:
         return ClassVectors(names, numbers, score.argmax(axis=1), score, probable, epsilon, None)
     cut = label_threshold(threshold, "threshold", 1)
     if cut == 0.5 and not probable:
         cut = 0.0  # values of a decision function, whose border is 0
-    return ClassVectors(names, numbers, (score > cut).astype(np.int64), score, probable, epsilon, cut)
+    return ClassVectors(
+        names, numbers, (score > cut).astype(np.int64), score, probable, epsilon, cut
+    )
 
 
 def _scores(y_score: Any) -> tuple[NDArray[np.float64], float]:
@@ -164,11 +209,14 @@ def _scores(y_score: Any) -> tuple[NDArray[np.float64], float]:
 
 
 def _is_probability(score: NDArray[np.float64], epsilon: float, said: bool | None) -> bool:
-    """Whether the scores are probabilities; those of an instance sum to 1 then, but for rounding as scikit-learn allows it."""
+    """Whether the scores are probabilities; those of an instance sum to 1 then, but for rounding as
+    scikit-learn allows it.
+    """
     inside = bool(score.min() >= 0 and score.max() <= 1)
     if said and not inside:
         raise ValueError(
-            f"`y_score` must lie in [0, 1] with `probabilities=True`, got {score.min():.6g} to {score.max():.6g}. Leave that out."
+            f"`y_score` must lie in [0, 1] with `probabilities=True`, got {score.min():.6g} to "
+            f"{score.max():.6g}. Leave that out."
         )
     if said is False or not inside:
         return False
@@ -176,14 +224,19 @@ def _is_probability(score: NDArray[np.float64], epsilon: float, said: bool | Non
     wrong = np.abs(total - 1) > np.sqrt(epsilon)
     if wrong.any():
         raise ValueError(
-            f"`y_score` must sum to 1 in each row where it holds probabilities, got {total[wrong][0]:.6g} {_where(wrong)}. "
-            "Divide each row by its sum, or pass `probabilities=False` if these are other scores."
+            "`y_score` must sum to 1 in each row where it holds probabilities, got "
+            f"{total[wrong][0]:.6g} {_where(wrong)}. Divide each row by its sum, or pass "
+            "`probabilities=False` if these are other scores."
         )
     return True
 
 
 def _names(
-    true: NDArray[Any], pred: NDArray[Any] | None, y_score: Any, n_classes: int | None, label_names: Sequence[Hashable] | None
+    true: NDArray[Any],
+    pred: NDArray[Any] | None,
+    y_score: Any,
+    n_classes: int | None,
+    label_names: Sequence[Hashable] | None,
 ) -> tuple[Hashable, ...]:
     """The classes in the order of the scores' columns."""
     if label_names is not None:
@@ -192,7 +245,8 @@ def _names(
     kinds = {"true": true} if pred is None else {"true": true, "pred": pred}
     if len({"text" if part.dtype.kind == "U" else "numbers" for part in kinds.values()}) > 1:
         raise TypeError(
-            f"`y_pred` must hold classes of the type of `y_true`, got {pred[0].item()!r} where `y_true` has {true[0].item()!r}."
+            f"`y_pred` must hold classes of the type of `y_true`, got {pred[0].item()!r} where "
+            f"`y_true` has {true[0].item()!r}."
         )
     seen = np.unique(np.concatenate([*kinds.values()])).tolist()
     if isinstance(y_score, pd.DataFrame) and set(seen) <= set(y_score.columns):
@@ -202,29 +256,46 @@ def _names(
     # A batch may lack classes. Only where the others are beyond doubt, they are added.
     for known in ((False, True), range(n_classes), (-1, 1)):
         anchored = isinstance(known, tuple) or 0 in seen or n_classes == _BINARY
-        if true.dtype.kind != "U" and len(known) == n_classes and anchored and set(seen) <= set(known):
+        if (
+            true.dtype.kind != "U"
+            and len(known) == n_classes
+            and anchored
+            and set(seen) <= set(known)
+        ):
             same_kind = all(isinstance(value, bool) for value in seen) == (known == (False, True))
             if same_kind:
                 return tuple(known)
     hint = ""
     if len(seen) > n_classes and true.dtype.kind in "iu":
         hint = " If these are measurements, it is a regression, and mleval evaluates none."
-    columns = "`y_score` is one score of two classes" if n_classes == _BINARY else f"`y_score` has {n_classes} columns"
+    columns = (
+        "`y_score` is one score of two classes"
+        if n_classes == _BINARY
+        else f"`y_score` has {n_classes} columns"
+    )
     raise ValueError(
-        f"`label_names` must name the {n_classes} classes in the order of the scores, got none: {columns}, and `y_true` has "
-        f"{len(seen)} class{'es' * (len(seen) != 1)} ({some(map(repr, seen), 8)}).{hint}"
+        f"`label_names` must name the {n_classes} classes in the order of the scores, got none: "
+        f"{columns}, and `y_true` has {len(seen)} class{'es' * (len(seen) != 1)} "
+        f"({some(map(repr, seen), 8)}).{hint}"
     )
 
 
 def class_matrix(values: Any, name: str, names: Sequence[Hashable]) -> sparse.csr_array:
-    """One class an instance as a label matrix over these classes; else the errors of `classes_of`, or of an unknown class."""
-    return one_hot(_numbers(classes_of(values, name), name, {own: i for i, own in enumerate(names)}), len(names))
+    """One class an instance as a label matrix over these classes; else the errors of `classes_of`,
+    or of an unknown class.
+    """
+    return one_hot(
+        _numbers(classes_of(values, name), name, {own: i for i, own in enumerate(names)}),
+        len(names),
+    )
 
 
 def one_hot(numbers: NDArray[np.int64], n_classes: int) -> sparse.csr_array:
     """The label matrix of one class an instance."""
     ends = np.arange(len(numbers) + 1)
-    return sparse.csr_array((np.ones(len(numbers), bool), numbers, ends), shape=(len(numbers), n_classes))
+    return sparse.csr_array(
+        (np.ones(len(numbers), bool), numbers, ends), shape=(len(numbers), n_classes)
+    )
 
 
 def _numbers(values: NDArray[Any], name: str, at: dict[Hashable, int]) -> NDArray[np.int64]:
@@ -234,8 +305,9 @@ def _numbers(values: NDArray[Any], name: str, at: dict[Hashable, int]) -> NDArra
     unknown = numbers < 0
     if unknown.any():
         raise ValueError(
-            f"`{name}` must hold classes of `label_names` ({some(map(repr, at), 8)}), got {values[unknown][0].item()!r} "
-            f"{_where(unknown)}. Name it, or leave these instances out."
+            f"`{name}` must hold classes of `label_names` ({some(map(repr, at), 8)}), got "
+            f"{values[unknown][0].item()!r} {_where(unknown)}. Name it, or leave these instances "
+            "out."
         )
     return numbers
 

@@ -20,14 +20,16 @@ MICRO, LABEL = "micro", "label"
 
 
 def points(counts: ScoreCounts, most: int = POINTS) -> pd.DataFrame:
-    """The points of the curves of each class, from the highest threshold down: class, threshold, recall, precision, fpr.
+    """The points of the curves of each class, from the highest threshold down: class, threshold,
+    recall, precision, fpr.
 
-    All lie on the curve. Of many those are kept that lie evenly along recall and false positive rate together, the last of all
-    among them. Classes without positives have none; the false positive rate is NaN where all are positive.
+    All lie on the curve. Of many those are kept that lie evenly along recall and false positive
+    rate together, the last of all among them. Classes without positives have none; the false
+    positive rate is NaN where all are positive.
 
     >>> points(ScoreCounts.of([[0.2], [0.9], [0.5]], [[False], [True], [True]])).round(2).to_numpy().tolist()
     [[0.0, 0.9, 0.5, 1.0, 0.0], [0.0, 0.5, 1.0, 1.0, 0.0], [0.0, 0.2, 1.0, 0.67, 1.0]]
-    """
+    """  # noqa: E501
     classes, score, pos, neg = counts.whole.parts[0]
     start = np.searchsorted(classes, np.arange(counts.n_classes + 1))
     total, others = (np.diff(np.append(0, np.cumsum(side))[start]) for side in (pos, neg))
@@ -37,7 +39,8 @@ def points(counts: ScoreCounts, most: int = POINTS) -> pd.DataFrame:
     place = (recall + np.where(others[classes] > 0, fpr, recall)) / 2
     known = total[classes] > 0
     bucket = np.where(known, np.floor(np.where(known, place, 0) * (most - 1)), -1)
-    # Thresholds fall as places rise, so the first row of a bucket, by ascending score, reaches farthest.
+    # Thresholds fall as places rise, so the first row of a bucket, by ascending score, reaches
+    # farthest.
     first = np.append(True, (np.diff(bucket) != 0) | (np.diff(classes) != 0))[: len(bucket)]
     kept = np.flatnonzero(first & known)
     kept = kept[np.lexsort((-kept, classes[kept]))]
@@ -49,7 +52,9 @@ def points(counts: ScoreCounts, most: int = POINTS) -> pd.DataFrame:
 
 
 def precision_at(counts: ScoreCounts, recalls: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The precision at these recalls, in [0, 1], of counts of one class; between thresholds as Davis & Goadrich 2006 do."""
+    """The precision at these recalls, in [0, 1], of counts of one class; between thresholds as
+    Davis & Goadrich 2006 do.
+    """
     pos, neg = (column[::-1] for column in counts.whole.parts[0][2:])
     pos, neg, before = pos[pos > 0], neg[pos > 0], (np.cumsum(neg) - neg)[pos > 0]
     tp = np.cumsum(pos)
@@ -63,11 +68,15 @@ def precision_at(counts: ScoreCounts, recalls: NDArray[np.float64]) -> NDArray[n
 
 
 def recall_at(counts: ScoreCounts, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The recall at these false positive rates, in [0, 1], of counts of one class with positives and negatives."""
+    """The recall at these false positive rates, in [0, 1], of counts of one class with positives
+    and negatives.
+    """
     pos, neg = (column[::-1] for column in counts.whole.parts[0][2:])
     tp, fp = (np.append(0, np.cumsum(side)) for side in (pos, neg))
     wanted = rates * fp[-1]
-    at = np.minimum(np.searchsorted(fp, wanted, "right"), len(fp) - 1)  # past those with as many, so the upper end of a jump
+    at = np.minimum(
+        np.searchsorted(fp, wanted, "right"), len(fp) - 1
+    )  # past those with as many, so the upper end of a jump
     step = fp[at] - fp[at - 1]
     way = np.where(step > 0, (wanted - fp[at - 1]) / np.where(step > 0, step, 1), 1.0)
     return (tp[at - 1] + way * (tp[at] - tp[at - 1])) / tp[-1]
@@ -85,7 +94,9 @@ def chosen(counts: ScoreCounts, classes: Sequence[int]) -> ScoreCounts:
 
 
 def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable]) -> pd.DataFrame:
-    """The points of the curves of all label cells together, and of these labels: see `Evaluation.curves`."""
+    """The points of the curves of all label cells together, and of these labels: see
+    `Evaluation.curves`.
+    """
     counts = sums.counts_by_score
     if counts is None:
         return pd.DataFrame(columns=["scope", "label", "threshold", "recall", "precision", "fpr"])
@@ -93,7 +104,10 @@ def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable
     place = {name: i for i, name in enumerate(own)}
     drawn = [name for name in labels if name in place]
     tables = []
-    for scope, part, of in ((MICRO, counts.pooled, [None]), (LABEL, chosen(counts, [place[name] for name in drawn]), drawn)):
+    for scope, part, of in (
+        (MICRO, counts.pooled, [None]),
+        (LABEL, chosen(counts, [place[name] for name in drawn]), drawn),
+    ):
         found = points(part)
         found.insert(0, "label", np.array([*of, None], object)[found.pop("class").to_numpy(int)])
         found.insert(0, "scope", scope)
@@ -101,8 +115,12 @@ def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable
     return pd.concat(tables, ignore_index=True)
 
 
-def reliability_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable], bins: int = BINS) -> pd.DataFrame:
-    """What probabilities promise and what is true, all together and of these labels: see `Evaluation.reliability`."""
+def reliability_table(
+    sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable], bins: int = BINS
+) -> pd.DataFrame:
+    """What probabilities promise and what is true, all together and of these labels: see
+    `Evaluation.reliability`.
+    """
     counts, whole = sums.counts_by_score, None
     if counts is not None and sums.classes is not None:
         whole = sums.classes.confidence
@@ -131,7 +149,9 @@ def reliability_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Ha
 
 
 def percent_curves(sums: Sums) -> Mapping[str, Mapping[int, float]]:
-    """The curves of all label cells together by whole percents, as far as they are defined, by what they show."""
+    """The curves of all label cells together by whole percents, as far as they are defined, by what
+    they show.
+    """
     counts, found = sums.counts_by_score, {}
     if counts is None:
         return {}
@@ -141,7 +161,10 @@ def percent_curves(sums: Sums) -> Mapping[str, Mapping[int, float]]:
         found["precision_at_recall_percent"] = precision_at(whole, steps / 100)
     if pos.sum() and neg.sum():
         found["recall_at_false_positive_percent"] = recall_at(whole, steps / 100)
-    curves = {name: dict(zip(steps.tolist(), values.tolist(), strict=True)) for name, values in found.items()}
+    curves = {
+        name: dict(zip(steps.tolist(), values.tolist(), strict=True))
+        for name, values in found.items()
+    }
     bins = reliability_table(sums, (), ())
     if len(bins):
         percent = (100 * bins["mean_score"]).round().astype(int)

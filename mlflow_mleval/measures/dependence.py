@@ -1,8 +1,9 @@
 """Losses between Hamming and subset 0/1: OWA, binomial and polynomial losses and their profiles.
 
-The loss of an instance weighs its errors e = abs(s - y) by size, the largest first (Hüllermeier et al. 2022, eq. 16).
-Its mean over instances is linear in the means of the order statistics of e, so one sort of the errors gives the loss for
-every parameter; the errors of hard predictions are 0 or 1, so the number of wrong labels of each instance suffices.
+The loss of an instance weighs its errors e = abs(s - y) by size, the largest first (Hüllermeier et
+al. 2022, eq. 16). Its mean over instances is linear in the means of the order statistics of e, so
+one sort of the errors gives the loss for every parameter; the errors of hard predictions are 0 or
+1, so the number of wrong labels of each instance suffices.
 """
 
 from __future__ import annotations
@@ -20,37 +21,55 @@ from mlflow_mleval.validation import binary_matrix, matrix_shape, one_of, same_s
 _NAMES = {"binomial": "k", "polynomial": "alpha"}
 FAMILIES = tuple(_NAMES)
 
-#: Default exponents of the polynomial profile: ten a decade from 1 to 1000. A coarse grid: the loss moves by a few per cent
-#: from one exponent to the next; pass your own exponents where a curve must be finer.
+#: Default exponents of the polynomial profile: ten a decade from 1 to 1000. A coarse grid: the loss
+#: moves by a few per cent from one exponent to the next; pass your own exponents where a curve must
+#: be finer.
 ALPHAS: NDArray[np.float64] = np.geomspace(1, 1000, 31)
 ALPHAS.flags.writeable = False
 
 _MOST_WEIGHTS = 1 << 19  # made at a time: K x K of them would be too many for ten thousand labels
 
 
-# ---- weights ---------------------------------------------------------------------------------------------------------
+# ---- weights -------------------------------------------------------------------------------------
 
 
-def family_weights(family: str, n_labels: int, parameters: ArrayLike | None = None) -> NDArray[np.float64]:
-    """OWA weights for each parameter of a family, the weight of the largest error first: shape (P, K), rows of sum 1.
+def family_weights(
+    family: str, n_labels: int, parameters: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    """OWA weights for each parameter of a family, the weight of the largest error first: shape (P,
+    K), rows of sum 1.
 
-    Binomial, k in 1..K (by default all; Hüllermeier et al. 2022, eq. 18): the loss is the mean over all sets of k labels of the
-    largest error in the set, so the i-th largest error of K counts in C(K-i, k-1) of the C(K, k) sets. Polynomial, alpha >= 1 (by
-    default `ALPHAS`; eq. 17): the i-th largest weighs ((K-i+1)/K)^alpha - ((K-i)/K)^alpha. Parameter 1 is the Hamming loss, the
-    largest the subset 0/1 loss.
+    Binomial, k in 1..K (by default all; Hüllermeier et al. 2022, eq. 18): the loss is the mean over
+    all sets of k labels of the largest error in the set, so the i-th largest error of K counts in
+    C(K-i, k-1) of the C(K, k) sets. Polynomial, alpha >= 1 (by default `ALPHAS`; eq. 17): the i-th
+    largest weighs ((K-i+1)/K)^alpha - ((K-i)/K)^alpha. Parameter 1 is the Hamming loss, the largest
+    the subset 0/1 loss.
     """
     return _weights(family, n_labels, _parameters(family, n_labels, parameters), n_labels)
 
 
-def _weights(family: str, n_labels: int, parameters: NDArray[Any], n_largest: int) -> NDArray[np.float64]:
+def _weights(
+    family: str, n_labels: int, parameters: NDArray[Any], n_largest: int
+) -> NDArray[np.float64]:
     """Weights of the largest errors only, shape (P, n_largest)."""
     at = parameters[:, None]
-    if family == "binomial":  # products of the ratios of neighbouring weights: relative error 5e-15 at K=1000, no overflow
-        left = np.arange(n_labels - 1, n_labels - n_largest, -1, dtype=float)  # labels below the i-th largest error
+    if (
+        family == "binomial"
+        # products of the ratios of neighbouring weights: relative error 5e-15 at K=1000, no
+        # overflow
+    ):
+        left = np.arange(
+            n_labels - 1, n_labels - n_largest, -1, dtype=float
+        )  # labels below the i-th largest error
         return np.cumprod(np.hstack([at / n_labels, np.maximum(left - at + 1, 0) / left]), axis=1)
-    right = np.arange(n_labels, n_labels - n_largest, -1)  # labels below the i-th largest error, and it
-    # Near 1 the logarithm of right/K loses digits that the exponent would magnify; near 0 that of 1 - (i-1)/K does.
-    log_share = np.where(2 * right > n_labels, np.log1p((right - n_labels) / n_labels), np.log(right / n_labels))
+    right = np.arange(
+        n_labels, n_labels - n_largest, -1
+    )  # labels below the i-th largest error, and it
+    # Near 1 the logarithm of right/K loses digits that the exponent would magnify; near 0 that of 1
+    # - (i-1)/K does.
+    log_share = np.where(
+        2 * right > n_labels, np.log1p((right - n_labels) / n_labels), np.log(right / n_labels)
+    )
     with np.errstate(divide="ignore"):
         log_step = np.log1p(-1 / right)  # log((right-1)/right), -inf for the last
     return np.exp(at * log_share) * -np.expm1(at * log_step)
@@ -66,7 +85,10 @@ def label_count(n_labels: int) -> int:
 def owa_weights(family: str, n_labels: int, parameter: float) -> NDArray[np.float64]:
     """The weights of one loss of a family, shape (K,)."""
     if np.ndim(parameter):
-        raise ValueError(f"`{_NAMES[family]}` must be one number, got {parameter!r}. `loss_profile` takes several.")
+        raise ValueError(
+            f"`{_NAMES[family]}` must be one number, got {parameter!r}. `loss_profile` takes "
+            "several."
+        )
     return _weights(family, n_labels, _parameters(family, n_labels, parameter), n_labels)[0]
 
 
@@ -74,7 +96,11 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> NDA
     """The checked parameters of a family, or its default ones."""
     n_labels = label_count(n_labels)
     if one_of(family, "family", FAMILIES) == "binomial":
-        values = np.arange(1, n_labels + 1) if parameters is None else np.asarray(parameters, dtype=float)
+        values = (
+            np.arange(1, n_labels + 1)
+            if parameters is None
+            else np.asarray(parameters, dtype=float)
+        )
         good = (values >= 1) & (values <= n_labels) & (values == np.floor(values))
         want = f"an integer in 1..{n_labels}, the number of labels"
     else:
@@ -82,22 +108,29 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> NDA
         good = (values >= 1) & np.isfinite(values)
         want = "a finite number of at least 1"
     if values.ndim > 1 or not values.size:
-        raise ValueError(f"`{_NAMES[family]}` must be a number or a sequence of them, got an array of shape {values.shape}.")
+        raise ValueError(
+            f"`{_NAMES[family]}` must be a number or a sequence of them, got an array of shape "
+            f"{values.shape}."
+        )
     if not good.all():
         bad = values[~good]
         more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
-        raise ValueError(f"`{_NAMES[family]}` must be {want}, got {', '.join(f'{v:g}' for v in bad[:3])}{more}.")
+        raise ValueError(
+            f"`{_NAMES[family]}` must be {want}, got {', '.join(f'{v:g}' for v in bad[:3])}{more}."
+        )
     return np.atleast_1d(values).astype(np.int64 if family == "binomial" else np.float64)
 
 
-# ---- what a profile is made of -----------------------------------------------------------------------------------------
+# ---- what a profile is made of -------------------------------------------------------------------
 
 
 def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
-    """Sums over the instances of their largest error abs(y_score - y_true), their second largest, and so on: shape (K,).
+    """Sums over the instances of their largest error abs(y_score - y_true), their second largest,
+    and so on: shape (K,).
 
-    They add up over disjoint sets of instances; `profile_from_means` takes them divided by the number of instances. Scores lie
-    in [0, 1] or are hard predictions. Two sparse matrices are never made dense.
+    They add up over disjoint sets of instances; `profile_from_means` takes them divided by the
+    number of instances. Scores lie in [0, 1] or are hard predictions. Two sparse matrices are never
+    made dense.
     """
     y_true, y_score = truth_and_scores(y_true, y_score)
     n_labels = y_true.shape[1]
@@ -115,7 +148,9 @@ def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
 
 
 def error_histogram(y_true: Any, y_pred: Any) -> NDArray[np.int64]:
-    """Number of instances with 0, 1, …, K wrong labels, of two matrices of 0 and 1; `profile_from_histogram` takes it."""
+    """Number of instances with 0, 1, …, K wrong labels, of two matrices of 0 and 1;
+    `profile_from_histogram` takes it.
+    """
     y_true, y_pred = binary_matrix(y_true, "y_true"), binary_matrix(y_pred, "y_pred")
     same_shape(y_pred, "y_pred", y_true, "y_true")
     n_rows, n_labels = y_true.shape
@@ -124,22 +159,26 @@ def error_histogram(y_true: Any, y_pred: Any) -> NDArray[np.int64]:
         counts = np.asarray(wrong.sum(axis=1, dtype=np.int64)).ravel()
     else:
         counts = np.empty(n_rows, dtype=np.int64)
-        ones = np.ones(n_labels, dtype=np.float32)  # a matrix product counts fastest, and exactly up to 2**24 labels
+        ones = np.ones(
+            n_labels, dtype=np.float32
+        )  # a matrix product counts fastest, and exactly up to 2**24 labels
         for rows, truth, pred in blocks(y_true, y_pred):
             counts[rows] = (truth != pred).astype(np.float32) @ ones
     return np.bincount(counts, minlength=n_labels + 1)
 
 
-# ---- profiles ----------------------------------------------------------------------------------------------------------
+# ---- profiles ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """The loss of one method over a family of losses that ask for more and more labels to be right together.
+    """The loss of one method over a family of losses that ask for more and more labels to be right
+    together.
 
-    The family starts at the Hamming loss and ends at the subset 0/1 loss. The profile of a method whose errors fall
-    together is flat, that of a method that spreads them over the instances is steep: it is less aware of the
-    dependence of labels, however good it is at either end (Hüllermeier et al. 2022, sections 4.4 and 5.3).
+    The family starts at the Hamming loss and ends at the subset 0/1 loss. The profile of a method
+    whose errors fall together is flat, that of a method that spreads them over the instances is
+    steep: it is less aware of the dependence of labels, however good it is at either end
+    (Hüllermeier et al. 2022, sections 4.4 and 5.3).
 
     Attributes
     ----------
@@ -153,8 +192,9 @@ class Profile:
     n_labels : int
         K.
     hamming, subset : float
-        The two ends, exact whatever the parameters: the mean error, and the mean over instances of the largest error
-        (for hard predictions the Hamming loss and the subset 0/1 loss). 0 is best.
+        The two ends, exact whatever the parameters: the mean error, and the mean over instances of
+        the largest error (for hard predictions the Hamming loss and the subset 0/1 loss). 0 is
+        best.
 
     >>> a, b = profile_from_histogram([64, 48, 12, 1]), profile_from_histogram([1, 0, 0, 1])
     >>> a.losses.round(3), b.losses
@@ -177,7 +217,8 @@ class Profile:
     def positions(self) -> NDArray[np.float64]:
         """Place of each parameter between Hamming (0) and subset 0/1 (1), shape (P,).
 
-        (k-1)/(K-1) for the binomial family; for the polynomial one log(alpha) over the logarithm of the largest alpha.
+        (k-1)/(K-1) for the binomial family; for the polynomial one log(alpha) over the logarithm of
+        the largest alpha.
         """
         if self.family == "binomial":
             return (self.parameters - 1) / max(self.n_labels - 1, 1)
@@ -185,7 +226,8 @@ class Profile:
 
     @property
     def area(self) -> float:
-        """Area under the losses over `positions` (trapezoids), divided by the width, in [hamming, subset]; 0 is best.
+        """Area under the losses over `positions` (trapezoids), divided by the width, in [hamming,
+        subset]; 0 is best.
 
         The mean loss over the degrees of dependence: it grows with the level and with the slope.
         """
@@ -197,36 +239,45 @@ class Profile:
 
     @property
     def slope(self) -> float:
-        """Mean slope of the profile from Hamming (0) to subset 0/1 (1): ``subset - hamming``, in [0, 1].
+        """Mean slope of the profile from Hamming (0) to subset 0/1 (1): ``subset - hamming``, in
+        [0, 1].
 
-        0 is flat: the errors fall together, the method is most aware of dependence. A method that is always wrong is
-        flat too, so the slope says nothing without the level.
+        0 is flat: the errors fall together, the method is most aware of dependence. A method that
+        is always wrong is flat too, so the slope says nothing without the level.
         """
         return self.subset - self.hamming
 
     @property
     def relative_gain(self) -> float:
-        """How far the area lies below the largest that the same Hamming loss allows, in [0, 1]; 1 is best.
+        """How far the area lies below the largest that the same Hamming loss allows, in [0, 1]; 1
+        is best.
 
-        With a given Hamming loss h the profile is lowest where all errors fall on the same instances (flat at h: gain
-        1), and highest where every instance has equally many wrong labels (gain 0). Unlike the slope it does not
-        depend on the level. NaN where the two coincide: one label, or no error, or nothing right.
+        With a given Hamming loss h the profile is lowest where all errors fall on the same
+        instances (flat at h: gain 1), and highest where every instance has equally many wrong
+        labels (gain 0). Unlike the slope it does not depend on the level. NaN where the two
+        coincide: one label, or no error, or nothing right.
         """
-        wrong = self.hamming * self.n_labels  # per instance, in the worst case first one label, then the next
-        even = _profile(np.clip(wrong - np.arange(self.n_labels), 0, 1), self.family, self.parameters, self.kind)
+        wrong = (
+            self.hamming * self.n_labels
+        )  # per instance, in the worst case first one label, then the next
+        even = _profile(
+            np.clip(wrong - np.arange(self.n_labels), 0, 1), self.family, self.parameters, self.kind
+        )
         room = even.area - self.hamming
         return (even.area - self.area) / room if room > 1e-12 else float("nan")
 
 
-def loss_profile(y_true: Any, predicted: Any, family: str = "binomial", parameters: ArrayLike | None = None) -> Profile:
+def loss_profile(
+    y_true: Any, predicted: Any, family: str = "binomial", parameters: ArrayLike | None = None
+) -> Profile:
     """The profile of scores, or of predicted label sets.
 
     Parameters
     ----------
     y_true : array or scipy.sparse matrix of 0 and 1, shape (N, K)
     predicted : array or scipy.sparse matrix, shape (N, K)
-        Floats are scores in [0, 1]: their errors are sorted once. Booleans and integers 0 and 1 are label sets: their
-        wrong labels are counted, which is several times faster.
+        Floats are scores in [0, 1]: their errors are sorted once. Booleans and integers 0 and 1 are
+        label sets: their wrong labels are counted, which is several times faster.
     family : {"binomial", "polynomial"}
     parameters : array, shape (P,), optional
         Increasing; by default k = 1..K, or `ALPHAS`.
@@ -240,65 +291,99 @@ def loss_profile(y_true: Any, predicted: Any, family: str = "binomial", paramete
     array([0.1667, 0.3333, 0.5   ])
     >>> loss_profile([[0, 1, 1], [0, 0, 1]], [[0.25, 1.0, 0.5], [0.5, 0.0, 0.25]], "polynomial", [1, 2]).losses.round(4)
     array([0.3333, 0.4722])
-    """
+    """  # noqa: E501
     predicted = matrix_shape(predicted, "predicted")
     if predicted.dtype.kind in "bui":
         return profile_from_histogram(error_histogram(y_true, predicted), family, parameters)
-    return profile_from_means(order_statistic_sums(y_true, predicted) / predicted.shape[0], family, parameters)
+    return profile_from_means(
+        order_statistic_sums(y_true, predicted) / predicted.shape[0], family, parameters
+    )
 
 
-def profile_from_means(means: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None) -> Profile:
-    """The profile of scores, from the mean over instances of each order statistic of the errors, shape (K,)."""
+def profile_from_means(
+    means: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None
+) -> Profile:
+    """The profile of scores, from the mean over instances of each order statistic of the errors,
+    shape (K,).
+    """
     means = np.asarray(means, dtype=float)
-    if means.ndim != 1 or not len(means) or not np.all(np.diff(means, prepend=1, append=0) <= 1e-9):  # but for rounding
+    if (
+        means.ndim != 1 or not len(means) or not np.all(np.diff(means, prepend=1, append=0) <= 1e-9)
+    ):  # but for rounding
         raise ValueError(
-            "`means` must be a non-increasing sequence in [0, 1], the mean of the largest error of each instance first. "
-            "Divide the sums of `order_statistic_sums` by the number of instances."
+            "`means` must be a non-increasing sequence in [0, 1], the mean of the largest error "
+            "of each instance first. Divide the sums of `order_statistic_sums` by the number of "
+            "instances."
         )
     return _profile(means, family, parameters, "soft")
 
 
-def profile_from_histogram(histogram: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None) -> Profile:
+def profile_from_histogram(
+    histogram: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None
+) -> Profile:
     """The profile of hard predictions, from the number of instances with 0, 1, …, K wrong labels.
 
-    An instance with j wrong labels loses the sum of the j largest weights. (The paper's sum for hard predictions has its index
-    reversed.)
+    An instance with j wrong labels loses the sum of the j largest weights. (The paper's sum for
+    hard predictions has its index reversed.)
     """
     histogram = np.asarray(histogram)
-    if histogram.ndim != 1 or len(histogram) < 2 or not np.all(histogram >= 0) or not np.any(histogram):
+    if (
+        histogram.ndim != 1
+        or len(histogram) < 2
+        or not np.all(histogram >= 0)
+        or not np.any(histogram)
+    ):
         raise ValueError(
-            "`histogram` must hold the numbers of instances with 0, 1, …, K wrong labels, at least one of them positive "
-            "and none negative. Take it from `error_histogram`."
+            "`histogram` must hold the numbers of instances with 0, 1, …, K wrong labels, at "
+            "least one of them positive and none negative. Take it from `error_histogram`."
         )
-    at_least = np.cumsum(histogram[::-1])[::-1]  # the i-th largest error is 1 where at least i labels are wrong
+    at_least = np.cumsum(histogram[::-1])[
+        ::-1
+    ]  # the i-th largest error is 1 where at least i labels are wrong
     return _profile(at_least[1:] / at_least[0], family, parameters, "hard")
 
 
-def _profile(means: NDArray[np.float64], family: Any, parameters: ArrayLike | None, kind: Any) -> Profile:
+def _profile(
+    means: NDArray[np.float64], family: Any, parameters: ArrayLike | None, kind: Any
+) -> Profile:
     n_labels = len(means)
     parameters = _parameters(family, n_labels, parameters)
     if np.any(np.diff(parameters) <= 0):
-        raise ValueError(f"`parameters` must increase, got {parameters[:8].tolist()}. Sort them and drop repetitions.")
+        raise ValueError(
+            f"`parameters` must increase, got {parameters[:8].tolist()}. Sort them and drop "
+            "repetitions."
+        )
     n_largest = max(1, int(np.count_nonzero(means)))  # few of many labels are wrong, as a rule
     step = max(1, _MOST_WEIGHTS // n_largest)
-    losses = np.concatenate([
-        _weights(family, n_labels, parameters[i : i + step], n_largest) @ means[:n_largest]
-        for i in range(0, len(parameters), step)
-    ])
-    # The exact profile is non-decreasing and ends at the largest error; rounding must not say otherwise.
+    losses = np.concatenate(
+        [
+            _weights(family, n_labels, parameters[i : i + step], n_largest) @ means[:n_largest]
+            for i in range(0, len(parameters), step)
+        ]
+    )
+    # The exact profile is non-decreasing and ends at the largest error; rounding must not say
+    # otherwise.
     losses = np.minimum(np.maximum.accumulate(losses), means[0])
-    return Profile(family, kind, parameters, losses, n_labels, min(float(means.mean()), float(means[0])), float(means[0]))
+    return Profile(
+        family,
+        kind,
+        parameters,
+        losses,
+        n_labels,
+        min(float(means.mean()), float(means[0])),
+        float(means[0]),
+    )
 
 
-# ---- losses ------------------------------------------------------------------------------------------------------------
+# ---- losses --------------------------------------------------------------------------------------
 
 
 def owa_loss(y_true: Any, y_score: Any, weights: ArrayLike, *, per_instance: bool = False) -> Any:
     """Weighted sum of the errors of an instance by rank, mean over instances; 0 is best, 1 worst.
 
-    The loss of Hüllermeier et al. 2022, eq. 16: sum of w_i e_(i), where e_(1) is the LARGEST of the errors
-    abs(y_score - y_true). Weights (1/K, …, 1/K) give the Hamming loss, (1, 0, …, 0) the subset 0/1 loss. Weights that
-    increase are allowed: they forgive large errors.
+    The loss of Hüllermeier et al. 2022, eq. 16: sum of w_i e_(i), where e_(1) is the LARGEST of the
+    errors abs(y_score - y_true). Weights (1/K, …, 1/K) give the Hamming loss, (1, 0, …, 0) the
+    subset 0/1 loss. Weights that increase are allowed: they forgive large errors.
 
     Parameters
     ----------
@@ -317,7 +402,8 @@ def owa_loss(y_true: Any, y_score: Any, weights: ArrayLike, *, per_instance: boo
     Raises
     ------
     ValueError, TypeError
-        Shapes differ, a truth other than 0 or 1, a score that is NaN or outside [0, 1], weights as above.
+        Shapes differ, a truth other than 0 or 1, a score that is NaN or outside [0, 1], weights as
+        above.
 
     >>> float(owa_loss([[0, 1, 1]], [[0.25, 1.0, 0.5]], [0.5, 0.25, 0.25]))
     0.3125
@@ -326,20 +412,27 @@ def owa_loss(y_true: Any, y_score: Any, weights: ArrayLike, *, per_instance: boo
     n_labels = y_true.shape[1]
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (n_labels,):
-        raise ValueError(f"`weights` must be one weight per label, shape ({n_labels},), got shape {weights.shape}.")
+        raise ValueError(
+            f"`weights` must be one weight per label, shape ({n_labels},), got shape "
+            f"{weights.shape}."
+        )
     if not np.all(weights >= 0):
         bad = np.flatnonzero(~(weights >= 0))
-        raise ValueError(f"`weights` must not be negative, got {weights[bad[:5]].tolist()} at {bad[:5].tolist()} ({len(bad)}).")
+        raise ValueError(
+            f"`weights` must not be negative, got {weights[bad[:5]].tolist()} at "
+            f"{bad[:5].tolist()} ({len(bad)})."
+        )
     if abs(weights.sum() - 1) > 1e-9:
         raise ValueError(f"`weights` must sum to 1, got {weights.sum()}. Divide them by their sum.")
     return _owa(y_true, y_score, weights, per_instance)
 
 
 def binomial_loss(y_true: Any, y_score: Any, k: int, *, per_instance: bool = False) -> Any:
-    """Mean over all sets of k labels of the largest error in the set, mean over instances; 0 is best, 1 worst.
+    """Mean over all sets of k labels of the largest error in the set, mean over instances; 0 is
+    best, 1 worst.
 
-    Hard predictions: the share of the sets of k labels that are not predicted exactly. k=1 is the Hamming loss, k=K the
-    subset 0/1 loss (Hüllermeier et al. 2022, eq. 18).
+    Hard predictions: the share of the sets of k labels that are not predicted exactly. k=1 is the
+    Hamming loss, k=K the subset 0/1 loss (Hüllermeier et al. 2022, eq. 18).
 
     Parameters
     ----------
@@ -358,10 +451,11 @@ def binomial_loss(y_true: Any, y_score: Any, k: int, *, per_instance: bool = Fal
 
 
 def polynomial_loss(y_true: Any, y_score: Any, alpha: float, *, per_instance: bool = False) -> Any:
-    """OWA loss of the counting measure (share of labels)^alpha, mean over instances; 0 is best, 1 worst.
+    """OWA loss of the counting measure (share of labels)^alpha, mean over instances; 0 is best, 1
+    worst.
 
-    Hard predictions: 1 - (share of right labels)^alpha. alpha=1 is the Hamming loss; it nears the subset 0/1 loss as
-    alpha grows (Hüllermeier et al. 2022, eq. 17).
+    Hard predictions: 1 - (share of right labels)^alpha. alpha=1 is the Hamming loss; it nears the
+    subset 0/1 loss as alpha grows (Hüllermeier et al. 2022, eq. 17).
 
     Parameters
     ----------

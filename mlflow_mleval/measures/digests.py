@@ -1,4 +1,6 @@
-"""What tells data and splits apart: digests of the truth that add up over batches, and of which instances each fold tests."""
+"""What tells data and splits apart: digests of the truth that add up over batches, and of which
+instances each fold tests.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-#: What a digest of the truth ends with; those without it were made in the order of the rows and do not compare with these.
+#: What a digest of the truth ends with; those without it were made in the order of the rows and do
+#: not compare with these.
 ROWS = "-rows"
 _MODULUS = 1 << 256
-_ROWS, _CELLS = 1 << 16, 1 << 22  # rows of a sparse matrix and cells of a dense one that are looked at together
+_ROWS, _CELLS = (
+    1 << 16,
+    1 << 22,
+)  # rows of a sparse matrix and cells of a dense one that are looked at together
 
 
 def row_digests(truth: Any) -> NDArray[np.uint32]:
-    """SHA-256 of which columns of each row are set, shape (N, 8); a checked matrix gives the same in any form."""
+    """SHA-256 of which columns of each row are set, shape (N, 8); a checked matrix gives the same
+    in any form.
+    """
     step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // truth.shape[1])
     parts = [_of_block(truth[i : i + step]) for i in range(0, truth.shape[0], step)]
     return np.frombuffer(b"".join(parts), "<u4").reshape(-1, 8)
@@ -60,7 +68,9 @@ def together(a: int | None, b: int | None) -> int | None:
 
 
 def truth_digest(names: Iterable[Hashable], n: int, total: int) -> str:
-    """The digest of `n` rows over the labels `names`, from the sum of the rows' digests: 64 characters, the last are `ROWS`."""
+    """The digest of `n` rows over the labels `names`, from the sum of the rows' digests: 64
+    characters, the last are `ROWS`.
+    """
     head = repr((tuple(map(str, names)), n, total))
     return sha256(head.encode("utf-8", "surrogatepass")).hexdigest()[: -len(ROWS)] + ROWS
 
@@ -71,7 +81,9 @@ def weights_digest(total: int) -> str:
 
 
 def instance_digest(names: Sequence[Hashable], truth: NDArray[np.uint64]) -> str:
-    """SHA-256 of which truth the instance of each name has, whatever their order and how often each is tested."""
+    """SHA-256 of which truth the instance of each name has, whatever their order and how often each
+    is tested.
+    """
     found = dict(sorted(zip(map(str, names), truth.tolist(), strict=True)))
     return sha256(repr(found).encode("utf-8", "surrogatepass")).hexdigest()
 

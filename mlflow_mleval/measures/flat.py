@@ -1,4 +1,6 @@
-"""Measures of predicted label sets, per instance and per label, from counts of true, predicted and shared labels."""
+"""Measures of predicted label sets, per instance and per label, from counts of true, predicted and
+shared labels.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ CONVENTIONS: tuple[str, ...] = ("sklearn", "mulan")
 def overlap(
     true: Any, pred: Any, weights: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Count the shared (true positive), the predicted and the true labels: by instance, shape (3, n), and by label, (3, K).
+    """Count the shared (true positive), the predicted and the true labels: by instance, shape (3,
+    n), and by label, (3, K).
 
-    Boolean matrices of shape (n, K), both dense or both CSR; fewer than 2**24 rows and columns. The counts by label are sums of
-    the weights of instances where these are given.
+    Boolean matrices of shape (n, K), both dense or both CSR; fewer than 2**24 rows and columns. The
+    counts by label are sums of the weights of instances where these are given.
     """
     if sparse.issparse(true):
         matrices = (true.multiply(pred).tocsr(), pred, true)
@@ -56,13 +59,25 @@ def weight_of_all(weights: NDArray[np.float64]) -> float:
 
 
 def overlap_apart(
-    true: sparse.csr_array, always: NDArray[np.bool_], difference: sparse.csr_array,
+    true: sparse.csr_array,
+    always: NDArray[np.bool_],
+    difference: sparse.csr_array,
     weights: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The same of predictions given by what is always predicted and the difference from it, see `thresholds.apart`."""
+    """The same of predictions given by what is always predicted and the difference from it, see
+    `thresholds.apart`.
+    """
     shared = true.multiply(difference).tocsr()
-    met = np.bincount(np.repeat(np.arange(true.shape[0]), np.diff(true.indptr)), always[true.indices], true.shape[0])
-    by_instance = met + shared.sum(axis=1), always.sum() + difference.sum(axis=1), np.diff(true.indptr)
+    met = np.bincount(
+        np.repeat(np.arange(true.shape[0]), np.diff(true.indptr)),
+        always[true.indices],
+        true.shape[0],
+    )
+    by_instance = (
+        met + shared.sum(axis=1),
+        always.sum() + difference.sum(axis=1),
+        np.diff(true.indptr),
+    )
     relevant = label_weights(true, weights)
     if weights is None:
         n, changes = true.shape[0], [m.sum(axis=0) for m in (shared, difference)]
@@ -74,20 +89,29 @@ def overlap_apart(
 
 
 def set_measures(
-    shared: NDArray[np.int64], predicted: NDArray[np.int64], true: NDArray[np.int64], conventions: Conventions = "sklearn"
+    shared: NDArray[np.int64],
+    predicted: NDArray[np.int64],
+    true: NDArray[np.int64],
+    conventions: Conventions = "sklearn",
 ) -> dict[str, NDArray[np.float64]]:
-    """Accuracy, precision, recall and F1 of pairs of sets, given by the sizes of Y ∩ Ŷ, Ŷ and Y; in [0, 1], 1 is best.
+    """Accuracy, precision, recall and F1 of pairs of sets, given by the sizes of Y ∩ Ŷ, Ŷ and Y; in
+    [0, 1], 1 is best.
 
-    The sets are the labels of an instance, or the instances of a label: with the counts of a label these are its precision,
-    recall and F1, with the counts summed over labels the micro-averaged ones. Two empty sets count 0 (sklearn) or 1 (mulan), one
-    empty set 0 under both. Madjarov et al. 2012 (A.2 to A.5) print the denominators of precision and recall the wrong way round;
-    their tables follow these.
+    The sets are the labels of an instance, or the instances of a label: with the counts of a label
+    these are its precision, recall and F1, with the counts summed over labels the micro-averaged
+    ones. Two empty sets count 0 (sklearn) or 1 (mulan), one empty set 0 under both. Madjarov et al.
+    2012 (A.2 to A.5) print the denominators of precision and recall the wrong way round; their
+    tables follow these.
 
     >>> {name: v.round(3).tolist() for name, v in set_measures(np.array([1, 0]), np.array([2, 0]), np.array([3, 0])).items()}
     {'accuracy': [0.25, 0.0], 'precision': [0.5, 0.0], 'recall': [0.333, 0.0], 'f1': [0.4, 0.0]}
-    """
+    """  # noqa: E501
     both = predicted + true
-    pairs = {"accuracy": (shared, both - shared), "precision": (shared, predicted), "recall": (shared, true)}
+    pairs = {
+        "accuracy": (shared, both - shared),
+        "precision": (shared, predicted),
+        "recall": (shared, true),
+    }
     pairs["f1"] = (2 * shared, both)
     empty = np.where(both == 0, float(conventions == "mulan"), 0.0)
     return {name: ratio(*parts, empty) for name, parts in pairs.items()}
@@ -102,7 +126,8 @@ def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> NDArray[np.float64]:
 def example_measures(
     by_instance: NDArray[np.int64], n_labels: int, conventions: Conventions = "sklearn"
 ) -> dict[str, NDArray[np.float64]]:
-    """The six example-based measures of each instance (Madjarov et al. 2012, A.1 to A.6), each of shape (n,).
+    """The six example-based measures of each instance (Madjarov et al. 2012, A.1 to A.6), each of
+    shape (n,).
 
     From the counts of `overlap` by instance; for the conventions see `set_measures`.
     """
@@ -115,38 +140,59 @@ def example_measures(
     }
 
 
-def label_measures(by_label: NDArray[np.int64], conventions: Conventions = "sklearn") -> dict[str, float]:
-    """The six label-based measures (Madjarov et al. 2012, A.7 to A.12), from the counts of `overlap` by label."""
+def label_measures(
+    by_label: NDArray[np.int64], conventions: Conventions = "sklearn"
+) -> dict[str, float]:
+    """The six label-based measures (Madjarov et al. 2012, A.7 to A.12), from the counts of
+    `overlap` by label.
+    """
     micro = set_measures(*by_label.sum(axis=1), conventions=conventions)
     macro = set_measures(*by_label, conventions=conventions)
     names = ("precision", "recall", "f1")
-    return {f"micro_{name}": float(micro[name]) for name in names} | {f"macro_{n}": float(macro[n].mean()) for n in names}
+    return {f"micro_{name}": float(micro[name]) for name in names} | {
+        f"macro_{n}": float(macro[n].mean()) for n in names
+    }
 
 
-def further_label_measures(by_label: NDArray[np.int64], n: int, conventions: Conventions = "sklearn") -> dict[str, float]:
-    """Weighted precision, recall and F1, macro Jaccard, balanced accuracy, and Matthews correlations over cells and labels.
+def further_label_measures(
+    by_label: NDArray[np.int64], n: int, conventions: Conventions = "sklearn"
+) -> dict[str, float]:
+    """Weighted precision, recall and F1, macro Jaccard, balanced accuracy, and Matthews
+    correlations over cells and labels.
 
-    From the counts of `overlap` by label and the number of instances, or their weights. A label weighs
-    as much as its true instances; without any, the weighted measures are NaN. Balanced accuracy is the
-    mean over labels of the mean recall of the instances with and of those without the label, or of one
-    of these recalls where there are no others. A correlation is 0 where truth or prediction is all one
-    value. Both are as in scikit-learn.
+    From the counts of `overlap` by label and the number of instances, or their weights. A label
+    weighs as much as its true instances; without any, the weighted measures are NaN. Balanced
+    accuracy is the mean over labels of the mean recall of the instances with and of those without
+    the label, or of one of these recalls where there are no others. A correlation is 0 where truth
+    or prediction is all one value. Both are as in scikit-learn.
     """
     rates, support = set_measures(*by_label, conventions=conventions), by_label[2]
     total = support.sum().item()
-    found = {f"weighted_{m}": float(rates[m] @ support / total) if total else np.nan for m in ("precision", "recall", "f1")}
+    found = {
+        f"weighted_{m}": float(rates[m] @ support / total) if total else np.nan
+        for m in ("precision", "recall", "f1")
+    }
     found["macro_jaccard"] = float(rates["accuracy"].mean())
     there = support > 0, support < n
-    recalls = ratio(by_label[0], support), ratio(n - by_label[1] - support + by_label[0], n - support)
-    found["balanced_accuracy"] = float((np.where(there, recalls, 0).sum(axis=0) / np.sum(there, axis=0)).mean())
+    recalls = (
+        ratio(by_label[0], support),
+        ratio(n - by_label[1] - support + by_label[0], n - support),
+    )
+    found["balanced_accuracy"] = float(
+        (np.where(there, recalls, 0).sum(axis=0) / np.sum(there, axis=0)).mean()
+    )
     found["macro_matthews"] = float(_matthews(by_label.astype(float), n).mean())
     cells = np.full(by_label.shape[1], n).sum()  # added up as the counts are
-    found["micro_matthews"] = float(_matthews(by_label.sum(axis=1, keepdims=True).astype(float), cells)[0])
+    found["micro_matthews"] = float(
+        _matthews(by_label.sum(axis=1, keepdims=True).astype(float), cells)[0]
+    )
     return found
 
 
 def _matthews(counts: NDArray[np.float64], n: float) -> NDArray[np.float64]:
-    """Correlation of truth and prediction in n cells with these counts of shared, predicted and true ones, shape (3, K)."""
+    """Correlation of truth and prediction in n cells with these counts of shared, predicted and
+    true ones, shape (3, K).
+    """
     tp, predicted, true = counts / n
     spread = np.sqrt(predicted * (1 - predicted)) * np.sqrt(true * (1 - true))
     return np.divide(tp - predicted * true, spread, out=np.zeros_like(tp), where=spread > 0)

@@ -21,48 +21,77 @@ from mlflow_mleval.validation import one_of, same_axes
 #: The measures of each family, and the counts that their micro averages need.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "set": (
-        "h_precision", "h_recall", "h_f1", "symmetric_difference_loss", "h_loss",
-        "descendant_precision", "descendant_recall", "descendant_f1", "exact_match",
-        "h_intersection", "h_true_size", "h_pred_size",
-        "descendant_intersection", "descendant_true_size", "descendant_pred_size",
+        "h_precision",
+        "h_recall",
+        "h_f1",
+        "symmetric_difference_loss",
+        "h_loss",
+        "descendant_precision",
+        "descendant_recall",
+        "descendant_f1",
+        "exact_match",
+        "h_intersection",
+        "h_true_size",
+        "h_pred_size",
+        "descendant_intersection",
+        "descendant_true_size",
+        "descendant_pred_size",
     ),
     "pair": ("tree_induced_error", "gie", "mgia", "all_pairs_error", "mgia_error", "mgia_bound"),
-    "lca": ("lca_precision", "lca_recall", "lca_f1", "lca_intersection", "lca_true_size", "lca_pred_size"),
-}  # fmt: skip
+    "lca": (
+        "lca_precision",
+        "lca_recall",
+        "lca_f1",
+        "lca_intersection",
+        "lca_true_size",
+        "lca_pred_size",
+    ),
+}
 
 _BLOCK = 1 << 21  # ancestors and pairs of the instances that are looked at together
 
 
 def instance_measures(
-    true: Any, pred: Any, h: Hierarchy, *, max_distance: float = 5, lca: str = "extended", lca_max_distance: float | None = None,
-    count_root: bool = False, far_pairs: str = "forbid", max_ancestors: float | None = None,
-    class_costs: Mapping[Hashable, float] | str | None = None, measures: Iterable[str] | str | None = None,
+    true: Any,
+    pred: Any,
+    h: Hierarchy,
+    *,
+    max_distance: float = 5,
+    lca: str = "extended",
+    lca_max_distance: float | None = None,
+    count_root: bool = False,
+    far_pairs: str = "forbid",
+    max_ancestors: float | None = None,
+    class_costs: Mapping[Hashable, float] | str | None = None,
+    measures: Iterable[str] | str | None = None,
 ) -> pd.DataFrame:
     """Compare the true and the predicted classes of every instance in a hierarchy.
 
     Parameters
     ----------
     true, pred : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
-        The classes of each instance, inner ones too; ancestors need not be listed. The columns of a matrix are ``h.nodes``.
+        The classes of each instance, inner ones too; ancestors need not be listed. The columns of a
+        matrix are ``h.nodes``.
     h : Hierarchy
     max_distance : float
         Cost of a class that is not paired, D; in units of edge lengths. For ``gie`` and ``mgia``.
     lca : {"extended", "minimal"}
-        All shortest paths to all lowest common ancestors, or the fewest common ancestors, each joined to a class of either side,
-        with the largest F1.
+        All shortest paths to all lowest common ancestors, or the fewest common ancestors, each
+        joined to a class of either side, with the largest F1.
     lca_max_distance : float, optional
-        Two classes farther apart meet at a dummy node half this distance above each of them, which is one node for all; the
-        way to it runs over their nearer ancestors. No limit without it.
+        Two classes farther apart meet at a dummy node half this distance above each of them, which
+        is one node for all; the way to it runs over their nearer ancestors. No limit without it.
     count_root : bool
         Count the virtual root in the sets extended by ancestors, as HEMKit does.
     far_pairs : {"forbid", "allow", "clip"}
-        Whether classes farther apart than `max_distance` may be paired; with "clip", they count as this far apart. For ``gie``
-        and ``mgia``.
+        Whether classes farther apart than `max_distance` may be paired; with "clip", they count as
+        this far apart. For ``gie`` and ``mgia``.
     max_ancestors : float, optional
         Extend sets by the ancestors up to this distance only, 0 by none. No limit without it.
     class_costs : mapping of class to float, or "siblings", optional
-        What an error at each class costs in ``h_loss``; 1 without it. With "siblings" the roots share a cost of 1, and the
-        children of a class its cost (Cesa-Bianchi et al. 2006); a class with several parents has a share of each.
+        What an error at each class costs in ``h_loss``; 1 without it. With "siblings" the roots
+        share a cost of 1, and the children of a class its cost (Cesa-Bianchi et al. 2006); a class
+        with several parents has a share of each.
     measures : {"set", "pair", "lca"} or iterable of these, optional
         The families to compute; all without it.
 
@@ -70,29 +99,33 @@ def instance_measures(
     -------
     DataFrame, N rows
         ``set``
-            h_precision, h_recall, h_f1: |A∩B|/|B|, |A∩B|/|A| and their harmonic mean for the true set A and the predicted
-            set B, each with all ancestors. symmetric_difference_loss: |A∪B| − |A∩B|, 0 is best. h_loss (Cesa-Bianchi et
-            al. 2006): the same without the classes all of whose parents are also in only one of the two sets, or what the
-            others cost, 0 is best. descendant_precision, ...: as h_precision, with all descendants instead (Ipeirotis et al.
-            2001). exact_match: 1 where the true and the predicted set, as given, are equal.
+            h_precision, h_recall, h_f1: |A∩B|/|B|, |A∩B|/|A| and their harmonic mean for the true
+            set A and the predicted set B, each with all ancestors. symmetric_difference_loss: |A∪B|
+            − |A∩B|, 0 is best. h_loss (Cesa-Bianchi et al. 2006): the same without the classes all
+            of whose parents are also in only one of the two sets, or what the others cost, 0 is
+            best. descendant_precision, ...: as h_precision, with all descendants instead (Ipeirotis
+            et al. 2001). exact_match: 1 where the true and the predicted set, as given, are equal.
         ``pair``
-            With the length κ of the shortest path between a true and a predicted class through a common ancestor:
-            tree_induced_error (Dekel et al. 2004): κ; NaN unless there is one true and one predicted class. gie: least cost
-            of pairing the classes one to one, D for each that is left over; 0 is best. mgia: 1 − cost/(D·|YΔŶ|) where each
-            class may be paired more than once; 1 is best. all_pairs_error (Sun & Lim 2001): sum of all κ; NaN where nothing is
-            true or nothing is predicted.
+            With the length κ of the shortest path between a true and a predicted class through a
+            common ancestor: tree_induced_error (Dekel et al. 2004): κ; NaN unless there is one true
+            and one predicted class. gie: least cost of pairing the classes one to one, D for each
+            that is left over; 0 is best. mgia: 1 − cost/(D·|YΔŶ|) where each class may be paired
+            more than once; 1 is best. all_pairs_error (Sun & Lim 2001): sum of all κ; NaN where
+            nothing is true or nothing is predicted.
         ``lca``
-            lca_precision, lca_recall, lca_f1: as h_precision, on the nodes of the graphs that join the classes to their
-            lowest common ancestors. With ``lca="minimal"`` also lca_exact, 0 where the search was cut short and a larger F1
-            may exist.
+            lca_precision, lca_recall, lca_f1: as h_precision, on the nodes of the graphs that join
+            the classes to their lowest common ancestors. With ``lca="minimal"`` also lca_exact, 0
+            where the search was cut short and a larger F1 may exist.
 
-        The other columns are the sizes and sums that `micro` needs. A precision or recall whose set is empty is 0; of
-        instances where nothing is true and nothing predicted all scores are 1, and all losses 0 that are defined.
+        The other columns are the sizes and sums that `micro` needs. A precision or recall whose set
+        is empty is 0; of instances where nothing is true and nothing predicted all scores are 1,
+        and all losses 0 that are defined.
 
     Notes
     -----
-    Work and memory grow with the number of ancestors of the different classes that occur, not with the number of paths; a
-    hierarchy in which classes have thousands of ancestors is best evaluated in batches of instances.
+    Work and memory grow with the number of ancestors of the different classes that occur, not with
+    the number of paths; a hierarchy in which classes have thousands of ancestors is best evaluated
+    in batches of instances.
 
     >>> h = Hierarchy([("animal", "pet"), ("animal", "cow"), ("pet", "cat"), ("pet", "dog")])
     >>> table = instance_measures([["cat"], ["cow", "dog"]], [["dog"], ["dog"]], h)
@@ -106,14 +139,26 @@ def instance_measures(
     max_distance = _distance(max_distance, "max_distance")
     limit = np.inf if lca_max_distance is None else _distance(lca_max_distance, "lca_max_distance")
     height = np.inf if max_ancestors is None else _distance(max_ancestors, "max_ancestors", least=0)
-    wanted = list(FAMILIES) if measures is None else [measures] if isinstance(measures, str) else list(measures)
+    wanted = (
+        list(FAMILIES)
+        if measures is None
+        else [measures]
+        if isinstance(measures, str)
+        else list(measures)
+    )
     families = [one_of(name, "measures", FAMILIES) for name in wanted]
     if not families:
-        raise ValueError(f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got none. Omit it for all.")
+        raise ValueError(
+            f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got none. "
+            "Omit it for all."
+        )
     same_axes(pred, "pred", true, "true")
     y, p = h.indicator(true, "true"), h.indicator(pred, "pred")
     if y.shape[0] != p.shape[0]:
-        raise ValueError(f"`pred` must hold as many instances as `true`, {y.shape[0]}, got {p.shape[0]}. Pass a set for each.")
+        raise ValueError(
+            f"`pred` must hold as many instances as `true`, {y.shape[0]}, got {p.shape[0]}. Pass "
+            "a set for each."
+        )
 
     costs = None if class_costs is None else _costs(class_costs, h)
     first, place = distinct_rows(y, p)
@@ -128,7 +173,11 @@ def instance_measures(
     known = pattern(above, height + up.tolerance, count_root)
     (y_lower, y_upper), (p_lower, p_upper) = nested(y, above), nested(p, above)
     size = np.diff(above.indptr)
-    cost = row_sums(size, y) + row_sums(size, p) + np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
+    cost = (
+        row_sums(size, y)
+        + row_sums(size, p)
+        + np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
+    )
     parts = []
     for lo, hi in stretches(cost, _BLOCK):
         t, q = y[lo:hi], p[lo:hi]
@@ -151,8 +200,12 @@ def instance_measures(
     found = pd.concat(parts, ignore_index=True).astype(float)
     del above, known, parts  # the closure may be large, and the next one as large
     if "set" in families:
-        found = found.assign(**descendant_measures(h._up, number, without(y, y_lower), without(p, p_lower)))
-    names = [name for family in families for name in FAMILIES[family]] + ["lca_exact"] * ("lca_exact" in found)
+        found = found.assign(
+            **descendant_measures(h._up, number, without(y, y_lower), without(p, p_lower))
+        )
+    names = [name for family in families for name in FAMILIES[family]] + ["lca_exact"] * (
+        "lca_exact" in found
+    )
     return found[names].iloc[place].reset_index(drop=True)
 
 
@@ -161,15 +214,25 @@ OPTIONS: Mapping[str, Any] = instance_measures.__kwdefaults__ or {}
 
 
 def micro(sums: Mapping[str, float]) -> dict[str, float]:
-    """Micro averages: precision, recall, F1 and MGIA of the columns of `instance_measures` summed over instances."""
+    """Micro averages: precision, recall, F1 and MGIA of the columns of `instance_measures` summed
+    over instances.
+    """
     found: dict[str, float] = {}
     for name in ("h", "descendant", "lca"):
         if f"{name}_intersection" in sums:
-            sizes = (np.float64(sums[f"{name}_{part}"]) for part in ("intersection", "true_size", "pred_size"))
+            sizes = (
+                np.float64(sums[f"{name}_{part}"])
+                for part in ("intersection", "true_size", "pred_size")
+            )
             values = rates(f"micro_{name}", *sizes)
-            found |= {f"micro_{name}_{rate}": float(values[f"micro_{name}_{rate}"]) for rate in ("precision", "recall", "f1")}
+            found |= {
+                f"micro_{name}_{rate}": float(values[f"micro_{name}_{rate}"])
+                for rate in ("precision", "recall", "f1")
+            }
     if "mgia_bound" in sums:
-        found["micro_mgia"] = 1.0 - float(sums["mgia_error"] / sums["mgia_bound"] if sums["mgia_bound"] else 0)
+        found["micro_mgia"] = 1.0 - float(
+            sums["mgia_error"] / sums["mgia_bound"] if sums["mgia_bound"] else 0
+        )
     return found
 
 
@@ -184,20 +247,30 @@ def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> np.ndarray:
             edge = np.flatnonzero(h._up.level[child] == level)
             parent = h._up.parent[edge]
             here = np.flatnonzero(h._up.level == level)
-            found[here] = np.bincount(child[edge] - here[0], found[parent] / children[parent], len(here))
+            found[here] = np.bincount(
+                child[edge] - here[0], found[parent] / children[parent], len(here)
+            )
         return found
     if missing := [name for name in h.nodes if name not in given]:
-        raise ValueError(f"`class_costs` must have a cost for each class, got none for {some(map(repr, missing))}. Add it.")
+        raise ValueError(
+            "`class_costs` must have a cost for each class, got none for "
+            f"{some(map(repr, missing))}. Add it."
+        )
     found = np.ones(len(h) + 1)
     found[h._number] = costs = np.array([given[name] for name in h.nodes], float)
     if (wrong := np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))).size:
         name = h.nodes[wrong[0]]
-        raise ValueError(f"`class_costs` must be finite and at least 0, got {given[name]!r} for {name!r}. Correct it.")
+        raise ValueError(
+            f"`class_costs` must be finite and at least 0, got {given[name]!r} for {name!r}. "
+            "Correct it."
+        )
     return found
 
 
 def _distance(value: float, name: str, least: float = 5e-324) -> float:
     if not least <= value < np.inf:
         what = "a positive distance" if least else "a distance of at least 0"
-        raise ValueError(f"`{name}` must be {what}, got {value!r}. Count edges, or sum their lengths.")
+        raise ValueError(
+            f"`{name}` must be {what}, got {value!r}. Count edges, or sum their lengths."
+        )
     return float(value)

@@ -31,25 +31,27 @@ class Hierarchy:
     weights : sequence of float, optional
         Length of each edge, in the order of `edges`; positive. Every edge has length 1 without it.
     nodes : iterable, optional
-        Classes to name first, in this order: those without edges, or to fix the order of `Hierarchy.nodes`.
+        Classes to name first, in this order: those without edges, or to fix the order of
+        `Hierarchy.nodes`.
 
     Attributes
     ----------
     nodes : list
-        The classes in the order in which `nodes`, then `edges` name them first (of a graph: its own order). The columns
-        of an indicator matrix N x C stand in this order.
+        The classes in the order in which `nodes`, then `edges` name them first (of a graph: its own
+        order). The columns of an indicator matrix N x C stand in this order.
 
     Raises
     ------
     ValueError
-        No class, a self-loop, a duplicate edge, a cycle, a weight that is not positive; the offenders are named and counted.
+        No class, a self-loop, a duplicate edge, a cycle, a weight that is not positive; the
+        offenders are named and counted.
     TypeError
         An edge that is not a pair, an undirected graph.
 
     Notes
     -----
-    A virtual root stands above all roots, at distance 1. It joins the parts of a forest for distances and lowest common
-    ancestors; it is no class and never among `nodes`.
+    A virtual root stands above all roots, at distance 1. It joins the parts of a forest for
+    distances and lowest common ancestors; it is no class and never among `nodes`.
 
     Examples
     --------
@@ -63,29 +65,43 @@ class Hierarchy:
     """
 
     def __init__(
-        self, edges: Iterable[tuple[Hashable, Hashable]] | nx.DiGraph, weights: Sequence[float] | None = None,
+        self,
+        edges: Iterable[tuple[Hashable, Hashable]] | nx.DiGraph,
+        weights: Sequence[float] | None = None,
         nodes: Iterable[Hashable] = (),
     ):
         if isinstance(edges, nx.Graph):
             if not edges.is_directed():
-                raise TypeError("`edges` must be a directed graph, got an undirected one. Point its edges from parent to child.")
+                raise TypeError(
+                    "`edges` must be a directed graph, got an undirected one. Point its edges "
+                    "from parent to child."
+                )
             nodes, edges = [*nodes, *edges.nodes], edges.edges()
         edges = edges.tolist() if isinstance(edges, np.ndarray) else list(edges)
         for i, edge in enumerate(edges):
             if isinstance(edge, (str, Set)) or not hasattr(edge, "__len__") or len(edge) != 2:
-                raise TypeError(f"`edges[{i}]` must be a pair (parent, child), got {edge!r}. Give two class names.")
+                raise TypeError(
+                    f"`edges[{i}]` must be a pair (parent, child), got {edge!r}. Give two class "
+                    "names."
+                )
         ends = list(chain.from_iterable(edges))
         self.nodes: list[Hashable] = list(dict.fromkeys(chain(nodes, ends)))
         if not self.nodes:
-            raise ValueError("`edges` must name at least one class, got none. Give (parent, child) pairs.")
+            raise ValueError(
+                "`edges` must name at least one class, got none. Give (parent, child) pairs."
+            )
         self._position = {name: i for i, name in enumerate(self.nodes)}
-        pairs = np.fromiter(map(self._position.__getitem__, ends), np.int64, len(ends)).reshape(-1, 2)
+        pairs = np.fromiter(map(self._position.__getitem__, ends), np.int64, len(ends)).reshape(
+            -1, 2
+        )
         lengths = np.ones(len(pairs)) if weights is None else np.asarray(weights, float)
         self._check(pairs, lengths)
         level = self._levels(pairs)
         if (lengths == np.rint(lengths)).all() and lengths.max(initial=1) * level.max() < 2**28:
             lengths = lengths.astype(np.int64)
-        roots = np.flatnonzero(level == 1) + 1  # below the virtual root, which stands first; lengths 1
+        roots = (
+            np.flatnonzero(level == 1) + 1
+        )  # below the virtual root, which stands first; lengths 1
         child = np.concatenate([roots, pairs[:, 1] + 1])
         parent = np.concatenate([np.zeros_like(roots), pairs[:, 0] + 1])
         lengths = np.concatenate([np.ones(len(roots), lengths.dtype), lengths])
@@ -94,19 +110,33 @@ class Hierarchy:
 
     def _check(self, pairs: np.ndarray, lengths: np.ndarray) -> None:
         if lengths.shape != (len(pairs),):
-            raise ValueError(f"`weights` must hold one length for each of the {len(pairs)} edges, got shape {lengths.shape}.")
+            raise ValueError(
+                f"`weights` must hold one length for each of the {len(pairs)} edges, got shape "
+                f"{lengths.shape}."
+            )
         order = np.lexsort(pairs.T)
         repeated = order[1:][(pairs[order[1:]] == pairs[order[:-1]]).all(1)]
         for wrong, text in (
-            (pairs[:, 0] == pairs[:, 1], "`edges` must not join a class to itself, got {}. Remove the self-loops."),
-            (np.sort(repeated), "`edges` must not repeat an edge, got again {}. Remove the duplicates."),
-            (~(np.isfinite(lengths) & (lengths > 0)), "`weights` must be positive and finite, got others on {}."),
+            (
+                pairs[:, 0] == pairs[:, 1],
+                "`edges` must not join a class to itself, got {}. Remove the self-loops.",
+            ),
+            (
+                np.sort(repeated),
+                "`edges` must not repeat an edge, got again {}. Remove the duplicates.",
+            ),
+            (
+                ~(np.isfinite(lengths) & (lengths > 0)),
+                "`weights` must be positive and finite, got others on {}.",
+            ),
         ):
             if len(named := [tuple(self.nodes[i] for i in pair) for pair in pairs[wrong]]):
                 raise ValueError(text.format(listing(named, "edge")))
 
     def _levels(self, pairs: np.ndarray) -> np.ndarray:
-        """Most edges on a path from the virtual root to each class, by taking away the classes without parents, wave by wave."""
+        """Most edges on a path from the virtual root to each class, by taking away the classes
+        without parents, wave by wave.
+        """
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         start = np.searchsorted(pairs[:, 0], np.arange(len(self) + 1))
         missing = np.bincount(pairs[:, 1], minlength=len(self))
@@ -123,7 +153,9 @@ class Hierarchy:
         return level
 
     def _cycle(self, pairs: np.ndarray) -> ValueError:
-        graph = sparse.csr_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(len(self),) * 2)
+        graph = sparse.csr_array(
+            (np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(len(self),) * 2
+        )
         knot = connected_components(graph, connection="strong")[1]
         inner = pairs[knot[pairs[:, 0]] == knot[pairs[:, 1]]]
         child = dict(inner.tolist())
@@ -132,8 +164,9 @@ class Hierarchy:
             path.append(child[path[-1]])
         path = [*path[path.index(child[path[-1]]) :], child[path[-1]]]
         return ValueError(
-            f"`edges` must not run in a cycle, got {' -> '.join(repr(self.nodes[i]) for i in path)} "
-            f"({len(np.unique(inner))} classes lie on cycles). Remove an edge of each cycle."
+            "`edges` must not run in a cycle, got "
+            f"{' -> '.join(repr(self.nodes[i]) for i in path)} ({len(np.unique(inner))} classes "
+            "lie on cycles). Remove an edge of each cycle."
         )
 
     @classmethod
@@ -143,17 +176,21 @@ class Hierarchy:
         >>> import networkx as nx
         >>> Hierarchy.from_networkx(nx.DiGraph({"a": {"b": {"cost": 2.5}}}), weight="cost").distance("a", "b")
         2.5
-        """
+        """  # noqa: E501
         if weight is None or not graph.is_directed():
             return cls(graph)
         missing = [edge for *edge, length in graph.edges(data=weight) if length is None]
         if missing:
-            raise ValueError(f"`weight` must be an attribute of every edge, got none on {listing(map(tuple, missing), 'edge')}.")
+            raise ValueError(
+                "`weight` must be an attribute of every edge, got none on "
+                f"{listing(map(tuple, missing), 'edge')}."
+            )
         return cls(graph, [length for *_, length in graph.edges(data=weight)])
 
     @classmethod
     def from_paths(cls, paths: Iterable[str]) -> Hierarchy:
-        """The tree or forest of paths such as ``01/01/03``; every prefix of a path is a class, named by its whole path.
+        """The tree or forest of paths such as ``01/01/03``; every prefix of a path is a class,
+        named by its whole path.
 
         >>> Hierarchy.from_paths(["01/01/03", "01/02", "02"]).nodes
         ['01', '01/01', '01/01/03', '01/02', '02']
@@ -163,7 +200,9 @@ class Hierarchy:
         for path in paths:
             parts = path.split("/")
             if not all(parts):
-                raise ValueError(f"`paths` must hold non-empty parts joined by '/', got {path!r}. Mend the path.")
+                raise ValueError(
+                    f"`paths` must hold non-empty parts joined by '/', got {path!r}. Mend the path."
+                )
             names = ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
             nodes |= dict.fromkeys(names)
             edges |= dict.fromkeys(pairwise(names))
@@ -171,9 +210,12 @@ class Hierarchy:
 
     @classmethod
     def from_indented(cls, text: str) -> Hierarchy:
-        """The hierarchy of an outline: each line is a class, indented deeper than its parent. Empty lines do not count.
+        """The hierarchy of an outline: each line is a class, indented deeper than its parent.
 
-        A class that stands under several parents is written under each of them; what is below it needs to be written once.
+        Empty lines do not count.
+
+        A class that stands under several parents is written under each of them; what is below it
+        needs to be written once.
 
         >>> h = Hierarchy.from_indented('''
         ... animal
@@ -196,7 +238,10 @@ class Hierarchy:
                 while above and above[-1][0] != indent:
                     above.pop()
                 if not above:
-                    raise ValueError(f"`text` must be indented like a line above, got line {number}, {name!r}. Align it.")
+                    raise ValueError(
+                        f"`text` must be indented like a line above, got line {number}, "
+                        f"{name!r}. Align it."
+                    )
                 above.pop()
             if above:
                 edges.append((above[-1][1], name))
@@ -206,26 +251,43 @@ class Hierarchy:
 
     @classmethod
     def from_csv(
-        cls, path: str | PathLike[str], parent: str = "parent", child: str = "child", weight: str | None = None
+        cls,
+        path: str | PathLike[str],
+        parent: str = "parent",
+        child: str = "child",
+        weight: str | None = None,
     ) -> Hierarchy:
-        """The hierarchy of a CSV file with a header and one edge a row; `weight` names a column of lengths."""
+        """The hierarchy of a CSV file with a header and one edge a row; `weight` names a column of
+        lengths.
+        """
         with Path(path).open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             wanted = [parent, child] + [weight] * (weight is not None)
             missing = [name for name in wanted if name not in (reader.fieldnames or [])]
             if missing:
-                raise ValueError(f"`path` must have the columns {wanted}, got {reader.fieldnames}. {missing[0]!r} is missing.")
+                raise ValueError(
+                    f"`path` must have the columns {wanted}, got {reader.fieldnames}. "
+                    f"{missing[0]!r} is missing."
+                )
             rows = list(reader)
         empty = [i for i, row in enumerate(rows, 2) if not all(row[name] for name in wanted)]
         if empty:
-            raise ValueError(f"`path` must fill the columns {wanted} on every row, got empty cells on {listing(empty, 'line')}.")
+            raise ValueError(
+                f"`path` must fill the columns {wanted} on every row, got empty cells on "
+                f"{listing(empty, 'line')}."
+            )
         edges = [(row[parent], row[child]) for row in rows]
         if weight is None:
             return cls(edges)
         lengths = pd.to_numeric([row[weight] for row in rows], errors="coerce")
         if np.isnan(lengths).any():
-            wrong = [row[weight] for row, length in zip(rows, lengths, strict=True) if np.isnan(length)]
-            raise ValueError(f"`weight` must name a column of numbers, got {listing(wrong, 'other')}. Mend {weight!r}.")
+            wrong = [
+                row[weight] for row, length in zip(rows, lengths, strict=True) if np.isnan(length)
+            ]
+            raise ValueError(
+                f"`weight` must name a column of numbers, got {listing(wrong, 'other')}. Mend "
+                f"{weight!r}."
+            )
         return cls(edges, lengths)
 
     def __repr__(self) -> str:
@@ -233,8 +295,9 @@ class Hierarchy:
         roots = (self._up.parent == 0).sum()
         leaves = len(self) - len(np.unique(self._up.parent)) + 1
         return (
-            f"Hierarchy({len(self)} classes, {len(self._up.parent) - roots} edges, {roots} roots, {leaves} leaves, "
-            f"{(count > 1).sum()} with several parents, {self._up.level[-1]} levels)"
+            f"Hierarchy({len(self)} classes, {len(self._up.parent) - roots} edges, {roots} "
+            f"roots, {leaves} leaves, {(count > 1).sum()} with several parents, "
+            f"{self._up.level[-1]} levels)"
         )
 
     def __len__(self) -> int:
@@ -259,42 +322,57 @@ class Hierarchy:
         return self._names(np.flatnonzero(self._up.below(number))) - {name}
 
     def distance(self, a: Hashable, b: Hashable) -> float:
-        """Length of the shortest path between two classes through a common ancestor; the virtual root is one."""
+        """Length of the shortest path between two classes through a common ancestor; the virtual
+        root is one.
+        """
         numbers = self._number[self._positions([a, b], "name")]
         up, number = self._up.part(self._up.above(numbers))
         a_up, b_up = closure(up)[number[numbers]].toarray().astype(float)
         return float((a_up + b_up)[(a_up > 0) & (b_up > 0)].min() - 2)
 
     def indicator(self, sets: Any, name: str = "sets") -> sparse.csr_array:
-        """Class sets as a csr_array of bool, shape (N, C), with the columns `nodes`; `name` is what messages call the argument.
+        """Class sets as a csr_array of bool, shape (N, C), with the columns `nodes`; `name` is what
+        messages call the argument.
 
-        The sets are N collections of class names, where a class that is given twice counts once, or scipy.sparse of 0 and 1. A
-        ValueError is raised for unknown classes, no instance, a matrix of another width or with other numbers than 0 and 1, a
-        TypeError for an instance whose classes are not in a collection.
+        The sets are N collections of class names, where a class that is given twice counts once, or
+        scipy.sparse of 0 and 1. A ValueError is raised for unknown classes, no instance, a matrix
+        of another width or with other numbers than 0 and 1, a TypeError for an instance whose
+        classes are not in a collection.
 
         >>> Hierarchy([("a", "b"), ("a", "c")]).indicator([["c", "a"], [], {"b"}]).toarray().astype(int)
         array([[1, 0, 1],
                [0, 0, 0],
                [0, 1, 0]])
-        """
+        """  # noqa: E501
         if sparse.issparse(sets):
             matrix = sparse.csr_array(binary_matrix(sets, name))
             if matrix.shape[1] != len(self):
-                raise ValueError(f"`{name}` must have a column for each of the {len(self)} classes, got shape {matrix.shape}.")
+                raise ValueError(
+                    f"`{name}` must have a column for each of the {len(self)} classes, got shape "
+                    f"{matrix.shape}."
+                )
             return matrix
         if isinstance(sets, np.ndarray) and sets.ndim == 2 and sets.dtype.kind in "buif":
             raise TypeError(
-                f"`{name}` must be a list of sets of classes or a scipy.sparse matrix, got a dense array of numbers. "
-                "Pass scipy.sparse.csr_array(x) if it marks classes, x.tolist() if it holds their names."
+                f"`{name}` must be a list of sets of classes or a scipy.sparse matrix, got a "
+                "dense array of numbers. Pass scipy.sparse.csr_array(x) if it marks classes, "
+                "x.tolist() if it holds their names."
             )
         rows = list(sets)
         if not rows:
-            raise ValueError(f"`{name}` must hold at least one instance, got none. There is nothing to evaluate.")
-        bad = {kind for kind in set(map(type, rows)) if issubclass(kind, (str, bytes)) or not hasattr(kind, "__len__")}
+            raise ValueError(
+                f"`{name}` must hold at least one instance, got none. There is nothing to evaluate."
+            )
+        bad = {
+            kind
+            for kind in set(map(type, rows))
+            if issubclass(kind, (str, bytes)) or not hasattr(kind, "__len__")
+        }
         if bad:
             wrong = [i for i, row in enumerate(rows) if type(row) in bad]
             raise TypeError(
-                f"`{name}` must hold a collection of classes for each instance, got {rows[wrong[0]]!r} for instance {wrong[0]} "
+                f"`{name}` must hold a collection of classes for each instance, got "
+                f"{rows[wrong[0]]!r} for instance {wrong[0]} "
                 f"({listing(wrong, 'such instance')}). Put a single class into a list."
             )
         columns = self._positions(chain.from_iterable(rows), name)
@@ -307,7 +385,9 @@ class Hierarchy:
     def digest(self) -> str:
         """What tells this hierarchy from others: its classes in order, edges and lengths."""
         arrays = self._number, self._up.start, self._up.parent, self._up.length.astype(float)
-        return sha256(repr(self.nodes).encode() + b"".join(array.tobytes() for array in arrays)).hexdigest()[:16]
+        return sha256(
+            repr(self.nodes).encode() + b"".join(array.tobytes() for array in arrays)
+        ).hexdigest()[:16]
 
     def _positions(self, names: Iterable[Hashable], argument: str) -> np.ndarray:
         """Places of the classes in `nodes`, or a ValueError that names the unknown ones."""
@@ -316,7 +396,10 @@ class Hierarchy:
             return np.fromiter(map(self._position.__getitem__, names), np.int64, len(names))
         except KeyError:
             unknown = dict.fromkeys(name for name in names if name not in self._position)
-        raise ValueError(f"`{argument}` must hold classes of the hierarchy, got {listing(unknown, 'unknown class')}. Mend.")
+        raise ValueError(
+            f"`{argument}` must hold classes of the hierarchy, got "
+            f"{listing(unknown, 'unknown class')}. Mend."
+        )
 
     def _names(self, numbers: np.ndarray) -> set[Hashable]:
         return {self.nodes[i] for i in np.flatnonzero(np.isin(self._number, numbers))}

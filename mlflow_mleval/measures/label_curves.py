@@ -1,4 +1,6 @@
-"""Areas under ROC and precision-recall curves of labels, and the calibration of their probabilities, from counts by score."""
+"""Areas under ROC and precision-recall curves of labels, and the calibration of their
+probabilities, from counts by score.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,19 @@ from mlflow_mleval.measures.score_counts import ScoreCounts
 from mlflow_mleval.measures.stored_scores import StoredScores, rows_of
 
 #: The areas under curves.
-AREAS = frozenset((
-    "macro_auroc", "weighted_auroc", "micro_auroc", "macro_ap", "weighted_ap", "micro_ap", "auprc_curve", "auprc_mean",
-    "auprc_weighted",
-))  # fmt: skip
+AREAS = frozenset(
+    (
+        "macro_auroc",
+        "weighted_auroc",
+        "micro_auroc",
+        "macro_ap",
+        "weighted_ap",
+        "micro_ap",
+        "auprc_curve",
+        "auprc_mean",
+        "auprc_weighted",
+    )
+)
 
 
 def need_counts(names: Collection[str]) -> bool:
@@ -26,10 +37,14 @@ def need_counts(names: Collection[str]) -> bool:
 
 
 def score_counts(
-    true: Any, score: Any, rows: NDArray[np.int64] | None = None,
+    true: Any,
+    score: Any,
+    rows: NDArray[np.int64] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> ScoreCounts:
-    """The counts of each label over some rows of checked matrices, whose weights are given; CSR of both costs what is stored."""
+    """The counts of each label over some rows of checked matrices, whose weights are given; CSR of
+    both costs what is stored.
+    """
     t, s = (m if rows is None else m[rows] for m in (true, score))
     if not (sparse.issparse(t) and sparse.issparse(s)):
         t, s = (m.toarray() if sparse.issparse(m) else m for m in (t, s))
@@ -59,10 +74,11 @@ def score_counts(
 def curve_measures(
     counts: ScoreCounts, probable: bool, asked: Iterable[str] = ()
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """The areas, and if scores are probable the calibration errors asked for; and what each can be wrong by.
+    """The areas, and if scores are probable the calibration errors asked for; and what each can be
+    wrong by.
 
-    NaN where none is defined. Labels without positives are left out of averages, for the ROC curve also those without negatives;
-    weights are positives.
+    NaN where none is defined. Labels without positives are left out of averages, for the ROC curve
+    also those without negatives; weights are positives.
     """
     support = counts.positives()
     found: dict[str, float] = {}
@@ -71,15 +87,26 @@ def curve_measures(
     areas = {
         "auroc": (counts.auroc(), whole.auroc()),
         "ap": (counts.average_precision(), whole.average_precision()),
-        "auprc": (counts.average_precision(interpolated=True), whole.average_precision(interpolated=True)),
+        "auprc": (
+            counts.average_precision(interpolated=True),
+            whole.average_precision(interpolated=True),
+        ),
     }
     for name, ((values, off), (micro, micro_off)) in areas.items():
         known = ~np.isnan(values)
-        keys = ("auprc_mean", "auprc_weighted", "auprc_curve") if name == "auprc" else [f"{a}_{name}" for a in _AVERAGES]
+        keys = (
+            ("auprc_mean", "auprc_weighted", "auprc_curve")
+            if name == "auprc"
+            else [f"{a}_{name}" for a in _AVERAGES]
+        )
         weights = np.ones(known.sum()), support[known]
         for key, weight in zip(keys[:2], weights, strict=True):
             for into, column in ((found, values), (bounds, off)):
-                into[key] = float(np.average(column[known], weights=weight)) if known.any() else float("nan")
+                into[key] = (
+                    float(np.average(column[known], weights=weight))
+                    if known.any()
+                    else float("nan")
+                )
         found[keys[2]], bounds[keys[2]] = float(micro[0]), float(micro_off[0])
     for bins in numbers(ECE_NAME, asked) if probable else ():
         found[f"ece_{bins}"], bounds[f"ece_{bins}"] = whole.calibration_error(bins)

@@ -17,15 +17,22 @@ from mlflow_mleval.validation import unique_names
 def are_lists(y_true: Any, y_score: Any) -> bool:
     """Whether the truth is Python sets of labels, or the scores are mappings of label to score."""
     kinds = ((y_true, (set, frozenset)), (y_score, Mapping))
-    return any(isinstance(v, (list, tuple, pd.Series)) and len(v) and isinstance(next(iter(v)), kind) for v, kind in kinds)
+    return any(
+        isinstance(v, (list, tuple, pd.Series)) and len(v) and isinstance(next(iter(v)), kind)
+        for v, kind in kinds
+    )
 
 
 def label_matrices(
     y_true: Any, y_score: Any, y_pred: Any, label_names: Sequence[Hashable] | None
-) -> tuple[sparse.csr_array, sparse.csr_array | None, sparse.csr_array | None, tuple[Hashable, ...]]:
-    """Truth, scores and predictions as CSR, and the labels of the columns: those named, else all that occur, sorted.
+) -> tuple[
+    sparse.csr_array, sparse.csr_array | None, sparse.csr_array | None, tuple[Hashable, ...]
+]:
+    """Truth, scores and predictions as CSR, and the labels of the columns: those named, else all
+    that occur, sorted.
 
-    Each row is a collection of labels, of the scores a mapping of label to score. A ValueError or TypeError names what is not.
+    Each row is a collection of labels, of the scores a mapping of label to score. A ValueError or
+    TypeError names what is not.
     """
     given = {"y_true": y_true, "y_score": y_score, "y_pred": y_pred}
     sides = {name: list(rows) for name, rows in given.items() if rows is not None}
@@ -33,20 +40,31 @@ def label_matrices(
     for name, rows in sides.items():
         if len(rows) != n:
             raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
-        wanted, text = (Mapping, "mappings of label to score") if name == "y_score" else (Collection, "collections of labels")
+        wanted, text = (
+            (Mapping, "mappings of label to score")
+            if name == "y_score"
+            else (Collection, "collections of labels")
+        )
         for i, row in enumerate(rows):
             if not isinstance(row, wanted) or isinstance(row, (str, bytes)):
-                raise TypeError(f"`{name}` must hold {text}, got {type(row).__name__} in row {i}. Convert it.")
+                raise TypeError(
+                    f"`{name}` must hold {text}, got {type(row).__name__} in row {i}. Convert it."
+                )
     found = {label for rows in sides.values() for row in rows for label in row}
     if label_names is None:
         try:
             label_names = sorted(found)
         except TypeError:
             label_names = sorted(found, key=lambda label: (type(label).__name__, str(label)))
-    names = unique_names(label_names, "label_names", len(label_names := list(label_names)), "labels")
+    names = unique_names(
+        label_names, "label_names", len(label_names := list(label_names)), "labels"
+    )
     place = {label: i for i, label in enumerate(names)}
     if unknown := found.difference(place):
-        raise ValueError(f"`label_names` must name all labels, got none for {some(sorted(map(repr, unknown)), 8)}. Name them.")
+        raise ValueError(
+            "`label_names` must name all labels, got none for "
+            f"{some(sorted(map(repr, unknown)), 8)}. Name them."
+        )
     if not names:
         raise ValueError("`label_names` must name the labels where none occurs. Pass them.")
     matrices = []
@@ -58,7 +76,9 @@ def label_matrices(
         rows = rows if name == "y_score" else [dict.fromkeys(row, True) for row in rows]
         ends = np.append(0, np.cumsum([len(row) for row in rows]))
         columns = np.fromiter((place[label] for row in rows for label in row), np.int64, ends[-1])
-        values = np.array([v for row in rows for v in row.values()], float if name == "y_score" else bool)
+        values = np.array(
+            [v for row in rows for v in row.values()], float if name == "y_score" else bool
+        )
         matrix = sparse.csr_array((values, columns, ends), shape=(n, len(names)))
         matrix.sort_indices()
         matrices.append(matrix)
@@ -74,9 +94,19 @@ def read_labels(answer: Any) -> Collection[str]:
     if isinstance(answer, str):
         text = answer.strip()
         try:
-            answer = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",") if part.strip()]
+            answer = (
+                json.loads(text)
+                if text.startswith("[")
+                else [part.strip() for part in text.split(",") if part.strip()]
+            )
         except (ValueError, RecursionError):
             raise ValueError(f"{quoted(text)} is no list of labels.") from None
-    if not isinstance(answer, Collection) or isinstance(answer, Mapping) or not all(isinstance(a, str | int) for a in answer):
-        raise ValueError(f"an answer must be a list of labels, or text that names them, got {quoted(answer)}.")
+    if (
+        not isinstance(answer, Collection)
+        or isinstance(answer, Mapping)
+        or not all(isinstance(a, str | int) for a in answer)
+    ):
+        raise ValueError(
+            f"an answer must be a list of labels, or text that names them, got {quoted(answer)}."
+        )
     return answer

@@ -24,7 +24,11 @@ from mlflow_mleval.measures.flat import (
     weight_of_all,
 )
 from mlflow_mleval.measures.label_curves import need_counts, score_counts
-from mlflow_mleval.measures.label_ranking import ordered_floats, ranking_measures, sparse_ranking_measures
+from mlflow_mleval.measures.label_ranking import (
+    ordered_floats,
+    ranking_measures,
+    sparse_ranking_measures,
+)
 from mlflow_mleval.measures.propensities import Propensities
 from mlflow_mleval.measures.score_counts import ScoreCounts
 from mlflow_mleval.measures.stored_scores import StoredScores, rows_of, without_zeros
@@ -50,25 +54,45 @@ class Sums:
 
     n: int
     columns: tuple[str, ...]  # the M quantities that are summed over instances
-    counts: NDArray[np.int64]  # (M,): instances that enter each of them; the others are undefined (NaN) there
-    totals: NDArray[np.float64]  # (2, M): their sums, value and rounding error, so that the order of additions leaves no trace
+    counts: NDArray[
+        np.int64
+    ]  # (M,): instances that enter each of them; the others are undefined (NaN) there
+    totals: NDArray[
+        np.float64
+        # (2, M): their sums, value and rounding error, so that the order of additions leaves no
+        # trace
+    ]
     by_label: NDArray[Any]  # (3, K): true positives, predicted and true instances of each label
     wrong: NDArray[Any]  # (K + 1,): instances with 0, 1, …, K wrong labels
     empty: NDArray[np.int64]  # instances with an empty prediction and with an empty truth
-    # (2, K): sums of the largest, the second largest, … error abs(score - truth) of an instance: value and rounding error; None
-    # without scores or where a score lies outside [0, 1].
+    # (2, K): sums of the largest, the second largest, … error abs(score - truth) of an instance:
+    # value and rounding error; None without scores or where a score lies outside [0, 1].
     errors: NDArray[np.float64] | None = None
     score_range: tuple[float, float] | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)  # fit_time, predict_time, where known of all parts
-    truth: int | None = None  # sum of the digests of the true label sets, which tells data apart; None where it is not known
+    seconds: Mapping[str, float] = field(
+        default_factory=dict
+    )  # fit_time, predict_time, where known of all parts
+    truth: int | None = (
+        # sum of the digests of the true label sets, which tells data apart; None where it is not
+        # known
+        None
+    )
     classes: ClassCounts | None = None  # of one label of K classes; `wrong` is empty then
     scores: ScoreCounts | None = None  # of each label, where curves were asked for
-    squares: NDArray[np.float64] | None = None  # (2, K): of (score - truth)² of each label, where the Brier score was asked for
-    thresholds: ThresholdSums | None = None  # of classes of a hierarchy, where the best threshold was asked for
-    weight: float | None = None  # of all instances, added up as the weights of labels are; None where each counts once
+    squares: NDArray[np.float64] | None = (
+        None  # (2, K): of (score - truth)² of each label, where the Brier score was asked for
+    )
+    thresholds: ThresholdSums | None = (
+        None  # of classes of a hierarchy, where the best threshold was asked for
+    )
+    weight: float | None = (
+        None  # of all instances, added up as the weights of labels are; None where each counts once
+    )
     # (2, M): weights of the instances that enter each column, value and rounding error.
     weights: NDArray[np.float64] | None = None
-    weighting: int | None = None  # sum of the digests of true label sets and weights, which tells weights apart
+    weighting: int | None = (
+        None  # sum of the digests of true label sets and weights, which tells weights apart
+    )
 
     def __add__(self, other: Sums) -> Sums:
         def both(name: str, add: Callable[[Any, Any], Any] = operator.add) -> Any:
@@ -82,24 +106,43 @@ class Sums:
             else (min(mine[0], theirs[0]), max(mine[1], theirs[1]))
         )
         return Sums(
-            n=self.n + other.n, columns=self.columns, counts=self.counts + other.counts,
-            totals=_exact_sum(self.totals, other.totals), by_label=self.by_label + other.by_label,
-            wrong=self.wrong + other.wrong, empty=self.empty + other.empty, errors=both("errors", _exact_sum),
+            n=self.n + other.n,
+            columns=self.columns,
+            counts=self.counts + other.counts,
+            totals=_exact_sum(self.totals, other.totals),
+            by_label=self.by_label + other.by_label,
+            wrong=self.wrong + other.wrong,
+            empty=self.empty + other.empty,
+            errors=both("errors", _exact_sum),
             score_range=span,
-            seconds={name: self.seconds[name] + other.seconds[name] for name in self.seconds if name in other.seconds},
-            truth=together(self.truth, other.truth), classes=both("classes"), scores=both("scores"),
-            squares=both("squares", _exact_sum), thresholds=both("thresholds"), weight=both("weight"),
-            weights=both("weights", _exact_sum), weighting=together(self.weighting, other.weighting),
-        )  # fmt: skip
+            seconds={
+                name: self.seconds[name] + other.seconds[name]
+                for name in self.seconds
+                if name in other.seconds
+            },
+            truth=together(self.truth, other.truth),
+            classes=both("classes"),
+            scores=both("scores"),
+            squares=both("squares", _exact_sum),
+            thresholds=both("thresholds"),
+            weight=both("weight"),
+            weights=both("weights", _exact_sum),
+            weighting=together(self.weighting, other.weighting),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in lists and numbers, for JSON."""
-        parts = {f.name: v.tolist() if isinstance(v := getattr(self, f.name), np.ndarray) else v for f in fields(self)}
+        parts = {
+            f.name: v.tolist() if isinstance(v := getattr(self, f.name), np.ndarray) else v
+            for f in fields(self)
+        }
         further = {
             name: None if (total := getattr(self, name)) is None else f"{total:064x}"
             for name in ("truth", "weighting")
         }
-        counted = {name: part and part.to_dict() for name in _COUNTED for part in [getattr(self, name)]}
+        counted = {
+            name: part and part.to_dict() for name in _COUNTED for part in [getattr(self, name)]
+        }
         return parts | further | counted
 
     @classmethod
@@ -115,16 +158,26 @@ class Sums:
             for name, kind in kinds.items()
         }
         span = parts["score_range"]
-        own: dict[str, Any] = {"columns": tuple(parts["columns"]), "score_range": span if span is None else tuple(span)}
-        truth, classes = parts.get("truth"), parts.get("classes")  # older versions did not write them
+        own: dict[str, Any] = {
+            "columns": tuple(parts["columns"]),
+            "score_range": span if span is None else tuple(span),
+        }
+        truth, classes = (
+            parts.get("truth"),
+            parts.get("classes"),
+        )  # older versions did not write them
         for name, kind in (("scores", ScoreCounts), ("thresholds", ThresholdSums)):
             own[name] = parts.get(name) and kind.from_dict(parts[name])
         own["classes"] = classes and ClassCounts.from_dict(classes, arrays["by_label"].shape[1])
         own |= {"weight": weight, "weighting": weighting and int(weighting, 16)}
-        return cls(n=parts["n"], seconds=parts["seconds"], truth=truth and int(truth, 16), **own, **arrays)
+        return cls(
+            n=parts["n"], seconds=parts["seconds"], truth=truth and int(truth, 16), **own, **arrays
+        )
 
     def mean_errors(self, kind: Literal["soft", "hard"]) -> NDArray[np.float64]:
-        """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or of label sets."""
+        """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or
+        of label sets.
+        """
         if kind == "soft":
             assert self.errors is not None  # of scores between 0 and 1
             return self.errors.sum(axis=0) / self.size
@@ -138,15 +191,23 @@ class Sums:
 
     @property
     def by_score(self) -> dict[str, NDArray[np.float64]]:
-        """What scores tell of each label, as far as it was asked for: auroc and average_precision, and brier_score."""
+        """What scores tell of each label, as far as it was asked for: auroc and average_precision,
+        and brier_score.
+        """
         counts, found = self.counts_by_score, {}
         if counts is not None and counts.n_classes == self.by_label.shape[1]:
             found = {"auroc": counts.auroc()[0], "average_precision": counts.average_precision()[0]}
-        return found if self.squares is None else found | {"brier_score": self.squares.sum(axis=0) / self.size}
+        return (
+            found
+            if self.squares is None
+            else found | {"brier_score": self.squares.sum(axis=0) / self.size}
+        )
 
     @property
     def counts_by_score(self) -> ScoreCounts | None:
-        """Of each label; of each class of one label, of two for the second; None without scores, or where nobody asked."""
+        """Of each label; of each class of one label, of two for the second; None without scores, or
+        where nobody asked.
+        """
         return self.scores if self.classes is None else self.classes.scores
 
     @property
@@ -157,9 +218,14 @@ class Sums:
 
     @property
     def reach(self) -> str:
-        """From where to where the scores reach, with the digits that it takes to see that they leave [0, 1]."""
+        """From where to where the scores reach, with the digits that it takes to see that they
+        leave [0, 1].
+        """
         assert self.score_range is not None  # there are scores
-        shown = (v if f"{v:.6g}" in ("0", "1") and v not in (0, 1) else f"{v:.6g}" for v in self.score_range)
+        shown = (
+            v if f"{v:.6g}" in ("0", "1") and v not in (0, 1) else f"{v:.6g}"
+            for v in self.score_range
+        )
         return "from {} to {}".format(*shown)
 
     @property
@@ -172,7 +238,9 @@ class Sums:
         """Mean of each column over the instances that enter it; NaN where none does."""
         entering = self.counts if self.weights is None else self.weights.sum(axis=0)
         with np.errstate(invalid="ignore"):
-            return dict(zip(self.columns, (self.totals.sum(axis=0) / entering).tolist(), strict=True))
+            return dict(
+                zip(self.columns, (self.totals.sum(axis=0) / entering).tolist(), strict=True)
+            )
 
 
 def _exact_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -191,21 +259,28 @@ def summed_columns(
         sums = [column_sums(c[d, None]) for c, d in zip(columns.values(), known, strict=True)]
         of_weights = None
     else:
-        products = [np.where(d, c, 0) * weights for c, d in zip(columns.values(), known, strict=True)]
+        products = [
+            np.where(d, c, 0) * weights for c, d in zip(columns.values(), known, strict=True)
+        ]
         sums = [column_sums(product[:, None]) for product in products]
         of_weights = np.hstack([column_sums((d * weights)[:, None]) for d in known])
         known = [d | (weights == 0) for d in known]  # what has no weight lacks nothing
     counts = np.array([d.sum() for d in known])
     return {
-        "columns": tuple(columns), "counts": counts, "totals": np.hstack(sums), "weights": of_weights,
-    }  # fmt: skip
+        "columns": tuple(columns),
+        "counts": counts,
+        "totals": np.hstack(sums),
+        "weights": of_weights,
+    }
 
 
 def column_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums over N rows, each as value and rounding error, shape (2, M): the same in whatever parts the rows are summed.
+    """Sums over N rows, each as value and rounding error, shape (2, M): the same in whatever parts
+    the rows are summed.
 
-    The leading bits of all numbers are added first, so few that their sum is exact, then the next ones, and so on (Rump, Ogita
-    and Oishi 2008, "Accurate floating-point summation", algorithm 3.2): three times, which leaves less than 2^-90 of the largest.
+    The leading bits of all numbers are added first, so few that their sum is exact, then the next
+    ones, and so on (Rump, Ogita and Oishi 2008, "Accurate floating-point summation", algorithm
+    3.2): three times, which leaves less than 2^-90 of the largest.
 
     >>> column_sums(np.array([[1.0], [2.0**-70], [-1.0]]))[0] == 2.0**-70
     array([ True])
@@ -218,7 +293,9 @@ def group_sums(groups: NDArray[np.int64], values: NDArray[np.float64]) -> NDArra
     return _added_by(lambda leading: np.bincount(groups, leading).astype(float, copy=False), values)
 
 
-def _added_by(add: Callable[[NDArray[np.float64]], NDArray[np.float64]], values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _added_by(
+    add: Callable[[NDArray[np.float64]], NDArray[np.float64]], values: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """The sums that `add` makes along the first axis or less of it, exactly."""
     largest = np.abs(values).max(initial=0)
     if not np.isfinite(largest):
@@ -236,21 +313,36 @@ def _added_by(add: Callable[[NDArray[np.float64]], NDArray[np.float64]], values:
 
 
 def sum_rows(
-    true: Any, score: Any, pred: Any, *, rows: slice | NDArray[np.int64] = slice(None), threshold: Any = 0.5,
-    conventions: Conventions = "sklearn", flat: bool = True, further: Mapping[str, NDArray[np.float64]] | None = None,
-    seconds: Mapping[str, float] | None = None, truth: int | None = None, asked: Collection[str] = (),
-    propensities: Propensities | None = None, classes: ClassesAbove | None = None,
-    weights: NDArray[np.float64] | None = None, weighting: int | None = None,
+    true: Any,
+    score: Any,
+    pred: Any,
+    *,
+    rows: slice | NDArray[np.int64] = slice(None),
+    threshold: Any = 0.5,
+    conventions: Conventions = "sklearn",
+    flat: bool = True,
+    further: Mapping[str, NDArray[np.float64]] | None = None,
+    seconds: Mapping[str, float] | None = None,
+    truth: int | None = None,
+    asked: Collection[str] = (),
+    propensities: Propensities | None = None,
+    classes: ClassesAbove | None = None,
+    weights: NDArray[np.float64] | None = None,
+    weighting: int | None = None,
 ) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
     """The sums over some rows of checked matrices, and the values of each of these rows.
 
-    Where `pred` is None, labels with ``score >= threshold`` are predicted. `further` are quantities known of each instance that
-    are to be summed too; `asked` are names of measures beside the usual ones, of which those over all thresholds need `classes`.
-    The values are the example-based measures if `flat`, the ranking measures, those asked for, the further quantities, mean and
+    Where `pred` is None, labels with ``score >= threshold`` are predicted. `further` are quantities
+    known of each instance that are to be summed too; `asked` are names of measures beside the usual
+    ones, of which those over all thresholds need `classes`. The values are the example-based
+    measures if `flat`, the ranking measures, those asked for, the further quantities, mean and
     largest error of scores in [0, 1], and the numbers of true and of predicted labels.
     """
     all_sparse = all(map(sparse.issparse, (m for m in (true, score, pred) if m is not None)))
-    t, s, p = (None if m is None else m[rows] if all_sparse or isinstance(rows, slice) else m for m in (true, score, pred))
+    t, s, p = (
+        None if m is None else m[rows] if all_sparse or isinstance(rows, slice) else m
+        for m in (true, score, pred)
+    )
     find = _of_stored if all_sparse else _of_blocks
     take = None if all_sparse or isinstance(rows, slice) else rows
     k = max((k for _, k in parsed(asked)), default=0)
@@ -265,8 +357,14 @@ def sum_rows(
         values |= found.ranking
         if k:
             truths = t if all_sparse else sparse.csr_array(t if take is None else t[take])
-            values |= at_k_measures(asked, truths, found.hits, None if propensities is None else propensities.weights)
-        values |= {m: found.probable[m] if soft else np.full(n, np.nan) for m in ("log_loss", "brier_score") if m in asked}
+            values |= at_k_measures(
+                asked, truths, found.hits, None if propensities is None else propensities.weights
+            )
+        values |= {
+            m: found.probable[m] if soft else np.full(n, np.nan)
+            for m in ("log_loss", "brier_score")
+            if m in asked
+        }
     values |= {name: column[rows] for name, column in (further or {}).items()}
     sums = Sums(
         n=n,
@@ -280,7 +378,9 @@ def sum_rows(
         truth=truth,
         scores=None if score is None or not need_counts(asked) else score_counts(t, s, take, w),
         squares=found.squares if soft and "brier_score" in asked else None,
-        thresholds=classes.sums(t if take is None else t[take], s if take is None else s[take]) if soft and classes else None,
+        thresholds=classes.sums(t if take is None else t[take], s if take is None else s[take])
+        if soft and classes
+        else None,
         weight=found.weight,
         weighting=weighting,
     )
@@ -299,15 +399,24 @@ class _Found:
     hits: NDArray[np.int64]
     probable: Mapping[str, NDArray[np.float64]]
     ends: NDArray[np.float64]  # (2, n): mean and largest error
-    errors: NDArray[np.float64]  # (2, K): sums of the largest, the second largest, …, value and rounding error
+    errors: NDArray[
+        np.float64
+    ]  # (2, K): sums of the largest, the second largest, …, value and rounding error
     span: tuple[float, float]
     squares: NDArray[np.float64]  # (2, K): of the errors of each label, value and rounding error
     weight: float | None  # of all instances
 
 
 def _of_blocks(
-    true: Any, score: Any, pred: Any, rows: NDArray[np.int64] | None, threshold: Any, conventions: Conventions, k: int,
-    probable: bool, weights: NDArray[np.float64] | None,
+    true: Any,
+    score: Any,
+    pred: Any,
+    rows: NDArray[np.int64] | None,
+    threshold: Any,
+    conventions: Conventions,
+    k: int,
+    probable: bool,
+    weights: NDArray[np.float64] | None,
 ) -> _Found:
     """Dense blocks of rows, one after the other."""
     n_labels = true.shape[1]
@@ -321,7 +430,9 @@ def _of_blocks(
     step = max(1, _BLOCK // n_labels)
     for start in range(0, n, step):
         at = slice(start, min(start + step, n))
-        t, s, p = (None if m is None else m[at if rows is None else rows[at]] for m in (true, score, pred))
+        t, s, p = (
+            None if m is None else m[at if rows is None else rows[at]] for m in (true, score, pred)
+        )
         t, s, p = (m.toarray() if sparse.issparse(m) else m for m in (t, s, p))
         w = None if weights is None else weights[at]
         if s is not None:
@@ -334,7 +445,10 @@ def _of_blocks(
                 e = np.abs(np.subtract(s, t, dtype=float))
                 if probable:
                     squared = e**2
-                    losses[:, at] = -np.log(1 - np.clip(e, *_clip(s.dtype))).mean(axis=1), squared.mean(axis=1)
+                    losses[:, at] = (
+                        -np.log(1 - np.clip(e, *_clip(s.dtype))).mean(axis=1),
+                        squared.mean(axis=1),
+                    )
                     squares = _exact_sum(squares, column_sums(_weighted(squared, w)))
                 e.sort(axis=1)
                 errors = _exact_sum(errors, column_sums(_weighted(e, w)))
@@ -344,9 +458,17 @@ def _of_blocks(
         if w is not None:
             weight += weight_of_all(w)
     return _Found(
-        by_instance, by_label, dict(zip(_RANKING, ranking, strict=True)), hits,
-        dict(zip(("log_loss", "brier_score"), losses, strict=True)), ends, errors[:, ::-1], (low, high), squares, weight,
-    )  # fmt: skip
+        by_instance,
+        by_label,
+        dict(zip(_RANKING, ranking, strict=True)),
+        hits,
+        dict(zip(("log_loss", "brier_score"), losses, strict=True)),
+        ends,
+        errors[:, ::-1],
+        (low, high),
+        squares,
+        weight,
+    )
 
 
 def _weighted(
@@ -357,7 +479,14 @@ def _weighted(
 
 
 def _of_stored(
-    true: Any, score: Any, pred: Any, rows: None, threshold: Any, conventions: Conventions, k: int, probable: bool,
+    true: Any,
+    score: Any,
+    pred: Any,
+    rows: None,
+    threshold: Any,
+    conventions: Conventions,
+    k: int,
+    probable: bool,
     weights: NDArray[np.float64] | None,
 ) -> _Found:
     """The stored entries of CSR alone, whatever the number of labels."""
@@ -370,20 +499,30 @@ def _of_stored(
     if score is None:
         none = np.empty(0)
         return _Found(*counted, {}, none, {}, none, none, (np.inf, -np.inf), none, weight)
-    data = score.data if score.nnz == n * n_labels else np.append(score.data, np.zeros(1, score.dtype))
+    data = (
+        score.data if score.nnz == n * n_labels else np.append(score.data, np.zeros(1, score.dtype))
+    )
     span = data.min(), data.max()
     stored = StoredScores(true, ordered_floats(score))
     ranking = sparse_ranking_measures(stored, conventions)
     hits = sparse_hits(stored, k) if k else np.empty((n, 0), np.int64)
-    ends, errors, squares, losses = np.zeros((2, n)), np.zeros((2, n_labels)), np.zeros((2, n_labels)), {}
+    ends, errors, squares, losses = (
+        np.zeros((2, n)),
+        np.zeros((2, n_labels)),
+        np.zeros((2, n_labels)),
+        {},
+    )
     if span[0] >= 0 and span[1] <= 1:
         stored = StoredScores(true, score)
         missed, row = stored.missed_counts, rows_of(score)
         off = np.abs(score.data - stored.relevant.astype(float))
         squared = off**2
-        # Entry by entry in their order, so that what other rows store leaves no trace in the last bit.
+        # Entry by entry in their order, so that what other rows store leaves no trace in the last
+        # bit.
         ends[:] = missed + np.bincount(row, off, n), missed > 0
-        least = np.bincount(missed, weights)[:0:-1].cumsum()[::-1]  # instances with at least 1, 2, … errors of 1
+        least = np.bincount(missed, weights)[:0:-1].cumsum()[
+            ::-1
+        ]  # instances with at least 1, 2, … errors of 1
         errors[0, : len(least)] = least
         if probable:
             low, high = _clip(score.dtype)
@@ -412,13 +551,17 @@ def _of_stored(
 
 
 def _clip(kind: np.dtype) -> tuple[float, float]:
-    """The errors of probabilities between which a logarithm is taken, by their type, as scikit-learn does."""
+    """The errors of probabilities between which a logarithm is taken, by their type, as
+    scikit-learn does.
+    """
     epsilon = float(np.finfo(kind if kind.kind == "f" else float).eps)
     return epsilon, 1 - epsilon
 
 
 def comparable(true: Any, score: Any, pred: Any, threshold: Any) -> tuple[Any, Any, Any]:
-    """Checked matrices, where scores are sparse as CSR, with the labels that reach the threshold unless that is 0 or below."""
+    """Checked matrices, where scores are sparse as CSR, with the labels that reach the threshold
+    unless that is 0 or below.
+    """
     if not sparse.issparse(score):
         return true, score, pred
     score = without_zeros(score)
@@ -428,28 +571,45 @@ def comparable(true: Any, score: Any, pred: Any, threshold: Any) -> tuple[Any, A
 
 
 def sum_folds(
-    true: Any, score: Any, pred: Any, folds: Any, seconds: Mapping[str, Any], instances: bool, *,
+    true: Any,
+    score: Any,
+    pred: Any,
+    folds: Any,
+    seconds: Mapping[str, Any],
+    instances: bool,
+    *,
     sum_part: Callable[..., tuple[Sums, dict[str, Any]]] = sum_rows,
-    weights: NDArray[np.float64] | None = None, **options: Any,
+    weights: NDArray[np.float64] | None = None,
+    **options: Any,
 ) -> tuple[dict[Hashable, Sums], pd.DataFrame | None, NDArray[np.uint64] | None]:
-    """The sums of each fold, a table of all instances in their order, and a number that tells the truth of each apart.
+    """The sums of each fold, a table of all instances in their order, and a number that tells the
+    truth of each apart.
 
-    `folds` is the fold of each instance, or of all; `seconds` holds one number or one a fold by name; table and numbers are made
-    only with `instances`. The table has the weights of instances, where given. The options are those of `sum_part`.
+    `folds` is the fold of each instance, or of all; `seconds` holds one number or one a fold by
+    name; table and numbers are made only with `instances`. The table has the weights of instances,
+    where given. The options are those of `sum_part`.
     """
     n = true.shape[0]
     by_fold = groups(folds, "folds", n)
-    times = {name: _seconds(value, name, list(by_fold)) for name, value in seconds.items() if value is not None}
+    times = {
+        name: _seconds(value, name, list(by_fold))
+        for name, value in seconds.items()
+        if value is not None
+    }
     sums, tables = {}, []
     digests = row_digests(true)
     for key, rows in by_fold.items():
         known = {name: of[key] for name, of in times.items()}
         if weights is not None:
             if not weights[rows].any():
-                raise ValueError(f"`sample_weight` must not be 0 in all of fold {key!r}. Leave it out.")
+                raise ValueError(
+                    f"`sample_weight` must not be 0 in all of fold {key!r}. Leave it out."
+                )
             weighting = weighted_rows(digests[rows], weights[rows])
             options |= {"weights": weights, "weighting": weighting}
-        sums[key], values = sum_part(true, score, pred, rows=rows, seconds=known, truth=added(digests[rows]), **options)
+        sums[key], values = sum_part(
+            true, score, pred, rows=rows, seconds=known, truth=added(digests[rows]), **options
+        )
         if weights is not None:
             values = {SAMPLE_WEIGHT: weights[rows], **values}
         if instances:
@@ -458,14 +618,25 @@ def sum_folds(
                 tables[-1].insert(0, "fold", [key] * len(tables[-1]))
     if not instances:
         return sums, None, None
-    # Bytes in one order on every machine, and the first 64 bits: enough to tell the instances of one table apart.
+    # Bytes in one order on every machine, and the first 64 bits: enough to tell the instances of
+    # one table apart.
     numbers = digests[:, 0] | digests[:, 1].astype(np.uint64) << np.uint64(32)
     return sums, pd.concat(tables).sort_index().reset_index(drop=True), numbers
 
 
 def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, float]:
-    given = dict(value) if isinstance(value, Mapping) else dict.fromkeys(folds, value) if len(folds) == 1 else {}
+    given = (
+        dict(value)
+        if isinstance(value, Mapping)
+        else dict.fromkeys(folds, value)
+        if len(folds) == 1
+        else {}
+    )
     if given.keys() != set(folds) or not all(np.isfinite(v) and v >= 0 for v in given.values()):
-        want = "one number" if len(folds) == 1 else f"a mapping with one number for each of the {len(folds)} folds"
+        want = (
+            "one number"
+            if len(folds) == 1
+            else f"a mapping with one number for each of the {len(folds)} folds"
+        )
         raise ValueError(f"`{name}` must be {want}, in seconds and not negative, got {value!r}.")
     return {key: float(v) for key, v in given.items()}

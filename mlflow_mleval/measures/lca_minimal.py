@@ -1,4 +1,5 @@
-"""The smallest graphs that join true and predicted classes: as few common ancestors as will do, and the largest F1.
+"""The smallest graphs that join true and predicted classes: as few common ancestors as will do, and
+the largest F1.
 
 Sets of an instance's nodes are integers with one bit a node.
 """
@@ -17,19 +18,23 @@ import numpy as np
 
 from mlflow_mleval.measures.lca import Legs, Meetings
 
-_STEPS = 200_000  # partial solutions that are looked at, shared out among the classes of an instance
+_STEPS = (
+    200_000  # partial solutions that are looked at, shared out among the classes of an instance
+)
 _COVERS = 2000  # sets of meeting nodes that are looked at
 _WAYS = 64  # shortest paths of one leg that differ in a shared node
 _TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 
 
 def minimal_graphs(meetings: Meetings, rows: int) -> np.ndarray:
-    """Sizes of the intersection, of the true and of the predicted graph of every instance, and whether the search was exhaustive.
+    """Sizes of the intersection, of the true and of the predicted graph of every instance, and
+    whether the search was exhaustive.
 
-    Shape (4, rows). Every class keeps one of its own meeting nodes, joined to it by a shortest path in the graph of its side. The
-    meeting nodes kept are as few as possible, and in either graph each is joined by a shortest path to a class of that side,
-    whichever it is. All paths lie in the extended graphs. Among all such graphs those with the largest F1 count, then those with
-    the fewest nodes, then those with the fewest predicted nodes.
+    Shape (4, rows). Every class keeps one of its own meeting nodes, joined to it by a shortest path
+    in the graph of its side. The meeting nodes kept are as few as possible, and in either graph
+    each is joined by a shortest path to a class of that side, whichever it is. All paths lie in the
+    extended graphs. Among all such graphs those with the largest F1 count, then those with the
+    fewest nodes, then those with the fewest predicted nodes.
     """
     found = np.zeros((4, rows), int)
     found[3] = 1
@@ -48,10 +53,18 @@ def minimal_graphs(meetings: Meetings, rows: int) -> np.ndarray:
     return found
 
 
-def _by_instance(rows: int, instance: np.ndarray, *columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the rows of each instance start in a table of these columns, and the table: one column is flat."""
+def _by_instance(
+    rows: int, instance: np.ndarray, *columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the rows of each instance start in a table of these columns, and the table: one column
+    is flat.
+    """
     order = np.lexsort((columns[0], instance))
-    table = columns[0][order] if len(columns) == 1 else np.stack([column[order] for column in columns], 1)
+    table = (
+        columns[0][order]
+        if len(columns) == 1
+        else np.stack([column[order] for column in columns], 1)
+    )
     return np.searchsorted(instance[order], np.arange(rows + 1)), table
 
 
@@ -75,11 +88,18 @@ class _Side:
 class _Instance:
     """The choices that an instance leaves; `own`, `used` and `joins` are by side.
 
-    A class keeps one of its `own` legs (pairs of class and leg). The legs `used` make up the extended graphs. The `joins` lead
-    from every class to every meeting node, but only their paths in the extended graph count.
+    A class keeps one of its `own` legs (pairs of class and leg). The legs `used` make up the
+    extended graphs. The `joins` lead from every class to every meeting node, but only their paths
+    in the extended graph count.
     """
 
-    def __init__(self, sides: list[_Side], own: list[list[list[int]]], used: list[list[int]], joins: list[list[int]]):
+    def __init__(
+        self,
+        sides: list[_Side],
+        own: list[list[list[int]]],
+        used: list[list[int]],
+        joins: list[list[int]],
+    ):
         self.exact = True
         self.sides = sides
         self.bit: dict[int, int] = {}
@@ -93,10 +113,16 @@ class _Instance:
                 edges[leg] = [edge for edge in edges[leg] if edge in inside]
             self.edges.append(edges)
         masks = [
-            {leg: self._mask(chain((side.low[leg], side.high[leg]), *path)) for leg, path in edges.items()}
+            {
+                leg: self._mask(chain((side.low[leg], side.high[leg]), *path))
+                for leg, path in edges.items()
+            }
             for side, edges in zip(sides, self.edges, strict=True)
         ]
-        self.shared = once = 0  # shared: nodes of several legs, the only ones for which it matters which path is taken
+        self.shared = once = (
+            # shared: nodes of several legs, the only ones for which it matters which path is taken
+            0
+        )
         for mask in chain.from_iterable(side.values() for side in masks):
             self.shared |= once & mask
             once |= mask
@@ -115,11 +141,18 @@ class _Instance:
                 if len(found) > _WAYS:
                     found, self.exact = found[:_WAYS], False
                 ways[number][leg] = found
-        self.classes: dict[tuple[int, int], dict[int, list[int]]] = {}  # the paths of each class to each of its own meeting nodes
-        self.joins: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]  # those of all classes of a side
+        self.classes: dict[
+            tuple[int, int], dict[int, list[int]]
+        ] = {}  # the paths of each class to each of its own meeting nodes
+        self.joins: list[dict[int, list[int]]] = [
+            defaultdict(list),
+            defaultdict(list),
+        ]  # those of all classes of a side
         for number, side in enumerate(sides):
             for owner, leg in own[number]:
-                self.classes.setdefault((number, owner), {})[self.bit[side.high[leg]]] = ways[number][leg]
+                self.classes.setdefault((number, owner), {})[self.bit[side.high[leg]]] = ways[
+                    number
+                ][leg]
             for leg in joins[number]:
                 self.joins[number][self.bit[side.high[leg]]] += ways[number][leg]
 
@@ -130,7 +163,9 @@ class _Instance:
         return mask
 
     def _ways(self, number: int, leg: int, spare: Collection[int]) -> list[int]:
-        """The shortest paths of a leg; of those that differ in no shared node only one with the fewest nodes."""
+        """The shortest paths of a leg; of those that differ in no shared node only one with the
+        fewest nodes.
+        """
         side = self.sides[number]
         above: dict[int, list[int]] = {}
         for lower, upper in self.edges[number][leg]:
@@ -138,7 +173,9 @@ class _Instance:
                 above.setdefault(lower, []).append(upper)
         own = self.bit[side.high[leg]]
         ways: dict[int, dict[int, int]] = {side.high[leg]: {own & self.shared: own}}
-        for node in sorted(above):  # numbers fall upwards, but the dummy node, which has the highest, is a top
+        for node in sorted(
+            above
+        ):  # numbers fall upwards, but the dummy node, which has the highest, is a top
             own = self.bit[node]
             found: dict[int, int] = {}
             for way in chain.from_iterable(ways[v].values() for v in above[node] if v in ways):
@@ -152,7 +189,9 @@ class _Instance:
         return list(ways.get(side.low[leg], {}).values())
 
     def _twins(self, masks: list[dict[int, int]]) -> set[int]:
-        """Nodes that another one can stand in for: in the legs of one side only, with the same neighbours in all of them."""
+        """Nodes that another one can stand in for: in the legs of one side only, with the same
+        neighbours in all of them.
+        """
         lower, upper = defaultdict(set), defaultdict(set)
         for number, edges in enumerate(self.edges):
             for leg, path in edges.items():
@@ -161,19 +200,36 @@ class _Instance:
                     lower[high].add((number, leg, low))
         contested = reduce(or_, masks[0].values()) & reduce(or_, masks[1].values())
         first: dict[Any, int] = {}
-        inner = sorted(node for node in upper.keys() & lower.keys() if not self.bit[node] & contested)
-        return {node for node in inner if first.setdefault((frozenset(upper[node]), frozenset(lower[node])), node) != node}
+        inner = sorted(
+            node for node in upper.keys() & lower.keys() if not self.bit[node] & contested
+        )
+        return {
+            node
+            for node in inner
+            if first.setdefault((frozenset(upper[node]), frozenset(lower[node])), node) != node
+        }
 
     def solve(self) -> tuple[int, int, int, bool]:
-        """Sizes of the intersection, the true and the predicted graph, and whether nothing was left out of the search."""
+        """Sizes of the intersection, the true and the predicted graph, and whether nothing was left
+        out of the search.
+        """
         groups = list(self._groups())
         later, live = 0, []  # live: nodes that the groups after each may still add
         for group in reversed(groups):
             live.append(later)
-            later |= reduce(or_, chain.from_iterable(chain.from_iterable(self.classes[owner].values() for owner in group)))
-            for top in self._bits(reduce(or_, chain.from_iterable(self.classes[owner] for owner in group))):
+            later |= reduce(
+                or_,
+                chain.from_iterable(
+                    chain.from_iterable(self.classes[owner].values() for owner in group)
+                ),
+            )
+            for top in self._bits(
+                reduce(or_, chain.from_iterable(self.classes[owner] for owner in group))
+            ):
                 later |= reduce(or_, chain(self.joins[0][top], self.joins[1][top]))
-        most = max(1, _STEPS // sum(len(ways) for tops in self.classes.values() for ways in tops.values()))
+        most = max(
+            1, _STEPS // sum(len(ways) for tops in self.classes.values() for ways in tops.values())
+        )
         states = [(0, 0)]
         for group, after in zip(groups, reversed(live), strict=True):
             merged = _Frontier(after)
@@ -188,14 +244,32 @@ class _Instance:
         return (true & pred).bit_count(), true.bit_count(), pred.bit_count(), self.exact
 
     def _joined(
-        self, states: list[tuple[int, int]], group: list[tuple[int, int]], cover: int, after: int, most: int
+        self,
+        states: list[tuple[int, int]],
+        group: list[tuple[int, int]],
+        cover: int,
+        after: int,
+        most: int,
     ) -> list[tuple[int, int]]:
-        """The graphs with these classes joined to the meeting nodes of a cover, and each of these to a class of either side."""
+        """The graphs with these classes joined to the meeting nodes of a cover, and each of these
+        to a class of either side.
+        """
         steps = [
-            (side, 0, [way for top, ways in self.classes[side, owner].items() if top & cover for way in ways])
+            (
+                side,
+                0,
+                [
+                    way
+                    for top, ways in self.classes[side, owner].items()
+                    if top & cover
+                    for way in ways
+                ],
+            )
             for side, owner in group
         ]
-        steps += [(side, top, self.joins[side][top]) for top in self._bits(cover) for side in (0, 1)]
+        steps += [
+            (side, top, self.joins[side][top]) for top in self._bits(cover) for side in (0, 1)
+        ]
         lives = []
         for _, _, ways in reversed(steps):
             lives.append(after)
@@ -204,7 +278,9 @@ class _Instance:
             other, gains = self.extended[1 - side], []
             for graphs in states:
                 more = {way & ~graphs[side] for way in ways}
-                if graphs[side] & top:  # joined already: nodes that can never lie in the other graph are no gain
+                if (
+                    graphs[side] & top
+                ):  # joined already: nodes that can never lie in the other graph are no gain
                     more = {0, *(nodes for nodes in more if nodes & other)}
                 gains.append(more)
             if all(more == {0} for more in gains):
@@ -274,13 +350,17 @@ class _Instance:
         if not found:  # the node that most sets hold, again and again
             chosen = sure
             while left := [tops for tops in wanted if not tops & chosen]:
-                chosen |= max(self.bit.values(), key=lambda bit: sum(tops & bit > 0 for tops in left))
+                chosen |= max(
+                    self.bit.values(), key=lambda bit: sum(tops & bit > 0 for tops in left)
+                )
             found[chosen] = None
         return list(found)
 
 
 class _Frontier:
-    """Pairs of graphs of which none stays better than another whatever live nodes are added to both."""
+    """Pairs of graphs of which none stays better than another whatever live nodes are added to
+    both.
+    """
 
     def __init__(self, live: int):
         self.live = live
@@ -291,7 +371,11 @@ class _Frontier:
         nodes = true.bit_count() + size
         rivals = self.best.setdefault((true & self.live, pred & self.live), [])
         for other in rivals:
-            if other[0] >= both and other[1] <= nodes and (other[0] > both or other[1] < nodes or other[2] <= size):
+            if (
+                other[0] >= both
+                and other[1] <= nodes
+                and (other[0] > both or other[1] < nodes or other[2] <= size)
+            ):
                 return
         rivals[:] = [other for other in rivals if other[0] > both or other[1] < nodes]
         rivals.append((both, nodes, size, true, pred))

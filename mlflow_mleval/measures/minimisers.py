@@ -1,8 +1,10 @@
-"""Predictions that minimise an expected loss: Bayes-optimal label sets, and the nearest-neighbour minimiser.
+"""Predictions that minimise an expected loss: Bayes-optimal label sets, and the nearest-neighbour
+minimiser.
 
-Losses of label sets that depend only on the number of wrong labels are minimised by enumeration of what can matter:
-labels on which all sets of a distribution agree are fixed (the consensus rule of Hüllermeier et al. 2022, section 6), and
-labels that agree or disagree with each other in every set are exchangeable, so only how many of them are flipped is tried.
+Losses of label sets that depend only on the number of wrong labels are minimised by enumeration of
+what can matter: labels on which all sets of a distribution agree are fixed (the consensus rule of
+Hüllermeier et al. 2022, section 6), and labels that agree or disagree with each other in every set
+are exchangeable, so only how many of them are flipped is tried.
 """
 
 from __future__ import annotations
@@ -24,25 +26,33 @@ from mlflow_mleval.measures.dependence import FAMILIES, family_weights, owa_weig
 from mlflow_mleval.validation import binary_matrix, one_of
 
 MAX_CANDIDATES = 2**18
-_TIE = 1e-13  # expected losses that differ by less are taken for equal: they may differ by rounding alone
+# expected losses that differ by less are taken for equal: they may differ by rounding alone
+_TIE = 1e-13
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """A label set (0 and 1, shape (K,)) of least expected loss, and that loss in [0, 1]; 0 is best."""
+    """A label set (0 and 1, shape (K,)) of least expected loss, and that loss in [0, 1]; 0 is
+    best.
+    """
 
     label_set: NDArray[np.int64]
     expected_loss: float
 
 
 def bayes_optimal(
-    label_sets: Any, probabilities: ArrayLike, loss: str | Capacity = "binomial", parameter: float | None = None, *,
+    label_sets: Any,
+    probabilities: ArrayLike,
+    loss: str | Capacity = "binomial",
+    parameter: float | None = None,
+    *,
     max_candidates: int = MAX_CANDIDATES,
 ) -> Optimum:
     """The label set of least expected loss under a distribution over label sets, by enumeration.
 
-    Of several such sets it is the first in lexicographic order (the one that has 0 where they first differ).
+    Of several such sets it is the first in lexicographic order (the one that has 0 where they first
+    differ).
 
     Parameters
     ----------
@@ -60,46 +70,54 @@ def bayes_optimal(
     Raises
     ------
     ValueError, TypeError
-        Label sets other than 0 and 1, probabilities as above, an unknown loss, a parameter out of range, too many
-        label sets to try.
+        Label sets other than 0 and 1, probabilities as above, an unknown loss, a parameter out of
+        range, too many label sets to try.
 
     Notes
     -----
-    Hüllermeier et al. 2022, section 4.4: the optimum for the Hamming loss is the marginal mode, for the subset 0/1 loss
-    the joint mode; between them it may be neither.
+    Hüllermeier et al. 2022, section 4.4: the optimum for the Hamming loss is the marginal mode, for
+    the subset 0/1 loss the joint mode; between them it may be neither.
 
     >>> sets, p = [[0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 0, 1], [1, 1, 0]], [4 / 16, 3 / 16, 3 / 16, 3 / 16, 3 / 16]
     >>> bayes_optimal(sets, p, "binomial", 1).label_set, bayes_optimal(sets, p, "binomial", 3).label_set
     (array([1, 1, 1]), array([0, 0, 0]))
-    """
+    """  # noqa: E501
     label_sets = binary_matrix(label_sets, "label_sets")
     label_sets = label_sets.toarray() if sparse.issparse(label_sets) else label_sets
     n_sets, n_labels = label_sets.shape
     probabilities = np.asarray(probabilities, dtype=float)
     if probabilities.shape != (n_sets,):
-        raise ValueError(f"`probabilities` must be one per label set, shape ({n_sets},), got shape {probabilities.shape}.")
+        raise ValueError(
+            f"`probabilities` must be one per label set, shape ({n_sets},), got shape "
+            f"{probabilities.shape}."
+        )
     if not (np.all(probabilities >= 0) and abs(probabilities.sum() - 1) <= 1e-9):
         raise ValueError(
-            f"`probabilities` must not be negative and sum to 1, got a smallest of {probabilities.min()} and a sum of "
-            f"{probabilities.sum()}. Divide them by their sum."
+            "`probabilities` must not be negative and sum to 1, got a smallest of "
+            f"{probabilities.min()} and a sum of {probabilities.sum()}. Divide them by their "
+            "sum."
         )
     if not isinstance(loss, Capacity):
         if parameter is None:
             raise ValueError(f"`parameter` must be k or alpha of the {loss} loss, got None.")
         weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
-        found, expected = _minimise(label_sets, probabilities, _losses_by_errors(weights[None]), max_candidates)
+        found, expected = _minimise(
+            label_sets, probabilities, _losses_by_errors(weights[None]), max_candidates
+        )
         return Optimum(found[0], float(expected[0]))
     if parameter is not None:
         raise ValueError(f"`parameter` must be left out with a capacity, got {parameter!r}.")
     if loss.n_labels != n_labels or n_labels > MOST_TABULATED:
         raise ValueError(
-            f"`loss` must be a capacity of {n_labels} labels, the columns of `label_sets`, and of at most {MOST_TABULATED}, "
-            f"got one of {loss.n_labels}."
+            f"`loss` must be a capacity of {n_labels} labels, the columns of `label_sets`, and "
+            f"of at most {MOST_TABULATED}, got one of {loss.n_labels}."
         )
     candidates = (np.arange(1 << n_labels)[:, None] >> np.arange(n_labels)[::-1] & 1).astype(bool)
     expected = np.zeros(len(candidates))
     for truth, probability in zip(label_sets, probabilities, strict=True):
-        expected += probability * loss.losses((candidates != truth).astype(float), np.broadcast_to(truth, candidates.shape))
+        expected += probability * loss.losses(
+            (candidates != truth).astype(float), np.broadcast_to(truth, candidates.shape)
+        )
     best = np.argmax(expected <= expected.min() + _TIE)
     return Optimum(candidates[best].astype(np.int64), float(expected[best]))
 
@@ -107,9 +125,10 @@ def bayes_optimal(
 class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
     """Predict the label set of least mean loss against the label sets of the nearest neighbours.
 
-    Equation 19 of Hüllermeier et al. 2022: neighbours by L1 distance, exact minimisation over all label sets. The
-    parameter sets how much the loss that is minimised asks for labels to be right together, from the Hamming loss (each
-    label by majority) to the subset 0/1 loss (the most frequent label set).
+    Equation 19 of Hüllermeier et al. 2022: neighbours by L1 distance, exact minimisation over all
+    label sets. The parameter sets how much the loss that is minimised asks for labels to be right
+    together, from the Hamming loss (each label by majority) to the subset 0/1 loss (the most
+    frequent label set).
 
     Parameters
     ----------
@@ -119,8 +138,9 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
     parameter : float
         k in 1..K, or alpha of at least 1.
     max_candidates : int
-        Most label sets to compare for one instance. The consensus rule and exchangeable labels leave the product of
-        (g + 1) over the groups of g exchangeable labels, at most 2**K and usually far fewer.
+        Most label sets to compare for one instance. The consensus rule and exchangeable labels
+        leave the product of (g + 1) over the groups of g exchangeable labels, at most 2**K and
+        usually far fewer.
 
     Attributes
     ----------
@@ -131,8 +151,9 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Ties, common for the subset 0/1 loss where no label set occurs twice, go to the first label set in lexicographic order
-    (the one that has 0 where they first differ), so predictions depend on the order of labels.
+    Ties, common for the subset 0/1 loss where no label set occurs twice, go to the first label set
+    in lexicographic order (the one that has 0 where they first differ), so predictions depend on
+    the order of labels.
 
     >>> X, Y = [[0.0], [1.0], [2.0], [3.0]], [[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]
     >>> minimiser = NearestNeighbourMinimiser(n_neighbors=3, parameter=1).fit(X, Y)
@@ -145,7 +166,12 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, n_neighbors: int = 9, *, loss: str = "binomial", parameter: float = 1, max_candidates: int = MAX_CANDIDATES
+        self,
+        n_neighbors: int = 9,
+        *,
+        loss: str = "binomial",
+        parameter: float = 1,
+        max_candidates: int = MAX_CANDIDATES,
     ):
         self.n_neighbors = n_neighbors
         self.loss = loss
@@ -153,45 +179,57 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         self.max_candidates = max_candidates
 
     def fit(self, X: Any, y: Any) -> NearestNeighbourMinimiser:
-        """Keep the instances, shape (N, F), and their label sets, an array or scipy.sparse matrix of 0 and 1, shape (N, K).
+        """Keep the instances, shape (N, F), and their label sets, an array or scipy.sparse matrix
+        of 0 and 1, shape (N, K).
 
-        A ValueError is raised for other labels, fewer instances than neighbours, an unknown loss or a parameter out of range.
+        A ValueError is raised for other labels, fewer instances than neighbours, an unknown loss or
+        a parameter out of range.
         """
         X, y = validate_data(self, X, y, multi_output=True)
-        if (kind := type_of_target(y, input_name="y", raise_unknown=True)) not in ("binary", "multilabel-indicator"):
+        if (kind := type_of_target(y, input_name="y", raise_unknown=True)) not in (
+            "binary",
+            "multilabel-indicator",
+        ):
             raise ValueError(
-                f"`y` must be a matrix of 0 and 1, got a {kind} target. Only binary classification is supported. For classes, "
-                "pass one column a class."
+                f"`y` must be a matrix of 0 and 1, got a {kind} target. Only binary "
+                "classification is supported. For classes, pass one column a class."
             )
         y = binary_matrix(y.reshape(len(y), -1) if isinstance(y, np.ndarray) else y, "y")
         if self.n_neighbors != int(self.n_neighbors) or not 1 <= self.n_neighbors <= X.shape[0]:
             raise ValueError(
-                f"`n_neighbors` must be an integer from 1 to the number of instances, n_samples = {X.shape[0]}, "
-                f"got {self.n_neighbors!r}."
+                "`n_neighbors` must be an integer from 1 to the number of instances, n_samples = "
+                f"{X.shape[0]}, got {self.n_neighbors!r}."
             )
         self.label_sets_ = y.toarray() if sparse.issparse(y) else y
         self.n_labels_ = y.shape[1]
         self.classes_ = np.arange(self.n_labels_)
-        owa_weights(one_of(self.loss, "loss", FAMILIES), self.n_labels_, self.parameter)  # refuses bad ones now, not later
+        owa_weights(
+            one_of(self.loss, "loss", FAMILIES), self.n_labels_, self.parameter
+        )  # refuses bad ones now, not later
         self.neighbours_ = NearestNeighbors(n_neighbors=self.n_neighbors, metric="manhattan").fit(X)
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Label sets of least mean loss, shape (N, K).
 
-        A ValueError is raised where the neighbours of an instance leave more than ``max_candidates`` label sets to compare.
+        A ValueError is raised where the neighbours of an instance leave more than
+        ``max_candidates`` label sets to compare.
         """
         return self.predict_all(X, [self.parameter])[0]
 
     def predict_all(self, X: Any, parameters: ArrayLike) -> NDArray[np.int64]:
-        """Predictions for several values of k or alpha, shape (P, N, K), for little more than the cost of one; see `predict`."""
+        """Predictions for several values of k or alpha, shape (P, N, K), for little more than the
+        cost of one; see `predict`.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
         losses = _losses_by_errors(family_weights(self.loss, self.n_labels_, parameters))
         weights = np.full(self.n_neighbors, 1 / self.n_neighbors)
         found = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):
-            found[:, i], _ = _minimise(self.label_sets_[neighbours], weights, losses, self.max_candidates)
+            found[:, i], _ = _minimise(
+                self.label_sets_[neighbours], weights, losses, self.max_candidates
+            )
         return found
 
     def __sklearn_tags__(self) -> Any:
@@ -204,17 +242,23 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
 
 
 def _losses_by_errors(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Loss of a label set with 0, 1, …, K wrong labels, shape (K + 1, P), from OWA weights of shape (P, K)."""
+    """Loss of a label set with 0, 1, …, K wrong labels, shape (K + 1, P), from OWA weights of shape
+    (P, K).
+    """
     return np.vstack([np.zeros(len(weights)), np.cumsum(weights, axis=1).T])
 
 
 def _minimise(
-    label_sets: NDArray[np.bool_], weights: NDArray[np.float64], losses: NDArray[np.float64], max_candidates: int
+    label_sets: NDArray[np.bool_],
+    weights: NDArray[np.float64],
+    losses: NDArray[np.float64],
+    max_candidates: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Label sets of least expected loss, shape (P, K), and these losses, shape (P,).
 
-    Candidates are described by their differences from the first label set. Where two labels differ from it in the same
-    label sets, flipping the one or the other is the same, so a candidate is how many labels of each such group it flips.
+    Candidates are described by their differences from the first label set. Where two labels differ
+    from it in the same label sets, flipping the one or the other is the same, so a candidate is how
+    many labels of each such group it flips.
     """
     n_labels = label_sets.shape[1]
     first = label_sets[0]
@@ -229,27 +273,33 @@ def _minimise(
     n_candidates = prod(size + 1 for size in sizes.tolist())
     if n_candidates > max_candidates:
         raise ValueError(
-            f"`max_candidates` must be at least the {n_candidates} label sets that {len(label_sets)} label sets leave open on "
-            f"{sizes.sum()} labels, got {max_candidates}. Raise it, or take fewer."
+            f"`max_candidates` must be at least the {n_candidates} label sets that "
+            f"{len(label_sets)} label sets leave open on {sizes.sum()} labels, got "
+            f"{max_candidates}. Raise it, or take fewer."
         )
     flips = np.indices(tuple(sizes + 1)).reshape(len(sizes), -1).T.astype(np.float32)
     pattern = np.array([differs[:, group[0]] for group in groups.values()], dtype=np.float32)
-    # A group of g labels, t of them flipped, has t wrong labels in the sets like the first, g - t in the others.
+    # A group of g labels, t of them flipped, has t wrong labels in the sets like the first, g - t
+    # in the others.
     n_errors = int(sizes.sum()) + 1
     expected = np.empty((n_candidates, losses.shape[1]))
     step = max(1, _BLOCK // max(len(label_sets), n_errors))
     for start in range(0, n_candidates, step):
         wrong = (flips[start : start + step] @ (1 - 2 * pattern) + sizes @ pattern).astype(np.int64)
         cells = wrong + n_errors * np.arange(len(wrong))[:, None]
-        shares = np.bincount(cells.ravel(), np.broadcast_to(weights, wrong.shape).ravel(), len(wrong) * n_errors)
+        shares = np.bincount(
+            cells.ravel(), np.broadcast_to(weights, wrong.shape).ravel(), len(wrong) * n_errors
+        )
         expected[start : start + step] = shares.reshape(-1, n_errors) @ losses[:n_errors]
     least = expected.min(axis=0)
 
-    # Which labels of a group are flipped is free: those that are 1 in the first set from the front, then the others from
-    # the back, gives the first label set in lexicographic order.
+    # Which labels of a group are flipped is free: those that are 1 in the first set from the front,
+    # then the others from the back, gives the first label set in lexicographic order.
     group_of, place = np.zeros(n_labels, dtype=np.int64), np.full(n_labels, n_labels)
     for number, group in enumerate(groups.values()):
-        order = [label for label in group if first[label]] + [label for label in reversed(group) if not first[label]]
+        order = [label for label in group if first[label]] + [
+            label for label in reversed(group) if not first[label]
+        ]
         group_of[group] = number
         place[order] = np.arange(len(group))
     found = np.empty((losses.shape[1], n_labels), dtype=np.int64)

@@ -1,7 +1,9 @@
-"""How often each score goes with a positive and with a negative: what curves follow from, and what adds up over batches.
+"""How often each score goes with a positive and with a negative: what curves follow from, and what
+adds up over batches.
 
-Equal scores are joined, so the counts are exact whatever the order of batches. With more than `EXACT` different scores they
-are put on a fixed grid, the same for all data; what a measure can be wrong by is then computed with it.
+Equal scores are joined, so the counts are exact whatever the order of batches. With more than
+`EXACT` different scores they are put on a fixed grid, the same for all data; what a measure can be
+wrong by is then computed with it.
 """
 
 from __future__ import annotations
@@ -17,21 +19,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.measures.flat import ratio
 
-#: Different scores, of all classes together, up to which the counts are exact; and the steps of the grid beyond.
+#: Different scores, of all classes together, up to which the counts are exact; and the steps of the
+#: grid beyond.
 EXACT, STEPS = 1 << 20, 1 << 16
-#: Number of the class, score (or step of the grid), and what is counted, in the order of class and score.
+#: Number of the class, score (or step of the grid), and what is counted, in the order of class and
+#: score.
 _Rows = tuple[NDArray[Any], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreRows:
-    """What is counted by score for one or several classes; that of disjoint instances adds up with ``+``.
+    """What is counted by score for one or several classes; that of disjoint instances adds up with
+    ``+``.
 
     Counts are whole numbers, or sums of the weights of instances, and then real ones.
     """
 
     n_classes: int
-    parts: tuple[_Rows, ...]  # each of them at most half as long as the one before: joining many batches costs n log n
+    parts: tuple[
+        _Rows, ...
+    ]  # each of them at most half as long as the one before: joining many batches costs n log n
     on_grid: bool = False
 
     @property
@@ -41,12 +48,20 @@ class ScoreRows:
 
     def __add__(self, other: ScoreRows) -> ScoreRows:
         on_grid = self.on_grid or other.on_grid
-        sides = [part for side in (self, other) for part in (side._gridded_parts if on_grid else side.parts)]
+        sides = [
+            part
+            for side in (self, other)
+            for part in (side._gridded_parts if on_grid else side.parts)
+        ]
         parts = sorted(sides, key=lambda part: -len(part[0]))
         while len(parts) > 1 and 2 * len(parts[-1][0]) > len(parts[-2][0]):
             parts[-2:] = [_joined(parts[-2:])]
         found = replace(self, parts=tuple(parts), on_grid=on_grid)
-        return found if on_grid or max(len(part[0]) for part in parts) <= self.most else found._on_grid()
+        return (
+            found
+            if on_grid or max(len(part[0]) for part in parts) <= self.most
+            else found._on_grid()
+        )
 
     @property
     def _gridded_parts(self) -> tuple[_Rows, ...]:
@@ -70,14 +85,19 @@ class ScoreRows:
     def to_dict(self) -> dict[str, Any]:
         """The counts in lists and numbers, for JSON."""
         rows = [column.tolist() for column in self.whole.parts[0]]
-        return {**{f.name: getattr(self.whole, f.name) for f in fields(self) if f.name != "parts"}, "rows": rows}
+        return {
+            **{f.name: getattr(self.whole, f.name) for f in fields(self) if f.name != "parts"},
+            "rows": rows,
+        }
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Any:
         """The counts that `to_dict` wrote."""
         classes, scores, *counts = parts["rows"]
         rows = np.array(classes, np.int64), np.array(scores, float), *map(counts_of, counts)
-        return cls(parts=(rows,), **{name: value for name, value in parts.items() if name != "rows"})
+        return cls(
+            parts=(rows,), **{name: value for name, value in parts.items() if name != "rows"}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +113,9 @@ class ScoreCounts(ScoreRows):
     def of(
         cls, scores: ArrayLike, positive: ArrayLike, weights: NDArray[np.float64] | None = None
     ) -> ScoreCounts:
-        """The counts of a matrix of scores, one column a class, and of which of them are positive."""
+        """The counts of a matrix of scores, one column a class, and of which of them are
+        positive.
+        """
         scores, positive = np.asarray(scores, dtype=float), np.asarray(positive, dtype=bool)
         found: list[Any] = []
         on_grid, size = False, 0
@@ -107,10 +129,16 @@ class ScoreCounts(ScoreRows):
 
     @classmethod
     def of_entries(
-        cls, n_classes: int, classes: NDArray[np.int64], scores: NDArray[np.float64], positives: NDArray[Any],
+        cls,
+        n_classes: int,
+        classes: NDArray[np.int64],
+        scores: NDArray[np.float64],
+        positives: NDArray[Any],
         negatives: NDArray[Any],
     ) -> ScoreCounts:
-        """The counts of entries, each a class, a score, and how many positives and negatives have it."""
+        """The counts of entries, each a class, a score, and how many positives and negatives have
+        it.
+        """
         rows = _joined([_present(classes, scores + 0.0, positives, negatives)])
         on_grid = len(rows[0]) > EXACT
         return cls(n_classes, (_gridded(rows) if on_grid else rows,), on_grid)
@@ -131,9 +159,11 @@ class ScoreCounts(ScoreRows):
         return _by_class(classes, pos, self.n_classes)
 
     def auroc(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Area under the ROC curve of each class, and what it can be wrong by; NaN for a class without both kinds.
+        """Area under the ROC curve of each class, and what it can be wrong by; NaN for a class
+        without both kinds.
 
-        It is the share of pairs of a positive and a negative in which the positive has the higher score, ties counting half.
+        It is the share of pairs of a positive and a negative in which the positive has the higher
+        score, ties counting half.
         """
         classes, _, pos, neg = self.whole.parts[0]
         total, others = (_by_class(classes, side, self.n_classes) for side in (pos, neg))
@@ -146,18 +176,24 @@ class ScoreCounts(ScoreRows):
         found[known] = np.minimum(area, 1)  # of weights, rounding may lead beyond
         return found, np.where(known & self.whole.on_grid, ratio(half, pairs), 0.0)
 
-    def average_precision(self, interpolated: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Area under the precision-recall curve of each class, and what it can be wrong by; NaN for a class without positives.
+    def average_precision(
+        self, interpolated: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Area under the precision-recall curve of each class, and what it can be wrong by; NaN for
+        a class without positives.
 
-        The sum over thresholds of precision times gain in recall, as in scikit-learn; `interpolated` between thresholds as Davis
-        & Goadrich 2006 do, negatives growing in proportion to positives.
+        The sum over thresholds of precision times gain in recall, as in scikit-learn;
+        `interpolated` between thresholds as Davis & Goadrich 2006 do, negatives growing in
+        proportion to positives.
         """
         classes, _, pos, neg = self.whole.parts[0]
         total = _by_class(classes, pos, self.n_classes)
         tp, fp = self.reached()
         before_tp, before_fp = tp - pos, fp - neg
         some = pos > 0
-        classes, pos, neg, tp, fp, before_tp, before_fp = (v[some] for v in (classes, pos, neg, tp, fp, before_tp, before_fp))
+        classes, pos, neg, tp, fp, before_tp, before_fp = (
+            v[some] for v in (classes, pos, neg, tp, fp, before_tp, before_fp)
+        )
         if interpolated:
             slope = 1 + neg / pos
             offset = before_fp - neg / pos * before_tp
@@ -171,10 +207,15 @@ class ScoreCounts(ScoreRows):
         found[known] = np.minimum(_by_class(classes, area, self.n_classes)[known] / total[known], 1)
         if self.whole.on_grid:  # scores of one step may stand in any order
             high = pos * (tp / (tp + before_fp))
-            whole_numbers = pos.dtype.kind == "i"  # the first positive of a step counts 1; of weights, nobody knows
+            whole_numbers = (
+                pos.dtype.kind == "i"
+            )  # the first positive of a step counts 1; of weights, nobody knows
             first = before_tp + (1 if whole_numbers and not interpolated else 0)
             low = pos * ratio(first, first + fp)
-            off = np.maximum(_by_class(classes, high - area, self.n_classes), _by_class(classes, area - low, self.n_classes))
+            off = np.maximum(
+                _by_class(classes, high - area, self.n_classes),
+                _by_class(classes, area - low, self.n_classes),
+            )
             bounds[known] = off[known] / total[known]
         return found, bounds
 
@@ -190,9 +231,11 @@ class ScoreCounts(ScoreRows):
         return tp, fp
 
     def bins(self, number: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-        """Instances, positives and the sum of scores of each of so many bins of equal numbers; of one class of probabilities.
+        """Instances, positives and the sum of scores of each of so many bins of equal numbers; of
+        one class of probabilities.
 
-        Equal scores stay together in the bin of their middle, so that the order of instances leaves no trace.
+        Equal scores stay together in the bin of their middle, so that the order of instances leaves
+        no trace.
         """
         _, score, pos, neg = self.whole.parts[0]
         n = pos + neg
@@ -202,9 +245,11 @@ class ScoreCounts(ScoreRows):
         return size, positives, np.bincount(at, n * score, number).astype(float, copy=False)
 
     def calibration_error(self, bins: int) -> tuple[float, float]:
-        """Mean distance of the share of positives from the mean score over bins, and what it can be wrong by.
+        """Mean distance of the share of positives from the mean score over bins, and what it can be
+        wrong by.
 
-        Each bin weighs by its instances (Naeini et al. 2015, with the bins of equal mass of Nguyen & O'Connor 2015).
+        Each bin weighs by its instances (Naeini et al. 2015, with the bins of equal mass of Nguyen
+        & O'Connor 2015).
         """
         _, positives, total = self.bins(bins)
         _, score, pos, neg = self.whole.parts[0]
@@ -212,7 +257,8 @@ class ScoreCounts(ScoreRows):
         error = float(np.abs(positives - total).sum() / n.sum())
         if not self.whole.on_grid:
             return error, 0.0
-        # Scores lie up to half a step from the middle, and a step where a bin ends may belong to both, in any order.
+        # Scores lie up to half a step from the middle, and a step where a bin ends may belong to
+        # both, in any order.
         ends = np.cumsum(n) / n.sum() * bins
         torn = np.ceil(ends) - 1 > np.floor(ends - n / n.sum() * bins)
         low, high = (np.clip(_ungridded(score + side), 0, 1) for side in (0, 1))
@@ -231,8 +277,12 @@ def _by_class(classes: NDArray[np.int64], values: NDArray[Any], n_classes: int) 
     return np.diff(np.append(0, np.cumsum(values))[ends])
 
 
-def _running(classes: NDArray[np.int64], values: NDArray[Any], totals: NDArray[Any]) -> NDArray[Any]:
-    """Running sums of the values within each class, of which these are the totals; the classes ascend."""
+def _running(
+    classes: NDArray[np.int64], values: NDArray[Any], totals: NDArray[Any]
+) -> NDArray[Any]:
+    """Running sums of the values within each class, of which these are the totals; the classes
+    ascend.
+    """
     if values.dtype.kind == "i":
         return np.cumsum(values) - (np.cumsum(totals) - totals)[classes]
     ends = np.searchsorted(classes, np.arange(len(totals) + 1))
@@ -243,7 +293,10 @@ def _running(classes: NDArray[np.int64], values: NDArray[Any], totals: NDArray[A
 
 
 def _rows(
-    c: int, score: NDArray[np.float64], positive: NDArray[np.bool_], weights: NDArray[np.float64] | None
+    c: int,
+    score: NDArray[np.float64],
+    positive: NDArray[np.bool_],
+    weights: NDArray[np.float64] | None,
 ) -> _Rows:
     score = score + 0.0  # -0 is 0
     sides = positive, ~positive
@@ -251,7 +304,9 @@ def _rows(
     return _present(np.full(len(score), c), score, *counts)
 
 
-def _present(classes: NDArray[np.int64], scores: NDArray[np.float64], *counts: NDArray[Any]) -> _Rows:
+def _present(
+    classes: NDArray[np.int64], scores: NDArray[np.float64], *counts: NDArray[Any]
+) -> _Rows:
     """The rows without those of instances that weigh nothing."""
     if counts[0].dtype.kind == "i":
         return classes, scores, *counts
@@ -267,14 +322,24 @@ def _joined(parts: Sequence[_Rows]) -> _Rows:
     order = np.lexsort((scores, classes))
     classes, scores = classes[order], scores[order]
     first = np.flatnonzero(np.append(True, (np.diff(classes) != 0) | (np.diff(scores) != 0)))
-    return classes[first], scores[first], *(np.add.reduceat(column[order], first) for column in counts)
+    return (
+        classes[first],
+        scores[first],
+        *(np.add.reduceat(column[order], first) for column in counts),
+    )
 
 
 def _gridded(rows: _Rows) -> _Rows:
-    """The rows on the grid: half of its steps are even ones over [0, 1], a quarter each lies below and above."""
+    """The rows on the grid: half of its steps are even ones over [0, 1], a quarter each lies below
+    and above.
+    """
     classes, s, *counts = rows
     with np.errstate(divide="ignore"):
-        place = np.where(s < 0, 0.25 / (1 - np.minimum(s, 0)), np.where(s > 1, 1 - 0.25 / np.maximum(s, 1), 0.25 + 0.5 * s))
+        place = np.where(
+            s < 0,
+            0.25 / (1 - np.minimum(s, 0)),
+            np.where(s > 1, 1 - 0.25 / np.maximum(s, 1), 0.25 + 0.5 * s),
+        )
     return _joined([(classes, np.minimum(np.floor(place * STEPS), STEPS - 1), *counts)])
 
 
@@ -282,4 +347,8 @@ def _ungridded(step: NDArray[np.float64]) -> NDArray[np.float64]:
     """The score at a place on the grid, infinite at its ends."""
     place = step / STEPS
     with np.errstate(divide="ignore"):
-        return np.where(place < 0.25, 1 - 0.25 / place, np.where(place > 0.75, 0.25 / (1 - place), 2 * place - 0.5))
+        return np.where(
+            place < 0.25,
+            1 - 0.25 / place,
+            np.where(place > 0.75, 0.25 / (1 - place), 2 * place - 0.5),
+        )

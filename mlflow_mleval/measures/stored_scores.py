@@ -1,4 +1,6 @@
-"""Sparse scores beside sparse truth: tables of the stored entries alone, whatever the number of labels."""
+"""Sparse scores beside sparse truth: tables of the stored entries alone, whatever the number of
+labels.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ _BLOCK = 1 << 16  # entries that are looked at together: the working arrays stay
 class StoredScores:
     """Scores N x K other than 0, as they are stored, and which of them are of relevant labels.
 
-    Both matrices are CSR with sorted indices and without entries given twice, the truth boolean; no stored score is 0. All
-    labels that are not stored tie at 0, below every positive score and above every negative one.
+    Both matrices are CSR with sorted indices and without entries given twice, the truth boolean; no
+    stored score is 0. All labels that are not stored tie at 0, below every positive score and above
+    every negative one.
     """
 
     true: sparse.csr_array
@@ -46,7 +49,9 @@ class StoredScores:
 
     @cached_property
     def _met(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which entries of the truth have a stored score, and which stored scores are of relevant labels."""
+        """Which entries of the truth have a stored score, and which stored scores are of relevant
+        labels.
+        """
         wanted, there = self._cells
         relevant = np.zeros(len(there), bool)
         if not len(there):
@@ -93,8 +98,11 @@ class StoredScores:
         found = np.bincount(row[in_row], minlength=len(self.counts))[rows]
         return self.score.shape[1] - 1 - found if last else found
 
-    def tables(self) -> Iterator[tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]]:
-        """Tables of rows that store about as many scores: their numbers, scores, places in the data, and where a cell is stored.
+    def tables(
+        self,
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]]:
+        """Tables of rows that store about as many scores: their numbers, scores, places in the
+        data, and where a cell is stored.
 
         A row's cells are in the order of the labels, its stored ones first; the others hold -inf.
         """

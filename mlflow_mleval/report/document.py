@@ -1,7 +1,10 @@
-"""A document: what results say, before it takes a form. It knows nothing of formats; one renderer a format takes any of them.
+"""A document: what results say, before it takes a form.
 
-Names of strangers are marked where a sentence is made (`name`), so that every format may cut them and keep them from wrapping.
-Marks are characters that no text of a stranger holds after `terminal` has seen it; `plain` takes them away.
+It knows nothing of formats; one renderer a format takes any of them.
+
+Names of strangers are marked where a sentence is made (`name`), so that every format may cut them
+and keep them from wrapping. Marks are characters that no text of a stranger holds after `terminal`
+has seen it; `plain` takes them away.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +21,8 @@ from mlflow_mleval.report.svg import Svg
 
 #: How deep a block lies: in every format, on paper (Markdown, LaTeX) and pages, on pages only.
 ALWAYS, PAPER, PAGE = 0, 1, 2
-#: Longest name in running text, in characters; longer ones are cut in the middle. More names than SHOWN are counted.
+#: Longest name in running text, in characters; longer ones are cut in the middle. More names than
+#: SHOWN are counted.
 NAME, SHOWN = 40, 4
 #: The heading of a glossary.
 WORDS = "What these words mean, and when not to trust them"
@@ -52,7 +56,11 @@ def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str
 
 def from_all_others(alone: Sequence[object]) -> str:
     """A further sentence of a verdict: who is separated from everyone; nothing for nobody."""
-    return f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others." if alone else ""
+    return (
+        f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others."
+        if alone
+        else ""
+    )
 
 
 def named(result: Any, *attributes: str) -> dict[str, Any]:
@@ -71,7 +79,9 @@ def joined(parts: Sequence[str], last: str = "and") -> str:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a verdict (sometimes two that belong together), its names marked, and the JSON keys on which it rests."""
+    """A sentence of a verdict (sometimes two that belong together), its names marked, and the JSON
+    keys on which it rests.
+    """
 
     text: str
     rests_on: tuple[str, ...] = ()
@@ -79,7 +89,9 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraphs. By `role`, lead and flow run on, the first of lead stands larger; points are a list; pre is to be copied."""
+    """Paragraphs. By `role`, lead and flow run on, the first of lead stands larger; points are a
+    list; pre is to be copied.
+    """
 
     paragraphs: Sequence[str]
     role: str = ""  #: "", "lead", "flow", "note", "points" or "pre"
@@ -106,7 +118,9 @@ def points(texts: Iterable[str], title: str = "", **more: Any) -> list[Text]:
 
 
 class Link(str):
-    """A text in a cell that leads to an address on a page; without one, and elsewhere, it is the text."""
+    """A text in a cell that leads to an address on a page; without one, and elsewhere, it is the
+    text.
+    """
 
     address: str = ""
 
@@ -126,11 +140,17 @@ class Column:
     cells: Sequence[Any]  #: texts, not escaped, or drawings, which stand on pages only
     align: str = ">"  #: ">", "<", "^" or "wrap"
     keep: int = 0  #: where room lacks, the columns with the least go first; those with 0 stay
-    name: str = ""  #: what the cells name, such as "method", where they are names of strangers: these are cut where room lacks
+    #: what the cells name, such as "method", where they are names of strangers: these are cut where
+    #: room lacks
+    name: str = ""
     note: str = ""  #: what the column means; stands below the table as well
     tip: str = ""  #: the same where only a page says it
-    marks: Mapping[str, str] = field(default_factory=dict)  #: what scripts of a page find it by: data-* of its head
-    about: Mapping[str, str] = field(default_factory=dict)  #: what its names stand beside: data-* of each of them
+    marks: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: what scripts of a page find it by: data-* of its head
+    about: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: what its names stand beside: data-* of each of them
 
 
 def names(head: str, cells: Iterable[object], of: str = "", **more: Any) -> Column:
@@ -193,7 +213,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing, the sentences under it, and the same as a table, which stands for it where nothing can be drawn."""
+    """A drawing, the sentences under it, and the same as a table, which stands for it where nothing
+    can be drawn.
+    """
 
     svg: Svg
     caption: str = ""
@@ -205,7 +227,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Slider:
-    """The weight of a measure where a reader may move it: its name, which way is better, and the step it starts at."""
+    """The weight of a measure where a reader may move it: its name, which way is better, and the
+    step it starts at.
+    """
 
     measure: str
     arrow: str
@@ -214,7 +238,9 @@ class Slider:
 
 @dataclass(frozen=True)
 class Sliders:
-    """Weights that a reader may move, on pages only: a script ranks anew from `data` and moves what the page shows."""
+    """Weights that a reader may move, on pages only: a script ranks anew from `data` and moves what
+    the page shows.
+    """
 
     title: str
     about: str
@@ -243,7 +269,8 @@ class Beside:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a document that folds on a page, where the first four and the `open` ones show what they hold.
+    """A part of a document that folds on a page, where the first four and the `open` ones show what
+    they hold.
 
     `hint` says in a line what is in it while it is closed.
     """
@@ -255,7 +282,9 @@ class Section:
     open: bool = False
 
     def linear(self, depth: int, tikz: bool = False) -> Iterator[Any]:
-        """The blocks down to this depth, one below the other; a figure that lies too deep leaves its table, or stays in TikZ."""
+        """The blocks down to this depth, one below the other; a figure that lies too deep leaves
+        its table, or stays in TikZ.
+        """
         pending = list(self.blocks)[::-1]
         while pending:
             block = pending.pop()
@@ -269,18 +298,27 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """What results say, in sections, beside the same as plain data and as tables. In a notebook it shows itself."""
+    """What results say, in sections, beside the same as plain data and as tables.
+
+    In a notebook it shows itself.
+    """
 
     title: str
     sections: Sequence[Section]  #: in the order of reading; the first is the answer
     about: str = ""  #: how it came about, in a line
     time: str = ""
-    data: Callable[[], Mapping[str, Any]] = dict  #: makes what JSON holds: dicts, tables and result objects; unrounded
-    frames: Callable[[], Mapping[str, pd.DataFrame]] = dict  #: makes the tables that CSV files hold, by name, unrounded
+    data: Callable[[], Mapping[str, Any]] = (
+        dict  #: makes what JSON holds: dicts, tables and result objects; unrounded
+    )
+    frames: Callable[[], Mapping[str, pd.DataFrame]] = (
+        dict  #: makes the tables that CSV files hold, by name, unrounded
+    )
     main: str = ""  #: the one of them that is written where one CSV file is asked for
 
     def render(self, format: str, width: int = 100) -> str:
-        """The document in one of the formats of `mlflow_mleval.report.formats`; `width` is that of a terminal in columns."""
+        """The document in one of the formats of `mlflow_mleval.report.formats`; `width` is that of
+        a terminal in columns.
+        """
         return renderer(format).render(self, width)
 
     def to_html(self, path: str | Path | None = None) -> str:
@@ -309,22 +347,31 @@ class Document:
     def figures(self) -> dict[str, str]:
         """Every drawing by its title, as an SVG file of its own."""
         blocks = [block for section in self.sections for block in section.linear(PAGE)]
-        return {b.svg.title: renderer("html").standalone(b.svg) for b in blocks if isinstance(b, Figure)}
+        return {
+            b.svg.title: renderer("html").standalone(b.svg) for b in blocks if isinstance(b, Figure)
+        }
 
     def files(self) -> dict[str, str]:
         """``report.json`` and every table as CSV, by file name: what lies beside a report."""
         return {name: "".join(parts) for name, parts in self.parts()}
 
     def parts(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """The same, each file made when its turn comes, and in parts: together they can be large."""
+        """The same, each file made when its turn comes, and in parts: together they can be
+        large.
+        """
         yield "report.json", renderer("json").pieces(self)
         for name, frame in self.frames().items():
             if len(frame):
                 yield f"{name}.csv", [renderer("csv").to_csv(frame)]
 
     def _repr_html_(self) -> str:
-        """In a frame of its own, so that the notebook's style and the page's leave each other alone."""
-        frame = '<iframe srcdoc="{}" sandbox="allow-scripts" style="width:100%;height:80vh;border:0"></iframe>'
+        """In a frame of its own, so that the notebook's style and the page's leave each other
+        alone.
+        """
+        frame = (
+            '<iframe srcdoc="{}" sandbox="allow-scripts" style="width:100%;height:80vh;border:'
+            '0"></iframe>'
+        )
         return frame.format(self.to_html().replace("&", "&amp;").replace('"', "&quot;"))
 
     def __str__(self) -> str:

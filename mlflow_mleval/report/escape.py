@@ -1,4 +1,6 @@
-"""Names of strangers in every format: each function returns text that its format takes as text, and as nothing else."""
+"""Names of strangers in every format: each function returns text that its format takes as text, and
+as nothing else.
+"""
 
 import math
 import re
@@ -24,7 +26,8 @@ columns = wcwidth.width
 def terminal(text: object) -> str:
     """Text on one line that cannot steer a terminal: what is not a visible character becomes one.
 
-    Control characters become their pictures (␛, ␊), what turns the direction of writing or cannot be encoded becomes �.
+    Control characters become their pictures (␛, ␊), what turns the direction of writing or cannot
+    be encoded becomes �.
 
     >>> terminal("a\\x1b[31mred\\n\\u202eb")
     'a␛[31mred␊�b'
@@ -38,16 +41,24 @@ def _visible(char: str) -> str:
     code = ord(char)
     if code < 0x20 or code == 0x7F:
         return chr(0x2400 + min(code, 0x21))
-    unsafe = unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in "\u200c\u200d"
-    return "\N{REPLACEMENT CHARACTER}" if unsafe or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF else char
+    unsafe = (
+        unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in "\u200c\u200d"
+    )
+    return (
+        "\N{REPLACEMENT CHARACTER}"
+        if unsafe or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+        else char
+    )
 
 
 def csv_cell(value: object) -> str:
-    """A value for a cell of a CSV file, before quoting. Numbers stay unrounded; text never starts a formula.
+    """A value for a cell of a CSV file, before quoting.
+
+    Numbers stay unrounded; text never starts a formula.
 
     >>> csv_cell("=cmd()"), csv_cell("-1.5"), csv_cell(-1.5), csv_cell("-x"), csv_cell(float("nan")), csv_cell(True)
     ("'=cmd()", '-1.5', '-1.5', "'-x", '', 'true')
-    """
+    """  # noqa: E501
     if value is None or isinstance(value, bool | np.bool_):
         return "" if value is None else str(value).lower()
     if not isinstance(value, str):
@@ -60,24 +71,59 @@ def csv_cell(value: object) -> str:
     text = terminal(value)
     if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", text):
         return text
-    return f"'{text}" if value[:1] in ("\t", "\r", "\n") or value.lstrip()[:1] in tuple("=+-@＝＋－＠") else text
+    return (
+        f"'{text}"
+        if value[:1] in ("\t", "\r", "\n") or value.lstrip()[:1] in tuple("=+-@＝＋－＠")
+        else text
+    )
 
 
-_LATEX = {c: "\\" + c for c in "{}$&#%_"} | {c: f"{{{c}}}" for c in "[]*"} | {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
-    ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\char34{}", "`": r"\char96{}",
-    # what the reports themselves say beyond ASCII, for compilers that know ASCII only
-    MINUS: "$-$", NONE: r"\textendash{}", ELLIPSIS: r"\ldots{}", "⁺": r"$^+$", "⁻": r"$^-$", "¹": r"$^1$", "²": r"$^2$",
-}  # fmt: skip
+_LATEX = (
+    {c: "\\" + c for c in "{}$&#%_"}
+    | {c: f"{{{c}}}" for c in "[]*"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\char34{}",
+        "`": r"\char96{}",
+        # what the reports themselves say beyond ASCII, for compilers that know ASCII only
+        MINUS: "$-$",
+        NONE: r"\textendash{}",
+        ELLIPSIS: r"\ldots{}",
+        "⁺": r"$^+$",
+        "⁻": r"$^-$",
+        "¹": r"$^1$",
+        "²": r"$^2$",
+    }
+)
 _MATHS = {
-    "±": "pm", "×": "times", "≤": "leq", "≥": "geq", "∞": "infty", "α": "alpha", "φ": "phi", "χ": "chi", "τ": "tau",
-    "Λ": "Lambda", "·": "cdot", "↑": "uparrow", "↓": "downarrow", "●": "bullet", "○": "circ",
-}  # fmt: skip
+    "±": "pm",
+    "×": "times",
+    "≤": "leq",
+    "≥": "geq",
+    "∞": "infty",
+    "α": "alpha",
+    "φ": "phi",
+    "χ": "chi",
+    "τ": "tau",
+    "Λ": "Lambda",
+    "·": "cdot",
+    "↑": "uparrow",
+    "↓": "downarrow",
+    "●": "bullet",
+    "○": "circ",
+}
 _LATEX |= {c: rf"$\{word}$" for c, word in _MATHS.items()}
 
 
 def latex(text: object) -> str:
-    """Text for LaTeX: every special character as itself. Letters of other scripts stay; they need LuaLaTeX or XeLaTeX.
+    """Text for LaTeX: every special character as itself.
+
+    Letters of other scripts stay; they need LuaLaTeX or XeLaTeX.
 
     >>> latex("a_b & 5%")
     'a\\\\_b \\\\& 5\\\\%'
@@ -129,11 +175,14 @@ def pad(text: str, width: int, align: str = "<") -> str:
     >>> pad("木", 4) + "|", pad("ab", 4, ">")
     ('木  |', '  ab')
     """
-    return {"<": wcwidth.ljust, ">": wcwidth.rjust, "^": wcwidth.center}.get(align, wcwidth.ljust)(text, width)
+    return {"<": wcwidth.ljust, ">": wcwidth.rjust, "^": wcwidth.center}.get(align, wcwidth.ljust)(
+        text, width
+    )
 
 
 def wrap(prefix: str, text: object, width: int) -> list[str]:
-    """Text in lines of so many columns, broken at blanks; the first starts with the prefix, the others below its end.
+    """Text in lines of so many columns, broken at blanks; the first starts with the prefix, the
+    others below its end.
 
     A word that is longer than a line is cut in the middle; "p = .012" stays together.
 

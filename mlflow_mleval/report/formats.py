@@ -1,13 +1,19 @@
-"""The formats of a document: each is one module with a function `render(document, width)`, and its line here."""
+"""The formats of a document: each is one module with a function `render(document, width)`, and its
+line here.
+"""
 
 from importlib import import_module
 from types import ModuleType
 
 #: Name of a format -> its module, and the suffixes of its files.
 _FORMATS = {
-    "table": ("terminal", ["txt"]), "json": ("json", ["json"]), "csv": ("csv", ["csv"]), "md": ("md", ["md", "markdown"]),
-    "latex": ("latex", ["tex"]), "html": ("html", ["html", "htm"]),
-}  # fmt: skip
+    "table": ("terminal", ["txt"]),
+    "json": ("json", ["json"]),
+    "csv": ("csv", ["csv"]),
+    "md": ("md", ["md", "markdown"]),
+    "latex": ("latex", ["tex"]),
+    "html": ("html", ["html", "htm"]),
+}
 FORMATS = tuple(_FORMATS)
 SUFFIXES = {suffix: name for name, (_, suffixes) in _FORMATS.items() for suffix in suffixes}
 

@@ -1,4 +1,6 @@
-"""What stands in ``glossary.md``: the words of the reports, the keys of their JSON data and the columns of their CSV files."""
+"""What stands in ``glossary.md``: the words of the reports, the keys of their JSON data and the
+columns of their CSV files.
+"""
 
 import re
 from importlib.resources import files
@@ -9,7 +11,8 @@ _ENTRIES = re.findall(r"^## (.+?): (.+)\n\n((?:[^#\n].*\n)+)", _TEXT, re.M)
 
 
 def glossary(topic: str) -> dict[str, str]:
-    """The words of a topic and what they mean; what stands in braces there is for the caller to fill in.
+    """The words of a topic and what they mean; what stands in braces there is for the caller to
+    fill in.
 
     >>> glossary("ties")["correct"]
     'corrected for ties'

@@ -1,4 +1,6 @@
-"""A document as one self-contained HTML page: nothing fetched, nothing that navigates, names of strangers as text."""
+"""A document as one self-contained HTML page: nothing fetched, nothing that navigates, names of
+strangers as text.
+"""
 
 import base64
 import hashlib
@@ -24,15 +26,29 @@ _MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
 
 def render(document: Document, width: int = 100) -> str:
-    """The sections under a title and a line about them, the first and the marked ones open; made for sandboxed frames, too."""
-    weighed = any(isinstance(block, Sliders) for section in document.sections for block in section.linear(PAGE))
+    """The sections under a title and a line about them, the first and the marked ones open; made
+    for sandboxed frames, too.
+    """
+    weighed = any(
+        isinstance(block, Sliders)
+        for section in document.sections
+        for block in section.linear(PAGE)
+    )
     script = template_text("report.js") + (template_text("weights.js") if weighed else "")
     digest = base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode()
     maker = f"mlflow-mleval {__version__}"
-    return _environment().get_template("page.html.j2").render(
-        document=document, footer=" · ".join(filter(None, [maker, document.time])), generator=maker,
-        style=template_text("report.css"), script=script, script_hash=f"sha256-{digest}",
-    )  # fmt: skip
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            document=document,
+            footer=" · ".join(filter(None, [maker, document.time])),
+            generator=maker,
+            style=template_text("report.css"),
+            script=script,
+            script_hash=f"sha256-{digest}",
+        )
+    )
 
 
 def fragment(section: Section) -> str:
@@ -44,7 +60,10 @@ def standalone(svg: Svg) -> str:
     """A drawing as a file of its own, with the colours of the page by day and by night."""
     css = template_text("report.css")
     colours, drawing = css[: css.index("*{")], css.split("\n\n")[1]
-    style = f"<style>{colours}{drawing}\nsvg{{background:var(--bg);font-family:system-ui,sans-serif}}</style>"
+    style = (
+        f"<style>{colours}{drawing}\nsvg{{background:var(--bg);font-family:system-ui,"
+        f"sans-serif}}</style>"
+    )
     head, mark, rest = str(svg.__html__()).partition(">")
     return f"{head}{mark}{style}{rest}"
 
@@ -59,22 +78,35 @@ def template_text(name: str) -> Markup:
 @cache
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("mlflow_mleval.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=StrictUndefined, finalize=_visible,
-    )  # fmt: skip
+        loader=PackageLoader("mlflow_mleval.report", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=_visible,
+    )
     classes = {"<": "left", "^": "centre", "wrap": "wrap", ">": ""}
-    made.globals |= {"cell": _cell, "marks": _marks, "json": _json, "kind": lambda block: type(block).__name__.lower(),
-                     "classes": classes}  # fmt: skip
+    made.globals |= {
+        "cell": _cell,
+        "marks": _marks,
+        "json": _json,
+        "kind": lambda block: type(block).__name__.lower(),
+        "classes": classes,
+    }
     made.filters["plain"] = plain
     return made
 
 
 def _visible(value: Any) -> Any:
-    """What a template prints: markup of our own as it is; all else as text without control characters, its names marked."""
+    """What a template prints: markup of our own as it is; all else as text without control
+    characters, its names marked.
+    """
     if hasattr(value, "__html__"):
         return value
     pieces = _MARKED.split(str(value).replace(" = ", "\u00a0=\u00a0"))
-    return Markup("").join(_name(piece) if i % 2 else escape(terminal(piece)) for i, piece in enumerate(pieces))
+    return Markup("").join(
+        _name(piece) if i % 2 else escape(terminal(piece)) for i, piece in enumerate(pieces)
+    )
 
 
 def _name(shown: str, whole: str = "", marks: Mapping[str, str] = MappingProxyType({})) -> Markup:
@@ -83,22 +115,33 @@ def _name(shown: str, whole: str = "", marks: Mapping[str, str] = MappingProxyTy
     return Markup('<bdi class="name"{}{}>{}</bdi>').format(tip, _marks(marks), shown)
 
 
-def _cell(value: Any, column: Column, row: Sequence[Any] = (), columns: Sequence[Column] = ()) -> Any:
+def _cell(
+    value: Any, column: Column, row: Sequence[Any] = (), columns: Sequence[Column] = ()
+) -> Any:
     """A cell of a table: a drawing, a link, a name cut to fit, or text.
 
-    A name of a method or a dataset says of which; of a method against another, also of which other, the one in its row.
+    A name of a method or a dataset says of which; of a method against another, also of which other,
+    the one in its row.
 
     >>> print(_cell("a<b", Column("", [], name="measure")), _cell("a<b", Column("", [], name="method")))
     <bdi class="name">a&lt;b</bdi> <bdi class="name" data-method="a&lt;b">a&lt;b</bdi>
-    """
+    """  # noqa: E501
     if isinstance(value, Link) and value.address:
         return Markup('<a href="{}">{}</a>').format(value.address, _visible(str(value)))
     if isinstance(value, Svg) or not column.name:
         return value
     whole = terminal(plain(str(value)))
-    marks = {**column.about, column.name: whole} if column.name in ("method", "dataset", "against") else {}
+    marks = (
+        {**column.about, column.name: whole}
+        if column.name in ("method", "dataset", "against")
+        else {}
+    )
     if column.name == "against":
-        first = [plain(str(cell)) for cell, other in zip(row, columns, strict=True) if other.name == "method"]
+        first = [
+            plain(str(cell))
+            for cell, other in zip(row, columns, strict=True)
+            if other.name == "method"
+        ]
         marks |= {"method": first[0]} if first else {}
     return _name(shorten(whole, NAME), whole, marks)
 
@@ -115,4 +158,6 @@ def _json(data: Any) -> Markup:
 
 def _marks(marks: Mapping[str, str]) -> Markup:
     """Attributes that scripts find an element by."""
-    return Markup("").join(Markup(' data-{}="{}"').format(key, terminal(text)) for key, text in marks.items())
+    return Markup("").join(
+        Markup(' data-{}="{}"').format(key, terminal(text)) for key, text in marks.items()
+    )

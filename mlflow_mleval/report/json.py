@@ -1,7 +1,8 @@
 """A document as JSON: its data unrounded, with keys that stay.
 
-Numbers that do not exist (NaN, infinite) are null: a limit of null is no limit. Names stand as they are; characters that could
-steer a terminal are written as escapes. Keys may be added, never renamed; ``schema_version`` counts changes of meaning.
+Numbers that do not exist (NaN, infinite) are null: a limit of null is no limit. Names stand as they
+are; characters that could steer a terminal are written as escapes. Keys may be added, never
+renamed; ``schema_version`` counts changes of meaning.
 """
 
 import json
@@ -17,7 +18,9 @@ import pandas as pd
 from mlflow_mleval.report import document as doc
 
 SCHEMA_VERSION = 1
-_UNSAFE = "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufff0-\uffff]"
+_UNSAFE = (
+    "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufff0-\uffff]"
+)
 
 
 def render(document: doc.Document, width: int = 100) -> str:
@@ -43,7 +46,11 @@ def to_json(record: Any) -> str:
       "name": "Köln\\u009b2J\\u202e"
     }
     """
-    return re.sub(_UNSAFE, lambda m: f"\\u{ord(m[0]):04x}", json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
+    return re.sub(
+        _UNSAFE,
+        lambda m: f"\\u{ord(m[0]):04x}",
+        json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False),
+    )
 
 
 def _pieces(value: Any, depth: int, indent: str = "") -> Iterator[str]:
@@ -60,7 +67,8 @@ def _pieces(value: Any, depth: int, indent: str = "") -> Iterator[str]:
 
 
 def plain(value: Any) -> Any:
-    """The value with every table, series, result object and numpy number turned into plain data; NaN and infinity into None.
+    """The value with every table, series, result object and numpy number turned into plain data;
+    NaN and infinity into None.
 
     >>> plain({"x": np.float64("nan"), 1: (np.int64(2), pd.Series({"a": 0.5}))})
     {'x': None, '1': [2, {'a': 0.5}]}
@@ -74,7 +82,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, pd.DataFrame | pd.Series):
-        return plain(value.to_dict("records") if isinstance(value, pd.DataFrame) else value.to_dict())
+        return plain(
+            value.to_dict("records") if isinstance(value, pd.DataFrame) else value.to_dict()
+        )
     if is_dataclass(value) and not isinstance(value, type):
         return {f.metadata.get("key", f.name): plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):

@@ -1,6 +1,7 @@
 r"""A document as LaTeX to include in a paper: sentences, lists, complete table environments.
 
-The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, by fold ``fold-means-1``, ``fold-pairs-1`` and so on.
+The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, by fold ``fold-means-1``,
+``fold-pairs-1`` and so on.
 """
 
 import re
@@ -48,7 +49,7 @@ def _without_flags(text: str) -> str:
 
     >>> _without_flags("No direction is known; declare --min or --max. 132 runs; policy worst; command: mleval rank --on f1")
     'No direction is known. 132 runs; policy worst'
-    """
+    """  # noqa: E501
     return re.sub(r"[;,]?\s*(command: .*|[^;.]*\s--[a-z][^;.]*)", "", text)
 
 
@@ -66,34 +67,61 @@ def _parts(block: Any, section: Section) -> Iterator[str]:
         points = [rf"  \item[{_text(term)}] {_text(words)}" for term, words in block.rows]
         yield "\n".join([r"\begin{description}", *points, r"\end{description}"])
     elif block.role == "points":
-        yield "\n".join([r"\begin{itemize}", *(rf"  \item {_text(text)}" for text in block.paragraphs), r"\end{itemize}"])
+        yield "\n".join(
+            [
+                r"\begin{itemize}",
+                *(rf"  \item {_text(text)}" for text in block.paragraphs),
+                r"\end{itemize}",
+            ]
+        )
     elif block.role == "note":
-        yield from (rf"{{\footnotesize\raggedright {_text(text)}\par}}" for text in block.paragraphs)
+        yield from (
+            rf"{{\footnotesize\raggedright {_text(text)}\par}}" for text in block.paragraphs
+        )
     else:
         yield from map(_text, block.running)
 
 
 def _picture(figure: Figure) -> str:
     """A figure environment with its drawing and its caption."""
-    lines = [r"\begin{figure}", r"\centering", SHRINK, figure.tikz, "}", rf"\caption{{{_text(figure.caption)}}}", r"\end{figure}"]
+    lines = [
+        r"\begin{figure}",
+        r"\centering",
+        SHRINK,
+        figure.tikz,
+        "}",
+        rf"\caption{{{_text(figure.caption)}}}",
+        r"\end{figure}",
+    ]
     return "\n".join(lines)
 
 
 def _table(table: Table, title: str) -> str:
     """The table with its caption, label and notes."""
     chosen, _ = fitting(table.columns, LINE)
-    shown = f"The first {len(chosen[0].cells)} of {table.total:,} {table.things} are shown." if table.hidden else ""
+    shown = (
+        f"The first {len(chosen[0].cells)} of {table.total:,} {table.things} are shown."
+        if table.hidden
+        else ""
+    )
     first = f"{(table.caption or table.title or title).rstrip('.')}."
     caption = " ".join(filter(None, [first, shown, replace(table, columns=chosen).notes]))
-    rows = zip(*([latex(shorten(plain(cell), NAME)) for cell in c.cells] for c in chosen), strict=True)
+    rows = zip(
+        *([latex(shorten(plain(cell), NAME)) for cell in c.cells] for c in chosen), strict=True
+    )
     lines = [
-        r"\begin{table}", r"\centering\small\setlength{\tabcolsep}{4pt}",
+        r"\begin{table}",
+        r"\centering\small\setlength{\tabcolsep}{4pt}",
         rf"\caption{{{_text(caption)}}}",
         *([rf"\label{{tab:mleval-{table.key}}}"] if table.key else []),
         SHRINK,
         rf"\begin{{tabular}}{{{''.join('r' if c.align == '>' else 'l' for c in chosen)}}}",
-        r"\toprule", " & ".join(_text(c.head) for c in chosen) + r" \\", r"\midrule",
+        r"\toprule",
+        " & ".join(_text(c.head) for c in chosen) + r" \\",
+        r"\midrule",
         *(" & ".join(row) + r" \\" for row in rows),
-        r"\bottomrule", r"\end{tabular}}", r"\end{table}",
-    ]  # fmt: skip
+        r"\bottomrule",
+        r"\end{tabular}}",
+        r"\end{table}",
+    ]
     return "\n".join(lines)

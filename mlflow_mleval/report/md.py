@@ -35,18 +35,35 @@ def _parts(block: Any) -> Iterator[str]:
     elif block.role == "points":
         yield "\n".join(f"- {_text(text)}" for text in block.paragraphs)
     elif block.role == "pre":
-        yield from ("\n".join(f"    {line}" for line in plain(text).splitlines()) for text in block.paragraphs)
+        yield from (
+            "\n".join(f"    {line}" for line in plain(text).splitlines())
+            for text in block.paragraphs
+        )
     else:
         yield from map(_text, block.running)
 
 
 def _table(table: Table) -> Iterator[str]:
     chosen = table.columns
-    cells = [[markdown(shorten(plain(cell), NAME)) if c.name else _text(cell) for cell in [c.head, *c.cells]] for c in chosen]
+    cells = [
+        [
+            markdown(shorten(plain(cell), NAME)) if c.name else _text(cell)
+            for cell in [c.head, *c.cells]
+        ]
+        for c in chosen
+    ]
     wide = [max(3, *map(columns, column)) for column in cells]
     aligns = [">" if c.align == ">" else "<" for c in chosen]
-    rule = "|" + "|".join("-" * (w + 1) + (":" if a == ">" else "-") for w, a in zip(wide, aligns, strict=True)) + "|"
-    head, *rows = (f"| {' | '.join(map(pad, row, wide, aligns))} |" for row in zip(*cells, strict=True))
+    rule = (
+        "|"
+        + "|".join(
+            "-" * (w + 1) + (":" if a == ">" else "-") for w, a in zip(wide, aligns, strict=True)
+        )
+        + "|"
+    )
+    head, *rows = (
+        f"| {' | '.join(map(pad, row, wide, aligns))} |" for row in zip(*cells, strict=True)
+    )
     yield "\n".join([head, rule, *rows])
     if table.hidden:
         yield f"… and {table.hidden:,} more {table.things}."

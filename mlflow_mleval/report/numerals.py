@@ -38,7 +38,8 @@ def fixed(x: float | None, decimals: int) -> str:
 
 
 def aligned(values: Iterable[float | None], digits: int = 4) -> list[str]:
-    """A column of numbers with the same number of decimals; the largest has at most `digits` significant digits.
+    """A column of numbers with the same number of decimals; the largest has at most `digits`
+    significant digits.
 
     >>> aligned([0.25, -0.1234567, None])
     ['0.2500', '−0.1235', '–']
@@ -70,7 +71,11 @@ def pvalue(p: float | None, bare: bool = False) -> str:
     if 0.9995 <= p < 1:
         return ">.999" if bare else "p > .999"
     decimals = 3
-    while decimals < 6 and round(p, decimals) in (0.1, 0.05, 0.01) and not math.isclose(p, round(p, decimals), abs_tol=1e-12):
+    while (
+        decimals < 6
+        and round(p, decimals) in (0.1, 0.05, 0.01)
+        and not math.isclose(p, round(p, decimals), abs_tol=1e-12)
+    ):
         decimals += 1
     text = "1" if p >= 1 else f"{p:.{decimals}f}".removeprefix("0")
     return text if bare else f"p = {text}"
@@ -103,4 +108,6 @@ def with_intervals(table: Iterable[Sequence[float]], digits: int = 3) -> list[st
     ['0.250 [0.100, 0.400]']
     """
     cells = iter(aligned([x for row in table for x in row], digits))
-    return [f"{value} [{low}, {high}]" for value, low, high in zip(cells, cells, cells, strict=True)]
+    return [
+        f"{value} [{low}, {high}]" for value, low, high in zip(cells, cells, cells, strict=True)
+    ]

@@ -1,6 +1,8 @@
-"""What each method of a comparison is, in a line, and where it comes from; only those that a comparison used.
+"""What each method of a comparison is, in a line, and where it comes from; only those that a
+comparison used.
 
-The lines stand in ``methods.txt``, the publications in ``references.bib``; they are cited there by author and year.
+The lines stand in ``methods.txt``, the publications in ``references.bib``; they are cited there by
+author and year.
 """
 
 import re
@@ -29,7 +31,9 @@ def _cite(bibtex: str) -> str:
     >>> _cite(r"@book{k, author = {Dem{\\v{s}}ar, Janez and Holm, Sture}, year = {1979}, }")
     'Demšar & Holm 1979'
     """
-    authors, year = (re.search(rf"\b{field} = {{(.*?)}},", bibtex)[1] for field in ("author", "year"))
+    authors, year = (
+        re.search(rf"\b{field} = {{(.*?)}},", bibtex)[1] for field in ("author", "year")
+    )
     for written, letter in _LETTERS.items():
         authors = authors.replace(written, letter)
     surnames = [author.partition(",")[0] for author in authors.split(" and ")]
@@ -42,19 +46,31 @@ def _entries(file: str) -> list[str]:
 
 
 #: The publications by how they are cited.
-REFERENCES = {(cite := _cite(entry)): Reference(cite, entry) for entry in _entries("references.bib")}
+REFERENCES = {
+    (cite := _cite(entry)): Reference(cite, entry) for entry in _entries("references.bib")
+}
 #: Method -> its line, and the sources as they are cited.
-_METHODS = {name: (line, sources.split("; ")) for name, line, sources in map(str.splitlines, _entries("methods.txt"))}
+_METHODS = {
+    name: (line, sources.split("; "))
+    for name, line, sources in map(str.splitlines, _entries("methods.txt"))
+}
 
 
 def _beyond(kind: str, by_fold: Callable[..., object]) -> Callable[[Comparison], object]:
-    """Whether something was computed beyond p-values, over datasets or over the folds of any of them."""
-    return lambda c: c.beyond is not None and (
-        getattr(c.beyond, kind) is not None or any(by_fold(p) for parts in c.beyond.by_fold.values() for p in parts.values())
+    """Whether something was computed beyond p-values, over datasets or over the folds of any of
+    them.
+    """
+    return lambda c: (
+        c.beyond is not None
+        and (
+            getattr(c.beyond, kind) is not None
+            or any(by_fold(p) for parts in c.beyond.by_fold.values() for p in parts.values())
+        )
     )
 
 
-#: Whether a comparison used a method, in the order of the report; between the two stand the post-hoc tests.
+#: Whether a comparison used a method, in the order of the report; between the two stand the
+#: post-hoc tests.
 _FIRST: dict[str, Callable[[Comparison], object]] = {
     "PROMETHEE II": lambda c: True,
     "PROMETHEE I": lambda c: True,
@@ -73,7 +89,9 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
     "rank acceptability": lambda c: len(c.study.measures) > 1 and c.stability,
     "Hotelling's T²": lambda c: any(not f.is_five_by_two for f in c.folds.values()),
     "combined 5x2 cv test": lambda c: any(f.is_five_by_two for f in c.folds.values()),
-    "correction for shared training data": lambda c: any(f.protocol.ratio is not None for f in c.folds.values()),
+    "correction for shared training data": lambda c: any(
+        f.protocol.ratio is not None for f in c.folds.values()
+    ),
     "hierarchical correlated t": lambda c: c.next_dataset,
     "Welch's t": lambda c: c.repeat_tests,
     "permutation of repeats": lambda c: c.repeat_tests,
@@ -82,7 +100,9 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
     "loss profiles": lambda c: c.profiles,
     "tests along profiles": lambda c: c.profiles and c.profiles.ratios["pvalue"].notna().any(),
     "profiles over datasets": lambda c: c.profiles and c.profiles.across is not None,
-    "awareness over datasets": lambda c: c.profiles and any(t is not None for t in c.profiles.awareness_tests.values()),
+    "awareness over datasets": lambda c: (
+        c.profiles and any(t is not None for t in c.profiles.awareness_tests.values())
+    ),
     "Bayesian tests": _beyond("bayes", lambda part: True),
     "equivalence": _beyond("equivalence", lambda part: part.equivalence),
     "possible ranks": lambda c: c.letters_apply,
@@ -91,13 +111,22 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
 
 def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
     """Name, line and sources of every method that the comparison used."""
-    first, then = ([(name, *_METHODS[name]) for name, used in part.items() if used(c)] for part in (_FIRST, _THEN))
+    first, then = (
+        [(name, *_METHODS[name]) for name, used in part.items() if used(c)]
+        for part in (_FIRST, _THEN)
+    )
     tests = [(test.title, test.summary, test.sources) for test, _ in reversed(c.posthoc)]
-    yield from ((name, line, [REFERENCES[cite] for cite in sources]) for name, line, sources in (*first, *tests, *then))
+    yield from (
+        (name, line, [REFERENCES[cite] for cite in sources])
+        for name, line, sources in (*first, *tests, *then)
+    )
 
 
 def bibliography(c: Comparison) -> list[Reference]:
     """The sources of the methods and measures that were used, each once, by year."""
     found = {r for _, _, sources in methods_used(c) for r in sources}
     cited = (MEASURES[m].source.partition(",")[0] for m in c.study.measures if m in MEASURES)
-    return sorted(found.union(REFERENCES[cite] for cite in cited if cite in REFERENCES), key=lambda r: (r.cite[-4:], r.cite))
+    return sorted(
+        found.union(REFERENCES[cite] for cite in cited if cite in REFERENCES),
+        key=lambda r: (r.cite[-4:], r.cite),
+    )

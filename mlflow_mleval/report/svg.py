@@ -1,4 +1,6 @@
-"""A small SVG builder: text stays text, everything is escaped, every figure says in words what it shows."""
+"""A small SVG builder: text stays text, everything is escaped, every figure says in words what it
+shows.
+"""
 
 import math
 import unicodedata
@@ -18,8 +20,9 @@ BOLD = 1.09
 #: Figures show this many methods, the others are summarised in words; so many colours there are.
 TOP, COLOURS = 30, 6
 
-# Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower fonts too.
-_WIDE = {0.29: "ijl'|", 0.40: " .,:;!If()[]/\\", 0.46: "rt-\"*{}", 0.98: "mwMW%@&", 0.84: "<>=+~−_"}
+# Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower
+# fonts too.
+_WIDE = {0.29: "ijl'|", 0.40: " .,:;!If()[]/\\", 0.46: 'rt-"*{}', 0.98: "mwMW%@&", 0.84: "<>=+~−_"}
 _EM = {char: width for width, chars in _WIDE.items() for char in chars}
 
 
@@ -71,7 +74,9 @@ class Scale:
     stop: float
 
     def __call__(self, value: float) -> float:
-        return self.start + (value - self.low) / ((self.high - self.low) or 1.0) * (self.stop - self.start)
+        return self.start + (value - self.low) / ((self.high - self.low) or 1.0) * (
+            self.stop - self.start
+        )
 
     def ticks(self, about: int = 6) -> list[float]:
         """Round values inside the domain, about as many as asked."""
@@ -86,29 +91,54 @@ class Scale:
 
 
 class Svg:
-    """An SVG under construction. Coordinates are pixels of a drawing `width` wide that scales down with the page.
+    """An SVG under construction.
 
-    `title` and `desc` say what it shows, in short and in full; an `inline` one is a small mark in a table, at its own size.
+    Coordinates are pixels of a drawing `width` wide that scales down with the page.
+
+    `title` and `desc` say what it shows, in short and in full; an `inline` one is a small mark in a
+    table, at its own size.
     """
 
-    def __init__(self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False) -> None:
-        self.title, self.desc, self.height, self.width, self.inline = title, desc, height, width, inline
+    def __init__(
+        self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False
+    ) -> None:
+        self.title, self.desc, self.height, self.width, self.inline = (
+            title,
+            desc,
+            height,
+            width,
+            inline,
+        )
         self.parts: list[Markup] = []
 
     def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
-        """An element; underscores at the end of attribute names are dropped, others become hyphens; None is left out."""
+        """An element; underscores at the end of attribute names are dropped, others become hyphens;
+        None is left out.
+        """
         inner = content if isinstance(content, Markup) else escape(terminal(str(content)))
         if tip:
             inner += Markup(f"<title>{escape(terminal(tip))}</title>")
         self.parts.append(Markup(f"<{tag}{_attributes(attributes)}>{inner}</{tag}>"))
 
-    def line(self, x1: float, y1: float, x2: float, y2: float, class_: str = "rule", **attributes: Any) -> None:
+    def line(
+        self, x1: float, y1: float, x2: float, y2: float, class_: str = "rule", **attributes: Any
+    ) -> None:
         """A straight line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
 
-    def rect(self, x: float, y: float, width: float, height: float, class_: str, **attributes: Any) -> None:
+    def rect(
+        self, x: float, y: float, width: float, height: float, class_: str, **attributes: Any
+    ) -> None:
         """A rectangle."""
-        self.add("rect", x=x, y=y, width=max(width, 0), height=max(height, 0), class_=class_, **attributes)
+        self.add(
+            "rect",
+            x=x,
+            y=y,
+            width=max(width, 0),
+            height=max(height, 0),
+            class_=class_,
+            **attributes,
+        )
 
     def dot(self, x: float, y: float, r: float, class_: str, **attributes: Any) -> None:
         """A circle around a point."""
@@ -116,18 +146,54 @@ class Svg:
 
     def path(self, points: list[tuple[float, float]], class_: str, **attributes: Any) -> None:
         """A line through points."""
-        self.add("path", d="M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in points), class_=class_, **attributes)
+        self.add(
+            "path",
+            d="M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in points),
+            class_=class_,
+            **attributes,
+        )
 
-    def text(self, x: float, y: float, content: Any, class_: str | None = None, anchor: str = "start", **attributes: Any) -> None:
+    def text(
+        self,
+        x: float,
+        y: float,
+        content: Any,
+        class_: str | None = None,
+        anchor: str = "start",
+        **attributes: Any,
+    ) -> None:
         """A text whose baseline starts, centres or ends at a point."""
-        self.add("text", content, x=x, y=y, class_=class_, text_anchor=None if anchor == "start" else anchor, **attributes)
+        self.add(
+            "text",
+            content,
+            x=x,
+            y=y,
+            class_=class_,
+            text_anchor=None if anchor == "start" else anchor,
+            **attributes,
+        )
 
-    def name(self, x: float, y: float, name: str, room: float, class_: str | None = None, anchor: str = "start") -> None:
+    def name(
+        self,
+        x: float,
+        y: float,
+        name: str,
+        room: float,
+        class_: str | None = None,
+        anchor: str = "start",
+    ) -> None:
         """A name cut in the middle to `room` pixels, the whole of it in a tooltip."""
         shown = fit(name, room, SIZE * (BOLD if class_ == "strong" else 1))
         self.text(x, y, shown, class_, anchor, tip=name if shown != name else "")
 
-    def axis(self, scale: Scale, y: float, top: float | None = None, about: int = 6, label: Callable[[float], str] = str) -> None:
+    def axis(
+        self,
+        scale: Scale,
+        y: float,
+        top: float | None = None,
+        about: int = 6,
+        label: Callable[[float], str] = str,
+    ) -> None:
         """Ticks with numbers under a line at `y`, and faint grid lines up to `top`."""
         for tick in scale.ticks(about):
             x = scale(tick)
@@ -136,25 +202,40 @@ class Svg:
         self.line(scale.start, y, scale.stop, y, "axis")
 
     def __html__(self) -> Markup:
-        own = {"viewBox": f"0 0 {_number(self.width)} {_number(self.height)}", "width": self.width, "role": "img"}
+        own = {
+            "viewBox": f"0 0 {_number(self.width)} {_number(self.height)}",
+            "width": self.width,
+            "role": "img",
+        }
         if self.inline:
             own |= {"class_": "mark", "height": self.height}
         if not self.title:
             own |= {"role": None, "aria_hidden": "true"}
-        words = [Markup("<{0}>{1}</{0}>").format(Markup(tag), terminal(text))
-                 for tag, text in (("title", self.title), ("desc", self.desc)) if text]  # fmt: skip
+        words = [
+            Markup("<{0}>{1}</{0}>").format(Markup(tag), terminal(text))
+            for tag, text in (("title", self.title), ("desc", self.desc))
+            if text
+        ]
         head = Markup('<svg xmlns="http://www.w3.org/2000/svg"{}>').format(_attributes(own))
         return Markup("").join([head, *words, *self.parts, Markup("</svg>")])
 
 
 def spans(*pieces: tuple[str, str]) -> Markup:
     """Several (text, class) pieces of one line of text."""
-    return Markup("").join(Markup('<tspan class="{}">{}</tspan>').format(class_, terminal(text)) for text, class_ in pieces)
+    return Markup("").join(
+        Markup('<tspan class="{}">{}</tspan>').format(class_, terminal(text))
+        for text, class_ in pieces
+    )
 
 
 def _attributes(attributes: dict[str, Any]) -> Markup:
-    texts = {name.rstrip("_").replace("_", "-"): _number(value) if isinstance(value, int | float) else escape(terminal(value))
-             for name, value in attributes.items() if value is not None}  # fmt: skip
+    texts = {
+        name.rstrip("_").replace("_", "-"): _number(value)
+        if isinstance(value, int | float)
+        else escape(terminal(value))
+        for name, value in attributes.items()
+        if value is not None
+    }
     return Markup("".join(f' {name}="{text}"' for name, text in texts.items()))
 
 

@@ -16,7 +16,9 @@ NAME_MIN, NAME_MAX, GAP = 16, 40, 2
 
 
 def render(document: Document, width: int = 100) -> str:
-    """The answer first; headings from the second section on, but for tables and notes alone, which need none."""
+    """The answer first; headings from the second section on, but for tables and notes alone, which
+    need none.
+    """
     parts = []
     for i, section in enumerate(document.sections):
         found = list(_run_on(section.linear(ALWAYS)))
@@ -29,14 +31,23 @@ def render(document: Document, width: int = 100) -> str:
 
 def _run_on(blocks: Iterable[object]) -> Iterator[object]:
     """The blocks, texts that run on and follow each other as one: lines are few."""
-    for running, group in groupby(blocks, lambda b: isinstance(b, Text) and b.role in ("lead", "flow") and not b.title):
+    for running, group in groupby(
+        blocks, lambda b: isinstance(b, Text) and b.role in ("lead", "flow") and not b.title
+    ):
         same = list(group)
-        yield from [replace(same[0], paragraphs=[p for b in same for p in b.paragraphs])] if running else same
+        yield from (
+            [replace(same[0], paragraphs=[p for b in same for p in b.paragraphs])]
+            if running
+            else same
+        )
 
 
 def noted(blocks: Sequence[object]) -> bool:
     """Whether there are tables and notes only, which need no heading."""
-    return all(isinstance(block, Table) or (isinstance(block, Text) and block.role == "note") for block in blocks)
+    return all(
+        isinstance(block, Table) or (isinstance(block, Text) and block.role == "note")
+        for block in blocks
+    )
 
 
 def _lines(block: Any, width: int) -> Iterator[str]:
@@ -47,36 +58,56 @@ def _lines(block: Any, width: int) -> Iterator[str]:
     elif isinstance(block, Terms):
         terms = [(terminal(plain(term)), plain(words)) for term, words in block.rows]
         room = max((columns(term) for term, _ in terms), default=0) + 1
-        yield from (line for term, words in terms for line in wrap(pad(term, room) + " ", words, width))
+        yield from (
+            line for term, words in terms for line in wrap(pad(term, room) + " ", words, width)
+        )
     elif block.role == "pre":
         yield from (terminal(line) for text in block.running for line in plain(text).split("\n"))
     elif block.role == "points":
         shown = block.paragraphs[: block.most]
-        yield from (line for text in shown for line in _point(short_ids(plain(text)), width, block.most is not None))
+        yield from (
+            line
+            for text in shown
+            for line in _point(short_ids(plain(text)), width, block.most is not None)
+        )
         if more := len(block.paragraphs) - len(shown):
             yield f"- and {more} more, see the report"
     else:
-        yield from (line for text in block.running for line in wrap("", short_ids(plain(text)), width))
+        yield from (
+            line for text in block.running for line in wrap("", short_ids(plain(text)), width)
+        )
 
 
 def _point(text: str, width: int, cut: bool) -> list[str]:
     """An item of a list, shortened to two lines or so."""
     lines, room = wrap("- ", text, width), -(-POINT // width)
-    return lines if not cut or len(lines) <= room else [*lines[: room - 1], f"{lines[room - 1].rpartition(' ')[0]} …"]
+    return (
+        lines
+        if not cut or len(lines) <= room
+        else [*lines[: room - 1], f"{lines[room - 1].rpartition(' ')[0]} …"]
+    )
 
 
 def _grid(table: Table, width: int) -> list[str]:
-    """The table in as many of its columns as there is room for, its notes, and how many rows are missing."""
+    """The table in as many of its columns as there is room for, its notes, and how many rows are
+    missing.
+    """
     chosen, wide = fitting(table.columns, width)
 
     def row(cells: Sequence[str]) -> Iterator[str]:
-        parts = [wrap("", plain(t), w) if c.align == "wrap" else [shorten(terminal(plain(t)), w)]
-                 for t, w, c in zip(cells, wide, chosen, strict=True)]  # fmt: skip
+        parts = [
+            wrap("", plain(t), w) if c.align == "wrap" else [shorten(terminal(plain(t)), w)]
+            for t, w, c in zip(cells, wide, chosen, strict=True)
+        ]
         for texts in zip_longest(*parts, fillvalue=""):
             yield (" " * GAP).join(map(pad, texts, wide, (c.align for c in chosen))).rstrip()
 
     head = [[c.head for c in chosen]] if any(c.head for c in chosen) else []
-    lines = [line for cells in (*head, *zip(*(c.cells for c in chosen), strict=True)) for line in row(cells)]
+    lines = [
+        line
+        for cells in (*head, *zip(*(c.cells for c in chosen), strict=True))
+        for line in row(cells)
+    ]
     if table.hidden:
         lines.append(f"… and {table.hidden:,} more; --output csv lists all")
     notes = replace(table, columns=chosen).notes
@@ -84,14 +115,23 @@ def _grid(table: Table, width: int) -> list[str]:
 
 
 def fitting(found: Sequence[Column], width: int) -> tuple[list[Column], list[int]]:
-    """The columns for which there is room, and how wide each is: names are cut first, then the columns with the least `keep` go;
-    one whose text may wrap takes what is left."""
+    """The columns for which there is room, and how wide each is: names are cut first, then the
+    columns with the least `keep` go; one whose text may wrap takes what is left.
+    """
     chosen = list(found)
-    natural = {id(c): max(columns(terminal(plain(str(cell)))) for cell in [c.head, *c.cells]) for c in chosen}
+    natural = {
+        id(c): max(columns(terminal(plain(str(cell)))) for cell in [c.head, *c.cells])
+        for c in chosen
+    }
 
     def wide(longest: int, names: int) -> list[int]:
         most = {True: longest, False: names}
-        return [min(natural[id(c)], most[c.align == "wrap"]) if c.name or c.align == "wrap" else natural[id(c)] for c in chosen]
+        return [
+            min(natural[id(c)], most[c.align == "wrap"])
+            if c.name or c.align == "wrap"
+            else natural[id(c)]
+            for c in chosen
+        ]
 
     def fits(longest: int) -> bool:
         return sum(wide(longest, longest)) + GAP * (len(chosen) - 1) <= width

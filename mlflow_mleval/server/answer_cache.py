@@ -1,4 +1,6 @@
-"""The folder that all processes of one server share: what was answered, one file an answer, a secret, sockets of the workers."""
+"""The folder that all processes of one server share: what was answered, one file an answer, a
+secret, sockets of the workers.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ _OF_A_SERVER = ("_MLFLOW_SERVER_BOOT_ID", "_MLFLOW_SERVER_FILE_STORE", "_MLFLOW_
 
 
 class CacheFolder:
-    """The folder, which only the server's user may enter. It goes when the next server starts after all processes are gone."""
+    """The folder, which only the server's user may enter.
+
+    It goes when the next server starts after all processes are gone.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -141,7 +146,9 @@ def _free(path: Path) -> bool:
 
 
 def _forget_dead(root: Path, own: Path) -> None:
-    """Remove the folders of servers that ended; one without a sign of life may be of a server that starts just now."""
+    """Remove the folders of servers that ended; one without a sign of life may be of a server that
+    starts just now.
+    """
     for other in root.iterdir():
         with suppress(OSError):
             known = (other / "alive").exists() or time.time() - other.stat().st_mtime > 3600

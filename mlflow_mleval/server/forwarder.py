@@ -1,7 +1,8 @@
-"""A door for jobs: a listener on the loopback that takes a job's requests to MLflow and makes them in the member's name.
+"""A door for jobs: a listener on the loopback that takes a job's requests to MLflow and makes them
+in the member's name.
 
-A job knows a random token and nothing of the member. It reaches what it needs: reading, and for a job that stores a report, the
-few requests that write one. The token dies with the job.
+A job knows a random token and nothing of the member. It reaches what it needs: reading, and for a
+job that stores a report, the few requests that write one. The token dies with the job.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ AT_ONCE = 4
 #: Bytes of a request's content: artifacts that MLflow takes in one piece have 10 MB at most.
 MOST_BYTES = 16_000_000
 _API = r"/(?:ajax-)?api/\d\.\d/mlflow"
-_GET = re.compile(rf"/get-artifact|{_API}/(?:artifacts|experiments|logged-models|metrics|runs|server-info|traces)(?:/[\w.-]+)*")
+_GET = re.compile(
+    rf"/get-artifact|{_API}/(?:artifacts|experiments|logged-models|metrics|runs|server-info|"
+    r"traces)(?:/[\w.-]+)*"
+)
 _SEARCH = re.compile(rf"{_API}/(?:experiments|logged-models|runs|traces)/search")
-_WRITE = re.compile(rf"{_API}/(?:runs/(?:create|update|log-batch|log-parameter|set-tag)|upload-artifact)")
+_WRITE = re.compile(
+    rf"{_API}/(?:runs/(?:create|update|log-batch|log-parameter|set-tag)|upload-artifact)"
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,9 @@ class Forwarder:
 
     @contextmanager
     def open_for(self, caller: Caller, writes: bool = False) -> Iterator[tuple[str, str]]:
-        """The address and the token by which a job asks in the name of the caller while the block runs."""
+        """The address and the token by which a job asks in the name of the caller while the block
+        runs.
+        """
         token = secrets.token_urlsafe(32)
         with self._lock:
             if self._server is None:
@@ -58,7 +66,9 @@ class Forwarder:
         return self._jobs.get(_digest(token))
 
     def _listen(self) -> ThreadingHTTPServer:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"forwarder": self, "room": self._room}))
+        server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_Handler,), {"forwarder": self, "room": self._room})
+        )
         threading.Thread(target=server.serve_forever, name="mleval-forwarder", daemon=True).start()
         return server
 
@@ -88,7 +98,12 @@ class _Handler(BaseHTTPRequestHandler):
             body = self.rfile.read(int(size))
             with self.room:
                 answer = self.forwarder.inside.ask(
-                    job.caller, self.command, path, query=query, body=body, kind=self.headers.get("Content-Type", "")
+                    job.caller,
+                    self.command,
+                    path,
+                    query=query,
+                    body=body,
+                    kind=self.headers.get("Content-Type", ""),
                 )
             self._answer(answer.status, answer.body, answer.kind)
 
@@ -96,7 +111,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, status: int, text: str) -> None:
         self.close_connection = True
-        self._answer(status, b'{"error_code": "PERMISSION_DENIED", "message": "%s"}' % text.encode(), "application/json")
+        self._answer(
+            status,
+            b'{"error_code": "PERMISSION_DENIED", "message": "%s"}' % text.encode(),
+            "application/json",
+        )
 
     def _answer(self, status: int, body: bytes, kind: str) -> None:
         self.send_response_only(status)
@@ -117,11 +136,13 @@ def allowed(method: str, path: str, writes: bool) -> bool:
     (True, True)
     >>> allowed("POST", "/api/2.0/mlflow/runs/create", False), allowed("GET", "/ajax-api/2.0/mlflow/gateway-proxy", False)
     (False, False)
-    """
+    """  # noqa: E501
     if ".." in path:
         return False
     rule = {"GET": _GET, "POST": _SEARCH}.get(method)
-    return bool((rule and rule.fullmatch(path)) or (writes and method == "POST" and _WRITE.fullmatch(path)))
+    return bool(
+        (rule and rule.fullmatch(path)) or (writes and method == "POST" and _WRITE.fullmatch(path))
+    )
 
 
 def _digest(token: str) -> str:

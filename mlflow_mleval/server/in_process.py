@@ -1,4 +1,6 @@
-"""Requests to MLflow inside its own process, in the name of whoever asked: MLflow authenticates, authorises and filters."""
+"""Requests to MLflow inside its own process, in the name of whoever asked: MLflow authenticates,
+authorises and filters.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,33 @@ from werkzeug.test import Client
 
 #: What describes one request rather than who makes it; `HTTP_` names are headers.
 _OF_THE_REQUEST = (
-    "HTTP_ACCEPT", "HTTP_CONNECTION", "HTTP_CONTENT_", "HTTP_EXPECT", "HTTP_IF_", "HTTP_ORIGIN", "HTTP_RANGE", "HTTP_REFERER",
-    "HTTP_SEC_", "HTTP_TE", "HTTP_TRANSFER_ENCODING", "HTTP_UPGRADE", "HTTP_X_MLEVAL_", "CONTENT_", "PATH_", "QUERY_STRING",
-    "RAW_URI", "REQUEST_", "SCRIPT_NAME", "SERVER_PROTOCOL", "SERVER_SOFTWARE", "wsgi.", "werkzeug.", "flask.", "gunicorn.",
+    "HTTP_ACCEPT",
+    "HTTP_CONNECTION",
+    "HTTP_CONTENT_",
+    "HTTP_EXPECT",
+    "HTTP_IF_",
+    "HTTP_ORIGIN",
+    "HTTP_RANGE",
+    "HTTP_REFERER",
+    "HTTP_SEC_",
+    "HTTP_TE",
+    "HTTP_TRANSFER_ENCODING",
+    "HTTP_UPGRADE",
+    "HTTP_X_MLEVAL_",
+    "CONTENT_",
+    "PATH_",
+    "QUERY_STRING",
+    "RAW_URI",
+    "REQUEST_",
+    "SCRIPT_NAME",
+    "SERVER_PROTOCOL",
+    "SERVER_SOFTWARE",
+    "wsgi.",
+    "werkzeug.",
+    "flask.",
+    "gunicorn.",
     "asgi.",
-)  # fmt: skip
+)
 WORKSPACE = "HTTP_X_MLFLOW_WORKSPACE"
 #: Headers and variables by which logins and proxies say who it is.
 _PROOF = re.compile("AUTH|COOKIE|EMAIL|IDENTITY|TOKEN|USER|WORKSPACE", re.IGNORECASE)
@@ -44,18 +68,26 @@ class Caller:
     @property
     def proof(self) -> str:
         """A digest of all that shows who it is."""
-        found = {key: str(value) for key, value in self.environ.items() if _PROOF.search(key) and key != "HTTP_USER_AGENT"}
+        found = {
+            key: str(value)
+            for key, value in self.environ.items()
+            if _PROOF.search(key) and key != "HTTP_USER_AGENT"
+        }
         return _digest(f"{key}={found[key]}" for key in sorted(found))
 
     @property
     def user(self) -> str:
         """The name that the member gave MLflow, if it came with the request."""
         login = Authorization.from_header(self.environ.get("HTTP_AUTHORIZATION"))
-        return (login.username if login is not None else None) or str(self.environ.get("REMOTE_USER") or "")
+        return (login.username if login is not None else None) or str(
+            self.environ.get("REMOTE_USER") or ""
+        )
 
     @property
     def identity(self) -> str:
-        """The same for the same member, and telling nothing: a digest of the user's name, or of what proves who it is."""
+        """The same for the same member, and telling nothing: a digest of the user's name, or of
+        what proves who it is.
+        """
         return _digest(["user", self.user]) if self.user else self.proof
 
 
@@ -90,21 +122,38 @@ class Inside:
         self.prefix, self._client = prefix, Client(app, use_cookies=False)
 
     def ask(
-        self, caller: Caller, method: str, path: str, *, query: Mapping[str, str] | str = "", body: bytes = b"", kind: str = "",
+        self,
+        caller: Caller,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | str = "",
+        body: bytes = b"",
+        kind: str = "",
     ) -> Answer:
         """Make the request as the caller would; `path` is without the server's prefix."""
         text = query if isinstance(query, str) else urlencode(query)
         made = {
-            "method": method, "path": self.prefix + path, "query_string": text, "data": body or None,
-            "content_type": kind or None, "environ_overrides": dict(caller.environ), "buffered": True,
-        }  # fmt: skip
-        # A context of its own: MLflow keeps request and workspace in context variables, and ends those of the outer request else.
+            "method": method,
+            "path": self.prefix + path,
+            "query_string": text,
+            "data": body or None,
+            "content_type": kind or None,
+            "environ_overrides": dict(caller.environ),
+            "buffered": True,
+        }
+        # A context of its own: MLflow keeps request and workspace in context variables, and ends
+        # those of the outer request else.
         response = Context().run(lambda: self._client.open(**made))
         with response:
-            return Answer(response.status_code, response.get_data(), response.headers.get("Content-Type", ""))
+            return Answer(
+                response.status_code, response.get_data(), response.headers.get("Content-Type", "")
+            )
 
     def get(self, caller: Caller, path: str, **query: str) -> Answer:
         return self.ask(caller, "GET", path, query=query)
 
     def post(self, caller: Caller, path: str, content: Mapping[str, Any]) -> Answer:
-        return self.ask(caller, "POST", path, body=json.dumps(content).encode(), kind="application/json")
+        return self.ask(
+            caller, "POST", path, body=json.dumps(content).encode(), kind="application/json"
+        )

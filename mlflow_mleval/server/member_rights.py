@@ -1,4 +1,6 @@
-"""Whether a member may read what an answer is made of, and whether a request to write is really theirs."""
+"""Whether a member may read what an answer is made of, and whether a request to write is really
+theirs.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,17 @@ def may_read(inside: Inside, caller: Caller, experiment_id: str) -> bool:
         raise StoreError("MLflow could not tell whether you may read these experiments.")
     if not found.ok or found.json().get("experiment", {}).get("lifecycle_stage") != "active":
         return False
-    return inside.post(caller, "/api/2.0/mlflow/runs/search", {"experiment_ids": [experiment_id], "max_results": 1}).ok
+    return inside.post(
+        caller, "/api/2.0/mlflow/runs/search", {"experiment_ids": [experiment_id], "max_results": 1}
+    ).ok
 
 
 def is_active(inside: Inside, caller: Caller, run_id: str) -> bool:
     """Whether the member can see the run, and it is not deleted."""
     found = inside.get(caller, "/api/2.0/mlflow/runs/get", run_id=run_id)
-    return found.ok and found.json().get("run", {}).get("info", {}).get("lifecycle_stage") == "active"
+    return (
+        found.ok and found.json().get("run", {}).get("info", {}).get("lifecycle_stage") == "active"
+    )
 
 
 def token_of(secret: bytes, caller: Caller, periods_ago: int = 0) -> str:
@@ -45,12 +51,19 @@ def token_of(secret: bytes, caller: Caller, periods_ago: int = 0) -> str:
 
 
 def forged(request: Request, secret: bytes, caller: Caller) -> str:
-    """Why a request to write is not believed to come from a page of the member; empty where it is."""
+    """Why a request to write is not believed to come from a page of the member; empty where it
+    is.
+    """
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     hosts = {request.headers.get(name, "") for name in ("Host", "X-Forwarded-Host")} - {""}
-    if site not in (None, "same-origin") or (origin is not None and site is None and urlsplit(origin).netloc not in hosts):
+    if site not in (None, "same-origin") or (
+        origin is not None and site is None and urlsplit(origin).netloc not in hosts
+    ):
         return "The request comes from another site."
     given = request.headers.get(TOKEN, "")
-    if not any(hmac.compare_digest(given.encode(), token_of(secret, caller, ago).encode()) for ago in (0, 1)):
+    if not any(
+        hmac.compare_digest(given.encode(), token_of(secret, caller, ago).encode())
+        for ago in (0, 1)
+    ):
         return "The page is too old, or another member's. Load it again."
     return ""

@@ -1,7 +1,7 @@
 """Where the page sits on MLflow's server; the only module that touches what MLflow keeps to itself.
 
-`mlflow server --app-name mleval` finds `create_app` by its entry point. Another app of the group `mlflow.app`, such as MLflow's
-login basic-auth, goes beneath it by MLEVAL_BASE_APP.
+`mlflow server --app-name mleval` finds `create_app` by its entry point. Another app of the group
+`mlflow.app`, such as MLflow's login basic-auth, goes beneath it by MLEVAL_BASE_APP.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ GROUP, NAME = "mlflow.app", "mleval"
 
 
 def create_app() -> Any:
-    """MLflow's application with the page, for the server that runs it: ASGI for uvicorn, WSGI for others."""
+    """MLflow's application with the page, for the server that runs it: ASGI for uvicorn, WSGI for
+    others.
+    """
     from mlflow_mleval.server.routes import Page
 
-    app, prefix = _of_mlflow("mlflow.server", "app"), _of_mlflow("mlflow.server.handlers", "STATIC_PREFIX_ENV_VAR")
+    app, prefix = (
+        _of_mlflow("mlflow.server", "app"),
+        _of_mlflow("mlflow.server.handlers", "STATIC_PREFIX_ENV_VAR"),
+    )
     page = Page(app, os.environ.get(prefix, "").rstrip("/"))
     page.install()
     base = os.environ.get("MLEVAL_BASE_APP", "")
@@ -36,7 +41,9 @@ def create_app() -> Any:
 
 
 def _one_at_a_time() -> AbstractContextManager[None]:
-    """A lock between the processes of the server; none where they have no folder, of which the page will tell."""
+    """A lock between the processes of the server; none where they have no folder, of which the page
+    will tell.
+    """
     from mlflow_mleval.server.answer_cache import CacheFolder
 
     try:
@@ -48,7 +55,10 @@ def _one_at_a_time() -> AbstractContextManager[None]:
 def _for_the_server(app: Any) -> Any:
     from flask import Flask
 
-    if not isinstance(app, Flask) or _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get() != "uvicorn":
+    if (
+        not isinstance(app, Flask)
+        or _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get() != "uvicorn"
+    ):
         return app
     return _of_mlflow("mlflow.server.fastapi_app", "create_fastapi_app")(app)
 
@@ -58,15 +68,18 @@ def _entry(base: str) -> EntryPoint:
     known = {entry.name: entry for entry in entry_points(group=GROUP) if entry.name != NAME}
     if base not in known:
         names = ", ".join(sorted(known)) or "none"
-        raise SystemExit(f"MLEVAL_BASE_APP must be one of {names}, got {base!r}. Install what brings it.")
+        raise SystemExit(
+            f"MLEVAL_BASE_APP must be one of {names}, got {base!r}. Install what brings it."
+        )
     return known[base]
 
 
 def _let_members_in(page: Any) -> None:
-    """Tell MLflow's login, where it is the app beneath, that whoever has logged in may ask for the page.
+    """Tell MLflow's login, where it is the app beneath, that whoever has logged in may ask for the
+    page.
 
-    What the page shows is asked of MLflow in the member's name. Without this, a login that is closed by default
-    (MLFLOW_BASIC_AUTH_FAIL_CLOSED) lets only administrators in.
+    What the page shows is asked of MLflow in the member's name. Without this, a login that is
+    closed by default (MLFLOW_BASIC_AUTH_FAIL_CLOSED) lets only administrators in.
     """
     if "mlflow.server.auth" not in sys.modules:
         return
@@ -86,16 +99,18 @@ def _of_mlflow(module: str, name: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise SystemExit(
-            f"The page of mleval does not fit MLflow {version('mlflow')}: {module} has no {name} ({error}). Start the server "
-            "without --app-name mleval (with the app that MLEVAL_BASE_APP names, if any), and install a newer mlflow-mleval or "
-            "another MLflow."
+            f"The page of mleval does not fit MLflow {version('mlflow')}: {module} has no {name} "
+            f"({error}). Start the server without --app-name mleval (with the app that "
+            "MLEVAL_BASE_APP names, if any), and install a newer mlflow-mleval or another "
+            "MLflow."
         ) from error
 
 
 def _check_before_the_server() -> None:
     """Find what is wrong with the app beneath while `mlflow server` can still say so and end.
 
-    It imports this module before it starts its processes. What failed in those, they would try again for ever.
+    It imports this module before it starts its processes. What failed in those, they would try
+    again for ever.
     """
     if base := os.environ.get("MLEVAL_BASE_APP"):
         _entry(base)

@@ -1,4 +1,6 @@
-"""What the worker makes: the answer to a selection with its files, what a selection holds, details, and a stored report."""
+"""What the worker makes: the answer to a selection with its files, what a selection holds, details,
+and a stored report.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,16 @@ def warm() -> None:
     from mlflow_mleval.tracking import query, read_profiles, reports, stock  # noqa: F401
 
     assert mlflow and assembling
-    frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
+    frame = pd.DataFrame(
+        {"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]}
+    )
     for section in document(compare(Study.from_frame(frame)), {}).sections:
         fragment(section)
 
 
-def make(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
+def make(
+    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
+) -> None:
     """Do the job; `hold` then answers questions about it. A failure is told, not raised."""
     from mlflow_mleval.tracking import artifact_routes
 
@@ -59,7 +65,9 @@ def make(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: C
     os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
     artifact_routes.go_by_routes()
     try:
-        {"answer": _answer, "survey": _survey, "store": _store}[job["what"]](folder, key, job, tell, hold)
+        {"answer": _answer, "survey": _survey, "store": _store}[job["what"]](
+            folder, key, job, tell, hold
+        )
     except Exception as error:
         tell(state="failed", **failure(error, job))
 
@@ -86,11 +94,16 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     elif not isinstance(error, MlevalError):
         traceback.print_exc(file=sys.stderr)
         status, text = 500, "Something went wrong that nobody foresaw. The server's log says what."
-    chosen, said = parsed(job["given"]), in_fields(redacted(text.replace(job["server"], job["address"])))
+    chosen, said = (
+        parsed(job["given"]),
+        in_fields(redacted(text.replace(job["server"], job["address"]))),
+    )
     return {
-        "status": status, "error": " ".join(said.split()), "field": field,
+        "status": status,
+        "error": " ".join(said.split()),
+        "field": field,
         "ways": [{"what": what, "query": chosen.adding(more).query} for what, more in ways],
-    }  # fmt: skip
+    }
 
 
 #: What can be done about methods without a result on a dataset.
@@ -101,7 +114,9 @@ _GAPS = (
 )
 
 
-def _answer(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
+def _answer(
+    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
+) -> None:
     from mlflow_mleval.assembling import compared
     from mlflow_mleval.report.html import fragment
     from mlflow_mleval.tracking.reports import described
@@ -111,17 +126,28 @@ def _answer(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold
     comparison = compared(chosen.choices, whole=True, stage=_stages(tell), worded=in_words)
     tell(state="working", step="writing", done=0, total=0)
     study = comparison.study
-    comparison = replace(comparison, study=replace(study, source={**study.source, "tracking_uri": job["address"]}))
+    comparison = replace(
+        comparison, study=replace(study, source={**study.source, "tracking_uri": job["address"]})
+    )
     document = _document(comparison, chosen)
     names = file_names(document)
     about = {
-        "made": made, "title": _plain(document.title), "about": _plain(document.about), "runs": len(study.runs), "files": names,
+        "made": made,
+        "title": _plain(document.title),
+        "about": _plain(document.about),
+        "runs": len(study.runs),
+        "files": names,
         "experiments": study.source["experiments"],
         "sections": [
-            {"key": s.key, "title": _plain(s.title), "hint": _plain(s.hint), "open": s.open or i < 4}
+            {
+                "key": s.key,
+                "title": _plain(s.title),
+                "hint": _plain(s.hint),
+                "open": s.open or i < 4,
+            }
             for i, s in enumerate(document.sections)
         ],
-    }  # fmt: skip
+    }
     sections = [(f"section/{s.key}", fragment(s)) for s in document.sections]
     folder.write(key, [("about.json", json.dumps(about)), *sections])
 
@@ -129,7 +155,10 @@ def _answer(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold
         tell(state="done")
         os.environ.pop("MLFLOW_TRACKING_TOKEN", None)
         stored = json.dumps(described(comparison, asked=chosen.choices), default=str)
-        folder.write(f"{key}f", [*((f"file/{name}", text) for name, text in _files(document)), ("store.json", stored)])
+        folder.write(
+            f"{key}f",
+            [*((f"file/{name}", text) for name, text in _files(document)), ("store.json", stored)],
+        )
 
     def detail(question: dict[str, Any]) -> dict[str, Any]:
         if not question:
@@ -147,7 +176,10 @@ def _document(comparison: Any, chosen: PageSelection) -> Any:
     from mlflow_mleval.report.content.study_report import document
 
     study = comparison.study
-    return document(comparison, provenance(chosen.command, study.source, list(study.runs["run_id"]), comparison.options))
+    return document(
+        comparison,
+        provenance(chosen.command, study.source, list(study.runs["run_id"]), comparison.options),
+    )
 
 
 def _plain(text: str) -> str:
@@ -170,31 +202,51 @@ def file_names(document: Any) -> list[str]:
     """What there is to download."""
     from mlflow_mleval.report.document import PAGE, Figure
 
-    titles = dict.fromkeys(b.svg.title for s in document.sections for b in s.linear(PAGE) if isinstance(b, Figure))
+    titles = dict.fromkeys(
+        b.svg.title for s in document.sections for b in s.linear(PAGE) if isinstance(b, Figure)
+    )
     tables = [f"{name}.csv" for name, frame in document.frames().items() if len(frame)]
-    return [*_FORMATS, "report.json", *tables, *(_svg_name(title, i) for i, title in enumerate(titles, 1))]
+    return [
+        *_FORMATS,
+        "report.json",
+        *tables,
+        *(_svg_name(title, i) for i, title in enumerate(titles, 1)),
+    ]
 
 
 def _files(document: Any) -> Iterator[tuple[str, Any]]:
     yield from ((name, document.render(format)) for name, format in _FORMATS.items())
     yield from document.parts()
-    yield from ((_svg_name(title, i), svg) for i, (title, svg) in enumerate(document.figures().items(), 1))
+    yield from (
+        (_svg_name(title, i), svg) for i, (title, svg) in enumerate(document.figures().items(), 1)
+    )
 
 
-def _detail(comparison: Any, of: str, method: str = "", dataset: str = "", against: str = "") -> str:
+def _detail(
+    comparison: Any, of: str, method: str = "", dataset: str = "", against: str = ""
+) -> str:
     from mlflow_mleval.report.content.details import section
     from mlflow_mleval.report.html import fragment
 
-    return fragment(section(comparison, of, method=method, dataset=dataset, against=against, base="../"))
+    return fragment(
+        section(comparison, of, method=method, dataset=dataset, against=against, base="../")
+    )
 
 
 @cache
 def _environment() -> Environment:
     from mlflow_mleval.report.escape import terminal
 
-    made = Environment(loader=PackageLoader("mlflow_mleval.server", "templates"), autoescape=True, trim_blocks=True,
-                       lstrip_blocks=True, undefined=StrictUndefined)  # fmt: skip
-    made.filters["shown"] = terminal  # names of strangers, without what would turn the text around them
+    made = Environment(
+        loader=PackageLoader("mlflow_mleval.server", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters["shown"] = (
+        terminal  # names of strangers, without what would turn the text around them
+    )
     made.filters["said"] = lambda text: in_fields(terminal(text))
     return made
 
@@ -204,25 +256,39 @@ def rendered(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(version=__version__, **values)
 
 
-def _survey(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
+def _survey(
+    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
+) -> None:
     from mlflow_mleval.tracking.query import load_study
     from mlflow_mleval.tracking.stock import take_stock
 
     made = int(time.time() * 1000)
     chosen = parsed(job["given"])
-    taken = {name: chosen.choices[name] for name in signature(load_study).parameters if name in chosen.choices}
+    taken = {
+        name: chosen.choices[name]
+        for name in signature(load_study).parameters
+        if name in chosen.choices
+    }
     with _stages(tell)("reading", "runs") as step:
         study, found = take_stock(**taken, progress=step)
     found = replace(found, problem=found.problem.replace(job["server"], job["address"]))
-    ways = [{"what": way.what, "query": chosen.adding(way.options).query} for way in found.ways if way.command == "rank"]
+    ways = [
+        {"what": way.what, "query": chosen.adding(way.options).query}
+        for way in found.ways
+        if way.command == "rank"
+    ]
     given = {name: list(values) for name, values in chosen.given}
     fragment = rendered("survey.html.j2", survey=found, study=study, selection=given, ways=ways)
     folder.write(key, [("about.json", json.dumps({"made": made})), ("survey", fragment)])
     tell(state="done")
 
 
-def _store(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
-    """Store the report that the answer `job["of"]` has among its files, as the member whose token the job has."""
+def _store(
+    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
+) -> None:
+    """Store the report that the answer `job["of"]` has among its files, as the member whose token
+    the job has.
+    """
     from mlflow.utils.mlflow_tags import MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE, MLFLOW_USER
 
     from mlflow_mleval.tracking import artifact_routes, schema
@@ -232,21 +298,50 @@ def _store(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold:
     files, about = f"{job['of']}f", folder.read(f"{job['of']}f", "store.json")
     if about is None:
         raise StoreError("the answer is not there any more. Compare again.")
-    held = {name.removeprefix("file/"): folder.read(files, name) or "" for name in folder.names(files) if name != "store.json"}
+    held = {
+        name.removeprefix("file/"): folder.read(files, name) or ""
+        for name in folder.names(files)
+        if name != "store.json"
+    }
     page, summary = held.pop("report.html"), held.pop("report.md")
     paths = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
-    paths |= {f"{schema.ARTIFACT_FOLDER}/{name}": text for name, text in held.items() if name.endswith((".json", ".csv"))}
-    large = [path for path, text in paths.items() if len(text.encode()) > artifact_routes.MOST_BYTES]
+    paths |= {
+        f"{schema.ARTIFACT_FOLDER}/{name}": text
+        for name, text in held.items()
+        if name.endswith((".json", ".csv"))
+    }
+    large = [
+        path for path, text in paths.items() if len(text.encode()) > artifact_routes.MOST_BYTES
+    ]
     if schema.ARTIFACT_REPORT in large:
         most = artifact_routes.MOST_BYTES >> 20
-        raise StoreError(f"the report is larger than the {most} MiB that MLflow takes in one piece. Download it.")
+        raise StoreError(
+            f"the report is larger than the {most} MiB that MLflow takes in one piece. Download it."
+        )
     said = json.loads(about)
-    said["tags"] |= {MLFLOW_USER: job["user"], MLFLOW_SOURCE_NAME: job["address"] + "/mleval/", MLFLOW_SOURCE_TYPE: "LOCAL"}
+    said["tags"] |= {
+        MLFLOW_USER: job["user"],
+        MLFLOW_SOURCE_NAME: job["address"] + "/mleval/",
+        MLFLOW_SOURCE_TYPE: "LOCAL",
+    }
     kept = {path: text for path, text in paths.items() if path not in large}
     run_id = log_report(kept, summary=summary, **said)
-    folder.write(key, [("about.json", json.dumps({
-        "made": int(time.time() * 1000), "run_id": run_id, "experiment_id": said["experiment_id"], "left_out": large,
-    }))])  # fmt: skip
+    folder.write(
+        key,
+        [
+            (
+                "about.json",
+                json.dumps(
+                    {
+                        "made": int(time.time() * 1000),
+                        "run_id": run_id,
+                        "experiment_id": said["experiment_id"],
+                        "left_out": large,
+                    }
+                ),
+            )
+        ],
+    )
     tell(state="done")
 
 
@@ -261,8 +356,9 @@ def _stages(tell: Tell) -> Callable[[str, str], Any]:
             nonlocal last
             if what == "reading" and done > MOST_RUNS:
                 raise TooManyError(
-                    f"The selection holds more than {MOST_RUNS:,} runs, too many for a page. Choose fewer experiments, or narrow "
-                    "them by a filter; `mleval report` takes any number."
+                    f"The selection holds more than {MOST_RUNS:,} runs, too many for a page. "
+                    "Choose fewer experiments, or narrow them by a filter; `mleval report` takes "
+                    "any number."
                 )
             if time.monotonic() - last >= _OFTEN:
                 last = time.monotonic()

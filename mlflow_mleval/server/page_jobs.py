@@ -1,4 +1,6 @@
-"""What a process of the server does to have something computed: finds or starts the worker, opens the forwarder for the job."""
+"""What a process of the server does to have something computed: finds or starts the worker, opens
+the forwarder for the job.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,28 @@ from mlflow_mleval.server.in_process import Caller, Inside
 LIMIT = 300.0
 #: What the worker's environment has of the server's: nothing that may hold a secret.
 _ENVIRONMENT = (
-    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH", "MLEVAL_PAGE_CACHE_MB",
-)  # fmt: skip
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TMPDIR",
+    "TZ",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "MLEVAL_PAGE_CACHE_MB",
+)
 _QUIET = {
-    "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "600",
-    "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg",
-}  # fmt: skip
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "600",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MPLBACKEND": "agg",
+}
 WAITING = {"state": "working", "step": "starting", "done": 0, "total": 0}
 
 
@@ -46,12 +63,19 @@ class PageJobs:
             return self._folder
 
     def warm(self) -> None:
-        """Start the worker if there is none, so that it has imported what it needs when it is needed."""
+        """Start the worker if there is none, so that it has imported what it needs when it is
+        needed.
+        """
         with suppress(OSError):
             self._connection().close()
 
-    def ask(self, key: str, caller: Caller, job: dict[str, Any], writes: bool = False) -> dict[str, Any]:
-        """Where the computation of an answer stands; started if nobody has. `job` is what the worker is to do."""
+    def ask(
+        self, key: str, caller: Caller, job: dict[str, Any], writes: bool = False
+    ) -> dict[str, Any]:
+        """Where the computation of an answer stands; started if nobody has.
+
+        `job` is what the worker is to do.
+        """
         try:
             connection = self._connection()
         except OSError:
@@ -68,18 +92,28 @@ class PageJobs:
             return state
         opened = threading.Event()
         threading.Thread(
-            target=self._attend, args=(connection, caller, job, writes, opened), name="mleval-job", daemon=True
+            target=self._attend,
+            args=(connection, caller, job, writes, opened),
+            name="mleval-job",
+            daemon=True,
         ).start()
         opened.wait(5)
         return WAITING
 
     def _attend(
-        self, connection: socket.socket, caller: Caller, job: dict[str, Any], writes: bool, opened: threading.Event
+        self,
+        connection: socket.socket,
+        caller: Caller,
+        job: dict[str, Any],
+        writes: bool,
+        opened: threading.Event,
     ) -> None:
         """Keep the forwarder open for the job until the worker says that it is over."""
         with connection, self.forwarder.open_for(caller, writes) as (address, token):
             with suppress(OSError):
-                connection.sendall(json.dumps({**job, "server": address, "token": token}).encode() + b"\n")
+                connection.sendall(
+                    json.dumps({**job, "server": address, "token": token}).encode() + b"\n"
+                )
                 opened.set()
                 connection.settimeout(None)
                 while connection.recv(1024):
@@ -87,7 +121,9 @@ class PageJobs:
             opened.set()
 
     def held(self, key: str, question: dict[str, Any]) -> dict[str, Any] | None:
-        """What the process that holds the comparison behind an answer says; None where there is none."""
+        """What the process that holds the comparison behind an answer says; None where there is
+        none.
+        """
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(30)
@@ -120,6 +156,14 @@ class PageJobs:
             self._started = time.monotonic()
         kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         limit = float(os.environ.get("MLEVAL_PAGE_SECONDS") or LIMIT)
-        command = [sys.executable, "-m", "mlflow_mleval.server.worker", str(folder.path), str(limit)]
-        process = subprocess.Popen(command, env=kept | _QUIET, cwd=folder.path, stdin=subprocess.DEVNULL)
+        command = [
+            sys.executable,
+            "-m",
+            "mlflow_mleval.server.worker",
+            str(folder.path),
+            str(limit),
+        ]
+        process = subprocess.Popen(
+            command, env=kept | _QUIET, cwd=folder.path, stdin=subprocess.DEVNULL
+        )
         threading.Thread(target=process.wait, name="mleval-worker", daemon=True).start()

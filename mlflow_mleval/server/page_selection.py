@@ -1,4 +1,6 @@
-"""What a reader of the page chose: in the address, as choices of a comparison, and as the command that reports the same."""
+"""What a reader of the page chose: in the address, as choices of a comparison, and as the command
+that reports the same.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,19 @@ import click
 from mlflow_mleval.cli import main
 from mlflow_mleval.redaction import without_passwords
 
-#: Options of `mleval report` that the page does not have: it knows experiments by id, and what it makes goes nowhere else.
-_ELSEWHERE = {"experiment_names", "run_ids", "n_resamples", "require_significant", "log", "log_to", "format", "filename", "quiet"}
+#: Options of `mleval report` that the page does not have: it knows experiments by id, and what it
+#: makes goes nowhere else.
+_ELSEWHERE = {
+    "experiment_names",
+    "run_ids",
+    "n_resamples",
+    "require_significant",
+    "log",
+    "log_to",
+    "format",
+    "filename",
+    "quiet",
+}
 #: Most values of an option, characters of a value and experiments of a selection.
 MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -41,8 +54,14 @@ class SelectionError(ValueError):
 
 @cache
 def options() -> dict[str, click.Option]:
-    """The options of `mleval report` that a selection may hold, by their names in the address, in the order of the help."""
-    known = [p for p in main.commands["report"].params if isinstance(p, click.Option) and p.name not in _ELSEWHERE]
+    """The options of `mleval report` that a selection may hold, by their names in the address, in
+    the order of the help.
+    """
+    known = [
+        p
+        for p in main.commands["report"].params
+        if isinstance(p, click.Option) and p.name not in _ELSEWHERE
+    ]
     return {max(option.opts, key=len).removeprefix("--"): option for option in known}
 
 
@@ -77,7 +96,13 @@ class PageSelection:
         for name, values in self.given:
             flag = f"--{name}"
             for value in values:
-                parts += [flag] if options()[name].is_flag else [f"{flag}={value}"] if value.startswith("-") else [flag, value]
+                parts += (
+                    [flag]
+                    if options()[name].is_flag
+                    else [f"{flag}={value}"]
+                    if value.startswith("-")
+                    else [flag, value]
+                )
         return without_passwords(shlex.join(parts))
 
     def key(self, *more: str) -> str:
@@ -85,13 +110,21 @@ class PageSelection:
         return sha256("\0".join([self.query, *more]).encode()).hexdigest()[:32]
 
     def adding(self, arguments: Mapping[str, Any]) -> PageSelection:
-        """The selection with further arguments of Python; those that may be repeated are added to, others replaced."""
+        """The selection with further arguments of Python; those that may be repeated are added to,
+        others replaced.
+        """
         values = {name: list(given) for name, given in self.given}
         for name, option in options().items():
             if option.name not in arguments:
                 continue
             new = arguments[option.name]
-            new = [new] if isinstance(new, str) else [*map(str, new)] if isinstance(new, Iterable) else [str(new)]
+            new = (
+                [new]
+                if isinstance(new, str)
+                else [*map(str, new)]
+                if isinstance(new, Iterable)
+                else [str(new)]
+            )
             values[name] = [*values.get(name, ()), *new] if option.multiple else new[-1:]
         return parsed(values)
 
@@ -108,7 +141,9 @@ def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
     for name, option in options().items():
         texts = [text for text in values.get(name, ()) if text or option.is_flag]
         if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
-            raise SelectionError(name, f"at most {MOST} values of {LONGEST:,} characters each. Name fewer.")
+            raise SelectionError(
+                name, f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
+            )
         if any(not text.isprintable() for text in texts):
             raise SelectionError(name, "it holds a character that cannot be shown. Leave it out.")
         if option.multiple:
@@ -127,9 +162,15 @@ def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
             given.append((name, tuple(texts)))
     ids = choices["experiment_ids"]
     if wrong := [i for i in ids if not _ID.fullmatch(i)]:
-        raise SelectionError("experiment-id", f"{wrong[0][:40]!r} is no id of an experiment. Choose one from the list.")
+        raise SelectionError(
+            "experiment-id",
+            f"{wrong[0][:40]!r} is no id of an experiment. Choose one from the list.",
+        )
     if len(ids) > EXPERIMENTS:
-        raise SelectionError("experiment-id", f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer.")
+        raise SelectionError(
+            "experiment-id",
+            f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer.",
+        )
     return PageSelection(tuple(given), choices)
 
 
@@ -151,7 +192,9 @@ def _flags() -> dict[str, str]:
 
 
 def in_words(text: str) -> str:
-    """The text with arguments of Python as options of `mleval report`, as the stored report has them."""
+    """The text with arguments of Python as options of `mleval report`, as the stored report has
+    them.
+    """
 
     def flag(found: re.Match[str]) -> str:
         value = "" if found[2] == "True" else found[2].strip("[]'")
@@ -162,10 +205,19 @@ def in_words(text: str) -> str:
 
 #: What the page calls its fields, by the argument of Python of which sentences speak.
 _FIELDS = {
-    "method_by": "methods", "dataset_by": "datasets", "repeats_by": "repeats", "folds_by": "folds", "children": "child runs",
-    "duplicates": "runs that differ", "missing": "missing results", "minimize": "smaller is better",
-    "maximize": "larger is better", "weights": "weights", "measures": "measures", "exclude_measures": "measures left out",
-}  # fmt: skip
+    "method_by": "methods",
+    "dataset_by": "datasets",
+    "repeats_by": "repeats",
+    "folds_by": "folds",
+    "children": "child runs",
+    "duplicates": "runs that differ",
+    "missing": "missing results",
+    "minimize": "smaller is better",
+    "maximize": "larger is better",
+    "weights": "weights",
+    "measures": "measures",
+    "exclude_measures": "measures left out",
+}
 
 
 def in_fields(text: str) -> str:
@@ -176,6 +228,8 @@ def in_fields(text: str) -> str:
     """
 
     def field(found: re.Match[str]) -> str:
-        return f"“{_FIELDS[found[1]]}: {found[2].strip(_MARKS)}”" if found[1] in _FIELDS else found[0]
+        return (
+            f"“{_FIELDS[found[1]]}: {found[2].strip(_MARKS)}”" if found[1] in _FIELDS else found[0]
+        )
 
     return re.sub(r"`([a-z_]+)=([^`]*)`", field, text)

@@ -24,18 +24,29 @@ from mlflow_mleval.server.page_selection import PageSelection, SelectionError, p
 
 ROOT = "/mleval"
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-}  # fmt: skip
+}
 _KINDS = {
-    "html": "text/html", "json": "application/json", "md": "text/markdown", "tex": "application/x-tex", "csv": "text/csv",
-    "svg": "image/svg+xml", "css": "text/css", "js": "text/javascript",
-}  # fmt: skip
+    "html": "text/html",
+    "json": "application/json",
+    "md": "text/markdown",
+    "tex": "application/x-tex",
+    "csv": "text/csv",
+    "svg": "image/svg+xml",
+    "css": "text/css",
+    "js": "text/javascript",
+}
 #: Files of the report that the page uses, too.
 _OF_REPORTS = ("report.css", "report.js", "weights.js")
-#: Runs that are counted as new at most; seconds for which a right is believed while a computation is waited for.
+#: Runs that are counted as new at most; seconds for which a right is believed while a computation
+#: is waited for.
 NEW, LATELY = 100, 3.0
 #: Says of which answer a part is: when it was made, in milliseconds.
 MADE = "X-Mleval-Made"
@@ -45,7 +56,10 @@ class Failure(Exception):
     """What goes wrong with a request, as the page is told."""
 
     def __init__(self, status: int, error: str = "", **more: Any) -> None:
-        self.status, self.content = status, {"state": "failed", **({"error": error} if error else {}), **more}
+        self.status, self.content = (
+            status,
+            {"state": "failed", **({"error": error} if error else {}), **more},
+        )
         super().__init__(error)
 
 
@@ -59,15 +73,30 @@ class Page:
 
     def routes(self) -> dict[tuple[str, str], Callable[[], Response]]:
         """By path under the prefix and method, what answers."""
-        got = {"": self._home, "/": self.page, "/static": self.static, "/experiments": self.experiments, "/survey": self.survey,
-               "/answer": self.answer, "/section": self.section, "/detail": self.detail, "/download": self.download,
-               "/news": self.news}  # fmt: skip
-        return {(ROOT + path, "GET"): view for path, view in got.items()} | {(f"{ROOT}/store", "POST"): self.store}
+        got = {
+            "": self._home,
+            "/": self.page,
+            "/static": self.static,
+            "/experiments": self.experiments,
+            "/survey": self.survey,
+            "/answer": self.answer,
+            "/section": self.section,
+            "/detail": self.detail,
+            "/download": self.download,
+            "/news": self.news,
+        }
+        return {(ROOT + path, "GET"): view for path, view in got.items()} | {
+            (f"{ROOT}/store", "POST"): self.store
+        }
 
     def install(self) -> None:
         for (path, method), view in self.routes().items():
             self.app.add_url_rule(
-                self.prefix + path, f"mleval{path.replace('/', '_')}", _answering(view), methods=[method], strict_slashes=True
+                self.prefix + path,
+                f"mleval{path.replace('/', '_')}",
+                _answering(view),
+                methods=[method],
+                strict_slashes=True,
             )
         self.app.after_request(self._guarded)
 
@@ -88,18 +117,26 @@ class Page:
 
     def page(self) -> Response:
         self.jobs.warm()
-        return _html(rendered("page.html.j2", token=token_of(self.jobs.folder.secret, self._caller)))
+        return _html(
+            rendered("page.html.j2", token=token_of(self.jobs.folder.secret, self._caller))
+        )
 
     def static(self) -> Response:
         name = request.args.get("file", "")
-        own = {path.name: path for path in (files("mlflow_mleval.server") / "static").iterdir() if path.is_file()}
+        own = {
+            path.name: path
+            for path in (files("mlflow_mleval.server") / "static").iterdir()
+            if path.is_file()
+        }
         of_reports = files("mlflow_mleval.report") / "templates"
         own |= {n: of_reports / n for n in _OF_REPORTS if (of_reports / n).is_file()}
         if name not in own:
             raise Failure(404, "There is no such file.")
         content = own[name].read_bytes()
         response = _sent(content, name)
-        response.headers["Cache-Control"] = "private, no-cache"  # asked each time, sent when it has changed
+        response.headers["Cache-Control"] = (
+            "private, no-cache"  # asked each time, sent when it has changed
+        )
         response.set_etag(sha256(content).hexdigest()[:16])
         return response.make_conditional(request)
 
@@ -116,7 +153,11 @@ class Page:
         found = answer.json()
         rows = self.listing.rows(self._caller, found.get("experiments", []))
         more, first = found.get("next_page_token", ""), "page-token" not in request.args
-        return _html(rendered("experiments.html.j2", experiments=rows, next_token=more, search=wanted, first=first))
+        return _html(
+            rendered(
+                "experiments.html.j2", experiments=rows, next_token=more, search=wanted, first=first
+            )
+        )
 
     def survey(self) -> Response:
         selection = self._readable()
@@ -128,7 +169,15 @@ class Page:
         selection = self._readable()
         key = self._key(selection, "answer")
         about = self._made(key, selection, "answer")
-        return _json({"state": "ready", "key": key, "command": selection.command, "selection": selection.query, **about})
+        return _json(
+            {
+                "state": "ready",
+                "key": key,
+                "command": selection.command,
+                "selection": selection.query,
+                **about,
+            }
+        )
 
     def section(self) -> Response:
         selection = self._readable()
@@ -146,7 +195,9 @@ class Page:
         if name not in about["files"]:
             raise Failure(404, "The answer has no such file.")
         text = self.jobs.folder.read(f"{key}f", f"file/{name}")
-        if text is None:  # the files are written after the answer, by who holds the comparison and answers then
+        if (
+            text is None
+        ):  # the files are written after the answer, by who holds the comparison and answers then
             self._held(key, selection, {})
             text = self.jobs.folder.read(f"{key}f", f"file/{name}") or ""
         response = _sent(text.encode(), name)
@@ -175,8 +226,11 @@ class Page:
             raise Failure(400, "`since` is a time in milliseconds.", field="since")
         rule = f"attributes.end_time > {int(since)}"
         own = selection.choices["filter_string"]
-        asked = {"experiment_ids": list(selection.experiment_ids), "filter": f"{rule} and {own}" if own.strip() else rule,
-                 "max_results": NEW}  # fmt: skip
+        asked = {
+            "experiment_ids": list(selection.experiment_ids),
+            "filter": f"{rule} and {own}" if own.strip() else rule,
+            "max_results": NEW,
+        }
         answer = self.inside.post(self._caller, "/api/2.0/mlflow/runs/search", asked)
         if not answer.ok:
             raise Failure(*_refusal(answer, "new runs"))
@@ -191,16 +245,28 @@ class Page:
         if not self.jobs.folder.names(f"{of}f"):  # the files are written after the answer
             self._held(of, selection, {})
         key = selection.key("store", of, str(about["made"]), self._caller.identity)
-        if (done := self.jobs.folder.about(key)) is None or not is_active(self.inside, self._caller, done["run_id"]):
-            job = {"what": "store", "of": of, "given": dict(selection.given), "user": self._caller.user}
+        if (done := self.jobs.folder.about(key)) is None or not is_active(
+            self.inside, self._caller, done["run_id"]
+        ):
+            job = {
+                "what": "store",
+                "of": of,
+                "given": dict(selection.given),
+                "user": self._caller.user,
+            }
             self._ask(key, job, writes=True)
-        link = f"../#/experiments/{done['experiment_id']}/runs/{done['run_id']}/artifacts?workflowType=machine_learning"
+        link = (
+            f"../#/experiments/{done['experiment_id']}/runs/{done['run_id']}/"
+            "artifacts?workflowType=machine_learning"
+        )
         return _json({"run_id": done["run_id"], "address": link, "left_out": done["left_out"]})
 
     # what they share
 
     def _held(self, key: str, selection: PageSelection, question: dict[str, Any]) -> dict[str, Any]:
-        """What the process says that holds the comparison; where it has let it go, the comparison is made anew."""
+        """What the process says that holds the comparison; where it has let it go, the comparison
+        is made anew.
+        """
         told = self.jobs.held(key, question)
         if told is None:
             self._made(key, selection, "answer", newer=int(time.time() * 1000))
@@ -216,18 +282,28 @@ class Page:
     def _readable(self) -> PageSelection:
         """The selection, if the member may read all that it names.
 
-        MLflow is asked each time that anything is told but how far a computation is: that is asked for again and again.
+        MLflow is asked each time that anything is told but how far a computation is: that is asked
+        for again and again.
         """
-        if request.headers.get("Sec-Fetch-Site") == "cross-site" and request.headers.get("Sec-Fetch-Mode") != "navigate":
-            raise Failure(403, "The request comes from another site.")  # which could not read the answer, but have it computed
+        if (
+            request.headers.get("Sec-Fetch-Site") == "cross-site"
+            and request.headers.get("Sec-Fetch-Mode") != "navigate"
+        ):
+            raise Failure(
+                403, "The request comes from another site."
+            )  # which could not read the answer, but have it computed
         selection = self._selection()
         if not selection.experiment_ids:
-            raise Failure(400, "No experiment is chosen. Choose one from the list.", field="experiment-id")
+            raise Failure(
+                400, "No experiment is chosen. Choose one from the list.", field="experiment-id"
+            )
         seen, now = (self._caller.proof, selection.experiment_ids), time.monotonic()
         g.mleval_checked = False
         if now - self._lately.get(seen, -LATELY) > LATELY:
             self._check(selection)
-            self._lately = {key: at for key, at in self._lately.items() if now - at < LATELY} | {seen: now}
+            self._lately = {key: at for key, at in self._lately.items() if now - at < LATELY} | {
+                seen: now
+            }
         return selection
 
     def _check(self, selection: PageSelection) -> None:
@@ -236,8 +312,12 @@ class Page:
             return
         for experiment_id in selection.experiment_ids:
             if not may_read(self.inside, self._caller, experiment_id):
-                raise Failure(403, f"There is no experiment {experiment_id} that you may read. Choose another, or ask its owner.",
-                              field="experiment-id")  # fmt: skip
+                raise Failure(
+                    403,
+                    f"There is no experiment {experiment_id} that you may read. Choose another, "
+                    "or ask its owner.",
+                    field="experiment-id",
+                )
         g.mleval_checked = True
 
     def _key(self, selection: PageSelection, what: str) -> str:
@@ -247,7 +327,9 @@ class Page:
     def _address(self) -> str:
         return request.url_root.rstrip("/") + self.prefix
 
-    def _made(self, key: str, selection: PageSelection, what: str, newer: int = 0) -> dict[str, Any]:
+    def _made(
+        self, key: str, selection: PageSelection, what: str, newer: int = 0
+    ) -> dict[str, Any]:
         """What an answer says of itself; while there is none that is new enough, 202."""
         newer = newer or int(request.args.get("newer-than", "") or 0)
         about = self.jobs.folder.about(key)
@@ -280,7 +362,10 @@ def _answering(view: Callable[[], Response]) -> Callable[[], Response]:
             return _json(failure.content, failure.status)
         except OSError as error:  # no folder for answers, a full disk
             print(f"mleval page: {error!r}", file=sys.stderr)
-            text = "The server has no place for answers. Its log says why; the administrator may set TMPDIR."
+            text = (
+                "The server has no place for answers. Its log says why; the administrator may "
+                "set TMPDIR."
+            )
             return _json({"state": "failed", "error": text}, 503)
 
     return answer
@@ -289,11 +374,18 @@ def _answering(view: Callable[[], Response]) -> Callable[[], Response]:
 def _refusal(answer: Any, what: str) -> tuple[int, str]:
     if answer.status in (401, 403):
         return answer.status, f"MLflow does not let you read {what}."
-    return 503, f"MLflow could not tell {what}: {str(answer.json().get('message', ''))[:300] or answer.status}"
+    return (
+        503,
+        f"MLflow could not tell {what}: "
+        f"{str(answer.json().get('message', ''))[:300] or answer.status}",
+    )
 
 
 def _is_report(run: dict[str, Any]) -> bool:
-    return any(tag["key"] == "mleval.kind" and tag["value"] == "report" for tag in run["data"].get("tags", ()))
+    return any(
+        tag["key"] == "mleval.kind" and tag["value"] == "report"
+        for tag in run["data"].get("tags", ())
+    )
 
 
 def _html(text: str, made: int | None = None) -> Response:
@@ -305,4 +397,9 @@ def _json(content: dict[str, Any], status: int = 200) -> Response:
 
 
 def _sent(content: bytes, name: str) -> Response:
-    return Response(content, content_type=f"{_KINDS.get(name.rpartition('.')[2], 'application/octet-stream')}; charset=utf-8")
+    return Response(
+        content,
+        content_type=(
+            f"{_KINDS.get(name.rpartition('.')[2], 'application/octet-stream')}; charset=utf-8"
+        ),
+    )

@@ -1,8 +1,10 @@
-"""The process that computes for the page, beside the server: `python -m mlflow_mleval.server.worker FOLDER LIMIT`.
+"""The process that computes for the page, beside the server: `python -m mlflow_mleval.server.worker
+FOLDER LIMIT`.
 
-It has everything imported and forks a process for each answer. That process puts the answer into the folder, then holds the
-comparison for a while to answer what is asked of its details. Nothing here knows a member: a job comes with an address of the
-server's forwarder and a token, and asks MLflow there.
+It has everything imported and forks a process for each answer. That process puts the answer into
+the folder, then holds the comparison for a while to answer what is asked of its details. Nothing
+here knows a member: a job comes with an address of the server's forwarder and a token, and asks
+MLflow there.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from mlflow_mleval.server.answer_cache import CacheFolder
 
 #: Computations at a time, and comparisons that are held after their answer.
 AT_ONCE, HELD = 2, 3
-#: Seconds: after so long without a question a job is cancelled, a held comparison let go, the worker ended.
+#: Seconds: after so long without a question a job is cancelled, a held comparison let go, the
+#: worker ended.
 PATIENCE, HOLD, IDLE = 15, 300, 900
 #: Seconds that a failure is told to whoever asks again.
 REMEMBER = 5
@@ -49,7 +52,9 @@ class _Child:
     who: str
     scratch: str
     began: float = field(default_factory=time.monotonic)
-    told: dict[str, Any] = field(default_factory=lambda: {"state": "working", "step": "starting", "done": 0, "total": 0})
+    told: dict[str, Any] = field(
+        default_factory=lambda: {"state": "working", "step": "starting", "done": 0, "total": 0}
+    )
     buffer: bytes = b""
 
     @property
@@ -120,7 +125,12 @@ class Worker:
         self.waiting = {k: t for k, t in self.waiting.items() if now - t < PATIENCE} | {key: now}
         free = AT_ONCE - sum(child.working for child in self.children.values())
         if key not in [*self.waiting][:free]:
-            return {"state": "working", "step": "waiting for other computations", "done": 0, "total": 0}
+            return {
+                "state": "working",
+                "step": "waiting for other computations",
+                "done": 0,
+                "total": 0,
+            }
         return {"state": "start"}
 
     def _start(self, asked: dict[str, Any], job: dict[str, Any], connection: socket.socket) -> None:
@@ -137,7 +147,9 @@ class Worker:
             self._in_child(key, job, theirs)
         theirs.close()
         ours.setblocking(False)
-        child = self.children[key] = _Child(key, pid, ours, connection, time.monotonic(), asked["who"], scratch)
+        child = self.children[key] = _Child(
+            key, pid, ours, connection, time.monotonic(), asked["who"], scratch
+        )
         self.selector.register(ours, selectors.EVENT_READ, child)
 
     def _in_child(self, key: str, job: dict[str, Any], pipe: socket.socket) -> None:
@@ -183,7 +195,10 @@ class Worker:
                 self._settle(child, told)
         if not data:
             if child.working:
-                text = "The computation ended before its time; the server's log may say why (too little memory?). Try again."
+                text = (
+                    "The computation ended before its time; the server's log may say why (too "
+                    "little memory?). Try again."
+                )
                 self._settle(child, {"state": "failed", "status": 500, "error": text})
             self._end(child)
 
@@ -204,14 +219,21 @@ class Worker:
                 self._settle(child, {"state": "cancelled"})
                 self._end(child)
             elif child.working and now - child.began > self.limit:
-                text = (f"The comparison took longer than {self.limit:g} seconds and was stopped. Choose fewer runs or measures, "
-                        "or let the administrator raise MLEVAL_PAGE_SECONDS.")  # fmt: skip
+                text = (
+                    f"The comparison took longer than {self.limit:g} seconds and was stopped. "
+                    "Choose fewer runs or measures, or let the administrator raise "
+                    "MLEVAL_PAGE_SECONDS."
+                )
                 self._settle(child, {"state": "failed", "status": 504, "error": text})
                 self._end(child)
-        held = sorted((c for c in self.children.values() if not c.working), key=lambda child: child.asked)
+        held = sorted(
+            (c for c in self.children.values() if not c.working), key=lambda child: child.asked
+        )
         for child in held[: max(0, len(held) - HELD)]:
             self._end(child)
-        self.failed = {key: entry for key, entry in self.failed.items() if now - entry[0] < REMEMBER}
+        self.failed = {
+            key: entry for key, entry in self.failed.items() if now - entry[0] < REMEMBER
+        }
 
     def _end(self, child: _Child) -> None:
         self.children.pop(child.key, None)
@@ -229,8 +251,11 @@ class Worker:
             os.unlink(self.folder.holder(child.key))
 
 
-def hold(path: str, answer: Callable[[dict[str, Any]], dict[str, Any]], before: Callable[[], None]) -> None:
-    """Answer questions about what was computed, one line of JSON each, until nobody asks for `HOLD` seconds.
+def hold(
+    path: str, answer: Callable[[dict[str, Any]], dict[str, Any]], before: Callable[[], None]
+) -> None:
+    """Answer questions about what was computed, one line of JSON each, until nobody asks for `HOLD`
+    seconds.
 
     Who asks is heard from the beginning, and answered when what is to be done `before` is done.
     """

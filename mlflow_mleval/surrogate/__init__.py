@@ -1,1 +1,3 @@
-"""The study of surrogate losses: which loss to minimise while training for which loss in the end."""
+"""The study of surrogate losses: which loss to minimise while training for which loss in the
+end.
+"""

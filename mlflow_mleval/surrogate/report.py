@@ -1,4 +1,6 @@
-"""A surrogate study as a document: the heatmap, the best surrogate per target in words and as a table, and all of it as data."""
+"""A surrogate study as a document: the heatmap, the best surrogate per target in words and as a
+table, and all of it as data.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.naming import count
-from mlflow_mleval.report.document import ALWAYS, Column, Document, Figure, Section, Table, Text, joined, name
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Table,
+    Text,
+    joined,
+    name,
+)
 from mlflow_mleval.report.numerals import aligned, level
 from mlflow_mleval.surrogate.heatmap import surrogate_differences
 
@@ -18,7 +30,9 @@ _ROWS, _SHOWN = 60, 8
 
 
 def surrogate_sentences(study: Any) -> list[str]:
-    """What the study found: the best surrogate by target, and of how much of that the folds are sure."""
+    """What the study found: the best surrogate by target, and of how much of that the folds are
+    sure.
+    """
     losses, best, n_folds = study.losses, study.best, study.n_folds
     groups = [(ks, list(ts)) for ks, ts in groupby(best.index, key=lambda t: best.loc[t, "equal"])]
     parts = [f"k = {_spans(ks)}{' alike' * (len(ks) > 1)} for {_targets(ts)}" for ks, ts in groups]
@@ -43,26 +57,30 @@ def surrogate_sentences(study: Any) -> list[str]:
 
 
 def surrogate_frame(losses: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
-    """One row a surrogate and target: loss, difference to the best one, whether it is the best, and not separated from it."""
+    """One row a surrogate and target: loss, difference to the best one, whether it is the best, and
+    not separated from it.
+    """
     behind = surrogate_differences(losses)
     rows = [
         (k, t, v, behind.loc[t, k], k in best.loc[t, "equal"], k in best.loc[t, "not_separated"])
         for k, row in losses.iterrows()
         for t, v in row.items()
     ]
-    return pd.DataFrame(rows, columns=["surrogate", "target", "loss", "difference", "best", "not_separated"])
+    return pd.DataFrame(
+        rows, columns=["surrogate", "target", "loss", "difference", "best", "not_separated"]
+    )
 
 
 def surrogate_document(study: Any) -> Document:
     """The study as a document."""
     best, n_folds = study.best, study.n_folds
     about = (
-        f"{len(study.losses)} surrogates, {study.losses.shape[1]} targets, {n_folds} folds, {study.n_neighbors} nearest "
-        f"neighbours; runs of the experiment {study.experiment}"
+        f"{len(study.losses)} surrogates, {study.losses.shape[1]} targets, {n_folds} folds, "
+        f"{study.n_neighbors} nearest neighbours; runs of the experiment {study.experiment}"
     )
     caption = (
-        "Each row is a loss that counts, each column a loss that was minimised over the neighbours: from the Hamming loss "
-        "(k = 1) to the subset 0/1 loss (k = K)."
+        "Each row is a loss that counts, each column a loss that was minimised over the "
+        "neighbours: from the Hamming loss (k = 1) to the subset 0/1 loss (k = K)."
     )
     drawn = best.iloc[:_ROWS]
     columns = [
@@ -74,15 +92,36 @@ def surrogate_document(study: Any) -> Document:
     blocks = [
         Text(surrogate_sentences(study), role="lead", depth=ALWAYS),
         Figure(study.heatmap, caption),
-        Table(columns, len(best), title="Best surrogate by target", key="surrogates", things="targets", depth=ALWAYS),
-        *([Text(study.warnings, role="points", title="Doubts", depth=ALWAYS)] if study.warnings else []),
+        Table(
+            columns,
+            len(best),
+            title="Best surrogate by target",
+            key="surrogates",
+            things="targets",
+            depth=ALWAYS,
+        ),
+        *(
+            [Text(study.warnings, role="points", title="Doubts", depth=ALWAYS)]
+            if study.warnings
+            else []
+        ),
     ]
     frame = surrogate_frame(study.losses, best)
-    known = {"dataset": study.dataset, "losses": frame, "n_folds": n_folds, "alpha": study.alpha, "warnings": study.warnings}
+    known = {
+        "dataset": study.dataset,
+        "losses": frame,
+        "n_folds": n_folds,
+        "alpha": study.alpha,
+        "warnings": study.warnings,
+    }
     return Document(
-        f"Surrogate study: {name(study.dataset)}", [Section("surrogates", "Which loss to train for which target", blocks)],
-        about=about, data=lambda: known, frames=lambda: {"surrogates": frame}, main="surrogates",
-    )  # fmt: skip
+        f"Surrogate study: {name(study.dataset)}",
+        [Section("surrogates", "Which loss to train for which target", blocks)],
+        about=about,
+        data=lambda: known,
+        frames=lambda: {"surrogates": frame},
+        main="surrogates",
+    )
 
 
 def _targets(targets: Sequence[int]) -> str:

@@ -1,7 +1,9 @@
-"""The surrogate study: a nearest-neighbour minimiser trained for each loss and measured by all, one run a surrogate.
+"""The surrogate study: a nearest-neighbour minimiser trained for each loss and measured by all, one
+run a surrogate.
 
-Hüllermeier et al. 2022, section 6 and Figure 4. The rows of the table surrogate x target are the loss profiles that the runs
-hold: the table is always read from the runs, by the process that made them or by another one.
+Hüllermeier et al. 2022, section 6 and Figure 4. The rows of the table surrogate x target are the
+loss profiles that the runs hold: the table is always read from the runs, by the process that made
+them or by another one.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class SurrogateStudy:
         ``not_separated`` (those that may be the best).
     alpha : For each target, the largest probability that the truly best surrogate is missing from ``not_separated``.
     runs : By surrogate: the id of its run.
-    """
+    """  # noqa: E501
 
     dataset: str
     losses: pd.DataFrame
@@ -82,10 +84,12 @@ class SurrogateStudy:
         return surrogate_sentences(self)
 
     def differences(self, to: str = "best", clip: float | None = CLIP) -> pd.DataFrame:
-        """How much larger each loss is than that of the best surrogate for the target, or of the target's own surrogate.
+        """How much larger each loss is than that of the best surrogate for the target, or of the
+        target's own surrogate.
 
-        `to` is "best" or "diagonal", where a negative difference is a surrogate that serves the target better than the target
-        does. Differences beyond `clip` count as this; .02 as in Figure 4 of the paper.
+        `to` is "best" or "diagonal", where a negative difference is a surrogate that serves the
+        target better than the target does. Differences beyond `clip` count as this; .02 as in
+        Figure 4 of the paper.
         """
         if one_of(to, "to", ("best", "diagonal")) == "best":
             found = surrogate_differences(self.losses).T
@@ -94,7 +98,9 @@ class SurrogateStudy:
         return found if clip is None else found.clip(-clip, clip)
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write ``surrogates.html``, ``surrogates.svg`` (the heatmap) and ``surrogates.csv`` into a folder, made if need be."""
+        """Write ``surrogates.html``, ``surrogates.svg`` (the heatmap) and ``surrogates.csv`` into a
+        folder, made if need be.
+        """
         files = {inside(folder, name): content for name, content in self.files().items()}
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
@@ -105,10 +111,14 @@ class SurrogateStudy:
         """Name to content of what `save` writes."""
         found = self.report()
         texts = found.to_html(), standalone(self.heatmap), found.render("csv")
-        return dict(zip(("surrogates.html", "surrogates.svg", "surrogates.csv"), texts, strict=True))
+        return dict(
+            zip(("surrogates.html", "surrogates.svg", "surrogates.csv"), texts, strict=True)
+        )
 
     def report(self) -> Document:
-        """What the study found as a document: to_html(path), to_markdown(), to_latex(), to_dict(); a notebook shows it."""
+        """What the study found as a document: to_html(path), to_markdown(), to_latex(), to_dict();
+        a notebook shows it.
+        """
         return surrogate_document(self)
 
     @property
@@ -118,16 +128,27 @@ class SurrogateStudy:
 
 
 def surrogate_study(
-    X: Any, Y: Any, *, dataset: str, cv: Any = 10, n_neighbors: int = 9, ks: Iterable[int] | None = None,
-    label_names: Sequence[Hashable] | None = None, experiment_name: str | None = None, seed: int = 0,
-    max_candidates: int = MAX_CANDIDATES, progress: bool | None = None,
+    X: Any,
+    Y: Any,
+    *,
+    dataset: str,
+    cv: Any = 10,
+    n_neighbors: int = 9,
+    ks: Iterable[int] | None = None,
+    label_names: Sequence[Hashable] | None = None,
+    experiment_name: str | None = None,
+    seed: int = 0,
+    max_candidates: int = MAX_CANDIDATES,
+    progress: bool | None = None,
 ) -> SurrogateStudy:
-    """Train for every binomial loss, measure by every binomial loss: which surrogate is best for which target.
+    """Train for every binomial loss, measure by every binomial loss: which surrogate is best for
+    which target.
 
-    For each fold, `NearestNeighbourMinimiser` predicts the label sets of least binomial loss k over the nearest neighbours, for
-    all k together. Each k becomes a run of method ``surrogate k=…`` whose loss profile is a row of the table; a run of kind
-    report holds the heatmap. Runs that are complete are not trained again: called again with the same arguments, an
-    interrupted study goes on where it stopped.
+    For each fold, `NearestNeighbourMinimiser` predicts the label sets of least binomial loss k over
+    the nearest neighbours, for all k together. Each k becomes a run of method ``surrogate k=…``
+    whose loss profile is a row of the table; a run of kind report holds the heatmap. Runs that are
+    complete are not trained again: called again with the same arguments, an interrupted study goes
+    on where it stopped.
 
     Parameters
     ----------
@@ -135,7 +156,8 @@ def surrogate_study(
         Distances are sums of absolute differences of the features as they are: scale them before.
     Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K)
     dataset, experiment_name : str
-        Their names. The experiment is made if it does not exist; by default the one that MLflow is set to.
+        Their names. The experiment is made if it does not exist; by default the one that MLflow is
+        set to.
     cv : int, splitter or iterable of (train, test)
         A number of folds shuffles the rows by ``seed``.
     n_neighbors : int
@@ -157,11 +179,11 @@ def surrogate_study(
     Raises
     ------
     ValueError
-        Labels other than 0 and 1, other numbers of rows, surrogates out of range, fewer instances than neighbours, too many
-        label sets to compare.
+        Labels other than 0 and 1, other numbers of rows, surrogates out of range, fewer instances
+        than neighbours, too many label sets to compare.
     IncomparableRunsError
-        The experiment holds runs of a study of that name on other labels, features or folds, or with another number of
-        neighbours. Nothing was trained then.
+        The experiment holds runs of a study of that name on other labels, features or folds, or
+        with another number of neighbours. Nothing was trained then.
     StoreError
     """
     runs.check(dataset=dataset)
@@ -195,26 +217,42 @@ def surrogate_study(
     if missing:
         hidden = not (sys.stderr.isatty() if progress is None else progress)
         label = terminal(f"surrogates for {dataset}")
-        with click.progressbar(length=len(splits) + len(missing), label=label, file=sys.stderr, hidden=hidden) as bar:
+        with click.progressbar(
+            length=len(splits) + len(missing), label=label, file=sys.stderr, hidden=hidden
+        ) as bar:
             minimiser = NearestNeighbourMinimiser(n_neighbors, max_candidates=max_candidates)
             predictions = _predictions(minimiser, X, truth, splits, missing, bar.update)
             fold = np.repeat(np.arange(len(splits)), list(map(len, tests)))
             for k, predicted in zip(missing, predictions, strict=True):
-                ev = evaluate(truth[np.concatenate(tests)], y_pred=predicted, label_names=names, folds=fold, instances=False)
+                ev = evaluate(
+                    truth[np.concatenate(tests)],
+                    y_pred=predicted,
+                    label_names=names,
+                    folds=fold,
+                    instances=False,
+                )
                 begun = held[k].info.run_id if k in held else None
                 log_evaluation(
-                    ev, method=f"{_METHOD}{k:0{len(str(n_labels))}d}", dataset=dataset, run_id=begun,
-                    experiment_name=None if begun else experiment_name, test_indices=tests,
-                    n_train=[len(train) for train, _ in splits], tags={schema.TAG_SURROGATE: json.dumps({"k": k} | identity)},
-                )  # fmt: skip
+                    ev,
+                    method=f"{_METHOD}{k:0{len(str(n_labels))}d}",
+                    dataset=dataset,
+                    run_id=begun,
+                    experiment_name=None if begun else experiment_name,
+                    test_indices=tests,
+                    n_train=[len(train) for train, _ in splits],
+                    tags={schema.TAG_SURROGATE: json.dumps({"k": k} | identity)},
+                )
                 bar.update(1)
     found = load_surrogate_study(experiment_name, dataset)
     _log_report(client, found)
     return found
 
 
-def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0.05) -> SurrogateStudy:
-    """The surrogate study of a dataset from the runs that an experiment holds; for `alpha` see `SurrogateStudy`.
+def load_surrogate_study(
+    experiment_name: str, dataset: str, *, alpha: float = 0.05
+) -> SurrogateStudy:
+    """The surrogate study of a dataset from the runs that an experiment holds; for `alpha` see
+    `SurrogateStudy`.
 
     Raises
     ------
@@ -226,36 +264,64 @@ def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0
     """
     client = store.connect()
     (experiment,) = store.find_experiments(client, None, [experiment_name])
-    held = {k: run for k, run in _held(client, experiment.experiment_id, dataset).items() if _complete(run) and _identity(run)}
+    held = {
+        k: run
+        for k, run in _held(client, experiment.experiment_id, dataset).items()
+        if _complete(run) and _identity(run)
+    }
     if not held:
         raise NoRunsError(
-            f"the experiment {experiment_name!r} in {store.store_name()} holds no complete run of a surrogate study of "
-            f"{dataset!r}. Make them: mleval.surrogate_study(X, Y, dataset={dataset!r})."
+            f"the experiment {experiment_name!r} in {store.store_name()} holds no complete run "
+            f"of a surrogate study of {dataset!r}. Make them: mleval.surrogate_study(X, Y, "
+            f"dataset={dataset!r})."
         )
     identity, *others = map(_identity, held.values())
     if any(other != identity for other in others):
         raise IncomparableRunsError(
-            f"the runs of the surrogate study of {dataset!r} in {experiment_name!r} are of different data, folds or numbers of "
-            "neighbours. Delete those that do not belong to it."
+            f"the runs of the surrogate study of {dataset!r} in {experiment_name!r} are of "
+            "different data, folds or numbers of neighbours. Delete those that do not belong to "
+            "it."
         )
     surrogates = {run.data.tags[schema.TAG_METHOD]: k for k, run in held.items()}
-    profiles = load_profiles(experiment_ids=[experiment.experiment_id], run_ids=[run.info.run_id for run in held.values()])
+    profiles = load_profiles(
+        experiment_ids=[experiment.experiment_id],
+        run_ids=[run.info.run_id for run in held.values()],
+    )
     targets = range(1, profiles.n_labels[dataset] + 1)
     losses = profiles.losses(dataset, parameters=targets).rename(index=surrogates).sort_index()
-    by_fold = profiles.by_fold(dataset, parameters=targets).rename(index=surrogates, level=0).sort_index()
-    if by_fold.index.get_level_values(0).nunique() < len(losses):  # some run had no room for its folds
+    by_fold = (
+        profiles.by_fold(dataset, parameters=targets).rename(index=surrogates, level=0).sort_index()
+    )
+    if by_fold.index.get_level_values(0).nunique() < len(
+        losses
+    ):  # some run had no room for its folds
         by_fold = pd.concat({0: losses}).swaplevel()
     losses.index.name, losses.columns.name = "surrogate", "target"
     by_fold.index.names, by_fold.columns.name = ["surrogate", "fold"], "target"
     n_train, n_test = profiles.runs.iloc[0][["n_train", "n_test"]]
     ratio = sum(n_test) / sum(n_train) if n_train else None
-    best, ids = best_surrogates(by_fold, ratio=ratio, alpha=alpha), {k: run.info.run_id for k, run in held.items()}
+    best, ids = (
+        best_surrogates(by_fold, ratio=ratio, alpha=alpha),
+        {k: run.info.run_id for k, run in held.items()},
+    )
     warnings = (*profiles.notes, *(f"{name}: {why}." for name, why in profiles.absent.items()))
-    return SurrogateStudy(dataset, losses, by_fold, best, identity["n_neighbors"], alpha, ids, experiment_name, warnings)
+    return SurrogateStudy(
+        dataset,
+        losses,
+        by_fold,
+        best,
+        identity["n_neighbors"],
+        alpha,
+        ids,
+        experiment_name,
+        warnings,
+    )
 
 
 def _labels_digest(names: Sequence[Hashable], truth: NDArray[np.bool_]) -> str:
-    """SHA-256 of the labels' names and of which of them each instance has, in the order of the rows, as that of features is."""
+    """SHA-256 of the labels' names and of which of them each instance has, in the order of the
+    rows, as that of features is.
+    """
     counts, columns = truth.sum(axis=1).astype("<i8"), np.nonzero(truth)[1].astype("<i8")
     digest = sha256(repr((tuple(map(str, names)), len(truth))).encode("utf-8", "surrogatepass"))
     digest.update(sha256(counts.tobytes()).digest() + sha256(columns.tobytes()).digest())
@@ -263,15 +329,21 @@ def _labels_digest(names: Sequence[Hashable], truth: NDArray[np.bool_]) -> str:
 
 
 def _predictions(
-    minimiser: NearestNeighbourMinimiser, X: NDArray[np.float64], truth: NDArray[np.bool_],
-    splits: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], ks: Sequence[int], step: Callable[[int], None],
+    minimiser: NearestNeighbourMinimiser,
+    X: NDArray[np.float64],
+    truth: NDArray[np.bool_],
+    splits: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    ks: Sequence[int],
+    step: Callable[[int], None],
 ) -> NDArray[np.bool_]:
     """Label sets of the test rows of all folds, one after the other, for each k."""
     found = np.empty((len(ks), sum(len(test) for _, test in splits), truth.shape[1]), dtype=bool)
     start = 0
     for train, test in splits:
         with disable_autologging():  # MLflow's own would make a run of each search for neighbours
-            found[:, start : start + len(test)] = minimiser.fit(X[train], truth[train]).predict_all(X[test], ks)
+            found[:, start : start + len(test)] = minimiser.fit(X[train], truth[train]).predict_all(
+                X[test], ks
+            )
         start += len(test)
         step(1)
     return found
@@ -293,22 +365,31 @@ def _complete(run: Run) -> bool:
 
 
 def _identity(run: Run) -> dict[str, Any]:
-    """What tells the study of the run from others: digests of labels, features and folds, and the number of neighbours."""
+    """What tells the study of the run from others: digests of labels, features and folds, and the
+    number of neighbours.
+    """
     try:
-        return {name: value for name, value in json.loads(run.data.tags[schema.TAG_SURROGATE]).items() if name != "k"}
+        return {
+            name: value
+            for name, value in json.loads(run.data.tags[schema.TAG_SURROGATE]).items()
+            if name != "k"
+        }
     except (KeyError, ValueError, AttributeError):
         return {}
 
 
 def _refuse_other(held: Mapping[int, Run], dataset: str, identity: Mapping[str, Any]) -> None:
-    """Raise where runs of that name are of another study; what was killed before its tags were written is of none."""
+    """Raise where runs of that name are of another study; what was killed before its tags were
+    written is of none.
+    """
     for run in held.values():
         theirs = _identity(run)
         if (theirs or _complete(run)) and theirs != identity:
             other = [name for name, value in identity.items() if theirs.get(name) != value]
             raise IncomparableRunsError(
-                f"the experiment holds runs of a surrogate study of {dataset!r} with other {some(other)}, such as "
-                f"{run.info.run_id}. Choose another name of the dataset or another experiment, or delete these runs."
+                f"the experiment holds runs of a surrogate study of {dataset!r} with other "
+                f"{some(other)}, such as {run.info.run_id}. Choose another name of the dataset "
+                "or another experiment, or delete these runs."
             )
 
 
@@ -321,8 +402,12 @@ def _log_report(client: MlflowClient, study: SurrogateStudy) -> None:
         return
     page, *files = study.files().items()
     reports.log_report(
-        {schema.ARTIFACT_REPORT: page[1], **{f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in files}},
-        experiment_id=experiment_id, run_name=f"surrogates for {study.dataset}",
+        {
+            schema.ARTIFACT_REPORT: page[1],
+            **{f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in files},
+        },
+        experiment_id=experiment_id,
+        run_name=f"surrogates for {study.dataset}",
         summary="\n\n".join(map(markdown, study.sentences)),
         tags={schema.TAG_SURROGATE: digest, schema.TAG_DATASET: study.dataset},
-    )  # fmt: skip
+    )

@@ -1,4 +1,6 @@
-"""Tables among a run's artifacts, one row an answer: those of `mlflow.models.evaluate` and of `mlflow.log_table`."""
+"""Tables among a run's artifacts, one row an answer: those of `mlflow.models.evaluate` and of
+`mlflow.log_table`.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,16 @@ _Table: TypeAlias = tuple[pd.DataFrame, dict[str, str]]
 
 
 def read_answer_tables(
-    client: MlflowClient, runs: Mapping[str, Run], *, table: str | None = None, instance_by: str | None = None,
-    measures: Sequence[str] | None = None, grades: Mapping[str, Sequence[str]] | None = None,
+    client: MlflowClient,
+    runs: Mapping[str, Run],
+    *,
+    table: str | None = None,
+    instance_by: str | None = None,
+    measures: Sequence[str] | None = None,
+    grades: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Answers | str]:
-    """The answers of several runs, from a table that each of them holds, or why those of one cannot be read.
+    """The answers of several runs, from a table that each of them holds, or why those of one cannot
+    be read.
 
     Parameters
     ----------
@@ -42,10 +50,11 @@ def read_answer_tables(
     table : str, optional
         Path of the artifact. Default: what `mlflow.models.evaluate` writes.
     instance_by : str, optional
-        The column that says which question a row is about. Default: all columns that hold the same values in all runs, which
-        what a method answered does not.
+        The column that says which question a row is about. Default: all columns that hold the same
+        values in all runs, which what a method answered does not.
     measures : sequence of str, optional
-        Columns that are measures. Default: those that end in ``/score``; without any, all columns of numbers or of pass and fail.
+        Columns that are measures. Default: those that end in ``/score``; without any, all columns
+        of numbers or of pass and fail.
     grades : mapping of str to sequence of str
         By measure, its categories from worst to best.
 
@@ -66,16 +75,24 @@ def read_answer_tables(
     if not tables:
         return read
     scores = {name for _, columns in tables.values() for name in columns.values()}
-    keys = _keys({method: frame for method, (frame, _) in tables.items()}, scores, instance_by, path)
+    keys = _keys(
+        {method: frame for method, (frame, _) in tables.items()}, scores, instance_by, path
+    )
     for method, (frame, columns) in tables.items():
-        read[method] = store.of_one_run(partial(_answers, runs[method], frame, columns, keys, grades))
+        read[method] = store.of_one_run(
+            partial(_answers, runs[method], frame, columns, keys, grades)
+        )
     return read
 
 
 def _table(
-    client: MlflowClient, run: Run, path: str, measures: Sequence[str] | None,
-    grades: Mapping[str, Sequence[str]], instance_by: str | None,
-) -> _Table:  # fmt: skip
+    client: MlflowClient,
+    run: Run,
+    path: str,
+    measures: Sequence[str] | None,
+    grades: Mapping[str, Sequence[str]],
+    instance_by: str | None,
+) -> _Table:
     """The table of a run, and by measure the column that holds it."""
     found = artifact(client, run.info.run_id, path, read_frame)
     if not isinstance(found, pd.DataFrame):
@@ -104,39 +121,63 @@ def read_frame(path: Path) -> pd.DataFrame:
         columns, data = [str(c) for c in found["columns"]], found["data"]
         if len(set(columns)) < len(columns) or any(len(row) != len(columns) for row in data):
             raise ValueError("its rows and columns do not fit")
-    except (RecursionError, KeyError, TypeError, OverflowError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"it is no table in split orientation ({' '.join(str(error).split())[:100]})") from error
+    except (
+        RecursionError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+    ) as error:
+        raise ValueError(
+            f"it is no table in split orientation ({' '.join(str(error).split())[:100]})"
+        ) from error
     if len(columns) * len(data) > MAX_CELLS:
         raise ValueError(f"it has {len(data):,} rows, more than {MAX_CELLS // len(columns):,}")
     return pd.DataFrame(data, columns=columns, dtype=object)
 
 
 def _measures(
-    frame: pd.DataFrame, wanted: Sequence[str] | None, grades: Mapping[str, Sequence[str]], instance_by: str | None
+    frame: pd.DataFrame,
+    wanted: Sequence[str] | None,
+    grades: Mapping[str, Sequence[str]],
+    instance_by: str | None,
 ) -> dict[str, str]:
     """By measure the column that holds it."""
     scored = {c.removesuffix(_SCORE): c for c in frame if c.endswith(_SCORE)}
     if wanted is not None:
         return {m: column for m in wanted if (column := scored.get(m, m)) in frame}
-    return scored or {c: c for c in frame if c != instance_by and (c in grades or _is_measure(frame[c]))}
+    return scored or {
+        c: c for c in frame if c != instance_by and (c in grades or _is_measure(frame[c]))
+    }
 
 
 def _is_measure(column: pd.Series) -> bool:
     known = [v for v in column if v is not None]
     return bool(known) and all(
-        isinstance(v, bool | int | float) or (isinstance(v, str) and v.strip().lower() in PASS) for v in known
-    )  # fmt: skip
+        isinstance(v, bool | int | float) or (isinstance(v, str) and v.strip().lower() in PASS)
+        for v in known
+    )
 
 
-def _keys(frames: Mapping[str, pd.DataFrame], scores: set[str], instance_by: str | None, path: str) -> list[str]:
+def _keys(
+    frames: Mapping[str, pd.DataFrame], scores: set[str], instance_by: str | None, path: str
+) -> list[str]:
     """The columns that together say what was asked."""
     if instance_by is not None:
         return [instance_by]
     first, *others = frames.values()
     texts = {c: set(map(_text, first[c])) for c in first if c not in scores}
-    same = [c for c, known in texts.items() if all(c in f and set(map(_text, f[c])) == known for f in others)]
+    same = [
+        c
+        for c, known in texts.items()
+        if all(c in f and set(map(_text, f[c])) == known for f in others)
+    ]
     if not same:
-        raise ValueError(f"no column of the tables {path} holds the same values in all runs. Say which one names the instance.")
+        raise ValueError(
+            f"no column of the tables {path} holds the same values in all runs. Say which one "
+            "names the instance."
+        )
     return same
 
 
@@ -147,22 +188,33 @@ def _text(value: object) -> str:
 def keys_of(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """By row a short name of its own, else a hash of all that was asked."""
     return [
-        own if len(row) == 1 and len(own := str(row[0])) <= _SHORT
-        else hashlib.sha256("\0".join(map(_text, row)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        own
+        if len(row) == 1 and len(own := str(row[0])) <= _SHORT
+        else hashlib.sha256(
+            "\0".join(map(_text, row)).encode("utf-8", "surrogatepass")
+        ).hexdigest()[:16]
         for row in frame[[*columns]].itertuples(index=False, name=None)
-    ]  # fmt: skip
+    ]
 
 
 def _answers(
-    run: Run, frame: pd.DataFrame, columns: Mapping[str, str], keys: Sequence[str], grades: Mapping[str, Sequence[str]]
+    run: Run,
+    frame: pd.DataFrame,
+    columns: Mapping[str, str],
+    keys: Sequence[str],
+    grades: Mapping[str, Sequence[str]],
 ) -> Answers:
     rows = [*frame[[*keys]].itertuples(index=False, name=None)]
     index = pd.Index(keys_of(frame, keys), name="instance", dtype=object)
     asked = [shown(row[0] if len(keys) == 1 else dict(zip(keys, row, strict=True))) for row in rows]
     values, passing = {}, []
     for measure, column in columns.items():
-        found = [(np.nan, True) if v is None else number(v, grades.get(measure)) for v in frame[column]]
-        if unclear := [v for v, (size, _) in zip(frame[column], found, strict=True) if size is None]:
+        found = [
+            (np.nan, True) if v is None else number(v, grades.get(measure)) for v in frame[column]
+        ]
+        if unclear := [
+            v for v, (size, _) in zip(frame[column], found, strict=True) if size is None
+        ]:
             raise ValueError(f"{measure} holds {some(map(_text, unclear), 5)}: declare its grades")
         values[measure] = [size for size, _ in found]
         if all(passes for _, passes in found):
@@ -170,6 +222,9 @@ def _answers(
     about = frame[[c for c in frame if c not in columns.values()]]
     about = about.astype(object).where(about.notna(), "").astype(str).set_axis(index)
     return Answers(
-        pd.DataFrame(values, index=index, dtype=float), about.assign(link="", asked=asked), digest(run), counted(run),
+        pd.DataFrame(values, index=index, dtype=float),
+        about.assign(link="", asked=asked),
+        digest(run),
+        counted(run),
         passing=tuple(passing),
-    )  # fmt: skip
+    )

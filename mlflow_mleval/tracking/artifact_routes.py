@@ -1,7 +1,9 @@
-"""Where the artifacts of a run are reached: at their address, or by the routes of the tracking server alone.
+"""Where the artifacts of a run are reached: at their address, or by the routes of the tracking
+server alone.
 
-A client reaches them at the address that the run names, with its own rights to that storage. What works in the name of somebody
-else must not: it goes by the routes of the server, which knows who may read and write them.
+A client reaches them at the address that the run names, with its own rights to that storage. What
+works in the name of somebody else must not: it goes by the routes of the server, which knows who
+may read and write them.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _only_routes = False
 
 
 def go_by_routes() -> None:
-    """From now on nothing in this process reaches an artifact at its address: anybody may write addresses into runs."""
+    """From now on nothing in this process reaches an artifact at its address: anybody may write
+    addresses into runs.
+    """
     global _only_routes
     _only_routes = True
     get_registered_artifact_repositories().clear()
@@ -89,7 +93,11 @@ def all_of(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:
         root = Path(client.download_artifacts(run_id, "", str(folder)))
     except (MlflowException, OSError):  # it has none
         return {}
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
 
 
 def repository(run: Run) -> Any:
@@ -101,7 +109,9 @@ def repository(run: Run) -> Any:
 
 
 def check_targets(there: Any, paths: Collection[str]) -> None:
-    """Raise a ValueError where files would not land among the artifacts, such as beyond a link in a local folder."""
+    """Raise a ValueError where files would not land among the artifacts, such as beyond a link in a
+    local folder.
+    """
     check_paths(paths)
     if (folder := getattr(there, "artifact_dir", None)) is not None:
         for path in paths:
@@ -109,7 +119,9 @@ def check_targets(there: Any, paths: Collection[str]) -> None:
 
 
 def remove(run: Run, paths: Collection[str]) -> None:
-    """Delete artifacts of a run; they stay where the server's routes are the only way, which delete none, or the store cannot."""
+    """Delete artifacts of a run; they stay where the server's routes are the only way, which delete
+    none, or the store cannot.
+    """
     if _only_routes:
         return
     there = repository(run)
@@ -127,12 +139,21 @@ class _Routes:
 
     def log_artifact(self, file: str, folder: str | None = None) -> None:
         path = f"{folder}/{Path(file).name}" if folder else Path(file).name
-        _ask("POST", "/ajax-api/2.0/mlflow/upload-artifact", {"run_uuid": self.run_id, "path": path}, Path(file).read_bytes())
+        _ask(
+            "POST",
+            "/ajax-api/2.0/mlflow/upload-artifact",
+            {"run_uuid": self.run_id, "path": path},
+            Path(file).read_bytes(),
+        )
 
 
 def _fetched(run_id: str, path: str, folder: Path) -> Path | None:
     target = inside(folder, path)
-    if path not in (entry["path"] for entry in _entries(run_id, path.rpartition("/")[0]) if not entry.get("is_dir")):
+    if path not in (
+        entry["path"]
+        for entry in _entries(run_id, path.rpartition("/")[0])
+        if not entry.get("is_dir")
+    ):
         return None  # asked for by itself, what is not there is a failure of the server
     response = _ask("GET", "/get-artifact", {"run_id": run_id, "path": path})
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -154,11 +175,15 @@ def _entries(run_id: str, folder: str) -> list[dict[str, Any]]:
     return _ask("GET", "/api/2.0/mlflow/artifacts/list", asked).json().get("files", [])
 
 
-def _ask(method: str, path: str, query: dict[str, str], body: bytes | None = None) -> requests.Response:
+def _ask(
+    method: str, path: str, query: dict[str, str], body: bytes | None = None
+) -> requests.Response:
     token = MLFLOW_TRACKING_TOKEN.get()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     headers |= {"Content-Type": "application/octet-stream"} if body is not None else {}
     address = mlflow.get_tracking_uri().rstrip("/") + path
-    response = requests.request(method, address, params=query, data=body, headers=headers, timeout=SECONDS)
+    response = requests.request(
+        method, address, params=query, data=body, headers=headers, timeout=SECONDS
+    )
     response.raise_for_status()
     return response

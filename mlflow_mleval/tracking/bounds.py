@@ -1,6 +1,8 @@
-"""What one run carries, held to bounds before memory is taken for it: JSON in tags, and tables among artifacts.
+"""What one run carries, held to bounds before memory is taken for it: JSON in tags, and tables
+among artifacts.
 
-Anybody may write anything into a run. Whatever is refused here is refused with a ValueError that says why.
+Anybody may write anything into a run. Whatever is refused here is refused with a ValueError that
+says why.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ _LARGE = re.compile(rf"\d[eE]|\d{{{MAX_DIGITS + 1}}}")
 
 
 def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
-    """The content of JSON text: finite numbers, integers of 64 bits, few brackets within each other.
+    """The content of JSON text: finite numbers, integers of 64 bits, few brackets within each
+    other.
 
     Raises
     ------
@@ -71,12 +74,18 @@ def computable(value: float) -> bool:
 def whole_numbers(values: Any, least: int = -(2**63)) -> list[int]:
     """The values as they are, if they are a list of whole numbers of at least `least`."""
     if not isinstance(values, list) or any(type(v) is not int or v < least for v in values):
-        raise ValueError(f"{quoted(values)} are no whole numbers" + (f" from {least}" if least > -(2**63) else ""))
+        raise ValueError(
+            f"{quoted(values)} are no whole numbers"
+            + (f" from {least}" if least > -(2**63) else "")
+        )
     return values
 
 
-def read_table(path: str | Path, columns: Collection[str], names: Collection[str] = ()) -> pd.DataFrame:
-    """Columns of numbers, and of names as text, of a parquet or CSV file; numbers may be missing, but not infinite.
+def read_table(
+    path: str | Path, columns: Collection[str], names: Collection[str] = ()
+) -> pd.DataFrame:
+    """Columns of numbers, and of names as text, of a parquet or CSV file; numbers may be missing,
+    but not infinite.
 
     Raises
     ------
@@ -94,8 +103,11 @@ def read_table(path: str | Path, columns: Collection[str], names: Collection[str
     return table.astype(dict.fromkeys(names, str))
 
 
-def open_parquet(path: str | Path, columns: Sequence[str], names: Collection[str] = ()) -> pq.ParquetFile:
-    """A parquet file whose columns can be read: its head says how much they hold, and no row is read for it.
+def open_parquet(
+    path: str | Path, columns: Sequence[str], names: Collection[str] = ()
+) -> pq.ParquetFile:
+    """A parquet file whose columns can be read: its head says how much they hold, and no row is
+    read for it.
 
     Names are read as a dictionary: a name that is repeated a million times takes its room once.
     """
@@ -107,8 +119,17 @@ def open_parquet(path: str | Path, columns: Sequence[str], names: Collection[str
         raise ValueError(f"it has {rows:,} rows, more than {MAX_CELLS // len(columns):,}")
     for name in columns:
         kind = schema.field(name).type
-        number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        if not (number or (name in names and pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type))):
+        number = (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        )
+        if not (
+            number
+            or (
+                name in names
+                and pa.types.is_dictionary(kind)
+                and pa.types.is_string(kind.value_type)
+            )
+        ):
             raise ValueError(f"its column {name} is of type {str(kind)[:40]}")
     return file
 
@@ -120,9 +141,13 @@ def plain_names(table: pa.Table, names: Collection[str]) -> pa.Table:
         if not pa.types.is_dictionary(column.type):
             continue
         chunks = column.chunks
-        size = sum(pc.sum(pc.take(pc.binary_length(c.dictionary), c.indices)).as_py() or 0 for c in chunks)
+        size = sum(
+            pc.sum(pc.take(pc.binary_length(c.dictionary), c.indices)).as_py() or 0 for c in chunks
+        )
         if size > MAX_NAMES:
-            raise ValueError(f"the names in its column {name} take {size:,} bytes, more than {MAX_NAMES:,}")
+            raise ValueError(
+                f"the names in its column {name} take {size:,} bytes, more than {MAX_NAMES:,}"
+            )
         table = table.set_column(place, name, column.cast(column.type.value_type))
     return table
 
@@ -138,7 +163,9 @@ def decoded(read: Any) -> Any:
 def _read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
     if (size := Path(path).stat().st_size) > MAX_CSV:
         raise ValueError(f"it has {size:,} bytes, more than {MAX_CSV:,}")
-    table = decoded(lambda: pd.read_csv(path, usecols=lambda name: name in columns, keep_default_na=True))
+    table = decoded(
+        lambda: pd.read_csv(path, usecols=lambda name: name in columns, keep_default_na=True)
+    )
     if lacking := [name for name in columns if name not in table]:
         raise ValueError(f"it has no column {some(lacking)}")
     return table[list(columns)]
@@ -154,7 +181,9 @@ def _numbers(column: pd.Series, name: str) -> pd.Series:
 
 def _whole(digits: str) -> int:
     if len(digits.lstrip("-")) > MAX_DIGITS:
-        raise ValueError(f"a whole number has {len(digits.lstrip('-')):,} digits, more than {MAX_DIGITS}")
+        raise ValueError(
+            f"a whole number has {len(digits.lstrip('-')):,} digits, more than {MAX_DIGITS}"
+        )
     return int(digits)
 
 

@@ -1,4 +1,6 @@
-"""Several processes that write to one store at the same time: wait for each other, and try again what a conflict has undone."""
+"""Several processes that write to one store at the same time: wait for each other, and try again
+what a conflict has undone.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ T = TypeVar("T")
 _TRIES = 12
 _SECONDS = 0.05, 2.0
 #: How databases say that somebody else has been quicker; nothing of the request has been done then.
-_CONFLICTS = ("unique constraint", "duplicate key", "duplicate entry", "database is locked", "deadlock", "could not serialize")
+_CONFLICTS = (
+    "unique constraint",
+    "duplicate key",
+    "duplicate entry",
+    "database is locked",
+    "deadlock",
+    "could not serialize",
+)
 
 
 def patiently(act: Callable[[], T]) -> T:
@@ -48,7 +57,8 @@ def patiently(act: Callable[[], T]) -> T:
 
 @contextmanager
 def alone(what: str, seconds: float = 60) -> Iterator[None]:
-    """One process of this user and machine at a time for what is named; the lock of one that dies is free at once.
+    """One process of this user and machine at a time for what is named; the lock of one that dies
+    is free at once.
 
     Raises
     ------
@@ -63,7 +73,9 @@ def alone(what: str, seconds: float = 60) -> Iterator[None]:
         except sqlite3.OperationalError as error:
             if not _is_conflict(error):
                 raise
-            message = f"another process has been busy with the same for {seconds:g} seconds. Try again."
+            message = (
+                f"another process has been busy with the same for {seconds:g} seconds. Try again."
+            )
             raise StoreError(message) from None
         yield
 
@@ -82,11 +94,15 @@ def private(path: Path) -> None:
     for_others = stat.S_IMODE(status.st_mode) & 0o077
     ours = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not for_others)
     if not (stat.S_ISDIR(status.st_mode) and ours):
-        raise PermissionError(f"{path} is not a folder of this user alone. Delete it, or set TMPDIR to another place.")
+        raise PermissionError(
+            f"{path} is not a folder of this user alone. Delete it, or set TMPDIR to another place."
+        )
 
 
 def _lock_folder() -> Path:
-    """A folder of this user alone: in the cache of their home or, where that takes none, among temporary files."""
+    """A folder of this user alone: in the cache of their home or, where that takes none, among
+    temporary files.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     name = f"mleval-locks-{getattr(os, 'geteuid', lambda: 0)()}"
     with suppress(OSError):

@@ -25,7 +25,8 @@ CELLS = ("tp", "fp", "fn", "tn")
 def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study:
     """The study with tp, fp, fn and tn of every fold beside its measures, summed over labels.
 
-    Tests over folds can then be made on them and on the rates that follow (tpr, fpr ..), or on a single label.
+    Tests over folds can then be made on them and on the rates that follow (tpr, fpr ..), or on a
+    single label.
 
     Parameters
     ----------
@@ -45,7 +46,10 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
     client = store.connect()
     tables = at_once(
-        lambda run_id: artifact(client, run_id, schema.ARTIFACT_COUNTS, lambda path: _sums(path, wanted)), runs["run_id"]
+        lambda run_id: artifact(
+            client, run_id, schema.ARTIFACT_COUNTS, lambda path: _sums(path, wanted)
+        ),
+        runs["run_id"],
     )
     parts, without, broken = [], [], []
     for run, sums in zip(runs.itertuples(), tables, strict=True):
@@ -56,15 +60,26 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
             without.append(f"{run.method} on {run.dataset}")
             continue
         keys = [(run.dataset, run.method, fold) for fold in sums.index]
-        parts.append(sums.set_axis(pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])))
+        parts.append(
+            sums.set_axis(pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"]))
+        )
     if study.folds is None or not parts:
         which = "" if wanted is None else f" of {some(map(repr, wanted))}"
         why = f" {' '.join(left_out(broken))}" if broken else ""
-        raise MissingResultsError(f"no run of the study carries counts by fold{which}. Log the evaluations with folds.{why}")
-    notes = [f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."] if without else []
+        raise MissingResultsError(
+            f"no run of the study carries counts by fold{which}. Log the evaluations with "
+            f"folds.{why}"
+        )
+    notes = (
+        [f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."]
+        if without
+        else []
+    )
     over_repeats = pd.concat(parts).groupby(level=[0, 1, 2]).mean()
     folds = study.folds.drop(columns=[c for c in CELLS if c in study.folds]).join(over_repeats)
-    return replace(study, folds=folds, notes=(*study.notes, *notes), excluded=(*study.excluded, *broken))
+    return replace(
+        study, folds=folds, notes=(*study.notes, *notes), excluded=(*study.excluded, *broken)
+    )
 
 
 def _sums(path: Path, labels: list[str] | None) -> pd.DataFrame:
@@ -78,13 +93,14 @@ def _sums(path: Path, labels: list[str] | None) -> pd.DataFrame:
 
 
 def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study:
-    """The Study that a selection of runs yields, with counts by fold where measures or rates of counts are asked for.
+    """The Study that a selection of runs yields, with counts by fold where measures or rates of
+    counts are asked for.
 
     Parameters
     ----------
     measures : iterable of str, optional
-        As for `load_study`; also tp, fp, fn, tn and the rates tpr, fpr, tnr, fnr, from metrics of these names where runs have
-        them, else from their tables of counts.
+        As for `load_study`; also tp, fp, fn, tn and the rates tpr, fpr, tnr, fnr, from metrics of
+        these names where runs have them, else from their tables of counts.
     **selection
         The other arguments of `load_study`.
     """

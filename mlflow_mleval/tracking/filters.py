@@ -8,14 +8,25 @@ from datetime import datetime, timezone
 from mlflow.exceptions import MlflowException
 from mlflow.utils.search_utils import SearchUtils
 
-#: A condition: what, comparator, value. The comparators of words stand alone, or they would split names.
+#: A condition: what, comparator, value. The comparators of words stand alone, or they would split
+#: names.
 _CONDITION = re.compile(
-    r"\s*(?P<what>.+?)\s*(?P<comparator>!=|<=|>=|==|=|<|>|\s(?:not\s+in|in|i?like)\s)\s*(?P<value>.+?)\s*",
+    r"\s*(?P<what>.+?)\s*(?P<comparator>!=|<=|>=|==|=|<|>|\s(?:not\s+in|in|"
+    r"i?like)\s)\s*(?P<value>.+?)\s*",
     re.IGNORECASE | re.DOTALL,
 )
 _AND = re.compile(r"\s+and\s+|\s*&&?\s*", re.IGNORECASE)
-_KINDS = {"metric": "metrics", "param": "params", "parameter": "params", "parameters": "params", "tag": "tags",
-          "attribute": "attributes", "attr": "attributes", "run": "attributes", "datasets": "dataset"}  # fmt: skip
+_KINDS = {
+    "metric": "metrics",
+    "param": "params",
+    "parameter": "params",
+    "parameters": "params",
+    "tag": "tags",
+    "attribute": "attributes",
+    "attr": "attributes",
+    "run": "attributes",
+    "datasets": "dataset",
+}
 #: What people call what MLflow keeps as a tag or as an attribute of another name.
 _MEANT = {
     **dict.fromkeys(("user", "username", "user_name", "owner", "author"), ("tags", "mlflow.user")),
@@ -24,16 +35,22 @@ _MEANT = {
     **dict.fromkeys(("started", "start", "date", "time"), ("attributes", "start_time")),
     **dict.fromkeys(("ended", "end"), ("attributes", "end_time")),
     **dict.fromkeys(("name", "runName"), ("attributes", "run_name")),
-    "id": ("attributes", "run_id"), "state": ("attributes", "status"), "dataset": ("dataset", "name"),
-}  # fmt: skip
+    "id": ("attributes", "run_id"),
+    "state": ("attributes", "status"),
+    "dataset": ("dataset", "name"),
+}
 EXAMPLES = (
-    "params.lr = '0.1'", "tags.mlflow.user = 'alice'", "metrics.f1 > 0.5", "attributes.status = 'FINISHED'",
+    "params.lr = '0.1'",
+    "tags.mlflow.user = 'alice'",
+    "metrics.f1 > 0.5",
+    "attributes.status = 'FINISHED'",
     "attributes.start_time > 1700000000000 (milliseconds)",
-)  # fmt: skip
+)
 
 
 def advice(filter_string: str) -> str:
-    """What to write in place of a filter that MLflow does not accept; examples, where it cannot be guessed.
+    """What to write in place of a filter that MLflow does not accept; examples, where it cannot be
+    guessed.
 
     >>> advice("user='alice' and lr=0.1")
     'Write "tags.mlflow.user = \\'alice\\' and params.lr = \\'0.1\\'".'
@@ -41,8 +58,13 @@ def advice(filter_string: str) -> str:
     'Write "attributes.start_time > 1704067200000".'
     """
     if re.search(r"\s(or|\|\|)\s", filter_string, re.IGNORECASE):
-        return "A filter knows `and` only, no `or`. Select more runs, and choose among them by method and dataset."
-    if re.search(r"(^|\band\s+)(\w+\.)?experiment(_id|_name)?\b", filter_string.strip(), re.IGNORECASE):
+        return (
+            "A filter knows `and` only, no `or`. Select more runs, and choose among them by "
+            "method and dataset."
+        )
+    if re.search(
+        r"(^|\band\s+)(\w+\.)?experiment(_id|_name)?\b", filter_string.strip(), re.IGNORECASE
+    ):
         return "Experiments are chosen by `experiment_names=[NAME]` or `experiment_ids=[ID]`."
     meant = _respelled(filter_string)
     if meant is None or meant == filter_string or not _accepted(meant):
@@ -61,7 +83,10 @@ def _respelled(filter_string: str) -> str | None:
     found = [_CONDITION.fullmatch(part) for part in _AND.split(filter_string.strip())]
     if not all(found):
         return None
-    parts = [_condition(m["what"], " ".join(m["comparator"].split()).replace("==", "="), m["value"]) for m in found]
+    parts = [
+        _condition(m["what"], " ".join(m["comparator"].split()).replace("==", "="), m["value"])
+        for m in found
+    ]
     # in a shell, text in double quotes must not hold backquotes
     text = " and ".join(parts)
     return text.replace("'", '"') if "`" in text else text
@@ -79,7 +104,9 @@ def _condition(what: str, comparator: str, value: str) -> str:
             kind, name = _MEANT[name]
         elif name in SearchUtils.VALID_SEARCH_ATTRIBUTE_KEYS:
             kind = "attributes"
-        else:  # MLflow has no such attribute: what is compared by size or holds a number is a metric, words are params
+        # MLflow has no such attribute: what is compared by size or holds a number is a metric,
+        # words are params
+        else:
             kind = "metrics" if number and comparator in ("<", "<=", ">", ">=") else "params"
     timed = kind == "attributes" and name in SearchUtils.NUMERIC_ATTRIBUTES
     if timed and not number:

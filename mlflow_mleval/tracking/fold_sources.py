@@ -1,4 +1,6 @@
-"""Values by fold that travel in no tag of ours: of runs that others logged, and of our own where they were too many."""
+"""Values by fold that travel in no tag of ours: of runs that others logged, and of our own where
+they were too many.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ Found = TypeVar("Found")
 class FoldRule:
     """Where runs without our tag hold their values by fold.
 
-    ``key:PATTERN``: in metrics of their own, such as ``fold3_f1`` for ``key:fold{fold}_{measure}``; ``steps``: in the history
-    of each metric, step = fold; ``children``: in child runs, one a fold, numbered in the order in which they started.
+    ``key:PATTERN``: in metrics of their own, such as ``fold3_f1`` for ``key:fold{fold}_{measure}``;
+    ``steps``: in the history of each metric, step = fold; ``children``: in child runs, one a fold,
+    numbered in the order in which they started.
 
     Raises
     ------
@@ -54,25 +57,36 @@ class FoldRule:
         kind, _, pattern = self.rule.partition(":")
         if kind != "key" or any(pattern.count(part) != 1 for part in ("{fold}", "{measure}")):
             raise ValueError(
-                "`folds_by` must be one of steps, children, or key:PATTERN with {fold} and {measure} once each, as in "
+                "`folds_by` must be one of steps, children, or key:PATTERN with {fold} and "
+                "{measure} once each, as in "
                 f"key:fold{{fold}}_{{measure}}, got {self.rule!r}."
             )
 
     def match(self, key: str) -> tuple[str, int] | None:
-        """The measure and the fold that a metric key names; None for another key or another kind of rule."""
+        """The measure and the fold that a metric key names; None for another key or another kind of
+        rule.
+        """
         if not self.rule.startswith("key:"):
             return None
         text = re.escape(self.rule.removeprefix("key:"))
-        text = text.replace(r"\{fold\}", r"(?P<fold>\d+)").replace(r"\{measure\}", "(?P<measure>.+)")
+        text = text.replace(r"\{fold\}", r"(?P<fold>\d+)").replace(
+            r"\{measure\}", "(?P<measure>.+)"
+        )
         found = re.fullmatch(text, key)
         return (found["measure"], int(found["fold"])) if found else None
 
     def values(
-        self, client: MlflowClient, runs: Sequence[Run], measures: Collection[str], excluded: list[Excluded]
+        self,
+        client: MlflowClient,
+        runs: Sequence[Run],
+        measures: Collection[str],
+        excluded: list[Excluded],
     ) -> dict[str, schema.FoldValues]:
-        """By run id, the values by fold of the runs that have any and do not carry our tag; what cannot be read goes to the list.
+        """By run id, the values by fold of the runs that have any and do not carry our tag; what
+        cannot be read goes to the list.
 
-        ``steps`` takes a request per run and measure, ``children`` one paged search, a pattern none.
+        ``steps`` takes a request per run and measure, ``children`` one paged search, a pattern
+        none.
         """
         others = [r for r in runs if schema.TAG_FOLDS not in r.data.tags]
         if self.rule == "steps":
@@ -84,7 +98,9 @@ class FoldRule:
         read: dict[str, schema.FoldValues] = {}
         for run, folds in zip(others, found, strict=True):
             if isinstance(folds, str):
-                excluded.append(Excluded("folds", f"{run.info.run_name} ({run.info.run_id})", folds))
+                excluded.append(
+                    Excluded("folds", f"{run.info.run_name} ({run.info.run_id})", folds)
+                )
             elif folds is not None:
                 read[run.info.run_id] = folds
         return read
@@ -97,13 +113,15 @@ class FoldRule:
 def elsewhere(
     client: MlflowClient, runs: Mapping[str, str], measures: Collection[str]
 ) -> dict[str, schema.FoldValues | str | None]:
-    """By run id, the values by fold that a tag only points to, or the reason why they cannot be read; None where there are none.
+    """By run id, the values by fold that a tag only points to, or the reason why they cannot be
+    read; None where there are none.
 
     Parameters
     ----------
     client : MlflowClient
     runs : mapping of str to str
-        By run id, what the tag says: the path of a table, or a prefix of metrics whose steps are the folds.
+        By run id, what the tag says: the path of a table, or a prefix of metrics whose steps are
+        the folds.
     measures : collection of str
     """
 
@@ -119,8 +137,12 @@ def elsewhere(
     return dict(zip(runs, at_once(read, runs.items()), strict=True))
 
 
-def artifact(client: MlflowClient, run_id: str, path: str, read: Callable[[Path], pd.DataFrame]) -> pd.DataFrame | str | None:
-    """A table among the artifacts of a run, or the reason why it cannot be read; None where there is none."""
+def artifact(
+    client: MlflowClient, run_id: str, path: str, read: Callable[[Path], pd.DataFrame]
+) -> pd.DataFrame | str | None:
+    """A table among the artifacts of a run, or the reason why it cannot be read; None where there
+    is none.
+    """
 
     def table() -> pd.DataFrame | None:
         with tempfile.TemporaryDirectory() as folder:
@@ -162,7 +184,9 @@ def _steps(client: MlflowClient, run: Run, measures: Collection[str]) -> schema.
     return _history(client, run.info.run_id, {m: m for m in run.data.metrics if m in measures})
 
 
-def _history(client: MlflowClient, run_id: str, keys: Mapping[str, str]) -> schema.FoldValues | None:
+def _history(
+    client: MlflowClient, run_id: str, keys: Mapping[str, str]
+) -> schema.FoldValues | None:
     """Metrics that have several steps; of a step that was logged twice, the later value."""
     found = []
     for measure, key in keys.items():
@@ -180,15 +204,22 @@ def _children(client: MlflowClient, parents: Sequence[Run]) -> list[schema.FoldV
     for parent in parents:
         children = by_parent[parent.info.run_id]
         refuse_trials(parent, children)
-        values = ((schema.measure_of(key) or key, fold, value)
-                  for fold, run in enumerate(children) for key, value in run.data.metrics.items())  # fmt: skip
+        values = (
+            (schema.measure_of(key) or key, fold, value)
+            for fold, run in enumerate(children)
+            for key, value in run.data.metrics.items()
+        )
         found.append(_folds(values) if len(children) > 1 else None)
     return found
 
 
 def _folds(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
-    """(measure, fold, value) as columns, NaN where the value is no result; None if there are none."""
-    cells = {(measure, fold): value if computable(value) else np.nan for measure, fold, value in values}
+    """(measure, fold, value) as columns, NaN where the value is no result; None if there are
+    none.
+    """
+    cells = {
+        (measure, fold): value if computable(value) else np.nan for measure, fold, value in values
+    }
     folds = sorted({fold for _, fold in cells})
     measures = dict.fromkeys(measure for measure, _ in cells)
     columns = {m: [float(cells.get((m, fold), np.nan)) for fold in folds] for m in measures}

@@ -1,4 +1,6 @@
-"""Results an answer into the store, and out of it again: one run a method and data set, its answers as a table."""
+"""Results an answer into the store, and out of it again: one run a method and data set, its answers
+as a table.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,16 @@ _META = b"mleval.answers"
 
 
 def import_answers(
-    path: str | Path, *, experiment_name: str, progress: Callable[[int, int], object] = lambda done, total: None
+    path: str | Path,
+    *,
+    experiment_name: str,
+    progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> ImportReport:
-    """Put a file with a result an answer into the store: one run per method and data set, the means as metrics.
+    """Put a file with a result an answer into the store: one run per method and data set, the means
+    as metrics.
 
-    Importing a file again changes nothing. A changed one makes new runs, which are repeats of those that are there.
+    Importing a file again changes nothing. A changed one makes new runs, which are repeats of those
+    that are there.
 
     Parameters
     ----------
@@ -52,20 +59,31 @@ def import_answers(
     found = read_instance_results(path)
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
-    known = {run.data.tags[schema.TAG_ANSWERS]: run for run in store.having(client, [experiment_id], schema.TAG_ANSWERS)}
+    known = {
+        run.data.tags[schema.TAG_ANSWERS]: run
+        for run in store.having(client, [experiment_id], schema.TAG_ANSWERS)
+    }
     counts, notes = dict.fromkeys(("created", "unchanged"), 0), _notes(path, found)
     for done, ((method, dataset), answers) in enumerate(found.items(), 1):
         table = _packed(answers)
-        digest = hashlib.sha256("\0".join((method, dataset)).encode("utf-8", "surrogatepass") + table).hexdigest()
+        digest = hashlib.sha256(
+            "\0".join((method, dataset)).encode("utf-8", "surrogatepass") + table
+        ).hexdigest()
         run = known.get(digest)
         if run is not None and run.data.tags.get(schema.TAG_STATUS) == schema.COMPLETE:
             counts["unchanged"] += 1
         else:
             means = answers.values.groupby(level=0).mean().mean().to_dict()
             payload = runs.Payload(
-                method, dataset, means, tags={schema.TAG_ANSWERS: digest}, files={ARTIFACT_ANSWERS: lambda table=table: table}
+                method,
+                dataset,
+                means,
+                tags={schema.TAG_ANSWERS: digest},
+                files={ARTIFACT_ANSWERS: lambda table=table: table},
             )
-            into = {"experiment_name": experiment_name} if run is None else {"run_id": run.info.run_id}
+            into = (
+                {"experiment_name": experiment_name} if run is None else {"run_id": run.info.run_id}
+            )
             runs.write(payload, **into)
             counts["created"] += 1
         progress(done, len(found))
@@ -78,8 +96,8 @@ def _notes(path: str | Path, found: Mapping[tuple[str, str], Answers]) -> tuple[
     if not is_answer_log(path):
         texts = {c for answers in found.values() for c in answers.about if c not in ABOUT}
         notes += [
-            f"{column} holds text, and is no measure: `cluster={column}` puts instances together by it, and "
-            f"`grades={column}=WORST,…,BEST` makes it a measure."
+            f"{column} holds text, and is no measure: `cluster={column}` puts instances together "
+            f"by it, and `grades={column}=WORST,…,BEST` makes it a measure."
             for column in sorted(texts)
         ]
     return tuple(dict.fromkeys(notes))
@@ -87,7 +105,10 @@ def _notes(path: str | Path, found: Mapping[tuple[str, str], Answers]) -> tuple[
 
 def holds_imported(run: Run) -> bool:
     """Whether the run holds answers that were imported, complete."""
-    return schema.TAG_ANSWERS in run.data.tags and run.data.tags.get(schema.TAG_STATUS) == schema.COMPLETE
+    return (
+        schema.TAG_ANSWERS in run.data.tags
+        and run.data.tags.get(schema.TAG_STATUS) == schema.COMPLETE
+    )
 
 
 def read_imported(client: MlflowClient, run: Run) -> Answers:
@@ -116,7 +137,11 @@ def _packed(answers: Answers) -> bytes:
     frame = pd.concat([answers.values.add_prefix("value:"), about.add_prefix("about:")], axis=1)
     table = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
     meta = {"digest": answers.digest, "counted": answers.counted, "passing": list(answers.passing)}
-    meta |= {key: list(texts) for key, texts in (("notes", answers.notes), ("words", answers.words)) if texts}
+    meta |= {
+        key: list(texts)
+        for key, texts in (("notes", answers.notes), ("words", answers.words))
+        if texts
+    }
     buffer = io.BytesIO()
     pq.write_table(table.replace_schema_metadata({_META: json.dumps(meta)}), buffer)
     return buffer.getvalue()
@@ -125,22 +150,38 @@ def _packed(answers: Answers) -> bytes:
 def _unpacked(path: Path) -> Answers:
     head = decoded(lambda: pq.ParquetFile(path))
     if head.metadata.num_rows * len(head.schema_arrow.names) > MAX_CELLS:
-        raise ValueError(f"it has {head.metadata.num_rows:,} rows of {len(head.schema_arrow.names)} columns, too many")
-    meta = bounded_json((head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace"), 1_000_000)
+        raise ValueError(
+            f"it has {head.metadata.num_rows:,} rows of {len(head.schema_arrow.names)} columns, "
+            "too many"
+        )
+    meta = bounded_json(
+        (head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace"), 1_000_000
+    )
     frame = decoded(lambda: head.read().to_pandas(ignore_metadata=True))
     if INSTANCE not in frame or not isinstance(meta, dict):
         raise ValueError(f"it has no column {INSTANCE}")
     index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
     parts = {
-        kind: frame[[c for c in frame if c.startswith(f"{kind}:")]].set_axis(index).rename(columns=lambda c: c.partition(":")[2])
+        kind: frame[[c for c in frame if c.startswith(f"{kind}:")]]
+        .set_axis(index)
+        .rename(columns=lambda c: c.partition(":")[2])
         for kind in ("value", "about")
-    }  # fmt: skip
+    }
     values = parts["value"].astype(float)
     if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(parts["about"]):
-        raise ValueError("it holds a number that is infinite or too large, or does not say what was asked")
+        raise ValueError(
+            "it holds a number that is infinite or too large, or does not say what was asked"
+        )
     counted = meta.get("counted")
-    texts = {key: tuple(map(str, given)) if isinstance(given := meta.get(key), list) else () for key in ("notes", "words")}
+    texts = {
+        key: tuple(map(str, given)) if isinstance(given := meta.get(key), list) else ()
+        for key in ("notes", "words")
+    }
     return Answers(
-        values, parts["about"], str(meta.get("digest", "")), counted if type(counted) is int else None,
-        passing=tuple(m for m in values if m in (meta.get("passing") or ())), **texts,
-    )  # fmt: skip
+        values,
+        parts["about"],
+        str(meta.get("digest", "")),
+        counted if type(counted) is int else None,
+        passing=tuple(m for m in values if m in (meta.get("passing") or ())),
+        **texts,
+    )

@@ -1,4 +1,6 @@
-"""Results from a file or a table into the store: one run per method, dataset and seed; doing it twice changes nothing."""
+"""Results from a file or a table into the store: one run per method, dataset and seed; doing it
+twice changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ class ImportReport:
     changes : tuple of str
         What an update changed, such as "BR on yeast: f1 0.5 -> 0.6".
     absent : tuple of str
-        Runs imported earlier whose method and dataset the source does not mention; they were left as they are.
+        Runs imported earlier whose method and dataset the source does not mention; they were left
+        as they are.
     warnings : tuple of str
         What a reader must know, such as a mean that was not taken because a fold is empty.
     """
@@ -64,7 +67,10 @@ class ImportReport:
     def summary(self) -> str:
         """The same in lines of text, with at most twenty changes."""
         counts = f"{self.created} runs created, {self.updated} updated, {self.unchanged} unchanged"
-        lines = [f"experiment {self.experiment_name!r} (id {self.experiment_id}): {counts}; {self.unfinished} did not finish"]
+        lines = [
+            f"experiment {self.experiment_name!r} (id {self.experiment_id}): {counts}; "
+            f"{self.unfinished} did not finish"
+        ]
         lines += self.changes[:_SHOWN]
         if len(self.changes) > _SHOWN:
             lines.append(f"and {len(self.changes) - _SHOWN} more changes")
@@ -81,24 +87,29 @@ def import_results(
     conventions: str = schema.UNKNOWN_CONVENTIONS,
     progress: Callable[[int, int], object] | None = None,
 ) -> ImportReport:
-    """Put results into the store that MLflow is set to: one run per method and dataset, and seed if there are repeats.
+    """Put results into the store that MLflow is set to: one run per method and dataset, and seed if
+    there are repeats.
 
-    The source states everything about the pairs that it mentions. A pair without any value is a method that did not finish:
-    the run exists with status DNF (in MLflow: KILLED). Importing the same source again writes nothing. A changed one updates
-    the runs in place: a new value becomes the latest of its metric, a value that is gone is marked as withdrawn. Pairs that
-    the source does not mention stay. Nothing is written before the whole source has been checked, and an import that was
-    interrupted is completed by importing again; until then readers skip the half-written run and say so. Several imports at the
-    same time make each run once: of runs that claim the same pair the first is kept, and the report says of which.
+    The source states everything about the pairs that it mentions. A pair without any value is a
+    method that did not finish: the run exists with status DNF (in MLflow: KILLED). Importing the
+    same source again writes nothing. A changed one updates the runs in place: a new value becomes
+    the latest of its metric, a value that is gone is marked as withdrawn. Pairs that the source
+    does not mention stay. Nothing is written before the whole source has been checked, and an
+    import that was interrupted is completed by importing again; until then readers skip the
+    half-written run and say so. Several imports at the same time make each run once: of runs that
+    claim the same pair the first is kept, and the report says of which.
 
     Parameters
     ----------
     source : path or pandas.DataFrame
-        As `read_results` takes it. A column seed or repeat makes repeats: runs with the param ``seed``.
-        With folds, a measure is the mean over them; a measure with an empty fold did not finish.
+        As `read_results` takes it. A column seed or repeat makes repeats: runs with the param
+        ``seed``. With folds, a measure is the mean over them; a measure with an empty fold did not
+        finish.
     experiment_name : str
         Experiment to write to; made if it does not exist.
     conventions : {"unknown", "sklearn", "mulan"}
-        Under which conventions for empty sets and ties the values were computed; "unknown" leaves what an earlier import said.
+        Under which conventions for empty sets and ties the values were computed; "unknown" leaves
+        what an earlier import said.
     progress : callable, optional
         Called as ``progress(done, total)`` after each run.
 
@@ -124,20 +135,31 @@ def import_results(
     with runs.quiet():
         for done, (pair, result) in enumerate(results.items(), 1):
             with store.store_errors("write to"):
-                what, changed, written[pair] = _write(client, experiment_id, result, found.get(pair))
+                what, changed, written[pair] = _write(
+                    client, experiment_id, result, found.get(pair)
+                )
             counts[what] += 1
             changes += changed
             if progress:
                 progress(done, len(results))
-        others = _settle(client, experiment_id, results, written) if counts["created"] or counts["updated"] else []
+        others = (
+            _settle(client, experiment_id, results, written)
+            if counts["created"] or counts["updated"]
+            else []
+        )
         counts["created"] -= len(others)
         counts["unchanged"] += len(others)
     if others:
         pairs = some(map(_name, others))
-        said = f"another import made the runs of {pairs} at the same time: its runs are kept, those of this one were withdrawn"
+        said = (
+            f"another import made the runs of {pairs} at the same time: its runs are kept, those "
+            "of this one were withdrawn"
+        )
         changes.append(said)
     return ImportReport(
-        experiment_id, experiment_name, **counts,
+        experiment_id,
+        experiment_name,
+        **counts,
         unfinished=sum(r.status == schema.DNF for r in results.values()),
         changes=tuple(changes),
         absent=tuple(_name(cell) for cell in found if cell not in results),
@@ -165,8 +187,14 @@ class _Result(runs.Payload):
 
     @property
     def changing(self) -> dict[str, str]:
-        """The tags that change with the content; the status makes the run valid, so it goes last."""
-        folds = {schema.TAG_FOLDS: schema.encode_folds(self.folds, self.by_fold)} if len(self.folds) else {}
+        """The tags that change with the content; the status makes the run valid, so it goes
+        last.
+        """
+        folds = (
+            {schema.TAG_FOLDS: schema.encode_folds(self.folds, self.by_fold)}
+            if len(self.folds)
+            else {}
+        )
         return {**self.tags, **folds, schema.TAG_STATUS: self.status}
 
 
@@ -176,7 +204,9 @@ def _name(cell: _Cell) -> str:
 
 
 def _results(table: pd.DataFrame, conventions: str) -> dict[_Cell, _Result]:
-    """Group the tidy table into one result per (dataset, method, seed), in the order of the source."""
+    """Group the tidy table into one result per (dataset, method, seed), in the order of the
+    source.
+    """
     out = {}
     table = table if "seed" in table else table.assign(seed="")
     for (dataset, method, seed), rows in table.groupby(["dataset", "method", "seed"], sort=False):
@@ -196,26 +226,40 @@ def _results(table: pd.DataFrame, conventions: str) -> dict[_Cell, _Result]:
                 if empty := [f for f, v in zip(numbers, column, strict=True) if math.isnan(v)]:
                     name = some([f"{m} of {_name((dataset, method, seed))}"])
                     where = f"fold {some(empty)} of {len(numbers)}"
-                    warnings.append(f"{name} has no value in {where}: its mean counts as not finished")
+                    warnings.append(
+                        f"{name} has no value in {where}: its mean counts as not finished"
+                    )
         kept = {m: float(v) for m, v in means.items() if not math.isnan(v)}
         stated = {schema.TAG_CONVENTIONS: conventions}
         out[dataset, method, seed] = _Result(
-            method, dataset, kept, numbers if by_fold else (), by_fold, tags=stated, params={_SEED: seed} if seed else {},
+            method,
+            dataset,
+            kept,
+            numbers if by_fold else (),
+            by_fold,
+            tags=stated,
+            params={_SEED: seed} if seed else {},
             warnings=tuple(warnings),
-        )  # fmt: skip
+        )
     return out
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:
-    """Runs of earlier imports by (dataset, method, seed), and those that claim one which another has claimed before.
+    """Runs of earlier imports by (dataset, method, seed), and those that claim one which another
+    has claimed before.
 
     Where there are several, a whole one counts: the first that claimed the pair, else the latest.
     """
     claims: dict[_Cell, list[Run]] = {}
-    for run in store.search(client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"):
+    for run in store.search(
+        client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"
+    ):
         if newer := schema.newer_schema(run.data.tags):
             raise StoreError(f"run {run.info.run_id} has {newer}")
-        pair = *map(run.data.tags.get, (schema.TAG_DATASET, schema.TAG_METHOD)), run.data.tags.get(schema.TAG_SEED, "")
+        pair = (
+            *map(run.data.tags.get, (schema.TAG_DATASET, schema.TAG_METHOD)),
+            run.data.tags.get(schema.TAG_SEED, ""),
+        )
         claims.setdefault(pair, []).append(run)
     found, later = {}, []
     for pair, several in claims.items():
@@ -227,19 +271,28 @@ def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run
 
 
 def _settle(
-    client: MlflowClient, experiment_id: str, results: Mapping[_Cell, _Result], written: dict[_Cell, str]
+    client: MlflowClient,
+    experiment_id: str,
+    results: Mapping[_Cell, _Result],
+    written: dict[_Cell, str],
 ) -> list[_Cell]:
-    """Keep one run of each pair that several imports made at the same time; returns the pairs of which it is another's.
+    """Keep one run of each pair that several imports made at the same time; returns the pairs of
+    which it is another's.
 
-    A store has no lock, so each import looks again after it has written: of several whole runs that claim a pair the first is
-    kept, and whoever sees a later one deletes it. Whoever is last sees them all, and all agree on the first, so that one stays.
+    A store has no lock, so each import looks again after it has written: of several whole runs that
+    claim a pair the first is kept, and whoever sees a later one deletes it. Whoever is last sees
+    them all, and all agree on the first, so that one stays.
     """
     lost: dict[_Cell, None] = {}
     for _ in range(_ROUNDS):
         found, later = _imported(client, experiment_id)
         for run in later:
             runs.withdraw(client, run.info.run_id)
-        moved = [pair for pair, run_id in written.items() if pair not in found or found[pair].info.run_id != run_id]
+        moved = [
+            pair
+            for pair, run_id in written.items()
+            if pair not in found or found[pair].info.run_id != run_id
+        ]
         for pair in moved:
             with store.store_errors("write to"):
                 *_, written[pair] = _write(client, experiment_id, results[pair], found.get(pair))
@@ -253,36 +306,58 @@ def _is_whole(run: Run) -> bool:
     return run.data.tags.get(schema.TAG_STATUS) != schema.INCOMPLETE
 
 
-def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run | None) -> tuple[str, list[str], str]:
-    """Write what is missing; returns "created", "updated" or "unchanged", the changes, and the run's id."""
+def _write(
+    client: MlflowClient, experiment_id: str, result: _Result, run: Run | None
+) -> tuple[str, list[str], str]:
+    """Write what is missing; returns "created", "updated" or "unchanged", the changes, and the
+    run's id.
+    """
     created = run is None
     if run is None:
-        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset) | {schema.TAG_CLAIM: uuid4().hex}
+        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset) | {
+            schema.TAG_CLAIM: uuid4().hex
+        }
         seed = result.params.get(_SEED, "")
         marks |= {schema.TAG_SEED: seed} if seed else {}
         name = schema.run_name(result.method, result.dataset) + (f" · {seed}" if seed else "")
         run = runs.create(client, experiment_id, name, marks)
     tags = run.data.tags
-    stored = {m: v for key, v in run.data.metrics.items() if (m := schema.measure_of(key)) is not None}
+    stored = {
+        m: v for key, v in run.data.metrics.items() if (m := schema.measure_of(key)) is not None
+    }
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
     gone = sorted(set(stored) - set(result.means))
-    wanted = {schema.TAG_FOLDS: "", schema.TAG_WITHDRAWN: json.dumps(gone) if gone else "", **result.changing}
-    if result.tags[schema.TAG_CONVENTIONS] == schema.UNKNOWN_CONVENTIONS and schema.TAG_CONVENTIONS in tags:
+    wanted = {
+        schema.TAG_FOLDS: "",
+        schema.TAG_WITHDRAWN: json.dumps(gone) if gone else "",
+        **result.changing,
+    }
+    if (
+        result.tags[schema.TAG_CONVENTIONS] == schema.UNKNOWN_CONVENTIONS
+        and schema.TAG_CONVENTIONS in tags
+    ):
         del wanted[schema.TAG_CONVENTIONS]
     different = {key: value for key, value in wanted.items() if tags.get(key, "") != value}
     finished = run.info.status == result.run_status
     if not means and not different and finished:
         return "unchanged", [], run.info.run_id
     if means or different:
-        # Trying again after an interruption uses the time of the first try: what it wrote is then no second entry.
+        # Trying again after an interruption uses the time of the first try: what it wrote is then
+        # no second entry.
         updated = tags.get(schema.TAG_UPDATED, "")
         before = int(updated) if updated.isdecimal() else run.info.start_time
         again = not _is_whole(run) and all(result.means.get(m) == v for m, v in stored.items())
         timestamp = before if again else max(int(time.time() * 1000), before + 1)
         stamp = {} if again else {schema.TAG_UPDATED: str(timestamp)}
-        by_fold = _new_folds(result, tags.get(schema.TAG_FOLDS, "")) if schema.TAG_FOLDS in different else {}
+        by_fold = (
+            _new_folds(result, tags.get(schema.TAG_FOLDS, ""))
+            if schema.TAG_FOLDS in different
+            else {}
+        )
         metrics = replace(result, means=means, by_fold=by_fold).metrics(timestamp)
-        if len(metrics) > runs.BATCH:  # more than one request: the status, which makes it count, goes with the last
+        if (
+            len(metrics) > runs.BATCH
+        ):  # more than one request: the status, which makes it count, goes with the last
             runs.log(client, run.info.run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
         said = packed({**stamp, **different, schema.TAG_STATUS: result.status}, tags)
         params = {key: value for key, value in result.params.items() if key not in run.data.params}
@@ -297,13 +372,18 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
 
 
 def _changes(
-    result: _Result, stored: Mapping[str, float], tags: Mapping[str, str], different: Mapping[str, str]
+    result: _Result,
+    stored: Mapping[str, float],
+    tags: Mapping[str, str],
+    different: Mapping[str, str],
 ) -> list[str]:
     """What an update changed, in words."""
     withdrawn = schema.withdrawn(tags)
     old = {m: v for m, v in stored.items() if m not in withdrawn}
     new = {m: v for m, v in result.means.items() if old.get(m) != v}
-    changes = [f"{m} {_from_to(old[m], v)}" if m in old else f"{m} {v:.6g} added" for m, v in new.items()]
+    changes = [
+        f"{m} {_from_to(old[m], v)}" if m in old else f"{m} {v:.6g} added" for m, v in new.items()
+    ]
     changes += [f"{m} {v:.6g} withdrawn" for m, v in old.items() if m not in result.means]
     for key, label in ((schema.TAG_CONVENTIONS, "conventions"), (schema.TAG_STATUS, "status")):
         if key in different:
@@ -327,8 +407,14 @@ def _new_folds(result: _Result, stored: str) -> Mapping[str, Sequence[float]]:
         return result.by_fold
     if old.digits is not None or old.omitted:
         return result.by_fold
-    known = {(m, f, v) for m, column in old.values.items() for f, v in zip(old.folds, column, strict=True)}
+    known = {
+        (m, f, v)
+        for m, column in old.values.items()
+        for f, v in zip(old.folds, column, strict=True)
+    }
     return {
-        m: [math.nan if (m, f, v) in known else v for f, v in zip(result.folds, column, strict=True)]
+        m: [
+            math.nan if (m, f, v) in known else v for f, v in zip(result.folds, column, strict=True)
+        ]
         for m, column in result.by_fold.items()
     }

@@ -34,13 +34,16 @@ class Instances:
     Attributes
     ----------
     sources : dict of str to callable
-        By method: takes the name of a measure, returns its column, instances as the index in the same order for all.
+        By method: takes the name of a measure, returns its column, instances as the index in the
+        same order for all.
     measures : list of str
         That all of them have, as `wanted` or in the order of the file.
     notes : tuple of str
-        Runs without values by instance, means over repeats, and those of which it is not known on what data they were evaluated.
+        Runs without values by instance, means over repeats, and those of which it is not known on
+        what data they were evaluated.
     clusters : Series or None
-        Which cluster each instance belongs to, if a column was asked for; None where no run says it.
+        Which cluster each instance belongs to, if a column was asked for; None where no run says
+        it.
     folds : Series or None
         Which fold tested each instance, where there are several and all runs agree.
     """
@@ -56,7 +59,8 @@ class Instances:
 def instances_of(
     study: Study, dataset: str, wanted: list[str] | None = None, cluster: str | None = None
 ) -> Iterator[Instances]:
-    """The values by instance of the methods on one dataset; the files are there until the context ends.
+    """The values by instance of the methods on one dataset; the files are there until the context
+    ends.
 
     Parameters
     ----------
@@ -80,10 +84,17 @@ def instances_of(
         The store cannot be reached.
     """
     runs = study.runs[study.runs["dataset"] == dataset]
-    known = runs.set_index("run_id")["dataset_digest"].fillna("") if "dataset_digest" in runs else pd.Series(dtype=object)
+    known = (
+        runs.set_index("run_id")["dataset_digest"].fillna("")
+        if "dataset_digest" in runs
+        else pd.Series(dtype=object)
+    )
     method = dict(zip(runs["run_id"], runs["method"], strict=True))
     if schema.differ(known):
-        raise IncomparableRunsError(f"the runs on {dataset} were evaluated on other data (their digests of the truth differ).")
+        raise IncomparableRunsError(
+            f"the runs on {dataset} were evaluated on other data (their digests of the truth "
+            "differ)."
+        )
     with tempfile.TemporaryDirectory() as folder, store.store_errors("read"):
         client = store.connect()
         heads: dict[str, pa.Schema] = {}
@@ -92,9 +103,14 @@ def instances_of(
         for run in runs.itertuples():
             place = inside(folder, run.run_id)
             place.mkdir()
-            found = store.of_one_run(partial(_fetched, client, run.run_id, place, wanted or study.measures))
+            found = store.of_one_run(
+                partial(_fetched, client, run.run_id, place, wanted or study.measures)
+            )
             if isinstance(found, str):
-                broken.append(f"The values by instance of {run.method} (run {run.run_id}) are left out: {found}.")
+                broken.append(
+                    f"The values by instance of {run.method} (run {run.run_id}) are left out: "
+                    f"{found}."
+                )
             elif found is not None:
                 paths[run.run_id], heads[run.run_id] = found
         without = [m for i, m in method.items() if i not in paths]
@@ -103,33 +119,54 @@ def instances_of(
             by_method.setdefault(method[i], []).append(path)
         if len(by_method) < 2:
             raise MissingResultsError(
-                f"{len(paths)} of {len(runs)} runs on {dataset} carry values by instance; a test needs two. "
-                + " ".join(broken or ["Log the evaluations with log_instances=True."])
+                f"{len(paths)} of {len(runs)} runs on {dataset} carry values by instance; a test "
+                "needs two. " + " ".join(broken or ["Log the evaluations with log_instances=True."])
             )
         columns = {i: set(head.names) for i, head in heads.items()}
-        known_truth = {i: (head.metadata or {}).get(schema.INSTANCE_TRUTH) for i, head in heads.items()}
+        known_truth = {
+            i: (head.metadata or {}).get(schema.INSTANCE_TRUTH) for i, head in heads.items()
+        }
         truth = {i: digest for i, digest in known_truth.items() if digest is not None}
         if len(set(truth.values())) > 1:
-            raise IncomparableRunsError(f"the instances of {dataset} have other true labels, or another order, in other runs.")
-        names = expand(wanted) if wanted else [m for m in study.measures if all(m in have for have in columns.values())]
-        if lacking := [f"{m} of {method[i]}" for m in names for i, have in columns.items() if m not in have]:
+            raise IncomparableRunsError(
+                f"the instances of {dataset} have other true labels, or another order, in other "
+                "runs."
+            )
+        names = (
+            expand(wanted)
+            if wanted
+            else [m for m in study.measures if all(m in have for have in columns.values())]
+        )
+        if lacking := [
+            f"{m} of {method[i]}" for m in names for i, have in columns.items() if m not in have
+        ]:
             raise MeasureError(f"there are no values by instance for {some(lacking)}.")
         if not names:
-            raise MeasureError(f"no measure of the study has values by instance in all {len(paths)} runs on {dataset}.")
+            raise MeasureError(
+                f"no measure of the study has values by instance in all {len(paths)} runs on "
+                f"{dataset}."
+            )
         notes = [*broken, *([f"No values by instance: {some(without)}."] if without else [])]
         alike = schema.differ(known[list(paths)]) is False if len(known) else False
         if unsure := {method[i] for i in paths if i not in truth and not (alike and known[i])}:
             notes.append(
-                f"Whether the data are the same instances of {dataset} is unknown for {len(unsure)} of {len(by_method)} methods: "
-                "their instances are taken as pairs because they have the same numbers. Evaluate and log them again."
+                f"Whether the data are the same instances of {dataset} is unknown for "
+                f"{len(unsure)} of {len(by_method)} methods: their instances are taken as pairs "
+                "because they have the same numbers. Evaluate and log them again."
             )
         if several := [f"{m} ({len(found)})" for m, found in by_method.items() if len(found) > 1]:
             notes.append(f"Values by instance are means over repeats: {some(several)}.")
         clusters = folds = None
         if cluster is not None:
-            parts = [(method[i], _names(paths[i], cluster, i)) for i, have in columns.items() if cluster in have]
+            parts = [
+                (method[i], _names(paths[i], cluster, i))
+                for i, have in columns.items()
+                if cluster in have
+            ]
             if not parts:
-                raise MeasureError(f"the instances of runs {some(paths)} have no column {cluster!r}. Name another.")
+                raise MeasureError(
+                    f"the instances of runs {some(paths)} have no column {cluster!r}. Name another."
+                )
             clusters = one_table(parts, cluster).sort_index()
         with suppress(MeasureError):  # a table cannot be read
             folds = _folds(paths, columns)
@@ -140,7 +177,9 @@ def instances_of(
 def _fetched(
     client: MlflowClient, run_id: str, folder: Path, wanted: Iterable[str]
 ) -> tuple[Path, pa.Schema] | None:
-    """The table of a run as a file in the folder, and what it holds; None where the run has none."""
+    """The table of a run as a file in the folder, and what it holds; None where the run has
+    none.
+    """
     path = download(client, run_id, schema.ARTIFACT_INSTANCES, str(folder))
     return None if path is None else (path, _head(path, wanted))
 
@@ -178,7 +217,9 @@ def _names(path: Path, column: str, run: str) -> pd.Series:
     try:
         return _series(path, column)
     except ValueError as error:
-        raise MeasureError(f"the column {column!r} of run {run} cannot be read: {error}.") from error
+        raise MeasureError(
+            f"the column {column!r} of run {run} cannot be read: {error}."
+        ) from error
 
 
 def _folds(paths: Mapping[str, Path], columns: Mapping[str, set[str]]) -> pd.Series | None:
@@ -197,7 +238,9 @@ def _reader(dataset: str, method: str, paths: list[Path]) -> Callable[[str], pd.
         for path in paths[1:]:
             more = _series(path, measure)
             if not more.index.equals(total.index):
-                raise IncomparableRunsError(f"the repeats of {method} on {dataset} were evaluated on other instances of it.")
+                raise IncomparableRunsError(
+                    f"the repeats of {method} on {dataset} were evaluated on other instances of it."
+                )
             total = total + more
         return total / len(paths)
 

@@ -15,7 +15,16 @@ from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking.answer_tables import EVALUATED, keys_of, read_frame
 from mlflow_mleval.tracking.fold_sources import artifact
-from mlflow_mleval.tracking.traces import INPUTS, OUTPUTS, asked_of, belongs, counted, is_evaluated, key_of, traces_of
+from mlflow_mleval.tracking.traces import (
+    INPUTS,
+    OUTPUTS,
+    asked_of,
+    belongs,
+    counted,
+    is_evaluated,
+    key_of,
+    traces_of,
+)
 from mlflow_mleval.validation import present
 
 EXPECTATIONS = "expectations"
@@ -23,7 +32,8 @@ EXPECTATIONS = "expectations"
 
 @dataclass(frozen=True)
 class RawAnswers:
-    """The answers of one run, in the order of their questions' keys, so that runs on the same questions agree in it.
+    """The answers of one run, in the order of their questions' keys, so that runs on the same
+    questions agree in it.
 
     Attributes
     ----------
@@ -39,7 +49,12 @@ class RawAnswers:
 
 
 def read_raw_answers(
-    client: MlflowClient, run: Run, predicted: str = OUTPUTS, expected: str = EXPECTATIONS, *, table: str | None = None,
+    client: MlflowClient,
+    run: Run,
+    predicted: str = OUTPUTS,
+    expected: str = EXPECTATIONS,
+    *,
+    table: str | None = None,
     instance_by: str | None = None,
 ) -> RawAnswers:
     """What a run put out and what was expected, from its traces or a table.
@@ -49,12 +64,14 @@ def read_raw_answers(
     client : MlflowClient
     run : Run
     predicted, expected : str
-        Of traces ``outputs`` and ``expectations``, or one key of them: ``outputs.labels``, ``expectations.labels``; of a table
-        the names of two columns.
+        Of traces ``outputs`` and ``expectations``, or one key of them: ``outputs.labels``,
+        ``expectations.labels``; of a table the names of two columns.
     table : str, optional
-        Path of a table among the artifacts. Default: the traces, or the table of `mlflow.models.evaluate`.
+        Path of a table among the artifacts. Default: the traces, or the table of
+        `mlflow.models.evaluate`.
     instance_by : str, optional
-        The input, tag or column that says which question it is. Default: all that was asked; of a table the order of its rows.
+        The input, tag or column that says which question it is. Default: all that was asked; of a
+        table the order of its rows.
 
     Raises
     ------
@@ -72,8 +89,8 @@ def read_raw_answers(
     n = counted(run)
     if n and len(rows) < n * (1 - MOST_LOST):
         raise MissingResultsError(
-            f"run {run.info.run_id} counted {n:,} answers, and the store holds {len(rows):,}. What is left may differ from what "
-            "is lost. Evaluate again."
+            f"run {run.info.run_id} counted {n:,} answers, and the store holds {len(rows):,}. "
+            "What is left may differ from what is lost. Evaluate again."
         )
     rows.sort(key=lambda row: row[0])
     _, outputs, wanted = zip(*rows, strict=True)
@@ -88,37 +105,62 @@ def _from_traces(
         known = {OUTPUTS: outputs, EXPECTATIONS: _expectations(trace, run)}
         key = key_of(trace, asked(inputs), instance_by)
         if key is None:
-            raise ValueError(f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}")
-        rows.append(((key, trace.info.request_time), _part(known, predicted), _part(known, expected)))
+            raise ValueError(
+                f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}"
+            )
+        rows.append(
+            ((key, trace.info.request_time), _part(known, predicted), _part(known, expected))
+        )
     return rows
 
 
 def _expectations(trace: Trace, run: Run) -> dict[str, Any]:
-    found = (a for a in trace.info.assessments or () if a.expectation is not None and a.valid is not False)
+    found = (
+        a
+        for a in trace.info.assessments or ()
+        if a.expectation is not None and a.valid is not False
+    )
     return {a.name: present(a.expectation).value for a in found if belongs(a, run)}
 
 
 def _part(known: Mapping[str, Any], path: str) -> Any:
-    """The outputs or the expectations, or one key of them; the only expectation there is stands for all."""
+    """The outputs or the expectations, or one key of them; the only expectation there is stands for
+    all.
+    """
     root, _, key = path.partition(".")
     if root not in known:
-        raise ValueError(f"traces have {OUTPUTS} and {EXPECTATIONS}, or keys of them such as {OUTPUTS}.labels, not {path!r}")
+        raise ValueError(
+            f"traces have {OUTPUTS} and {EXPECTATIONS}, or keys of them such as "
+            f"{OUTPUTS}.labels, not {path!r}"
+        )
     value = known[root]
     if key:
         return value.get(key) if isinstance(value, Mapping) else None
     if root == EXPECTATIONS and len(value) > 1:
-        raise ValueError(f"its traces have several expectations: say which, as in {EXPECTATIONS}.{next(iter(value))}")
+        raise ValueError(
+            "its traces have several expectations: say which, as in "
+            f"{EXPECTATIONS}.{next(iter(value))}"
+        )
     return next(iter(value.values()), None) if root == EXPECTATIONS else value
 
 
 def _from_table(
-    client: MlflowClient, run: Run, predicted: str, expected: str, path: str, instance_by: str | None
+    client: MlflowClient,
+    run: Run,
+    predicted: str,
+    expected: str,
+    path: str,
+    instance_by: str | None,
 ) -> list[tuple[Any, Any, Any]]:
     found = artifact(client, run.info.run_id, path, read_frame)
     if not isinstance(found, pd.DataFrame):
         raise ValueError(f"its table {path} cannot be read: {found or 'it is not there'}")
     columns = [predicted, expected, *([instance_by] if instance_by else [])]
     if lacking := [c for c in columns if c not in found]:
-        raise ValueError(f"its table {path} has no column {some(map(repr, lacking))}; it has {some(found, 8)}")
-    keys: Sequence[Any] = range(len(found)) if instance_by is None else keys_of(found, [instance_by])
+        raise ValueError(
+            f"its table {path} has no column {some(map(repr, lacking))}; it has {some(found, 8)}"
+        )
+    keys: Sequence[Any] = (
+        range(len(found)) if instance_by is None else keys_of(found, [instance_by])
+    )
     return [*zip(keys, found[predicted], found[expected], strict=True)]

@@ -1,4 +1,6 @@
-"""Runs into answers: whichever of traces, tables of instances and logged tables they hold, one run at a time."""
+"""Runs into answers: whichever of traces, tables of instances and logged tables they hold, one run
+at a time.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class Asked:
     metrics : Names of the metrics of these runs.
     notes : Runs without answers.
     source : Where it was read: tracking_uri, filter, method_by, dataset_by, and what identified an instance.
-    """
+    """  # noqa: E501
 
     found: dict[str, Aligned]
     absent: dict[str, str]
@@ -45,26 +47,39 @@ class Asked:
 
 
 def load_answers(
-    *, experiment_ids: Sequence[str] | None = None, experiment_names: Sequence[str] | None = None,
-    run_ids: Sequence[str] | None = None, filter_string: str = "", method_by: str | Sequence[str] | None = None,
+    *,
+    experiment_ids: Sequence[str] | None = None,
+    experiment_names: Sequence[str] | None = None,
+    run_ids: Sequence[str] | None = None,
+    filter_string: str = "",
+    method_by: str | Sequence[str] | None = None,
     dataset_by: str | None = None,
-    datasets: Iterable[str] | None = None, methods: Iterable[str] | None = None, exclude_datasets: Iterable[str] = (),
-    exclude_methods: Iterable[str] = (), table: str | None = None, instance_by: str | None = None,
-    measures: Sequence[str] | None = None, grades: Mapping[str, Sequence[str]] | None = None,
-    shared: bool = False, most: int | None = None, progress: Callable[[int, int], None] | None = None,
+    datasets: Iterable[str] | None = None,
+    methods: Iterable[str] | None = None,
+    exclude_datasets: Iterable[str] = (),
+    exclude_methods: Iterable[str] = (),
+    table: str | None = None,
+    instance_by: str | None = None,
+    measures: Sequence[str] | None = None,
+    grades: Mapping[str, Sequence[str]] | None = None,
+    shared: bool = False,
+    most: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Asked:
     """What the runs of a selection answered, question by question.
 
-    Runs of `mlflow.genai.evaluate` are read from their traces, runs of `mlflow.models.evaluate` from ``eval_results_table.json``,
-    and with `table` any run from that table. Several runs of a method on a data set are repeats: more answers to the same
-    questions.
+    Runs of `mlflow.genai.evaluate` are read from their traces, runs of `mlflow.models.evaluate`
+    from ``eval_results_table.json``, and with `table` any run from that table. Several runs of a
+    method on a data set are repeats: more answers to the same questions.
 
     Parameters
     ----------
     experiment_ids, experiment_names, run_ids, filter_string
-        As in `load_study`. Runs named by id are about the same data, unless `dataset_by` says otherwise.
+        As in `load_study`. Runs named by id are about the same data, unless `dataset_by` says
+        otherwise.
     method_by, dataset_by : str, optional
-        As in `load_study`; by default the run's name, and the name of the data or of the experiment.
+        As in `load_study`; by default the run's name, and the name of the data or of the
+        experiment.
     datasets, methods, exclude_datasets, exclude_methods : iterable of str, optional
         Names to keep or to leave out.
     table : str, optional
@@ -98,15 +113,18 @@ def load_answers(
     holding = [run for run in chosen if table is not None or holds_answers(run)]
     if not holding:
         raise NoRunsError(
-            f"none of the {len(chosen):,} selected runs holds answers: traces of mlflow.genai.evaluate, {EVALUATED}, or imported "
-            "ones. Name a table that they logged."
+            f"none of the {len(chosen):,} selected runs holds answers: traces of "
+            f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
+            "logged."
         )
     groups: dict[str, dict[str, list[Run]]] = {}
     rows = []
     nameless: dict[str, list[str]] = {}
     for run in holding:
         experiment = names[run.info.experiment_id]
-        if lacking := [rule for rule in (method_rule, dataset_rule) if rule.find(run, experiment) is None]:
+        if lacking := [
+            rule for rule in (method_rule, dataset_rule) if rule.find(run, experiment) is None
+        ]:
             nameless.setdefault(lacking[0].lacking(run), []).append(run.info.run_id)
             continue
         method, dataset = (rule.find(run, experiment)[0] for rule in (method_rule, dataset_rule))
@@ -117,7 +135,14 @@ def load_answers(
         if (methods and method not in methods) or (datasets and dataset not in datasets):
             continue
         groups.setdefault(dataset, {}).setdefault(method, []).append(run)
-        rows.append({"run_id": run.info.run_id, "experiment": experiment, "dataset": dataset, "method": method})
+        rows.append(
+            {
+                "run_id": run.info.run_id,
+                "experiment": experiment,
+                "dataset": dataset,
+                "method": method,
+            }
+        )
     notes = _left_out(nameless)
     if not rows:
         why = " ".join(notes) or "they are of other methods or datasets."
@@ -134,19 +159,33 @@ def load_answers(
         else:
             notes += read.left_out
     known = {run.info.run_id for run in holding}
-    without = [run.info.run_id for run in chosen if not {run.info.run_id, run.data.tags.get(schema.TAG_ANSWERS_OF)} & known]
+    without = [
+        run.info.run_id
+        for run in chosen
+        if not {run.info.run_id, run.data.tags.get(schema.TAG_ANSWERS_OF)} & known
+    ]
     return Asked(
-        found, absent, pd.DataFrame(rows), frozenset(m for run in holding for m in run.data.metrics),
+        found,
+        absent,
+        pd.DataFrame(rows),
+        frozenset(m for run in holding for m in run.data.metrics),
         (*notes, *([f"Runs without answers: {some(without, 5)}."] if without else [])),
-        {"tracking_uri": store.store_name(), "filter": store.without_passwords(filter_string),
-         "method_by": method_by or "run_name",
-         "dataset_by": dataset_by or "input", "instance_by": instance_by or "all that was asked", "table": table},
-    )  # fmt: skip
+        {
+            "tracking_uri": store.store_name(),
+            "filter": store.without_passwords(filter_string),
+            "method_by": method_by or "run_name",
+            "dataset_by": dataset_by or "input",
+            "instance_by": instance_by or "all that was asked",
+            "table": table,
+        },
+    )
 
 
 def any_answers(
-    experiment_ids: Sequence[str] | None = None, experiment_names: Sequence[str] | None = None,
-    run_ids: Sequence[str] | None = None, filter_string: str = "",
+    experiment_ids: Sequence[str] | None = None,
+    experiment_names: Sequence[str] | None = None,
+    run_ids: Sequence[str] | None = None,
+    filter_string: str = "",
 ) -> bool:
     """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
     client = store.connect()
@@ -169,21 +208,37 @@ class _Reader:
     left_out: list[str] = field(default_factory=list)
 
     def all(self, by_method: Mapping[str, Sequence[Run]]) -> dict[str, Answers]:
-        """The answers of every method, those of its repeats one after the other; `left_out` says which runs cannot be read."""
+        """The answers of every method, those of its repeats one after the other; `left_out` says
+        which runs cannot be read.
+        """
         self.left_out = []
         self._refuse(sum(counted(run) or 0 for same in by_method.values() for run in same))
-        runs = {f"{method}\0{k}": run for method, same in by_method.items() for k, run in enumerate(same)}
-        alone = {key: run for key, run in runs.items() if self.table is None and (is_evaluated(run) or holds_imported(run))}
+        runs = {
+            f"{method}\0{k}": run
+            for method, same in by_method.items()
+            for k, run in enumerate(same)
+        }
+        alone = {
+            key: run
+            for key, run in runs.items()
+            if self.table is None and (is_evaluated(run) or holds_imported(run))
+        }
         parts: dict[str, Answers | str] = {}
         for key, run in alone.items():
             parts[key] = store.of_one_run(partial(self._one, run))
-            self._refuse(sum(len(part.values) for part in parts.values() if isinstance(part, Answers)))
+            self._refuse(
+                sum(len(part.values) for part in parts.values() if isinstance(part, Answers))
+            )
             self._step(1)
         if tabled := {key: run for key, run in runs.items() if key not in alone}:
             parts |= read_answer_tables(
-                self.client, tabled, table=self.table, instance_by=self.instance_by,
-                measures=self.measures, grades=self.grades,
-            )  # fmt: skip
+                self.client,
+                tabled,
+                table=self.table,
+                instance_by=self.instance_by,
+                measures=self.measures,
+                grades=self.grades,
+            )
             self._step(len(tabled))
         read: dict[str, list[Answers]] = {}
         unreadable: dict[str, list[str]] = {}
@@ -218,7 +273,9 @@ class _Reader:
 
 def _left_out(runs: Mapping[str, Sequence[str]]) -> list[str]:
     """By reason, the ids of runs that are left out, as sentences."""
-    return [f"Left out: run{'s' * (len(ids) > 1)} {some(ids, 5)}: {why}." for why, ids in runs.items()]
+    return [
+        f"Left out: run{'s' * (len(ids) > 1)} {some(ids, 5)}: {why}." for why, ids in runs.items()
+    ]
 
 
 def _joined(parts: Sequence[Answers]) -> Answers:
@@ -226,14 +283,20 @@ def _joined(parts: Sequence[Answers]) -> Answers:
     if len(parts) == 1:
         return parts[0]
     counts = [p.counted for p in parts]
-    scorers = {m: some(sorted({p.scorers.get(m, "") for p in parts} - {""})) for p in parts for m in p.scorers}
+    scorers = {
+        m: some(sorted({p.scorers.get(m, "") for p in parts} - {""}))
+        for p in parts
+        for m in p.scorers
+    }
     return Answers(
-        pd.concat([p.values for p in parts]), pd.concat([p.about for p in parts]),
+        pd.concat([p.values for p in parts]),
+        pd.concat([p.about for p in parts]),
         digest="+".join(sorted({p.digest for p in parts})),
-        counted=None if None in counts else sum(filter(None, counts)), scorers=scorers,
+        counted=None if None in counts else sum(filter(None, counts)),
+        scorers=scorers,
         passing=tuple(m for m in parts[0].passing if all(m in p.passing for p in parts)),
         notes=tuple(dict.fromkeys(note for p in parts for note in p.notes)),
-    )  # fmt: skip
+    )
 
 
 def _chosen(found: Aligned, measures: Sequence[str] | None) -> Aligned:
@@ -241,10 +304,16 @@ def _chosen(found: Aligned, measures: Sequence[str] | None) -> Aligned:
     if measures is None:
         return found
     if lacking := [m for m in measures if m not in found.measures]:
-        raise MissingResultsError(f"not all methods have {some(lacking)} by instance; they share {some(found.measures)}.")
+        raise MissingResultsError(
+            f"not all methods have {some(lacking)} by instance; they share {some(found.measures)}."
+        )
     return replace(found, measures=[*measures], passing=[m for m in found.passing if m in measures])
 
 
 def holds_answers(run: Run) -> bool:
     """Whether the run holds traces, imported answers, or the table of `mlflow.models.evaluate`."""
-    return is_evaluated(run) or holds_imported(run) or EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")
+    return (
+        is_evaluated(run)
+        or holds_imported(run)
+        or EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")
+    )

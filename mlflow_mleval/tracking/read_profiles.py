@@ -1,9 +1,12 @@
-"""Loss profiles of tracked runs: `load_profiles` returns `mlflow_mleval.analysis.loss_profiles.Profiles`.
+"""Loss profiles of tracked runs: `load_profiles` returns
+`mlflow_mleval.analysis.loss_profiles.Profiles`.
 
-One paged search reads them, for they travel in tags: the numbers of wrong labels by fold ("hard"), and the mean i-th largest
-errors by fold ("soft"). `profiles_of` takes them from a Study that is loaded already, so that a report of measures and profiles
-needs one search. Where a tag says that it had no room, the artifact mleval/profile.csv is read, which has no folds. What has no
-profile is listed in `Profiles.absent` with the reason; `Profiles.runs`, `.notes` and `.source` are those of the study.
+One paged search reads them, for they travel in tags: the numbers of wrong labels by fold ("hard"),
+and the mean i-th largest errors by fold ("soft"). `profiles_of` takes them from a Study that is
+loaded already, so that a report of measures and profiles needs one search. Where a tag says that it
+had no room, the artifact mleval/profile.csv is read, which has no folds. What has no profile is
+listed in `Profiles.absent` with the reason; `Profiles.runs`, `.notes` and `.source` are those of
+the study.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> P
     Parameters
     ----------
     kind : {"hard", "soft"}
-        Of the predicted label sets, as in the study of Hüllermeier et al. (2022, section 5), or of the scores.
+        Of the predicted label sets, as in the study of Hüllermeier et al. (2022, section 5), or of
+        the scores.
     **selection
         As for `load_study`: experiment_names, methods, datasets, filter_string …
 
@@ -55,11 +59,16 @@ def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> P
     """
     refuse_keywords(load_study, selection)
     try:  # the measure that every profile gives: runs need not have any other in common
-        study = load_study(**selection | {"measures": selection.get("measures") or ["hamming_loss"]})
+        study = load_study(
+            **selection | {"measures": selection.get("measures") or ["hamming_loss"]}
+        )
     except MeasureError:
         study = load_study(**selection)
     found = profiles_of(study, kind)
-    return replace(found, notes=(*found.notes, *left_out(e for e in study.excluded if e.kind in ("run", "tag"))))
+    return replace(
+        found,
+        notes=(*found.notes, *left_out(e for e in study.excluded if e.kind in ("run", "tag"))),
+    )
 
 
 def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profiles:
@@ -88,7 +97,11 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     folds: dict[Pair, tuple[int, ...]] = {}
     absent: dict[str, str] = {}
     pooled, elsewhere = [], []
-    ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict() if "run_id" in study.runs else {}
+    ids = (
+        study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
+        if "run_id" in study.runs
+        else {}
+    )
     for pair in map(tuple, study.values.index):
         held, name = study.profiles.get(pair, {}), f"{pair[1]} on {pair[0]}"
         if kind not in [*held]:
@@ -110,30 +123,50 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     for pair, row in zip(elsewhere, tables, strict=True):
         if row is None or isinstance(row, str):
             why = "" if row is None else f"{row}; "
-            absent[f"{pair[1]} on {pair[0]}"] = f"its run has no {schema.ARTIFACT_PROFILE} that holds it ({why}run {ids[pair]})"
+            absent[f"{pair[1]} on {pair[0]}"] = (
+                f"its run has no {schema.ARTIFACT_PROFILE} that holds it ({why}run {ids[pair]})"
+            )
         else:
             errors[pair] = row.to_numpy()
     if not errors:
         reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
-        raise NoRunsError(f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons}).")
+        raise NoRunsError(
+            f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons})."
+        )
     notes = list(study.notes)
     if several := [f"{m} on {d}" for d, m in errors if (study.n_repeats.get((d, m), 1)) > 1]:
         notes.append(f"Loss profiles are of the latest repeat only: {some(several, 3)}.")
     if pooled:
         notes.append(
-            f"{len(pooled)} profiles are of all folds together, for instances have weights or a tag has no room for more "
-            f"({some(pooled, 3)})."
+            f"{len(pooled)} profiles are of all folds together, for instances have weights or a "
+            f"tag has no room for more ({some(pooled, 3)})."
         )
-    return gather(errors, n_labels, folds, kind, absent=absent, runs=study.runs, notes=notes, source=study.source)
+    return gather(
+        errors,
+        n_labels,
+        folds,
+        kind,
+        absent=absent,
+        runs=study.runs,
+        notes=notes,
+        source=study.source,
+    )
 
 
-def _from_artifacts(runs: Mapping[Pair, tuple[str, int]], kind: str) -> list[pd.DataFrame | str | None]:
-    """The mean i-th largest errors of all instances, one row, of runs (id, number of labels) whose tag had no room for them."""
+def _from_artifacts(
+    runs: Mapping[Pair, tuple[str, int]], kind: str
+) -> list[pd.DataFrame | str | None]:
+    """The mean i-th largest errors of all instances, one row, of runs (id, number of labels) whose
+    tag had no room for them.
+    """
     if not runs:
         return []
     client = store.connect()
     return at_once(
-        lambda run: artifact(client, run[0], schema.ARTIFACT_PROFILE, lambda path: _errors(path, kind, run[1])), runs.values()
+        lambda run: artifact(
+            client, run[0], schema.ARTIFACT_PROFILE, lambda path: _errors(path, kind, run[1])
+        ),
+        runs.values(),
     )
 
 
@@ -143,7 +176,9 @@ def _errors(path: Path, kind: str, n_labels: int) -> pd.DataFrame:
     at, loss = own["parameter"].to_numpy(float), own["loss"].to_numpy(float)
     if not len(own):
         raise ValueError("it holds none of this kind")
-    if not ((at % 1 == 0) & (at >= 1) & (at <= min(n_labels, schema.MOST_ERRORS))).all() or len(set(at)) < len(at):
+    if not ((at % 1 == 0) & (at >= 1) & (at <= min(n_labels, schema.MOST_ERRORS))).all() or len(
+        set(at)
+    ) < len(at):
         raise ValueError("its parameters are none, or more than are read")
     row = np.zeros((1, int(at.max())))
     row[0, at.astype(int) - 1] = loss

@@ -28,17 +28,31 @@ _NAMELESS = "dataset"
 #: Measures that the profile of the label sets gives.
 FROM_PROFILE = ("hamming_loss", "subset_accuracy", *MEASURED)
 CHILD = "children of other runs are no results"
-#: Rules that take the LoggedModel of a run, or the versions of the prompts that it loaded, for its method.
+#: Rules that take the LoggedModel of a run, or the versions of the prompts that it loaded, for its
+#: method.
 MODEL, PROMPT = "model", "prompt"
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 COLUMNS = (
-    "run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions", "split_digest", "dataset_digest",
-    "n_train", "n_test", "selected_among", "repeat", "start_time",
+    "run_id",
+    "experiment_id",
+    "experiment",
+    "dataset",
+    "method",
+    "status",
+    "conventions",
+    "split_digest",
+    "dataset_digest",
+    "n_train",
+    "n_test",
+    "selected_among",
+    "repeat",
+    "start_time",
 )
 
 
 class RunProfiles(Mapping[str, schema.ProfileTag]):
-    """The loss profiles that a run carries, "hard" and "soft"; each tag is decoded when it is first asked for.
+    """The loss profiles that a run carries, "hard" and "soft"; each tag is decoded when it is first
+    asked for.
 
     Raises
     ------
@@ -52,7 +66,9 @@ class RunProfiles(Mapping[str, schema.ProfileTag]):
 
     def __getitem__(self, kind: str) -> schema.ProfileTag:
         if kind not in self._found:
-            self._found[kind] = {"hard": schema.decode_profile, "soft": schema.decode_soft_profile}[kind](self._tags[kind])
+            self._found[kind] = {"hard": schema.decode_profile, "soft": schema.decode_soft_profile}[
+                kind
+            ](self._tags[kind])
         return self._found[kind]
 
     def __iter__(self) -> Iterator[str]:
@@ -115,11 +131,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Rule:
-    """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``, ``experiment``; of a dataset
-    ``input``, of a method ``model`` or ``prompt``.
+    """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``,
+    ``experiment``; of a dataset ``input``, of a method ``model`` or ``prompt``.
 
-    Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do. `models` has names of
-    LoggedModels by their ids, and by those of runs that are not linked to them but gave their metrics.
+    Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
+    `models` has names of LoggedModels by their ids, and by those of runs that are not linked to
+    them but gave their metrics.
 
     Raises
     ------
@@ -132,9 +149,19 @@ class Rule:
     models: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        given = () if self.rules is None else (self.rules,) if isinstance(self.rules, str) else tuple(self.rules)
+        given = (
+            ()
+            if self.rules is None
+            else (self.rules,)
+            if isinstance(self.rules, str)
+            else tuple(self.rules)
+        )
         object.__setattr__(self, "rules", given)
-        plain = ("run_name", "experiment", *(["input"] if self.what == "dataset" else [MODEL, PROMPT]))
+        plain = (
+            "run_name",
+            "experiment",
+            *(["input"] if self.what == "dataset" else [MODEL, PROMPT]),
+        )
         for rule in self.rules:
             kind, key = key_of(rule)
             if rule not in plain and not (kind in ("tag", "param") and key):
@@ -144,7 +171,9 @@ class Rule:
     def find(self, run: Run, experiment: str) -> tuple[str, tuple[str, ...]] | None:
         """The name and the rules that gave it; None where the first gives none."""
         if not self.rules:
-            found = {"method": _default_method, "dataset": _default_dataset}[self.what](run, experiment)
+            found = {"method": _default_method, "dataset": _default_dataset}[self.what](
+                run, experiment
+            )
             return found and (found[0], (found[1],))
         name = self._one(self.rules[0], run, experiment)
         if not (name and name.strip()):
@@ -171,7 +200,12 @@ class Rule:
         if rule == MODEL:
             model = model_of(run)
             return self.models.get(model or run.info.run_id, model)
-        return {"run_name": run.info.run_name, "experiment": experiment, "input": _input(run)[0], PROMPT: _prompts(run)}[rule]
+        return {
+            "run_name": run.info.run_name,
+            "experiment": experiment,
+            "input": _input(run)[0],
+            PROMPT: _prompts(run),
+        }[rule]
 
 
 @lru_cache
@@ -181,7 +215,9 @@ def _guess(key: str, names: tuple[str, ...]) -> str:
 
 
 def model_of(run: Run) -> str | None:
-    """The id of the one LoggedModel that the run made, or took; None where there is none, or several."""
+    """The id of the one LoggedModel that the run made, or took; None where there is none, or
+    several.
+    """
     made = {m.model_id for m in run.outputs.model_outputs} if run.outputs else set()
     taken = {m.model_id for m in run.inputs.model_inputs} if run.inputs else set()
     ids = made or taken
@@ -230,10 +266,16 @@ def started(run: Run) -> pd.Timestamp:
 
 
 def read_run(
-    run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Collection[str], by_fold: schema.FoldValues | None = None,
+    run: Run,
+    experiment: str,
+    method: Rule,
+    dataset: Rule,
+    wanted: Collection[str],
+    by_fold: schema.FoldValues | None = None,
     repeat_of: Callable[[Run], tuple[str, Mapping[str, str]]] = lambda run: ("", {}),
 ) -> Result | str:
-    """The result that the run holds, or the reason why it holds none; measures that have values by fold get their mean.
+    """The result that the run holds, or the reason why it holds none; measures that have values by
+    fold get their mean.
 
     `repeat_of` tells which repeat a run is, and its other params.
     """
@@ -242,7 +284,9 @@ def read_run(
         return NEWER + newer.removeprefix("schema ").rstrip(".")
     if MLFLOW_PARENT_RUN_ID in tags and (not is_ours(run) or schema.TAG_TRIAL in tags):
         return CHILD
-    status = tags.get(schema.TAG_STATUS) or {"FINISHED": schema.COMPLETE}.get(run.info.status, run.info.status)
+    status = tags.get(schema.TAG_STATUS) or {"FINISHED": schema.COMPLETE}.get(
+        run.info.status, run.info.status
+    )
     if status == schema.INCOMPLETE:
         return "written in part only; import or log again"
     if status not in (schema.COMPLETE, schema.DNF):
@@ -257,7 +301,10 @@ def read_run(
     values, plain, bad = _values(run)
     repeat, config = repeat_of(run)
     broken: dict[str, str] = {}
-    sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken) or {"n_train": (), "n_test": ()}
+    sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken) or {
+        "n_train": (),
+        "n_test": (),
+    }
     _decoded(tags, schema.TAG_WITHDRAWN, schema.decode_withdrawn, broken)
     _decoded(tags, schema.TAG_RUN, tag_packing.decode, broken)
     if by_fold is not None:
@@ -281,7 +328,9 @@ def read_run(
         split_digest=tags.get(schema.TAG_SPLIT_DIGEST, ""),
         dataset_digest=tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1],
         **sizes,
-        selected_among=int(n) if (n := tags.get(schema.TAG_SELECTED, "")).isdecimal() and len(n) < MAX_DIGITS else 1,
+        selected_among=int(n)
+        if (n := tags.get(schema.TAG_SELECTED, "")).isdecimal() and len(n) < MAX_DIGITS
+        else 1,
         start_time=started(run),
         values=values if status == schema.COMPLETE else {},
         plain=plain,
@@ -296,8 +345,12 @@ def read_run(
     )
 
 
-def _decoded(tags: Mapping[str, str], tag: str, decode: Callable[[str], Any], broken: dict[str, str]) -> Any:
-    """What the tag says; None where the run has none, or it cannot be read, and why is then told."""
+def _decoded(
+    tags: Mapping[str, str], tag: str, decode: Callable[[str], Any], broken: dict[str, str]
+) -> Any:
+    """What the tag says; None where the run has none, or it cannot be read, and why is then
+    told.
+    """
     if not tags.get(tag):
         return None
     try:
@@ -308,7 +361,9 @@ def _decoded(tags: Mapping[str, str], tag: str, decode: Callable[[str], Any], br
 
 
 def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
-    """Values by measure, which of them are plain metrics named like a known measure, and values that are no results."""
+    """Values by measure, which of them are plain metrics named like a known measure, and values
+    that are no results.
+    """
     values: dict[str, float] = {}
     others: dict[str, float] = {}
     bad: dict[str, float] = {}
@@ -323,12 +378,18 @@ def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
         values.pop(measure, None)
     # Beside our own metrics, somebody else's "accuracy" is another accuracy.
     plain = set() if values else {m for m in others if m in MEASURES}
-    values |= {key: v for key, v in others.items() if key not in values and (key in plain or key not in MEASURES)}
+    values |= {
+        key: v
+        for key, v in others.items()
+        if key not in values and (key in plain or key not in MEASURES)
+    }
     return values, plain, bad
 
 
 def with_profile_measures(result: Result, asked: Collection[str]) -> Result:
-    """The result with the measures that were asked for and that its loss profile gives, where it lacks them."""
+    """The result with the measures that were asked for and that its loss profile gives, where it
+    lacks them.
+    """
     missing = [m for m in asked if m in FROM_PROFILE and m not in result.values]
     if not missing or "hard" not in result.profiles or result.status != schema.COMPLETE:
         return result
@@ -343,7 +404,9 @@ def _of_profile(tag: schema.ProfileTag) -> dict[str, float]:
     """The measures that a loss profile gives; none where the tag only points to it."""
     if tag.omitted:
         return {}
-    return {m: float(v.mean()) for m, v in hard_measures(errors_of(tag, "hard"), tag.n_labels).items()}
+    return {
+        m: float(v.mean()) for m, v in hard_measures(errors_of(tag, "hard"), tag.n_labels).items()
+    }
 
 
 def errors_of(tag: schema.ProfileTag, kind: str) -> np.ndarray:
@@ -353,7 +416,9 @@ def errors_of(tag: schema.ProfileTag, kind: str) -> np.ndarray:
         rows[i, : len(row)] = row
     if kind == "soft":
         return rows
-    return np.cumsum(rows[:, ::-1], axis=1)[:, -2::-1] / rows.sum(axis=1, keepdims=True)  # 1 where at least i labels are wrong
+    return np.cumsum(rows[:, ::-1], axis=1)[:, -2::-1] / rows.sum(
+        axis=1, keepdims=True
+    )  # 1 where at least i labels are wrong
 
 
 def _named(name: str | None, by: str) -> tuple[str, str] | None:
@@ -380,8 +445,14 @@ def _default_dataset(run: Run, experiment: str) -> tuple[str, str] | None:
 
 
 def _input(run: Run) -> tuple[str, str]:
-    """Name and digest of the dataset input: the one for testing, or the only one; empty where that is not clear."""
+    """Name and digest of the dataset input: the one for testing, or the only one; empty where that
+    is not clear.
+    """
     inputs = run.inputs.dataset_inputs if run.inputs else []
-    tests = [i for i in inputs if any(t.key == MLFLOW_DATASET_CONTEXT and t.value in _TEST_CONTEXTS for t in i.tags)]
+    tests = [
+        i
+        for i in inputs
+        if any(t.key == MLFLOW_DATASET_CONTEXT and t.value in _TEST_CONTEXTS for t in i.tags)
+    ]
     found = {(i.dataset.name, i.dataset.digest) for i in tests or inputs}
     return found.pop() if len(found) == 1 else ("", "")

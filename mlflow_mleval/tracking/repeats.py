@@ -1,4 +1,6 @@
-"""Runs of one method on one dataset: repeats, whose mean counts, or candidates, among which somebody has to choose."""
+"""Runs of one method on one dataset: repeats, whose mean counts, or candidates, among which
+somebody has to choose.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from mlflow_mleval.study import Excluded
 from mlflow_mleval.tracking import schema
 from mlflow_mleval.tracking.read_run import Result, key_of
 
-#: What is plainly a seed: these names, also as the last part of a longer one (model__random_state, train.seed, data_seed).
+#: What is plainly a seed: these names, also as the last part of a longer one (model__random_state,
+#: train.seed, data_seed).
 _SEED = re.compile(r"(.*[_./:-])?(seed|random_state|random_seed|rng)", re.IGNORECASE)
 #: A seed within the text of an estimator.
 _SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
@@ -41,7 +44,8 @@ def is_seed(param: str) -> bool:
 
 @dataclass(frozen=True)
 class RepeatRule:
-    """What tells repeats of a run from one another: seeds, and what ``param:NAME`` or ``tag:NAME`` names.
+    """What tells repeats of a run from one another: seeds, and what ``param:NAME`` or ``tag:NAME``
+    names.
 
     Raises
     ------
@@ -52,20 +56,36 @@ class RepeatRule:
     rules: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        given = () if self.rules is None else (self.rules,) if isinstance(self.rules, str) else tuple(self.rules)
+        given = (
+            ()
+            if self.rules is None
+            else (self.rules,)
+            if isinstance(self.rules, str)
+            else tuple(self.rules)
+        )
         object.__setattr__(self, "rules", given)
         for rule in self.rules:
             if key_of(rule)[0] not in ("param", "tag"):
                 raise ValueError(f"`repeats_by` must be param:NAME or tag:NAME, got {rule!r}.")
 
     def of(self, run: Run) -> tuple[str, dict[str, str]]:
-        """Which repeat the run is (empty where nothing says so), and the params in which repeats are equal."""
+        """Which repeat the run is (empty where nothing says so), and the params in which repeats
+        are equal.
+        """
         params, kinds = run.data.params, {"param": run.data.params, "tag": run.data.tags}
         named = [kinds[kind].get(key, "") for kind, key in map(key_of, self.rules)]
         seeds = [name for name in params if is_seed(name)]
-        label = ", ".join(filter(None, named)) if named else params[min(seeds, key=len)] if seeds else ""
+        label = (
+            ", ".join(filter(None, named))
+            if named
+            else params[min(seeds, key=len)]
+            if seeds
+            else ""
+        )
         gone = {*seeds, *(key for kind, key in map(key_of, self.rules) if kind == "param")}
-        return label, {name: _SEED_IN_TEXT.sub("", text) for name, text in params.items() if name not in gone}
+        return label, {
+            name: _SEED_IN_TEXT.sub("", text) for name, text in params.items() if name not in gone
+        }
 
     def check(self, results: Sequence[Result]) -> None:
         """NoRunsError where no run has what was to name the repeats."""
@@ -73,7 +93,9 @@ class RepeatRule:
             has = dict.fromkeys(name for r in results for name in r.config)
             guess = did_you_mean((key_of(rule)[1] for rule in self.rules), has)
             params = f" Their params are {some(has)}.{guess}" if has else ""
-            raise NoRunsError(f"no run has {some(self.rules)}, which was to tell repeats apart.{params}")
+            raise NoRunsError(
+                f"no run has {some(self.rules)}, which was to tell repeats apart.{params}"
+            )
 
 
 def best_metric(policy: str) -> str:
@@ -86,13 +108,15 @@ def best_metric(policy: str) -> str:
 
 
 def sign_of(metric: str, minimize: Collection[str], maximize: Collection[str]) -> int:
-    """1 where larger values of the metric are better, -1 where smaller ones are; MeasureError where nobody says."""
+    """1 where larger values of the metric are better, -1 where smaller ones are; MeasureError where
+    nobody says.
+    """
     try:
         return 1 if directions([metric], minimize, maximize)[metric] == "max" else -1
     except ValueError as error:
         raise MeasureError(
-            f"no direction is known for {metric!r}, by which to choose.{meant([metric])} Declare it: "
-            "`minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
+            f"no direction is known for {metric!r}, by which to choose.{meant([metric])} Declare "
+            "it: `minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
         ) from error
 
 
@@ -123,8 +147,13 @@ class Repeats:
 
 
 def gather(
-    results: Sequence[Result], policy: str, minimize: Collection[str], maximize: Collection[str],
-    compared: Collection[str] | None, complete: bool, seeds: bool = True,
+    results: Sequence[Result],
+    policy: str,
+    minimize: Collection[str],
+    maximize: Collection[str],
+    compared: Collection[str] | None,
+    complete: bool,
+    seeds: bool = True,
 ) -> Repeats:
     """One result a method and dataset: of repeats the mean, of candidates as the policy says.
 
@@ -161,22 +190,36 @@ def gather(
     if policy == "latest":
         older = [r for runs in cells.values() for r in runs[:-1]]
         are = "run was" if len(older) == 1 else "runs were"
-        reason = f"{len(older):,} {are} passed over, because a later one of the same method and dataset counts"
+        reason = (
+            f"{len(older):,} {are} passed over, because a later one of the same method and "
+            "dataset counts"
+        )
         excluded += [Excluded("run", r.name, reason) for r in older]
         cells = {cell: runs[-1:] for cell, runs in cells.items()}
     elif mixed and policy == "error":
         raise _error(cells, mixed, minimize, maximize, compared, complete)
     elif mixed and policy == "mean":
-        which = some((_which(cell, cells[cell], params, " (", ")") for cell, params in mixed.items()), _SHOWN)
-        notes.append(f"As asked, runs that are no repeats of each other count as one method, by their mean: {which}.")
+        which = some(
+            (_which(cell, cells[cell], params, " (", ")") for cell, params in mixed.items()), _SHOWN
+        )
+        notes.append(
+            "As asked, runs that are no repeats of each other count as one method, by their "
+            f"mean: {which}."
+        )
     elif mixed:
         metric = best_metric(policy)
         larger = sign_of(metric, minimize, maximize)
         for cell in mixed:
             cells[cell], n, gone = _best(cells[cell], metric, larger)
             chosen[cell] = metric, n
-            excluded += [Excluded("run", r.name, f"another candidate of the same method and dataset has a better {metric}")
-                         for r in gone]  # fmt: skip
+            excluded += [
+                Excluded(
+                    "run",
+                    r.name,
+                    f"another candidate of the same method and dataset has a better {metric}",
+                )
+                for r in gone
+            ]
     notes += _doubts(cells, seeds)
     return Repeats([merged(runs) for runs in cells.values()], excluded, notes, chosen)
 
@@ -201,7 +244,9 @@ def differing_params(configs: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def merged(runs: Sequence[Result]) -> Result:
-    """The mean of the runs that finished, in the order in which they started; a single run stays as it is."""
+    """The mean of the runs that finished, in the order in which they started; a single run stays as
+    it is.
+    """
     if len(runs) == 1:
         return runs[0]
     finished = [r for r in runs if r.status == schema.COMPLETE]
@@ -236,7 +281,9 @@ def mean_folds(runs: Sequence[tuple[Result, schema.FoldValues]]) -> schema.FoldV
     for m in dict.fromkeys(m for _, found in runs for m in found.values):
         rows = []
         for _, found in runs:
-            by_fold = dict(zip(found.folds, found.values.get(m, [math.nan] * len(folds)), strict=True))
+            by_fold = dict(
+                zip(found.folds, found.values.get(m, [math.nan] * len(folds)), strict=True)
+            )
             rows.append([by_fold[fold] for fold in folds])
         columns[m] = np.mean(rows, axis=0).tolist()
     return schema.FoldValues(folds, columns)
@@ -246,7 +293,13 @@ def _cell(cell: tuple[str, str]) -> str:
     return f"{cell[1]} on {cell[0]}"
 
 
-def _which(cell: tuple[str, str], runs: Sequence[Result], params: Sequence[str], before: str = ": ", after: str = "") -> str:
+def _which(
+    cell: tuple[str, str],
+    runs: Sequence[Result],
+    params: Sequence[str],
+    before: str = ": ",
+    after: str = "",
+) -> str:
     return f"{_cell(cell)}{before}{count(len(runs), 'run')} that differ in {some(params, 6)}{after}"
 
 
@@ -256,26 +309,48 @@ def _identity(r: Result) -> tuple[Any, ...]:
 
 
 def _without_copies(runs: Sequence[Result], excluded: list[Excluded]) -> list[Result]:
-    """Of runs that say just the same only the last: a result that was logged twice is no second repeat."""
+    """Of runs that say just the same only the last: a result that was logged twice is no second
+    repeat.
+    """
     kept: dict[Any, Result] = {}
     for r in runs:
-        key = (r.repeat, *_identity(r), r.status, *sorted(r.values.items()), r.folds, r.split_digest)
+        key = (
+            r.repeat,
+            *_identity(r),
+            r.status,
+            *sorted(r.values.items()),
+            r.folds,
+            r.split_digest,
+        )
         if (older := kept.pop(key, None)) is not None:
             excluded.append(Excluded("run", older.name, "the same result was logged again"))
         kept[key] = r
     return list(kept.values())
 
 
-def _best(runs: Sequence[Result], metric: str, larger: int) -> tuple[list[Result], int, list[Result]]:
-    """The repeats of the candidate whose mean is best, the number of candidates, and the runs of the others."""
+def _best(
+    runs: Sequence[Result], metric: str, larger: int
+) -> tuple[list[Result], int, list[Result]]:
+    """The repeats of the candidate whose mean is best, the number of candidates, and the runs of
+    the others.
+    """
     groups: dict[Any, list[Result]] = {}
     for r in runs:
         groups.setdefault(_identity(r), []).append(r)
-    means = {key: np.mean(found) for key, rs in groups.items() if (found := [r.values[metric] for r in rs if metric in r.values])}
+    means = {
+        key: np.mean(found)
+        for key, rs in groups.items()
+        if (found := [r.values[metric] for r in rs if metric in r.values])
+    }
     if not means:
-        which, has = _cell((runs[0].dataset, runs[0].method)), some(sorted({m for r in runs for m in r.values}))
+        which, has = (
+            _cell((runs[0].dataset, runs[0].method)),
+            some(sorted({m for r in runs for m in r.values})),
+        )
         guess = did_you_mean([metric], {m for r in runs for m in r.values})
-        raise MeasureError(f"no run of {which} has {metric!r}, by which to choose; it has {has}.{guess}")
+        raise MeasureError(
+            f"no run of {which} has {metric!r}, by which to choose; it has {has}.{guess}"
+        )
     best = max(means, key=lambda key: larger * means[key])
     return groups[best], len(groups), [r for r in runs if _identity(r) != best]
 
@@ -285,31 +360,55 @@ def _doubts(cells: Mapping[tuple[str, str], Sequence[Result]], seeds: bool) -> l
     found: dict[str, list[str]] = {}
     for cell, runs in cells.items():
         finished = [r for r in runs if r.status == schema.COMPLETE]
-        counts, commits = Counter(m for r in finished for m in r.values), sorted({r.commit[:7] for r in runs if r.commit})
+        counts, commits = (
+            Counter(m for r in finished for m in r.values),
+            sorted({r.commit[:7] for r in runs if r.commit}),
+        )
         for doubt, names in {
-            "Repeats have the same seed and other results, and all of them count":
-                [label for (label, *_), n in Counter((r.repeat, *_identity(r)) for r in runs).items() if n > 1 and label] * seeds,
-            "Some repeats did not finish, so that means are over the others":
-                [f"{len(runs) - len(finished)} of {len(runs)}"] * (0 < len(finished) < len(runs)),
-            "Some repeats lack a value, so that its means are over the others":
-                [f"{m} in {len(finished) - n} of {len(finished)}" for m, n in counts.items() if n < len(finished)],
-            "Repeats were made by different versions of the code (their Git commits differ)":
-                commits if len(commits) > 1 else [],
-        }.items():  # fmt: skip
+            "Repeats have the same seed and other results, and all of them count": [
+                label
+                for (label, *_), n in Counter((r.repeat, *_identity(r)) for r in runs).items()
+                if n > 1 and label
+            ]
+            * seeds,
+            "Some repeats did not finish, so that means are over the others": [
+                f"{len(runs) - len(finished)} of {len(runs)}"
+            ]
+            * (0 < len(finished) < len(runs)),
+            "Some repeats lack a value, so that its means are over the others": [
+                f"{m} in {len(finished) - n} of {len(finished)}"
+                for m, n in counts.items()
+                if n < len(finished)
+            ],
+            "Repeats were made by different versions of the code (their Git commits differ)": commits  # noqa: E501
+            if len(commits) > 1
+            else [],
+        }.items():
             found.setdefault(doubt, []).extend([f"{_cell(cell)} ({some(names, 3)})"] * bool(names))
     return [f"{doubt}: {some(which, 6)}." for doubt, which in found.items() if which]
 
 
 def _error(
-    cells: Mapping[tuple[str, str], Sequence[Result]], mixed: Mapping[tuple[str, str], Sequence[str]],
-    minimize: Collection[str], maximize: Collection[str], compared: Collection[str] | None, complete: bool,
+    cells: Mapping[tuple[str, str], Sequence[Result]],
+    mixed: Mapping[tuple[str, str], Sequence[str]],
+    minimize: Collection[str],
+    maximize: Collection[str],
+    compared: Collection[str] | None,
+    complete: bool,
 ) -> CandidatesError:
     """What stops, and the ways on."""
-    which = "; ".join(_which(cell, cells[cell], params) for cell, params in [*mixed.items()][:_SHOWN])
+    which = "; ".join(
+        _which(cell, cells[cell], params) for cell, params in [*mixed.items()][:_SHOWN]
+    )
     more = f"; and {count(len(mixed) - _SHOWN, 'more cell')}" if len(mixed) > _SHOWN else ""
-    text = f"{which}{more}. They are different methods or candidates of a search, which are not averaged unasked."
+    text = (
+        f"{which}{more}. They are different methods or candidates of a search, which are not "
+        "averaged unasked."
+    )
     ways: list[tuple[str, dict[str, Any]]] = []
-    metric, also = _to_choose_by([r for cell in mixed for r in cells[cell]], minimize, maximize, compared)
+    metric, also = _to_choose_by(
+        [r for cell in mixed for r in cells[cell]], minimize, maximize, compared
+    )
     if metric:
         what = f"take the best candidate by {metric}, with its repeats"
         if also:
@@ -317,17 +416,28 @@ def _error(
         ways.append((what, {"duplicates": f"best:{metric}"}))
     if apart := _apart(cells, mixed, complete):
         ways.append(("compare them as methods of their own", apart))
-    ways += [("average them all the same", {"duplicates": "mean"}), ("take the run that started last", {"duplicates": "latest"})]
+    ways += [
+        ("average them all the same", {"duplicates": "mean"}),
+        ("take the run that started last", {"duplicates": "latest"}),
+    ]
     return CandidatesError(text, ways)
 
 
 def _to_choose_by(
-    runs: Sequence[Result], minimize: Collection[str], maximize: Collection[str], compared: Collection[str] | None
+    runs: Sequence[Result],
+    minimize: Collection[str],
+    maximize: Collection[str],
+    compared: Collection[str] | None,
 ) -> tuple[str, bool]:
-    """A metric that every run has and whose direction is known, rather one that is not compared, and whether it will be."""
+    """A metric that every run has and whose direction is known, rather one that is not compared,
+    and whether it will be.
+    """
     shared, declared = set.intersection(*(set(r.values) for r in runs)), {*minimize, *maximize}
     known: list[str] = []
-    for m in sorted(shared, key=lambda m: (m in (compared or ()), _VALIDATION.search(m) is None, m not in declared, m)):
+    for m in sorted(
+        shared,
+        key=lambda m: (m in (compared or ()), _VALIDATION.search(m) is None, m not in declared, m),
+    ):
         try:
             known += directions([m], minimize, maximize)
         except ValueError:
@@ -338,9 +448,13 @@ def _to_choose_by(
 
 
 def _apart(
-    cells: Mapping[tuple[str, str], Sequence[Result]], mixed: Mapping[tuple[str, str], Sequence[str]], complete: bool
+    cells: Mapping[tuple[str, str], Sequence[Result]],
+    mixed: Mapping[tuple[str, str], Sequence[str]],
+    complete: bool,
 ) -> dict[str, Any]:
-    """The options that make methods of the candidates; on one dataset where others would have gaps; empty where none does."""
+    """The options that make methods of the candidates; on one dataset where others would have gaps;
+    empty where none does.
+    """
     found = _rules(cells, mixed)
     if found and complete and _gaps(cells, found):
         dataset = next(iter(mixed))[0]
@@ -349,8 +463,13 @@ def _apart(
     return {"method_by": found} if found else {}
 
 
-def _rules(cells: Mapping[tuple[str, str], Sequence[Result]], mixed: Mapping[tuple[str, str], Sequence[str]]) -> list[str]:
-    """The rules that name the method now, and the fewest params that tell the candidates apart; empty where params do not."""
+def _rules(
+    cells: Mapping[tuple[str, str], Sequence[Result]],
+    mixed: Mapping[tuple[str, str], Sequence[str]],
+) -> list[str]:
+    """The rules that name the method now, and the fewest params that tell the candidates apart;
+    empty where params do not.
+    """
     by = cells[next(iter(mixed))][0].named_by[0]
     params: dict[str, None] = {}
     for cell, names in mixed.items():
@@ -359,7 +478,9 @@ def _rules(cells: Mapping[tuple[str, str], Sequence[Result]], mixed: Mapping[tup
             return []
         told: list[str] = []
         while _told(configs, told) < _told(configs, names):
-            told.append(max((n for n in names if n not in told), key=lambda n: _told(configs, [*told, n])))
+            told.append(
+                max((n for n in names if n not in told), key=lambda n: _told(configs, [*told, n]))
+            )
         params |= dict.fromkeys(sorted(told, key=names.index))
     return [*by, *(f"param:{name}" for name in params if f"param:{name}" not in by)]
 
@@ -372,5 +493,9 @@ def _told(configs: Iterable[Mapping[str, str]], names: Sequence[str]) -> int:
 def _gaps(cells: Mapping[tuple[str, str], Sequence[Result]], rules: Sequence[str]) -> bool:
     """Whether some method would lack a dataset, were methods named by these rules, too."""
     params = [key for kind, key in map(key_of, rules) if kind == "param"]
-    found = {(dataset, (method, *(r.config.get(p) for p in params))) for (dataset, method), runs in cells.items() for r in runs}
+    found = {
+        (dataset, (method, *(r.config.get(p) for p in params)))
+        for (dataset, method), runs in cells.items()
+        for r in runs
+    }
     return len(found) < len({d for d, _ in found}) * len({m for _, m in found})

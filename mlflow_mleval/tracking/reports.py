@@ -1,4 +1,6 @@
-"""A report stored as a run, so that others find it in MLflow's UI beside the runs that it compares."""
+"""A report stored as a run, so that others find it in MLflow's UI beside the runs that it
+compares.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +34,25 @@ _PATIENCE = 600
 
 
 def log_comparison(
-    page: str, summary: str, data: Mapping[str, str | bytes], comparison: Comparison, *,
-    asked: Mapping[str, object] | None = None, experiment_name: str | None = None,
+    page: str,
+    summary: str,
+    data: Mapping[str, str | bytes],
+    comparison: Comparison,
+    *,
+    asked: Mapping[str, object] | None = None,
+    experiment_name: str | None = None,
 ) -> str:
-    """Store the report about a comparison; where the same was asked before, in the run that holds the answer.
+    """Store the report about a comparison; where the same was asked before, in the run that holds
+    the answer.
 
-    MLflow's charts show the ten runs that started last. The report is said to start just before the first run that it compares,
-    so that it takes the place of none of them.
+    MLflow's charts show the ten runs that started last. The report is said to start just before the
+    first run that it compares, so that it takes the place of none of them.
 
     Parameters
     ----------
     page : str
-        The report as HTML; lies at the root of the artifacts, where MLflow can put reports side by side.
+        The report as HTML; lies at the root of the artifacts, where MLflow can put reports side by
+        side.
     summary : str
         The same in Markdown; also the run's description.
     data : mapping of str to str or bytes
@@ -51,9 +60,11 @@ def log_comparison(
     comparison : Comparison
         What the report is about.
     asked : mapping, optional
-        The selection and the options as the user gave them: a report of the same experiments by the same options is the same.
+        The selection and the options as the user gave them: a report of the same experiments by the
+        same options is the same.
     experiment_name : str, optional
-        Where to store it; made if there is none. Default: the experiment that most of its runs come from.
+        Where to store it; made if there is none. Default: the experiment that most of its runs come
+        from.
 
     Returns
     -------
@@ -72,11 +83,19 @@ def described(comparison: Comparison, asked: Mapping[str, object] | None = None)
     """What the run of a report about a comparison says of itself, as `log_report` takes it."""
     study, where = comparison.study, ("experiment_ids", "experiment_names")
     params = {name: value for name, value in comparison.options.items() if value is not None}
-    key = [sorted({*study.runs["experiment_id"]}), params, {k: v for k, v in (asked or {}).items() if k not in where}]
+    key = [
+        sorted({*study.runs["experiment_id"]}),
+        params,
+        {k: v for k, v in (asked or {}).items() if k not in where},
+    ]
     return {
         "experiment_id": str(study.runs["experiment_id"].mode()[0]),
         "run_name": f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
-        "tags": {schema.TAG_REPORT: sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()},
+        "tags": {
+            schema.TAG_REPORT: sha256(
+                json.dumps(key, sort_keys=True, default=str).encode()
+            ).hexdigest()
+        },
         "params": params,
         "start": int(study.runs["start_time"].min().timestamp() * 1000) - 1,
     }
@@ -94,9 +113,9 @@ def log_report(
 ) -> str:
     """Store a report as a run of kind report; such runs are never read as results.
 
-    A run with the same tag ``mleval.report`` is taken again: its artifacts are replaced, all of them or, where that fails, none.
-    Several who do that at the same time make one run: on one machine one after the other; of the runs of several machines the
-    first is kept.
+    A run with the same tag ``mleval.report`` is taken again: its artifacts are replaced, all of
+    them or, where that fails, none. Several who do that at the same time make one run: on one
+    machine one after the other; of the runs of several machines the first is kept.
 
     Parameters
     ----------
@@ -129,11 +148,18 @@ def log_report(
         naming.check_paths(files)
     except ValueError as error:
         raise ValueError(f"`files` must have paths below a folder, but {error}.") from None
-    note = summary if len(summary) <= naming.MAX_TAG else summary[: naming.MAX_TAG - len(_CUT)] + _CUT
+    note = (
+        summary if len(summary) <= naming.MAX_TAG else summary[: naming.MAX_TAG - len(_CUT)] + _CUT
+    )
     all_tags = store.context_tags() | dict(tags or {})
     all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
     client, key = store.connect(), all_tags.get(schema.TAG_REPORT)
-    with _alone(experiment_id, key), runs.quiet(), store.store_errors("write to"), tempfile.TemporaryDirectory() as folder:
+    with (
+        _alone(experiment_id, key),
+        runs.quiet(),
+        store.store_errors("write to"),
+        tempfile.TemporaryDirectory() as folder,
+    ):
         run = next(iter(_same(client, experiment_id, key)), None)
         before = {} if run is None else artifact_routes.all_of(client, run, Path(folder))
         if new := run is None:
@@ -149,14 +175,24 @@ def log_report(
                     status = run.info.status if before else status
                 raise
             artifact_routes.remove(run, before.keys() - files.keys())
-            said = {**all_tags, schema.TAG_UPDATED: str(int(time.time() * 1000)), **({MLFLOW_RUN_NOTE: note} if note else {})}
-            about = {key: str(value)[:_MAX_PARAM] for key, value in (params or {}).items() if key not in run.data.params}
+            said = {
+                **all_tags,
+                schema.TAG_UPDATED: str(int(time.time() * 1000)),
+                **({MLFLOW_RUN_NOTE: note} if note else {}),
+            }
+            about = {
+                key: str(value)[:_MAX_PARAM]
+                for key, value in (params or {}).items()
+                if key not in run.data.params
+            }
             runs.log(client, run_id, tags=packed(said, run.data.tags), params=about)
             status = "FINISHED"
         finally:
             runs.end(client, run_id, status)
         if new and key and not artifact_routes.only_routes():  # by which nothing can be deleted
-            run_id = runs.settle(client, lambda: _finished(_same(client, experiment_id, key)), run_id)
+            run_id = runs.settle(
+                client, lambda: _finished(_same(client, experiment_id, key)), run_id
+            )
     return run_id
 
 
@@ -168,13 +204,25 @@ def address(run_id: str) -> str | None:
     with store.store_errors("read"):
         experiment_id = store.connect().get_run(run_id).info.experiment_id
     server = f"{uri.scheme}://{uri.netloc.rpartition('@')[2]}{uri.path.rstrip('/')}"
-    return f"{server}/#/experiments/{experiment_id}/runs/{run_id}/artifacts?workflowType=machine_learning"
+    return (
+        f"{server}/#/experiments/{experiment_id}/runs/{run_id}/artifacts?workflowType="
+        "machine_learning"
+    )
 
 
 def _same(client: MlflowClient, experiment_id: str, key: str | None) -> list[Run]:
-    """The runs that hold the same report; there is one, unless several were made at the same time."""
-    several = store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'") if key else []
-    return sorted((run for run in several if run.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT), key=runs.age)
+    """The runs that hold the same report; there is one, unless several were made at the same
+    time.
+    """
+    several = (
+        store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'")
+        if key
+        else []
+    )
+    return sorted(
+        (run for run in several if run.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT),
+        key=runs.age,
+    )
 
 
 def _finished(several: Sequence[Run]) -> list[Run]:

@@ -1,4 +1,6 @@
-"""The one module that writes runs: results atomic in effect, and doing it twice changes nothing; imports and reports use it."""
+"""The one module that writes runs: results atomic in effect, and doing it twice changes nothing;
+imports and reports use it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
-from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS, MLFLOW_RUN_NOTE
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_DATASET_CONTEXT,
+    MLFLOW_LOGGED_ARTIFACTS,
+    MLFLOW_RUN_NOTE,
+)
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.naming import check_paths, inside, some, text_problem
@@ -36,14 +42,18 @@ from mlflow_mleval.tracking.tag_packing import packed
 T = TypeVar("T")
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
 BATCH = 900
-#: Files that are sent at once; on a server with several workers each request waits longer than it works.
+#: Files that are sent at once; on a server with several workers each request waits longer than it
+#: works.
 _THREADS = 8
 #: The tag of a run whose parameters MLflow's own autologging has logged.
 _ESTIMATOR = "estimator_class"
 #: The longest parameter that MLflow stores.
 MAX_PARAM = 6_000
 _MAX_INPUT_NAME, _MAX_INPUT_DIGEST = 500, 36
-_QUIET = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+_QUIET = {
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
 
 
 #: Set where a caller waits no longer for what this thread writes: no further request is made then.
@@ -73,17 +83,21 @@ class Payload:
     tags : mapping of str to str
         What else identifies the result; those of `identity` go before.
     files : mapping of str to callable
-        By artifact path, what makes the content; called one after the other, while those before are being sent.
+        By artifact path, what makes the content; called one after the other, while those before are
+        being sent.
     history : sequence of Metric
-        Metrics of the training that led to the result, with their own times and steps; they are no part of the result.
+        Metrics of the training that led to the result, with their own times and steps; they are no
+        part of the result.
     params : mapping of str to str
-        What the method was set to. A run keeps those that it has; one that MLflow's own autologging made has them all.
+        What the method was set to. A run keeps those that it has; one that MLflow's own autologging
+        made has them all.
     note : str
         The description of the run's page, where it has none.
     model_id : str, optional
         The LoggedModel that the metrics are of. Default: the one that the run made or took.
     claim : str
-        What tells this result from an equal one; it stays the same however often the result is sent.
+        What tells this result from an equal one; it stays the same however often the result is
+        sent.
     """
 
     method: str
@@ -103,7 +117,15 @@ class Payload:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the results; files follow from them and count by their names."""
-        parts = [self.method, self.dataset, self.means, list(self.folds), self.by_fold, self.curves, self.tags]
+        parts = [
+            self.method,
+            self.dataset,
+            self.means,
+            list(self.folds),
+            self.by_fold,
+            self.curves,
+            self.tags,
+        ]
         text = json.dumps([*parts, sorted(self.files)], sort_keys=True, default=list)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -129,16 +151,22 @@ class Payload:
         return found
 
     def identity(self) -> dict[str, str]:
-        """The tags that tell what the run is about to hold; it counts for nothing until its status says complete."""
+        """The tags that tell what the run is about to hold; it counts for nothing until its status
+        says complete.
+        """
         own = {schema.TAG_DIGEST: self.digest, schema.TAG_CLAIM: self.claim}
         return marks(schema.KIND_EVALUATION, self.method, self.dataset) | own
 
 
-def write(payload: Payload, *, run_id: str | None = None, experiment_name: str | None = None) -> str:
-    """Write to the given run, else to the active one or that of MLFLOW_RUN_ID, else to a new one, which ends with it.
+def write(
+    payload: Payload, *, run_id: str | None = None, experiment_name: str | None = None
+) -> str:
+    """Write to the given run, else to the active one or that of MLFLOW_RUN_ID, else to a new one,
+    which ends with it.
 
-    The run is marked as incomplete before anything else is written, and as complete after everything. What an interrupted
-    attempt wrote is completed by writing the same again into the same run; readers skip the run until then.
+    The run is marked as incomplete before anything else is written, and as complete after
+    everything. What an interrupted attempt wrote is completed by writing the same again into the
+    same run; readers skip the run until then.
 
     Parameters
     ----------
@@ -146,7 +174,8 @@ def write(payload: Payload, *, run_id: str | None = None, experiment_name: str |
     run_id : str, optional
         A run of any status.
     experiment_name : str, optional
-        Write to a new run of this experiment, even if a run is active; the experiment is made if it does not exist.
+        Write to a new run of this experiment, even if a run is active; the experiment is made if it
+        does not exist.
 
     Returns
     -------
@@ -156,7 +185,8 @@ def write(payload: Payload, *, run_id: str | None = None, experiment_name: str |
     Raises
     ------
     StoreError
-        The store cannot be reached; or the run is deleted, a report, or holds another result already.
+        The store cannot be reached; or the run is deleted, a report, or holds another result
+        already.
     """
     check_paths(payload.files)
     client = store.connect(create=True)
@@ -187,24 +217,37 @@ def write(payload: Payload, *, run_id: str | None = None, experiment_name: str |
             if not isinstance(error, StoreError):
                 raise
             raise StoreError(
-                f"{error} Run {run_id} holds the result in part and is skipped; log again with run_id={run_id!r} to complete it."
+                f"{error} Run {run_id} holds the result in part and is skipped; log again with "
+                f"run_id={run_id!r} to complete it."
             ) from error
     return run_id
 
 
 def check(*, run_id: str | None = None, experiment_name: str | None = None, **names: Any) -> None:
-    """Raise TypeError or ValueError where a method or dataset cannot be called so, or both a run and an experiment are given."""
+    """Raise TypeError or ValueError where a method or dataset cannot be called so, or both a run
+    and an experiment are given.
+    """
     for name, text in names.items():
         if not isinstance(text, str):
-            raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
+            raise TypeError(
+                f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name."
+            )
         if problem := text_problem(text):
-            raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
+            raise ValueError(
+                f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose "
+                "another."
+            )
     if run_id is not None and experiment_name is not None:
-        raise ValueError("`run_id` and `experiment_name` must not both be given, got both. A run has its experiment already.")
+        raise ValueError(
+            "`run_id` and `experiment_name` must not both be given, got both. A run has its "
+            "experiment already."
+        )
 
 
 def target(run_id: str | None = None) -> str | None:
-    """The run to write to: the given one, else the active one, else that of MLFLOW_RUN_ID; None where that is a new one."""
+    """The run to write to: the given one, else the active one, else that of MLFLOW_RUN_ID; None
+    where that is a new one.
+    """
     active = mlflow.active_run()
     return run_id or (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
 
@@ -240,10 +283,11 @@ def holds_result(tags: Mapping[str, str]) -> bool:
 
 
 def settle(client: MlflowClient, claimants: Callable[[], Sequence[Run]], run_id: str) -> str:
-    """Keep one of several whole runs that claim the same, and delete the others; returns the id of the one that stays.
+    """Keep one of several whole runs that claim the same, and delete the others; returns the id of
+    the one that stays.
 
-    A store has no lock, so whoever has written one looks afterwards. The run that started first is kept: whoever looks last
-    sees them all, and all agree on the first.
+    A store has no lock, so whoever has written one looks afterwards. The run that started first is
+    kept: whoever looks last sees them all, and all agree on the first.
     """
     whole = sorted(claimants(), key=age)
     for run in whole[1:]:
@@ -282,23 +326,43 @@ def quiet():
     return store.environment(**_QUIET)
 
 
-def create(client: MlflowClient, experiment_id: str, name: str, tags: Mapping[str, str], start: int | None = None) -> Run:
+def create(
+    client: MlflowClient,
+    experiment_id: str,
+    name: str,
+    tags: Mapping[str, str],
+    start: int | None = None,
+) -> Run:
     """A new run."""
     name, tags = name[: schema.MAX_RUN_NAME], packed(tags)
-    return store.opened(_request(lambda: client.create_run(experiment_id, start_time=start, run_name=name, tags=tags)))
+    return store.opened(
+        _request(
+            lambda: client.create_run(experiment_id, start_time=start, run_name=name, tags=tags)
+        )
+    )
 
 
 def log(
-    client: MlflowClient, run_id: str, metrics: Sequence[Metric] = (), tags: Mapping[str, str] | None = None,
+    client: MlflowClient,
+    run_id: str,
+    metrics: Sequence[Metric] = (),
+    tags: Mapping[str, str] | None = None,
     params: Mapping[str, str] | None = None,
 ) -> None:
-    """Write to a run in as few requests as MLflow allows; tags, as `packed` makes them, and parameters go with the last."""
+    """Write to a run in as few requests as MLflow allows; tags, as `packed` makes them, and
+    parameters go with the last.
+    """
     batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
     for batch in batches[:-1]:
         _request(partial(client.log_batch, run_id, metrics=batch))
-    more = [RunTag(k, v) for k, v in (tags or {}).items()], [Param(k, v) for k, v in (params or {}).items()]
+    more = (
+        [RunTag(k, v) for k, v in (tags or {}).items()],
+        [Param(k, v) for k, v in (params or {}).items()],
+    )
     if any((*more, batches[-1])):
-        _request(lambda: client.log_batch(run_id, metrics=batches[-1], tags=more[0], params=more[1]))
+        _request(
+            lambda: client.log_batch(run_id, metrics=batches[-1], tags=more[0], params=more[1])
+        )
 
 
 def end(client: MlflowClient, run_id: str, status: str) -> None:
@@ -317,8 +381,13 @@ def _go_on() -> None:
         raise StoreError("nobody waits for this any more.")
 
 
-def send(run: Run, files: Mapping[str, str | bytes | Callable[[], str | bytes]], jobs: Sequence[Callable[[], None]] = ()) -> None:
-    """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure ends it.
+def send(
+    run: Run,
+    files: Mapping[str, str | bytes | Callable[[], str | bytes]],
+    jobs: Sequence[Callable[[], None]] = (),
+) -> None:
+    """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure
+    ends it.
 
     All paths are checked before anything is written.
     """
@@ -348,7 +417,10 @@ def send(run: Run, files: Mapping[str, str | bytes | Callable[[], str | bytes]],
 
 
 class _Crew:
-    """Threads that do jobs. Those of an executor would hold up the interpreter's end as long as a store does not answer."""
+    """Threads that do jobs.
+
+    Those of an executor would hold up the interpreter's end as long as a store does not answer.
+    """
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -398,7 +470,9 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
     own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
     with store.quick(), store.store_errors("write to"):  # often the first request
         tags = store.context_tags() | own
-        return create(client, experiment_id, schema.run_name(payload.method, payload.dataset), tags, now)
+        return create(
+            client, experiment_id, schema.run_name(payload.method, payload.dataset), tags, now
+        )
 
 
 def _existing(client: MlflowClient, run_id: str) -> Run:
@@ -408,9 +482,15 @@ def _existing(client: MlflowClient, run_id: str) -> Run:
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
-            raise_alone(RunRefusedError(f"cannot read the store {store.store_name()}: it has no run {run_id}."))
+            raise_alone(
+                RunRefusedError(
+                    f"cannot read the store {store.store_name()}: it has no run {run_id}."
+                )
+            )
     if run.info.lifecycle_stage != "active":
-        raise RunRefusedError(f"run {run_id} is deleted. Restore it in MLflow, or log into another run.")
+        raise RunRefusedError(
+            f"run {run_id} is deleted. Restore it in MLflow, or log into another run."
+        )
     if newer := schema.newer_schema(run.data.tags):
         raise RunRefusedError(f"run {run_id} has {newer}")
     return run
@@ -434,12 +514,17 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     if whole or kind != schema.KIND_EVALUATION:
         about = some([f"{tags.get(schema.TAG_METHOD)} on {tags.get(schema.TAG_DATASET)}"])
         what = "a report" if kind == schema.KIND_REPORT else f"the {kind} of {about}"
-        raise RunRefusedError(f"run {run_id} holds {what} already, and a run is one method on one dataset. Log into another run.")
+        raise RunRefusedError(
+            f"run {run_id} holds {what} already, and a run is one method on one dataset. Log "
+            "into another run."
+        )
     # Trying again uses the time of the first try: what that wrote is then no second entry.
     updated = tags.get(schema.TAG_UPDATED, "")
     timestamp = int(updated) if same and updated.isdecimal() else int(time.time() * 1000)
     identity = payload.identity() | {schema.TAG_UPDATED: str(timestamp)}
-    if same and schema.TAG_CLAIM in tags:  # it goes on with what another attempt began, which may be brought in later
+    if (
+        same and schema.TAG_CLAIM in tags
+    ):  # it goes on with what another attempt began, which may be brought in later
         del identity[schema.TAG_CLAIM]
     with store.store_errors("write to"):
         log(client, run_id, tags=(written := packed(identity, tags)))
@@ -448,9 +533,15 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
 
 
 def _fill(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
-    """Records and files in threads, while the next files are made; then the status, which makes all of it count."""
+    """Records and files in threads, while the next files are made; then the status, which makes all
+    of it count.
+    """
     run_id = run.info.run_id
-    send(run, payload.files, [lambda: _record(client, run, payload), lambda: _frame(client, run_id, payload, ends)])
+    send(
+        run,
+        payload.files,
+        [lambda: _record(client, run, payload), lambda: _frame(client, run_id, payload, ends)],
+    )
     log(client, run_id, tags={schema.TAG_STATUS: schema.COMPLETE})
 
 
@@ -467,11 +558,16 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
     run_id = run.info.run_id
     linked = {"model_id": payload.model_id or model_of(run)}
     if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
-        linked |= {"dataset_name": payload.dataset[:_MAX_INPUT_NAME], "dataset_digest": digest[:_MAX_INPUT_DIGEST]}
+        linked |= {
+            "dataset_name": payload.dataset[:_MAX_INPUT_NAME],
+            "dataset_digest": digest[:_MAX_INPUT_DIGEST],
+        }
     metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]), **linked)
     tags = {key: value for key, value in payload.tags.items() if key not in payload.identity()}
     if len(payload.folds):
-        tags[schema.TAG_FOLDS] = schema.encode_folds(payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS)
+        tags[schema.TAG_FOLDS] = schema.encode_folds(
+            payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS
+        )
     if tables := [path for path in schema.TABLES if path in payload.files]:
         tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS), tables)
     if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:

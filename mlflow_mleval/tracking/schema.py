@@ -1,10 +1,11 @@
 """How one run carries results: metric keys, tags, artifact paths and the version of all that.
 
-A run is one method on one dataset under one protocol. Its metrics are ``mleval/<measure>`` (mean over the folds, step 0),
-``mleval.fold/<measure>`` (step = fold), ``mleval.profile/<loss>`` and ``mleval.soft_profile/<loss>`` (the loss profiles of the
-label sets and of the scores, step = parameter), ``mleval.curve/<curve>`` (step = percent) and ``mleval.epoch/<measure>`` (step =
-epoch of a training). The tags `TAG_FOLDS`, `TAG_PROFILE` and `TAG_SOFT_PROFILE` repeat what is known by fold as JSON, so that a
-reader of many runs needs one search and nothing per run.
+A run is one method on one dataset under one protocol. Its metrics are ``mleval/<measure>`` (mean
+over the folds, step 0), ``mleval.fold/<measure>`` (step = fold), ``mleval.profile/<loss>`` and
+``mleval.soft_profile/<loss>`` (the loss profiles of the label sets and of the scores, step =
+parameter), ``mleval.curve/<curve>`` (step = percent) and ``mleval.epoch/<measure>`` (step = epoch
+of a training). The tags `TAG_FOLDS`, `TAG_PROFILE` and `TAG_SOFT_PROFILE` repeat what is known by
+fold as JSON, so that a reader of many runs needs one search and nothing per run.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ METRIC_PREFIX = "mleval/"
 FOLD_PREFIX = "mleval.fold/"
 #: Of the label sets ("hard") and of the scores ("soft").
 PROFILE_PREFIXES = {"hard": "mleval.profile/", "soft": "mleval.soft_profile/"}
-#: Curves of the scores of all label cells together, step = whole percents: no results, and not read as such.
+#: Curves of the scores of all label cells together, step = whole percents: no results, and not read
+#: as such.
 CURVE_PREFIX = "mleval.curve/"
-#: How validation data were predicted while training, step = epoch: no results, and not read as such.
+#: How validation data were predicted while training, step = epoch: no results, and not read as
+#: such.
 EPOCH_PREFIX = "mleval.epoch/"
 EPOCH_PROFILE_PREFIXES = {"hard": "mleval.epoch.profile/", "soft": "mleval.epoch.soft_profile/"}
 #: What was evaluated (instances, labels, cardinalities): no results, and not read as such.
@@ -46,7 +49,8 @@ TAG_CONVENTIONS = "mleval.conventions"
 TAG_FOLDS = "mleval.folds"
 #: JSON: the instances of each fold in the test and, where known, the training part.
 TAG_FOLD_SIZES = "mleval.fold_sizes"
-#: Among how many candidates a search chose this method on these very folds: its values are optimistic.
+#: Among how many candidates a search chose this method on these very folds: its values are
+#: optimistic.
 TAG_SELECTED = "mleval.selected_among"
 #: Number of this child among the trials of a search, whose result is its parent's.
 TAG_TRIAL = "mleval.trial"
@@ -54,12 +58,15 @@ TAG_TRIAL = "mleval.trial"
 TAG_EPOCH = "mleval.epoch"
 #: JSON: the loss that a run of a surrogate study minimised, and what tells the study from others.
 TAG_SURROGATE = "mleval.surrogate"
-#: JSON: the numbers of instances with 0, 1 .. wrong labels by fold; the loss profiles of the label sets follow from it exactly.
+#: JSON: the numbers of instances with 0, 1 .. wrong labels by fold; the loss profiles of the label
+#: sets follow from it exactly.
 TAG_PROFILE = "mleval.profile"
-#: JSON: the mean largest, second largest .. error of an instance by fold; the loss profiles of the scores follow from it.
+#: JSON: the mean largest, second largest .. error of an instance by fold; the loss profiles of the
+#: scores follow from it.
 TAG_SOFT_PROFILE = "mleval.soft_profile"
 TAG_PROFILES = {"hard": TAG_PROFILE, "soft": TAG_SOFT_PROFILE}
-#: A token of the import that made the run, or of the result that it holds: of several runs that claim the same, one is kept.
+#: A token of the import that made the run, or of the result that it holds: of several runs that
+#: claim the same, one is kept.
 TAG_CLAIM = "mleval.claim"
 #: Which repeat an imported run is: what its param `seed` says, from the moment at which it is made.
 TAG_SEED = "mleval.seed"
@@ -74,11 +81,14 @@ TAG_DATASET_DIGEST = "mleval.dataset_digest"
 TAG_ANSWERS_OF, TAG_LABELS = "mleval.answers_of", "mleval.labels"
 TAG_SPLIT_DIGEST = "mleval.split_digest"
 TAG_HIERARCHY_DIGEST = "mleval.hierarchy_digest"
-#: SHA-256 of the numbers of training instances by label, and of a and b: propensity-scored measures follow from them.
+#: SHA-256 of the numbers of training instances by label, and of a and b: propensity-scored measures
+#: follow from them.
 TAG_PROPENSITIES = "mleval.propensities"
-#: SHA-256 of the weights of instances and the labels of each; a run without it counts each instance once.
+#: SHA-256 of the weights of instances and the labels of each; a run without it counts each instance
+#: once.
 TAG_WEIGHTS = "mleval.sample_weight"
-#: JSON list of measures whose metrics are still stored but no longer valid: MLflow cannot delete a metric.
+#: JSON list of measures whose metrics are still stored but no longer valid: MLflow cannot delete a
+#: metric.
 TAG_WITHDRAWN = "mleval.withdrawn"
 #: Milliseconds since 1970 of the last change; later values get later timestamps than this.
 TAG_UPDATED = "mleval.updated"
@@ -98,14 +108,16 @@ ARTIFACT_FOLDER = "mleval"
 ARTIFACT_FOLDS = "mleval/folds.parquet"
 ARTIFACT_COUNTS = "mleval/counts.parquet"
 ARTIFACT_INSTANCES = "mleval/instances.parquet"
-#: Of `ARTIFACT_INSTANCES`: the column of names, and the entry of the file's metadata that tells which true labels each has.
+#: Of `ARTIFACT_INSTANCES`: the column of names, and the entry of the file's metadata that tells
+#: which true labels each has.
 INSTANCE, INSTANCE_TRUTH = "instance", b"mleval.truth"
 ARTIFACT_LABELS = "mleval/labels.json"
 ARTIFACT_MEASURES = "mleval/measures.json"
 ARTIFACT_PROFILE = "mleval/profile.csv"
 ARTIFACT_CURVES = "mleval/curves.parquet"
 ARTIFACT_RELIABILITY = "mleval/reliability.parquet"
-#: The "family" in `ARTIFACT_PROFILE` of the mean i-th largest errors, from which the losses of every family follow.
+#: The "family" in `ARTIFACT_PROFILE` of the mean i-th largest errors, from which the losses of
+#: every family follow.
 ERRORS = "errors"
 ARTIFACT_CANDIDATES = "mleval/candidates.csv"
 ARTIFACT_STATISTICS = "mleval/statistics.json"
@@ -118,7 +130,8 @@ MAX_RUN_NAME = 250
 _DIGITS = (None, 8, 6, 4)
 #: Decimals tried in turn until the errors of a soft profile fit a tag.
 _DECIMALS = (None, 8, 6, 5, 4)
-#: A tag that claims more labels than these is not believed; nor is one with more errors a row, or in all rows.
+#: A tag that claims more labels than these is not believed; nor is one with more errors a row, or
+#: in all rows.
 _MOST_LABELS, MOST_ERRORS, _MOST_CELLS = 10_000_000, 100_000, 1_000_000
 #: Where values by fold can be, if not in the tag.
 _ELSEWHERE = (FOLD_PREFIX, ARTIFACT_FOLDS)
@@ -145,7 +158,8 @@ def epoch_profile_key(kind: str, k: int, n_labels: int) -> str:
 
 
 def measure_of(key: str) -> str | None:
-    """The measure that a metric of ours carries; None for profiles, folds and everybody else's metrics.
+    """The measure that a metric of ours carries; None for profiles, folds and everybody else's
+    metrics.
 
     >>> measure_of("mleval/f1"), measure_of("mleval.fold/f1"), measure_of("loss")
     ('f1', None, None)
@@ -168,14 +182,18 @@ def newer_schema(tags: Mapping[str, str]) -> str | None:
     version = tags.get(TAG_SCHEMA, str(SCHEMA_VERSION))
     if version.isdecimal() and len(version) < 10 and int(version) <= SCHEMA_VERSION:
         return None
-    return f"schema {version[:20]}, and this version of mlflow-mleval knows up to {SCHEMA_VERSION}. Upgrade mlflow-mleval."
+    return (
+        f"schema {version[:20]}, and this version of mlflow-mleval knows up to {SCHEMA_VERSION}. "
+        "Upgrade mlflow-mleval."
+    )
 
 
 def differ(digests: Iterable[str]) -> bool | None:
-    """Whether the digests of some runs are of different data; None where they do not compare; runs without one do not count.
+    """Whether the digests of some runs are of different data; None where they do not compare; runs
+    without one do not count.
 
-    Digests of the truth compare if they are of one form: ours by row, ours in the order of the rows (as older versions wrote
-    them), or MLflow's.
+    Digests of the truth compare if they are of one form: ours by row, ours in the order of the rows
+    (as older versions wrote them), or MLflow's.
 
     >>> differ(["1-rows", "1-rows", ""]), differ(["1-rows", "2-rows"]), differ(["1-rows", "a" * 64])
     (False, True, None)
@@ -244,8 +262,11 @@ class FoldValues:
     omitted: str | None = None
 
 
-def encode_folds(folds: Sequence[int], values: Mapping[str, Sequence[float]], elsewhere: str = FOLD_PREFIX) -> str:
-    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else only a pointer and a checksum.
+def encode_folds(
+    folds: Sequence[int], values: Mapping[str, Sequence[float]], elsewhere: str = FOLD_PREFIX
+) -> str:
+    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else only a pointer and a
+    checksum.
 
     Parameters
     ----------
@@ -269,7 +290,8 @@ def encode_folds(folds: Sequence[int], values: Mapping[str, Sequence[float]], el
             checksum = hashlib.sha256(text.encode()).hexdigest()
         else:
             text = json.dumps(
-                head | {"folds": folds, "values": rounded, "digits": digits, "sha256": checksum}, separators=(",", ":")
+                head | {"folds": folds, "values": rounded, "digits": digits, "sha256": checksum},
+                separators=(",", ":"),
             )
         if len(text) <= MAX_TAG:
             return text
@@ -291,11 +313,18 @@ def decode_folds(text: str) -> FoldValues:
         content = _content(text)
         if "omitted" in content:
             if content["omitted"] not in _ELSEWHERE:
-                raise ValueError(f"it points to {quoted(content['omitted'])}, where nothing is written")
+                raise ValueError(
+                    f"it points to {quoted(content['omitted'])}, where nothing is written"
+                )
             return FoldValues([], {}, omitted=content["omitted"])
         folds, digits = whole_numbers(content["folds"]), content.get("digits")
-        values = {m: [math.nan if v is None else _number(v) for v in column] for m, column in content["values"].items()}
-        if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(folds):
+        values = {
+            m: [math.nan if v is None else _number(v) for v in column]
+            for m, column in content["values"].items()
+        }
+        if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(
+            folds
+        ):
             raise ValueError("columns of different length")
         if digits is not None and digits not in _DIGITS:
             raise ValueError("digits that are none")
@@ -308,7 +337,10 @@ def encode_fold_sizes(n_test: Sequence[int], n_train: Sequence[int]) -> str:
     >>> encode_fold_sizes([10, 10], [20, 20])
     '{"n_test":[10,10],"n_train":[20,20]}'
     """
-    return json.dumps({"n_test": list(map(int, n_test)), "n_train": list(map(int, n_train))}, separators=(",", ":"))
+    return json.dumps(
+        {"n_test": list(map(int, n_test)), "n_train": list(map(int, n_train))},
+        separators=(",", ":"),
+    )
 
 
 def decode_fold_sizes(text: str) -> dict[str, tuple[int, ...]]:
@@ -340,8 +372,8 @@ class ProfileTag:
     n : list of int
         Instances of each row.
     rows : list of list of int or float
-        Hard: the numbers of instances with 0, 1 .. wrong labels. Soft: the mean over instances of the largest error, the second
-        largest .. Zeros at the end of a row are left out.
+        Hard: the numbers of instances with 0, 1 .. wrong labels. Soft: the mean over instances of
+        the largest error, the second largest .. Zeros at the end of a row are left out.
     pooled : bool
         Whether there are folds that did not fit.
     omitted : bool
@@ -357,13 +389,14 @@ class ProfileTag:
 
 
 def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -> str:
-    """The tag `TAG_PROFILE`: exact; the folds added up if they do not fit, and only a pointer if even that does not.
+    """The tag `TAG_PROFILE`: exact; the folds added up if they do not fit, and only a pointer if
+    even that does not.
 
     Parameters
     ----------
     counts : sequence of sequences of int
-        For each fold, or in all, the numbers of instances with 0, 1, …, K wrong labels; sums of weights that are not whole give
-        a pointer, as `n` does of soft profiles.
+        For each fold, or in all, the numbers of instances with 0, 1, …, K wrong labels; sums of
+        weights that are not whole give a pointer, as `n` does of soft profiles.
     folds : sequence of int
         Fold numbers; empty where there are no folds.
 
@@ -382,13 +415,17 @@ def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -
     return _pointer(head)
 
 
-def encode_soft_profile(errors: Sequence[Sequence[float]], n: Sequence[int], folds: Sequence[int] = ()) -> str:
-    """The tag `TAG_SOFT_PROFILE`: exact if that fits, else with fewer decimals, else of all folds together, else a pointer.
+def encode_soft_profile(
+    errors: Sequence[Sequence[float]], n: Sequence[int], folds: Sequence[int] = ()
+) -> str:
+    """The tag `TAG_SOFT_PROFILE`: exact if that fits, else with fewer decimals, else of all folds
+    together, else a pointer.
 
     Parameters
     ----------
     errors : sequence of sequences of float
-        For each fold, or in all, the mean over instances of the largest error, the second largest, …: K of them.
+        For each fold, or in all, the mean over instances of the largest error, the second largest,
+        …: K of them.
     n : sequence of int
         Instances of each fold.
     folds : sequence of int
@@ -405,8 +442,15 @@ def encode_soft_profile(errors: Sequence[Sequence[float]], n: Sequence[int], fol
     for parts, rows in _by_fold_then_pooled(shares, folds):
         sizes, exact = ([total], rows) if "pooled" in parts else (list(map(int, n)), errors)
         for decimals in _DECIMALS:
-            rounded = [[float(v) if decimals is None else round(float(v), decimals) for v in row] for row in exact]
-            if (text := _fitting(head | parts | {"n": sizes, "errors": [_trimmed(row) for row in rounded]})) is not None:
+            rounded = [
+                [float(v) if decimals is None else round(float(v), decimals) for v in row]
+                for row in exact
+            ]
+            if (
+                text := _fitting(
+                    head | parts | {"n": sizes, "errors": [_trimmed(row) for row in rounded]}
+                )
+            ) is not None:
                 return text
     return _pointer(head)
 
@@ -433,7 +477,11 @@ def decode_profile(text: str) -> ProfileTag:
             _refuse_more([max(row[::2], default=-1) + 1 for row in sparse], n_labels + 1)
             rows = [_dense(row) for row in sparse]
         _refuse_more(list(map(len, rows)), n_labels + 1)
-        return _checked(ProfileTag(n_labels, folds, [sum(row) for row in rows], rows, content.get("pooled") is True))
+        return _checked(
+            ProfileTag(
+                n_labels, folds, [sum(row) for row in rows], rows, content.get("pooled") is True
+            )
+        )
 
 
 def decode_soft_profile(text: str) -> ProfileTag:
@@ -451,7 +499,10 @@ def decode_soft_profile(text: str) -> ProfileTag:
     if "omitted" in content:
         return ProfileTag(n_labels, [], [], [], omitted=True)
     with _form("profile"):
-        rows, n = [[_number(v) for v in row] for row in content["errors"]], whole_numbers(content["n"], 1)
+        rows, n = (
+            [[_number(v) for v in row] for row in content["errors"]],
+            whole_numbers(content["n"], 1),
+        )
         _refuse_more(list(map(len, rows)), n_labels)
         falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
         possible = all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)
@@ -488,17 +539,29 @@ def _dense(pairs: Sequence[int]) -> list[int]:
 
 
 def _refuse_more(lengths: Sequence[int], most: int) -> None:
-    """Raise ValueError where rows of these lengths are longer than they can be, or would take much memory."""
+    """Raise ValueError where rows of these lengths are longer than they can be, or would take much
+    memory.
+    """
     longest = max(lengths, default=0)
     if longest > min(most, MOST_ERRORS) or longest * len(lengths) > _MOST_CELLS:
-        raise ValueError(f"{len(lengths)} rows of up to {longest:,} numbers are more than there can be, or than are read")
+        raise ValueError(
+            f"{len(lengths)} rows of up to {longest:,} numbers are more than there can be, or "
+            "than are read"
+        )
 
 
 @contextmanager
 def _form(what: str) -> Iterator[None]:
     try:
         yield
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise ValueError(f"the {what} is not in the form this package writes ({error}).") from error
 
 
@@ -526,7 +589,11 @@ def _profile_head(text: str) -> tuple[Mapping[str, Any], int, list[int]]:
 
 def _checked(tag: ProfileTag) -> ProfileTag:
     expected = len(tag.folds) or 1
-    if not len(tag.rows) == len(tag.n) == expected or len(set(tag.folds)) != len(tag.folds) or any(n < 1 for n in tag.n):
+    if (
+        not len(tag.rows) == len(tag.n) == expected
+        or len(set(tag.folds)) != len(tag.folds)
+        or any(n < 1 for n in tag.n)
+    ):
         raise ValueError("rows, sizes and folds of different number")
     return tag
 

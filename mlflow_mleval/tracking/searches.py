@@ -1,4 +1,6 @@
-"""Children of runs: folds of one evaluation, or trials of a search, which differ in their params."""
+"""Children of runs: folds of one evaluation, or trials of a search, which differ in their
+params.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.repeats import best_metric, differing_params, is_seed, sign_of
 
 #: Params that number folds.
-_FOLD = re.compile(r"(.*[_./:-])?(fold|split)s?([_.-]?(id|idx|index|no|nr|num|number|i|k))?", re.IGNORECASE)
+_FOLD = re.compile(
+    r"(.*[_./:-])?(fold|split)s?([_.-]?(id|idx|index|no|nr|num|number|i|k))?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class BestTrials:
     trials : dict of str to int
         By id of a best trial, how many trials of its search have the metric.
     own : dict of str to set of str
-        By id of a best trial, the params that its search has not: what was searched tells no repeats apart.
+        By id of a best trial, the params that its search has not: what was searched tells no
+        repeats apart.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -49,10 +54,16 @@ def check_rule(rule: str | None) -> None:
 
 
 def children_of(client: MlflowClient, parents: Sequence[Run]) -> dict[str, list[Run]]:
-    """By id of the parent, its finished children as they started; MLflow finds them by a tag, whatever the selection left out."""
+    """By id of the parent, its finished children as they started; MLflow finds them by a tag,
+    whatever the selection left out.
+    """
     experiments = sorted({run.info.experiment_id for run in parents})
     found: dict[str, list[Run]] = defaultdict(list)
-    for run in store.search(client, experiments, f"tags.`{MLFLOW_PARENT_RUN_ID}` LIKE '%'") if experiments else ():
+    for run in (
+        store.search(client, experiments, f"tags.`{MLFLOW_PARENT_RUN_ID}` LIKE '%'")
+        if experiments
+        else ()
+    ):
         if run.info.status == "FINISHED":
             found[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
     for runs in found.values():
@@ -61,12 +72,20 @@ def children_of(client: MlflowClient, parents: Sequence[Run]) -> dict[str, list[
 
 
 def trial_params(children: Sequence[Run]) -> list[str]:
-    """The params in which trials of a search differ; those that number folds and seeds make none."""
-    return [p for p in differing_params([r.data.params for r in children]) if not (is_seed(p) or _FOLD.fullmatch(p))]
+    """The params in which trials of a search differ; those that number folds and seeds make
+    none.
+    """
+    return [
+        p
+        for p in differing_params([r.data.params for r in children])
+        if not (is_seed(p) or _FOLD.fullmatch(p))
+    ]
 
 
 def trials_among(runs: Sequence[Run], name: Callable[[Run], str | None]) -> dict[str, str]:
-    """By id of each run that is a trial of a search, why it stays out; `name` tells the method of a run."""
+    """By id of each run that is a trial of a search, why it stays out; `name` tells the method of a
+    run.
+    """
     families: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if MLFLOW_PARENT_RUN_ID in run.data.tags:
@@ -78,10 +97,16 @@ def trials_among(runs: Sequence[Run], name: Callable[[Run], str | None]) -> dict
     return {run.info.run_id: why for children in searches for run in children}
 
 
-def searched(runs: Sequence[Run], searches: Sequence[Sequence[Run]], name: Callable[[Run], str | None]) -> list[str]:
-    """The methods that were searched: as the runs are called whose children the trials are, else as the trials are."""
+def searched(
+    runs: Sequence[Run], searches: Sequence[Sequence[Run]], name: Callable[[Run], str | None]
+) -> list[str]:
+    """The methods that were searched: as the runs are called whose children the trials are, else as
+    the trials are.
+    """
     by_id = {run.info.run_id: run for run in runs}
-    parents = (by_id.get(children[0].data.tags[MLFLOW_PARENT_RUN_ID], children[0]) for children in searches)
+    parents = (
+        by_id.get(children[0].data.tags[MLFLOW_PARENT_RUN_ID], children[0]) for children in searches
+    )
     return [text for text in dict.fromkeys(map(name, parents)) if text]
 
 
@@ -89,14 +114,18 @@ def refuse_trials(parent: Run, children: Sequence[Run]) -> None:
     """IncomparableRunsError where the children of a run are trials of a search, not folds."""
     if params := trial_params(children):
         raise IncomparableRunsError(
-            f"the {count(len(children), 'child run')} of {some([parent.info.run_name])} (run {parent.info.run_id}) differ in "
-            f"{some(params, 6)}: they are trials of a search, not folds. `children='best:METRIC'` takes the best trial of each "
-            "search."
+            f"the {count(len(children), 'child run')} of {some([parent.info.run_name])} (run "
+            f"{parent.info.run_id}) differ in {some(params, 6)}: they are trials of a search, "
+            "not folds. `children='best:METRIC'` takes the best trial of each search."
         )
 
 
 def best_trials(
-    client: MlflowClient, runs: Sequence[Run], rule: str, minimize: Collection[str], maximize: Collection[str]
+    client: MlflowClient,
+    runs: Sequence[Run],
+    rule: str,
+    minimize: Collection[str],
+    maximize: Collection[str],
 ) -> BestTrials:
     """The best child of each run that has finished children.
 
@@ -110,17 +139,25 @@ def best_trials(
     metric = best_metric(rule)
     larger = sign_of(metric, minimize, maximize)
     parents = {run.info.run_id: run for run in runs if run.info.status == "FINISHED"}
-    held = {i: found for i, found in children_of(client, [*parents.values()]).items() if i in parents}
+    held = {
+        i: found for i, found in children_of(client, [*parents.values()]).items() if i in parents
+    }
     if not held:
-        raise MeasureError("`children` was given, but no finished run of the selection has children that finished. Leave it out.")
+        raise MeasureError(
+            "`children` was given, but no finished run of the selection has children that "
+            "finished. Leave it out."
+        )
     found = BestTrials()
     metrics: set[str] = set()
     for parent_id, children in held.items():
         parent = parents[parent_id]
-        if not trial_params(children) and any(_FOLD.fullmatch(p) for p in differing_params([r.data.params for r in children])):
+        if not trial_params(children) and any(
+            _FOLD.fullmatch(p) for p in differing_params([r.data.params for r in children])
+        ):
             raise IncomparableRunsError(
-                f"the children of {some([parent.info.run_name])} (run {parent_id}) differ in the number of a fold only: they are "
-                "no trials of a search. `folds_by='children'` takes them for folds."
+                f"the children of {some([parent.info.run_name])} (run {parent_id}) differ in the "
+                "number of a fold only: they are no trials of a search. `folds_by='children'` "
+                "takes them for folds."
             )
         values = [_metrics(run) for run in children]
         metrics = metrics.union(*values)
@@ -135,22 +172,50 @@ def best_trials(
         found.runs.append(_named_as(parent, trial))
     if not found.runs:
         guess = did_you_mean([metric], metrics)
-        raise MeasureError(f"no child run has {metric!r}, by which to choose; they have {some(sorted(metrics))}.{guess}")
+        raise MeasureError(
+            f"no child run has {metric!r}, by which to choose; they have "
+            f"{some(sorted(metrics))}.{guess}"
+        )
     return found
 
 
 def _metrics(run: Run) -> Mapping[str, float]:
-    return {schema.measure_of(key) or key: value for key, value in run.data.metrics.items() if value == value}
+    return {
+        schema.measure_of(key) or key: value
+        for key, value in run.data.metrics.items()
+        if value == value
+    }
 
 
 def _named_as(search: Run, trial: Run) -> Run:
     """The trial with the name, tags and params of its search, and its own where that has none."""
     ours = (schema.TAG_METHOD, schema.TAG_DATASET)
-    named = {key: text for key, text in search.data.tags.items() if not key.startswith("mleval.") or key in ours}
-    tags = {key: text for key, text in trial.data.tags.items() if key != MLFLOW_PARENT_RUN_ID} | named
+    named = {
+        key: text
+        for key, text in search.data.tags.items()
+        if not key.startswith("mleval.") or key in ours
+    }
+    tags = {
+        key: text for key, text in trial.data.tags.items() if key != MLFLOW_PARENT_RUN_ID
+    } | named
     metrics = [Metric(key, value, 0, 0) for key, value in trial.data.metrics.items()]
     params = trial.data.params | search.data.params
-    data = RunData(metrics, [Param(*item) for item in params.items()], [RunTag(*item) for item in tags.items()])
-    names = ("run_id", "experiment_id", "user_id", "status", "start_time", "end_time", "lifecycle_stage", "artifact_uri")
-    info = RunInfo(**{name: getattr(trial.info, name) for name in names}, run_name=search.info.run_name)
-    return Run(info, data, trial.inputs if trial.inputs and trial.inputs.dataset_inputs else search.inputs)
+    data = RunData(
+        metrics, [Param(*item) for item in params.items()], [RunTag(*item) for item in tags.items()]
+    )
+    names = (
+        "run_id",
+        "experiment_id",
+        "user_id",
+        "status",
+        "start_time",
+        "end_time",
+        "lifecycle_stage",
+        "artifact_uri",
+    )
+    info = RunInfo(
+        **{name: getattr(trial.info, name) for name in names}, run_name=search.info.run_name
+    )
+    return Run(
+        info, data, trial.inputs if trial.inputs and trial.inputs.dataset_inputs else search.inputs
+    )

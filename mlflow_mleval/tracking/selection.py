@@ -18,11 +18,16 @@ _IDS_AT_ONCE = 500
 
 
 def select(
-    client: MlflowClient, experiment_ids: Sequence[str] | None, experiment_names: Sequence[str] | None,
-    run_ids: Sequence[str] | None, filter_string: str, doubts: list[str] | None = None,
+    client: MlflowClient,
+    experiment_ids: Sequence[str] | None,
+    experiment_names: Sequence[str] | None,
+    run_ids: Sequence[str] | None,
+    filter_string: str,
+    doubts: list[str] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> tuple[list[Run], dict[str, str]]:
-    """The runs, the first started first, and the names of the experiments by their ids; `doubts` takes what a reader must know.
+    """The runs, the first started first, and the names of the experiments by their ids; `doubts`
+    takes what a reader must know.
 
     Raises
     ------
@@ -37,9 +42,14 @@ def select(
         experiments = store.find_experiments(client, experiment_ids, experiment_names)
     names = {e.experiment_id: e.name for e in experiments}
     texts = filters_of(filter_string, run_ids)
-    runs = [run for text in texts for run in store.search(client, list(names), text, doubts, progress)]
+    runs = [
+        run for text in texts for run in store.search(client, list(names), text, doubts, progress)
+    ]
     if lost := set(run_ids or ()) - {r.info.run_id for r in runs}:
-        raise NoRunsError(f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in another experiment?")
+        raise NoRunsError(
+            f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in "
+            "another experiment?"
+        )
     return runs, names
 
 
@@ -63,8 +73,11 @@ def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule)
     return replace(rule, models={run: named[model] for run, model in measured.items()} | named)
 
 
-def logged_models(client: MlflowClient, experiment_ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The names of the LoggedModels by their ids, and their ids by those of the runs that gave metrics of one alone.
+def logged_models(
+    client: MlflowClient, experiment_ids: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The names of the LoggedModels by their ids, and their ids by those of the runs that gave
+    metrics of one alone.
 
     A run of `mlflow.genai.evaluate` is linked to its model in no other way.
     """
@@ -73,7 +86,9 @@ def logged_models(client: MlflowClient, experiment_ids: Sequence[str]) -> tuple[
     token = None
     while True:
         with store.store_errors("read"):
-            page = client.search_logged_models(experiment_ids=list(experiment_ids), page_token=token)
+            page = client.search_logged_models(
+                experiment_ids=list(experiment_ids), page_token=token
+            )
         for model in page:
             named[model.model_id] = model.name
             for metric in model.metrics or ():

@@ -1,4 +1,6 @@
-"""The way to the tracking store: connect quickly or say why not, find experiments, search runs page by page."""
+"""The way to the tracking store: connect quickly or say why not, find experiments, search runs page
+by page.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,33 @@ from mlflow_mleval.redaction import masked, raise_alone
 from mlflow_mleval.tracking import conflicts, filters, tag_packing
 
 T = TypeVar("T")
-#: Runs that are asked for at a time: more are fewer requests, and what fits into one page is read once; but they take memory.
+#: Runs that are asked for at a time: more are fewer requests, and what fits into one page is read
+#: once; but they take memory.
 PAGE = 2_500
 #: How MLflow fails on a page with a run whose start time another program has taken away.
 _TIMELESS = "start_time cannot be None"
 #: What was found by which search, while that is remembered.
-_known: ContextVar[dict[tuple[tuple[str, ...], str], list[Run]] | None] = ContextVar("known", default=None)
+_known: ContextVar[dict[tuple[tuple[str, ...], str], list[Run]] | None] = ContextVar(
+    "known", default=None
+)
 #: How often several pages are read at most, until two times in turn they are the same.
 _PASSES = 5
 #: What MLflow, a database or the network raises; UnicodeError where a password cannot be sent.
-_FORESEEN = (MlflowException, requests.RequestException, sqlalchemy.exc.SQLAlchemyError, OSError, ImportError, UnicodeError)
-#: For the first request only: a server that is not there should be reported in seconds. What the user set goes before.
-_QUICK = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
+_FORESEEN = (
+    MlflowException,
+    requests.RequestException,
+    sqlalchemy.exc.SQLAlchemyError,
+    OSError,
+    ImportError,
+    UnicodeError,
+)
+#: For the first request only: a server that is not there should be reported in seconds. What the
+#: user set goes before.
+_QUICK = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+}
 
 
 def connect(*, create: bool = False) -> MlflowClient:
@@ -61,13 +78,17 @@ def connect(*, create: bool = False) -> MlflowClient:
             _probe_database(uri, create)
         if (file := _sqlite_file(uri)) is None:
             return MlflowClient(uri)
-        # MLflow makes the tables of a new file here, and two processes that do it at once leave it broken.
+        # MLflow makes the tables of a new file here, and two processes that do it at once leave it
+        # broken.
         with conflicts.alone(os.path.realpath(file)):
             return conflicts.patiently(lambda: MlflowClient(uri))
 
 
-def find_experiments(client: MlflowClient, ids: Sequence[str] | None, names: Sequence[str] | None) -> list[Experiment]:
-    """The experiments asked for; without ids and names, those that MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME name.
+def find_experiments(
+    client: MlflowClient, ids: Sequence[str] | None, names: Sequence[str] | None
+) -> list[Experiment]:
+    """The experiments asked for; without ids and names, those that MLFLOW_EXPERIMENT_ID or
+    MLFLOW_EXPERIMENT_NAME name.
 
     Raises
     ------
@@ -77,18 +98,26 @@ def find_experiments(client: MlflowClient, ids: Sequence[str] | None, names: Seq
     ids, names = asked(ids, names)
     if not ids and not names:
         raise NoRunsError(
-            "no experiment is chosen. Name one: `experiment_names=[NAME]` or `experiment_ids=[ID]`, or set "
-            f"MLFLOW_EXPERIMENT_NAME. {_existing(client)}"
+            "no experiment is chosen. Name one: `experiment_names=[NAME]` or "
+            f"`experiment_ids=[ID]`, or set MLFLOW_EXPERIMENT_NAME. {_existing(client)}"
         )
     found: dict[str, Experiment] = {}
-    for label, wanted, lookup in (("id ", ids, client.get_experiment), ("", names, client.get_experiment_by_name)):
+    for label, wanted, lookup in (
+        ("id ", ids, client.get_experiment),
+        ("", names, client.get_experiment_by_name),
+    ):
         for name in wanted:
             with quick(), store_errors("read"):
                 experiment = _or_none(lookup, str(name))
             if experiment is None:
-                raise NoRunsError(f"there is no experiment {label}{name!r}. {_existing(client, str(name))}")
+                raise NoRunsError(
+                    f"there is no experiment {label}{name!r}. {_existing(client, str(name))}"
+                )
             if experiment.lifecycle_stage != "active":
-                raise NoRunsError(f"the experiment {label}{name!r} is deleted. Restore it in MLflow, or choose another.")
+                raise NoRunsError(
+                    f"the experiment {label}{name!r} is deleted. Restore it in MLflow, or choose "
+                    "another."
+                )
             found[experiment.experiment_id] = experiment
     return list(found.values())
 
@@ -116,7 +145,9 @@ def ensure_experiment(client: MlflowClient, name: str) -> str:
         with store_errors("write to"):
             return conflicts.patiently(lambda: _or_existing(client, name))
     if experiment.lifecycle_stage != "active":
-        raise StoreError(f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name.")
+        raise StoreError(
+            f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name."
+        )
     return experiment.experiment_id
 
 
@@ -125,7 +156,10 @@ def _or_existing(client: MlflowClient, name: str) -> str:
     try:
         return client.create_experiment(name)
     except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS" or (found := client.get_experiment_by_name(name)) is None:
+        if (
+            error.error_code != "RESOURCE_ALREADY_EXISTS"
+            or (found := client.get_experiment_by_name(name)) is None
+        ):
             raise
         return found.experiment_id
 
@@ -144,13 +178,17 @@ def all_experiments(client: MlflowClient) -> list[Experiment]:
 
 
 def search(
-    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str = "", doubts: list[str] | None = None,
+    client: MlflowClient,
+    experiment_ids: Sequence[str],
+    filter_string: str = "",
+    doubts: list[str] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> list[Run]:
     """Active runs of the experiments, the first started first, each once.
 
-    A store tells them page by page, and runs that are deleted or added meanwhile move the others: what takes several pages is
-    read again until it stays the same. Where that takes too long, a doubt says so.
+    A store tells them page by page, and runs that are deleted or added meanwhile move the others:
+    what takes several pages is read again until it stays the same. Where that takes too long, a
+    doubt says so.
 
     Parameters
     ----------
@@ -160,7 +198,8 @@ def search(
     doubts : list of str, optional
         Takes what a reader must know.
     progress : callable, optional
-        Called as ``progress(done, total)`` after each page, in every round; the total is 0 in the first.
+        Called as ``progress(done, total)`` after each page, in every round; the total is 0 in the
+        first.
     """
     known, key = _known.get(), (tuple(experiment_ids), filter_string)
     if known is not None and key in known:
@@ -180,9 +219,12 @@ def search(
 
 
 def _all_pages(
-    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str,
-    doubts: list[str] | None, progress: Callable[[int, int], object],
-) -> list[Run]:  # fmt: skip
+    client: MlflowClient,
+    experiment_ids: Sequence[str],
+    filter_string: str,
+    doubts: list[str] | None,
+    progress: Callable[[int, int], object],
+) -> list[Run]:
     """The runs of all pages, read again until they stay the same."""
     before: list[str] | None = None
     found: dict[str, Run] = {}
@@ -200,14 +242,29 @@ def _all_pages(
         before = ids
     else:
         if doubts is not None:
-            doubts.append("While the runs were read, others were deleted or added all the time: some may be missing. Read again.")
+            doubts.append(
+                "While the runs were read, others were deleted or added all the time: some may "
+                "be missing. Read again."
+            )
     return list(found.values())
 
 
-def having(client: MlflowClient, experiment_ids: Sequence[str], tag: str, value: str = "") -> list[Run]:
-    """Active runs with the tag, apart or in the one that programs read; those that have it of this value if one is given."""
-    found = {run.info.run_id: run for text in tag_packing.having(tag, value) for run in search(client, experiment_ids, text)}
-    return [run for run in found.values() if (run.data.tags.get(tag) == value if value else tag in run.data.tags)]
+def having(
+    client: MlflowClient, experiment_ids: Sequence[str], tag: str, value: str = ""
+) -> list[Run]:
+    """Active runs with the tag, apart or in the one that programs read; those that have it of this
+    value if one is given.
+    """
+    found = {
+        run.info.run_id: run
+        for text in tag_packing.having(tag, value)
+        for run in search(client, experiment_ids, text)
+    }
+    return [
+        run
+        for run in found.values()
+        if (run.data.tags.get(tag) == value if value else tag in run.data.tags)
+    ]
 
 
 def opened(run: Run) -> Run:
@@ -226,13 +283,21 @@ def remembered() -> Iterator[None]:
         _known.reset(token)
 
 
-def pages(client: MlflowClient, experiment_ids: Sequence[str], filter_string: str) -> Iterator[list[Run]]:
-    """The pages of a search, in an order that does not change while runs are written; the runs as `opened` gives them."""
+def pages(
+    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str
+) -> Iterator[list[Run]]:
+    """The pages of a search, in an order that does not change while runs are written; the runs as
+    `opened` gives them.
+    """
     token = None
     while True:
         with store_errors("search", filter_string):
             page = client.search_runs(
-                list(experiment_ids), filter_string, max_results=PAGE, order_by=["attributes.start_time ASC"], page_token=token
+                list(experiment_ids),
+                filter_string,
+                max_results=PAGE,
+                order_by=["attributes.start_time ASC"],
+                page_token=token,
             )
         yield [opened(run) for run in page]
         token = page.token
@@ -274,21 +339,32 @@ def context_tags() -> dict[str, str]:
 
 @contextmanager
 def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
-    """Turn whatever MLflow, a database or the network raises into one clear StoreError without credentials.
+    """Turn whatever MLflow, a database or the network raises into one clear StoreError without
+    credentials.
 
-    The error stands alone, for what led to it often holds the URI. What is not foreseen passes, unless it would tell a secret.
+    The error stands alone, for what led to it often holds the URI. What is not foreseen passes,
+    unless it would tell a secret.
     """
     try:
         yield
     except MlevalError:
         raise
     except Exception as error:
-        if not isinstance(error, _FORESEEN) and not redaction.tells_a_secret(error, mlflow.get_tracking_uri()):
+        if not isinstance(error, _FORESEEN) and not redaction.tells_a_secret(
+            error, mlflow.get_tracking_uri()
+        ):
             raise
         text = _first_sentence(error)
-        if filter_string and isinstance(error, MlflowException) and error.error_code == "INVALID_PARAMETER_VALUE":
+        if (
+            filter_string
+            and isinstance(error, MlflowException)
+            and error.error_code == "INVALID_PARAMETER_VALUE"
+        ):
             reason = text.partition(" Valid keys are")[0].rstrip(".")
-            text = f"MLflow does not accept the filter {filter_string!r}: {reason}. {filters.advice(filter_string)}"
+            text = (
+                f"MLflow does not accept the filter {filter_string!r}: {reason}. "
+                f"{filters.advice(filter_string)}"
+            )
         else:
             text = f"cannot {doing} the store {store_name()}: {text} {_advice(error)}".rstrip()
         raise_alone(StoreError(redacted(text)))
@@ -314,9 +390,15 @@ def of_one_run(read: Callable[[], T]) -> T | str:
 
 
 def reason(error: Exception) -> str:
-    """Why something cannot be read, to be said after a colon: one line without credentials and without a full stop."""
+    """Why something cannot be read, to be said after a colon: one line without credentials and
+    without a full stop.
+    """
     text = _first_sentence(error).rstrip(".")
-    return text if isinstance(error, ValueError | MlflowException) else f"{type(error).__name__}: {text}".rstrip(": ")
+    return (
+        text
+        if isinstance(error, ValueError | MlflowException)
+        else f"{type(error).__name__}: {text}".rstrip(": ")
+    )
 
 
 @contextmanager
@@ -352,7 +434,9 @@ def _sqlite_file(uri: str) -> str | None:
     if not _is_database(uri):
         return None
     url = sqlalchemy.engine.make_url(uri)
-    return url.database if url.get_backend_name() == "sqlite" and url.database != ":memory:" else None
+    return (
+        url.database if url.get_backend_name() == "sqlite" and url.database != ":memory:" else None
+    )
 
 
 def _or_none(lookup, name: str) -> Experiment | None:
@@ -365,7 +449,9 @@ def _or_none(lookup, name: str) -> Experiment | None:
 
 
 def _refuse_split(uri: str) -> None:
-    """Raise StoreError where a part of the password would be taken for host or path, asked of a server and logged as such."""
+    """Raise StoreError where a part of the password would be taken for host or path, asked of a
+    server and logged as such.
+    """
     try:
         if _is_database(uri):
             split = "@" in (sqlalchemy.engine.make_url(uri).host or "")
@@ -374,24 +460,30 @@ def _refuse_split(uri: str) -> None:
             web = url.scheme in ("http", "https")
             if web:
                 url.port  # noqa: B018 - raises ValueError where it is no number
-            split = masked(uri) != uri and ("://" not in uri or (web and "@" in url.path + url.query + url.fragment))
+            split = masked(uri) != uri and (
+                "://" not in uri or (web and "@" in url.path + url.query + url.fragment)
+            )
     except (ValueError, sqlalchemy.exc.ArgumentError):
         split = True
     if split:
         raise StoreError(
-            f"cannot open the store {masked(uri)}: its URI can be read in more than one way, or in none. Begin it with a scheme, "
-            "and percent-encode special characters of user and password (@ as %40, / as %2F, ? as %3F, # as %23)."
+            f"cannot open the store {masked(uri)}: its URI can be read in more than one way, or "
+            "in none. Begin it with a scheme, and percent-encode special characters of user and "
+            "password (@ as %40, / as %2F, ? as %3F, # as %23)."
         )
 
 
 def _probe_database(uri: str, create: bool) -> None:
-    """Fail at once where MLflow would retry for two minutes; never make a database file by reading."""
+    """Fail at once where MLflow would retry for two minutes; never make a database file by
+    reading.
+    """
     url = sqlalchemy.engine.make_url(uri)
     if file := _sqlite_file(uri):
         path = Path(file)
         if not create and not path.exists():
             raise StoreError(
-                f"there is no store at {path}. Set MLFLOW_TRACKING_URI to yours, or make one: mleval import FILE."
+                f"there is no store at {path}. Set MLFLOW_TRACKING_URI to yours, or make one: "
+                "mleval import FILE."
             )
         path.parent.mkdir(parents=True, exist_ok=True)
     engine = sqlalchemy.create_engine(url)
@@ -417,7 +509,10 @@ def _quiet() -> Iterator[None]:
 
 def _advice(error: Exception) -> str:
     if isinstance(error, ImportError):
-        return f"Install {error.name}, the driver that SQLAlchemy {sqlalchemy.__version__} wants for that database."
+        return (
+            f"Install {error.name}, the driver that SQLAlchemy {sqlalchemy.__version__} wants "
+            "for that database."
+        )
     if _connection_error(error) is not None:
         return "Is the server running, and is MLFLOW_TRACKING_URI right?"
     return "" if isinstance(error, MlflowException) else "Is MLFLOW_TRACKING_URI right?"

@@ -1,4 +1,6 @@
-"""Runs of `mlflow.genai.evaluate`, answer by answer: a trace is an instance, its assessments are measures."""
+"""Runs of `mlflow.genai.evaluate`, answer by answer: a trace is an instance, its assessments are
+measures.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ def is_evaluated(run: Run) -> bool:
 
 
 def read_traces(
-    client: MlflowClient, run: Run, *, instance_by: str | None = None, grades: Mapping[str, Sequence[str]] | None = None,
+    client: MlflowClient,
+    run: Run,
+    *,
+    instance_by: str | None = None,
+    grades: Mapping[str, Sequence[str]] | None = None,
     most: int | None = None,
 ) -> Answers:
     """The answers of one run, from its traces, in the order in which they were given.
@@ -45,7 +51,8 @@ def read_traces(
     client : MlflowClient
     run : Run
     instance_by : str, optional
-        The input, or tag of the trace, whose value says which question it is. Default: a hash of all inputs.
+        The input, or tag of the trace, whose value says which question it is. Default: a hash of
+        all inputs.
     grades : mapping of str to sequence of str
         By measure, its categories from worst to best; they count 0, 1, 2 and so on.
     most : int, optional
@@ -54,7 +61,8 @@ def read_traces(
     Raises
     ------
     ValueError
-        The run has no trace with assessments, or more than `most`, or one that does not tell `instance_by`.
+        The run has no trace with assessments, or more than `most`, or one that does not tell
+        `instance_by`.
     """
     rows, notes = [], []
     versions: dict[str, set[str]] = defaultdict(set)
@@ -65,18 +73,27 @@ def read_traces(
         inputs = asked(inputs)
         key = key_of(trace, inputs, instance_by)
         if key is None:
-            raise ValueError(f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name another.")
+            raise ValueError(
+                f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name "
+                "another."
+            )
         row: dict[str, list[float]] = defaultdict(list)
         for assessment in trace.info.assessments or ():
-            if assessment.feedback is None or assessment.valid is False or not belongs(assessment, run):
+            if (
+                assessment.feedback is None
+                or assessment.valid is False
+                or not belongs(assessment, run)
+            ):
                 continue
             name = _name(assessment)
-            versions[name].add((assessment.metadata or {}).get("mlflow.assessment.scorerDigest", ""))
+            versions[name].add(
+                (assessment.metadata or {}).get("mlflow.assessment.scorerDigest", "")
+            )
             value = assessment.feedback.value
             if assessment.feedback.error is not None or value is None:
                 row[name].append(np.nan)
                 continue
-            for part, single in (value.items() if isinstance(value, dict) else [("", value)]):
+            for part, single in value.items() if isinstance(value, dict) else [("", value)]:
                 measure = f"{name}/{part}" if part else name
                 size, passes = number(single, (grades or {}).get(measure))
                 if size is None:
@@ -85,8 +102,16 @@ def read_traces(
                 row[measure].append(size)
                 passing[measure] = passing.get(measure, True) and passes
         means = {measure: _mean(values) for measure, values in row.items()}
-        plain = {k: v for k, v in inputs.items() if isinstance(v, str | int | float | bool)} if isinstance(inputs, dict) else {}
-        told = {**{k: _short(str(v)) for k, v in plain.items()}, "link": trace.info.trace_id, "asked": shown(inputs)}
+        plain = (
+            {k: v for k, v in inputs.items() if isinstance(v, str | int | float | bool)}
+            if isinstance(inputs, dict)
+            else {}
+        )
+        told = {
+            **{k: _short(str(v)) for k, v in plain.items()},
+            "link": trace.info.trace_id,
+            "asked": shown(inputs),
+        }
         rows.append(((trace.info.request_time, trace.info.trace_id), key, means, told))
     rows.sort(key=lambda row: row[0])
     _, keys, scored, about = zip(*rows, strict=True) if rows else ((), (), (), ())
@@ -98,17 +123,23 @@ def read_traces(
         values = values.drop(columns=measure, errors="ignore")
         notes.append(unclear(measure, [*found]))
     return Answers(
-        values, pd.DataFrame([*about], index=index), digest(run), counted(run),
-        {m: some(sorted(v - {""})) for m, v in versions.items()}, tuple(m for m in values if passing.get(m, False)), tuple(notes),
-    )  # fmt: skip
+        values,
+        pd.DataFrame([*about], index=index),
+        digest(run),
+        counted(run),
+        {m: some(sorted(v - {""})) for m, v in versions.items()},
+        tuple(m for m in values if passing.get(m, False)),
+        tuple(notes),
+    )
 
 
 def _short(text: str) -> str:
-    """Text of bounded length; what is cut ends with a digest, so that passages that begin alike stay different.
+    """Text of bounded length; what is cut ends with a digest, so that passages that begin alike
+    stay different.
 
     >>> _short("short"), len(_short("long" * 100)), _short("a" * 300 + "b") == _short("a" * 300 + "c")
     ('short', 209, False)
-    """
+    """  # noqa: E501
     if len(text) <= _ASKED:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -120,7 +151,8 @@ def traces_of(
 ) -> Iterator[tuple[Trace, list[Any]]]:
     """Each trace with its full inputs, or other parts, a page in memory at a time.
 
-    A page comes with its spans only where the metadata have cut a part of some trace in it, or in the page before.
+    A page comes with its spans only where the metadata have cut a part of some trace in it, or in
+    the page before.
 
     Raises
     ------
@@ -131,7 +163,11 @@ def traces_of(
     lost: list[str] = []
     while True:
         search = partial(
-            client.search_traces, locations=[run.info.experiment_id], run_id=run.info.run_id, max_results=PAGE, page_token=token
+            client.search_traces,
+            locations=[run.info.experiment_id],
+            run_id=run.info.run_id,
+            max_results=PAGE,
+            page_token=token,
         )
         page = search(include_spans=spans)
         known = [[_whole(trace, part) for part in parts] for trace in page]
@@ -152,7 +188,10 @@ def traces_of(
             break
         spans = cut
     if lost:
-        raise ValueError(f"the inputs of {len(lost):,} traces are cut, and their spans are not there ({some(lost, 3)})")
+        raise ValueError(
+            f"the inputs of {len(lost):,} traces are cut, and their spans are not there "
+            f"({some(lost, 3)})"
+        )
 
 
 def _whole(trace: Trace, part: str) -> Any:
@@ -167,7 +206,9 @@ def _whole(trace: Trace, part: str) -> Any:
 
 
 def asked_of(run: Run) -> Callable[[Any], Any]:
-    """What takes from the inputs of a trace those that the data hold: defaults of the function belong to the method."""
+    """What takes from the inputs of a trace those that the data hold: defaults of the function
+    belong to the method.
+    """
     names = _inputs_of_data(run)
 
     def asked(inputs: Any) -> Any:
@@ -190,17 +231,28 @@ def key_of(trace: Trace, inputs: Any, instance_by: str | None) -> str | None:
 def shown(inputs: Any) -> str:
     if isinstance(inputs, dict) and len(inputs) == 1:
         (inputs,) = inputs.values()
-    text = inputs if isinstance(inputs, str) else json.dumps(inputs, ensure_ascii=False, default=str)
+    text = (
+        inputs if isinstance(inputs, str) else json.dumps(inputs, ensure_ascii=False, default=str)
+    )
     return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"
 
 
 def belongs(assessment: Assessment, run: Run) -> bool:
-    """Whether it belongs to this evaluation: a trace that is evaluated again keeps what others said of it."""
-    return (assessment.metadata or {}).get("mlflow.assessment.sourceRunId") in (None, run.info.run_id)
+    """Whether it belongs to this evaluation: a trace that is evaluated again keeps what others said
+    of it.
+    """
+    return (assessment.metadata or {}).get("mlflow.assessment.sourceRunId") in (
+        None,
+        run.info.run_id,
+    )
 
 
 def _name(assessment: Assessment) -> str:
-    return f"{assessment.name} (human)" if assessment.source.source_type == "HUMAN" else assessment.name
+    return (
+        f"{assessment.name} (human)"
+        if assessment.source.source_type == "HUMAN"
+        else assessment.name
+    )
 
 
 def number(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
@@ -225,11 +277,18 @@ def digest(run: Run) -> str:
 
 
 def _inputs_of_data(run: Run) -> set[str]:
-    """The inputs that the data hold; a trace also records the defaults of the function, which belong to the method."""
+    """The inputs that the data hold; a trace also records the defaults of the function, which
+    belong to the method.
+    """
     for given in run.inputs.dataset_inputs if run.inputs else ():
         with suppress(ValueError, AttributeError, TypeError, KeyError):
             columns = bounded_json(given.dataset.schema or "{}", 1_000_000)["mlflow_colspec"]
-            return {name for column in columns if column["name"] == "inputs" for name in column["properties"]}
+            return {
+                name
+                for column in columns
+                if column["name"] == "inputs"
+                for name in column["properties"]
+            }
     return set()
 
 

@@ -1,4 +1,6 @@
-"""Cross-validation of classifiers with scikit-learn, evaluated in full and logged; nothing is patched."""
+"""Cross-validation of classifiers with scikit-learn, evaluated in full and logged; nothing is
+patched.
+"""
 
 from __future__ import annotations
 
@@ -52,30 +54,36 @@ def cross_validate(
     clusters: ArrayLike | None = None,
     **hierarchy_options: Any,
 ) -> Evaluation:
-    """Cross-validate a classifier of label sets, or of one label: every measure on every fold, in one run.
+    """Cross-validate a classifier of label sets, or of one label: every measure on every fold, in
+    one run.
 
-    Each fold is fitted and predicted where scikit-learn fits it, so `n_jobs` speeds up both, and no fitted model is kept.
-    Nothing is patched; MLflow's own autologging stays as silent as it is in scikit-learn's function.
+    Each fold is fitted and predicted where scikit-learn fits it, so `n_jobs` speeds up both, and no
+    fitted model is kept. Nothing is patched; MLflow's own autologging stays as silent as it is in
+    scikit-learn's function.
 
     Parameters
     ----------
     estimator : object with ``fit`` and ``predict``
-        Scores are taken from ``predict_proba``, else from ``decision_function``, in each shape that scikit-learn returns.
+        Scores are taken from ``predict_proba``, else from ``decision_function``, in each shape that
+        scikit-learn returns.
     X : N instances
         As the estimator takes them.
     Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K); or vector of N classes
         A sparse one is made dense, because scikit-learn's cross-validation accepts nothing else.
     cv : int, splitter or iterable of (train, test)
-        As in scikit-learn: a number of folds takes the rows in their order, without shuffling; of one label, stratified.
+        As in scikit-learn: a number of folds takes the rows in their order, without shuffling; of
+        one label, stratified.
     method, dataset : str, optional
-        What the run is called. By default the tags ``mleval.method`` and ``mleval.dataset`` of the run that it is logged to,
-        else a short name of the estimator (its parameters become the run's), and the size of the data with a digest.
+        What the run is called. By default the tags ``mleval.method`` and ``mleval.dataset`` of the
+        run that it is logged to, else a short name of the estimator (its parameters become the
+        run's), and the size of the data with a digest.
     groups, params, n_jobs
         As in `sklearn.model_selection.cross_validate`; `groups` goes to the splitter.
     label_names, hierarchy, conventions, **hierarchy_options
         As in `evaluate`.
     log : bool
-        Whether the evaluation is written to a run: that of `run_id`, else the active one, else a new one.
+        Whether the evaluation is written to a run: that of `run_id`, else the active one, else a
+        new one.
     run_id, experiment_name, log_instances
         As in `log_evaluation`; a table of instances lets methods be compared instance by instance.
     clusters : array of shape (N,), optional
@@ -89,11 +97,13 @@ def cross_validate(
     Raises
     ------
     ValueError, TypeError
-        `Y` is neither a matrix of 0 and 1 nor a vector of classes, the estimator is a regressor, a fold tests a class that it did
-        not train on, or as raised by scikit-learn, the estimator or `evaluate`. Nothing was logged then.
+        `Y` is neither a matrix of 0 and 1 nor a vector of classes, the estimator is a regressor, a
+        fold tests a class that it did not train on, or as raised by scikit-learn, the estimator or
+        `evaluate`. Nothing was logged then.
     StoreError
-        The store cannot be reached, or the run holds another result already; found out before the first fold. What goes wrong
-        with logging after the last fold is a warning, and the evaluation is returned all the same.
+        The store cannot be reached, or the run holds another result already; found out before the
+        first fold. What goes wrong with logging after the last fold is a warning, and the
+        evaluation is returned all the same.
 
     >>> from sklearn.datasets import make_multilabel_classification
     >>> from sklearn.neighbors import KNeighborsClassifier
@@ -124,13 +134,25 @@ def cross_validate(
     if reason := without_scores(predictions):
         warnings.warn(store.redacted(reason), stacklevel=2)
     ev = evaluate_folds(
-        predictions, Y, splits, fit_times, label_names=label_names, hierarchy=hierarchy, conventions=conventions,
+        predictions,
+        Y,
+        splits,
+        fit_times,
+        label_names=label_names,
+        hierarchy=hierarchy,
+        conventions=conventions,
         **hierarchy_options,
-    )  # fmt: skip
+    )
     if (together := groups if clusters is None else clusters) is not None:
         ev = with_clusters(ev, np.asarray(together)[present(ev.instances).index])
     if log:
-        payload = payload_of(ev, method=method, dataset=dataset, log_instances=log_instances, **split_facts(Y, splits))
+        payload = payload_of(
+            ev,
+            method=method,
+            dataset=dataset,
+            log_instances=log_instances,
+            **split_facts(Y, splits),
+        )
         payload = replace(payload, params=params_of(estimator))
         delivery = Delivery()
         delivery.send("the evaluation", payload, target, experiment_name)
@@ -142,34 +164,52 @@ def cross_validate(
 def fold_predictions(
     estimator: Any, X: Any, Y: Any, n_labels: int | list[Any], **options: Any
 ) -> tuple[list[Predictions], list[tuple[Any, Any]], Any]:
-    """Predictions for each fold's test rows, the (train, test) rows of each fold, and the seconds to fit each.
+    """Predictions for each fold's test rows, the (train, test) rows of each fold, and the seconds
+    to fit each.
 
     Of one label, `n_labels` are its classes. The options are those of scikit-learn's function.
     """
     found = model_selection.cross_validate(
-        _Fold(estimator, n_labels), X, Y.toarray() if sparse.issparse(Y) else Y, scoring=_predict_fold,
-        return_estimator=True, return_indices=True, error_score="raise", **options,
-    )  # fmt: skip
+        _Fold(estimator, n_labels),
+        X,
+        Y.toarray() if sparse.issparse(Y) else Y,
+        scoring=_predict_fold,
+        return_estimator=True,
+        return_indices=True,
+        error_score="raise",
+        **options,
+    )
     splits = list(zip(found["indices"]["train"], found["indices"]["test"], strict=True))
     return [fold.predictions_ for fold in found["estimator"]], splits, found["fit_time"]
 
 
 def evaluate_folds(
-    predictions: Sequence[Predictions], Y: Any, splits: Sequence[tuple[Any, Any]], fit_times: Any = None, **options: Any
+    predictions: Sequence[Predictions],
+    Y: Any,
+    splits: Sequence[tuple[Any, Any]],
+    fit_times: Any = None,
+    **options: Any,
 ) -> Evaluation:
-    """One Evaluation of the predictions for each fold's test rows, with the options of `evaluate`."""
+    """One Evaluation of the predictions for each fold's test rows, with the options of
+    `evaluate`.
+    """
     tests = [test for _, test in splits]
     rows, folds = np.concatenate(tests), range(len(tests))
     if is_vector(Y):
         options["probabilities"] = None if all(p.is_probability for p in predictions) else False
         if not without_scores(predictions) and len({p.y_score.ndim for p in predictions}) > 1:
-            predictions = [replace(p, y_score=None, without_score="other folds know more classes") for p in predictions]
+            predictions = [
+                replace(p, y_score=None, without_score="other folds know more classes")
+                for p in predictions
+            ]
     ev = evaluate(
         _safe_indexing(Y, rows),
         None if without_scores(predictions) else _stacked([p.y_score for p in predictions]),
         _stacked([p.y_pred for p in predictions]),
         folds=np.repeat(folds, [len(test) for test in tests]),
-        fit_time=None if fit_times is None else dict(zip(folds, map(float, fit_times), strict=True)),
+        fit_time=None
+        if fit_times is None
+        else dict(zip(folds, map(float, fit_times), strict=True)),
         predict_time={i: p.predict_time for i, p in enumerate(predictions)},
         **options,
     )
@@ -181,7 +221,12 @@ def evaluate_folds(
 def without_scores(predictions: Sequence[Predictions]) -> str:
     """Why there are no measures of scores; empty where every fold has scores."""
     reasons = [f"fold {i}: {p.without_score}" for i, p in enumerate(predictions) if p.without_score]
-    return f"no measure of scores: {len(reasons)} of {len(predictions)} folds have none ({reasons[0]})." if reasons else ""
+    return (
+        f"no measure of scores: {len(reasons)} of {len(predictions)} folds have none "
+        f"({reasons[0]})."
+        if reasons
+        else ""
+    )
 
 
 def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
@@ -198,20 +243,26 @@ def refuse_other(tags: Mapping[str, str], method: str, dataset: str) -> None:
     held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
     if runs.holds_result(tags) and held != (method, dataset):
         raise StoreError(
-            f"the run holds {held[0]} on {held[1]} already, and a run is one method on one dataset. "
-            f"Start another run for {method} on {dataset}."
+            f"the run holds {held[0]} on {held[1]} already, and a run is one method on one "
+            f"dataset. Start another run for {method} on {dataset}."
         )
 
 
 class _Fold(BaseEstimator):
-    """An estimator that is replaced by its predictions once these are made, so that no fitted model travels or stays."""
+    """An estimator that is replaced by its predictions once these are made, so that no fitted model
+    travels or stays.
+    """
 
     def __init__(self, estimator: Any, n_labels: int | list[Any]) -> None:
         self.estimator = estimator
         self.n_labels = n_labels
 
     def __sklearn_tags__(self) -> Any:
-        return get_tags(self.estimator) if hasattr(self.estimator, "__sklearn_tags__") else super().__sklearn_tags__()
+        return (
+            get_tags(self.estimator)
+            if hasattr(self.estimator, "__sklearn_tags__")
+            else super().__sklearn_tags__()
+        )
 
     def get_metadata_routing(self) -> Any:
         return self.estimator.get_metadata_routing()
@@ -240,10 +291,15 @@ def refuse_unseen(y: Any, trained: Collection[Any]) -> None:
     unseen = [name for name in np.unique(tested).tolist() if name not in trained]
     if unseen:
         raise ValueError(
-            f"`Y` must hold classes that were trained on, got {some(map(repr, unseen), 8)} among the test rows only "
-            f"({int(np.isin(tested, unseen).sum())} such rows). Take fewer or stratified folds, or leave these instances out."
+            f"`Y` must hold classes that were trained on, got {some(map(repr, unseen), 8)} among "
+            f"the test rows only ({int(np.isin(tested, unseen).sum())} such rows). Take fewer or "
+            "stratified folds, or leave these instances out."
         )
 
 
 def _stacked(parts: Sequence[Any]) -> Any:
-    return sparse.vstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.concatenate(parts)
+    return (
+        sparse.vstack(parts, format="csr")
+        if any(map(sparse.issparse, parts))
+        else np.concatenate(parts)
+    )

@@ -1,4 +1,6 @@
-"""Results go to the store in bounded time, else to a local folder: a training never waits for a store that is broken."""
+"""Results go to the store in bounded time, else to a local folder: a training never waits for a
+store that is broken.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from mlflow_mleval.tracking import runs, store
 from mlflow_mleval.training import unsent
 
 T = TypeVar("T")
-#: Seconds that one evaluation waits for the store in all, and those after which a store that failed is asked again.
+#: Seconds that one evaluation waits for the store in all, and those after which a store that failed
+#: is asked again.
 LIMIT, AGAIN = "MLEVAL_TIMEOUT", "MLEVAL_RETRY"
 _DEFAULTS = {LIMIT: 8.0, AGAIN: 60.0}
 #: At most so long, a store that failed is given to answer one small question.
@@ -85,10 +88,16 @@ class Delivery:
             _troubles.pop(self._uri, None)
         return done
 
-    def send(self, what: str, payload: runs.Payload, run_id: str | None, experiment_name: str | None) -> str | None:
-        """Write to the store, else to the local folder; returns the run's id if it is in the store."""
+    def send(
+        self, what: str, payload: runs.Payload, run_id: str | None, experiment_name: str | None
+    ) -> str | None:
+        """Write to the store, else to the local folder; returns the run's id if it is in the
+        store.
+        """
         payload = _made(payload)
-        written = self.write(lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name))
+        written = self.write(
+            lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name)
+        )
         if not self.reason:
             return written
         try:
@@ -97,9 +106,14 @@ class Delivery:
             self.warning = f"{what} was not logged. {self.reason} Nor could it be kept: {error}"
             return None
         if self.news:
-            more = ", and so is what follows until the store answers again" if self._uri in _troubles else ""
+            more = (
+                ", and so is what follows until the store answers again"
+                if self._uri in _troubles
+                else ""
+            )
             self.warning = (
-                f"{what} was not logged. {self.reason} It is kept in {folder}{more}. Bring it in later: mleval import {folder}"
+                f"{what} was not logged. {self.reason} It is kept in {folder}{more}. Bring it in "
+                f"later: mleval import {folder}"
             )
         return None
 
@@ -121,7 +135,8 @@ class Delivery:
 
 
 def bounded(act: Callable[[], T], seconds: float | None = None) -> T:
-    """What the call returns, in at most so many seconds; one that takes longer does no more than the request it waits for.
+    """What the call returns, in at most so many seconds; one that takes longer does no more than
+    the request it waits for.
 
     Raises
     ------
@@ -141,16 +156,24 @@ def bounded(act: Callable[[], T], seconds: float | None = None) -> T:
 
     patience = str(max(1, int(min(seconds, _seconds(LIMIT)) / 2)))
     settings = {"MAX_RETRIES": "1", "BACKOFF_FACTOR": "1", "TIMEOUT": patience}
-    with store.environment(**{f"MLFLOW_HTTP_REQUEST_{k}": v for k, v in settings.items()}), runs.quiet():
+    with (
+        store.environment(**{f"MLFLOW_HTTP_REQUEST_{k}": v for k, v in settings.items()}),
+        runs.quiet(),
+    ):
         # No executor: the interpreter would wait for its threads in the end.
-        thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True, name="mleval-delivery")
+        thread = threading.Thread(
+            target=copy_context().run, args=(run,), daemon=True, name="mleval-delivery"
+        )
         try:
             thread.start()
             thread.join(max(seconds, 0))
         finally:
             stopped.set()
     if not found:
-        raise StoreError(f"the store {store.store_name()} has not done it within {_seconds(LIMIT):g} seconds ({LIMIT}).")
+        raise StoreError(
+            f"the store {store.store_name()} has not done it within {_seconds(LIMIT):g} seconds "
+            f"({LIMIT})."
+        )
     good, result = found[0]
     if good:
         return result
@@ -158,29 +181,40 @@ def bounded(act: Callable[[], T], seconds: float | None = None) -> T:
 
 
 def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | None) -> str:
-    """Write to the store for a caller who asks for just that, and may be told by an error; returns the run's id.
+    """Write to the store for a caller who asks for just that, and may be told by an error; returns
+    the run's id.
 
     Raises
     ------
     StoreError
-        The run cannot take the result; or the store has failed, and the result is kept in the local folder, which the text names.
+        The run cannot take the result; or the store has failed, and the result is kept in the local
+        folder, which the text names.
     """
     if experiment_name is None:
         run_id = runs.target(run_id)  # here, for the thread that writes has no active run
-    # Processes that write to one database wait for each other, which may take long, and MLflow ends it.
+    # Processes that write to one database wait for each other, which may take long, and MLflow ends
+    # it.
     server = mlflow.get_tracking_uri().startswith("http")
     payload, delivery = _made(payload), Delivery(now=True, seconds=None if server else _FOREVER)
-    written = delivery.write(lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name))
+    written = delivery.write(
+        lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name)
+    )
     if delivery.error is None:
         return written
     if isinstance(delivery.error, runs.RunRefusedError):
         raise_alone(delivery.error)
-    text = store.redacted(str(delivery.error) if isinstance(delivery.error, StoreError) else delivery.reason)
+    text = store.redacted(
+        str(delivery.error) if isinstance(delivery.error, StoreError) else delivery.reason
+    )
     try:
         folder = unsent.keep(payload, run_id=run_id, experiment_name=experiment_name).parent
     except OSError as error:
         raise_alone(StoreError(f"{text} Nor could the result be kept: {error}"))
-    raise_alone(StoreError(f"{text} The result is kept in {folder}. Bring it in later: mleval import {folder}"))
+    raise_alone(
+        StoreError(
+            f"{text} The result is kept in {folder}. Bring it in later: mleval import {folder}"
+        )
+    )
 
 
 def forget() -> None:

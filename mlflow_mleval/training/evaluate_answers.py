@@ -1,4 +1,6 @@
-"""Answers that are label sets, evaluated after the fact: from what runs recorded to an Evaluation of each, logged beside it."""
+"""Answers that are label sets, evaluated after the fact: from what runs recorded to an Evaluation
+of each, logged beside it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class EvaluatedAnswers:
     evaluation : Evaluation
     status : {"created", "unchanged", "updated"}
     notes : What was left out.
-    """
+    """  # noqa: E501
 
     source: str
     run_id: str
@@ -46,32 +48,46 @@ class EvaluatedAnswers:
 
 
 def evaluate_answers(
-    run_ids: str | Sequence[str], predicted: str = OUTPUTS, expected: str = EXPECTATIONS, *, table: str | None = None,
-    instance_by: str | None = None, hierarchy: Hierarchy | None = None, parse: Callable[[Any], Collection[str]] | None = None,
-    method: str | None = None, dataset: str | None = None, experiment_name: str | None = None, conventions: str = "sklearn",
-    measures: Iterable[str] | None = None, progress: Callable[[int, int], object] = lambda done, total: None,
+    run_ids: str | Sequence[str],
+    predicted: str = OUTPUTS,
+    expected: str = EXPECTATIONS,
+    *,
+    table: str | None = None,
+    instance_by: str | None = None,
+    hierarchy: Hierarchy | None = None,
+    parse: Callable[[Any], Collection[str]] | None = None,
+    method: str | None = None,
+    dataset: str | None = None,
+    experiment_name: str | None = None,
+    conventions: str = "sklearn",
+    measures: Iterable[str] | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
     **hierarchy_options: Any,
 ) -> list[EvaluatedAnswers]:
     """Evaluate the answers of runs as label sets, and log each evaluation as a child of its run.
 
-    Runs of `mlflow.genai.evaluate` are read from their traces, others from a table. Runs that are named together are evaluated on
-    the labels that occur in any of them, so that measures that depend on the number of labels compare. The same again changes
-    nothing; where answers, labels or options have changed since, the new evaluation takes the place of the old one.
+    Runs of `mlflow.genai.evaluate` are read from their traces, others from a table. Runs that are
+    named together are evaluated on the labels that occur in any of them, so that measures that
+    depend on the number of labels compare. The same again changes nothing; where answers, labels or
+    options have changed since, the new evaluation takes the place of the old one.
 
     Parameters
     ----------
     run_ids : str or sequence of str
     predicted, expected : str
-        Of traces ``outputs`` and ``expectations``, or one key of them (``outputs.labels``); of a table two columns.
+        Of traces ``outputs`` and ``expectations``, or one key of them (``outputs.labels``); of a
+        table two columns.
     table : str, optional
-        Path of a table that the runs logged. Default: the traces, or the table of `mlflow.models.evaluate`.
+        Path of a table that the runs logged. Default: the traces, or the table of
+        `mlflow.models.evaluate`.
     instance_by : str, optional
-        The input, tag or column that says which question it is. Default: all that was asked; of a table the order of its rows.
+        The input, tag or column that says which question it is. Default: all that was asked; of a
+        table the order of its rows.
     hierarchy : Hierarchy, optional
         Adds the hierarchical measures; the labels must be classes of it.
     parse : callable, optional
-        Makes labels of an output or an expectation. Default: a list of str as it is; text is read as a JSON list, else split at
-        commas.
+        Makes labels of an output or an expectation. Default: a list of str as it is; text is read
+        as a JSON list, else split at commas.
     method, dataset : str, optional
         Default: the run's name, and the name of its data or of its experiment.
     experiment_name : str, optional
@@ -104,32 +120,58 @@ def evaluate_answers(
     for done, run in enumerate(chosen, 1):
         with store.store_errors("read"):
             try:
-                found = read_raw_answers(client, run, predicted, expected, table=table, instance_by=instance_by)
+                found = read_raw_answers(
+                    client, run, predicted, expected, table=table, instance_by=instance_by
+                )
             except ValueError as error:
                 raise ValueError(f"run {run.info.run_id} cannot be evaluated: {error}.") from error
-        sets[run.info.run_id], notes[run.info.run_id] = _label_sets(found, run.info.run_id, parse or read_labels)
+        sets[run.info.run_id], notes[run.info.run_id] = _label_sets(
+            found, run.info.run_id, parse or read_labels
+        )
         progress(done, len(chosen))
-    labels = sorted({label for pairs in sets.values() for pair in pairs for one in pair for label in one})
-    if hierarchy is not None and (strangers := [label for label in labels if label not in hierarchy]):
-        raise ValueError(f"`hierarchy` must hold all labels, got none called {some(map(repr, strangers))}. Add them, or `parse`.")
+    labels = sorted(
+        {label for pairs in sets.values() for pair in pairs for one in pair for label in one}
+    )
+    if hierarchy is not None and (
+        strangers := [label for label in labels if label not in hierarchy]
+    ):
+        raise ValueError(
+            f"`hierarchy` must hold all labels, got none called {some(map(repr, strangers))}. "
+            "Add them, or `parse`."
+        )
     with store.store_errors("read"):
         _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
     made = []
     for run in chosen:
         true, predicted_sets = (list(side) for side in zip(*sets[run.info.run_id], strict=True))
         ev = evaluate(
-            true, y_pred=predicted_sets, label_names=labels, hierarchy=hierarchy, conventions=conventions, measures=measures,
+            true,
+            y_pred=predicted_sets,
+            label_names=labels,
+            hierarchy=hierarchy,
+            conventions=conventions,
+            measures=measures,
             **hierarchy_options,
-        )  # fmt: skip
+        )
         experiment = names[run.info.experiment_id]
         given = {"method": method, "dataset": dataset}
-        called = {what: chosen_name or Rule(what).find(run, experiment)[0] for what, chosen_name in given.items()}
-        about = {MLFLOW_PARENT_RUN_ID: run.info.run_id, schema.TAG_ANSWERS_OF: run.info.run_id,
-                 schema.TAG_LABELS: ",".join(filter(None, (predicted, expected, table)))}  # fmt: skip
+        called = {
+            what: chosen_name or Rule(what).find(run, experiment)[0]
+            for what, chosen_name in given.items()
+        }
+        about = {
+            MLFLOW_PARENT_RUN_ID: run.info.run_id,
+            schema.TAG_ANSWERS_OF: run.info.run_id,
+            schema.TAG_LABELS: ",".join(filter(None, (predicted, expected, table))),
+        }
         payload = payload_of(ev, **called, log_instances=True, tags=about)
         payload = replace(payload, model_id=model_of(run) or measured.get(run.info.run_id))
         run_id, status = _log(client, payload, experiment_name or experiment)
-        made.append(EvaluatedAnswers(run.info.run_id, run_id, *called.values(), ev, status, notes[run.info.run_id]))
+        made.append(
+            EvaluatedAnswers(
+                run.info.run_id, run_id, *called.values(), ev, status, notes[run.info.run_id]
+            )
+        )
     return made
 
 
@@ -146,12 +188,19 @@ def _label_sets(
     n = len(found.outputs)
     if unread > MOST_LOST * n:
         raise MissingResultsError(
-            f"run {run_id} has {unread:,} of {n:,} answers without labels that can be read; of the first: {first}. Say where "
-            "they are (outputs.KEY, expectations.KEY), or how they are read (`parse`)."
+            f"run {run_id} has {unread:,} of {n:,} answers without labels that can be read; of "
+            f"the first: {first}. Say where they are (outputs.KEY, expectations.KEY), or how "
+            "they are read (`parse`)."
         )
-    notes = [f"{unread:,} of {n:,} answers are left out, for no labels can be read; of the first: {first}."] * bool(unread)
+    notes = [
+        f"{unread:,} of {n:,} answers are left out, for no labels can be read; of the first: "
+        f"{first}."
+    ] * bool(unread)
     if found.counted and found.counted > n:
-        notes.append(f"The run counted {found.counted:,} answers, and the store holds {n:,}: the evaluation is about these.")
+        notes.append(
+            f"The run counted {found.counted:,} answers, and the store holds {n:,}: the "
+            "evaluation is about these."
+        )
     return pairs, tuple(notes)
 
 
@@ -162,7 +211,11 @@ def _log(
     experiment_id = store.ensure_experiment(client, experiment_name)
     source = payload.tags[schema.TAG_ANSWERS_OF]
     children = store.search(client, [experiment_id], f"tags.`{schema.TAG_ANSWERS_OF}` = '{source}'")
-    before = [old for old in children if old.data.tags.get(schema.TAG_LABELS) == payload.tags[schema.TAG_LABELS]]
+    before = [
+        old
+        for old in children
+        if old.data.tags.get(schema.TAG_LABELS) == payload.tags[schema.TAG_LABELS]
+    ]
     same = [old for old in before if old.data.tags.get(schema.TAG_DIGEST) == payload.digest]
     if same:
         whole = same[0].data.tags.get(schema.TAG_STATUS) == schema.COMPLETE

@@ -10,13 +10,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-# MLflow loads this module whenever it is asked to evaluate anything, so all that is heavy is imported where it is used. In
-# mlflow.models these classes are not there yet at that time, and the evaluator would stay unknown without a word.
+# MLflow loads this module whenever it is asked to evaluate anything, so all that is heavy is
+# imported where it is used. In mlflow.models these classes are not there yet at that time, and the
+# evaluator would stay unknown without a word.
 from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, ModelEvaluator
 
 from mlflow_mleval.naming import check_paths
 
-#: What is evaluated under each type of MLflow's; of those that are not ours, only where mleval is named.
+#: What is evaluated under each type of MLflow's; of those that are not ours, only where mleval is
+#: named.
 MODEL_TYPES = {
     "multilabel": "multilabel",
     "hierarchical": "hierarchical",
@@ -25,29 +27,42 @@ MODEL_TYPES = {
 }
 _OF_MLFLOW = ("classifier",)
 _LOGGING = ("method", "dataset", "measures", "log_instances")
-_EVALUATION = ("targets", "predictions", "scores", "label_names", "threshold", "conventions", "hierarchy")
+_EVALUATION = (
+    "targets",
+    "predictions",
+    "scores",
+    "label_names",
+    "threshold",
+    "conventions",
+    "hierarchy",
+)
 
 
 class MlevalEvaluator(ModelEvaluator):
-    """Evaluates models whose outputs are label sets, or one label of several classes, and logs an Evaluation into the run.
+    """Evaluates models whose outputs are label sets, or one label of several classes, and logs an
+    Evaluation into the run.
 
-    Call ``mlflow.models.evaluate(model, data, targets=..., model_type="multilabel", evaluators="mleval")``. The model
-    types are ``"multilabel"``, ``"hierarchical"`` and ``"one_label"``. MLflow's own ``"classifier"`` is evaluated as one label
-    where ``evaluators`` names mleval; all else is left to MLflow's evaluators.
-    Of one label, targets are one column of classes, and predictions one column of classes or a column of scores for each class
-    (``scores``, in the order of ``label_names``). Otherwise the truth and the predictions may come as
+    Call ``mlflow.models.evaluate(model, data, targets=..., model_type="multilabel",
+    evaluators="mleval")``. The model types are ``"multilabel"``, ``"hierarchical"`` and
+    ``"one_label"``. MLflow's own ``"classifier"`` is evaluated as one label where ``evaluators``
+    names mleval; all else is left to MLflow's evaluators. Of one label, targets are one column of
+    classes, and predictions one column of classes or a column of scores for each class (``scores``,
+    in the order of ``label_names``). Otherwise the truth and the predictions may come as
 
-    - an array X with an array of targets (N, K), or ``mlflow.data.from_numpy(X, targets=Y)``, and a model;
-    - a DataFrame with one column of targets that holds a list of K zeros and ones a row (or, where the type is
-      hierarchical, the names of the classes), and a model, or a column of such lists as ``predictions``;
-    - a DataFrame with one column a label, named in ``evaluator_config={"targets": [...], "predictions": [...]}``, and not in
-      ``targets=``.
+    - an array X with an array of targets (N, K), or ``mlflow.data.from_numpy(X, targets=Y)``, and a
+      model;
+    - a DataFrame with one column of targets that holds a list of K zeros and ones a row (or, where
+      the type is hierarchical, the names of the classes), and a model, or a column of such lists as
+      ``predictions``;
+    - a DataFrame with one column a label, named in ``evaluator_config={"targets": [...],
+      "predictions": [...]}``, and not in ``targets=``.
 
-    MLflow itself refuses a list of columns in ``targets=``, an array X with ``predictions=``, scipy.sparse, and an estimator
-    that is not wrapped. For these call ``mleval.evaluate`` and ``mleval.log_evaluation``; for folds, ``mleval.cross_validate``.
+    MLflow itself refuses a list of columns in ``targets=``, an array X with ``predictions=``,
+    scipy.sparse, and an estimator that is not wrapped. For these call ``mleval.evaluate`` and
+    ``mleval.log_evaluation``; for folds, ``mleval.cross_validate``.
 
-    A model gives what it returns: values other than 0 and 1 are scores. A logged scikit-learn model gives its scores too.
-    ``evaluator_config`` may hold
+    A model gives what it returns: values other than 0 and 1 are scores. A logged scikit-learn model
+    gives its scores too. ``evaluator_config`` may hold
 
     ``targets``, ``predictions``, ``scores``
         Columns by label: of the data, or, with a model, of what it returns. What ``scores`` names are scores in any case.
@@ -55,8 +70,8 @@ class MlevalEvaluator(ModelEvaluator):
         By default the columns of the targets, else 0..K-1.
     ``hierarchy``
         A Hierarchy, its (parent, child) edges, or a file of them. The type hierarchical needs it.
-    ``threshold``, ``conventions``, ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``,
-    ``max_ancestors``
+    ``threshold``, ``conventions``, ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``,
+    ``far_pairs``, ``max_ancestors``
         As in `mlflow_mleval.evaluate` and `mlflow_mleval.evaluate_hierarchical`.
     ``method``, ``dataset``
         The names under which `load_study` finds the run. By default from the estimator or the run's name, and from the
@@ -65,10 +80,12 @@ class MlevalEvaluator(ModelEvaluator):
         As in `mlflow_mleval.log_evaluation`.
 
     The metrics are ``mleval/<measure>``; the artifacts are named by their paths.
-    """
+    """  # noqa: E501
 
     @classmethod
-    def can_evaluate(cls, *, model_type: str, evaluator_config: Mapping[str, Any], **kwargs: Any) -> bool:
+    def can_evaluate(
+        cls, *, model_type: str, evaluator_config: Mapping[str, Any], **kwargs: Any
+    ) -> bool:
         """Whether the type is one of ours: everybody else's evaluations stay as they are.
 
         Where no evaluator is named, MLflow asks all of them while it resolves them; those that are
@@ -78,7 +95,9 @@ class MlevalEvaluator(ModelEvaluator):
         is_named = sys._getframe(1).f_code.co_name == "_evaluate"
         if is_named and model_type not in MODEL_TYPES:
             types = ", ".join(map(repr, MODEL_TYPES))
-            text = f"mleval evaluates the model types {types}, got {model_type!r}. Pass one of them."
+            text = (
+                f"mleval evaluates the model types {types}, got {model_type!r}. Pass one of them."
+            )
             warnings.warn(text, stacklevel=2)
         return model_type in MODEL_TYPES and (is_named or model_type not in _OF_MLFLOW)
 
@@ -101,9 +120,11 @@ class MlevalEvaluator(ModelEvaluator):
         Raises
         ------
         ValueError, TypeError
-            An unknown option, truth or predictions missing or in a shape that cannot be used; the text says what can.
+            An unknown option, truth or predictions missing or in a shape that cannot be used; the
+            text says what can.
         StoreError
-            The run holds another result; or the store has failed, and the result is kept as by `log_evaluation`.
+            The run holds another result; or the store has failed, and the result is kept as by
+            `log_evaluation`.
         """
         from mlflow_mleval.measures.registry import MEASURES, known_measures
         from mlflow_mleval.naming import did_you_mean
@@ -118,15 +139,23 @@ class MlevalEvaluator(ModelEvaluator):
             guess = did_you_mean(unknown, options)
             got = ", ".join(map(repr, unknown))
             raise ValueError(
-                f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got {got}.{guess}"
+                f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got "
+                f"{got}.{guess}"
             )
-        for name, given in (("extra_metrics", extra_metrics), ("custom_artifacts", custom_artifacts)):
+        for name, given in (
+            ("extra_metrics", extra_metrics),
+            ("custom_artifacts", custom_artifacts),
+        ):
             if given:
-                warnings.warn(f"mleval does not compute `{name}`; its measures are fixed.", stacklevel=2)
+                warnings.warn(
+                    f"mleval does not compute `{name}`; its measures are fixed.", stacklevel=2
+                )
         if predictions is not None:
             config.setdefault("predictions", [predictions])
         if model_type == "hierarchical" and config.get("hierarchy") is None:
-            raise ValueError("`evaluator_config['hierarchy']` must be given for the type hierarchical, got none.")
+            raise ValueError(
+                "`evaluator_config['hierarchy']` must be given for the type hierarchical, got none."
+            )
         ev, estimator = evaluate_output(MODEL_TYPES[model_type], dataset, model, config)
         asked = config.get("measures")
         known = MEASURES if asked is None else set(known_measures(asked))
@@ -142,13 +171,19 @@ class MlevalEvaluator(ModelEvaluator):
         )
         return EvaluationResult(
             {schema.metric_key(name): ev.measures[name] for name in wanted},
-            {path: StoredFile(f"runs:/{run_id}/{path}") for path in bounded(lambda: list(_paths(run_id)))},
+            {
+                path: StoredFile(f"runs:/{run_id}/{path}")
+                for path in bounded(lambda: list(_paths(run_id)))
+            },
             run_id,
         )
 
 
 class StoredFile(EvaluationArtifact):
-    """A file of the run. Its content is a table where it holds one, parsed JSON, or text; it is fetched when asked for."""
+    """A file of the run.
+
+    Its content is a table where it holds one, parsed JSON, or text; it is fetched when asked for.
+    """
 
     def _load_content_from_file(self, local_artifact_path: str) -> Any:
         import pandas as pd
@@ -162,13 +197,19 @@ class StoredFile(EvaluationArtifact):
         if path.suffix != ".json":
             return text
         found = json.loads(text)
-        return pd.DataFrame(found["data"], columns=found["columns"]) if found.keys() == {"columns", "data"} else found
+        return (
+            pd.DataFrame(found["data"], columns=found["columns"])
+            if found.keys() == {"columns", "data"}
+            else found
+        )
 
     def _save(self, output_artifact_path: str) -> None:
         from mlflow.artifacts import download_artifacts
 
         with TemporaryDirectory() as folder:
-            Path(output_artifact_path).write_bytes(Path(download_artifacts(self.uri, dst_path=folder)).read_bytes())
+            Path(output_artifact_path).write_bytes(
+                Path(download_artifacts(self.uri, dst_path=folder)).read_bytes()
+            )
 
 
 def _method(estimator: Any, run_id: str) -> str:
@@ -185,7 +226,9 @@ def _method(estimator: Any, run_id: str) -> str:
 
 
 def _dataset(dataset: Any, ev: Any) -> str:
-    """The name that the user gave; else size and digest, for MLflow's own name is not that of one dataset alone."""
+    """The name that the user gave; else size and digest, for MLflow's own name is not that of one
+    dataset alone.
+    """
     if dataset.name not in ("dataset", dataset.hash):
         return dataset.name
     return f"{ev.total.n}x{len(ev.label_names)} labels-{ev.truth_digest[:8]}"

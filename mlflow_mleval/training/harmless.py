@@ -16,7 +16,9 @@ from mlflow_mleval.tracking import store
 
 @contextmanager
 def same_randomness() -> Iterator[None]:
-    """Leave the random states of Python, numpy and PyTorch as they are; iterating over a PyTorch DataLoader draws a number."""
+    """Leave the random states of Python, numpy and PyTorch as they are; iterating over a PyTorch
+    DataLoader draws a number.
+    """
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that others draw from
     torch = sys.modules.get("torch")
     try:
@@ -33,7 +35,9 @@ def same_randomness() -> Iterator[None]:
 
 @contextmanager
 def without_mlflow() -> Iterator[None]:
-    """Without MLflow's own autologging: its wrappers would log what is predicted for an evaluation, and stumble over lists."""
+    """Without MLflow's own autologging: its wrappers would log what is predicted for an evaluation,
+    and stumble over lists.
+    """
     if autologging_utils._AUTOLOGGING_GLOBALLY_DISABLED:
         yield
     else:

@@ -43,48 +43,58 @@ def log_evaluation(
     selected_among: int | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> str:
-    """Log an Evaluation: measures, folds and loss profiles as metrics, tables and a report as artifacts.
+    """Log an Evaluation: measures, folds and loss profiles as metrics, tables and a report as
+    artifacts.
 
-    In a loop over epochs, pass ``step=epoch`` for what is evaluated on the way: only measures and a few points of the loss
-    profile are logged then, as the callbacks do, and a store that fails is one warning. The evaluation at the end, without
-    `step`, is the result of the run.
+    In a loop over epochs, pass ``step=epoch`` for what is evaluated on the way: only measures and a
+    few points of the loss profile are logged then, as the callbacks do, and a store that fails is
+    one warning. The evaluation at the end, without `step`, is the result of the run.
 
-    It goes into the given run, otherwise into the active one, otherwise into a new one; `load_study` reads it back. One run
-    holds one method on one dataset. A digest of the truth is logged with it, so that a comparison can tell whether two runs
-    saw the same data. The run counts as complete only when everything is written: logging that was interrupted is completed
-    by calling this again with the run's id, and logging the same evaluation twice into a run changes nothing.
+    It goes into the given run, otherwise into the active one, otherwise into a new one;
+    `load_study` reads it back. One run holds one method on one dataset. A digest of the truth is
+    logged with it, so that a comparison can tell whether two runs saw the same data. The run counts
+    as complete only when everything is written: logging that was interrupted is completed by
+    calling this again with the run's id, and logging the same evaluation twice into a run changes
+    nothing.
 
     Parameters
     ----------
     ev : Evaluation
     method, dataset : str
-        What was evaluated on what; the names under which `load_study` finds it. Not needed with `step`.
+        What was evaluated on what; the names under which `load_study` finds it. Not needed with
+        `step`.
     step : int, optional
-        The epoch of a training that goes on, as the step of metrics ``mleval.epoch/<measure>``: by default the usual ones, else
-        those of `measures`. Other options are for the end.
+        The epoch of a training that goes on, as the step of metrics ``mleval.epoch/<measure>``: by
+        default the usual ones, else those of `measures`. Other options are for the end.
     run_id : str, optional
         The run to log into.
     experiment_name : str, optional
-        Log into a new run of this experiment, even while a run is active. The experiment is made if there is none.
+        Log into a new run of this experiment, even while a run is active. The experiment is made if
+        there is none.
     y_true : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), optional
-        Deprecated: the evaluation knows its truth. It must agree, except that it may be a whole dataset of which the folds
-        test a part, or instances more than once; then the digest of the whole is logged.
+        Deprecated: the evaluation knows its truth. It must agree, except that it may be a whole
+        dataset of which the folds test a part, or instances more than once; then the digest of the
+        whole is logged.
     test_indices : sequence of R arrays of int, or mapping of fold to array, optional
-        Which instances of the dataset each fold tests. Their SHA-256 is logged, so that a comparison by fold can tell
-        whether the folds of two runs are pairs.
+        Which instances of the dataset each fold tests. Their SHA-256 is logged, so that a
+        comparison by fold can tell whether the folds of two runs are pairs.
     n_train : int, sequence of R int, or mapping of fold to int, optional
-        Instances that each fold was trained on; tests over folds need it to allow for training data that folds share.
+        Instances that each fold was trained on; tests over folds need it to allow for training data
+        that folds share.
     hierarchy : Hierarchy, optional
-        Deprecated: the evaluation knows its hierarchy. It must agree; only one that `Evaluation.from_dict` made lacks it.
+        Deprecated: the evaluation knows its hierarchy. It must agree; only one that
+        `Evaluation.from_dict` made lacks it.
     measures : iterable of str, optional
-        Measures or sets of measures to log as metrics, as far as the evaluation has them; by default all.
+        Measures or sets of measures to log as metrics, as far as the evaluation has them; by
+        default all.
     log_instances : bool
         Also write a table with one row per instance.
     clusters : array of shape (N,), optional
-        Instances that belong together, such as questions on one passage: intervals of the measures allow for it, and the table of
-        instances has it as the column ``cluster``.
+        Instances that belong together, such as questions on one passage: intervals of the measures
+        allow for it, and the table of instances has it as the column ``cluster``.
     selected_among : int, optional
-        Number of candidates from which a search chose this method on these very folds; its values are optimistic then.
+        Number of candidates from which a search chose this method on these very folds; its values
+        are optimistic then.
     tags : mapping of str to str, optional
         Further tags of the run.
 
@@ -96,12 +106,15 @@ def log_evaluation(
     Raises
     ------
     TypeError
-        ``ev`` is not an Evaluation, a name is missing or not a string, or `step` is not a whole number.
+        ``ev`` is not an Evaluation, a name is missing or not a string, or `step` is not a whole
+        number.
     ValueError
-        A name that MLflow cannot store, both `run_id` and `experiment_name`; truth, hierarchy, folds or sizes that are not
-        those of the evaluation; with `step`, no run is active, or an option is given that is for the end.
+        A name that MLflow cannot store, both `run_id` and `experiment_name`; truth, hierarchy,
+        folds or sizes that are not those of the evaluation; with `step`, no run is active, or an
+        option is given that is for the end.
     StoreError
-        The run holds another result already; or the store has failed, and the result is kept in the folder that the text names.
+        The run holds another result already; or the store has failed, and the result is kept in the
+        folder that the text names.
 
     >>> for epoch in range(20):  # doctest: +SKIP
     ...     train(network)
@@ -110,39 +123,74 @@ def log_evaluation(
     """
     if step is not None:
         late = {
-            "experiment_name": experiment_name, "y_true": y_true, "test_indices": test_indices, "n_train": n_train,
-            "hierarchy": hierarchy, "log_instances": log_instances or None, "clusters": clusters,
-            "selected_among": selected_among, "tags": tags,
-        }  # fmt: skip
-        return _log_step(ev, step, run_id, measures, [name for name, value in late.items() if value is not None])
+            "experiment_name": experiment_name,
+            "y_true": y_true,
+            "test_indices": test_indices,
+            "n_train": n_train,
+            "hierarchy": hierarchy,
+            "log_instances": log_instances or None,
+            "clusters": clusters,
+            "selected_among": selected_among,
+            "tags": tags,
+        }
+        return _log_step(
+            ev, step, run_id, measures, [name for name, value in late.items() if value is not None]
+        )
     for name, given in (("method", method), ("dataset", dataset)):
         if given is None:
             raise TypeError(f"`{name}` must be given without `step`. Pass the {name}'s name.")
     payload = payload_of(
-        ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, y_true=y_true,
-        test_indices=test_indices, n_train=n_train, hierarchy=hierarchy, measures=measures, log_instances=log_instances,
-        clusters=clusters, selected_among=selected_among, tags=tags,
-    )  # fmt: skip
+        ev,
+        method=method,
+        dataset=dataset,
+        run_id=run_id,
+        experiment_name=experiment_name,
+        y_true=y_true,
+        test_indices=test_indices,
+        n_train=n_train,
+        hierarchy=hierarchy,
+        measures=measures,
+        log_instances=log_instances,
+        clusters=clusters,
+        selected_among=selected_among,
+        tags=tags,
+    )
     where = runs.target(run_id) if experiment_name is None else None
     epochs = _epochs.pop((mlflow.get_tracking_uri(), where), None)
-    return deliver(replace(payload, history=epochs.pending if epochs else ()), where, experiment_name)
+    return deliver(
+        replace(payload, history=epochs.pending if epochs else ()), where, experiment_name
+    )
 
 
 #: By store and run, the epochs of trainings that are not in the store yet.
 _epochs: dict[tuple[str, str | None], EpochMetrics] = {}
 
 
-def _log_step(ev: Evaluation, step: int, run_id: str | None, measures: Iterable[str] | None, late: Sequence[str]) -> str:
-    """Log an epoch of a training into the run; what the store does not take goes with the next, or with the evaluation."""
+def _log_step(
+    ev: Evaluation,
+    step: int,
+    run_id: str | None,
+    measures: Iterable[str] | None,
+    late: Sequence[str],
+) -> str:
+    """Log an epoch of a training into the run; what the store does not take goes with the next, or
+    with the evaluation.
+    """
     _refuse_others(ev)
     if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
         raise TypeError(f"`step` must be a whole number, got {step!r}. Pass the epoch.")
     if late:
-        raise ValueError(f"`{late[0]}` must not be given with `step`. Pass it with the evaluation at the end, without `step`.")
+        raise ValueError(
+            f"`{late[0]}` must not be given with `step`. Pass it with the evaluation at the end, "
+            "without `step`."
+        )
     names = None if measures is None else tuple(known_measures(measures))
     where = runs.target(run_id)
     if where is None:
-        raise ValueError("`step` must have a run to log into, and none is active. Train inside `with mlflow.start_run():`.")
+        raise ValueError(
+            "`step` must have a run to log into, and none is active. Train inside `with "
+            "mlflow.start_run():`."
+        )
     key = mlflow.get_tracking_uri(), where
     epochs = _epochs.pop(key, None) or EpochMetrics(where)
     epochs.add(ev, int(step), names)
@@ -154,7 +202,10 @@ def _log_step(ev: Evaluation, step: int, run_id: str | None, measures: Iterable[
 
 def _refuse_others(ev: Any) -> None:
     if not isinstance(ev, Evaluation):
-        raise TypeError(f"`ev` must be an Evaluation, got {type(ev).__name__}. Make one: mleval.evaluate(y_true, y_score).")
+        raise TypeError(
+            f"`ev` must be an Evaluation, got {type(ev).__name__}. Make one: "
+            "mleval.evaluate(y_true, y_score)."
+        )
 
 
 def payload_of(
@@ -178,14 +229,20 @@ def payload_of(
     _refuse_others(ev)
     runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
     if log_instances and ev.instances is None:
-        raise ValueError("`log_instances` must be False here, got True: the evaluation kept no instances. Evaluate with them.")
+        raise ValueError(
+            "`log_instances` must be False here, got True: the evaluation kept no instances. "
+            "Evaluate with them."
+        )
     if hierarchy is not None:
         ev = _with_hierarchy(ev, hierarchy)
     if clusters is not None:
         ev = with_clusters(ev, clusters)
     trained = _fold_values(n_train, "n_train", ev)
     if wrong := [n for n in trained.values() if not isinstance(n, (int, np.integer)) or n < 1]:
-        raise ValueError(f"`n_train` must hold numbers of instances, got {wrong[0]!r}. Count the rows that were fitted.")
+        raise ValueError(
+            f"`n_train` must hold numbers of instances, got {wrong[0]!r}. Count the rows that "
+            "were fitted."
+        )
     content = RunContent(ev, method, dataset, trained)
     identity = dict(tags or {}) | content.tags()
     if selected_among is not None:
@@ -202,7 +259,9 @@ def payload_of(
         dataset=dataset,
         means={m: v for m, v in content.means.items() if m in wanted},
         folds=content.fold_numbers,
-        by_fold={m: v.tolist() for m, v in ev.folds.items() if m in wanted} if len(ev.folds) else {},
+        by_fold={m: v.tolist() for m, v in ev.folds.items() if m in wanted}
+        if len(ev.folds)
+        else {},
         curves=content.curves(),
         tags=identity,
         files=content.files(report, log_instances),
@@ -214,12 +273,16 @@ def _with_hierarchy(ev: Evaluation, h: Hierarchy) -> Evaluation:
     """The evaluation with its hierarchy, which must be this one."""
     if unknown := [name for name in ev.label_names if name not in h]:
         names = some(map(repr, unknown))
-        raise ValueError(f"`hierarchy` must hold the labels of `ev`, got one without {names}. Pass that of the evaluation.")
+        raise ValueError(
+            f"`hierarchy` must hold the labels of `ev`, got one without {names}. Pass that of "
+            "the evaluation."
+        )
     own = h.digest if ev.hierarchy is None else ev.hierarchy["hierarchy"]
     if own != h.digest:
         raise ValueError(
-            f"`hierarchy` must be that of `ev`, got one with other classes, edges or lengths (digest {h.digest}, and `ev` has "
-            f"{own}). Leave it out: the evaluation knows its own."
+            "`hierarchy` must be that of `ev`, got one with other classes, edges or lengths "
+            f"(digest {h.digest}, and `ev` has {own}). Leave it out: the evaluation knows its "
+            "own."
         )
     return replace(ev, taxonomy=h) if ev.taxonomy is None else ev
 
@@ -227,12 +290,19 @@ def _with_hierarchy(ev: Evaluation, h: Hierarchy) -> Evaluation:
 def _truth_digest(y_true: Any, tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
     """The digest of the whole truth, of which the folds of the evaluation must test parts."""
     one = ev.kind == ONE_LABEL
-    truth = class_matrix(y_true, "y_true", ev.label_names) if one else binary_matrix(y_true, "y_true")
+    truth = (
+        class_matrix(y_true, "y_true", ev.label_names) if one else binary_matrix(y_true, "y_true")
+    )
     n, n_labels = truth.shape
     if n_labels != len(ev.label_names):
-        raise ValueError(f"`y_true` must have the {len(ev.label_names)} labels of `ev`, got {n_labels} columns.")
+        raise ValueError(
+            f"`y_true` must have the {len(ev.label_names)} labels of `ev`, got {n_labels} columns."
+        )
     if n < (least := max(sums.n for sums in ev.sums.values())):
-        raise ValueError(f"`y_true` must hold at least the {least} instances of a fold of `ev`, got {n}. Pass the whole.")
+        raise ValueError(
+            f"`y_true` must hold at least the {least} instances of a fold of `ev`, got {n}. Pass "
+            "the whole."
+        )
     rows = digests.row_digests(truth)
     for key, sums in ev.sums.items():
         part = tested.get(key, slice(None))
@@ -246,11 +316,16 @@ def _truth_digest(y_true: Any, tested: Mapping[Hashable, Any], ev: Evaluation) -
             other = False
         if wrong.size or other:
             raise ValueError(
-                f"`y_true` must be the truth of `ev`, got another{'' if key is None else f' in fold {key!r}'}: "
-                + (f"the label {ev.label_names[wrong[0]]!r} has {there[wrong[0]]} instances, and "
-                   f"{sums.by_label[2][wrong[0]]} in `ev`" if wrong.size else "its labels occur together in other ways")
+                "`y_true` must be the truth of `ev`, got "
+                f"another{'' if key is None else f' in fold {key!r}'}: "
+                + (
+                    f"the label {ev.label_names[wrong[0]]!r} has {there[wrong[0]]} instances, and "
+                    f"{sums.by_label[2][wrong[0]]} in `ev`"
+                    if wrong.size
+                    else "its labels occur together in other ways"
+                )
                 + ". Leave it out: the evaluation knows its own."
-            )  # fmt: skip
+            )
     return digests.truth_digest(ev.label_names, n, digests.added(rows))
 
 
@@ -259,12 +334,21 @@ def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
     for key, indices in tested.items():
         found = np.asarray(indices)
         if found.ndim != 1 or found.dtype.kind not in "iu":
-            raise ValueError(f"`test_indices` must hold an array of row numbers for each fold, got {indices!r} for fold {key!r}.")
+            raise ValueError(
+                f"`test_indices` must hold an array of row numbers for each fold, got {indices!r} "
+                f"for fold {key!r}."
+            )
         if len(found) != ev.sums[key].n:
-            raise ValueError(f"`test_indices` must hold the {ev.sums[key].n} instances of fold {key!r}, got {len(found)}.")
+            raise ValueError(
+                f"`test_indices` must hold the {ev.sums[key].n} instances of fold {key!r}, got "
+                f"{len(found)}."
+            )
     digest = digests.split_digest(tested.values())
     if ev.split not in (None, digest):
-        raise ValueError("`test_indices` must be those of `ev`, got other instances. Leave them out: it knows its own.")
+        raise ValueError(
+            "`test_indices` must be those of `ev`, got other instances. Leave them out: it knows "
+            "its own."
+        )
     return digest
 
 
@@ -275,10 +359,15 @@ def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:
     keys = list(ev.sums)
     if isinstance(values, Mapping):
         if values.keys() != set(keys):
-            raise ValueError(f"`{name}` must have the folds of `ev`, {keys!r}, as keys, got {list(values)!r}.")
+            raise ValueError(
+                f"`{name}` must have the folds of `ev`, {keys!r}, as keys, got {list(values)!r}."
+            )
         return {key: values[key] for key in keys}
     if np.isscalar(values):
         return dict.fromkeys(keys, values)
     if len(values) != len(keys):
-        raise ValueError(f"`{name}` must hold one value for each of the {len(keys)} folds of `ev`, got {len(values)}.")
+        raise ValueError(
+            f"`{name}` must hold one value for each of the {len(keys)} folds of `ev`, got "
+            f"{len(values)}."
+        )
     return dict(zip(keys, values, strict=True))

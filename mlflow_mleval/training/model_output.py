@@ -21,16 +21,20 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.training import scores
 
-#: Options of the hierarchical measures that a configuration may hold; its `measures` are those to log.
+#: Options of the hierarchical measures that a configuration may hold; its `measures` are those to
+#: log.
 HIERARCHICAL = tuple(name for name in OPTIONS if name != "measures")
 _INSTEAD = (
-    "With arrays, scipy.sparse or a fitted estimator call mleval.log_evaluation(mleval.evaluate(y_true, y_score), "
-    "method=..., dataset=...)."
+    "With arrays, scipy.sparse or a fitted estimator call "
+    "mleval.log_evaluation(mleval.evaluate(y_true, y_score), method=..., dataset=...)."
 )
 
 
-def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[str, Any]) -> tuple[Evaluation, Any]:
-    """Evaluate what a model returns for a dataset, or the predictions that the dataset holds; with the scikit-learn estimator.
+def evaluate_output(
+    model_type: str, dataset: Any, model: Any, config: Mapping[str, Any]
+) -> tuple[Evaluation, Any]:
+    """Evaluate what a model returns for a dataset, or the predictions that the dataset holds; with
+    the scikit-learn estimator.
 
     Parameters
     ----------
@@ -43,7 +47,8 @@ def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[s
     Raises
     ------
     ValueError, TypeError
-        Truth or predictions are missing or have a shape that cannot be used; the text says what can.
+        Truth or predictions are missing or have a shape that cannot be used; the text says what
+        can.
     """
     h = _hierarchy(config.get("hierarchy"))
     if model_type == "one_label":
@@ -54,12 +59,20 @@ def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[s
         truth = _matrix(truth, "the targets")
         names = list(range(truth.shape[1])) if names is None else list(names)
     elif wrong := [name for name in ("threshold", "conventions", "scores") if name in config]:
-        raise ValueError(f"`evaluator_config[{wrong[0]!r}]` must be left out for sets of classes. They need it for nothing.")
+        raise ValueError(
+            f"`evaluator_config[{wrong[0]!r}]` must be left out for sets of classes. They need "
+            "it for nothing."
+        )
     estimator = _estimator(model)
     raw, seconds = _output(dataset, model, estimator, config, None if sets else len(names))
-    options = {name: config[name] for name in HIERARCHICAL if name in config} | {"predict_time": seconds, **_on_request(config)}
+    options = {name: config[name] for name in HIERARCHICAL if name in config} | {
+        "predict_time": seconds,
+        **_on_request(config),
+    }
     if sets:
-        return evaluate_hierarchical(list(truth), list(_column(raw["predictions"])), h, **options), estimator
+        return evaluate_hierarchical(
+            list(truth), list(_column(raw["predictions"])), h, **options
+        ), estimator
     found = _labels(raw, names)
     if "threshold" in config and "y_score" in found:
         found.pop("y_pred", None)
@@ -67,38 +80,68 @@ def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[s
     return evaluate(truth, **found, label_names=names, hierarchy=h, **options), estimator
 
 
-def _evaluate_classes(dataset: Any, model: Any, config: Mapping[str, Any], h: Hierarchy | None) -> tuple[Evaluation, Any]:
+def _evaluate_classes(
+    dataset: Any, model: Any, config: Mapping[str, Any], h: Hierarchy | None
+) -> tuple[Evaluation, Any]:
     """The same of one label of several classes."""
     named = config.get("targets")
-    truth = dataset.labels_data if named is None else _chosen(dataset.features_data, named, "targets", "the data").iloc[:, 0]
+    truth = (
+        dataset.labels_data
+        if named is None
+        else _chosen(dataset.features_data, named, "targets", "the data").iloc[:, 0]
+    )
     if truth is None:
-        raise ValueError(f"`targets` must be given, got none: one class for each instance. {_INSTEAD}")
+        raise ValueError(
+            f"`targets` must be given, got none: one class for each instance. {_INSTEAD}"
+        )
     truth = np.asarray(truth)
     truth = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
     if not is_vector(truth):
         raise ValueError(
-            f"`targets` must hold one class for each instance with this `model_type`, got shape {truth.shape} of "
-            f"{type(truth.flat[0]).__name__}. Label sets are model_type='multilabel', sets of classes 'hierarchical'."
+            "`targets` must hold one class for each instance with this `model_type`, got shape "
+            f"{truth.shape} of {type(truth.flat[0]).__name__}. Label sets are "
+            "model_type='multilabel', sets of classes 'hierarchical'."
         )
     estimator, given = _estimator(model), config.get("label_names")
-    options = {name: config[name] for name in (*HIERARCHICAL, "threshold", "conventions") if name in config} | _on_request(config)
-    if estimator is not None and hasattr(estimator, "classes_") and not {"predictions", "scores"} & config.keys():
+    options = {
+        name: config[name] for name in (*HIERARCHICAL, "threshold", "conventions") if name in config
+    } | _on_request(config)
+    if (
+        estimator is not None
+        and hasattr(estimator, "classes_")
+        and not {"predictions", "scores"} & config.keys()
+    ):
         table = dataset.features_data
-        table = table.drop(columns=_listed(config.get("targets", []))) if isinstance(table, pd.DataFrame) else table
+        table = (
+            table.drop(columns=_listed(config.get("targets", [])))
+            if isinstance(table, pd.DataFrame)
+            else table
+        )
         classes = np.asarray(estimator.classes_).tolist() if given is None else list(given)
         found = scores.predict_classes(estimator, _inputs(model, table), classes)
         if found.without_score:
             warnings.warn(f"mleval: there are no scores ({found.without_score})", stacklevel=2)
-        options |= {"probabilities": None if found.is_probability else False, "predict_time": found.predict_time}
-        ev = evaluate(truth, found.y_score, found.y_pred, label_names=classes, hierarchy=h, **options)
+        options |= {
+            "probabilities": None if found.is_probability else False,
+            "predict_time": found.predict_time,
+        }
+        ev = evaluate(
+            truth, found.y_score, found.y_pred, label_names=classes, hierarchy=h, **options
+        )
         return ev, estimator
     raw, seconds = _output(dataset, model, None, config, None)
     found = {}
     for name, values in raw.items():
-        array = values.to_numpy() if isinstance(values, (pd.DataFrame, pd.Series)) else np.asarray(values)
+        array = (
+            values.to_numpy()
+            if isinstance(values, (pd.DataFrame, pd.Series))
+            else np.asarray(values)
+        )
         array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
         found["y_score" if name == "scores" or array.ndim == 2 else "y_pred"] = array
-    return evaluate(truth, **found, label_names=given, hierarchy=h, predict_time=seconds, **options), estimator
+    return evaluate(
+        truth, **found, label_names=given, hierarchy=h, predict_time=seconds, **options
+    ), estimator
 
 
 def _on_request(config: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -118,21 +161,25 @@ def _truth(dataset: Any, config: Mapping[str, Any]) -> tuple[NDArray[Any], Seque
     columns, truth = config.get("targets"), dataset.labels_data
     if columns is not None:
         if truth is not None:
-            raise ValueError("`evaluator_config['targets']` must be left out where MLflow knows the targets, got both.")
+            raise ValueError(
+                "`evaluator_config['targets']` must be left out where MLflow knows the targets, "
+                "got both."
+            )
         table = _chosen(dataset.features_data, columns, "targets", "the data")
         if not _is_column_of_lists(table):
             return table.to_numpy(), config.get("label_names", list(table.columns))
         truth = table.iloc[:, 0].to_numpy()
     if truth is None:
         raise ValueError(
-            "`targets` must be given, got none: an array, one column of lists, or columns by label in "
-            f"evaluator_config={{'targets': [...]}}. {_INSTEAD}"
+            "`targets` must be given, got none: an array, one column of lists, or columns by "
+            f"label in evaluator_config={{'targets': [...]}}. {_INSTEAD}"
         )
     truth = np.asarray(truth)
     if truth.ndim == 1 and truth.dtype != object:
         raise ValueError(
-            f"`targets` must hold the labels of each instance, got one value an instance ({truth[0]!r}, ...). Pass a matrix of 0 "
-            f"and 1, or a column of lists; one label of several classes is model_type='one_label'. {_INSTEAD}"
+            "`targets` must hold the labels of each instance, got one value an instance "
+            f"({truth[0]!r}, ...). Pass a matrix of 0 and 1, or a column of lists; one label of "
+            f"several classes is model_type='one_label'. {_INSTEAD}"
         )
     return truth, config.get("label_names")
 
@@ -140,36 +187,50 @@ def _truth(dataset: Any, config: Mapping[str, Any]) -> tuple[NDArray[Any], Seque
 def _output(
     dataset: Any, model: Any, estimator: Any, config: Mapping[str, Any], n_labels: int | None
 ) -> tuple[dict[str, Any], float | None]:
-    """What is predicted, as it came (``predictions``, ``scores`` or both), and the seconds that a model took."""
-    named = {name: config[name] for name in ("predictions", "scores") if config.get(name) is not None}
+    """What is predicted, as it came (``predictions``, ``scores`` or both), and the seconds that a
+    model took.
+    """
+    named = {
+        name: config[name] for name in ("predictions", "scores") if config.get(name) is not None
+    }
     table = dataset.features_data
     if model is None:
         if not named:
             if dataset.predictions_data is None:
                 raise ValueError(
-                    "`predictions` must be given without a model, got none: one column of lists, or columns by label in "
-                    f"evaluator_config={{'predictions': [...]}}. {_INSTEAD}"
+                    "`predictions` must be given without a model, got none: one column of lists, "
+                    f"or columns by label in evaluator_config={{'predictions': [...]}}. "
+                    f"{_INSTEAD}"
                 )
             return {"predictions": dataset.predictions_data}, None
-        return {name: _chosen(table, columns, name, "the data") for name, columns in named.items()}, None
+        return {
+            name: _chosen(table, columns, name, "the data") for name, columns in named.items()
+        }, None
     if isinstance(table, pd.DataFrame):
         table = table.drop(columns=_listed(config.get("targets", [])))
     if estimator is not None and not named and n_labels is not None:
         found = scores.predict(estimator, _inputs(model, table), n_labels)
         if found.without_score:
             warnings.warn(f"mleval: there are no scores ({found.without_score})", stacklevel=2)
-        raw = {"predictions": found.y_pred} | ({} if found.y_score is None else {"scores": found.y_score})
+        raw = {"predictions": found.y_pred} | (
+            {} if found.y_score is None else {"scores": found.y_score}
+        )
         return raw, found.predict_time
     start = time.perf_counter()
     raw = model.predict(table)
     seconds = time.perf_counter() - start
     if named:
-        return {name: _chosen(raw, columns, name, "the model's output") for name, columns in named.items()}, seconds
+        return {
+            name: _chosen(raw, columns, name, "the model's output")
+            for name, columns in named.items()
+        }, seconds
     return {"predictions": raw}, seconds
 
 
 def _labels(raw: Mapping[str, Any], names: Sequence[Any]) -> dict[str, Any]:
-    """``y_score`` and ``y_pred`` of what is predicted; predictions other than 0 and 1 are scores."""
+    """``y_score`` and ``y_pred`` of what is predicted; predictions other than 0 and 1 are
+    scores.
+    """
     found = {}
     for name, values in raw.items():
         if isinstance(values, pd.DataFrame) and not _is_column_of_lists(values):
@@ -179,12 +240,17 @@ def _labels(raw: Mapping[str, Any], names: Sequence[Any]) -> dict[str, Any]:
             matrix = _matrix(_column(values), f"the {name}")
         else:
             rows = isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1
-            matrix = scores.as_matrix(_matrix(values, f"the {name}") if rows else values, len(names))
+            matrix = scores.as_matrix(
+                _matrix(values, f"the {name}") if rows else values, len(names)
+            )
         if sparse.issparse(matrix):
             matrix = matrix.toarray()
         binary = name == "predictions" and ((matrix == 0) | (matrix == 1)).all()
         if ("y_pred" if binary else "y_score") in found:
-            raise ValueError("`evaluator_config['predictions']` must hold 0 and 1 where there are scores too, got others.")
+            raise ValueError(
+                "`evaluator_config['predictions']` must hold 0 and 1 where there are scores too, "
+                "got others."
+            )
         found["y_pred" if binary else "y_score"] = matrix
     return found
 
@@ -199,7 +265,8 @@ def _matrix(values: Any, what: str) -> NDArray[Any]:
         found = np.empty(0)
     if found.ndim != 2 or found.dtype.kind not in "buif":
         raise ValueError(
-            f"{what} must hold as many numbers for each instance as there are labels, got {list(values[:2])!r}, ... {_INSTEAD}"
+            f"{what} must hold as many numbers for each instance as there are labels, got "
+            f"{list(values[:2])!r}, ... {_INSTEAD}"
         )
     return found
 
@@ -208,7 +275,10 @@ def _column(values: Any) -> Any:
     """One column of any kind of table."""
     if isinstance(values, pd.DataFrame):
         if values.shape[1] != 1:
-            raise ValueError(f"the predictions must be one column of sets of classes, got {values.shape[1]} columns.")
+            raise ValueError(
+                f"the predictions must be one column of sets of classes, got {values.shape[1]} "
+                "columns."
+            )
         values = values.iloc[:, 0]
     return values.to_numpy() if isinstance(values, pd.Series) else values
 
@@ -225,18 +295,22 @@ def _chosen(table: Any, columns: Any, name: str, where: str) -> pd.DataFrame:
     columns = _listed(columns)
     if not isinstance(table, pd.DataFrame):
         raise TypeError(
-            f"`evaluator_config[{name!r}]` must be left out unless {where} is a DataFrame, got {type(table).__name__}. {_INSTEAD}"
+            f"`evaluator_config[{name!r}]` must be left out unless {where} is a DataFrame, got "
+            f"{type(table).__name__}. {_INSTEAD}"
         )
     if missing := [column for column in columns if column not in table]:
         raise ValueError(
-            f"`evaluator_config[{name!r}]` must name columns of {where}, got {', '.join(map(repr, missing[:5]))} "
-            f"({len(missing)} of {len(columns)} are not there)."
+            f"`evaluator_config[{name!r}]` must name columns of {where}, got "
+            f"{', '.join(map(repr, missing[:5]))} ({len(missing)} of {len(columns)} are not "
+            "there)."
         )
     return table[columns]
 
 
 def _inputs(model: Any, table: Any) -> Any:
-    """The columns that the model was logged with, in their order, as MLflow would hand them to it."""
+    """The columns that the model was logged with, in their order, as MLflow would hand them to
+    it.
+    """
     schema = model.metadata.get_input_schema()
     if not isinstance(table, pd.DataFrame) or schema is None or not schema.has_input_names():
         return table
@@ -247,6 +321,9 @@ def _estimator(model: Any) -> Any:
     """The scikit-learn estimator that was logged with ``predict``, else None."""
     metadata = getattr(model, "metadata", None)
     flavor = getattr(metadata, "flavors", {}).get("python_function", {})
-    if flavor.get("loader_module") != "mlflow.sklearn" or flavor.get("predict_fn", "predict") != "predict":
+    if (
+        flavor.get("loader_module") != "mlflow.sklearn"
+        or flavor.get("predict_fn", "predict") != "predict"
+    ):
         return None
     return model.get_raw_model()

@@ -35,7 +35,8 @@ from mlflow_mleval.validation import present
 _STEPS = 100
 #: Of more labels than these, tables hold those that occur.
 _LABELS = 2_000
-#: With more labels times folds than these, the whole Evaluation is too large to travel as JSON; tables hold its counts.
+#: With more labels times folds than these, the whole Evaluation is too large to travel as JSON;
+#: tables hold its counts.
 _CELLS = 1_000_000
 #: Exponents that are logged as steps: whole numbers, evenly spread on a logarithmic axis.
 ALPHAS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
@@ -64,12 +65,16 @@ class RunContent:
     def fold_numbers(self) -> list[int]:
         """The folds as steps of metrics: themselves where they are numbers, else counted from 0."""
         keys = [key for key in self.ev.sums if key is not None]
-        whole = all(isinstance(key, int) and not isinstance(key, bool) and abs(key) < 2**63 for key in keys)
+        whole = all(
+            isinstance(key, int) and not isinstance(key, bool) and abs(key) < 2**63 for key in keys
+        )
         return list(keys) if whole else list(range(len(keys)))
 
     @cached_property
     def means(self) -> dict[str, float]:
-        """Mean over folds; a measure that some fold lacks has none, for it would be a mean over other data."""
+        """Mean over folds; a measure that some fold lacks has none, for it would be a mean over
+        other data.
+        """
         if not self.has_folds:
             return self.ev.measures
         return {m: v for m, v in self.ev.folds.mean(skipna=False).items() if not math.isnan(v)}
@@ -86,18 +91,24 @@ class RunContent:
     @property
     def portable(self) -> bool:
         """Whether the run holds the Evaluation itself."""
-        return sum(len(self.ev.label_names) + sums.cells for sums in self.ev.sums.values()) <= _CELLS
+        return (
+            sum(len(self.ev.label_names) + sums.cells for sums in self.ev.sums.values()) <= _CELLS
+        )
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """Of the profiles: of the label sets, and of the scores where they lie in [0, 1]; none of class sets or of one label."""
+        """Of the profiles: of the label sets, and of the scores where they lie in [0, 1]; none of
+        class sets or of one label.
+        """
         if self.ev.kind != LABEL_SETS:
             return ()
         return ("hard",) if self.ev.total.errors is None else ("hard", "soft")
 
     def losses(self, family: str, kind: str, **parameters: Any) -> np.ndarray:
         """The loss profile of each fold, shape (R, P)."""
-        return np.array([part.profile(family, kind=kind, **parameters).losses for part in self.parts])
+        return np.array(
+            [part.profile(family, kind=kind, **parameters).losses for part in self.parts]
+        )
 
     @cached_property
     def ks(self) -> list[int]:
@@ -105,24 +116,42 @@ class RunContent:
 
     @cached_property
     def alphas(self) -> list[int]:
-        """Up to 5K: beyond, the loss is that of the whole set but for e^-5, and MLflow's linear axis would hide the curve."""
+        """Up to 5K: beyond, the loss is that of the whole set but for e^-5, and MLflow's linear
+        axis would hide the curve.
+        """
         return [a for a in ALPHAS if a <= max(5 * len(self.ev.label_names), 10)]
 
     def curves(self) -> dict[str, dict[int, float]]:
         """Profiles, curves of the scores and what was evaluated, as metrics."""
-        found = {schema.DATA_PREFIX + name: {0: float(value)} for name, value in self.ev.statistics.items()}
+        found = {
+            schema.DATA_PREFIX + name: {0: float(value)}
+            for name, value in self.ev.statistics.items()
+        }
         for kind in self.kinds:
-            for family, steps, name in (("binomial", self.ks, "ks"), ("polynomial", self.alphas, "alphas")):
+            for family, steps, name in (
+                ("binomial", self.ks, "ks"),
+                ("polynomial", self.alphas, "alphas"),
+            ):
                 losses = self.losses(family, kind, **{name: steps}).mean(axis=0).tolist()
-                found[schema.PROFILE_PREFIXES[kind] + family] = dict(zip(steps, losses, strict=True))
-        return found | {schema.CURVE_PREFIX + name: curve for name, curve in percent_curves(self.ev.total).items()}
+                found[schema.PROFILE_PREFIXES[kind] + family] = dict(
+                    zip(steps, losses, strict=True)
+                )
+        return found | {
+            schema.CURVE_PREFIX + name: curve
+            for name, curve in percent_curves(self.ev.total).items()
+        }
 
     def tags(self) -> dict[str, str]:
         found: dict[str, str] = {schema.TAG_CONVENTIONS: self.ev.conventions}
-        digests = {schema.TAG_DATASET_DIGEST: self.ev.truth_digest, schema.TAG_SPLIT_DIGEST: self.ev.split}
+        digests = {
+            schema.TAG_DATASET_DIGEST: self.ev.truth_digest,
+            schema.TAG_SPLIT_DIGEST: self.ev.split,
+        }
         found |= {tag: digest for tag, digest in digests.items() if digest is not None}
         if self.ev.hierarchy is not None:
-            found[schema.TAG_HIERARCHY_DIGEST] = _digest({k: v for k, v in self.ev.hierarchy.items() if k != "measures"})
+            found[schema.TAG_HIERARCHY_DIGEST] = _digest(
+                {k: v for k, v in self.ev.hierarchy.items() if k != "measures"}
+            )
         if self.ev.propensities is not None:
             found[schema.TAG_PROPENSITIES] = self.ev.propensities["digest"]
         if (weights := self.ev.weights_digest) is not None:
@@ -131,12 +160,19 @@ class RunContent:
             text = schema.encode_fold_sizes(self.ev.fold_sizes, list(self.n_train.values()))
             if len(text) <= naming.MAX_TAG:
                 found[schema.TAG_FOLD_SIZES] = text
-        sums, folds = [part.total for part in self.parts], self.fold_numbers if self.has_folds else ()
+        sums, folds = (
+            [part.total for part in self.parts],
+            self.fold_numbers if self.has_folds else (),
+        )
         if "hard" in self.kinds:
-            found[schema.TAG_PROFILE] = schema.encode_profile([part.wrong.tolist() for part in sums], folds)
+            found[schema.TAG_PROFILE] = schema.encode_profile(
+                [part.wrong.tolist() for part in sums], folds
+            )
         if "soft" in self.kinds:
             errors = [part.mean_errors("soft").tolist() for part in sums]
-            found[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(errors, [part.size for part in sums], folds)
+            found[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(
+                errors, [part.size for part in sums], folds
+            )
         return found
 
     def files(self, report: RunReport, instances: bool) -> dict[str, Callable[[], str | bytes]]:
@@ -150,9 +186,13 @@ class RunContent:
             schema.ARTIFACT_COUNTS: lambda: _parquet(self.counts()),
         }
         if self.portable:
-            found[schema.ARTIFACT_EVALUATION] = lambda: _json(_plain(replace(self.ev, instances=None).to_dict()))
+            found[schema.ARTIFACT_EVALUATION] = lambda: _json(
+                _plain(replace(self.ev, instances=None).to_dict())
+            )
         if report.profiles:
-            found[schema.ARTIFACT_PROFILE] = lambda: self.profile_table(report.profiles).to_csv(index=False)
+            found[schema.ARTIFACT_PROFILE] = lambda: self.profile_table(report.profiles).to_csv(
+                index=False
+            )
         if self.has_folds:
             found[schema.ARTIFACT_FOLDS] = lambda: _parquet(self.fold_table())
         if self.statistics is not None:
@@ -162,42 +202,70 @@ class RunContent:
         if report.curves is not None:
             found[schema.ARTIFACT_CURVES] = lambda: _parquet(self.of_labels(self.ev.curves))
             if len(report.curves.bins):
-                found[schema.ARTIFACT_RELIABILITY] = lambda: _parquet(self.of_labels(self.ev.reliability))
+                found[schema.ARTIFACT_RELIABILITY] = lambda: _parquet(
+                    self.of_labels(self.ev.reliability)
+                )
         for name, drawing in report.figures.items():
             found[f"{schema.ARTIFACT_FOLDER}/{name}.svg"] = partial(standalone, drawing)
         return found
 
     def report(self, tags: Mapping[str, str]) -> RunReport:
         """The report of the run."""
-        digests = {"SHA-256 of the truth": schema.TAG_DATASET_DIGEST, "SHA-256 of the split": schema.TAG_SPLIT_DIGEST}
+        digests = {
+            "SHA-256 of the truth": schema.TAG_DATASET_DIGEST,
+            "SHA-256 of the split": schema.TAG_SPLIT_DIGEST,
+        }
         provenance = {text: tags[key] for text, key in digests.items() if key in tags}
         versions = {"python": platform.python_version(), "mlflow-mleval": __version__}
         versions |= {"numpy": np.__version__, "pandas": pd.__version__}
-        provenance["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+        provenance["versions"] = ", ".join(
+            f"{name} {version}" for name, version in versions.items()
+        )
         now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         remarks = []
         if chosen := tags.get(schema.TAG_SELECTED):
-            remarks.append(f"The method was chosen among {chosen} candidates by these very results; they are optimistic.")
+            remarks.append(
+                f"The method was chosen among {chosen} candidates by these very results; they "
+                "are optimistic."
+            )
         return RunReport(
-            self.ev, self.method, self.dataset, self.means, self.statistics, self.ev.taxonomy, provenance, now, tuple(remarks),
+            self.ev,
+            self.method,
+            self.dataset,
+            self.means,
+            self.statistics,
+            self.ev.taxonomy,
+            provenance,
+            now,
+            tuple(remarks),
             self.portable,
-        )  # fmt: skip
+        )
 
     def label_table(self) -> pd.DataFrame:
         """One row a label, of many thousand only those with the most instances.
 
-        MLflow's UI sets the first column of several runs side by side: F1, because counts say little where tests differ in size.
+        MLflow's UI sets the first column of several runs side by side: F1, because counts say
+        little where tests differ in size.
         """
         table = self.ev.labels
         table = table[["f1", *table.columns.drop("f1")]]
         if len(table) > _LABELS:
-            table = table[(table["support"] > 0) | (table["predicted"] > 0)].nlargest(_LABELS, "support")
+            table = table[(table["support"] > 0) | (table["predicted"] > 0)].nlargest(
+                _LABELS, "support"
+            )
         return table.reset_index()
 
     def measure_table(self, intervals: MeasureIntervals) -> pd.DataFrame:
-        """One row a measure: the value that counts, which way is better, and the value over all instances with its interval."""
-        rows = [(m, self.means.get(m), MEASURES[m].direction, MEASURES[m].family, v) for m, v in self.ev.measures.items()]
-        table = pd.DataFrame(rows, columns=["measure", "value", "better", "family", "over_all_instances"])
+        """One row a measure: the value that counts, which way is better, and the value over all
+        instances with its interval.
+        """
+        rows = [
+            (m, self.means.get(m), MEASURES[m].direction, MEASURES[m].family, v)
+            for m, v in self.ev.measures.items()
+        ]
+        table = pd.DataFrame(
+            rows, columns=["measure", "value", "better", "family", "over_all_instances"]
+        )
         table = table.join(intervals.table[["ci_low", "ci_high"]], on="measure")
         if self.statistics is None:
             return table
@@ -205,10 +273,14 @@ class RunContent:
         return table.join(self.statistics.table[columns], on="measure")
 
     def of_labels(self, table: Callable[[list[Hashable]], pd.DataFrame]) -> pd.DataFrame:
-        """A table of the labels that occur, of many thousand of those with the most instances; their names as text."""
+        """A table of the labels that occur, of many thousand of those with the most instances;
+        their names as text.
+        """
         support = self.ev.labels["support"]
         found = table([*support[support > 0].nlargest(_LABELS).index])
-        return found.assign(label=[None if label is None else str(label) for label in found["label"]])
+        return found.assign(
+            label=[None if label is None else str(label) for label in found["label"]]
+        )
 
     def fold_table(self) -> pd.DataFrame:
         """One row a fold: its number and name, sizes, measures."""
@@ -221,19 +293,27 @@ class RunContent:
         return table
 
     def instance_table(self) -> bytes:
-        """One row an instance: its name and measures, as parquet; values that it cannot mix as text."""
+        """One row an instance: its name and measures, as parquet; values that it cannot mix as
+        text.
+        """
         table = present(self.ev.instances).reset_index(names=schema.INSTANCE)
         mixed = [name for name in table if table[name].dtype == object]
-        rows = pa.Table.from_pandas(table.assign(**{name: table[name].map(str) for name in mixed}), preserve_index=False)
+        rows = pa.Table.from_pandas(
+            table.assign(**{name: table[name].map(str) for name in mixed}), preserve_index=False
+        )
         if self.ev.instance_truth is not None:
             truth = instance_digest(table[schema.INSTANCE], self.ev.instance_truth)
-            rows = rows.replace_schema_metadata({**rows.schema.metadata, schema.INSTANCE_TRUTH: truth})
+            rows = rows.replace_schema_metadata(
+                {**rows.schema.metadata, schema.INSTANCE_TRUTH: truth}
+            )
         buffer = io.BytesIO()
         parquet.write_table(rows, buffer)
         return buffer.getvalue()
 
     def counts(self) -> pd.DataFrame:
-        """tp, fp, fn and tn of each label in each fold; of many thousand labels only those that occur there."""
+        """tp, fp, fn and tn of each label in each fold; of many thousand labels only those that
+        occur there.
+        """
         names = np.array(list(map(str, self.ev.label_names)), dtype=object)
         tables = []
         for part in self.parts:
@@ -248,7 +328,9 @@ class RunContent:
         return table
 
     def profile_table(self, binomial: Mapping[str, Profile]) -> pd.DataFrame:
-        """Loss by family, kind and parameter over all instances; as "errors" the mean i-th largest error, up to the last > 0."""
+        """Loss by family, kind and parameter over all instances; as "errors" the mean i-th largest
+        error, up to the last > 0.
+        """
         polynomial = {kind: self.ev.profile("polynomial", kind=kind) for kind in binomial}
         rows = [
             (profile.family, kind, p, v)
@@ -269,7 +351,9 @@ def steps(n_labels: int) -> list[int]:
 
 
 def _digest(identity: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[
+        :16
+    ]
 
 
 def _plain(value: Any) -> Any:
@@ -287,7 +371,10 @@ def _json(value: Any) -> str:
 
 def _log_table(table: pd.DataFrame) -> str:
     """A table as MLflow's log_table writes it."""
-    rows = [[None if isinstance(v, float) and math.isnan(v) else _plain(v) for v in row] for row in table.to_numpy(object)]
+    rows = [
+        [None if isinstance(v, float) and math.isnan(v) else _plain(v) for v in row]
+        for row in table.to_numpy(object)
+    ]
     return _json({"columns": [str(c) for c in table.columns], "data": rows})
 
 

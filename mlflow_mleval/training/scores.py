@@ -16,7 +16,8 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
-#: Ways to a score in order of preference, each with the score from which on a label counts as predicted.
+#: Ways to a score in order of preference, each with the score from which on a label counts as
+#: predicted.
 SCORE_METHODS = {"predict_proba": 0.5, "decision_function": 0.0}
 
 
@@ -27,8 +28,8 @@ class Predictions:
     Attributes
     ----------
     y_score : array or scipy.sparse of shape (N, K), or None
-        Probabilities, else values of the decision function; the larger, the more relevant. Of one label with a column for
-        each class, or (N,) of the second of two.
+        Probabilities, else values of the decision function; the larger, the more relevant. Of one
+        label with a column for each class, or (N,) of the second of two.
     y_pred : array or scipy.sparse of 0 and 1, shape (N, K); or of classes, shape (N,)
     predict_time : float
         Seconds that ``predict`` took.
@@ -50,7 +51,7 @@ def is_multilabel(y: Any) -> bool:
 
     >>> is_multilabel([[0, 1], [1, 1]]), is_multilabel([0, 1]), is_multilabel([[0, 2], [1, 1]]), is_multilabel(None)
     (True, False, False, False)
-    """
+    """  # noqa: E501
     if len(getattr(y, "shape", (0, 0))) != 2:
         return False
     try:
@@ -60,11 +61,12 @@ def is_multilabel(y: Any) -> bool:
 
 
 def is_one_label(y: Any) -> bool:
-    """Whether a target is one label of two or more classes, as scikit-learn sees it; a regression's measurements are none.
+    """Whether a target is one label of two or more classes, as scikit-learn sees it; a regression's
+    measurements are none.
 
     >>> is_one_label([0, 1, 2]), is_one_label(["a", "b"]), is_one_label([0.5, 1.2]), is_one_label([[0, 1]])
     (True, True, False, False)
-    """
+    """  # noqa: E501
     try:
         return type_of_target(y) in ("binary", "multiclass")
     except (ValueError, TypeError):
@@ -74,7 +76,10 @@ def is_one_label(y: Any) -> bool:
 def refuse_regressor(estimator: Any) -> None:
     """Raise TypeError for what scikit-learn calls a regressor."""
     if _is_regressor(estimator):
-        raise TypeError(f"`estimator` must be a classifier, got {type(estimator).__name__}: mleval evaluates no regression.")
+        raise TypeError(
+            f"`estimator` must be a classifier, got {type(estimator).__name__}: mleval evaluates "
+            "no regression."
+        )
 
 
 def _is_regressor(estimator: Any) -> bool:
@@ -84,14 +89,17 @@ def _is_regressor(estimator: Any) -> bool:
 def _without_scores(estimator: Any) -> AttributeError:
     """Why there are no scores."""
     has = "is a regressor and has" if _is_regressor(estimator) else "has"
-    return AttributeError(f"{type(estimator).__name__} {has} neither predict_proba nor decision_function")
+    return AttributeError(
+        f"{type(estimator).__name__} {has} neither predict_proba nor decision_function"
+    )
 
 
 def predict(estimator: Any, X: Any, n_labels: int) -> Predictions:
     """Label predictions and scores of a fitted estimator.
 
-    Scores come from ``predict_proba``, else from ``decision_function``, else from those of the estimators by label inside a
-    `MultiOutputClassifier` or `ClassifierChain`, also at the end of a `Pipeline`.
+    Scores come from ``predict_proba``, else from ``decision_function``, else from those of the
+    estimators by label inside a `MultiOutputClassifier` or `ClassifierChain`, also at the end of a
+    `Pipeline`.
 
     Parameters
     ----------
@@ -104,7 +112,8 @@ def predict(estimator: Any, X: Any, n_labels: int) -> Predictions:
     Raises
     ------
     ValueError
-        ``predict`` returns something that is not N x K. Scores that cannot be used are left out with the reason.
+        ``predict`` returns something that is not N x K. Scores that cannot be used are left out
+        with the reason.
 
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> model = KNeighborsClassifier(2).fit([[0], [1], [2]], [[0, 1], [0, 0], [0, 1]])
@@ -118,16 +127,23 @@ def predict(estimator: Any, X: Any, n_labels: int) -> Predictions:
     try:
         y_score = _score(estimator, X, n_labels, y_pred)
         if _inverted(y_score, y_pred):
-            raise ValueError("the scores are lower where the labels are predicted, so they are those of the absent labels")
-    except Exception as error:  # an estimator may raise anything here, and its predictions are still good
+            raise ValueError(
+                "the scores are lower where the labels are predicted, so they are those of the "
+                "absent labels"
+            )
+    except (
+        Exception
+    ) as error:  # an estimator may raise anything here, and its predictions are still good
         return Predictions(None, y_pred, seconds, f"{type(error).__name__}: {error}")
     return Predictions(y_score, y_pred, seconds)
 
 
 def predict_classes(estimator: Any, X: Any, classes: Sequence[Any]) -> Predictions:
-    """Class predictions and scores of a fitted estimator; the scores have a column for each of these classes.
+    """Class predictions and scores of a fitted estimator; the scores have a column for each of
+    these classes.
 
-    A class that the estimator does not know has the probability 0; decision values lack it, and are left out with the reason.
+    A class that the estimator does not know has the probability 0; decision values lack it, and are
+    left out with the reason.
 
     Raises
     ------
@@ -144,12 +160,16 @@ def predict_classes(estimator: Any, X: Any, classes: Sequence[Any]) -> Predictio
     seconds = time.perf_counter() - start
     y_pred = y_pred[:, 0] if y_pred.ndim == 2 and y_pred.shape[1] == 1 else y_pred
     if y_pred.ndim != 1:
-        raise ValueError(f"the estimator must return one class for each instance, got shape {y_pred.shape}.")
+        raise ValueError(
+            f"the estimator must return one class for each instance, got shape {y_pred.shape}."
+        )
     try:
         y_score, is_probability = _class_scores(estimator, X, list(classes))
         if not np.isfinite(y_score).all():
             raise ValueError("some scores are NaN or infinite")
-    except Exception as error:  # an estimator may raise anything here, and its predictions are still good
+    except (
+        Exception
+    ) as error:  # an estimator may raise anything here, and its predictions are still good
         return Predictions(None, y_pred, seconds, f"{type(error).__name__}: {error}")
     return Predictions(y_score, y_pred, seconds, is_probability=is_probability)
 
@@ -160,18 +180,36 @@ def _class_scores(estimator: Any, X: Any, classes: list[Any]) -> tuple[NDArray[n
         raise _without_scores(estimator)
     last = getattr(estimator, "best_estimator_", estimator)
     last = last[-1] if isinstance(last, Pipeline) else last
-    if way == "decision_function" and len(classes) > 2 and getattr(last, "decision_function_shape", "ovr") == "ovo":
-        raise ValueError("its decision values are of pairs of classes (decision_function_shape='ovo')")
-    return columns_of_classes(getattr(estimator, way)(X), way, np.asarray(estimator.classes_).tolist(), classes)
+    if (
+        way == "decision_function"
+        and len(classes) > 2
+        and getattr(last, "decision_function_shape", "ovr") == "ovo"
+    ):
+        raise ValueError(
+            "its decision values are of pairs of classes (decision_function_shape='ovo')"
+        )
+    return columns_of_classes(
+        getattr(estimator, way)(X), way, np.asarray(estimator.classes_).tolist(), classes
+    )
 
 
-def columns_of_classes(raw: Any, way: str, known: list[Any], classes: list[Any]) -> tuple[NDArray[np.float64], bool]:
-    """What ``predict_proba`` or ``decision_function`` gives for some classes as scores of all, and whether it is the former."""
+def columns_of_classes(
+    raw: Any, way: str, known: list[Any], classes: list[Any]
+) -> tuple[NDArray[np.float64], bool]:
+    """What ``predict_proba`` or ``decision_function`` gives for some classes as scores of all, and
+    whether it is the former.
+    """
     scores, is_probability = np.asarray(raw, dtype=float), way == "predict_proba"
     if scores.ndim == 1 and known == classes:
         return scores, is_probability
-    if scores.ndim != 2 or scores.shape[1] != len(known) or (known != classes and not is_probability):
-        raise ValueError(f"there are scores of shape {scores.shape} for {len(known)} classes of {len(classes)}")
+    if (
+        scores.ndim != 2
+        or scores.shape[1] != len(known)
+        or (known != classes and not is_probability)
+    ):
+        raise ValueError(
+            f"there are scores of shape {scores.shape} for {len(known)} classes of {len(classes)}"
+        )
     found = np.zeros((len(scores), len(classes)))
     found[:, [classes.index(name) for name in known]] = scores
     return found, is_probability
@@ -183,22 +221,33 @@ def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> 
     Parameters
     ----------
     raw : array, scipy.sparse, DataFrame, or list of K arrays
-        (N, K); (N,) where K is 1; or for each label (N, 2), (N, 1) where only one class occurred, or (N,).
+        (N, K); (N,) where K is 1; or for each label (N, 2), (N, 1) where only one class occurred,
+        or (N,).
     n_labels : int
     classes : sequence of K arrays, optional
-        The classes of each label, in the order of the columns of a list's arrays; by default 0 and 1.
+        The classes of each label, in the order of the columns of a list's arrays; by default 0 and
+        1.
 
     >>> as_matrix([np.array([[0.3, 0.7]]), np.array([[1.0]])], 2, classes=[[0, 1], [0]])
     array([[0.7, 0. ]])
     """
-    if isinstance(raw, (list, tuple)) and len(raw) == n_labels and all(hasattr(part, "shape") for part in raw):
+    if (
+        isinstance(raw, (list, tuple))
+        and len(raw) == n_labels
+        and all(hasattr(part, "shape") for part in raw)
+    ):
         classes = [None] * n_labels if classes is None else classes
-        return np.column_stack([_positive(np.asarray(part), own) for part, own in zip(raw, classes, strict=True)])
+        return np.column_stack(
+            [_positive(np.asarray(part), own) for part, own in zip(raw, classes, strict=True)]
+        )
     matrix = raw if sparse.issparse(raw) else np.asarray(raw)
     if n_labels == 1 and (matrix.ndim == 1 or matrix.shape[1] == 2 or classes is not None):
         matrix = _positive(np.asarray(matrix), None if classes is None else classes[0])[:, None]
     if matrix.ndim != 2 or matrix.shape[1] != n_labels:
-        raise ValueError(f"the estimator must return one column for each of the {n_labels} labels, got shape {matrix.shape}.")
+        raise ValueError(
+            f"the estimator must return one column for each of the {n_labels} labels, got shape "
+            f"{matrix.shape}."
+        )
     return matrix
 
 
@@ -208,21 +257,34 @@ def _positive(part: NDArray[Any], classes: Any) -> NDArray[Any]:
         return part
     known = list(range(part.shape[1]) if classes is None else np.asarray(classes).tolist())
     if len(known) != part.shape[1] or (classes is None and part.shape[1] != 2):
-        raise ValueError(f"a label's scores must have a column for each of its classes {known}, got shape {part.shape}.")
+        raise ValueError(
+            f"a label's scores must have a column for each of its classes {known}, got shape "
+            f"{part.shape}."
+        )
     return part[:, known.index(1)] if 1 in known else np.zeros(len(part))
 
 
 def _score(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
     if isinstance(estimator, Pipeline):
-        return _score(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X, n_labels, y_pred)
+        return _score(
+            estimator[-1],
+            estimator[:-1].transform(X) if len(estimator) > 1 else X,
+            n_labels,
+            y_pred,
+        )
     if hasattr(estimator, "best_estimator_"):
         return _score(estimator.best_estimator_, X, n_labels, y_pred)
     for name in SCORE_METHODS:
         if hasattr(estimator, name):
             try:
-                return as_matrix(getattr(estimator, name)(X), n_labels, label_classes(estimator, n_labels))
+                return as_matrix(
+                    getattr(estimator, name)(X), n_labels, label_classes(estimator, n_labels)
+                )
             except ValueError:
-                if not isinstance(estimator, ClassifierChain) or getattr(estimator, "chain_method_", "predict") != "predict":
+                if (
+                    not isinstance(estimator, ClassifierChain)
+                    or getattr(estimator, "chain_method_", "predict") != "predict"
+                ):
                     raise
                 return _chain_score(estimator, X, y_pred)
     if isinstance(estimator, MultiOutputClassifier):
@@ -235,19 +297,27 @@ def label_classes(estimator: Any, n_labels: int) -> list[Any] | None:
     classes = getattr(estimator, "classes_", None)
     if n_labels == 1 and isinstance(classes, np.ndarray):
         return [classes]
-    return list(classes) if isinstance(classes, (list, tuple)) and len(classes) == n_labels else None
+    return (
+        list(classes) if isinstance(classes, (list, tuple)) and len(classes) == n_labels else None
+    )
 
 
 def _chain_score(chain: ClassifierChain, X: Any, y_pred: NDArray[Any]) -> NDArray[Any]:
     """Scores of a chain of which some link saw one class only, which scikit-learn refuses."""
     stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
-    seen = [stack([X, y_pred[:, chain.order_[:i]]]) if i else X for i in range(len(chain.estimators_))]
-    columns = [_score(link, own, 1, None) for link, own in zip(chain.estimators_, seen, strict=True)]
+    seen = [
+        stack([X, y_pred[:, chain.order_[:i]]]) if i else X for i in range(len(chain.estimators_))
+    ]
+    columns = [
+        _score(link, own, 1, None) for link, own in zip(chain.estimators_, seen, strict=True)
+    ]
     return np.hstack(columns)[:, np.argsort(chain.order_)]
 
 
 def _inverted(y_score: Any, y_pred: Any) -> bool:
-    """Whether most labels have lower scores where they are predicted: some estimators return the other class's."""
+    """Whether most labels have lower scores where they are predicted: some estimators return the
+    other class's.
+    """
     if sparse.issparse(y_score) or sparse.issparse(y_pred):
         return False
     on = y_pred != 0

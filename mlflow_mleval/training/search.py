@@ -1,4 +1,6 @@
-"""All measures at once for scikit-learn's ``scoring=``, and searches that were scored so, logged."""
+"""All measures at once for scikit-learn's ``scoring=``, and searches that were scored so,
+logged.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,12 @@ class Scoring:
     def __call__(self, estimator: Any, X: Any, Y: Any) -> dict[str, float]:
         refuse_regressor(estimator)
         one = is_vector(Y)
-        options = {"conventions": self.conventions, "hierarchy": self.hierarchy, "instances": False, **self.hierarchy_options}
+        options = {
+            "conventions": self.conventions,
+            "hierarchy": self.hierarchy,
+            "instances": False,
+            **self.hierarchy_options,
+        }
         if one:
             options["label_names"] = classes = np.asarray(estimator.classes_).tolist()
             refuse_unseen(Y, classes)
@@ -45,11 +52,20 @@ class Scoring:
         ev = evaluate(Y, found.y_score, found.y_pred, **options)
         names = self.measures
         if names is None:
-            scored = (*SETS["ranking"], *(m for m in SETS["one-label"] if MEASURES[m].family in ("probability", "curve")))
-            names = [m for m in SETS["one-label" if one else "sixteen"] if found.y_score is not None or m not in scored]
+            scored = (
+                *SETS["ranking"],
+                *(m for m in SETS["one-label"] if MEASURES[m].family in ("probability", "curve")),
+            )
+            names = [
+                m
+                for m in SETS["one-label" if one else "sixteen"]
+                if found.y_score is not None or m not in scored
+            ]
             names += [m for m in ev.measures if m in SETS["hierarchical"]]
         values = {m: ev.measures.get(m, np.nan) for m in names}
-        return {scorer_key(m): -v if MEASURES[m].direction == "min" else v for m, v in values.items()}
+        return {
+            scorer_key(m): -v if MEASURES[m].direction == "min" else v for m, v in values.items()
+        }
 
 
 def scoring(
@@ -59,16 +75,19 @@ def scoring(
     hierarchy: Hierarchy | None = None,
     **hierarchy_options: Any,
 ) -> Scoring:
-    """All measures at once for scikit-learn's ``scoring=``: in `cross_validate`, in searches, with any `n_jobs`.
+    """All measures at once for scikit-learn's ``scoring=``: in `cross_validate`, in searches, with
+    any `n_jobs`.
 
-    scikit-learn takes the larger value for the better one. A measure of which the smaller is better is therefore negated and
-    called ``neg_<measure>``, as scikit-learn's own are. Searches need to be told which decides: ``refit="micro_f1"``.
+    scikit-learn takes the larger value for the better one. A measure of which the smaller is better
+    is therefore negated and called ``neg_<measure>``, as scikit-learn's own are. Searches need to
+    be told which decides: ``refit="micro_f1"``.
 
     Parameters
     ----------
     measures : iterable of str, optional
-        Measures or sets of them. By default the sixteen flat ones, of one label the set one-label, without those of scores where
-        the estimator has none, and with a hierarchy the hierarchical ones. One that cannot be computed is NaN.
+        Measures or sets of them. By default the sixteen flat ones, of one label the set one-label,
+        without those of scores where the estimator has none, and with a hierarchy the hierarchical
+        ones. One that cannot be computed is NaN.
     conventions, hierarchy, **hierarchy_options
         As in `evaluate`; with a hierarchy, `Y` must be a DataFrame with its classes as columns.
 
@@ -89,7 +108,7 @@ def scoring(
     >>> scores = cross_validate(KNeighborsClassifier(), X, Y, cv=3, scoring=scoring(["f1", "hamming_loss"]))
     >>> sorted(scores)
     ['fit_time', 'score_time', 'test_f1', 'test_neg_hamming_loss']
-    """
+    """  # noqa: E501
     one_of(conventions, "conventions", CONVENTIONS)
     if measures is not None:
         measures = tuple(known_measures(measures, costs=False))
@@ -113,10 +132,12 @@ def log_search(
     run_id: str | None = None,
     experiment_name: str | None = None,
 ) -> str:
-    """Log a fitted search that was scored by `scoring`: the best candidate's measures on every fold, and a table of all.
+    """Log a fitted search that was scored by `scoring`: the best candidate's measures on every
+    fold, and a table of all.
 
     The values of a candidate that was chosen among many on these very folds are optimistic. The tag
-    ``mleval.selected_among`` tells among how many; evaluate the winner on held-out data to know how good it is.
+    ``mleval.selected_among`` tells among how many; evaluate the winner on held-out data to know how
+    good it is.
 
     Parameters
     ----------
@@ -138,18 +159,25 @@ def log_search(
     ValueError
         The search is not fitted, was not scored by `scoring`, or has no best candidate.
     StoreError
-        The run holds another result already; or the store has failed, and the result is kept in the folder that the text names.
+        The run holds another result already; or the store has failed, and the result is kept in the
+        folder that the text names.
     """
     results = getattr(search, "cv_results_", None)
     if results is None:
-        raise ValueError("`search` must be fitted, got one without cv_results_. Call search.fit(X, Y) first.")
+        raise ValueError(
+            "`search` must be fitted, got one without cv_results_. Call search.fit(X, Y) first."
+        )
     if not isinstance(search.scoring, Scoring):
         raise ValueError(
-            f"`search` must be scored by mleval.scoring(), got scoring={search.scoring!r}. "
-            "Pass scoring=mleval.scoring(), refit='micro_f1', or cross-validate the winner: mleval.cross_validate."
+            f"`search` must be scored by mleval.scoring(), got scoring={search.scoring!r}. Pass "
+            "scoring=mleval.scoring(), refit='micro_f1', or cross-validate the winner: "
+            "mleval.cross_validate."
         )
     if not hasattr(search, "best_index_"):
-        raise ValueError(f"`search` must have a best candidate, got refit={search.refit!r}. Set refit to a measure.")
+        raise ValueError(
+            f"`search` must have a best candidate, got refit={search.refit!r}. Set refit to a "
+            "measure."
+        )
     best, folds = search.best_index_, range(search.n_splits_)
     measures = [m for m in MEASURES if f"split0_test_{scorer_key(m)}" in results]
     by_fold = {}
@@ -161,14 +189,26 @@ def log_search(
     if method is None:
         method = method_name(search)
     payload = runs.Payload(
-        method=method, dataset=dataset, means=means, folds=list(folds), by_fold=by_fold,
-        tags={schema.TAG_CONVENTIONS: search.scoring.conventions, schema.TAG_SELECTED: str(len(results["params"]))},
-        files={schema.ARTIFACT_CANDIDATES: lambda: candidates(search)}, params=params_of(search),
-    )  # fmt: skip
+        method=method,
+        dataset=dataset,
+        means=means,
+        folds=list(folds),
+        by_fold=by_fold,
+        tags={
+            schema.TAG_CONVENTIONS: search.scoring.conventions,
+            schema.TAG_SELECTED: str(len(results["params"])),
+        },
+        files={schema.ARTIFACT_CANDIDATES: lambda: candidates(search)},
+        params=params_of(search),
+    )
     return deliver(payload, run_id, experiment_name)
 
 
 def candidates(search: Any) -> str:
-    """CSV of the candidates of a search: parameters, means and standard deviations over the folds, ranks."""
+    """CSV of the candidates of a search: parameters, means and standard deviations over the folds,
+    ranks.
+    """
     table = pd.DataFrame(search.cv_results_)
-    return table[[c for c in table if c != "params" and not c.startswith("split")]].to_csv(index=False)
+    return table[[c for c in table if c != "params" and not c.startswith("split")]].to_csv(
+        index=False
+    )

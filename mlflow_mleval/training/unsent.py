@@ -23,7 +23,8 @@ from mlflow_mleval.tracking.conflicts import alone
 #: The setting that names the folder, and what it is without.
 SETTING, FOLDER = "MLEVAL_UNSENT", "mleval_unsent"
 _FORMAT = 2
-#: What the file of a kept result is called: a folder's order is that of keeping, also of a copy of it.
+#: What the file of a kept result is called: a folder's order is that of keeping, also of a copy of
+#: it.
 _NAME, _PATTERN = "result-{time}-{claim}.json", "result-*.json"
 #: Seconds to wait for another process that brings in the same folder.
 _PATIENCE = 600
@@ -75,7 +76,9 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
 
 
 def home() -> Path:
-    """Where results are kept: fixed when it is first asked for, so that a change of the working folder changes nothing."""
+    """Where results are kept: fixed when it is first asked for, so that a change of the working
+    folder changes nothing.
+    """
     named = os.environ.get(SETTING) or FOLDER
     if named not in _homes:
         _homes[named] = Path(named).absolute()
@@ -95,12 +98,16 @@ class Sent:
 
 
 def send_unsent(
-    folder: str | Path, *, experiment_name: str | None = None, progress: Callable[[int, int], object] | None = None
+    folder: str | Path,
+    *,
+    experiment_name: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Sent:
-    """Bring the results of a folder into the store, each exactly once, and remove each from the folder when it is there.
+    """Bring the results of a folder into the store, each exactly once, and remove each from the
+    folder when it is there.
 
-    Two that do this at once wait for each other, and of two copies of a folder each result becomes one run. Doing it again after
-    an interruption completes what was begun.
+    Two that do this at once wait for each other, and of two copies of a folder each result becomes
+    one run. Doing it again after an interruption completes what was begun.
 
     Parameters
     ----------
@@ -113,14 +120,16 @@ def send_unsent(
     Raises
     ------
     ImportFileError
-        The folder holds no kept results, and nothing was touched; or a file is damaged or of another version, and those before
-        it have been brought in.
+        The folder holds no kept results, and nothing was touched; or a file is damaged or of
+        another version, and those before it have been brought in.
     StoreError
         The store cannot be reached; what it has not taken stays in the folder.
     """
     folder, counts = Path(folder), [0, 0]
     if not (paths := sorted(folder.glob(_PATTERN))):
-        raise ImportFileError(f"{folder} holds no kept results ({_PATTERN}). Name the folder that the warning named.")
+        raise ImportFileError(
+            f"{folder} holds no kept results ({_PATTERN}). Name the folder that the warning named."
+        )
     with alone(f"unsent {os.path.realpath(folder)}", _PATIENCE):
         for done, path in enumerate(paths, 1):
             if path.exists() or path.is_symlink():
@@ -134,7 +143,9 @@ def send_unsent(
 
 
 def _send(payload: runs.Payload, parts: dict[str, Any], experiment_name: str | None) -> bool:
-    """Write it to its run, or to a new one of its experiment; True where the store held it already."""
+    """Write it to its run, or to a new one of its experiment; True where the store held it
+    already.
+    """
     client = store.connect(create=True)
     experiment = parts["experiment"]
     if parts["run_id"] is not None and experiment_name is None:
@@ -199,14 +210,27 @@ def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
         files = {name: _made(text) for name, text in parts["files"].items()}
         if not _CLAIM.fullmatch(parts["claim"]):
             raise ValueError(f"{quoted(parts['claim'])} is no identity of a result")
-        plain = ("method", "dataset", "means", "folds", "by_fold", "tags", "params", "note", "claim")
+        plain = (
+            "method",
+            "dataset",
+            "means",
+            "folds",
+            "by_fold",
+            "tags",
+            "params",
+            "note",
+            "claim",
+        )
         history = [Metric(*values) for values in parts["history"]]
         own = {key: parts[key] for key in plain}
         payload = runs.Payload(**own, curves=curves, files=files, history=history)
         if payload.digest != parts["digest"]:
             raise ValueError("its digest is not that of its content")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ImportFileError(f"{path} holds no result that can be read: {error}. Move it elsewhere, and import again.") from None
+        raise ImportFileError(
+            f"{path} holds no result that can be read: {error}. Move it elsewhere, and import "
+            "again."
+        ) from None
     return payload, parts
 
 

@@ -1,7 +1,9 @@
-"""A hundred runs at a time that carry something nobody foresaw: commands go on, and the good runs are read as they are.
+"""A hundred runs at a time that carry something nobody foresaw: commands go on, and the good runs
+are read as they are.
 
-Half of them are strange in what a member may set (addresses of artifacts, times, numbers, any tag), half hold tables with some
-bits flipped. MLEVAL_ATTACK=N makes N such stores, each from a seed of its own.
+Half of them are strange in what a member may set (addresses of artifacts, times, numbers, any tag),
+half hold tables with some bits flipped. MLEVAL_ATTACK=N makes N such stores, each from a seed of
+its own.
 """
 
 import io
@@ -36,19 +38,97 @@ SOUND = {
     schema.TAG_FOLD_SIZES: schema.encode_fold_sizes([5, 5], [5, 5]),
     schema.TAG_PROFILES["hard"]: schema.encode_profile([[4, 1, 0], [3, 1, 1]], [0, 1]),
     schema.TAG_PROFILES["soft"]: schema.encode_soft_profile([[0.75, 0.25]], [20]),
-    schema.TAG_WITHDRAWN: '["f1"]', schema.TAG_SCHEMA: "1", schema.TAG_RUN: '{"schema":1,"updated":"1"}',
-    schema.TAG_STATUS: "complete", schema.TAG_SELECTED: "3", schema.TAG_CONVENTIONS: "sklearn",
-    schema.TAG_SPLIT_DIGEST: "ab", schema.TAG_DATASET_DIGEST: "ab", schema.TAG_ANSWERS: "ab", schema.TAG_KIND: "evaluation",
-    "mlflow.linkedPrompts": '[{"name":"qa","version":"1"}]', "mlflow.loggedArtifacts": '[{"path":"a.json","type":"table"}]',
-    "mlflow.parentRunId": "0" * 32, "mlflow.runType": "genai_evaluate",
-}  # fmt: skip
-EVIL = ["Infinity", "NaN", "-1", "1e999", "1e308", "9" * 401, "null", "[]", "{}", '"x"', "[" * 300 + "]" * 300, "true", "-0.0",
-        "18446744073709551616", '"\\ud800"', "\x1b[2J", "\u202e", "10000000", "'", '{"a":' * 50 + "1" + "}" * 50]  # fmt: skip
-SCHEMES = ["ftp", "http", "https", "sftp", "hdfs", "viewfs", "file", "runs", "models", "mlflow-artifacts", "dbfs", "x", ""]
-HOSTS = ["user:p/w@127.0.0.1:1", "[::1", "127.0.0.1:99999999", "127.0.0.1:-1", "127.0.0.1:1", "", "%00", "a b", "\u2100", "@@"]
-PATHS = ["/a", "", "/../..", "/%2e%2e/x", "//", "/abc/x", "/\x00", "/" + "a" * 300, "/latest", "?q=%", "#f", "/\n"]
+    schema.TAG_WITHDRAWN: '["f1"]',
+    schema.TAG_SCHEMA: "1",
+    schema.TAG_RUN: '{"schema":1,"updated":"1"}',
+    schema.TAG_STATUS: "complete",
+    schema.TAG_SELECTED: "3",
+    schema.TAG_CONVENTIONS: "sklearn",
+    schema.TAG_SPLIT_DIGEST: "ab",
+    schema.TAG_DATASET_DIGEST: "ab",
+    schema.TAG_ANSWERS: "ab",
+    schema.TAG_KIND: "evaluation",
+    "mlflow.linkedPrompts": '[{"name":"qa","version":"1"}]',
+    "mlflow.loggedArtifacts": '[{"path":"a.json","type":"table"}]',
+    "mlflow.parentRunId": "0" * 32,
+    "mlflow.runType": "genai_evaluate",
+}
+EVIL = [
+    "Infinity",
+    "NaN",
+    "-1",
+    "1e999",
+    "1e308",
+    "9" * 401,
+    "null",
+    "[]",
+    "{}",
+    '"x"',
+    "[" * 300 + "]" * 300,
+    "true",
+    "-0.0",
+    "18446744073709551616",
+    '"\\ud800"',
+    "\x1b[2J",
+    "\u202e",
+    "10000000",
+    "'",
+    '{"a":' * 50 + "1" + "}" * 50,
+]
+SCHEMES = [
+    "ftp",
+    "http",
+    "https",
+    "sftp",
+    "hdfs",
+    "viewfs",
+    "file",
+    "runs",
+    "models",
+    "mlflow-artifacts",
+    "dbfs",
+    "x",
+    "",
+]
+HOSTS = [
+    "user:p/w@127.0.0.1:1",
+    "[::1",
+    "127.0.0.1:99999999",
+    "127.0.0.1:-1",
+    "127.0.0.1:1",
+    "",
+    "%00",
+    "a b",
+    "\u2100",
+    "@@",
+]
+PATHS = [
+    "/a",
+    "",
+    "/../..",
+    "/%2e%2e/x",
+    "//",
+    "/abc/x",
+    "/\x00",
+    "/" + "a" * 300,
+    "/latest",
+    "?q=%",
+    "#f",
+    "/\n",
+]
 TIMES_OF_DAY = [2**63 - 1, -(2**63), 0, -1, 2**53, 253402300800000, 9223372036855]
-NUMBERS = [1e308, -1e308, 1.7976931348623157e308, 1e151, -1e200, 5e-324, float("nan"), float("inf"), float("-inf"), -0.0]
+NUMBERS = [
+    1e308,
+    -1e308,
+    1.7976931348623157e308,
+    1e151,
+    -1e200,
+    5e-324,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+    -0.0,
+]
 READER = """
 import json, resource, sys
 from click.testing import CliRunner
@@ -65,7 +145,7 @@ for command in commands:
     sound = done.exception is None or isinstance(done.exception, SystemExit)
     print(json.dumps([command, done.exit_code, sound, done.output[-2000:], repr(done.exception)]))
 print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))
-"""
+"""  # noqa: E501
 
 
 def parquet(**columns):
@@ -94,7 +174,9 @@ def flipped(chance, content):
     content = bytearray(content)
     for _ in range(chance.randint(1, 12)):
         content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-    return bytes(content[: chance.choice([len(content), len(content), chance.randrange(len(content))])])
+    return bytes(
+        content[: chance.choice([len(content), len(content), chance.randrange(len(content))])]
+    )
 
 
 def mutated(chance, text):
@@ -117,11 +199,21 @@ class Writer:
     def __init__(self, client, db):
         self.client, self.db, self.id = client, db, client.create_experiment("x")
 
-    def log(self, method, dataset="d", tags=(), values=(0.5, 0.5), start=None, files=(), address=None):
-        ours = {"mleval.method": method, "mleval.dataset": dataset, "mleval.schema": "1", "mleval.status": "complete"}
+    def log(
+        self, method, dataset="d", tags=(), values=(0.5, 0.5), start=None, files=(), address=None
+    ):
+        ours = {
+            "mleval.method": method,
+            "mleval.dataset": dataset,
+            "mleval.schema": "1",
+            "mleval.status": "complete",
+        }
         run = self.client.create_run(self.id, tags=ours, run_name=method, start_time=start)
         run_id = run.info.run_id
-        metrics = [Metric(f"mleval/{m}", v, 1, 0) for m, v in zip(("f1", "hamming_loss"), values, strict=True)]
+        metrics = [
+            Metric(f"mleval/{m}", v, 1, 0)
+            for m, v in zip(("f1", "hamming_loss"), values, strict=True)
+        ]
         self.client.log_batch(run_id, metrics, tags=[RunTag(k, v) for k, v in dict(tags).items()])
         self.client.set_terminated(run_id)
         for path, content in dict(files).items():
@@ -130,7 +222,9 @@ class Writer:
             local.write_bytes(content)
         if address is not None:
             with sqlite3.connect(self.db) as held:
-                held.execute("UPDATE runs SET artifact_uri = ? WHERE run_uuid = ?", (address, run_id))
+                held.execute(
+                    "UPDATE runs SET artifact_uri = ? WHERE run_uuid = ?", (address, run_id)
+                )
         return run_id
 
     def good(self):
@@ -152,10 +246,22 @@ class Writer:
         elif kind == 2:
             for seed in (0, 1):
                 values = chance.choices(NUMBERS, k=2)
-                self.log(method, tags={"seed": str(seed)}, values=[v if v == v else 1e308 for v in values])
+                self.log(
+                    method,
+                    tags={"seed": str(seed)},
+                    values=[v if v == v else 1e308 for v in values],
+                )
         else:
             tag = chance.choice([*SOUND])
-            self.log(method, tags={tag: mutated(chance, SOUND[tag]).encode("utf-8", "replace").decode().replace("\0", "0")})
+            self.log(
+                method,
+                tags={
+                    tag: mutated(chance, SOUND[tag])
+                    .encode("utf-8", "replace")
+                    .decode()
+                    .replace("\0", "0")
+                },
+            )
 
     def flipped(self, chance, i):
         """A run whose tables are damaged."""
@@ -177,7 +283,9 @@ def test_no_run_stops_a_command(client, db, seed):
     study = mleval.load_study(**chosen, missing="worst", duplicates="mean")
     there = study.values.loc[before.values.index, list(before.values)]
     pd.testing.assert_frame_equal(there, before.values)
-    done = subprocess.run([sys.executable, "-c", READER], capture_output=True, text=True, env=os.environ, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", READER], capture_output=True, text=True, env=os.environ, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     *commands, megabytes = map(json.loads, done.stdout.splitlines())
     for command, code, sound, output, error in commands:
@@ -190,7 +298,12 @@ def test_no_run_stops_a_command(client, db, seed):
 def test_damaged_predictions_are_named(tmp_path, seed):
     chance, rng = random.Random(seed), np.random.default_rng(seed)
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, y_true=rng.integers(0, 2, (50, 3)), y_score=rng.random((50, 3)), folds=np.arange(50) % 5)
+    np.savez_compressed(
+        buffer,
+        y_true=rng.integers(0, 2, (50, 3)),
+        y_score=rng.random((50, 3)),
+        folds=np.arange(50) % 5,
+    )
     for i in range(POISONS):
         path = tmp_path / f"p{i}.npz"
         path.write_bytes(flipped(chance, buffer.getvalue()))
@@ -221,10 +334,23 @@ def test_whatever_reading_one_run_raises_is_a_reason(client, db):
 
         return read
 
-    errors = [OverflowError("too large"), KeyError("x"), AssertionError(), RecursionError("deep"), MemoryError(), OSError("gone")]
+    errors = [
+        OverflowError("too large"),
+        KeyError("x"),
+        AssertionError(),
+        RecursionError("deep"),
+        MemoryError(),
+        OSError("gone"),
+    ]
     reasons = [store.of_one_run(raising(error)) for error in errors]
-    assert reasons == ["OverflowError: too large", "KeyError: 'x'", "AssertionError", "RecursionError: deep", "MemoryError",
-                       "OSError: gone"]  # fmt: skip
+    assert reasons == [
+        "OverflowError: too large",
+        "KeyError: 'x'",
+        "AssertionError",
+        "RecursionError: deep",
+        "MemoryError",
+        "OSError: gone",
+    ]
     assert store.of_one_run(lambda: 3) == 3
     db.unlink()
     with pytest.raises(mleval.errors.StoreError, match="there is no store"):

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.thorough
 def mleval(*args):
     code = "from mlflow_mleval.cli import main; main()"
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, "-c", code, *args], stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *args], stdout=pipe, stderr=pipe, text=True
+    )
 
 
 def said(processes):

@@ -1,4 +1,6 @@
-"""Six kinds of broken server: a training ends, sees what it sees without us, is told once, and loses no result."""
+"""Six kinds of broken server: a training ends, sees what it sees without us, is told once, and
+loses no result.
+"""
 
 import socket
 import subprocess
@@ -103,7 +105,9 @@ def quick(monkeypatch):
 def script():
     model = KNeighborsClassifier().fit(X[:60], Y[:60])
     seen = [model.score(X[60:], Y[60:])]
-    seen += sklearn.model_selection.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)["test_score"].tolist()
+    seen += sklearn.model_selection.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)[
+        "test_score"
+    ].tolist()
     return [*seen, KNeighborsClassifier(7).fit(X[:60], Y[:60]).score(X[60:], Y[60:])]
 
 
@@ -129,27 +133,42 @@ def test_a_training_is_told_once_and_loses_nothing(kind, db, monkeypatch, asynch
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_asked_for_by_hand_ends_soon_and_is_kept(kind, db, monkeypatch):
-    """The server fails in the middle of a script; each call is an error of its own that says where the result is."""
+    """The server fails in the middle of a script; each call is an error of its own that says where
+    the result is.
+    """
     monkeypatch.setenv("MLEVAL_TIMEOUT", "0.5")
     monkeypatch.setattr(delivery, "_PROBE", 0.3)
     ev = mleval.evaluate(Y, Y * 0.8 + 0.1)
     search = sklearn.model_selection.GridSearchCV(
-        KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=2, scoring=mleval.scoring(["micro_f1"]), refit="micro_f1"
+        KNeighborsClassifier(),
+        {"n_neighbors": [1, 3]},
+        cv=2,
+        scoring=mleval.scoring(["micro_f1"]),
+        refit="micro_f1",
     ).fit(X, Y)
     calls = {
         "log_evaluation": lambda: mleval.log_evaluation(ev, method="m", dataset="d"),
         "log_search": lambda: mleval.log_search(search, dataset="d"),
         "log_profile": lambda: mleval.log_profile([5, 3, 2, 0], method="p", dataset="d"),
         "the evaluator": lambda: MlevalEvaluator().evaluate(
-            model_type="multilabel", run_id="0" * 32, evaluator_config={"method": "e", "dataset": "d", "targets": list("abc"),
-            "predictions": list("xyz")}, dataset=EvaluationDataset(pd.DataFrame(np.hstack([Y, Y]), columns=list("abcxyz"))),
+            model_type="multilabel",
+            run_id="0" * 32,
+            evaluator_config={
+                "method": "e",
+                "dataset": "d",
+                "targets": list("abc"),
+                "predictions": list("xyz"),
+            },
+            dataset=EvaluationDataset(pd.DataFrame(np.hstack([Y, Y]), columns=list("abcxyz"))),
         ),
-    }  # fmt: skip
+    }
     with broken(kind) as (_, url):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
         for name, call in calls.items():
             start = time.monotonic()
-            with pytest.raises(mleval.MlevalError, match=f"kept in .*mleval import {db.parent / 'mleval_unsent'}"):
+            with pytest.raises(
+                mleval.MlevalError, match=f"kept in .*mleval import {db.parent / 'mleval_unsent'}"
+            ):
                 call()
             print(f"{kind}: {time.monotonic() - start:.1f} s for {name}")
     assert_imported_once(db, monkeypatch, len(calls))
@@ -157,7 +176,10 @@ def test_what_is_asked_for_by_hand_ends_soon_and_is_kept(kind, db, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["silent", "garbage"])
 def test_epochs_by_hand_are_told_once_and_kept(kind, db, monkeypatch):
-    ev, run_id = mleval.evaluate(Y, Y * 0.8 + 0.1), mlflow.MlflowClient().create_run("0").info.run_id
+    ev, run_id = (
+        mleval.evaluate(Y, Y * 0.8 + 0.1),
+        mlflow.MlflowClient().create_run("0").info.run_id,
+    )
     monkeypatch.setenv("MLEVAL_TIMEOUT", "0.5")
     with broken(kind) as (_, url), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -176,7 +198,10 @@ def assert_imported_once(db, monkeypatch, results):
     copies = {path.name: path.read_bytes() for path in folder.glob("*.json")}
     assert len(copies) == results == len(list(folder.iterdir()))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{db}")
-    for said in (f"{results} results written, 0 already there", f"0 results written, {results} already there"):
+    for said in (
+        f"{results} results written, 0 already there",
+        f"0 results written, {results} already there",
+    ):
         found = CliRunner().invoke(main, ["import", str(folder), "--quiet"])
         assert found.exit_code == 0 and said in found.output, found.output
         assert not list(folder.glob("*.json"))
@@ -194,7 +219,9 @@ def test_a_store_that_failed_is_left_alone_until_it_is_asked_again(db, monkeypat
         asked = server.requests
         script()
         assert server.requests == asked
-    monkeypatch.setitem(delivery._troubles, f"sqlite:///{db}", delivery._Trouble("it was away", 0.0))
+    monkeypatch.setitem(
+        delivery._troubles, f"sqlite:///{db}", delivery._Trouble("it was away", 0.0)
+    )
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{db}")
     script()
     assert len(mlflow.search_runs(experiment_names=["Default"], output_format="list")) == 3

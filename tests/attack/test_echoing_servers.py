@@ -1,4 +1,5 @@
-"""Servers that repeat the login that they were sent: no command shows or stores it, however they spell it.
+"""Servers that repeat the login that they were sent: no command shows or stores it, however they
+spell it.
 
 Some logins as a rule; MLEVAL_ATTACK=34 tries all of them.
 """
@@ -45,7 +46,10 @@ class Echo(BaseHTTPRequestHandler):
             status = 400
             body = json.dumps({"error_code": "BAD_REQUEST", "message": f"{login!r} by {header}"})
         elif kind == "page":
-            status, body = 500, f"<p>{html.escape(login)}<p>{html.escape(header)}<p>{login[3:].upper()}"
+            status, body = (
+                500,
+                f"<p>{html.escape(login)}<p>{html.escape(header)}<p>{login[3:].upper()}",
+            )
         elif kind == "redirection":
             status, body = 302, f"moved for {login}"
             more["Location"] = f"http://127.0.0.1:9/{quote(login, safe='')}?auth={quote(header)}"
@@ -90,7 +94,11 @@ def log_in(monkeypatch, way: str, password: str, port: int) -> None:
     elif way == "file of credentials":
         file = Path(os.environ["HOME"], ".mlflow", "credentials")
         file.parent.mkdir(exist_ok=True)
-        lines = ["[mlflow]", "mlflow_tracking_username = me", f"mlflow_tracking_password = {password}"]
+        lines = [
+            "[mlflow]",
+            "mlflow_tracking_username = me",
+            f"mlflow_tracking_password = {password}",
+        ]
         file.write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -99,7 +107,9 @@ def test_there_are_sixty_uris_and_more_logins_eight_commands_and_five_servers():
     assert len(COMMANDS) == 8 and len(set(SERVERS)) == 5
 
 
-@pytest.mark.parametrize(("way", "password"), TRIED, ids=[str(LOGINS.index(login)) for login in TRIED])
+@pytest.mark.parametrize(
+    ("way", "password"), TRIED, ids=[str(LOGINS.index(login)) for login in TRIED]
+)
 def test_no_command_shows_or_stores_what_servers_repeat(
     way, password, servers, unset, tmp_path_factory, monkeypatch, caplog, capfd
 ):
@@ -128,7 +138,9 @@ def test_no_command_shows_or_stores_what_servers_repeat(
         logins = {f"{user}:{password}".encode(encoding) for encoding in ("utf-8", "latin-1")}
         assert bool(logins & server.logins) is sent, (kind, server.logins)
     clean(caplog.text + str(capfd.readouterr()))
-    texts = [path.read_bytes().decode("utf-8", "replace") for path in work.rglob("*") if path.is_file()]
+    texts = [
+        path.read_bytes().decode("utf-8", "replace") for path in work.rglob("*") if path.is_file()
+    ]
     assert len(texts) == 2 + 2 * len(SERVERS)  # what the commands read, and what could not be sent
     for text in texts:
         clean(text)

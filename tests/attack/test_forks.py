@@ -1,4 +1,6 @@
-"""Autologging in the background in processes that were forked while results waited to be written: each writes its own, once."""
+"""Autologging in the background in processes that were forked while results waited to be written:
+each writes its own, once.
+"""
 
 import multiprocessing
 
@@ -36,5 +38,9 @@ def test_children_write_their_own(db, method, children):
         for child in started:
             child.kill()
     found = mlflow.search_runs(experiment_names=["Default"], output_format="list")
-    assert {run.data.tags["mleval.method"].partition("(")[0] for run in found} == {"KNeighborsClassifier"}
-    assert sorted(run.data.params["n_neighbors"] for run in found) == ["1", "2", "3"][: 1 + children]
+    assert {run.data.tags["mleval.method"].partition("(")[0] for run in found} == {
+        "KNeighborsClassifier"
+    }
+    assert (
+        sorted(run.data.params["n_neighbors"] for run in found) == ["1", "2", "3"][: 1 + children]
+    )

@@ -1,4 +1,5 @@
-"""Passwords of any characters in the store's URI, in every command that reads or writes it: none is shown, written or stored.
+"""Passwords of any characters in the store's URI, in every command that reads or writes it: none is
+shown, written or stored.
 
 Every ninth URI as a rule; MLEVAL_ATTACK=9 tries all of them.
 """
@@ -18,15 +19,49 @@ from mlflow_mleval.cli import main
 pytestmark = pytest.mark.thorough
 CORE = "qZ7hUsH4kW"
 #: The core stands on both sides of what a parser may stumble over.
-PASSWORDS = [CORE + middle + CORE[::-1] for middle in (
-    "", "/", "#", "?", "@", ":", "%", "&", "=", " ", "%2F", "%40", "é", "\\", "://", "]", "[", "?a=", "/x?password=", "@/",
-    ":80/", "'", '"', "?a=b&", "#token=",
-)]  # fmt: skip
+PASSWORDS = [
+    CORE + middle + CORE[::-1]
+    for middle in (
+        "",
+        "/",
+        "#",
+        "?",
+        "@",
+        ":",
+        "%",
+        "&",
+        "=",
+        " ",
+        "%2F",
+        "%40",
+        "é",
+        "\\",
+        "://",
+        "]",
+        "[",
+        "?a=",
+        "/x?password=",
+        "@/",
+        ":80/",
+        "'",
+        '"',
+        "?a=b&",
+        "#token=",
+    )
+]
 #: Nobody answers there, so that every command fails.
-AWAY = ["http://me:{}@127.0.0.1:9", "postgresql+psycopg2://me:{}@127.0.0.1:9/db", "me:{}@127.0.0.1", "https://:{}@127.0.0.1:9/x",
-        "postgresql+psycopg2://127.0.0.1:9/db?password={}"]  # fmt: skip
+AWAY = [
+    "http://me:{}@127.0.0.1:9",
+    "postgresql+psycopg2://me:{}@127.0.0.1:9/db",
+    "me:{}@127.0.0.1",
+    "https://:{}@127.0.0.1:9/x",
+    "postgresql+psycopg2://127.0.0.1:9/db?password={}",
+]
 HERE = "sqlite:///mlflow.db?password={}"
-URIS = [shape.format(password) for shape, password in zip(itertools.cycle(AWAY), PASSWORDS, strict=False)]
+URIS = [
+    shape.format(password)
+    for shape, password in zip(itertools.cycle(AWAY), PASSWORDS, strict=False)
+]
 URIS += [HERE.format(quote_plus(password)) for password in PASSWORDS]
 TRIED = URIS[:: max(1, 9 // int(os.environ.get("MLEVAL_ATTACK", "1")))]
 NAMED = ["-n", "x"]
@@ -50,9 +85,16 @@ def clean(text: str) -> None:
 
 def write_inputs() -> None:
     """What the commands read, into the working folder."""
-    given = {"results.csv": "dataset,method,measure,value\n" + "".join(
-        f"d{d},m{m},{name},{(d * 3 + m) / 20}\n" for d in range(6) for m in range(3) for name in ("f1", "recall")),
-        "predictions.csv": "true_a,score_a,true_b,score_b\n1,0.9,0,0.4\n0,0.2,1,0.7\n"}  # fmt: skip
+    given = {
+        "results.csv": "dataset,method,measure,value\n"
+        + "".join(
+            f"d{d},m{m},{name},{(d * 3 + m) / 20}\n"
+            for d in range(6)
+            for m in range(3)
+            for name in ("f1", "recall")
+        ),
+        "predictions.csv": "true_a,score_a,true_b,score_b\n1,0.9,0,0.4\n0,0.2,1,0.7\n",
+    }
     for name, text in given.items():
         Path(name).write_text(text)
 

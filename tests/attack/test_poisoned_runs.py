@@ -1,6 +1,8 @@
-"""One run spoils nothing: whatever it carries, the command goes on, names it, and takes no more memory than it may.
+"""One run spoils nothing: whatever it carries, the command goes on, names it, and takes no more
+memory than it may.
 
-MLEVAL_ATTACK=N makes everything N times as large: more mutations, more changes between pages, more writers.
+MLEVAL_ATTACK=N makes everything N times as large: more mutations, more changes between pages, more
+writers.
 """
 
 import io
@@ -34,34 +36,73 @@ from mlflow_mleval.tracking.importing import import_results
 pytestmark = pytest.mark.thorough
 TIMES = int(os.environ.get("MLEVAL_ATTACK", "1"))
 DEEP = "[" * 3500 + "]" * 3500
-WIDE = json.dumps({"schema": 1, "n_labels": 10**7, "folds": list(range(250)), "sparse": [[0, 1, 10**7 - 1, 1]] * 250},
-                  separators=(",", ":"))  # fmt: skip
+WIDE = json.dumps(
+    {
+        "schema": 1,
+        "n_labels": 10**7,
+        "folds": list(range(250)),
+        "sparse": [[0, 1, 10**7 - 1, 1]] * 250,
+    },
+    separators=(",", ":"),
+)
 HUGE = "9" * 401
 #: By tag, what ends, hangs or fills the memory of a careless reader.
 TAGS = {
     "mleval.folds": [
-        '{"schema":1,"folds":[Infinity],"values":{"f1":[0.5]}}', f'{{"schema":1,"folds":[{HUGE}],"values":{{"f1":[0.5]}}}}', DEEP,
-        '{"schema":1,"folds":[1],"values":{"f1":[1e999]}}', '{"schema":1,"folds":[1],"values":{"f1":["Infinity"]}}',
-        '{"schema":1,"omitted":"/etc/passwd"}', '{"schema":1,"omitted":"../../etc/passwd"}', '{"schema":1,"omitted":"mleval/"}',
-        '{"schema":1,"omitted":{"a":1}}', f'{{"schema":{HUGE}}}', '{"schema":[]}', '{"schema":1,"folds":1,"values":[]}', "nul",
-        '{"schema":1,"folds":[1],"values":{"f1":[0.5]},"digits":[]}', "\ud7ff", '{"schema":99}',
+        '{"schema":1,"folds":[Infinity],"values":{"f1":[0.5]}}',
+        f'{{"schema":1,"folds":[{HUGE}],"values":{{"f1":[0.5]}}}}',
+        DEEP,
+        '{"schema":1,"folds":[1],"values":{"f1":[1e999]}}',
+        '{"schema":1,"folds":[1],"values":{"f1":["Infinity"]}}',
+        '{"schema":1,"omitted":"/etc/passwd"}',
+        '{"schema":1,"omitted":"../../etc/passwd"}',
+        '{"schema":1,"omitted":"mleval/"}',
+        '{"schema":1,"omitted":{"a":1}}',
+        f'{{"schema":{HUGE}}}',
+        '{"schema":[]}',
+        '{"schema":1,"folds":1,"values":[]}',
+        "nul",
+        '{"schema":1,"folds":[1],"values":{"f1":[0.5]},"digits":[]}',
+        "\ud7ff",
+        '{"schema":99}',
     ],
     "mleval.fold_sizes": [
-        '{"n_test":[Infinity],"n_train":[]}', f'{{"n_test":[{HUGE}],"n_train":[1]}}', DEEP, '{"n_test":{"a":1},"n_train":[1]}',
-        '{"n_test":[-5],"n_train":[1]}', "[]", '{"n_test":"12","n_train":"3"}', '{"n_test":[NaN],"n_train":[1]}',
+        '{"n_test":[Infinity],"n_train":[]}',
+        f'{{"n_test":[{HUGE}],"n_train":[1]}}',
+        DEEP,
+        '{"n_test":{"a":1},"n_train":[1]}',
+        '{"n_test":[-5],"n_train":[1]}',
+        "[]",
+        '{"n_test":"12","n_train":"3"}',
+        '{"n_test":[NaN],"n_train":[1]}',
     ],
     "mleval.withdrawn": [DEEP, "{}", '["f1', "[[]]", HUGE],
     "mleval.schema": ["2", HUGE, "-1", "x"],
-    "mleval.run": [DEEP, "[]", "null", '{"updated":"1"}', '{"schema":2}', f'{{"schema":{HUGE}}}', '{"schema":1,"epoch":3}',
-                   '{"schema":1,"withdrawn":"[\\"f1', '{"schema":1,"fold_sizes":"[]"}'],
+    "mleval.run": [
+        DEEP,
+        "[]",
+        "null",
+        '{"updated":"1"}',
+        '{"schema":2}',
+        f'{{"schema":{HUGE}}}',
+        '{"schema":1,"epoch":3}',
+        '{"schema":1,"withdrawn":"[\\"f1',
+        '{"schema":1,"fold_sizes":"[]"}',
+    ],
 }
 PROFILES = [
-    '{"schema":1,"n_labels":Infinity,"counts":[[1]]}', f'{{"schema":1,"n_labels":{HUGE},"counts":[[1]]}}', DEEP,
-    '{"schema":1,"n_labels":10000000,"sparse":[[0,1,9999999,1]]}', '{"schema":1,"n_labels":3,"counts":[[1,-1]]}',
-    f'{{"schema":1,"n_labels":3,"counts":[[{HUGE}]]}}', '{"schema":1,"n_labels":3,"sparse":[[0]]}',
-    '{"schema":1,"n_labels":3,"errors":[[1e999]],"n":[1]}', '{"schema":1,"n_labels":3,"errors":[["NaN"]],"n":[1]}',
-    '{"schema":1,"n_labels":9,"omitted":"/etc/passwd"}', WIDE,
-]  # fmt: skip
+    '{"schema":1,"n_labels":Infinity,"counts":[[1]]}',
+    f'{{"schema":1,"n_labels":{HUGE},"counts":[[1]]}}',
+    DEEP,
+    '{"schema":1,"n_labels":10000000,"sparse":[[0,1,9999999,1]]}',
+    '{"schema":1,"n_labels":3,"counts":[[1,-1]]}',
+    f'{{"schema":1,"n_labels":3,"counts":[[{HUGE}]]}}',
+    '{"schema":1,"n_labels":3,"sparse":[[0]]}',
+    '{"schema":1,"n_labels":3,"errors":[[1e999]],"n":[1]}',
+    '{"schema":1,"n_labels":3,"errors":[["NaN"]],"n":[1]}',
+    '{"schema":1,"n_labels":9,"omitted":"/etc/passwd"}',
+    WIDE,
+]
 
 
 @pytest.fixture
@@ -70,7 +111,12 @@ def log(client):
     experiment_id = client.create_experiment("x")
 
     def log(method, tags=(), value=0.5, dataset="d"):
-        ours = {"mleval.method": method, "mleval.dataset": dataset, "mleval.schema": "1", "mleval.status": "complete"}
+        ours = {
+            "mleval.method": method,
+            "mleval.dataset": dataset,
+            "mleval.schema": "1",
+            "mleval.status": "complete",
+        }
         run_id = client.create_run(experiment_id, tags=ours, run_name=method).info.run_id
         metrics = [Metric("mleval/f1", value, 1, 0), Metric("mleval/hamming_loss", 0.5, 1, 0)]
         client.log_batch(run_id, metrics, tags=[RunTag(k, v) for k, v in dict(tags).items()])
@@ -85,11 +131,17 @@ def good(log):
     """Three methods on two datasets, with folds and profiles."""
     for i, (method, dataset) in enumerate((m, d) for m in ("a", "b", "c") for d in ("d", "e")):
         values = [0.5 + 0.01 * i, 0.6]
-        log(method, {
-            "mleval.folds": schema.encode_folds([0, 1], {"f1": values, "hamming_loss": [0.1, 0.2]}),
-            "mleval.fold_sizes": schema.encode_fold_sizes([5, 5], [5, 5]),
-            "mleval.profile": schema.encode_profile([[4, 1, 0], [3, 1, 1]], [0, 1]),
-        }, dataset=dataset)  # fmt: skip
+        log(
+            method,
+            {
+                "mleval.folds": schema.encode_folds(
+                    [0, 1], {"f1": values, "hamming_loss": [0.1, 0.2]}
+                ),
+                "mleval.fold_sizes": schema.encode_fold_sizes([5, 5], [5, 5]),
+                "mleval.profile": schema.encode_profile([[4, 1, 0], [3, 1, 1]], [0, 1]),
+            },
+            dataset=dataset,
+        )
     return ["a", "b", "c"]
 
 
@@ -119,15 +171,22 @@ def said_of(study, run_id):
 
 
 def test_poisoned_tags_are_named_and_the_others_are_read(client, good, log):
-    poisoned = [log(f"bad {tag}{i}", {tag: text}) for tag in TAGS for i, text in enumerate(TAGS[tag])]
+    poisoned = [
+        log(f"bad {tag}{i}", {tag: text}) for tag in TAGS for i, text in enumerate(TAGS[tag])
+    ]
     study = mleval.load_study(experiment_names=["x"], missing="worst")
-    assert set(good) <= set(study.methods) and study.folds.loc["e"].loc["a", "f1"].tolist() == [0.51, 0.6]
+    assert set(good) <= set(study.methods) and study.folds.loc["e"].loc["a", "f1"].tolist() == [
+        0.51,
+        0.6,
+    ]
     for run_id in poisoned:
         (said,) = said_of(study, run_id)
         assert 0 < len(said.reason) < 500, said
     done = mleval_cli("report", "--missing", "worst", "--draws", "20", "-o", "r.html")
     assert done.exit_code == 0, done.output
-    named = [entry["name"] for entry in json.loads(Path("r_data/report.json").read_text())["excluded"]]
+    named = [
+        entry["name"] for entry in json.loads(Path("r_data/report.json").read_text())["excluded"]
+    ]
     assert all(any(run_id in name for name in named) for run_id in poisoned)
 
 
@@ -146,7 +205,12 @@ def test_a_poisoned_run_is_an_error_where_it_is_named(client, good, log):
     bad = log("z", {"mleval.schema": "9"})
     for command, code in (("rank", 1), ("runs", 0)):  # what `runs` finds is no failure of its own
         done = mleval_cli(command, "--run-id", bad)
-        assert done.exit_code == code and bad[:8] in done.output and "schema 9" in done.output and "Traceback" not in done.output
+        assert (
+            done.exit_code == code
+            and bad[:8] in done.output
+            and "schema 9" in done.output
+            and "Traceback" not in done.output
+        )
 
 
 # ---- artifacts
@@ -154,11 +218,30 @@ def test_a_poisoned_run_is_an_error_where_it_is_named(client, good, log):
 FOLDS = json.dumps({"schema": 1, "omitted": schema.ARTIFACT_FOLDS})
 TEXT = b"PAR1 no table"
 GARBAGE = {
-    "text": TEXT, "empty": b"", "other columns": parquet(x=[1]), "lists": parquet(fold=[[1]], f1=[[1.0]], tp=[[1]]),
-    "infinite": parquet(fold=[0, 1], f1=[1.0, np.inf], tp=[1.0, np.inf], fp=[1, 1], fn=[1, 1], tn=[1, 1], label=["a", "a"],
-                        instance=[0, 1]),
-    "odd folds": parquet(fold=[0.5, np.inf], f1=[1.0, 1.0], tp=[1, 1], fp=[1, 1], fn=[1, 1], tn=[1, 1], label=["a", "a"]),
-}  # fmt: skip
+    "text": TEXT,
+    "empty": b"",
+    "other columns": parquet(x=[1]),
+    "lists": parquet(fold=[[1]], f1=[[1.0]], tp=[[1]]),
+    "infinite": parquet(
+        fold=[0, 1],
+        f1=[1.0, np.inf],
+        tp=[1.0, np.inf],
+        fp=[1, 1],
+        fn=[1, 1],
+        tn=[1, 1],
+        label=["a", "a"],
+        instance=[0, 1],
+    ),
+    "odd folds": parquet(
+        fold=[0.5, np.inf],
+        f1=[1.0, 1.0],
+        tp=[1, 1],
+        fp=[1, 1],
+        fn=[1, 1],
+        tn=[1, 1],
+        label=["a", "a"],
+    ),
+}
 
 
 def test_garbage_folds_are_named_and_the_others_are_read(client, good, log):
@@ -168,7 +251,9 @@ def test_garbage_folds_are_named_and_the_others_are_read(client, good, log):
     study = mleval.load_study(experiment_names=["x"], missing="worst")
     assert len(study.folds) == 12
     assert all([e.kind for e in said_of(study, run_id)] == ["artifact"] for run_id in bad.values())
-    assert mleval_cli("report", "--missing", "worst", "--draws", "20", "-o", "r.html").exit_code == 0
+    assert (
+        mleval_cli("report", "--missing", "worst", "--draws", "20", "-o", "r.html").exit_code == 0
+    )
 
 
 def test_garbage_counts_are_named_and_the_others_are_read(client, good, log):
@@ -180,7 +265,9 @@ def test_garbage_counts_are_named_and_the_others_are_read(client, good, log):
         put(client, run_id, schema.ARTIFACT_COUNTS, GARBAGE[name])
     counted = mleval.with_counts(mleval.load_study(experiment_names=["x"], missing="worst"))
     assert counted.folds.loc["d"].loc["a", "tp"].tolist() == [1, 2]
-    assert all([e.kind for e in said_of(counted, run_id)] == ["artifact"] for run_id in bad.values())
+    assert all(
+        [e.kind for e in said_of(counted, run_id)] == ["artifact"] for run_id in bad.values()
+    )
 
 
 def test_garbage_instances_are_named_and_the_others_are_read(client, log):
@@ -199,8 +286,21 @@ HEAD = "family,kind,parameter,loss\n"
 
 def test_garbage_profiles_are_named_and_the_others_are_read(client, good, log):
     bad = {}
-    for i, text in enumerate([HEAD + "errors,hard,1e18,0.5", HEAD + "errors,hard,1,inf", HEAD, "x\n", "\0", '"', "\xff\xfe"]):
-        bad[f"z{i}"] = log(f"z{i}", {"mleval.profile": '{"schema":1,"n_labels":1000,"omitted":"mleval/profile.csv"}'})
+    for i, text in enumerate(
+        [
+            HEAD + "errors,hard,1e18,0.5",
+            HEAD + "errors,hard,1,inf",
+            HEAD,
+            "x\n",
+            "\0",
+            '"',
+            "\xff\xfe",
+        ]
+    ):
+        bad[f"z{i}"] = log(
+            f"z{i}",
+            {"mleval.profile": '{"schema":1,"n_labels":1000,"omitted":"mleval/profile.csv"}'},
+        )
         put(client, bad[f"z{i}"], schema.ARTIFACT_PROFILE, text.encode("latin-1"))
     found = mleval.load_profiles(experiment_names=["x"])
     assert found.on("e") == good
@@ -222,27 +322,40 @@ print(len(counted.excluded), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss 
 
 
 def test_no_poison_takes_a_gigabyte(client, good, log):
-    """Hundreds of megabytes of constant rows compress to a few kilobytes; n_labels of ten millions is one number."""
+    """Hundreds of megabytes of constant rows compress to a few kilobytes; n_labels of ten millions
+    is one number.
+    """
     rows = 4 * 10**8
     constant = Path("constant.parquet")
-    step = pa.table({name: pa.array(np.zeros(10**6, np.int64)) for name in ("fold", "f1", "tp", "fp", "fn", "tn")})
+    step = pa.table(
+        {
+            name: pa.array(np.zeros(10**6, np.int64))
+            for name in ("fold", "f1", "tp", "fp", "fn", "tn")
+        }
+    )
     with pq.ParquetWriter(constant, step.schema, compression="zstd") as file:
         for _ in range(rows // 10**6 // (1 if TIMES > 1 else 10)):
             file.write_table(step)
     for i in range(5 * TIMES):
-        bad = log(f"wide{i}", {"mleval.profile": WIDE if i % 2 else PROFILES[3], "mleval.folds": FOLDS})
+        bad = log(
+            f"wide{i}", {"mleval.profile": WIDE if i % 2 else PROFILES[3], "mleval.folds": FOLDS}
+        )
         for path in (schema.ARTIFACT_FOLDS, schema.ARTIFACT_COUNTS):
             put(client, bad, path, constant.read_bytes())
     sound = parquet(fold=[0, 1], label=["a", "a"], tp=[1, 2], fp=[1, 1], fn=[1, 1], tn=[1, 1])
     put(client, log("y"), schema.ARTIFACT_COUNTS, sound)
-    done = subprocess.run([sys.executable, "-c", READER], capture_output=True, text=True, env=os.environ)
+    done = subprocess.run(
+        [sys.executable, "-c", READER], capture_output=True, text=True, env=os.environ
+    )
     assert done.returncode == 0, done.stderr
     named, megabytes = map(int, done.stdout.split())
     assert named == 10 * TIMES and megabytes < 1000
 
 
 def test_names_that_unfold_are_refused(tmp_path):
-    long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(10**6, np.int32)), pa.array(["x" * 10_000]))
+    long = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(10**6, np.int32)), pa.array(["x" * 10_000])
+    )
     pq.write_table(pa.table({"label": long, "tp": np.zeros(10**6)}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match="the names in its column label take 10,000,000,000 bytes"):
         bounds.read_table(tmp_path / "t.parquet", ["tp"], ["label"])
@@ -250,14 +363,39 @@ def test_names_that_unfold_are_refused(tmp_path):
 
 # ---- decoders
 
-DECODERS = (schema.decode_folds, schema.decode_fold_sizes, schema.decode_profile, schema.decode_soft_profile,
-            schema.decode_withdrawn, bounds.bounded_json)  # fmt: skip
+DECODERS = (
+    schema.decode_folds,
+    schema.decode_fold_sizes,
+    schema.decode_profile,
+    schema.decode_soft_profile,
+    schema.decode_withdrawn,
+    bounds.bounded_json,
+)
 ENCODED = [
-    schema.encode_folds([1, 2], {"f1": [0.5, 0.25]}), schema.encode_fold_sizes([1, 2], [3, 4]),
-    schema.encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2]), schema.encode_soft_profile([[0.75, 0.25]], [20]), '["f1"]', FOLDS,
+    schema.encode_folds([1, 2], {"f1": [0.5, 0.25]}),
+    schema.encode_fold_sizes([1, 2], [3, 4]),
+    schema.encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2]),
+    schema.encode_soft_profile([[0.75, 0.25]], [20]),
+    '["f1"]',
+    FOLDS,
     '{"schema":1,"n_labels":9,"sparse":[[0,5,9,1]]}',
-]  # fmt: skip
-EVIL = ["Infinity", "NaN", "-1", HUGE, "1e999", "null", "[]", "{}", '"x"', DEEP[:200], "true", "0.5", "10000000", '"\\ud800"']
+]
+EVIL = [
+    "Infinity",
+    "NaN",
+    "-1",
+    HUGE,
+    "1e999",
+    "null",
+    "[]",
+    "{}",
+    '"x"',
+    DEEP[:200],
+    "true",
+    "0.5",
+    "10000000",
+    '"\\ud800"',
+]
 
 
 @st.composite
@@ -267,7 +405,11 @@ def mutated(draw):
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(text)))
         end = draw(st.integers(start, min(len(text), start + 8)))
-        text = text[:start] + draw(st.sampled_from([*EVIL, "", ",", ":", "[", "}"]) | st.text(max_size=5)) + text[end:]
+        text = (
+            text[:start]
+            + draw(st.sampled_from([*EVIL, "", ",", ":", "[", "}"]) | st.text(max_size=5))
+            + text[end:]
+        )
     return text
 
 
@@ -282,7 +424,10 @@ def test_decoders_answer_or_raise_valueerror(text, decode):
         assert len(row) <= found.n_labels + 1 and all(0 <= v < 10**19 for v in row)
 
 
-@given(mutated() | st.text(max_size=60), st.sampled_from([*TAGS, "mleval.profile", "mleval.soft_profile"]))
+@given(
+    mutated() | st.text(max_size=60),
+    st.sampled_from([*TAGS, "mleval.profile", "mleval.soft_profile"]),
+)
 @settings(max_examples=40 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_in_a_tag_leaves_the_others_as_they_are(client, good, log, text, tag):
     bad = getattr(client, "poisoned", None) or log("z")
@@ -303,7 +448,9 @@ def test_damaged_files_are_named_in_one_line(tmp_path, data, kind):
     if kind == "npz":
         np.savez_compressed(path, y_true=Y, y_score=S, folds=np.arange(200) % 5)
     else:
-        table = pd.DataFrame({f"true_{i}": Y[:, i] for i in range(3)} | {f"score_{i}": S[:, i] for i in range(3)})
+        table = pd.DataFrame(
+            {f"true_{i}": Y[:, i] for i in range(3)} | {f"score_{i}": S[:, i] for i in range(3)}
+        )
         table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
     content = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
@@ -320,7 +467,9 @@ def test_damaged_files_are_named_in_one_line(tmp_path, data, kind):
 @pytest.mark.parametrize("cut", [0.3, 0.5, 0.9])
 def test_a_damaged_npz_is_one_line_that_names_the_file(tmp_path, cut):
     rng = np.random.default_rng(0)
-    np.savez_compressed(tmp_path / "p.npz", y_true=rng.integers(0, 2, (500, 3)), y_score=rng.random((500, 3)))
+    np.savez_compressed(
+        tmp_path / "p.npz", y_true=rng.integers(0, 2, (500, 3)), y_score=rng.random((500, 3))
+    )
     content = bytearray((tmp_path / "p.npz").read_bytes())
     with zipfile.ZipFile(tmp_path / "p.npz") as archive:
         places = [(info.header_offset, info.compress_size) for info in archive.infolist()]
@@ -328,12 +477,19 @@ def test_a_damaged_npz_is_one_line_that_names_the_file(tmp_path, cut):
         at = start + 60 + int(size * cut)
         content[at : at + 8] = b"\xff" * 8
     (tmp_path / "p.npz").write_bytes(content)
-    done = CliRunner().invoke(main, ["evaluate", str(tmp_path / "p.npz"), "--method", "a", "--dataset", "d"])
-    assert done.exit_code == 1 and len(done.output.strip().splitlines()) == 1 and "p.npz" in done.output
+    done = CliRunner().invoke(
+        main, ["evaluate", str(tmp_path / "p.npz"), "--method", "a", "--dataset", "d"]
+    )
+    assert (
+        done.exit_code == 1
+        and len(done.output.strip().splitlines()) == 1
+        and "p.npz" in done.output
+    )
     assert isinstance(done.exception, SystemExit)
 
 
 # ---- others at work at the same time
+
 
 def test_parallel_imports_make_each_run_once(client):
     said = import_at_once(4 * TIMES)
@@ -344,7 +500,9 @@ def test_parallel_imports_make_each_run_once(client):
 
 @pytest.mark.parametrize("seed", range(4 * TIMES))
 def test_what_is_read_in_pages_is_what_there_was_at_one_time(client, log, monkeypatch, seed):
-    """Runs are deleted and added between pages: what comes out is all runs there are at the end, each once."""
+    """Runs are deleted and added between pages: what comes out is all runs there are at the end,
+    each once.
+    """
     chance, made = random.Random(seed), [log(f"m{i}") for i in range(12)]
     monkeypatch.setattr(store, "PAGE", 3)
     honest, left = store.pages, [4]
@@ -359,7 +517,9 @@ def test_what_is_read_in_pages_is_what_there_was_at_one_time(client, log, monkey
 
     monkeypatch.setattr(store, "pages", changing)
     study = mleval.load_study(experiment_names=["x"])
-    assert sorted(study.runs["run_id"]) == sorted(made) and not any("Read again" in note for note in study.notes)
+    assert sorted(study.runs["run_id"]) == sorted(made) and not any(
+        "Read again" in note for note in study.notes
+    )
     assert not any(e.kind == "run" for e in study.excluded)
     left[0] = 10**6
     monkeypatch.setattr(store, "_PASSES", 2)
@@ -381,20 +541,28 @@ for folder in sys.argv[1:]:
         main(["report", "-n", "x", "--missing", "worst", "--draws", "20", "-o", "r.html"])
     except SystemExit as end:
         print("exit code", end.code, file=sys.stderr)
-"""
+"""  # noqa: E501
 
 
 def test_a_full_disk_leaves_the_report_whole_or_not_at_all(good, tmp_path):
-    """With room for 3 or 20 kB, and no report before or an old one: one process makes all four reports."""
+    """With room for 3 or 20 kB, and no report before or an old one: one process makes all four
+    reports.
+    """
     old = {"r.html": "old", "r_data/report.json": "old"}
     reports = {"none": {}, "old": old}
-    folders = {tmp_path / f"{before} {room}": files for before, files in reports.items() for room in (3_000, 20_000)}
+    folders = {
+        tmp_path / f"{before} {room}": files
+        for before, files in reports.items()
+        for room in (3_000, 20_000)
+    }
     for folder, files in folders.items():
         folder.mkdir()
         for name, text in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text)
-    done = subprocess.run([sys.executable, "-B", "-c", REPORT, *folders], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", REPORT, *folders], capture_output=True, text=True
+    )
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 8 and lines[1::2] == ["exit code 1"] * 4, done.stderr
     assert all(line.startswith("Error: cannot write 'r") for line in lines[::2]), done.stderr

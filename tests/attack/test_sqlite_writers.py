@@ -1,4 +1,6 @@
-"""Processes that write to one SQLite file at the same time, one that is not even there when they start: every result arrives."""
+"""Processes that write to one SQLite file at the same time, one that is not even there when they
+start: every result arrives.
+"""
 
 import os
 
@@ -20,7 +22,9 @@ def write(process, results, uri):
         mleval.log_evaluation(ev, method=f"m{process}", dataset=f"d{i}", experiment_name="e")
 
 
-@pytest.mark.parametrize(("processes", "results"), [(4, 4), pytest.param(8, 8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("processes", "results"), [(4, 4), pytest.param(8, 8, marks=pytest.mark.slow)]
+)
 def test_every_result_arrives(tmp_path, monkeypatch, unset, processes, results):
     uri = f"sqlite:///{tmp_path}/new.db"
     monkeypatch.chdir(tmp_path)

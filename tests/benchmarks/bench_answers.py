@@ -1,12 +1,14 @@
-"""Time to read the answers of runs of `mlflow.genai.evaluate` against MLflow's own search for the same traces, in one process.
+"""Time to read the answers of runs of `mlflow.genai.evaluate` against MLflow's own search for the
+same traces, in one process.
 
     python tests/benchmarks/bench_answers.py [questions]
 
-10 runs x 10,000 questions x 5 scorers in a SQLite store. One question is evaluated by MLflow itself; its rows in the database are
-then copied under other ids, for evaluating a million answers takes hours. The peer is `MlflowClient.search_traces` page by page,
-results thrown away; with long questions, which MLflow cuts in the metadata, together with the spans that hold them in full.
-Bound: reading all runs and putting their answers side by side takes at most 1.5 times the bare search. The peak is that of one
-run more than of the values that are kept.
+10 runs x 10,000 questions x 5 scorers in a SQLite store. One question is evaluated by MLflow
+itself; its rows in the database are then copied under other ids, for evaluating a million answers
+takes hours. The peer is `MlflowClient.search_traces` page by page, results thrown away; with long
+questions, which MLflow cuts in the metadata, together with the spans that hold them in full. Bound:
+reading all runs and putting their answers side by side takes at most 1.5 times the bare search. The
+peak is that of one run more than of the values that are kept.
 """
 
 from __future__ import annotations
@@ -39,7 +41,11 @@ def template(name, question):
     with mlflow.start_run(run_name="method 0") as run:
         data = [{"inputs": {"question": question}, "expectations": {"answer": "one"}}]
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            mlflow.genai.evaluate(data=data, predict_fn=lambda question: question[:3], scorers=[*map(scored, range(SCORERS))])
+            mlflow.genai.evaluate(
+                data=data,
+                predict_fn=lambda question: question[:3],
+                scorers=[*map(scored, range(SCORERS))],
+            )
     return run.info.run_id
 
 
@@ -49,24 +55,51 @@ def copied(path, run_id, n):
 
     runs = [run_id]
     for k in range(1, RUNS):
-        with mlflow.start_run(run_name=f"method {k}", tags={"mlflow.runType": "genai_evaluate"}) as run:
+        with mlflow.start_run(
+            run_name=f"method {k}", tags={"mlflow.runType": "genai_evaluate"}
+        ) as run:
             runs.append(run.info.run_id)
     with sqlite3.connect(path) as db:
-        [trace] = [row[0] for row in db.execute("SELECT source_id FROM entity_associations WHERE destination_id = ?", [run_id])]
-        keys = {"trace_info": "request_id", "trace_tags": "request_id", "trace_request_metadata": "request_id",
-                "assessments": "trace_id", "spans": "trace_id", "entity_associations": "source_id"}  # fmt: skip
+        [trace] = [
+            row[0]
+            for row in db.execute(
+                "SELECT source_id FROM entity_associations WHERE destination_id = ?", [run_id]
+            )
+        ]
+        keys = {
+            "trace_info": "request_id",
+            "trace_tags": "request_id",
+            "trace_request_metadata": "request_id",
+            "assessments": "trace_id",
+            "spans": "trace_id",
+            "entity_associations": "source_id",
+        }
         for table, key in keys.items():
-            about = [row for row in db.execute(f"PRAGMA table_xinfo({table})") if row[6] == 0]  # without generated columns
+            about = [
+                row for row in db.execute(f"PRAGMA table_xinfo({table})") if row[6] == 0
+            ]  # without generated columns
             names = ", ".join(row[1] for row in about)
             rows = db.execute(f"SELECT {names} FROM {table} WHERE {key} = ?", [trace]).fetchall()
             made = (
-                _like(dict(zip(names.split(", "), row, strict=True)), {trace: f"tr-{k}-{i}-{run_id[:16]}", run_id: run}, i, k)
-                for k, run in enumerate(runs) for i in range(n) for row in rows
-            )  # fmt: skip
-            db.executemany(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(about))})", made)
+                _like(
+                    dict(zip(names.split(", "), row, strict=True)),
+                    {trace: f"tr-{k}-{i}-{run_id[:16]}", run_id: run},
+                    i,
+                    k,
+                )
+                for k, run in enumerate(runs)
+                for i in range(n)
+                for row in rows
+            )
+            db.executemany(
+                f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(about))})", made
+            )
             db.execute(f"DELETE FROM {table} WHERE {key} = ?", [trace])
-        db.executemany("INSERT INTO inputs SELECT ?, source_type, source_id, destination_type, ?, step FROM inputs "
-                       "WHERE destination_id = ?", [[uuid.uuid4().hex, run, run_id] for run in runs[1:]])  # fmt: skip
+        db.executemany(
+            "INSERT INTO inputs SELECT ?, source_type, source_id, destination_type, ?, step FROM "
+            "inputs WHERE destination_id = ?",
+            [[uuid.uuid4().hex, run, run_id] for run in runs[1:]],
+        )
         db.execute("UPDATE datasets SET dataset_profile = ?", [json.dumps({"num_rows": n})])
     return runs
 
@@ -94,8 +127,12 @@ def searched(client, experiment_id, runs, spans):
         token = None
         while True:
             page = client.search_traces(
-                locations=[experiment_id], run_id=run, include_spans=spans, max_results=500, page_token=token
-            )  # fmt: skip
+                locations=[experiment_id],
+                run_id=run,
+                include_spans=spans,
+                max_results=500,
+                page_token=token,
+            )
             n, token = n + len(page), page.token
             if not token:
                 break
@@ -126,9 +163,19 @@ def main():
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     client, missed = MlflowClient(), False
-    print(f"{'questions':12} {'traces':>8} {'search':>8} {'read':>8} {'ratio':>6} {'kept':>8} {'peak':>8}")
-    for name, question, size in (("short", "question number 0", n), ("long", f"{LONG} number 0", max(n // 5, 1))):
-        taken, runs = timed(lambda name=name, question=question, size=size: copied("mlflow.db", template(name, question), size))
+    print(
+        f"{'questions':12} {'traces':>8} {'search':>8} {'read':>8} {'ratio':>6} {'kept':>8} "
+        f"{'peak':>8}"
+    )
+    for name, question, size in (
+        ("short", "question number 0", n),
+        ("long", f"{LONG} number 0", max(n // 5, 1)),
+    ):
+        taken, runs = timed(
+            lambda name=name, question=question, size=size: copied(
+                "mlflow.db", template(name, question), size
+            )
+        )
         print(f"made in {taken:.0f} s", file=sys.stderr)
         experiment_id = client.get_experiment_by_name(name).experiment_id
         search, n_traces = timed(searched, client, experiment_id, runs, name == "long")
@@ -141,8 +188,12 @@ def main():
         assert all(table.shape == (size, SCORERS) for table in asked.found[name].tables.values())
         verdict = "ok" if read <= BOUND * search else "MISSED"
         missed |= verdict == "MISSED"
-        print(f"{name:12} {n_traces:8,} {search:7.1f}s {read:7.1f}s {read / search:6.2f} {after['VmRSS'] - before:5.0f} MB "
-              f"{after['VmHWM'] - before:5.0f} MB  {verdict} (bound {BOUND})", flush=True)
+        print(
+            f"{name:12} {n_traces:8,} {search:7.1f}s {read:7.1f}s {read / search:6.2f} "
+            f"{after['VmRSS'] - before:5.0f} MB {after['VmHWM'] - before:5.0f} MB  {verdict} "
+            f"(bound {BOUND})",
+            flush=True,
+        )
     sys.exit(missed)
 
 

@@ -1,11 +1,13 @@
-"""What autologging costs a script: of a fit that nothing is logged of, and of cross-validation beside our own call.
+"""What autologging costs a script: of a fit that nothing is logged of, and of cross-validation
+beside our own call.
 
     python tests/benchmarks/bench_autolog.py
 
-The same fit is timed with autologging off and on in turn, in processor time because the machine is shared, and the best of many
-counts. Bounds: a fit of which nothing is logged takes at most 2% longer, or 0.1 ms where that is more (k-NN "fits" in less than
-a millisecond); a cross-validation that is logged adds at most twice what predicting once more, evaluating the predictions and
-logging them take by themselves.
+The same fit is timed with autologging off and on in turn, in processor time because the machine is
+shared, and the best of many counts. Bounds: a fit of which nothing is logged takes at most 2%
+longer, or 0.1 ms where that is more (k-NN "fits" in less than a millisecond); a cross-validation
+that is logged adds at most twice what predicting once more, evaluating the predictions and logging
+them take by themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import tempfile
 import time
 import warnings
 
-os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # processor time of waiting threads is noise
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = (
+    "1"  # processor time of waiting threads is noise
+)
 
 import numpy as np
 from sklearn import model_selection
@@ -43,7 +47,9 @@ def timed(call):
 
 
 def off_and_on(call, rounds=10):
-    """Best times with autologging off and on, taken in turn so that the machine's load falls on both."""
+    """Best times with autologging off and on, taken in turn so that the machine's load falls on
+    both.
+    """
     times = [], []
     repeats = max(3, min(50, int(0.15 / timed(call))))
     for _ in range(rounds):
@@ -65,8 +71,16 @@ def main():
         "k-NN, 200 x 50, 20 labels": (KNeighborsClassifier(), small, labels),
         "tree, 200 x 50, 20 labels": (DecisionTreeClassifier(random_state=0), small, labels),
         "forest of 10, 2,000 x 50, 20 labels": (RandomForestClassifier(10, random_state=0), X, Y),
-        "scaler and one-vs-rest, 2,000 x 50": (make_pipeline(StandardScaler(), OneVsRestClassifier(LogisticRegression())), X, Y),
-        "chain of 20 trees, 200 x 50": (ClassifierChain(DecisionTreeClassifier(max_depth=5)), small, labels),
+        "scaler and one-vs-rest, 2,000 x 50": (
+            make_pipeline(StandardScaler(), OneVsRestClassifier(LogisticRegression())),
+            X,
+            Y,
+        ),
+        "chain of 20 trees, 200 x 50": (
+            ClassifierChain(DecisionTreeClassifier(max_depth=5)),
+            small,
+            labels,
+        ),
         "single label: tree, digits": (DecisionTreeClassifier(random_state=0), digits, digit),
     }
     print(f"{'fit':38} {'off':>10} {'on':>10} {'ratio':>7} {'added':>9}")
@@ -77,7 +91,10 @@ def main():
         added = f"{(on - off) * 1e6:7.0f}us {'ok' if ok else 'MISSED'}"
         print(f"{name:38} {off * 1e3:8.2f}ms {on * 1e3:8.2f}ms {on / off:7.3f} {added}")
 
-    print(f"\n{'ten folds, logged to SQLite':38} {'off':>10} {'on':>10} {'by itself':>10} {'added/that':>10}")
+    print(
+        f"\n{'ten folds, logged to SQLite':38} {'off':>10} {'on':>10} {'by itself':>10} "
+        f"{'added/that':>10}"
+    )
     model = RandomForestClassifier(50, random_state=0, n_jobs=1)
     call = lambda: model_selection.cross_validate(model, X, Y, cv=10)  # noqa: E731
     ev = mleval.cross_validate(model, X, Y, cv=10, log=False)
@@ -98,8 +115,10 @@ def main():
     mleval.autolog(disable=True)
     ok = on - off <= GRANTED * alone
     missed |= not ok
-    print(f"{'forest of 50, 2,000 x 50, 20 labels':38} {off:9.2f}s {on:9.2f}s {alone:9.2f}s {(on - off) / alone:10.2f} "
-          f"{'ok' if ok else 'MISSED'}")  # fmt: skip
+    print(
+        f"{'forest of 50, 2,000 x 50, 20 labels':38} {off:9.2f}s {on:9.2f}s {alone:9.2f}s "
+        f"{(on - off) / alone:10.2f} {'ok' if ok else 'MISSED'}"
+    )
     return missed
 
 

@@ -1,6 +1,7 @@
-"""Time the loss profiles against one row sort and reads of the input in the same run, and the minimiser on a whole study.
+"""Time the loss profiles against one row sort and reads of the input in the same run, and the
+minimiser on a whole study.
 
-    python tests/benchmarks/bench_dependence.py
+python tests/benchmarks/bench_dependence.py
 """
 
 from __future__ import annotations
@@ -22,14 +23,20 @@ YEAST = Path(__file__).parents[3] / "shared" / "data" / "mulan" / "yeast.arff"
 
 
 def yeast() -> tuple[np.ndarray, np.ndarray, str]:
-    """2417 instances of 103 features with 14 labels; made up ones of that shape where the file is not at hand."""
+    """2417 instances of 103 features with 14 labels; made up ones of that shape where the file is
+    not at hand.
+    """
     if YEAST.exists():
         rows = YEAST.read_text().split("@data", 1)[1].split()
         table = np.array([row.split(",") for row in rows], dtype=float)
         return table[:, :-14], table[:, -14:].astype(int), "yeast"
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2417, 103))
-    return X, (X @ rng.normal(size=(103, 14)) + 10 * rng.normal(size=(2417, 14)) > 5).astype(int), "synthetic yeast"
+    return (
+        X,
+        (X @ rng.normal(size=(103, 14)) + 10 * rng.normal(size=(2417, 14)) > 5).astype(int),
+        "synthetic yeast",
+    )
 
 
 def study(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -39,7 +46,9 @@ def study(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     predictions = np.empty((n_labels, *Y.shape), dtype=int)
     for held in range(10):
         minimiser = NearestNeighbourMinimiser(9).fit(X[fold != held], Y[fold != held])
-        predictions[:, fold == held] = minimiser.predict_all(X[fold == held], range(1, n_labels + 1))
+        predictions[:, fold == held] = minimiser.predict_all(
+            X[fold == held], range(1, n_labels + 1)
+        )
     return np.array([loss_profile(Y, prediction).losses for prediction in predictions]).T
 
 
@@ -52,47 +61,83 @@ def main() -> int:
         nonlocal missed
         late = took > bound * peer
         missed |= late
-        print(f"{what:<58} {took * 1e3:>7.1f}ms {peer * 1e3:>7.1f}ms {took / peer:>6.2f} {bound:>5.0f} {memory:>7.1f}MB  "
-              f"{'MISSED' if late else 'ok'}")
+        print(
+            f"{what:<58} {took * 1e3:>7.1f}ms {peer * 1e3:>7.1f}ms {took / peer:>6.2f} "
+            f"{bound:>5.0f} {memory:>7.1f}MB  {'MISSED' if late else 'ok'}"
+        )
 
     for n, k in [(100_000, 100), (1_000_000, 20), (20_000, 1_000), (10_000, 2_000)]:
         score, truth = rng.random((n, k)), rng.random((n, k)) < 0.05
         errors = abs(score - truth)
         for kind in (bool, np.int64, float):
             y = truth.astype(kind)
-            took, peer = best(lambda y=y, s=score: loss_profile(y, s), lambda e=errors: np.sort(e, axis=1))
-            row(f"soft profile, all k, {n} x {k} {kind.__name__}, to a row sort", took, peer, 2,
-                peak(lambda y=y, s=score: loss_profile(y, s)))
+            took, peer = best(
+                lambda y=y, s=score: loss_profile(y, s), lambda e=errors: np.sort(e, axis=1)
+            )
+            row(
+                f"soft profile, all k, {n} x {k} {kind.__name__}, to a row sort",
+                took,
+                peer,
+                2,
+                peak(lambda y=y, s=score: loss_profile(y, s)),
+            )
         del errors
         for kind in (bool, np.int64, float):
             y, p = truth.astype(kind), (score > 0.9).astype(kind)
             took, peer = best(
-                lambda y=y, p=p: profile_from_histogram(error_histogram(y, p), "polynomial"), lambda y=y, p=p: y.sum() + p.sum())
-            row(f"hard profile, 31 alpha, {n} x {k} {kind.__name__}, to a read", took, peer, 5,
-                peak(lambda y=y, p=p: error_histogram(y, p)))
+                lambda y=y, p=p: profile_from_histogram(error_histogram(y, p), "polynomial"),
+                lambda y=y, p=p: y.sum() + p.sum(),
+            )
+            row(
+                f"hard profile, 31 alpha, {n} x {k} {kind.__name__}, to a read",
+                took,
+                peer,
+                5,
+                peak(lambda y=y, p=p: error_histogram(y, p)),
+            )
 
-    def other(what: str, peer: str, call: Callable[[], object], beside: Callable[[], object]) -> None:
+    def other(
+        what: str, peer: str, call: Callable[[], object], beside: Callable[[], object]
+    ) -> None:
         took, peer_took = best(call, beside)
         print(f"{what:<58} {took * 1e3:>7.1f}ms {peer_took * 1e3:>7.1f}ms ({peer})")
 
-    truth, score = (sparse.random_array((50_000, 5_000), density=d, format="csr", rng=rng) for d in (0.001, 0.002))
+    truth, score = (
+        sparse.random_array((50_000, 5_000), density=d, format="csr", rng=rng)
+        for d in (0.001, 0.002)
+    )
     truth.data[:] = 1
-    other("soft profile, all k, 50000 x 5000 sparse, 750,000 entries", "difference of the matrices",
-          lambda: loss_profile(truth, score), lambda: abs(score - truth))
+    other(
+        "soft profile, all k, 50000 x 5000 sparse, 750,000 entries",
+        "difference of the matrices",
+        lambda: loss_profile(truth, score),
+        lambda: abs(score - truth),
+    )
     y, s = rng.random((100_000, 14)) < 0.3, rng.random((100_000, 14))
     mu = Capacity.weighted(np.arange(1, 15), lambda x: x**2)
-    other("Choquet loss, weighted labels, 100000 x 14", "row argsort",
-          lambda: choquet_loss(y, s, mu), lambda: np.argsort(s, axis=1))
+    other(
+        "Choquet loss, weighted labels, 100000 x 14",
+        "row argsort",
+        lambda: choquet_loss(y, s, mu),
+        lambda: np.argsort(s, axis=1),
+    )
     tabled = Capacity.from_function(lambda labels: (len(labels) / 14) ** 2, 14)
-    other("Choquet loss, any set function, 100000 x 14", "row argsort",
-          lambda: choquet_loss(y, s, tabled), lambda: np.argsort(s, axis=1))
+    other(
+        "Choquet loss, any set function, 100000 x 14",
+        "row argsort",
+        lambda: choquet_loss(y, s, tabled),
+        lambda: np.argsort(s, axis=1),
+    )
 
     X, Y, name = yeast()
     start = time.perf_counter()
     losses = study(X, Y)
     took = time.perf_counter() - start
     missed |= took > 60
-    print(f"surrogate k x target k on {name}, ten folds: {took:.1f} s of 60 s  {'MISSED' if took > 60 else 'ok'}")
+    print(
+        f"surrogate k x target k on {name}, ten folds: {took:.1f} s of 60 s  "
+        f"{'MISSED' if took > 60 else 'ok'}"
+    )
     print(f"best surrogate k for each target k: {(losses.argmin(axis=1) + 1).tolist()}")
     return int(missed)
 

@@ -1,6 +1,8 @@
-"""Time the tests over instances, the Bayesian tests, planning and rank sets, against bounds and scipy in the same run.
+"""Time the tests over instances, the Bayesian tests, planning and rank sets, against bounds and
+scipy in the same run.
 
-The bound on the memory of the tests over instances is the size of the table that they must not hold: all methods and measures.
+The bound on the memory of the tests over instances is the size of the table that they must not
+hold: all methods and measures.
 
     python tests/benchmarks/bench_instances.py
 """
@@ -53,15 +55,28 @@ def peak(call: Callable[[], object]) -> float:
 def main() -> int:
     rng = np.random.default_rng(0)
     missed = False
-    print(f"{'what':<58} {'time':>8} {'bound':>7} {'memory':>8}  {'':<7} peer      (load {os.getloadavg()[0]:.1f})")
+    print(
+        f"{'what':<58} {'time':>8} {'bound':>7} {'memory':>8}  {'':<7} peer      (load "
+        f"{os.getloadavg()[0]:.1f})"
+    )
 
-    def row(what: str, call: Callable[[], object], bound: float, most: float, peer: str = "", peer_time: float = 0.0) -> None:
+    def row(
+        what: str,
+        call: Callable[[], object],
+        bound: float,
+        most: float,
+        peer: str = "",
+        peer_time: float = 0.0,
+    ) -> None:
         nonlocal missed
         took, memory = best(call), peak(call)
         late = took > bound or memory > most
         missed |= late
         versus = f"{peer}: {peer_time:.3g} s, {peer_time / took:.3g} times as long" if peer else ""
-        print(f"{what:<58} {took:>6.2f} s {bound:>5.1f} s {memory:>5.0f} MB  {'MISSED' if late else 'ok':<7} {versus}")
+        print(
+            f"{what:<58} {took:>6.2f} s {bound:>5.1f} s {memory:>5.0f} MB  "
+            f"{'MISSED' if late else 'ok':<7} {versus}"
+        )
 
     with tempfile.TemporaryDirectory() as folder:
         truth = rng.random((INSTANCES, len(MEASURES)))
@@ -69,17 +84,34 @@ def main() -> int:
             noisy = np.clip(truth + rng.normal(0.002 * k, 0.2, truth.shape), 0, 1).round(2)
             for measure, column in zip(MEASURES, noisy.T, strict=True):
                 np.save(Path(folder) / f"{k}-{measure}.npy", column)
-        readers = {k: lambda measure, k=k: np.load(Path(folder) / f"{k}-{measure}.npy") for k in range(METHODS)}
-        some = [(a, b, m) for a, b in combinations(range(METHODS), 2) for m in MEASURES][:: 950 // SAMPLE]
+        readers = {
+            k: lambda measure, k=k: np.load(Path(folder) / f"{k}-{measure}.npy")
+            for k in range(METHODS)
+        }
+        some = [(a, b, m) for a, b in combinations(range(METHODS), 2) for m in MEASURES][
+            :: 950 // SAMPLE
+        ]
         differences = [(readers[a](m) - readers[b](m)).round(9) for a, b, m in some]
-        per_signs = best(lambda: [stats.wilcoxon(d, method="approx") for d in differences], 1) * 950 / SAMPLE
+        per_signs = (
+            best(lambda: [stats.wilcoxon(d, method="approx") for d in differences], 1)
+            * 950
+            / SAMPLE
+        )
         row(
             f"{METHODS} methods x {INSTANCES:,} instances x {len(MEASURES)} measures, 3 tests",
-            lambda: instance_tests(readers, MEASURES), 30.0, 8e-6 * METHODS * INSTANCES * len(MEASURES),
-            f"scipy wilcoxon alone, from {SAMPLE} of 950", per_signs,
-        )  # fmt: skip
+            lambda: instance_tests(readers, MEASURES),
+            30.0,
+            8e-6 * METHODS * INSTANCES * len(MEASURES),
+            f"scipy wilcoxon alone, from {SAMPLE} of 950",
+            per_signs,
+        )
     table = pd.DataFrame(rng.normal(size=(11, 12)) + 0.2 * np.arange(12))
-    row("Bayesian signed rank, 66 pairs x 11 datasets, 20,000 draws", lambda: bayesian_signed_rank(table, 0.1), 5.0, 100)
+    row(
+        "Bayesian signed rank, 66 pairs x 11 datasets, 20,000 draws",
+        lambda: bayesian_signed_rank(table, 0.1),
+        5.0,
+        100,
+    )
     many = pd.DataFrame(rng.normal(size=(10, 500)))
     a, b = np.triu_indices(500, 1)
     part = list(zip(a, b, strict=True))[:: len(a) // 200]
@@ -90,14 +122,37 @@ def main() -> int:
         return stats.t(9, d.mean(), d.std(ddof=1) * np.sqrt(1 / 10 + 1 / 9)).cdf([-0.1, 0.1])
 
     loop = best(lambda: [one(i, j) for i, j in part], 1) * len(a) / len(part)
-    row("Bayesian t, 124,750 pairs x 10 folds", lambda: bayesian_t(many, 0.1, ratio=1 / 9), 1.0, 200, "scipy t, from 200", loop)
-    row("plan, 19,900 pairs x 30 datasets", lambda: plan(pd.DataFrame(rng.normal(size=(30, 200)))), 30.0, 200)
+    row(
+        "Bayesian t, 124,750 pairs x 10 folds",
+        lambda: bayesian_t(many, 0.1, ratio=1 / 9),
+        1.0,
+        200,
+        "scipy t, from 200",
+        loop,
+    )
+    row(
+        "plan, 19,900 pairs x 30 datasets",
+        lambda: plan(pd.DataFrame(rng.normal(size=(30, 200)))),
+        30.0,
+        200,
+    )
     wide = pd.DataFrame(rng.normal(size=(30, 100)))
-    row("rank sets, 4,950 pairs x 30 datasets, 9,999 draws", lambda: rank_confidence(wide), 5.0, 200)
-    index = pd.MultiIndex.from_product([["d", "e"], range(12), range(10)], names=["dataset", "method", "fold"])
+    row(
+        "rank sets, 4,950 pairs x 30 datasets, 9,999 draws", lambda: rank_confidence(wide), 5.0, 200
+    )
+    index = pd.MultiIndex.from_product(
+        [["d", "e"], range(12), range(10)], names=["dataset", "method", "fold"]
+    )
     folds = pd.DataFrame(rng.random((len(index), 16)), index, [f"x{k}" for k in range(16)])
-    fusion = fuse(Study(folds.groupby(level=[0, 1]).mean(), dict.fromkeys(folds, "max"), folds=folds))
-    row("PROMETHEE ranks, 12 x 16 x 2 datasets, 500 draws", lambda: bootstrap_ranks(fusion), 10.0, 50)
+    fusion = fuse(
+        Study(folds.groupby(level=[0, 1]).mean(), dict.fromkeys(folds, "max"), folds=folds)
+    )
+    row(
+        "PROMETHEE ranks, 12 x 16 x 2 datasets, 500 draws",
+        lambda: bootstrap_ranks(fusion),
+        10.0,
+        50,
+    )
     return int(missed)
 
 

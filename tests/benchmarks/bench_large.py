@@ -2,9 +2,10 @@
 
     python tests/benchmarks/bench_large.py [name ...]
 
-Synthetic tables of results: measures of which each says how good a method is, how hard a dataset, and noise. A report is what
-`mleval report` makes of a study that has been read: comparison with stability and a rope, page, JSON and CSV. Peak memory is the
-largest resident set of the process, imports and study included.
+Synthetic tables of results: measures of which each says how good a method is, how hard a dataset,
+and noise. A report is what `mleval report` makes of a study that has been read: comparison with
+stability and a rope, page, JSON and CSV. Peak memory is the largest resident set of the process,
+imports and study included.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import time
 import numpy as np
 import pandas as pd
 
-#: Name -> methods, datasets, measures; and the bounds: seconds of CPU, MB of memory and of page (None: no bound).
+#: Name -> methods, datasets, measures; and the bounds: seconds of CPU, MB of memory and of page
+#: (None: no bound).
 STUDIES = {
     "datasets": (5, 2000, 20, 60, None, None),
     "methods": (2000, 1, 20, 30, 600, 2),
@@ -51,9 +53,18 @@ def report(methods: int, datasets: int, measures: int) -> dict[str, float]:
     files, page = made.files(), made.to_html()
     seconds = time.process_time() - start
     sizes = {name: len(text.encode()) / 1e6 for name, text in files.items()}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
-    return {"seconds": seconds, "memory": peak, "page": len(page.encode()) / 1e6, "json": sizes.pop("report.json"),
-            "csv": sum(sizes.values())}  # fmt: skip
+    peak = (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        * (1 if sys.platform == "darwin" else 1024)
+        / 1e6
+    )
+    return {
+        "seconds": seconds,
+        "memory": peak,
+        "page": len(page.encode()) / 1e6,
+        "json": sizes.pop("report.json"),
+        "csv": sum(sizes.values()),
+    }
 
 
 def main(names: list[str]) -> int:
@@ -62,14 +73,24 @@ def main(names: list[str]) -> int:
     print(f"{'study':9} {'methods x datasets x measures':30} {heads}")
     for name in names or STUDIES:
         *shape, seconds, memory, page = STUDIES[name]
-        done = subprocess.run([sys.executable, __file__, *map(str, shape)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, __file__, *map(str, shape)], capture_output=True, text=True, check=True
+        )
         found = json.loads(done.stdout)
         bounds = (("seconds", seconds), ("memory", memory), ("page", page))
-        late = [f"{key} above {bound:g}" for key, bound in bounds if bound is not None and found[key] > bound]
+        late = [
+            f"{key} above {bound:g}"
+            for key, bound in bounds
+            if bound is not None and found[key] > bound
+        ]
         missed |= bool(late)
         sizes = " ".join(f"{found[key]:5.1f} MB" for key in ("memory", "page", "json", "csv"))
-        print(f"{name:9} {' x '.join(map(str, shape)):30} {found['seconds']:6.1f} s {found['seconds'] / seconds:8.0%} {sizes}  "
-              f"{'MISSED: ' + ', '.join(late) if late else 'ok'}", flush=True)  # fmt: skip
+        print(
+            f"{name:9} {' x '.join(map(str, shape)):30} {found['seconds']:6.1f} s "
+            f"{found['seconds'] / seconds:8.0%} {sizes}  "
+            f"{'MISSED: ' + ', '.join(late) if late else 'ok'}",
+            flush=True,
+        )
     return int(missed)
 
 

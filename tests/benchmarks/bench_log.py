@@ -1,10 +1,12 @@
-"""Time to log one Evaluation against a bare create_run + log_batch of the same metrics, on the same real server over HTTP.
+"""Time to log one Evaluation against a bare create_run + log_batch of the same metrics, on the same
+real server over HTTP.
 
     python tests/benchmarks/bench_log.py [workers ...]
 
-10,000 instances, 50 labels, 10 folds: all measures, folds and profiles as metrics, tags, a dataset input, and the artifacts
-with the run's own report, through the server's proxy. Bound: at most 3 times the bare requests; with one worker and with four,
-the server's default. Best of several, alternating. Logging the same again into its run, and with instances too, for comparison.
+10,000 instances, 50 labels, 10 folds: all measures, folds and profiles as metrics, tags, a dataset
+input, and the artifacts with the run's own report, through the server's proxy. Bound: at most 3
+times the bare requests; with one worker and with four, the server's default. Best of several,
+alternating. Logging the same again into its run, and with instances too, for comparison.
 """
 
 from __future__ import annotations
@@ -37,11 +39,25 @@ def server(workers: int):
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:///{folder}/mlflow.db"
         MlflowClient(store).search_experiments()
-        command = [sys.executable, "-m", "mlflow", "server", "--workers", str(workers), "--port", str(port),
-                   "--backend-store-uri", store, "--artifacts-destination", f"{folder}/artifacts"]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "mlflow",
+            "server",
+            "--workers",
+            str(workers),
+            "--port",
+            str(port),
+            "--backend-store-uri",
+            store,
+            "--artifacts-destination",
+            f"{folder}/artifacts",
+        ]
         settings = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
         with Path(folder, "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=settings)
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True, env=settings
+            )
             try:
                 for _ in range(600):
                     try:
@@ -73,11 +89,15 @@ def measured(workers: int) -> list[tuple[str, float, float, float]]:
         client = MlflowClient()
         experiment_id = client.create_experiment("bench")
         mlflow.set_experiment("bench")
-        evaluations = iter([mleval.evaluate(y, scores, folds=folds) for _ in range(2 * REPEATS + 4)])
+        evaluations = iter(
+            [mleval.evaluate(y, scores, folds=folds) for _ in range(2 * REPEATS + 4)]
+        )
 
         def logged(**options):
             facts = {"y_true": y, "test_indices": tests, "n_train": 9_000}
-            return mleval.log_evaluation(next(evaluations), method="BR", dataset="made", **facts, **options)
+            return mleval.log_evaluation(
+                next(evaluations), method="BR", dataset="made", **facts, **options
+            )
 
         run_id = logged()
         found = client.get_run(run_id).data.metrics
@@ -89,7 +109,15 @@ def measured(workers: int) -> list[tuple[str, float, float, float]]:
             client.log_batch(client.create_run(experiment_id).info.run_id, metrics=metrics)
 
         def again():
-            mleval.log_evaluation(same, method="BR", dataset="made", run_id=run_id, y_true=y, test_indices=tests, n_train=9_000)
+            mleval.log_evaluation(
+                same,
+                method="BR",
+                dataset="made",
+                run_id=run_id,
+                y_true=y,
+                test_indices=tests,
+                n_train=9_000,
+            )
 
         bare()
         ways = {
@@ -99,16 +127,26 @@ def measured(workers: int) -> list[tuple[str, float, float, float]]:
             "  the same again": again,
         }
         times = best(*ways.values(), repeats=REPEATS)
-        return [(name, 1e3 * t, t / times[0], peak(call)) for (name, call), t in zip(ways.items(), times, strict=True)]
+        return [
+            (name, 1e3 * t, t / times[0], peak(call))
+            for (name, call), t in zip(ways.items(), times, strict=True)
+        ]
 
 
 def main() -> int:
     missed = False
     for workers in map(int, sys.argv[1:] or (1, 4)):
-        print(f"\nserver with {workers} worker{'s' * (workers > 1)}\n{'':34}{'ms':>8}{'ratio':>8}{'peak MB':>9}")
+        print(
+            f"\nserver with {workers} "
+            f"worker{'s' * (workers > 1)}\n{'':34}{'ms':>8}{'ratio':>8}{'peak MB':>9}"
+        )
         for name, milliseconds, ratio, megabytes in measured(workers):
             bounded = name == "log_evaluation"
-            verdict = "" if not bounded else f"  bound {BOUND:g}: " + ("ok" if ratio <= BOUND else "MISSED")
+            verdict = (
+                ""
+                if not bounded
+                else f"  bound {BOUND:g}: " + ("ok" if ratio <= BOUND else "MISSED")
+            )
             missed |= bounded and ratio > BOUND
             print(f"{name:<34}{milliseconds:8.1f}{ratio:8.2f}{megabytes:9.1f}{verdict}")
     return int(missed)

@@ -1,6 +1,7 @@
-"""Time of the intervals of all measures against the evaluation itself: it may take as long again, at 100,000 x 100.
+"""Time of the intervals of all measures against the evaluation itself: it may take as long again,
+at 100,000 x 100.
 
-    python tests/benchmarks/bench_measure_intervals.py
+python tests/benchmarks/bench_measure_intervals.py
 """
 
 import time
@@ -25,7 +26,10 @@ def main():
     true, score = rng.random((100_000, 100)) < 0.03, rng.random((100_000, 100))
     bare = best(lambda: mleval.evaluate(true, score, instances=False))
     whole = best(lambda: measure_intervals(mleval.evaluate(true, score)))
-    print(f"evaluation {bare:.2f} s, with instances and intervals {whole:.2f} s: {whole / bare:.2f} times (bound 2)")
+    print(
+        f"evaluation {bare:.2f} s, with instances and intervals {whole:.2f} s: "
+        f"{whole / bare:.2f} times (bound 2)"
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""The page on a server: its first answer against MLflow's own search, the second, and what MLflow feels of 20 readers.
+"""The page on a server: its first answer against MLflow's own search, the second, and what MLflow
+feels of 20 readers.
 
     python tests/benchmarks/bench_page.py [methods] [datasets] [workers]
 
-A real server on SQLite with 2,000 runs x 20 measures. Bounds: the first answer takes at most 1.3 times the search of the same
-runs by MLflow's client plus 2 s, the second at most 300 ms. Then 20 readers ask for answers of their own at once, while MLflow's
-`/health` and a search of 100 runs are asked: their times, alone and beside the readers.
+A real server on SQLite with 2,000 runs x 20 measures. Bounds: the first answer takes at most 1.3
+times the search of the same runs by MLflow's client plus 2 s, the second at most 300 ms. Then 20
+readers ask for answers of their own at once, while MLflow's `/health` and a search of 100 runs are
+asked: their times, alone and beside the readers.
 """
 
 from __future__ import annotations
@@ -40,17 +42,46 @@ def fill(path: Path, methods: int, datasets: int, measures: list[str]) -> str:
                 at += 60_000
                 run = f"{at:032x}"
                 row = {
-                    "run_uuid": run, "name": run, "source_type": "LOCAL", "source_name": "", "entry_point_name": "",
-                    "user_id": "me", "status": "FINISHED", "start_time": at, "end_time": at + 5000, "source_version": "",
-                    "lifecycle_stage": "active", "artifact_uri": f"mlflow-artifacts:/{run}", "experiment_id": experiment_id,
-                }  # fmt: skip
-                put(f"INSERT INTO runs ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [[*row.values()]])
-                tags = {schema.TAG_METHOD: f"method {m}", schema.TAG_DATASET: f"dataset {d}", "mlflow.runName": run}
-                put("INSERT INTO tags (key, value, run_uuid) VALUES (?, ?, ?)", [(*item, run) for item in tags.items()])
-                values = np.clip(0.5 + 0.1 * rng.standard_normal(len(measures)) + m / methods / 5, 0, 1)
-                rows = [(key, float(value), at, 0, False, run) for key, value in zip(measures, values, strict=True)]
+                    "run_uuid": run,
+                    "name": run,
+                    "source_type": "LOCAL",
+                    "source_name": "",
+                    "entry_point_name": "",
+                    "user_id": "me",
+                    "status": "FINISHED",
+                    "start_time": at,
+                    "end_time": at + 5000,
+                    "source_version": "",
+                    "lifecycle_stage": "active",
+                    "artifact_uri": f"mlflow-artifacts:/{run}",
+                    "experiment_id": experiment_id,
+                }
+                put(
+                    f"INSERT INTO runs ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
+                    [[*row.values()]],
+                )
+                tags = {
+                    schema.TAG_METHOD: f"method {m}",
+                    schema.TAG_DATASET: f"dataset {d}",
+                    "mlflow.runName": run,
+                }
+                put(
+                    "INSERT INTO tags (key, value, run_uuid) VALUES (?, ?, ?)",
+                    [(*item, run) for item in tags.items()],
+                )
+                values = np.clip(
+                    0.5 + 0.1 * rng.standard_normal(len(measures)) + m / methods / 5, 0, 1
+                )
+                rows = [
+                    (key, float(value), at, 0, False, run)
+                    for key, value in zip(measures, values, strict=True)
+                ]
                 for table in ("metrics", "latest_metrics"):
-                    put(f"INSERT INTO {table} (key, value, timestamp, step, is_nan, run_uuid) VALUES (?, ?, ?, ?, ?, ?)", rows)
+                    put(
+                        f"INSERT INTO {table} (key, value, timestamp, step, is_nan, run_uuid) "
+                        "VALUES (?, ?, ?, ?, ?, ?)",
+                        rows,
+                    )
     connection.close()
     return experiment_id
 
@@ -62,7 +93,9 @@ def timed(call):
 
 
 def processor(session: int) -> float:
-    """Seconds of CPU that all processes of a session and this one have taken, whatever else the machine does."""
+    """Seconds of CPU that all processes of a session and this one have taken, whatever else the
+    machine does.
+    """
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -92,7 +125,11 @@ def felt(server, experiment_id: str, seconds: float) -> dict[str, list[float]]:
     while time.monotonic() < end:
         took, _ = timed(lambda: requests.get(f"{server.url}/health", timeout=60))
         times["/health"].append(1000 * took)
-        took, _ = timed(lambda: requests.post(f"{server.url}/api/2.0/mlflow/runs/search", json=asked, timeout=60))
+        took, _ = timed(
+            lambda: requests.post(
+                f"{server.url}/api/2.0/mlflow/runs/search", json=asked, timeout=60
+            )
+        )
         times["search of 100 runs"].append(1000 * took)
     return times
 
@@ -112,7 +149,9 @@ def main() -> int:
 
         MlflowClient(f"sqlite:///{folder}/mlflow.db").search_experiments()
         experiment_id = fill(folder / "mlflow.db", methods, datasets, measures)
-        with page_server(folder, f"sqlite:///{folder}/mlflow.db", "--workers", str(workers)) as server:
+        with page_server(
+            folder, f"sqlite:///{folder}/mlflow.db", "--workers", str(workers)
+        ) as server:
             server.ask("")  # a visit of the page starts the worker
             search(server.url, experiment_id)  # what is slow the first time
             spent = [processor(server.process.pid)]
@@ -124,12 +163,21 @@ def main() -> int:
             assert answer.status_code == 200, answer.text
             second = min(timed(lambda: server.ask(selection))[0] for _ in range(5))
             bound = FACTOR * searched + MORE
-            print(f"{n:,} runs x {len(measures)} measures, {methods} methods x {datasets} datasets, {workers} workers")
+            print(
+                f"{n:,} runs x {len(measures)} measures, {methods} methods x {datasets} "
+                f"datasets, {workers} workers"
+            )
             own, ours = np.diff(spent)
             print(f"MLflow's own search      {searched:7.2f} s, {own:.2f} s of CPU")
-            print(f"first answer             {first:7.2f} s   bound {bound:.2f} s {'' if first <= bound else 'MISSED'}")
+            print(
+                f"first answer             {first:7.2f} s   bound {bound:.2f} s "
+                f"{'' if first <= bound else 'MISSED'}"
+            )
             print(f"  of CPU                 {ours:7.2f} s   bound {FACTOR * own + MORE:.2f} s")
-            print(f"second answer            {second:7.3f} s   bound {SECOND:.3f} s {'' if second <= SECOND else 'MISSED'}")
+            print(
+                f"second answer            {second:7.3f} s   bound {SECOND:.3f} s "
+                f"{'' if second <= SECOND else 'MISSED'}"
+            )
             alone, stop = felt(server, experiment_id, 5), threading.Event()
 
             def read(k: int) -> None:
@@ -137,7 +185,9 @@ def main() -> int:
                     server.ask(f"{selection}&seed={k}", seconds=0)
                     stop.wait(1)  # as the page does
 
-            readers = [threading.Thread(target=read, args=(k,), daemon=True) for k in range(READERS)]
+            readers = [
+                threading.Thread(target=read, args=(k,), daemon=True) for k in range(READERS)
+            ]
             for reader in readers:
                 reader.start()
             beside = felt(server, experiment_id, 20)
@@ -147,8 +197,10 @@ def main() -> int:
             for what, times in beside.items():
                 before, now = (statistics.median(t) for t in (alone[what], times))
                 worst = sorted(times)[int(0.95 * len(times))]
-                print(f"{what:24} {before:7.1f} ms alone, {now:.1f} ms beside {READERS} readers ({now / before:.1f} times; "
-                      f"95 %: {worst:.0f} ms)")
+                print(
+                    f"{what:24} {before:7.1f} ms alone, {now:.1f} ms beside {READERS} readers "
+                    f"({now / before:.1f} times; 95 %: {worst:.0f} ms)"
+                )
     return int(first > bound or second > SECOND)
 
 

@@ -2,9 +2,10 @@
 
     python tests/benchmarks/bench_query.py [runs]
 
-2,000 runs x 20 measures in a SQLite store, as few methods on many datasets and as many methods on few; "with folds" each run
-carries five folds. The peer is `MlflowClient.search_runs` page by page, results thrown away. Bound: reading a Study and fusing it
-takes at most 1.3 times the bare search. Best of five, alternating.
+2,000 runs x 20 measures in a SQLite store, as few methods on many datasets and as many methods on
+few; "with folds" each run carries five folds. The peer is `MlflowClient.search_runs` page by page,
+results thrown away. Bound: reading a Study and fusing it takes at most 1.3 times the bare search.
+Best of five, alternating.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ SHAPES = ((20, 100, 0), (1000, 2, 0), (20, 100, 5))
 def results(n_methods, n_datasets, n_folds, measures):
     rng = np.random.default_rng(0)
     names = [range(n_datasets), range(n_methods), range(max(n_folds, 1))]
-    table = pd.DataFrame([(f"dataset {d}", f"method {m}", f) for d in names[0] for m in names[1] for f in names[2]],
-                         columns=["dataset", "method", "fold"])
+    table = pd.DataFrame(
+        [(f"dataset {d}", f"method {m}", f) for d in names[0] for m in names[1] for f in names[2]],
+        columns=["dataset", "method", "fold"],
+    )
     table[measures] = rng.random((len(table), len(measures)))
     return table if n_folds else table.drop(columns="fold")
 
@@ -47,7 +50,9 @@ def timed(call, *args, **options):
 
 
 def measured(client, experiment_id, name):
-    """Runs, and the best seconds of the bare search, of reading a Study, and of reading and fusing it."""
+    """Runs, and the best seconds of the bare search, of reading a Study, and of reading and fusing
+    it.
+    """
     from mlflow_mleval.analysis.fusion import fuse
     from mlflow_mleval.tracking.query import load_study
 
@@ -76,11 +81,18 @@ def main():
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
     measures = [m.name for m in MEASURES.values() if m.family != "cost"][:20]
     missed = False
-    print(f"{'methods x datasets x folds':28} {'runs':>6} {'search':>8} {'read':>8} {'+ fuse':>8} {'ratio':>6} {'peak':>8}")
+    print(
+        f"{'methods x datasets x folds':28} {'runs':>6} {'search':>8} {'read':>8} {'+ fuse':>8} "
+        f"{'ratio':>6} {'peak':>8}"
+    )
     for n_methods, n_datasets, n_folds in SHAPES:
         n_datasets = max(n_datasets * wanted // 2_000, 1)
         name = f"{n_methods} x {n_datasets} x {n_folds or 'none'}"
-        report = import_results(results(n_methods, n_datasets, n_folds, measures), experiment_name=name, conventions="sklearn")
+        report = import_results(
+            results(n_methods, n_datasets, n_folds, measures),
+            experiment_name=name,
+            conventions="sklearn",
+        )
         n_runs, search, read, rank, peak = measured(MlflowClient(), report.experiment_id, name)
         verdict = "ok" if rank <= BOUND * search else "MISSED"
         missed |= verdict == "MISSED"

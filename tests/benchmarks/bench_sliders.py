@@ -1,10 +1,12 @@
-"""Time from a slider's movement to the page that follows it, in Chromium, for 50 methods x 20 datasets x 16 measures.
+"""Time from a slider's movement to the page that follows it, in Chromium, for 50 methods x 20
+datasets x 16 measures.
 
     python tests/benchmarks/bench_sliders.py [repeats]
 
-Script: what the browser spends in the event. Frame: until the page is drawn again. Release: what comes on top when the hand lets
-go (tooltips, the table of ranks, the sentence). Median and worst, in milliseconds. CPU: all that the page's thread computes for a
-movement and its release, which other work on the machine leaves alone. Bound: 50 ms.
+Script: what the browser spends in the event. Frame: until the page is drawn again. Release: what
+comes on top when the hand lets go (tooltips, the table of ranks, the sentence). Median and worst,
+in milliseconds. CPU: all that the page's thread computes for a movement and its release, which
+other work on the machine leaves alone. Bound: 50 ms.
 """
 
 from __future__ import annotations
@@ -38,12 +40,15 @@ const once = i => {
     i + 1 < n ? requestAnimationFrame(() => once(i + 1)) : done(times);
   }; channel.port2.postMessage(0); });
 };
-once(0);"""
+once(0);"""  # noqa: E501
 
 
 def page() -> str:
     rng = np.random.default_rng(0)
-    quality = sum(rng.normal(size=size) for size in ((METHODS, 1, 1), (1, DATASETS, 1), (METHODS, DATASETS, MEASURES)))
+    quality = sum(
+        rng.normal(size=size)
+        for size in ((METHODS, 1, 1), (1, DATASETS, 1), (METHODS, DATASETS, MEASURES))
+    )
     names = [f"measure_{j}" for j in range(MEASURES)]
     frame = pd.DataFrame(quality.reshape(-1, MEASURES), columns=names)
     frame.insert(0, "method", np.repeat([f"method_{i}" for i in range(METHODS)], DATASETS))
@@ -60,7 +65,12 @@ def cpu(driver: webdriver.Chrome) -> float:
 def main() -> None:
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tempfile.mkdtemp()}"):
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tempfile.mkdtemp()}",
+    ):
         options.add_argument(flag)
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver") or ""))
     try:
@@ -75,7 +85,10 @@ def main() -> None:
         each = (cpu(driver) - before) / repeats * 1e3
     finally:
         driver.quit()
-    print(f"{METHODS} methods x {DATASETS} datasets x {MEASURES} measures, a page of {path.stat().st_size / 1e3:,.0f} kB")
+    print(
+        f"{METHODS} methods x {DATASETS} datasets x {MEASURES} measures, a page of "
+        f"{path.stat().st_size / 1e3:,.0f} kB"
+    )
     for name, column in zip(("script", "frame", "release"), times.T, strict=True):
         print(f"{name:8} median {np.median(column):6.1f} ms   worst {column.max():6.1f} ms")
     print(f"CPU      mean   {each:6.1f} ms, {each / BOUND:.2f} of the bound of {BOUND} ms")

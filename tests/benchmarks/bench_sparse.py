@@ -1,4 +1,5 @@
-"""Sparse scores of very many labels: all measures, against napkinxc's four at k where it is installed.
+"""Sparse scores of very many labels: all measures, against napkinxc's four at k where it is
+installed.
 
 >>> python tests/benchmarks/bench_sparse.py [INSTANCES LABELS]
 """
@@ -21,7 +22,10 @@ def matrices(n, n_labels, seed=0):
     true = rng.integers(0, n_labels, (n, TRUE))
     scored = np.concatenate([rng.integers(0, n_labels, (n, SCORED - 3)), true[:, :3]], axis=1)
     y, s = (
-        sparse.csr_matrix((values.ravel(), columns.ravel(), np.arange(n + 1) * columns.shape[1]), shape=(n, n_labels))
+        sparse.csr_matrix(
+            (values.ravel(), columns.ravel(), np.arange(n + 1) * columns.shape[1]),
+            shape=(n, n_labels),
+        )
         for columns, values in ((true, np.ones(true.shape)), (scored, rng.random(scored.shape) / 2))
     )
     for m in (y, s):
@@ -37,7 +41,10 @@ def main(n=150_000, n_labels=670_000):
     found = ev.measures
     ours = time.perf_counter() - start
     room = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"{n} instances x {n_labels} labels, {s.nnz} scores: {len(found)} measures in {ours:.1f} s, {room:.2f} GB")
+    print(
+        f"{n} instances x {n_labels} labels, {s.nnz} scores: {len(found)} measures in {ours:.1f} "
+        f"s, {room:.2f} GB"
+    )
     try:
         from napkinxc import metrics
     except ImportError:
@@ -46,12 +53,21 @@ def main(n=150_000, n_labels=670_000):
     start = time.perf_counter()
     weights = metrics.Jain_et_al_inverse_propensity(y)
     theirs = {
-        "precision": metrics.precision_at_k(y, s), "ndcg": metrics.ndcg_at_k(y, s),
-        "psp": metrics.psprecision_at_k(y, s, weights), "psndcg": metrics.psndcg_at_k(y, s, weights),
-    }  # fmt: skip
+        "precision": metrics.precision_at_k(y, s),
+        "ndcg": metrics.ndcg_at_k(y, s),
+        "psp": metrics.psprecision_at_k(y, s, weights),
+        "psndcg": metrics.psndcg_at_k(y, s, weights),
+    }
     seconds = time.perf_counter() - start
-    worst = max(abs(found[f"{name}_at_{k}"] - values[k - 1]) for name, values in theirs.items() for k in (1, 3, 5))
-    print(f"napkinxc's four at k: {seconds:.1f} s, {seconds / ours:.1f} times as long; the values differ by {worst:.1g} at most")
+    worst = max(
+        abs(found[f"{name}_at_{k}"] - values[k - 1])
+        for name, values in theirs.items()
+        for k in (1, 3, 5)
+    )
+    print(
+        f"napkinxc's four at k: {seconds:.1f} s, {seconds / ours:.1f} times as long; the values "
+        f"differ by {worst:.1g} at most"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Time a surrogate study with its runs: trained, called again, read back; and the tests of which surrogate may be the best.
+"""Time a surrogate study with its runs: trained, called again, read back; and the tests of which
+surrogate may be the best.
 
-    python tests/benchmarks/bench_surrogates.py
+python tests/benchmarks/bench_surrogates.py
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ import mlflow_mleval as mleval
 from mlflow_mleval.surrogate.best import best_surrogates
 
 #: Seconds of the processor, which others that use the machine do not lengthen much.
-BOUNDS = {"train and log": 30, "call again": 1, "read back": 1, "100 surrogates x 100 folds x 100 targets": 10}
+BOUNDS = {
+    "train and log": 30,
+    "call again": 1,
+    "read back": 1,
+    "100 surrogates x 100 folds x 100 targets": 10,
+}
 
 
 def main() -> int:
@@ -31,7 +37,10 @@ def main() -> int:
         call()
         took = time.process_time() - start
         missed |= took > BOUNDS[what]
-        print(f"{what:<42} {took:6.2f} s of {BOUNDS[what]} s  {'MISSED' if took > BOUNDS[what] else 'ok'}")
+        print(
+            f"{what:<42} {took:6.2f} s of {BOUNDS[what]} s  "
+            f"{'MISSED' if took > BOUNDS[what] else 'ok'}"
+        )
 
     X, Y, name = yeast()
     losses = 0.5 + 0.01 * np.random.default_rng(0).normal(size=(100 * 100, 100))
@@ -43,7 +52,10 @@ def main() -> int:
         row("train and log", lambda: mleval.surrogate_study(X, Y, **study))
         row("call again", lambda: mleval.surrogate_study(X, Y, **study))
         row("read back", lambda: mleval.load_surrogate_study("surrogates", name))
-    row("100 surrogates x 100 folds x 100 targets", lambda: best_surrogates(pd.DataFrame(losses, index, range(1, 101))))
+    row(
+        "100 surrogates x 100 folds x 100 targets",
+        lambda: best_surrogates(pd.DataFrame(losses, index, range(1, 101))),
+    )
     return int(missed)
 
 

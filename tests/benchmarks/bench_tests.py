@@ -1,6 +1,6 @@
 """Time the tests over datasets against their bounds and against scipy and networkx in the same run.
 
-    python tests/benchmarks/bench_tests.py
+python tests/benchmarks/bench_tests.py
 """
 
 from __future__ import annotations
@@ -36,14 +36,23 @@ def main() -> int:
     missed = False
     print(f"{'what':<52} {'time':>8} {'bound':>7} {'memory':>8}  {'':<7} peer")
 
-    def row(what: str, call: Callable[[], object], bound: float, peer: str, peer_time: float, repeats: int = 7) -> None:
+    def row(
+        what: str,
+        call: Callable[[], object],
+        bound: float,
+        peer: str,
+        peer_time: float,
+        repeats: int = 7,
+    ) -> None:
         nonlocal missed
         (took,) = best(call, repeats=repeats)
         late = took > bound
         missed |= late
         verdict = "MISSED" if late else "ok"
         ratio = f"{peer}: {peer_time:.3g} s, {peer_time / took:.3g} times as long"
-        print(f"{what:<52} {took:>6.3f} s {bound:>5.1f} s {peak(call):>5.0f} MB  {verdict:<7} {ratio}")
+        print(
+            f"{what:<52} {took:>6.3f} s {bound:>5.1f} s {peak(call):>5.0f} MB  {verdict:<7} {ratio}"
+        )
 
     ranks = stats.rankdata(rng.random((100, 1000)) + np.linspace(0, 0.5, 1000), axis=1)
     mean, unit = ranks.mean(axis=0), np.sqrt(12 * 100 / (1000 * 1001))
@@ -52,7 +61,10 @@ def main() -> int:
         lambda: nemenyi(ranks),
         1.0,
         f"scipy studentized_range, from {SAMPLE} pairs",
-        per_pair(lambda i, j: stats.studentized_range.sf(abs(mean[i] - mean[j]) * unit, 1000, np.inf), 1000),
+        per_pair(
+            lambda i, j: stats.studentized_range.sf(abs(mean[i] - mean[j]) * unit, 1000, np.inf),
+            1000,
+        ),
     )
     row(
         "Friedman, 1,000 methods x 100 datasets",
@@ -78,15 +90,23 @@ def main() -> int:
         lambda: wilcoxon_pairs(tied),
         5.0,
         f"scipy wilcoxon, only normal, from {SAMPLE} pairs",
-        per_pair(lambda i, j: stats.wilcoxon(tied[:, i] - tied[:, j], zero_method="pratt", method="approx"), 200),
+        per_pair(
+            lambda i, j: stats.wilcoxon(
+                tied[:, i] - tied[:, j], zero_method="pratt", method="approx"
+            ),
+            200,
+        ),
     )
     flows = rng.random((100, 1000)) + np.linspace(0, 0.1, 1000)
 
     def scipys(i: int, j: int) -> object:
         return stats.permutation_test(
-            (flows[:, i], flows[:, j]), lambda x, y, axis: (x - y).sum(axis=axis), permutation_type="samples", vectorized=True,
+            (flows[:, i], flows[:, j]),
+            lambda x, y, axis: (x - y).sum(axis=axis),
+            permutation_type="samples",
+            vectorized=True,
             n_resamples=9_999,
-        )  # fmt: skip
+        )
 
     row(
         "max-T, 499,500 pairs x 100, 10,000 sign changes",
@@ -108,10 +128,16 @@ def main() -> int:
     )
     q = np.linspace(0, 40, 60)
     error = max(
-        np.abs(range_sf(np.r_[q, np.linspace(0, 40, 3000)], m)[:60] - stats.studentized_range.sf(q, m, np.inf)).max()
+        np.abs(
+            range_sf(np.r_[q, np.linspace(0, 40, 3000)], m)[:60]
+            - stats.studentized_range.sf(q, m, np.inf)
+        ).max()
         for m in (2, 10, 100, 1000)
     )
-    print(f"largest difference of a Nemenyi p-value from scipy's: {error:.1e} (bound 1e-09) {'ok' if error < 1e-9 else 'MISSED'}")
+    print(
+        f"largest difference of a Nemenyi p-value from scipy's: {error:.1e} (bound 1e-09) "
+        f"{'ok' if error < 1e-9 else 'MISSED'}"
+    )
     return int(missed or error >= 1e-9)
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 
 def best(*calls: Callable[[], object], repeats: int = 7) -> list[float]:
-    """The least of several times of each call, in seconds, taken in turns so that a busy machine slows all alike."""
+    """The least of several times of each call, in seconds, taken in turns so that a busy machine
+    slows all alike.
+    """
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(repeats):
         for call, taken in zip(calls, times, strict=True):

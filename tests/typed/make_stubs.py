@@ -1,7 +1,7 @@
 """Write what a type checker sees of names that are imported when they are first asked for.
 
-`python tests/typed/make_stubs.py` writes a stub beside each module that loads lazily, from the lists that these modules load by;
-a test compares them.
+`python tests/typed/make_stubs.py` writes a stub beside each module that loads lazily, from the
+lists that these modules load by; a test compares them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import mlflow_mleval
 from mlflow_mleval import callbacks, genai, losses, stats
 
 ROOT = Path(mlflow_mleval.__file__).parent
-HEAD = "# Written by tests/typed/make_stubs.py: what a type checker sees of names that load lazily.\n"
+HEAD = (
+    "# Written by tests/typed/make_stubs.py: what a type checker sees of names that load lazily.\n"
+)
 
 
 def stubs() -> dict[str, str]:

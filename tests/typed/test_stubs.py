@@ -19,9 +19,18 @@ def test_a_stub_is_what_the_lists_of_its_module_give(name):
 
 @pytest.mark.parametrize("name", stubs())
 def test_a_stub_has_the_names_that_its_module_tells(name):
-    module = mlflow_mleval if name == "__init__.pyi" else importlib.import_module(f"mlflow_mleval.{name[:-4]}")
+    module = (
+        mlflow_mleval
+        if name == "__init__.pyi"
+        else importlib.import_module(f"mlflow_mleval.{name[:-4]}")
+    )
     tree = ast.parse(stubs()[name])
-    seen = {alias.asname for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    seen = {
+        alias.asname
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     told = {*module.__all__} - {"__version__"}
     assert told <= seen and told <= {*dir(module)}
 

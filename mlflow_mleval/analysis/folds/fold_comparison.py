@@ -1,4 +1,6 @@
-"""All that the folds of one dataset say about its methods: multivariate tests of every pair, where they differ, and how sure."""
+"""All that the folds of one dataset say about its methods: multivariate tests of every pair, where
+they differ, and how sure.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, hotelling, ho
 from mlflow_mleval.analysis.folds.instability import LEVEL, disagreement
 from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
 from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
-from mlflow_mleval.analysis.folds.protocol import MANY_FOLDS, UNPAIRED, Protocol, runs_of, unpaired, widest
+from mlflow_mleval.analysis.folds.protocol import (
+    MANY_FOLDS,
+    UNPAIRED,
+    Protocol,
+    runs_of,
+    unpaired,
+    widest,
+)
 from mlflow_mleval.analysis.folds.shared_folds import Tests, over_sharings, shared_folds
 from mlflow_mleval.analysis.paired import decided, holm, mean_intervals, pair_matrix
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
@@ -31,14 +40,27 @@ from mlflow_mleval.validation import present, probability
 
 #: Measures that are tested together where none are named, the first of which a study has all.
 DEFAULTS = (
-    ("tpr", "fpr"), ("micro_precision", "micro_recall"), ("precision", "recall"), ("micro_h_precision", "micro_h_recall"),
+    ("tpr", "fpr"),
+    ("micro_precision", "micro_recall"),
+    ("precision", "recall"),
+    ("micro_h_precision", "micro_h_recall"),
     ("h_precision", "h_recall"),
 )
 #: Rates that follow from counts, where these are recorded and the rates are not.
 RATES = {"tpr": ("tp", "fn"), "fpr": ("fp", "tn"), "tnr": ("tn", "fp"), "fnr": ("fn", "tp")}
 #: Which way counts and rates are better.
-COUNTS = {"tp": "max", "tn": "max", "fp": "min", "fn": "min", "tpr": "max", "tnr": "max", "fpr": "min", "fnr": "min"}
-#: A measure whose part outside the span of the others before it is below this share nearly follows from them.
+COUNTS = {
+    "tp": "max",
+    "tn": "max",
+    "fp": "min",
+    "fn": "min",
+    "tpr": "max",
+    "tnr": "max",
+    "fpr": "min",
+    "fnr": "min",
+}
+#: A measure whose part outside the span of the others before it is below this share nearly follows
+#: from them.
 NEARLY = 1e-3
 #: Fewer denominator degrees of freedom than this, and a verdict is marked as one not to trust.
 FEW_DF = 3
@@ -57,7 +79,7 @@ class Ordering:
         the pair could not be tested.
     groups : Maximal groups that are not separated: the joined ones of the paper's orderings.
     letters : The same as letters.
-    """
+    """  # noqa: E501
 
     measure: str
     direction: str
@@ -80,12 +102,13 @@ class FoldComparison(Reported):
     values : Index (method, fold), one column a tested measure.
     means : Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
     pairs : One row a pair: method_a, method_b, folds (how many both have); statistic (T²; 5x2: Wilks' lambda), f_statistic,
-        pvalue, pvalue_corrected (Holm, over pairs), significant: the headline, corrected for shared training data;
-        naive_statistic, naive_pvalue, naive_pvalue_corrected, naive_significant: the paper's test, which is not, NaN where it may
-        not be made; plain_statistic, plain_pvalue, plain_pvalue_corrected, plain_significant: corrected by n_test / n_train where
-        the headline takes twice that (see `Protocol.headline_ratio`), else NaN; carried_by (measures that differ on their own
-        after Holm, joined by ", "; "a combination" where the pair differs but none of them alone; else empty); reliable; doubts
-        (why not, or why there is no result).
+        pvalue, pvalue_corrected (Holm, over pairs), significant: the headline, corrected for shared
+        training data; naive_statistic, naive_pvalue, naive_pvalue_corrected, naive_significant: the
+        paper's test, which is not, NaN where it may not be made; plain_statistic, plain_pvalue,
+        plain_pvalue_corrected, plain_significant: corrected by n_test / n_train where the headline
+        takes twice that (see `Protocol.headline_ratio`), else NaN; carried_by (measures that differ
+        on their own after Holm, joined by ", "; "a combination" where the pair differs but none of
+        them alone; else empty); reliable; doubts (why not, or why there is no result).
     tests : The headline tests, with differences and directions, rows as in `pairs`. Pairs that were refused are in it all the
         same.
     manova, naive_manova : Of all methods together; None where `refusals` says why.
@@ -96,7 +119,7 @@ class FoldComparison(Reported):
     refusals : Tests that were not made (naive, manova, mardia, pairs), with the reason.
     warnings : What a reader must know before believing the verdicts.
     n_datasets : Over the pairs of how many datasets together the p-values of `pairs` are corrected; see `jointly`.
-    """
+    """  # noqa: E501
 
     dataset: str
     methods: list[str]
@@ -149,7 +172,9 @@ class FoldComparison(Reported):
 
     @property
     def folds_of_a_pair(self) -> str:
-        """On how many folds a pair stands that could be tested, in words: "10 folds", "8 to 10 folds"."""
+        """On how many folds a pair stands that could be tested, in words: "10 folds", "8 to 10
+        folds".
+        """
         tested = self.pairs["pvalue"].notna()
         folds = self.pairs.loc[tested if tested.any() else slice(None), "folds"]
         least, most = folds.min(), folds.max()
@@ -157,49 +182,76 @@ class FoldComparison(Reported):
 
     @property
     def n_lost(self) -> int:
-        """How many pairs were not tested because one of the two is among `excluded`; they are not in `pairs`."""
+        """How many pairs were not tested because one of the two is among `excluded`; they are not
+        in `pairs`.
+        """
         gone = len({e.name for e in self.excluded if e.kind == "method"})
         return gone * len(self.methods) + gone * (gone - 1) // 2
 
     @property
     def separated(self) -> pd.DataFrame:
         """Methods x methods: whether the headline test separates the pair."""
-        return pair_matrix(self.methods, self.pairs["method_a"], self.pairs["method_b"], self.pairs["significant"])
+        return pair_matrix(
+            self.methods, self.pairs["method_a"], self.pairs["method_b"], self.pairs["significant"]
+        )
 
     @cached_property
     def ordered_pairs(self) -> pd.DataFrame:
         """`pairs`, the better method by mean rank first: separated ones first, then by p-value.
 
-        Two columns more: `carried`, the measures that carry the difference, with + where the first is better by it and − where
-        the second is, "a combination" where none does alone; `direction`, how the means lie by every measure, for the test says
-        that the two differ, not which is better: "better on all", "better on x, worse on y". Both are empty for other pairs.
+        Two columns more: `carried`, the measures that carry the difference, with + where the first
+        is better by it and − where the second is, "a combination" where none does alone;
+        `direction`, how the means lie by every measure, for the test says that the two differ, not
+        which is better: "better on all", "better on x, worse on y". Both are empty for other pairs.
         """
         turned = behind(self.pairs, self.order)
         table = better_first(self.pairs, turned)
         won = self.posthoc["better"].to_numpy(dtype=object).reshape(len(table), -1)
-        signs = np.where(won == "", "", np.where(won == table["method_a"].to_numpy(dtype=object)[:, None], "+", "−"))
-        named = [" ".join(s + m for s, m in zip(row, self.measures, strict=True) if s) for row in signs]
-        table["carried"] = np.where(table["significant"], [text or "a combination" for text in named], "")
+        signs = np.where(
+            won == "",
+            "",
+            np.where(won == table["method_a"].to_numpy(dtype=object)[:, None], "+", "−"),
+        )
+        named = [
+            " ".join(s + m for s, m in zip(row, self.measures, strict=True) if s) for row in signs
+        ]
+        table["carried"] = np.where(
+            table["significant"], [text or "a combination" for text in named], ""
+        )
         table["direction"] = [
             self.direction(a, b) if apart else ""
-            for a, b, apart in zip(table["method_a"], table["method_b"], table["significant"], strict=True)
+            for a, b, apart in zip(
+                table["method_a"], table["method_b"], table["significant"], strict=True
+            )
         ]
         keys = table.assign(k=~table["significant"], **places(table, self.order))
-        return table.loc[keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index].reset_index(drop=True)
+        return table.loc[
+            keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index
+        ].reset_index(drop=True)
 
     @cached_property
     def _gaps(self) -> dict[tuple[str, str], np.ndarray]:
-        """By pair: by how much the first is better on each measure, over the folds that both have."""
+        """By pair: by how much the first is better on each measure, over the folds that both
+        have.
+        """
         sign = [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures]
         gaps = self.tests.differences[self.measures].to_numpy() * sign
-        return dict(zip(zip(self.pairs["method_a"], self.pairs["method_b"], strict=True), gaps, strict=True))
+        return dict(
+            zip(zip(self.pairs["method_a"], self.pairs["method_b"], strict=True), gaps, strict=True)
+        )
 
     def direction(self, a: str, b: str, named: Callable[[Sequence[str]], str] = ", ".join) -> str:
-        """On which measures a is better than b over the folds that both have, in words; `named` writes the measures."""
+        """On which measures a is better than b over the folds that both have, in words; `named`
+        writes the measures.
+        """
         gap = self._gaps[a, b] if (a, b) in self._gaps else -self._gaps[b, a]
-        sides = {word: [m for m, there in zip(self.measures, side, strict=True) if there]
-                 for word, side in (("better", gap > 0), ("worse", gap < 0), ("equal", gap == 0))}  # fmt: skip
-        if len(self.measures) > 1 and (whole := [word for word, on in sides.items() if len(on) == len(self.measures)]):
+        sides = {
+            word: [m for m, there in zip(self.measures, side, strict=True) if there]
+            for word, side in (("better", gap > 0), ("worse", gap < 0), ("equal", gap == 0))
+        }
+        if len(self.measures) > 1 and (
+            whole := [word for word, on in sides.items() if len(on) == len(self.measures)]
+        ):
             return f"{whole[0]} on {'both' if len(self.measures) == 2 else 'all'}"
         return ", ".join(f"{word} on {named(on)}" for word, on in sides.items() if on)
 
@@ -207,7 +259,8 @@ class FoldComparison(Reported):
     def directions(self) -> pd.DataFrame:
         """Pairs x measures: the combination on which the pair differs most, of unit length.
 
-        Weights are per standard deviation of what is left of fold and method, so that measures in other units compare.
+        Weights are per standard deviation of what is left of fold and method, so that measures in
+        other units compare.
         """
         whole = pd.MultiIndex.from_product([self.methods, self.values.index.unique(level=1)])
         values = self.values.reindex(whole).to_numpy().reshape(len(self.methods), self.n_folds, -1)
@@ -216,15 +269,19 @@ class FoldComparison(Reported):
 
     @property
     def learned(self) -> LearnedMeasures | None:
-        """The combinations of measures that tell the methods apart best; `tests()` compares the pairs on them."""
+        """The combinations of measures that tell the methods apart best; `tests()` compares the
+        pairs on them.
+        """
         return None if self.manova is None else self.manova.learned
 
     @cached_property
     def posthoc(self) -> pd.DataFrame:
-        """By pair and measure: method_a, method_b, measure, mean_difference, pvalue, pvalue_corrected, significant, better.
+        """By pair and measure: method_a, method_b, measure, mean_difference, pvalue,
+        pvalue_corrected, significant, better.
 
-        Univariate tests with Holm's correction over the measures of a pair. They say where a difference sits that the pair's
-        multivariate test found; better is empty where this measure does not differ.
+        Univariate tests with Holm's correction over the measures of a pair. They say where a
+        difference sits that the pair's multivariate test found; better is empty where this measure
+        does not differ.
         """
         p = len(self.measures)
         difference = self.tests.differences.to_numpy().ravel()
@@ -232,66 +289,98 @@ class FoldComparison(Reported):
         corrected = self.tests.posthoc_corrected.to_numpy().copy()
         gone = self.pairs["pvalue"].isna() & (self.pairs["doubts"] == UNPAIRED)
         pvalue[gone], corrected[gone] = np.nan, np.nan
-        a, b = (np.repeat(self.pairs[name].to_numpy(dtype=object), p) for name in ("method_a", "method_b"))
+        a, b = (
+            np.repeat(self.pairs[name].to_numpy(dtype=object), p)
+            for name in ("method_a", "method_b")
+        )
         significant = corrected.ravel() <= self.alpha
-        sign = np.tile([-1 if self.orderings[m].direction == "min" else 1 for m in self.measures], len(self.pairs))
+        sign = np.tile(
+            [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures],
+            len(self.pairs),
+        )
         better = np.where(significant, np.where(difference * sign > 0, a, b), "")
         columns = {
-            "method_a": a, "method_b": b, "measure": np.tile(np.array(self.measures, dtype=object), len(self.pairs)),
-            "mean_difference": difference, "pvalue": pvalue.ravel(), "pvalue_corrected": corrected.ravel(),
-            "significant": significant, "better": better,
+            "method_a": a,
+            "method_b": b,
+            "measure": np.tile(np.array(self.measures, dtype=object), len(self.pairs)),
+            "mean_difference": difference,
+            "pvalue": pvalue.ravel(),
+            "pvalue_corrected": corrected.ravel(),
+            "significant": significant,
+            "better": better,
         }
         return pd.DataFrame(columns)
 
     @property
     def learned_tests(self) -> pd.DataFrame | None:
-        """Every pair on every learned measure, with p-values that allow for the choice of the direction."""
+        """Every pair on every learned measure, with p-values that allow for the choice of the
+        direction.
+        """
         return None if self.learned is None else self.learned.tests(self.alpha)
 
     def permutation(self, seed: int = 0) -> pd.DataFrame:
-        """Every pair again without a normal distribution: method_a, method_b, pvalue, pvalue_corrected (Holm), significant.
+        """Every pair again without a normal distribution: method_a, method_b, pvalue,
+        pvalue_corrected (Holm), significant.
 
-        The methods are swapped fold by fold. The smallest p is 2 / 2^folds, and shared training data are not corrected for: a
-        ValueError where the folds are not paired, or not those of one cross-validation.
+        The methods are swapped fold by fold. The smallest p is 2 / 2^folds, and shared training
+        data are not corrected for: a ValueError where the folds are not paired, or not those of one
+        cross-validation.
         """
-        if reason := self.refusals.get("naive") or ("" if self.paired else "the folds are not paired"):
+        if reason := self.refusals.get("naive") or (
+            "" if self.paired else "the folds are not paired"
+        ):
             raise ValueError(f"`permutation` must not be used here: {reason}.")
         by_method = {name: self.values.loc[name] for name in self.methods}
         found = np.full(len(self.pairs), np.nan)
         for i in np.flatnonzero(self.pairs["pvalue"].notna()):
             a, b = (by_method[self.pairs.at[i, name]] for name in ("method_a", "method_b"))
             both = a.index.intersection(b.index)
-            found[i] = hotelling(a.loc[both].to_numpy(), b.loc[both].to_numpy(), method="permutation", seed=seed).pvalue
+            found[i] = hotelling(
+                a.loc[both].to_numpy(), b.loc[both].to_numpy(), method="permutation", seed=seed
+            ).pvalue
         return self.pairs[["method_a", "method_b"]].assign(**decided(found, self.alpha))
 
 
 def compare_folds(
-    study: Study, dataset: str, measures: Iterable[str] | None = None, *, methods: Iterable[str] | None = None,
-    protocol: str | None = None, ratio: float | None = None, paired: bool = True, dependent: str = "error", alpha: float = 0.05,
+    study: Study,
+    dataset: str,
+    measures: Iterable[str] | None = None,
+    *,
+    methods: Iterable[str] | None = None,
+    protocol: str | None = None,
+    ratio: float | None = None,
+    paired: bool = True,
+    dependent: str = "error",
+    alpha: float = 0.05,
 ) -> FoldComparison:
-    """Compare the methods of one dataset over its folds, on several measures at once (Yıldız & Alpaydın 2014).
+    """Compare the methods of one dataset over its folds, on several measures at once (Yıldız &
+    Alpaydın 2014).
 
-    Hotelling's T² for every pair with Holm's correction over pairs, univariate tests that say where a difference sits, MANOVA
-    blocked by fold with the measures that it learns, Mardia's test, the groups that are not separated, and an ordering by each
-    measure. Of one k-fold cross-validation both the test corrected for shared training data (the headline) and the paper's are
-    made; of repeated and resampled cross-validation only the corrected one, and of 5x2 cv the combined F test.
+    Hotelling's T² for every pair with Holm's correction over pairs, univariate tests that say where
+    a difference sits, MANOVA blocked by fold with the measures that it learns, Mardia's test, the
+    groups that are not separated, and an ordering by each measure. Of one k-fold cross-validation
+    both the test corrected for shared training data (the headline) and the paper's are made; of
+    repeated and resampled cross-validation only the corrected one, and of 5x2 cv the combined F
+    test.
 
-    Methods need not have the same folds: each pair is compared on those that both have, and what concerns all methods on those
-    that all have.
+    Methods need not have the same folds: each pair is compared on those that both have, and what
+    concerns all methods on those that all have.
 
     Parameters
     ----------
     study : Study
-        With values by fold. Its `runs` may say n_train and n_test (of each fold, or one number) and split_digest.
+        With values by fold. Its `runs` may say n_train and n_test (of each fold, or one number) and
+        split_digest.
     dataset : str
     measures : iterable of str, optional
-        Measures or sets that are tested together; also tpr, fpr, tnr and fnr where tp, fp, tn and fn are recorded. By default
-        all if they are at most four and fewer than half the folds; else a pair such as micro precision and recall.
+        Measures or sets that are tested together; also tpr, fpr, tnr and fnr where tp, fp, tn and
+        fn are recorded. By default all if they are at most four and fewer than half the folds; else
+        a pair such as micro precision and recall.
     methods : iterable of str, optional
         Only these.
     protocol : {"k-fold", "repeated", "resampled", "5x2", "independent"}, optional
-        How the folds came about, where that is not recorded or not recognised from the sizes. In "5x2", folds are in the order
-        of repetitions.
+        How the folds came about, where that is not recorded or not recognised from the sizes. In
+        "5x2", folds are in the order of repetitions.
     ratio : float, optional
         n_test / n_train of a fold, likewise.
     paired : bool
@@ -307,7 +396,8 @@ def compare_folds(
     MeasureError
         A measure that the folds do not have.
     ValueError
-        Too few folds for so many measures, or dependent measures, which are named; a protocol without its ratio.
+        Too few folds for so many measures, or dependent measures, which are named; a protocol
+        without its ratio.
 
     Examples
     --------
@@ -319,7 +409,7 @@ def compare_folds(
     >>> found = compare_folds(study, "birds")
     >>> found.cliques, found.pairs["carried_by"].tolist()
     ([['LP'], ['CC', 'BR']], ['', 'recall', 'recall'])
-    """
+    """  # noqa: E501
     probability(alpha, "alpha")
     frame = _folds_of(study, dataset, methods)
     names = _measures_of(frame, measures)
@@ -339,10 +429,18 @@ def compare_folds(
         labels = [fold for fold, has in zip(shared.folds, by_all, strict=True) if has]
         notes += _disagreement(recorded.loc[pd.MultiIndex.from_product([kept, labels])], runs)
 
-    def over_pairs(names: list[str], dependent: str = "error", kind: str = "headline") -> Tests | None:
+    def over_pairs(
+        names: list[str], dependent: str = "error", kind: str = "headline"
+    ) -> Tests | None:
         """The tests of all pairs on these measures, each on the folds that both have."""
-        at = values if len(names) == values.shape[2] else values[..., [frame.columns.get_loc(name) for name in names]]
-        make = partial(_pairs, names=names, paired=paired, dependent=dependent, alpha=alpha, kind=kind)
+        at = (
+            values
+            if len(names) == values.shape[2]
+            else values[..., [frame.columns.get_loc(name) for name in names]]
+        )
+        make = partial(
+            _pairs, names=names, paired=paired, dependent=dependent, alpha=alpha, kind=kind
+        )
         return over_sharings(at, sharings, kept, make, len(names), len(names) + 1 if paired else 2)
 
     tests = present(over_pairs(names, dependent))
@@ -355,9 +453,14 @@ def compare_folds(
     frame = shared.frame(values, names)
     analyses: dict[str, Any] = {"manova": None, "naive_manova": None, "mardia": None}
     several: dict[str, Any] = {"methods": kept, "measures": names}
-    everyone, widest_how = values if by_all.all() else np.ascontiguousarray(values[:, by_all]), widest(hows)
+    everyone, widest_how = (
+        values if by_all.all() else np.ascontiguousarray(values[:, by_all]),
+        widest(hows),
+    )
     if n_shared < 2:
-        refusals |= dict.fromkeys(("mardia", "manova"), f"all methods together have {count(n_shared, 'fold')} in common")
+        refusals |= dict.fromkeys(
+            ("mardia", "manova"), f"all methods together have {count(n_shared, 'fold')} in common"
+        )
     else:
         try:
             analyses["mardia"] = mardia(everyone, measures=names)
@@ -368,63 +471,118 @@ def compare_folds(
     elif n_shared > 1:
         try:
             design = "blocked" if paired else "one-way"
-            analyses["manova"] = manova(everyone, design=design, ratio=widest_how.headline_ratio, **several)
+            analyses["manova"] = manova(
+                everyone, design=design, ratio=widest_how.headline_ratio, **several
+            )
             if not naive_refused:
                 analyses["naive_manova"] = manova(everyone, design=design, **several)
         except ValueError as error:
             refusals["manova"] = str(error)
-    table, doubts = _table(tests, beside, split, how, shared.in_common, paired, analyses["mardia"],
-                           _nearly(values, names, paired), alpha)  # fmt: skip
-    if analyses["manova"] is not None and analyses["manova"].pvalue > alpha and table["significant"].any():
-        notes.append(f"Pairs are separated although MANOVA finds no difference (p = {analyses['manova'].pvalue:.2g}).")
+    table, doubts = _table(
+        tests,
+        beside,
+        split,
+        how,
+        shared.in_common,
+        paired,
+        analyses["mardia"],
+        _nearly(values, names, paired),
+        alpha,
+    )
+    if (
+        analyses["manova"] is not None
+        and analyses["manova"].pvalue > alpha
+        and table["significant"].any()
+    ):
+        notes.append(
+            "Pairs are separated although MANOVA finds no difference (p = "
+            f"{analyses['manova'].pvalue:.2g})."
+        )
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
     with python_warnings.catch_warnings(record=True) as spoken:
         python_warnings.simplefilter("always")
         orderings = {
-            name: _ordering(values[..., [k]], name, ways[name], over_pairs, split, kept, alpha) for k, name in enumerate(names)
+            name: _ordering(values[..., [k]], name, ways[name], over_pairs, split, kept, alpha)
+            for k, name in enumerate(names)
         }
         order = _overall(orderings, kept)
-        groups, shown = grouped(pair_matrix(order, table["method_a"], table["method_b"], table["significant"]))
+        groups, shown = grouped(
+            pair_matrix(order, table["method_a"], table["method_b"], table["significant"])
+        )
     notes += [f"Left out: {e.name} {e.reason}." for e in shared.excluded]
     notes += getattr(analyses["manova"], "warnings", ())
     notes += [*getattr(tests, "warnings", ()), *doubts, *(str(w.message) for w in spoken)]
     if table["doubts"].str.len().any() and table["pvalue"].isna().any():
         notes.append("Pairs that could not be tested count as not separated in the groups.")
     return FoldComparison(
-        dataset=dataset, methods=kept, measures=names, n_folds=len(shared.folds), n_shared_folds=n_shared, protocol=how,
-        paired=paired, alpha=alpha, values=frame, means=_means(frame, kept, hows, alpha),
-        pairs=table, tests=tests, cliques=groups, letters=shown, orderings=orderings, excluded=shared.excluded, refusals=refusals,
-        warnings=tuple(dict.fromkeys(notes)), **analyses,
-    )  # fmt: skip
+        dataset=dataset,
+        methods=kept,
+        measures=names,
+        n_folds=len(shared.folds),
+        n_shared_folds=n_shared,
+        protocol=how,
+        paired=paired,
+        alpha=alpha,
+        values=frame,
+        means=_means(frame, kept, hows, alpha),
+        pairs=table,
+        tests=tests,
+        cliques=groups,
+        letters=shown,
+        orderings=orderings,
+        excluded=shared.excluded,
+        refusals=refusals,
+        warnings=tuple(dict.fromkeys(notes)),
+        **analyses,
+    )
 
 
 def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.DataFrame:
     """The values by (method, fold) of one dataset."""
     if dataset not in study.datasets:
-        raise IncomparableRunsError(f"the study has no dataset {dataset!r}; it has {some(study.datasets)}.")
+        raise IncomparableRunsError(
+            f"the study has no dataset {dataset!r}; it has {some(study.datasets)}."
+        )
     folds = study.folds
     if folds is None or dataset not in folds.index.get_level_values(0):
-        raise IncomparableRunsError(f"no run on {dataset} holds values by fold. Log them with folds, or test over datasets.")
+        raise IncomparableRunsError(
+            f"no run on {dataset} holds values by fold. Log them with folds, or test over datasets."
+        )
     frame = folds.xs(dataset, level=0)
     if frame.index.has_duplicates:
         twice = frame.index[frame.index.duplicated()].unique()
-        raise IncomparableRunsError(f"{some(twice)}: more than one row for the same method and fold on {dataset}.")
+        raise IncomparableRunsError(
+            f"{some(twice)}: more than one row for the same method and fold on {dataset}."
+        )
     if methods is not None:
         methods, have = list(methods), set(frame.index.get_level_values(0))
         if unknown := [m for m in methods if m not in have]:
             guess = did_you_mean(unknown, have)
-            raise IncomparableRunsError(f"{some(unknown)} have no values by fold on {dataset}; {some(sorted(have))} have.{guess}")
+            raise IncomparableRunsError(
+                f"{some(unknown)} have no values by fold on {dataset}; {some(sorted(have))} "
+                f"have.{guess}"
+            )
         frame = frame[frame.index.get_level_values(0).isin(methods)]
     return frame.loc[:, frame.notna().any()]
 
 
 def _measures_of(frame: pd.DataFrame, measures: Iterable[str] | None) -> list[str]:
     """The names that were asked for, or the defaults."""
-    have = [*frame.columns, *(rate for rate, parts in RATES.items() if {*parts} <= {*frame.columns} and rate not in frame)]
+    have = [
+        *frame.columns,
+        *(
+            rate
+            for rate, parts in RATES.items()
+            if {*parts} <= {*frame.columns} and rate not in frame
+        ),
+    ]
     if measures is not None:
         names = expand([measures] if isinstance(measures, str) else measures)
         if unknown := [name for name in names if name not in have]:
-            raise MeasureError(f"the folds have no measure {some(unknown)}; they have {some(have)}.{did_you_mean(unknown, have)}")
+            raise MeasureError(
+                f"the folds have no measure {some(unknown)}; they have "
+                f"{some(have)}.{did_you_mean(unknown, have)}"
+            )
         return names
     n_folds = frame.groupby(level=0).size().max()
     if len(frame.columns) <= min(4, (n_folds - 1) // 2):
@@ -433,20 +591,42 @@ def _measures_of(frame: pd.DataFrame, measures: Iterable[str] | None) -> list[st
 
 
 def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    new = {n: frame[RATES[n][0]] / frame[list(RATES[n])].sum(axis=1) for n in names if n in RATES and n not in frame}
+    new = {
+        n: frame[RATES[n][0]] / frame[list(RATES[n])].sum(axis=1)
+        for n in names
+        if n in RATES and n not in frame
+    }
     return frame.assign(**new)
 
 
 def _pairs(
-    values: np.ndarray, how: Protocol, methods: list[str], *, names: list[str], paired: bool, dependent: str, alpha: float,
+    values: np.ndarray,
+    how: Protocol,
+    methods: list[str],
+    *,
+    names: list[str],
+    paired: bool,
+    dependent: str,
+    alpha: float,
     kind: str,
 ) -> Tests | None:
-    """The headline tests of all pairs on the same folds, or those beside them; None where these may not, or need not, be made."""
-    options: dict[str, Any] = {"methods": methods, "measures": names, "paired": paired, "alpha": alpha}
+    """The headline tests of all pairs on the same folds, or those beside them; None where these may
+    not, or need not, be made.
+    """
+    options: dict[str, Any] = {
+        "methods": methods,
+        "measures": names,
+        "paired": paired,
+        "alpha": alpha,
+    }
     if kind == "naive":
         return None if how.naive_refused else hotelling_pairs(values, **options)
     if kind == "plain":
-        return None if how.headline_ratio == how.ratio else hotelling_pairs(values, ratio=how.ratio, **options)
+        return (
+            None
+            if how.headline_ratio == how.ratio
+            else hotelling_pairs(values, ratio=how.ratio, **options)
+        )
     tests = hotelling_pairs(values, ratio=how.headline_ratio, dependent=dependent, **options)
     if how.kind != "5x2" or not paired:
         return tests
@@ -455,7 +635,9 @@ def _pairs(
 
 
 def _residuals(values: np.ndarray, paired: bool) -> np.ndarray:
-    """What is left of the methods' means, and of the folds' where they are the same: one row a (method, fold)."""
+    """What is left of the methods' means, and of the folds' where they are the same: one row a
+    (method, fold).
+    """
     mean = np.nanmean if np.isnan(values).any() else np.mean
     left = values - mean(values, axis=1, keepdims=True)
     left = (left - mean(left, axis=0) if paired else left).reshape(-1, values.shape[2])
@@ -463,16 +645,29 @@ def _residuals(values: np.ndarray, paired: bool) -> np.ndarray:
 
 
 def _nearly(values: np.ndarray, names: Sequence[str], paired: bool) -> str:
-    """Which measures nearly follow from those before them, as rounded values of dependent ones do; else empty."""
+    """Which measures nearly follow from those before them, as rounded values of dependent ones do;
+    else empty.
+    """
     left = _residuals(values, paired)
     own = np.abs(np.diag(np.linalg.qr(left / np.linalg.norm(left, axis=0), mode="r")))
     found = [name for name, share in zip(names, own, strict=True) if share < NEARLY]
-    return f"{some(found)}: nearly follows from the measures before, which magnifies rounding" if found else ""
+    return (
+        f"{some(found)}: nearly follows from the measures before, which magnifies rounding"
+        if found
+        else ""
+    )
 
 
 def _table(
-    tests: Tests, beside: Mapping[str, Tests | None], split: np.ndarray | None, how: Protocol, in_common: np.ndarray,
-    paired: bool, normal: MardiaResult | None, nearly: str, alpha: float,
+    tests: Tests,
+    beside: Mapping[str, Tests | None],
+    split: np.ndarray | None,
+    how: Protocol,
+    in_common: np.ndarray,
+    paired: bool,
+    normal: MardiaResult | None,
+    nearly: str,
+    alpha: float,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of `FoldComparison.pairs`, and the doubts that all of them share."""
     table = tests.table.drop(columns="problem").copy()
@@ -482,30 +677,53 @@ def _table(
     table.loc[gone, ["statistic", "f_statistic", "pvalue"]] = np.nan
     table = table.assign(**decided(table["pvalue"].to_numpy(), alpha))
     for kind, other in beside.items():
-        columns = pd.DataFrame(np.nan, table.index, ["statistic", "pvalue"]) if other is None else other.table.copy()
+        columns = (
+            pd.DataFrame(np.nan, table.index, ["statistic", "pvalue"])
+            if other is None
+            else other.table.copy()
+        )
         columns = columns[["statistic", "pvalue"]]
         columns.loc[gone] = np.nan
-        table = table.join(columns.assign(**decided(columns["pvalue"].to_numpy(), alpha)).add_prefix(f"{kind}_"))
+        table = table.join(
+            columns.assign(**decided(columns["pvalue"].to_numpy(), alpha)).add_prefix(f"{kind}_")
+        )
     differs = (tests.posthoc_corrected.to_numpy() <= alpha) & ~gone[:, None]
     patterns, which = np.unique(differs, axis=0, return_inverse=True)
-    words = [", ".join(m for m, yes in zip(tests.measures, row, strict=True) if yes) or "a combination" for row in patterns]
-    table["carried_by"] = np.where(table["significant"], np.array(words, dtype=object)[which.ravel()], "")
+    words = [
+        ", ".join(m for m, yes in zip(tests.measures, row, strict=True) if yes) or "a combination"
+        for row in patterns
+    ]
+    table["carried_by"] = np.where(
+        table["significant"], np.array(words, dtype=object)[which.ravel()], ""
+    )
     several = []
     if normal is not None and normal.pvalue <= alpha:
         both = f"Mardia p = {normal.pvalue:.2g} for skewness and kurtosis together"
-        several.append(f"the results do not look normal ({both}); in Python, compare_folds(…).permutation() tests without that")
+        several.append(
+            f"the results do not look normal ({both}); in Python, compare_folds(…).permutation() "
+            "tests without that"
+        )
     if not how.known and how.n_folds > MANY_FOLDS:
-        several.append(f"{how.n_folds} folds of unknown origin may be repeated cross-validation, which needs a larger correction")
+        several.append(
+            f"{how.n_folds} folds of unknown origin may be repeated cross-validation, which "
+            "needs a larger correction"
+        )
     fine = problem == ""
     table["reliable"] = fine
-    df = tests.df[1] if isinstance(tests, FiveByTwoPairs) else tests.residual_df - len(tests.measures) + 1
+    df = (
+        tests.df[1]
+        if isinstance(tests, FiveByTwoPairs)
+        else tests.residual_df - len(tests.measures) + 1
+    )
     df, said = np.broadcast_to(np.ravel(df), len(table)), []
-    for n, left in dict.fromkeys(zip(in_common[fine], df[fine], strict=True)) or [(how.n_folds, tests.df[1])]:
+    for n, left in dict.fromkeys(zip(in_common[fine], df[fine], strict=True)) or [
+        (how.n_folds, tests.df[1])
+    ]:
         doubts = [nearly] if nearly else []
         if left < FEW_DF:
             doubts.append(
-                f"{count(len(tests.measures), 'measure')} on {count(n, 'fold')} leave too few degrees of freedom ({left:g}): use "
-                "fewer measures or more folds"
+                f"{count(len(tests.measures), 'measure')} on {count(n, 'fold')} leave too few "
+                f"degrees of freedom ({left:g}): use fewer measures or more folds"
             )
         doubts += several
         rows = fine & (in_common == n)
@@ -523,23 +741,33 @@ def _disagreement(recorded: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     if found is None or found[1] > LEVEL:
         return []
     return [
-        f"The models of the folds disagree: {found[0]} scatters more between folds than their instances explain "
-        f"(p = {found[1]:.2g}). Learners that choose a feature or a threshold do so, such as stumps, and tests on the folds of "
-        "one dataset tell equal ones apart too often (in a fifth of simulations at α = .05): try other datasets before "
-        "believing these separations."
+        f"The models of the folds disagree: {found[0]} scatters more between folds than their "
+        f"instances explain (p = {found[1]:.2g}). Learners that choose a feature or a threshold "
+        "do so, such as stumps, and tests on the folds of one dataset tell equal ones apart too "
+        "often (in a fifth of simulations at α = .05): try other datasets before believing these "
+        "separations."
     ]
 
 
 def jointly(found: Mapping[str, FoldComparison]) -> dict[str, FoldComparison]:
-    """The same comparisons with Holm's correction over the pairs of all datasets together, and what follows from it.
+    """The same comparisons with Holm's correction over the pairs of all datasets together, and what
+    follows from it.
 
-    Corrected within each dataset only, some pair of four equal methods is separated in a third of studies with ten datasets.
+    Corrected within each dataset only, some pair of four equal methods is separated in a third of
+    studies with ten datasets.
     """
     if len(found) < 2:
         return dict(found)
     ends = np.cumsum([len(one.pairs) for one in found.values()])[:-1]
     columns = {
-        prefix: np.split(holm(np.concatenate([one.pairs[f"{prefix}pvalue"].to_numpy(float) for one in found.values()])), ends)
+        prefix: np.split(
+            holm(
+                np.concatenate(
+                    [one.pairs[f"{prefix}pvalue"].to_numpy(float) for one in found.values()]
+                )
+            ),
+            ends,
+        )
         for prefix in ("", "naive_", "plain_")
     }
     out = {}
@@ -549,13 +777,18 @@ def jointly(found: Mapping[str, FoldComparison]) -> dict[str, FoldComparison]:
             table[f"{prefix}pvalue_corrected"] = corrected[k]
             table[f"{prefix}significant"] = corrected[k] <= one.alpha
         table["carried_by"] = table["carried_by"].where(table["significant"], "")
-        groups, shown = grouped(pair_matrix(one.order, table["method_a"], table["method_b"], table["significant"]))
-        out[dataset] = replace(one, pairs=table, cliques=groups, letters=shown, n_datasets=len(found))
+        groups, shown = grouped(
+            pair_matrix(one.order, table["method_a"], table["method_b"], table["significant"])
+        )
+        out[dataset] = replace(
+            one, pairs=table, cliques=groups, letters=shown, n_datasets=len(found)
+        )
     return out
 
 
 def lost_pairs(found: Iterable[FoldComparison]) -> str:
-    """How many pairs could not be tested, and for what, as the end of a sentence; empty where all could.
+    """How many pairs could not be tested, and for what, as the end of a sentence; empty where all
+    could.
 
     >>> lost_pairs([])
     ''
@@ -568,11 +801,18 @@ def lost_pairs(found: Iterable[FoldComparison]) -> str:
 
 
 def _ordering(
-    values: np.ndarray, name: str, direction: str, over_pairs: Callable[[list[str]], Tests | None], split: np.ndarray | None,
-    methods: list[str], alpha: float,
+    values: np.ndarray,
+    name: str,
+    direction: str,
+    over_pairs: Callable[[list[str]], Tests | None],
+    split: np.ndarray | None,
+    methods: list[str],
+    alpha: float,
 ) -> Ordering:
     mean = np.nanmean if np.isnan(values).any() else np.mean
-    means = pd.Series(mean(values, axis=(1, 2)), methods, name=name).sort_values(ascending=direction == "min", kind="stable")
+    means = pd.Series(mean(values, axis=(1, 2)), methods, name=name).sort_values(
+        ascending=direction == "min", kind="stable"
+    )
     order = means.index.tolist()
     try:
         pvalue = present(over_pairs([name])).table["pvalue"].to_numpy().copy()
@@ -587,14 +827,26 @@ def _ordering(
 
 def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[str]:
     """The methods by their mean rank over the measures."""
-    ranks = [o.means.rank(ascending=o.direction == "min").reindex(methods) for o in orderings.values()]
+    ranks = [
+        o.means.rank(ascending=o.direction == "min").reindex(methods) for o in orderings.values()
+    ]
     return pd.concat(ranks, axis=1).mean(axis=1).sort_values(kind="stable").index.tolist()
 
 
-def _means(frame: pd.DataFrame, methods: list[str], hows: Sequence[Protocol], alpha: float) -> pd.DataFrame:
-    """Means over folds with Student's intervals, whose variance is corrected for shared training data."""
+def _means(
+    frame: pd.DataFrame, methods: list[str], hows: Sequence[Protocol], alpha: float
+) -> pd.DataFrame:
+    """Means over folds with Student's intervals, whose variance is corrected for shared training
+    data.
+    """
     by_fold = frame.unstack("method").swaplevel(axis=1)[methods]
-    of = {how: [m for m, theirs in zip(methods, hows, strict=True) if theirs == how] for how in hows}
-    table = pd.concat([mean_intervals(by_fold[names], alpha, how.headline_ratio) for how, names in of.items()])
+    of = {
+        how: [m for m, theirs in zip(methods, hows, strict=True) if theirs == how] for how in hows
+    }
+    table = pd.concat(
+        [mean_intervals(by_fold[names], alpha, how.headline_ratio) for how, names in of.items()]
+    )
     table.insert(1, "sd", by_fold.std())
-    return table.reindex(pd.MultiIndex.from_product([methods, frame.columns], names=["method", "measure"]))
+    return table.reindex(
+        pd.MultiIndex.from_product([methods, frame.columns], names=["method", "measure"])
+    )

@@ -1,7 +1,9 @@
-"""Two methods over folds on several measures at once: Hotelling's paired T-squared, for one pair or all pairs of many methods.
+"""Two methods over folds on several measures at once: Hotelling's paired T-squared, for one pair or
+all pairs of many methods.
 
-Yıldız & Alpaydın (2014), "Multivariate comparison of classification algorithms"; Rencher (1995), "Methods of multivariate
-analysis"; Nadeau & Bengio (2003), "Inference for the generalization error", for folds that share training data.
+Yıldız & Alpaydın (2014), "Multivariate comparison of classification algorithms"; Rencher (1995),
+"Methods of multivariate analysis"; Nadeau & Bengio (2003), "Inference for the generalization
+error", for folds that share training data.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class HotellingResult:
     n_folds : Of either method.
     ratio : n_test / n_train that corrects for shared training data; None: not corrected.
     method : "f" or "permutation".
-    """
+    """  # noqa: E501
 
     statistic: float
     f_statistic: float
@@ -72,20 +74,30 @@ class HotellingResult:
 
 
 def hotelling(
-    x1: ArrayLike | pd.DataFrame, x2: ArrayLike | pd.DataFrame, *, measures: Sequence[Hashable] | None = None,
-    ratio: float | None = None, paired: bool = True, dependent: str = "error", method: str = "f", alpha: float = 0.05,
+    x1: ArrayLike | pd.DataFrame,
+    x2: ArrayLike | pd.DataFrame,
+    *,
+    measures: Sequence[Hashable] | None = None,
+    ratio: float | None = None,
+    paired: bool = True,
+    dependent: str = "error",
+    method: str = "f",
+    alpha: float = 0.05,
     seed: int = 0,
 ) -> HotellingResult:
-    r"""Test whether two methods differ in the mean of any measure or combination of measures over folds.
+    r"""Test whether two methods differ in the mean of any measure or combination of measures over
+    folds.
 
-    With the differences :math:`d_j = x_{1j} - x_{2j}` on folds j = 1 .. R, their mean :math:`\bar d` and covariance :math:`S_d`,
-    :math:`T^2 = R\,\bar d^T S_d^{-1} \bar d` and :math:`\frac{R-p}{p(R-1)} T^2 \sim F(p, R-p)` (Yıldız & Alpaydın 2014, eq. 1).
-    With one measure this is the paired t test, :math:`T^2 = t^2`. The direction of the largest difference is
+    With the differences :math:`d_j = x_{1j} - x_{2j}` on folds j = 1 .. R, their mean :math:`\bar
+    d` and covariance :math:`S_d`, :math:`T^2 = R\,\bar d^T S_d^{-1} \bar d` and
+    :math:`\frac{R-p}{p(R-1)} T^2 \sim F(p, R-p)` (Yıldız & Alpaydın 2014, eq. 1). With one measure
+    this is the paired t test, :math:`T^2 = t^2`. The direction of the largest difference is
     :math:`S_d^{-1}\bar d` (eq. 2).
 
-    Folds of cross-validation share training data, so that this test rejects too often. Nadeau & Bengio's (2003) variance of the
-    mean, :math:`(1/R + n_{test}/n_{train}) S_d` in place of :math:`S_d / R`, divides :math:`T^2` by :math:`1 + R \cdot ratio`;
-    it is exact where all folds correlate by n_test / (n_test + n_train).
+    Folds of cross-validation share training data, so that this test rejects too often. Nadeau &
+    Bengio's (2003) variance of the mean, :math:`(1/R + n_{test}/n_{train}) S_d` in place of
+    :math:`S_d / R`, divides :math:`T^2` by :math:`1 + R \cdot ratio`; it is exact where all folds
+    correlate by n_test / (n_test + n_train).
 
     Parameters
     ----------
@@ -94,14 +106,18 @@ def hotelling(
     measures : sequence, optional
         Names; those of the columns of a DataFrame by default.
     ratio : float, optional
-        n_test / n_train of a fold: 1/9 in 10-fold cross-validation, also when repeated. None or 0: folds are independent.
+        n_test / n_train of a fold: 1/9 in 10-fold cross-validation, also when repeated. None or 0:
+        folds are independent.
     paired : bool
-        False: the folds of both methods are not the same; two-sample test with the pooled covariance. Less powerful.
+        False: the folds of both methods are not the same; two-sample test with the pooled
+        covariance. Less powerful.
     dependent : {"error", "drop"}
-        What to do about measures that follow linearly from those before them (tp + fn is fixed, say).
+        What to do about measures that follow linearly from those before them (tp + fn is fixed,
+        say).
     method : {"f", "permutation"}
-        "permutation": p-value by swapping the methods fold by fold (paired only), all 2^R swaps up to 16 folds, 100,000 random
-        ones beyond. It needs no normal distribution, but cannot be combined with `ratio`.
+        "permutation": p-value by swapping the methods fold by fold (paired only), all 2^R swaps up
+        to 16 folds, 100,000 random ones beyond. It needs no normal distribution, but cannot be
+        combined with `ratio`.
     alpha : float
         Level for the post hoc tests and `significant`.
     seed : int
@@ -110,8 +126,8 @@ def hotelling(
     Raises
     ------
     ValueError
-        Shapes differ, values are missing, folds are too few (it takes more folds than measures), or measures are linearly
-        dependent: they are named.
+        Shapes differ, values are missing, folds are too few (it takes more folds than measures), or
+        measures are linearly dependent: they are named.
 
     Examples
     --------
@@ -122,7 +138,7 @@ def hotelling(
     (18.459, (2, 4), 0.0454)
     >>> result.posthoc["pvalue_corrected"].round(4).tolist()
     [0.0605, 0.0722]
-    """
+    """  # noqa: E501
     one_of(dependent, "dependent", cov.DEPENDENT)
     one_of(method, "method", METHODS)
     probability(alpha, "alpha")
@@ -131,12 +147,18 @@ def hotelling(
     same_axes(x1, "x1", x2, "x2") if paired else None
     names = cov.names_of(measures, x1, "measures", first.shape[1])
     if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
-        hint = "Rows are the same folds and columns the same measures in both" if paired else "Columns are the same measures"
-        raise ValueError(f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. {hint}.")
+        hint = (
+            "Rows are the same folds and columns the same measures in both"
+            if paired
+            else "Columns are the same measures"
+        )
+        raise ValueError(
+            f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. {hint}."
+        )
     if method == "permutation" and (ratio or not paired):
         raise ValueError(
-            "`method` must be 'f' with `ratio` or unpaired folds, got 'permutation'. Swapping the methods within folds needs "
-            "the same folds, and these independent."
+            "`method` must be 'f' with `ratio` or unpaired folds, got 'permutation'. Swapping "
+            "the methods within folds needs the same folds, and these independent."
         )
     size = np.maximum(np.abs(first).max(axis=0), np.abs(second).max(axis=0))
     if min(len(first), len(second)) < 2:
@@ -146,30 +168,51 @@ def hotelling(
     dropped: dict[Hashable, str] = {}
     what = "differences" if paired else "values"
     if (mean != 0).any() or (np.abs(residuals) > NOISE * size).any():
-        kept, dropped = cov.independent_columns(residuals, names, size, df, dependent, f"their {what} over folds", mean)
+        kept, dropped = cov.independent_columns(
+            residuals, names, size, df, dependent, f"their {what} over folds", mean
+        )
         warnings += [f"Left out: {name} {reason}." for name, reason in dropped.items()]
     else:
         kept = list(range(len(names)))
-        warnings.append("Both methods have the same values in every fold: there is nothing to test, and p is 1 by convention.")
+        warnings.append(
+            "Both methods have the same values in every fold: there is nothing to test, and p is "
+            "1 by convention."
+        )
     p, names = len(kept), [names[k] for k in kept]
     if df < p:
         raise ValueError(_too_few("x1", len(first), p, df, paired))
     mean, residuals, size = mean[kept], residuals[:, kept], size[kept]
-    quadratic, direction, _ = cov.solve_pairs(residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None])
+    quadratic, direction, _ = cov.solve_pairs(
+        residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None]
+    )
     t2, direction = quadratic.item() * df / spread, direction[:, 0] * df
     f, pvalue = t2_pvalue(t2, p, df)
     if method == "permutation":
         pvalue = _swap_pvalue(first[:, kept] - second[:, kept], seed)
     deviation = np.sqrt((residuals**2).sum(axis=0) / df)
     if len(warnings) == 0 and df - p < 2:
-        warnings.append(f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer measures or more folds.")
+        warnings.append(
+            f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer "
+            "measures or more folds."
+        )
     return HotellingResult(
-        statistic=t2, f_statistic=f, df=(p, df - p + 1), pvalue=float(pvalue),
-        mean_difference=pd.Series(mean, names, name="mean_difference"), direction=pd.Series(direction, names, name="direction"),
+        statistic=t2,
+        f_statistic=f,
+        df=(p, df - p + 1),
+        pvalue=float(pvalue),
+        mean_difference=pd.Series(mean, names, name="mean_difference"),
+        direction=pd.Series(direction, names, name="direction"),
         scaled_direction=pd.Series(direction * deviation, names, name="scaled_direction"),
-        posthoc=_posthoc(mean, deviation * np.sqrt(spread), df, names, alpha), measures=names, dropped=dropped,
-        n_folds=(len(first), len(second)), paired=paired, ratio=ratio, method=method, alpha=alpha, warnings=tuple(warnings),
-    )  # fmt: skip
+        posthoc=_posthoc(mean, deviation * np.sqrt(spread), df, names, alpha),
+        measures=names,
+        dropped=dropped,
+        n_folds=(len(first), len(second)),
+        paired=paired,
+        ratio=ratio,
+        method=method,
+        alpha=alpha,
+        warnings=tuple(warnings),
+    )
 
 
 @dataclass(frozen=True)
@@ -179,13 +222,14 @@ class HotellingPairs:
     Attributes
     ----------
     table : One row a pair: method_a, method_b, statistic (T²), f_statistic, pvalue, pvalue_corrected (Holm, over the pairs that
-        could be tested), significant, problem (why the pair could not be tested, else empty; its numbers are then NaN).
+        could be tested), significant, problem (why the pair could not be tested, else empty; its
+        numbers are then NaN).
     differences, directions, errors : Pairs x measures, rows as in `table`: mean of a minus mean of b; weights of the combination
         on which they differ most; standard errors of the mean differences.
     df, residual_df : Degrees of freedom of the F; of the covariances, and of Student's t. Where pairs were tested on different
         folds, `df` is that of the pairs with most folds, and `residual_df` has one a pair.
     methods, measures : That were tested; `dropped` maps measures that were left out to the reason.
-    """
+    """  # noqa: E501
 
     table: pd.DataFrame
     differences: pd.DataFrame
@@ -203,7 +247,10 @@ class HotellingPairs:
 
     @cached_property
     def posthoc_pvalues(self) -> pd.DataFrame:
-        """Pairs x measures: Student's t tests, not corrected. NaN where neither value varies but the means differ."""
+        """Pairs x measures: Student's t tests, not corrected.
+
+        NaN where neither value varies but the means differ.
+        """
         mean, error = self.differences.to_numpy(), self.errors.to_numpy()
         t = np.divide(mean, error, out=np.where(mean == 0, 0.0, np.nan), where=error > 0)
         return pd.DataFrame(2 * special.stdtr(self.residual_df, -np.abs(t)), columns=self.measures)
@@ -216,12 +263,20 @@ class HotellingPairs:
     @property
     def separated(self) -> pd.DataFrame:
         """Methods x methods: whether the test separates the pair."""
-        return pair_matrix(self.methods, self.table["method_a"], self.table["method_b"], self.table["significant"])
+        return pair_matrix(
+            self.methods, self.table["method_a"], self.table["method_b"], self.table["significant"]
+        )
 
 
 def hotelling_pairs(
-    x: ArrayLike, *, methods: Sequence[Hashable] | None = None, measures: Sequence[Hashable] | None = None,
-    ratio: float | None = None, paired: bool = True, dependent: str = "error", alpha: float = 0.05,
+    x: ArrayLike,
+    *,
+    methods: Sequence[Hashable] | None = None,
+    measures: Sequence[Hashable] | None = None,
+    ratio: float | None = None,
+    paired: bool = True,
+    dependent: str = "error",
+    alpha: float = 0.05,
 ) -> HotellingPairs:
     """`hotelling` for every pair of methods, all at once.
 
@@ -231,8 +286,9 @@ def hotelling_pairs(
     methods, measures : sequence, optional
         Names; numbers by default.
     ratio, paired, dependent, alpha
-        As in `hotelling`. All pairs are tested on the same measures: one is dependent if it is so over all methods. A pair of
-        which the differences alone are singular cannot be tested, and its row says so.
+        As in `hotelling`. All pairs are tested on the same measures: one is dependent if it is so
+        over all methods. A pair of which the differences alone are singular cannot be tested, and
+        its row says so.
 
     Raises
     ------
@@ -251,7 +307,10 @@ def hotelling_pairs(
     probability(alpha, "alpha")
     ratio = cov.checked_ratio(ratio)
     values = cov.table_of(x, "x", 3)
-    of, names = cov.names_of(methods, None, "methods", len(values)), cov.names_of(measures, None, "measures", values.shape[-1])
+    of, names = (
+        cov.names_of(methods, None, "methods", len(values)),
+        cov.names_of(measures, None, "measures", values.shape[-1]),
+    )
     n_folds = values.shape[1]
     if len(values) < 2:
         raise ValueError(f"`x` must hold at least two methods, got {len(values)}.")
@@ -264,7 +323,13 @@ def hotelling_pairs(
     pooled = (centred - centred.mean(axis=0) if paired else centred).reshape(-1, len(names))
     pooled_df = (len(values) - paired) * (n_folds - 1)
     kept, dropped = cov.independent_columns(
-        pooled, names, np.abs(values).max(axis=(0, 1)), pooled_df, dependent, cov.LEFT, means - means.mean(axis=0)
+        pooled,
+        names,
+        np.abs(values).max(axis=(0, 1)),
+        pooled_df,
+        dependent,
+        cov.LEFT,
+        means - means.mean(axis=0),
     )
     names, p = [names[k] for k in kept], len(kept)
     if df < p:
@@ -274,7 +339,12 @@ def hotelling_pairs(
     size = np.abs(values[..., kept]).max(axis=1).T
     first, second = np.triu_indices(len(values), 1)
     n = len(first)
-    difference, direction, error, quadratic = np.empty((p, n)), np.empty((p, n)), np.empty((p, n)), np.empty(n)
+    difference, direction, error, quadratic = (
+        np.empty((p, n)),
+        np.empty((p, n)),
+        np.empty((p, n)),
+        np.empty(n),
+    )
     singular = np.empty(n, dtype=np.int64)
     for start in range(0, n, BLOCK):
         at = slice(start, start + BLOCK)
@@ -284,7 +354,9 @@ def hotelling_pairs(
         difference[:, at] = means[:, a] - means[:, b]
         error[:, at] = np.einsum("krn,krn->kn", residuals, residuals)
         largest = np.maximum(size[:, a], size[:, b])
-        quadratic[at], direction[:, at], singular[at] = cov.solve_pairs(residuals, difference[:, at].copy(), largest)
+        quadratic[at], direction[:, at], singular[at] = cov.solve_pairs(
+            residuals, difference[:, at].copy(), largest
+        )
     error = np.sqrt(error * (spread / df))
     t2 = quadratic * (df / spread)
     problem = np.full(n, "", dtype=object)
@@ -297,18 +369,39 @@ def hotelling_pairs(
         bad = (singular >= 0) & ~same
         t2[same], direction[:, same] = 0.0, 0.0
         t2[bad], direction[:, bad] = np.nan, np.nan
-        problem[bad] = [f"{names[k]} does not vary, or follows from the measures before it" for k in singular[bad]]
+        problem[bad] = [
+            f"{names[k]} does not vary, or follows from the measures before it"
+            for k in singular[bad]
+        ]
     f, pvalue = t2_pvalue(t2, p, df)
-    pairs = {**named_pairs(of, first, second), "statistic": t2, "f_statistic": f, **decided(pvalue, alpha), "problem": problem}
+    pairs = {
+        **named_pairs(of, first, second),
+        "statistic": t2,
+        "f_statistic": f,
+        **decided(pvalue, alpha),
+        "problem": problem,
+    }
     warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
     if untested := int(np.isnan(pvalue).sum()):
-        warnings.append(f"{untested} of {n} pairs could not be tested: their differences are linearly dependent or do not vary.")
+        warnings.append(
+            f"{untested} of {n} pairs could not be tested: their differences are linearly "
+            "dependent or do not vary."
+        )
     return HotellingPairs(
-        table=pd.DataFrame(pairs), differences=pd.DataFrame(difference.T, columns=names),
-        directions=pd.DataFrame(direction.T * df, columns=names), errors=pd.DataFrame(error.T, columns=names), df=(p, df - p + 1),
-        residual_df=df, methods=of, measures=names, dropped=dropped, paired=paired, ratio=ratio, alpha=alpha,
+        table=pd.DataFrame(pairs),
+        differences=pd.DataFrame(difference.T, columns=names),
+        directions=pd.DataFrame(direction.T * df, columns=names),
+        errors=pd.DataFrame(error.T, columns=names),
+        df=(p, df - p + 1),
+        residual_df=df,
+        methods=of,
+        measures=names,
+        dropped=dropped,
+        paired=paired,
+        ratio=ratio,
+        alpha=alpha,
         warnings=tuple(warnings),
-    )  # fmt: skip
+    )
 
 
 def t2_pvalue(t2: Any, p: int, df: int) -> tuple[Any, Any]:
@@ -317,21 +410,29 @@ def t2_pvalue(t2: Any, p: int, df: int) -> tuple[Any, Any]:
     return f, special.fdtrc(p, df - p + 1, f)
 
 
-def _posthoc(mean: Array, error: Array, df: int, names: list[Hashable], alpha: float) -> pd.DataFrame:
-    """Student's t tests of one pair, measure by measure; `error` is the standard error of the mean difference."""
+def _posthoc(
+    mean: Array, error: Array, df: int, names: list[Hashable], alpha: float
+) -> pd.DataFrame:
+    """Student's t tests of one pair, measure by measure; `error` is the standard error of the mean
+    difference.
+    """
     t = np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
     margin = special.stdtrit(df, 1 - alpha / 2) * error
     columns = {
-        "mean_difference": mean, "low": mean - margin, "high": mean + margin, "statistic": t,
+        "mean_difference": mean,
+        "low": mean - margin,
+        "high": mean + margin,
+        "statistic": t,
         **decided(2 * special.stdtr(df, -np.abs(t)), alpha),
-    }  # fmt: skip
+    }
     return pd.DataFrame(columns, index=pd.Index(names, name="measure", tupleize_cols=False))
 
 
 def _swap_pvalue(difference: Array, seed: int) -> float:
     """Share of the swaps of methods within folds with a T-squared at least as large.
 
-    The sum of squares and products about zero is the same for all swaps, and T-squared grows with the mean's length in its terms.
+    The sum of squares and products about zero is the same for all swaps, and T-squared grows with
+    the mean's length in its terms.
     """
     n = len(difference)
     if not difference.any():
@@ -346,8 +447,12 @@ def _swap_pvalue(difference: Array, seed: int) -> float:
     return float((length >= length[0] * (1 - 1e-12)).mean())
 
 
-def _differences(first: Array, second: Array, paired: bool, ratio: float | None) -> tuple[Array, Array, int, float]:
-    """Mean difference, residuals about the means, their degrees of freedom, and the variance of the mean in units of theirs."""
+def _differences(
+    first: Array, second: Array, paired: bool, ratio: float | None
+) -> tuple[Array, Array, int, float]:
+    """Mean difference, residuals about the means, their degrees of freedom, and the variance of the
+    mean in units of theirs.
+    """
     if paired:
         difference = first - second
         mean = difference.mean(axis=0)
@@ -359,7 +464,9 @@ def _differences(first: Array, second: Array, paired: bool, ratio: float | None)
 
 
 def _too_few(name: str, folds: int, p: int, df: int, paired: bool) -> str:
-    need = f"at least {p + 1} folds" if paired else f"at least {p + 2} folds of both methods together"
+    need = (
+        f"at least {p + 1} folds" if paired else f"at least {p + 2} folds of both methods together"
+    )
     fewer = f" or at most {df} measure{'s' * (df > 1)}" if df > 0 else ""
     got = f"{count(folds, 'fold')} for {count(p, 'measure')}"
     return f"`{name}` must have more folds than measures, got {got}. It takes {need}{fewer}."

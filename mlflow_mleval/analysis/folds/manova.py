@@ -1,7 +1,8 @@
-"""Many methods over folds on several measures at once: MANOVA blocked by fold, and the measures that it learns.
+"""Many methods over folds on several measures at once: MANOVA blocked by fold, and the measures
+that it learns.
 
-Yıldız & Alpaydın (2014), "Multivariate comparison of classification algorithms"; Rencher (1995), "Methods of multivariate
-analysis"; Rao (1951) for the F approximation of Wilks' lambda.
+Yıldız & Alpaydın (2014), "Multivariate comparison of classification algorithms"; Rencher (1995),
+"Methods of multivariate analysis"; Rao (1951) for the F approximation of Wilks' lambda.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class LearnedMeasures:
     projections : Index (method, fold), one column a learned measure.
     ratio : As in the MANOVA.
     paired : Whether the folds pair the methods.
-    """
+    """  # noqa: E501
 
     weights: pd.DataFrame
     scaled_weights: pd.DataFrame
@@ -56,11 +57,12 @@ class LearnedMeasures:
     def tests(self, alpha: float = 0.05) -> pd.DataFrame:
         """Tests of every pair of methods on every learned measure.
 
-        The directions come from the folds that are tested, so that Student's p (the paper's) is too small. `pvalue` refers
-        t² to Hotelling's T² with all measures, and so holds for any direction, however it was chosen.
+        The directions come from the folds that are tested, so that Student's p (the paper's) is too
+        small. `pvalue` refers t² to Hotelling's T² with all measures, and so holds for any
+        direction, however it was chosen.
 
-        Columns learned, method_a, method_b, mean_difference, statistic (t), pvalue_naive, pvalue, pvalue_corrected (Holm, over
-        the pairs of the learned measure), significant.
+        Columns learned, method_a, method_b, mean_difference, statistic (t), pvalue_naive, pvalue,
+        pvalue_corrected (Holm, over the pairs of the learned measure), significant.
         """
         probability(alpha, "alpha")
         methods = self.projections.index.get_level_values(0).unique()
@@ -68,15 +70,26 @@ class LearnedMeasures:
         parts = []
         for name in self.weights:
             values = self.projections[name].to_numpy().reshape(len(methods), -1, 1)
-            pairs = hotelling_pairs(values, methods=methods, measures=[name], ratio=self.ratio, paired=self.paired, alpha=alpha)
+            pairs = hotelling_pairs(
+                values,
+                methods=methods,
+                measures=[name],
+                ratio=self.ratio,
+                paired=self.paired,
+                alpha=alpha,
+            )
             t2, df = pairs.table["statistic"].to_numpy(), pairs.residual_df
-            pvalue = t2_pvalue(t2, n_measures, df)[1] if df >= n_measures else np.full(len(t2), np.nan)
-            parts.append(pairs.table[["method_a", "method_b"]].assign(
-                mean_difference=pairs.differences[name],
-                statistic=np.sign(pairs.differences[name]) * np.sqrt(t2),
-                pvalue_naive=pairs.table["pvalue"],
-                **decided(pvalue, alpha),
-            ))  # fmt: skip
+            pvalue = (
+                t2_pvalue(t2, n_measures, df)[1] if df >= n_measures else np.full(len(t2), np.nan)
+            )
+            parts.append(
+                pairs.table[["method_a", "method_b"]].assign(
+                    mean_difference=pairs.differences[name],
+                    statistic=np.sign(pairs.differences[name]) * np.sqrt(t2),
+                    pvalue_naive=pairs.table["pvalue"],
+                    **decided(pvalue, alpha),
+                )
+            )
             parts[-1].insert(0, "learned", name)
         return pd.concat(parts, ignore_index=True)
 
@@ -100,7 +113,7 @@ class ManovaResult:
     design : "blocked" or "one-way".
     approximation : "rao" or "chi2".
     method : "f" or "permutation".
-    """
+    """  # noqa: E501
 
     statistic: float
     pvalue: float
@@ -126,19 +139,30 @@ class ManovaResult:
 
 
 def manova(
-    x: ArrayLike, *, methods: Sequence[Hashable] | None = None, measures: Sequence[Hashable] | None = None,
-    design: str = "blocked", ratio: float | None = None, dependent: str = "error", approximation: str = "rao",
-    method: str = "f", n_resamples: int = 9999, seed: int = 0,
+    x: ArrayLike,
+    *,
+    methods: Sequence[Hashable] | None = None,
+    measures: Sequence[Hashable] | None = None,
+    design: str = "blocked",
+    ratio: float | None = None,
+    dependent: str = "error",
+    approximation: str = "rao",
+    method: str = "f",
+    n_resamples: int = 9999,
+    seed: int = 0,
 ) -> ManovaResult:
-    r"""Test whether any of several methods differs in the mean of any measure or combination of measures over folds.
+    r"""Test whether any of several methods differs in the mean of any measure or combination of
+    measures over folds.
 
-    :math:`H = R \sum_i (\bar x_i - \bar x)(\bar x_i - \bar x)^T`, and E is the same of the residuals
-    :math:`x_{ij} - \bar x_i - \bar x_j + \bar x` (blocked by fold: the folds pair the methods; for two methods this is the paired
-    T²) or :math:`x_{ij} - \bar x_i` (one-way, Yıldız & Alpaydın 2014). :math:`\Lambda = |E| / |E + H|`; the table adds Pillai's
-    trace, the Hotelling-Lawley trace and Roy's largest root with their usual F approximations.
+    :math:`H = R \sum_i (\bar x_i - \bar x)(\bar x_i - \bar x)^T`, and E is the same of the
+    residuals :math:`x_{ij} - \bar x_i - \bar x_j + \bar x` (blocked by fold: the folds pair the
+    methods; for two methods this is the paired T²) or :math:`x_{ij} - \bar x_i` (one-way, Yıldız &
+    Alpaydın 2014). :math:`\Lambda = |E| / |E + H|`; the table adds Pillai's trace, the
+    Hotelling-Lawley trace and Roy's largest root with their usual F approximations.
 
-    All methods are assumed to vary alike over folds; where one varies much more than another a warning says so, for the test then
-    rejects too often (simulated: .10 at .05 for four methods with standard deviations .3, 1, 1, 2).
+    All methods are assumed to vary alike over folds; where one varies much more than another a
+    warning says so, for the test then rejects too often (simulated: .10 at .05 for four methods
+    with standard deviations .3, 1, 1, 2).
 
     Parameters
     ----------
@@ -146,24 +170,27 @@ def manova(
     methods, measures : sequence, optional
         Names; numbers by default.
     design : {"blocked", "one-way"}
-        "one-way" ignores that folds pair the methods; for unpaired folds, or to reproduce the paper.
+        "one-way" ignores that folds pair the methods; for unpaired folds, or to reproduce the
+        paper.
     ratio : float, optional
-        n_test / n_train of a fold: Nadeau & Bengio's correction for shared training data, as in `hotelling`, divides H by
-        1 + folds · ratio.
+        n_test / n_train of a fold: Nadeau & Bengio's correction for shared training data, as in
+        `hotelling`, divides H by 1 + folds · ratio.
     dependent : {"error", "drop"}
         What to do about measures that follow linearly from those before them.
     approximation : {"rao", "chi2"}
-        How `pvalue` follows from lambda: Rao's F (exact for up to two measures or three methods), or the paper's chi-square.
+        How `pvalue` follows from lambda: Rao's F (exact for up to two measures or three methods),
+        or the paper's chi-square.
     method : {"f", "permutation"}
-        "permutation": p-value of lambda by permuting the methods within folds at random (blocked only, without `ratio`). It
-        needs no normal distribution and no equal variances.
+        "permutation": p-value of lambda by permuting the methods within folds at random (blocked
+        only, without `ratio`). It needs no normal distribution and no equal variances.
     n_resamples, seed : int
         Number of permutations, and their seed.
 
     Raises
     ------
     ValueError
-        Fewer than two methods or folds, missing values, too many measures, or linearly dependent ones: they are named.
+        Fewer than two methods or folds, missing values, too many measures, or linearly dependent
+        ones: they are named.
 
     Examples
     --------
@@ -180,22 +207,30 @@ def manova(
     ratio = cov.checked_ratio(ratio)
     values = cov.table_of(x, "x", 3)
     n_methods, n_folds, p = values.shape
-    names, of = cov.names_of(measures, x, "measures", p), cov.names_of(methods, None, "methods", n_methods)
+    names, of = (
+        cov.names_of(measures, x, "measures", p),
+        cov.names_of(methods, None, "methods", n_methods),
+    )
     if n_methods < 2 or n_folds < 2:
-        raise ValueError(f"`x` must hold at least two methods and two folds, got {n_methods} and {n_folds}.")
+        raise ValueError(
+            f"`x` must hold at least two methods and two folds, got {n_methods} and {n_folds}."
+        )
     if method == "permutation" and (ratio or design != "blocked"):
         raise ValueError(
-            "`method` must be 'f' with `ratio` or a one-way design, got 'permutation'. Permuting the methods within folds needs "
-            "the same folds, and these independent."
+            "`method` must be 'f' with `ratio` or a one-way design, got 'permutation'. Permuting "
+            "the methods within folds needs the same folds, and these independent."
         )
     means, residuals, df_within = _decompose(values, design)
     size = np.abs(values).max(axis=(0, 1))
-    kept, dropped = cov.independent_columns(residuals, names, size, df_within, dependent, cov.LEFT, means)
+    kept, dropped = cov.independent_columns(
+        residuals, names, size, df_within, dependent, cov.LEFT, means
+    )
     p, names = len(kept), [names[k] for k in kept]
     if df_within < p:
         raise ValueError(
-            f"`x` must have at least as many residual degrees of freedom as measures, got {df_within} for {p} measures "
-            f"({n_methods} methods on {n_folds} folds). Use more folds or at most {df_within} measures."
+            "`x` must have at least as many residual degrees of freedom as measures, got "
+            f"{df_within} for {p} measures ({n_methods} methods on {n_folds} folds). Use more "
+            f"folds or at most {df_within} measures."
         )
     values, means, residuals = values[..., kept], means[:, kept], residuals[:, kept]
     df_between, shared = n_methods - 1, n_folds * cov.variance_factor(n_folds, ratio)
@@ -210,31 +245,57 @@ def manova(
     warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
     by_method = (np.linalg.qr(residuals)[0].reshape(n_methods, -1) ** 2).sum(axis=1)
     inequality = by_method.max() / max(by_method.min(), np.finfo(float).tiny)
-    by_chance = n_methods * (n_methods - 1) * special.fdtrc((n_folds - 1) * p, (n_folds - 1) * p, inequality)
+    by_chance = (
+        n_methods
+        * (n_methods - 1)
+        * special.fdtrc((n_folds - 1) * p, (n_folds - 1) * p, inequality)
+    )
     if n_methods > 2 and inequality > UNEQUAL and by_chance <= 0.05:
         most, least = (of[int(i)] for i in (by_method.argmax(), by_method.argmin()))
         warnings.append(
-            f"The results of {most} vary {np.sqrt(inequality):.2g} times as much over folds as those of "
-            f"{least}. MANOVA assumes that all vary alike and rejects too often then; T-squared of pairs does not."
+            f"The results of {most} vary {np.sqrt(inequality):.2g} times as much over folds as "
+            f"those of {least}. MANOVA assumes that all vary alike and rejects too often then; "
+            "T-squared of pairs does not."
         )
     if method == "permutation":
         pvalue = _permuted(values, statistic, n_resamples, seed)
     elif df_within < 2 * p:
-        warnings.append(f"Only {df_within} residual degrees of freedom for {p} measures: the test can hardly see anything.")
+        warnings.append(
+            f"Only {df_within} residual degrees of freedom for {p} measures: the test can hardly "
+            "see anything."
+        )
     by_name = {"index": names, "columns": names}
     return ManovaResult(
-        statistic=statistic, pvalue=pvalue, f_statistic=float(f), df=(df[0], df[1]), table=table,
-        between=pd.DataFrame(between, **by_name), within=pd.DataFrame(within, **by_name), df_between=df_between,
-        df_within=df_within, means=pd.DataFrame(values.mean(axis=1), of, names),
+        statistic=statistic,
+        pvalue=pvalue,
+        f_statistic=float(f),
+        df=(df[0], df[1]),
+        table=table,
+        between=pd.DataFrame(between, **by_name),
+        within=pd.DataFrame(within, **by_name),
+        df_between=df_between,
+        df_within=df_within,
+        means=pd.DataFrame(values.mean(axis=1), of, names),
         univariate=_univariate(between, within, df_between, df_within, names),
-        learned=_learned(values, within, eigenvalues, vectors, df_between, df_within, names, of, ratio, design), measures=names,
-        dropped=dropped, methods=of, n_folds=n_folds, design=design, approximation=approximation, method=method, ratio=ratio,
+        learned=_learned(
+            values, within, eigenvalues, vectors, df_between, df_within, names, of, ratio, design
+        ),
+        measures=names,
+        dropped=dropped,
+        methods=of,
+        n_folds=n_folds,
+        design=design,
+        approximation=approximation,
+        method=method,
+        ratio=ratio,
         warnings=tuple(warnings),
-    )  # fmt: skip
+    )
 
 
 def _decompose(values: Array, design: str) -> tuple[Array, Array, int]:
-    """Means of the methods about the grand mean, residuals as one row a (method, fold), and their degrees of freedom."""
+    """Means of the methods about the grand mean, residuals as one row a (method, fold), and their
+    degrees of freedom.
+    """
     n_methods, n_folds, p = values.shape
     grand = values.mean(axis=(0, 1))
     means = values.mean(axis=1) - grand
@@ -246,9 +307,11 @@ def _decompose(values: Array, design: str) -> tuple[Array, Array, int]:
 
 
 def _eigen(residuals: Array, means: Array) -> tuple[Array, Array]:
-    """Eigenvalues of E⁻¹H, largest first, and its eigenvectors as columns, from the factors of E and H.
+    """Eigenvalues of E⁻¹H, largest first, and its eigenvectors as columns, from the factors of E
+    and H.
 
-    The measures are brought to one scale first, and the singular values of the whitened means taken, so that nothing is squared.
+    The measures are brought to one scale first, and the singular values of the whitened means
+    taken, so that nothing is squared.
     """
     scale = np.linalg.norm(residuals, axis=0)
     root = np.asarray(np.linalg.qr(residuals / scale, mode="r"))
@@ -259,7 +322,9 @@ def _eigen(residuals: Array, means: Array) -> tuple[Array, Array]:
 
 
 def rao_f(wilks: ArrayLike, p: float, q: float, v: float) -> tuple[Any, float, float, Any]:
-    """F, its two degrees of freedom and p-value of Wilks' lambda with p measures, q and v degrees of freedom (Rao 1951)."""
+    """F, its two degrees of freedom and p-value of Wilks' lambda with p measures, q and v degrees
+    of freedom (Rao 1951).
+    """
     square = p * p + q * q - 5
     t = np.sqrt((p * p * q * q - 4) / square) if square > 0 else 1.0
     df1, df2 = p * q, (v - (p - q + 1) / 2) * t - (p * q - 2) / 2
@@ -272,7 +337,11 @@ def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
     """The four statistics with their F approximations, as in SAS and statsmodels."""
     s, m, n = min(p, q), (abs(p - q) - 1) / 2, (v - p - 1) / 2
     wilks = float(np.exp(-np.log1p(eigenvalues).sum()))
-    pillai, trace, roy = float((eigenvalues / (1 + eigenvalues)).sum()), float(eigenvalues.sum()), float(eigenvalues.max())
+    pillai, trace, roy = (
+        float((eigenvalues / (1 + eigenvalues)).sum()),
+        float(eigenvalues.sum()),
+        float(eigenvalues.max()),
+    )
     rows = {"wilks": [wilks, *rao_f(wilks, p, q, v)]}
     df1, df2 = s * (2 * m + s + 1), s * (2 * n + s + 1)
     f = df2 / df1 * pillai / (s - pillai)
@@ -293,17 +362,27 @@ def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).astype(float)
 
 
-def _univariate(between: Array, within: Array, df1: int, df2: int, names: list[Hashable]) -> pd.DataFrame:
+def _univariate(
+    between: Array, within: Array, df1: int, df2: int, names: list[Hashable]
+) -> pd.DataFrame:
     f = np.diag(between) / df1 / (np.diag(within) / df2)
     pvalue = special.fdtrc(df1, df2, f)
-    columns = {"f_statistic": f, "df_numerator": df1, "df_denominator": df2, "pvalue": pvalue, "pvalue_corrected": adjust(pvalue)}
+    columns = {
+        "f_statistic": f,
+        "df_numerator": df1,
+        "df_denominator": df2,
+        "pvalue": pvalue,
+        "pvalue_corrected": adjust(pvalue),
+    }
     return pd.DataFrame(columns, index=pd.Index(names, name="measure", tupleize_cols=False))
 
 
 def _permuted(values: Array, wilks: float, n_resamples: int, seed: int) -> float:
-    """Share of permutations of the methods within folds with a lambda at most as large, the observed one among them.
+    """Share of permutations of the methods within folds with a lambda at most as large, the
+    observed one among them.
 
-    About the fold means, E + H stays the same: with it made the identity, lambda is the determinant of what H leaves.
+    About the fold means, E + H stays the same: with it made the identity, lambda is the determinant
+    of what H leaves.
     """
     at_least_one(n_resamples, "n_resamples")
     n_methods, n_folds, p = values.shape
@@ -323,8 +402,16 @@ def _permuted(values: Array, wilks: float, n_resamples: int, seed: int) -> float
 
 
 def _learned(
-    values: Array, within: Array, eigenvalues: Array, vectors: Array, df_between: int, df_within: int,
-    names: list[Hashable], methods: list[Hashable], ratio: float | None, design: str,
+    values: Array,
+    within: Array,
+    eigenvalues: Array,
+    vectors: Array,
+    df_between: int,
+    df_within: int,
+    names: list[Hashable],
+    methods: list[Hashable],
+    ratio: float | None,
+    design: str,
 ) -> LearnedMeasures:
     learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
     weights = _unit(vectors)
@@ -337,12 +424,18 @@ def _learned(
     columns = ["wilks", "f_statistic", "df_numerator", "df_denominator", "pvalue"]
     return LearnedMeasures(
         weights=pd.DataFrame(weights, names, learned),
-        scaled_weights=pd.DataFrame(_unit(weights * np.sqrt(np.diag(within))[:, None]), names, learned),
+        scaled_weights=pd.DataFrame(
+            _unit(weights * np.sqrt(np.diag(within))[:, None]), names, learned
+        ),
         eigenvalues=pd.Series(eigenvalues, learned, name="eigenvalue"),
-        shares=pd.Series(eigenvalues / total if total > 0 else np.zeros_like(eigenvalues), learned, name="share"),
+        shares=pd.Series(
+            eigenvalues / total if total > 0 else np.zeros_like(eigenvalues), learned, name="share"
+        ),
         dimensions=pd.DataFrame(rows, learned, columns, dtype=float),
-        projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned), ratio=ratio, paired=design == "blocked",
-    )  # fmt: skip
+        projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
+        ratio=ratio,
+        paired=design == "blocked",
+    )
 
 
 def _unit(vectors: Array) -> Array:

@@ -1,4 +1,6 @@
-"""Which folds two methods share: each pair is compared on those that both have, and no method is lost for lacking some."""
+"""Which folds two methods share: each pair is compared on those that both have, and no method is
+lost for lacking some.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from mlflow_mleval.study import Excluded
 Tests = HotellingPairs | FiveByTwoPairs
 #: Why two methods cannot be compared over folds.
 FEW_SHARED = "they have fewer than two folds in common"
-_OTHER_PROTOCOL = "the folds that they have in common came about in another way than those of the other pairs"
+_OTHER_PROTOCOL = (
+    "the folds that they have in common came about in another way than those of the other pairs"
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Sharing:
         members.
     folds : Which folds both have.
     how : How these came about.
-    """
+    """  # noqa: E501
 
     members: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -54,7 +58,7 @@ class SharedFolds:
     methods : Those that share at least two folds with another one; `excluded` has the others, and why.
     folds : All folds that any of them has; `whole`, methods x folds: where a method has every value.
     notes : What a reader must know of them.
-    """
+    """  # noqa: E501
 
     dataset: str
     methods: list[str]
@@ -78,7 +82,9 @@ class SharedFolds:
 
     def cube(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """The values as methods x folds x columns, NaN in the folds where a method lacks one."""
-        frame = frame[~frame.index.duplicated()].reindex(pd.MultiIndex.from_product([self.methods, self.folds]))
+        frame = frame[~frame.index.duplicated()].reindex(
+            pd.MultiIndex.from_product([self.methods, self.folds])
+        )
         values = frame.to_numpy(dtype=float).reshape(*self.whole.shape, -1)
         return values if self.whole.all() else np.where(self.whole[..., None], values, np.nan)
 
@@ -91,10 +97,12 @@ class SharedFolds:
     def sharings(
         self, runs: pd.DataFrame, kind: str | None = None, ratio: float | None = None
     ) -> tuple[list[Sharing], list[Protocol], list[str]]:
-        """The pairs by the folds that they share, those with most folds first; how the folds of each method came about; notes.
+        """The pairs by the folds that they share, those with most folds first; how the folds of
+        each method came about; notes.
 
-        `runs`, `kind` and `ratio` are as in `recorded_protocol`. Where no sizes are recorded, folds count as a cross-validation
-        of as many folds as the method with fewer has: the wider correction.
+        `runs`, `kind` and `ratio` are as in `recorded_protocol`. Where no sizes are recorded, folds
+        count as a cross-validation of as many folds as the method with fewer has: the wider
+        correction.
         """
         keys = np.column_stack([self.whole, self.recorded])
         _, which = np.unique(keys, axis=0, return_inverse=True)
@@ -105,14 +113,25 @@ class SharedFolds:
             here = runs[runs.index.isin([self.methods[i] for i in members])]
             said.append(recorded_protocol(here, int(self.recorded[members[0]]), kind, ratio))
         alone = [how for how, _ in said]
-        hows = [self._of_the_whole(k, classes, alone) if kind is None else how for k, how in enumerate(alone)]
-        notes = [t for (was, texts), how in zip(said, hows, strict=True) for t in texts if how == was or t != was.caution]
+        hows = [
+            self._of_the_whole(k, classes, alone) if kind is None else how
+            for k, how in enumerate(alone)
+        ]
+        notes = [
+            t
+            for (was, texts), how in zip(said, hows, strict=True)
+            for t in texts
+            if how == was or t != was.caution
+        ]
         if len({how.ratio for how in hows}) > 1:
             guessed = tuple({how.reason for how in hows if not how.known})
             what = "folds came about in different ways"
             if len(guessed) > 1:
                 notes = [text for text in notes if not text.startswith(guessed)]
-                what = "sizes of the folds are not recorded: those of each method are taken as one cross-validation"
+                what = (
+                    "sizes of the folds are not recorded: those of each method are taken as one "
+                    "cross-validation"
+                )
             notes.append(f"The {what}. Each pair takes the wider of its two corrections.")
         row = np.zeros((len(self.methods),) * 2, dtype=np.int64)
         first, second = np.triu_indices(len(self.methods), 1)
@@ -121,27 +140,46 @@ class SharedFolds:
         for i, j in combinations_with_replacement(range(len(classes)), 2):
             members = np.sort(np.concatenate([classes[i], classes[j]])) if i != j else classes[i]
             a, b = np.triu_indices(len(members), 1)
-            inner = np.flatnonzero(which[members[a]] != which[members[b]]) if i != j else np.arange(len(a))
+            inner = (
+                np.flatnonzero(which[members[a]] != which[members[b]])
+                if i != j
+                else np.arange(len(a))
+            )
             if len(inner):
                 folds = self.whole[classes[i][0]] & self.whole[classes[j][0]]
                 how = replace(widest([hows[i], hows[j]]), n_folds=int(folds.sum()))
-                found.append(Sharing(members, row[members[a[inner]], members[b[inner]]], inner, folds, how))
+                found.append(
+                    Sharing(members, row[members[a[inner]], members[b[inner]]], inner, folds, how)
+                )
         found.sort(key=lambda s: (-int(s.folds.sum()), -len(s.rows)))
         return found, [hows[k] for k in which], list(dict.fromkeys(notes))
 
-
-    def _of_the_whole(self, k: int, classes: Sequence[NDArray[np.int64]], hows: Sequence[Protocol]) -> Protocol:
-        """How folds came about that look resampled, but are part of another method's cross-validation."""
+    def _of_the_whole(
+        self, k: int, classes: Sequence[NDArray[np.int64]], hows: Sequence[Protocol]
+    ) -> Protocol:
+        """How folds came about that look resampled, but are part of another method's
+        cross-validation.
+        """
         mine = self.whole[classes[k][0]]
         for members, how in zip(classes, hows, strict=True):
-            part = (self.whole[members[0]] >= mine).all() and hows[k].known and hows[k].kind == "resampled"
-            if part and how.kind == "k-fold" and how.known and np.isclose(how.ratio or 0.0, hows[k].ratio or 0.0, rtol=0.05):
+            part = (
+                (self.whole[members[0]] >= mine).all()
+                and hows[k].known
+                and hows[k].kind == "resampled"
+            )
+            if (
+                part
+                and how.kind == "k-fold"
+                and how.known
+                and np.isclose(how.ratio or 0.0, hows[k].ratio or 0.0, rtol=0.05)
+            ):
                 return how
         return hows[k]
 
 
 def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -> SharedFolds:
-    """What the methods of a frame (index: method, fold) share; `asked` are methods that should have folds, too.
+    """What the methods of a frame (index: method, fold) share; `asked` are methods that should have
+    folds, too.
 
     Raises
     ------
@@ -160,29 +198,56 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
     counts = whole.astype(np.int64) @ whole.T.astype(np.int64)
     np.fill_diagonal(counts, 0)
     kept = counts.max(axis=1, initial=0) >= min(2, len(folds))
-    excluded = [Excluded("method", name, "has no values by fold") for name in asked if name not in set(found)]
-    lacking = {found[k]: _lacks(frame, found[k], folds, whole[k]) for k in np.flatnonzero(~whole.all(axis=1))}
+    excluded = [
+        Excluded("method", name, "has no values by fold")
+        for name in asked
+        if name not in set(found)
+    ]
+    lacking = {
+        found[k]: _lacks(frame, found[k], folds, whole[k])
+        for k in np.flatnonzero(~whole.all(axis=1))
+    }
     alone = [k for k in range(len(found)) if not kept[k]]
     if kept.sum() < 2:
-        why = "; ".join([f"{e.name} {e.reason}" for e in excluded] + [f"{name} {text}" for name, text in lacking.items()])
+        why = "; ".join(
+            [f"{e.name} {e.reason}" for e in excluded]
+            + [f"{name} {text}" for name, text in lacking.items()]
+        )
         raise IncomparableRunsError(
-            f"a test over folds needs two methods that share two folds, got {'1 method' if len(found) == 1 else 'none'} on "
+            "a test over folds needs two methods that share two folds, got "
+            f"{'1 method' if len(found) == 1 else 'none'} on "
             f"{dataset}{': ' if why else ''}{why}."
         )
-    excluded += [Excluded("method", found[k], f"{lacking[found[k]]}, and shares fewer than two with each other method")
-                 for k in alone]  # fmt: skip
+    excluded += [
+        Excluded(
+            "method",
+            found[k],
+            f"{lacking[found[k]]}, and shares fewer than two with each other method",
+        )
+        for k in alone
+    ]
     rows = np.flatnonzero(kept)
     used = whole[rows].any(axis=0)
     notes = []
     if said := [f"{found[k]} {lacking[found[k]]}" for k in rows if found[k] in lacking]:
-        notes.append(f"Not all methods have the same folds, so each pair is compared on those that both have: {some(said)}.")
+        notes.append(
+            "Not all methods have the same folds, so each pair is compared on those that both "
+            f"have: {some(said)}."
+        )
     return SharedFolds(
-        dataset, [found[k] for k in rows], [fold for fold, has in zip(folds, used, strict=True) if has], whole[rows][:, used],
-        recorded[rows], tuple(excluded), tuple(notes),
-    )  # fmt: skip
+        dataset,
+        [found[k] for k in rows],
+        [fold for fold, has in zip(folds, used, strict=True) if has],
+        whole[rows][:, used],
+        recorded[rows],
+        tuple(excluded),
+        tuple(notes),
+    )
 
 
-def _lacks(frame: pd.DataFrame, name: str, folds: Sequence[Hashable], whole: NDArray[np.bool_]) -> str:
+def _lacks(
+    frame: pd.DataFrame, name: str, folds: Sequence[Hashable], whole: NDArray[np.bool_]
+) -> str:
     """Which folds or values a method lacks."""
     rows = frame.loc[name]
     empty = [f"{m} in fold {f}" for (f, m), gap in rows.isna().stack().items() if gap]
@@ -191,14 +256,18 @@ def _lacks(frame: pd.DataFrame, name: str, folds: Sequence[Hashable], whole: NDA
 
 
 def over_sharings(
-    values: NDArray[np.float64], sharings: Sequence[Sharing], methods: Sequence[str],
-    make: Callable[[NDArray[np.float64], Protocol, list[str]], Tests | None], n_measures: int, least: int,
+    values: NDArray[np.float64],
+    sharings: Sequence[Sharing],
+    methods: Sequence[str],
+    make: Callable[[NDArray[np.float64], Protocol, list[str]], Tests | None],
+    n_measures: int,
+    least: int,
 ) -> Tests | None:
     """The tests of all pairs, each on the folds that its two methods share.
 
-    `make` tests the pairs of some methods on some folds: the values, how these came about, and the methods; None where that test
-    may not be made. Its ValueError is raised for the pairs that share most folds; for others it is why they were not tested, as
-    is sharing fewer than `least` folds.
+    `make` tests the pairs of some methods on some folds: the values, how these came about, and the
+    methods; None where that test may not be made. Its ValueError is raised for the pairs that share
+    most folds; for others it is why they were not tested, as is sharing fewer than `least` folds.
     """
     first, *others = sharings
     if not others:
@@ -210,15 +279,27 @@ def over_sharings(
         if n < 2:
             found.append((s, FEW_SHARED))
         elif n < least:
-            found.append((s, f"they have only {n} folds in common, too few to test {n_measures} measures together"))
+            found.append(
+                (
+                    s,
+                    f"they have only {n} folds in common, too few to test {n_measures} measures "
+                    "together",
+                )
+            )
         else:
             try:
                 tests = make(_part(values, s), s.how, [methods[i] for i in s.members])
             except ValueError as error:
                 found.append((s, str(error).rstrip(".")))
             else:
-                found.append((s, _OTHER_PROTOCOL if main is not None and tests is not None and type(tests) is not type(main)
-                              else tests))  # fmt: skip
+                found.append(
+                    (
+                        s,
+                        _OTHER_PROTOCOL
+                        if main is not None and tests is not None and type(tests) is not type(main)
+                        else tests,
+                    )
+                )
     return _merged([(s, t) for s, t in found if t is not None], methods, n_measures)
 
 
@@ -226,7 +307,9 @@ def _part(values: NDArray[np.float64], of: Sharing) -> NDArray[np.float64]:
     return np.ascontiguousarray(values[of.members][:, of.folds])
 
 
-def _merged(found: Sequence[tuple[Sharing, Tests | str]], methods: Sequence[str], p: int) -> Tests | None:
+def _merged(
+    found: Sequence[tuple[Sharing, Tests | str]], methods: Sequence[str], p: int
+) -> Tests | None:
     made = [(s, t) for s, t in found if not isinstance(t, str)]
     if not made:
         return None
@@ -236,7 +319,9 @@ def _merged(found: Sequence[tuple[Sharing, Tests | str]], methods: Sequence[str]
     columns = {name: np.full(n, np.nan) for name in ("statistic", "f_statistic", "pvalue")}
     problem = np.full(n, "", dtype=object)
     by_measure = ["differences", "directions"]
-    by_measure += ["errors"] if isinstance(like, HotellingPairs) else ["posthoc_pvalues", "posthoc_corrected"]
+    by_measure += (
+        ["errors"] if isinstance(like, HotellingPairs) else ["posthoc_pvalues", "posthoc_corrected"]
+    )
     tables = {name: np.full((n, p), np.nan) for name in by_measure}
     df = np.full((n, 1), np.nan)
     for s, t in found:
@@ -250,9 +335,27 @@ def _merged(found: Sequence[tuple[Sharing, Tests | str]], methods: Sequence[str]
         for name, table in tables.items():
             table[s.rows] = getattr(t, name).to_numpy()[s.inner]
         df[s.rows] = getattr(t, "residual_df", np.nan)
-    whole = {"method_a": a, "method_b": b, **columns, **decided(columns["pvalue"], like.alpha), "problem": problem}
-    order = ["method_a", "method_b", "statistic", "f_statistic", *decided(columns["pvalue"], like.alpha), "problem"]
-    changed: dict[str, Any] = {name: pd.DataFrame(values, columns=like.measures) for name, values in tables.items()}
+    whole = {
+        "method_a": a,
+        "method_b": b,
+        **columns,
+        **decided(columns["pvalue"], like.alpha),
+        "problem": problem,
+    }
+    order = [
+        "method_a",
+        "method_b",
+        "statistic",
+        "f_statistic",
+        *decided(columns["pvalue"], like.alpha),
+        "problem",
+    ]
+    changed: dict[str, Any] = {
+        name: pd.DataFrame(values, columns=like.measures) for name, values in tables.items()
+    }
     if isinstance(like, HotellingPairs):
-        changed |= {"residual_df": df, "warnings": tuple(text for text in like.warnings if text.startswith("Left out"))}
+        changed |= {
+            "residual_df": df,
+            "warnings": tuple(text for text in like.warnings if text.startswith("Left out")),
+        }
     return replace(like, table=pd.DataFrame(whole)[order], methods=list(methods), **changed)

@@ -1,4 +1,7 @@
-"""Post-hoc tests: which pairs of methods differ over datasets. One module a test; a new one joins the list."""
+"""Post-hoc tests: which pairs of methods differ over datasets.
+
+One module a test; a new one joins the list.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.posthoc.description import Made, Posthoc, Tested
 
-#: By what name it is asked for, its module and its class; imported on first use, so that a list of the names costs nothing.
-#: The first decides unless another is asked for.
+#: By what name it is asked for, its module and its class; imported on first use, so that a list of
+#: the names costs nothing. The first decides unless another is asked for.
 _TESTS = (
     ("max-t", "max_t", "MaxT"),
     ("nemenyi", "nemenyi", "Nemenyi"),
@@ -36,10 +39,14 @@ def tests() -> list[Posthoc]:
 
 
 def make(tested: Tested, asked: str) -> list[Made]:
-    """The tests that apply: those that are always made, and the one that is asked for; ValueError where that does not apply."""
+    """The tests that apply: those that are always made, and the one that is asked for; ValueError
+    where that does not apply.
+    """
     from mlflow_mleval.analysis.posthoc.description import Made
 
-    chosen = [test for test in tests() if test.applies(tested) and (test.always or test.asked == asked)]
+    chosen = [
+        test for test in tests() if test.applies(tested) and (test.always or test.asked == asked)
+    ]
     if all(test.asked != asked for test in chosen):
         need = "a control" if tested.control is None else "all pairs, not those with a control"
         raise ValueError(f"`test` must be one that applies, got {asked!r}, which needs {need}.")
@@ -49,4 +56,7 @@ def make(tested: Tested, asked: str) -> list[Made]:
 def deciding(made: Sequence[Made], asked: str) -> tuple[Made, str]:
     """The test that gives the verdict about pairs, and a sentence that says which it is."""
     found = next(m for m in made if m.test.asked == asked)
-    return found, f"{found.test.sentence(found.result)}{'' if asked == asked_names()[0] else ', as asked'}."
+    return (
+        found,
+        f"{found.test.sentence(found.result)}{'' if asked == asked_names()[0] else ', as asked'}.",
+    )

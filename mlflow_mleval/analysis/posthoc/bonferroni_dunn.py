@@ -1,4 +1,6 @@
-"""The Bonferroni-Dunn test: every method against a control by mean ranks over datasets (Dunn 1961; Demšar 2006)."""
+"""The Bonferroni-Dunn test: every method against a control by mean ranks over datasets (Dunn 1961;
+Demšar 2006).
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,19 @@ from mlflow_mleval.analysis.ranks import column_of, complete_table, doubled_rank
 from mlflow_mleval.validation import probability
 
 
-def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: float = 0.05) -> NemenyiResult:
-    r"""Compare every method with a control by mean ranks (Dunn 1961; Demšar 2006); `ranks` as for `nemenyi`.
+def bonferroni_dunn(
+    ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: float = 0.05
+) -> NemenyiResult:
+    r"""Compare every method with a control by mean ranks (Dunn 1961; Demšar 2006); `ranks` as for
+    `nemenyi`.
 
-    :math:`CD = z_{\alpha/(2(m-1))} \sqrt{m(m+1)/(6D)}`; p-values are two-sided normal, times the m - 1 comparisons.
+    :math:`CD = z_{\alpha/(2(m-1))} \sqrt{m(m+1)/(6D)}`; p-values are two-sided normal, times the m
+    - 1 comparisons.
 
     >>> result = bonferroni_dunn(pd.DataFrame([[1, 2, 3]] * 8, columns=["a", "b", "c"]), control="c")
     >>> round(result.critical_difference, 4), result.significant_pairs
     (1.1207, [('a', 'c')])
-    """
+    """  # noqa: E501
     probability(alpha, "alpha")
     table = complete_table(ranks, "ranks")
     at = column_of(control, table)
@@ -36,13 +42,19 @@ def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: f
     pvalues[at] = pvalues[:, at] = against
     return NemenyiResult(
         critical_difference=float(-ndtri(alpha / (2 * (m - 1))) * unit),
-        pvalues=pd.DataFrame(pvalues, table.columns, table.columns), mean_ranks=mean, alpha=alpha, n_datasets=n, n_methods=m,
+        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
+        mean_ranks=mean,
+        alpha=alpha,
+        n_datasets=n,
+        n_methods=m,
         control=control,
-    )  # fmt: skip
+    )
 
 
 class BonferroniDunn(Nemenyi):
-    """Every method against a control by mean ranks; it takes the place of Nemenyi's test, also in JSON and CSV."""
+    """Every method against a control by mean ranks; it takes the place of Nemenyi's test, also in
+    JSON and CSV.
+    """
 
     name = asked = "bonferroni-dunn"
     title = "Bonferroni–Dunn"

@@ -1,4 +1,6 @@
-"""What a post-hoc test says of itself, so that comparisons, tables, sentences and references need not know it by name."""
+"""What a post-hoc test says of itself, so that comparisons, tables, sentences and references need
+not know it by name.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class Tested:
     most : Statistics that are computed at most, pairs times random sign changes: half a minute.
     arrival : Datasets in the order in which they came; None where that is the order of the rows.
     bound : Differences of flows are no larger.
-    """
+    """  # noqa: E501
 
     table: pd.DataFrame
     ranks: pd.DataFrame
@@ -59,17 +61,26 @@ class PairsTested:
 
     @property
     def pvalues(self) -> pd.DataFrame:
-        """Methods x methods: p-values, corrected for the number of pairs; NaN where the pair is not compared."""
+        """Methods x methods: p-values, corrected for the number of pairs; NaN where the pair is not
+        compared.
+        """
         rows = self.table
-        matrix = pair_matrix(self.methods, rows["method_a"], rows["method_b"], rows["pvalue_corrected"], np.nan).astype(float)
+        matrix = pair_matrix(
+            self.methods, rows["method_a"], rows["method_b"], rows["pvalue_corrected"], np.nan
+        ).astype(float)
         return matrix.where(~np.eye(len(matrix), dtype=bool), 1.0)
 
     @property
     def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
         """The separated pairs as (better, worse), the largest statistic first."""
-        rows = self.table[self.table["significant"]].sort_values("statistic", ascending=False, kind="stable")
+        rows = self.table[self.table["significant"]].sort_values(
+            "statistic", ascending=False, kind="stable"
+        )
         ahead = rows["mean_difference"] > 0
-        better, worse = (rows[x].where(ahead, rows[y]) for x, y in (("method_a", "method_b"), ("method_b", "method_a")))
+        better, worse = (
+            rows[x].where(ahead, rows[y])
+            for x, y in (("method_a", "method_b"), ("method_b", "method_a"))
+        )
         return list(zip(better, worse, strict=True))
 
 
@@ -93,8 +104,8 @@ class Posthoc(ABC):
     always: ClassVar[bool] = True
     #: Whether it goes by mean ranks, and so never contradicts their order.
     by_mean_ranks: ClassVar[bool] = False
-    #: Column of `Comparison.pairs` with its p-values, corrected for the number of pairs; the one by which it sorts; what readers
-    #: see over it.
+    #: Column of `Comparison.pairs` with its p-values, corrected for the number of pairs; the one by
+    #: which it sorts; what readers see over it.
     column: ClassVar[str]
     sort: ClassVar[str]
     head: ClassVar[str]
@@ -112,22 +123,30 @@ class Posthoc(ABC):
 
     @abstractmethod
     def pvalues(self, result: Any) -> pd.DataFrame:
-        """Methods x methods: p-values, corrected for the number of pairs; NaN for pairs that are not compared."""
+        """Methods x methods: p-values, corrected for the number of pairs; NaN for pairs that are
+        not compared.
+        """
 
     def doubts(self, result: Any) -> tuple[str, ...]:
         """What a reader must know before believing the result."""
         return result.warnings
 
     def possible(self, result: Any) -> str:
-        """What it could show at all with so many datasets and methods, in a sentence; empty where that is no question."""
+        """What it could show at all with so many datasets and methods, in a sentence; empty where
+        that is no question.
+        """
         return ""
 
     def unable(self, result: Any) -> str:
-        """That it could not reject anything, whatever the values, and what that would take; empty where it could."""
+        """That it could not reject anything, whatever the values, and what that would take; empty
+        where it could.
+        """
         return ""
 
     def critical_difference(self, result: Any) -> float | None:
-        """The difference of mean ranks from which a pair is separated; None where there is no such thing."""
+        """The difference of mean ranks from which a pair is separated; None where there is no such
+        thing.
+        """
         return None
 
     @abstractmethod
@@ -156,5 +175,7 @@ class Made(NamedTuple):
 
     @property
     def critical_difference(self) -> float | None:
-        """The difference of mean ranks from which a pair is separated; None where there is no such thing."""
+        """The difference of mean ranks from which a pair is separated; None where there is no such
+        thing.
+        """
         return self.test.critical_difference(self.result)

@@ -1,4 +1,6 @@
-"""Step-down max-T by sign changes of whole datasets: which pairs of methods differ, all pairs judged together."""
+"""Step-down max-T by sign changes of whole datasets: which pairs of methods differ, all pairs
+judged together.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from mlflow_mleval.analysis.ranks import incomplete_table
 from mlflow_mleval.naming import count
 from mlflow_mleval.validation import at_least_one, probability
 
-#: Random sign changes where there are more than so many: beyond 14 datasets, for opposite ones give the same statistic.
+#: Random sign changes where there are more than so many: beyond 14 datasets, for opposite ones give
+#: the same statistic.
 RESAMPLES = 9_999
 #: Random sign changes at least, however many pairs there are.
 FEWEST = 999
@@ -26,7 +29,8 @@ FEWEST = 999
 PAIRS, CHANGES = 256, 2048
 #: Of more pairs than this the level of one is alpha over their number.
 MANY = 2_000
-#: Statistics this close, relative to their size, are equal: rounding of double and single precision.
+#: Statistics this close, relative to their size, are equal: rounding of double and single
+#: precision.
 EQUAL = {np.float64: 1e-10, np.float32: 1e-5}
 
 
@@ -37,12 +41,13 @@ class MaxTResult(PairsTested):
     Attributes
     ----------
     table : One row a pair. method_a, method_b; n (datasets on which both have a value); mean_difference (positive where a is
-        better); statistic (|Σd| / √Σd²); pvalue (of the pair by itself), pvalue_corrected (over all pairs), significant.
+        better); statistic (|Σd| / √Σd²); pvalue (of the pair by itself), pvalue_corrected (over all
+        pairs), significant.
     control : Method b of all pairs, if one was given.
     exact : Whether all sign changes were made.
     n_resamples : Sign changes that were made, opposite ones counted once; the one that changes nothing among them.
     seed : Of the random ones; None where all were made.
-    """
+    """  # noqa: E501
 
     exact: bool
     n_resamples: int
@@ -51,7 +56,9 @@ class MaxTResult(PairsTested):
 
     @property
     def datasets_needed(self) -> int:
-        """The least number of datasets with which a pair, or any number of pairs, could be separated."""
+        """The least number of datasets with which a pair, or any number of pairs, could be
+        separated.
+        """
         return datasets_needed(self.alpha)
 
 
@@ -65,44 +72,54 @@ def datasets_needed(alpha: float) -> int:
 
 
 def max_t(
-    values: ArrayLike | pd.DataFrame, control: Hashable | None = None, alpha: float = 0.05, n_resamples: int = RESAMPLES,
+    values: ArrayLike | pd.DataFrame,
+    control: Hashable | None = None,
+    alpha: float = 0.05,
+    n_resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> MaxTResult:
-    r"""Compare pairs of methods over datasets by step-down max-T (Westfall & Young 1993; Romano & Wolf 2005).
+    r"""Compare pairs of methods over datasets by step-down max-T (Westfall & Young 1993; Romano &
+    Wolf 2005).
 
-    Where two methods do not differ, either sign of their difference on a dataset is as likely as the other. The statistic of a
-    pair is :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}`. Signs change for whole datasets, the same for all pairs, so that the
-    correlation of the pairs is kept. Pairs are ordered by their statistic; the p-value of each is the share of sign changes under
-    which the largest statistic among it and those after it reaches its own, and no smaller than that of any pair before it. This
-    holds the family-wise error at `alpha` whatever the number of pairs, and no p-value can lie below 2 / 2^datasets.
+    Where two methods do not differ, either sign of their difference on a dataset is as likely as
+    the other. The statistic of a pair is :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}`. Signs change
+    for whole datasets, the same for all pairs, so that the correlation of the pairs is kept. Pairs
+    are ordered by their statistic; the p-value of each is the share of sign changes under which the
+    largest statistic among it and those after it reaches its own, and no smaller than that of any
+    pair before it. This holds the family-wise error at `alpha` whatever the number of pairs, and no
+    p-value can lie below 2 / 2^datasets.
 
     Parameters
     ----------
     values : array_like or pandas.DataFrame, shape (datasets, methods)
-        Larger is better; net flows, or values that different datasets measure on the same scale. NaN where a method has none: a
-        pair goes by the datasets on which both have one.
+        Larger is better; net flows, or values that different datasets measure on the same scale.
+        NaN where a method has none: a pair goes by the datasets on which both have one.
     control : hashable, optional
         Compare every method with this one only: method_b of every pair.
     alpha : float
         Family-wise significance level.
     n_resamples, seed : int
-        Random sign changes, to which the one that changes nothing is added. All :math:`2^{D-1}` are made instead where these are
-        no more, by default up to 14 datasets.
+        Random sign changes, to which the one that changes nothing is added. All :math:`2^{D-1}` are
+        made instead where these are no more, by default up to 14 datasets.
 
     Raises
     ------
     ValueError
-        Fewer than two datasets or methods, infinite values, an unknown control, `alpha` outside (0, 1), no sign changes.
+        Fewer than two datasets or methods, infinite values, an unknown control, `alpha` outside (0,
+        1), no sign changes.
 
     Notes
     -----
-    Differences within 1e-12 of a dataset's largest value are zero, and statistics that agree to rounding are equal.
+    Differences within 1e-12 of a dataset's largest value are zero, and statistics that agree to
+    rounding are equal.
 
-    Signs leave the denominator as it is, so that the statistics of many pairs under many sign changes are one matrix product:
-    differences over their denominators (pairs x datasets) times signs (datasets x changes), in single precision where the changes
-    are random. It is made in blocks; from the smallest observed statistic to the largest a running maximum per change makes the
-    successive maxima, so that memory is bounded by 40 bytes a pair and a few megabytes. 1,000 methods on 100 datasets (499,500
-    pairs, 10,000 changes) take about a quarter of a minute of one core.
+    Signs leave the denominator as it is, so that the statistics of many pairs under many sign
+    changes are one matrix product: differences over their denominators (pairs x datasets) times
+    signs (datasets x changes), in single precision where the changes are random. It is made in
+    blocks; from the smallest observed statistic to the largest a running maximum per change makes
+    the successive maxima, so that memory is bounded by 40 bytes a pair and a few megabytes. 1,000
+    methods on 100 datasets (499,500 pairs, 10,000 changes) take about a quarter of a minute of one
+    core.
 
     Examples
     --------
@@ -112,13 +129,16 @@ def max_t(
     [['a', 'b', 2.324, 0.031, 0.031], ['a', 'c', 2.2, 0.031, 0.031], ['b', 'c', 1.0, 0.625, 0.625]]
     >>> found.significant_pairs, found.exact, found.n_resamples
     ([('a', 'b'), ('a', 'c')], True, 32)
-    """
+    """  # noqa: E501
     probability(alpha, "alpha")
     at_least_one(n_resamples, "n_resamples")
     frame = incomplete_table(values, "values")
     by_method = frame.to_numpy().T
     if bad := int(np.isinf(by_method).sum()):
-        raise ValueError(f"`values` must be finite, got {bad} infinite cells. A difference of infinities has no sign.")
+        raise ValueError(
+            f"`values` must be finite, got {bad} infinite cells. A difference of infinities has "
+            "no sign."
+        )
     m, n = by_method.shape
     a, b = pair_positions(frame, control)
     noise = NOISE * np.nan_to_num(np.abs(by_method)).max(axis=0)
@@ -131,18 +151,31 @@ def max_t(
     there = ~np.isnan(by_method)
     common = np.concatenate([(there[a[at]] & there[b[at]]).sum(axis=1) for at in _blocks(len(a))])
     tests = {"statistic": found.statistic, "pvalue": found.own, "pvalue_corrected": found.pvalue}
-    table = pairs_table(frame.columns, a, b, common, found.total, **tests, significant=found.pvalue <= alpha)
+    table = pairs_table(
+        frame.columns, a, b, common, found.total, **tests, significant=found.pvalue <= alpha
+    )
     return MaxTResult(
-        table=table, alpha=alpha, n_datasets=n, n_methods=m, n_comparisons=len(a), control=control,
-        methods=frame.columns.tolist(), exact=found.exact, n_resamples=found.changes, seed=None if found.exact else seed,
-    )  # fmt: skip
+        table=table,
+        alpha=alpha,
+        n_datasets=n,
+        n_methods=m,
+        n_comparisons=len(a),
+        control=control,
+        methods=frame.columns.tolist(),
+        exact=found.exact,
+        n_resamples=found.changes,
+        seed=None if found.exact else seed,
+    )
 
 
-def level_of_a_pair(flows: pd.DataFrame, alpha: float = 0.05, control: Hashable | None = None, seed: int = 0) -> float:
+def level_of_a_pair(
+    flows: pd.DataFrame, alpha: float = 0.05, control: Hashable | None = None, seed: int = 0
+) -> float:
     r"""The level that step-down max-T leaves for one pair while all others are still to be tested.
 
-    It is that of the largest :math:`|\sum_i z_i d_i| / \sqrt{\sum_i d_i^2}` over all pairs, z standard normal and the same for
-    all pairs: what changes of sign come to with many datasets. Correlated pairs leave more of alpha than their number says.
+    It is that of the largest :math:`|\sum_i z_i d_i| / \sqrt{\sum_i d_i^2}` over all pairs, z
+    standard normal and the same for all pairs: what changes of sign come to with many datasets.
+    Correlated pairs leave more of alpha than their number says.
 
     >>> rng = np.random.default_rng(0)
     >>> level = level_of_a_pair(pd.DataFrame(rng.normal(size=(20, 5))))
@@ -159,15 +192,18 @@ def level_of_a_pair(flows: pd.DataFrame, alpha: float = 0.05, control: Hashable 
     if not d.shape[1]:
         return alpha
     rng = np.random.default_rng(seed)
-    largest = np.concatenate([np.abs(rng.standard_normal((500, len(d))) @ d).max(axis=1) for _ in range(20)])
+    largest = np.concatenate(
+        [np.abs(rng.standard_normal((500, len(d))) @ d).max(axis=1) for _ in range(20)]
+    )
     return float(2 * special.ndtr(-np.quantile(largest, 1 - alpha)))
 
 
 class SignFlips(NamedTuple):
-    """What `sign_flips` finds, by row: Σd, |Σd| / √Σd², p-values corrected for the number of rows, and each by itself.
+    """What `sign_flips` finds, by row: Σd, |Σd| / √Σd², p-values corrected for the number of rows,
+    and each by itself.
 
-    `changes` of sign were made, opposite ones counted once and the one that changes nothing among them; all there are where
-    `exact`.
+    `changes` of sign were made, opposite ones counted once and the one that changes nothing among
+    them; all there are where `exact`.
     """
 
     total: np.ndarray
@@ -179,12 +215,18 @@ class SignFlips(NamedTuple):
 
 
 def sign_flips(
-    differences: Callable[[np.ndarray], np.ndarray], n_rows: int, n: int, n_resamples: int, seed: int
+    differences: Callable[[np.ndarray], np.ndarray],
+    n_rows: int,
+    n: int,
+    n_resamples: int,
+    seed: int,
 ) -> SignFlips:
-    r"""Step-down p-values of rows by the largest :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}` under common changes of sign.
+    r"""Step-down p-values of rows by the largest :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}` under
+    common changes of sign.
 
-    `differences` gives the rows at some positions, rows x n: hypotheses, symmetric about zero where they hold, jointly. All
-    :math:`2^{n-1}` changes are made where these are no more than `n_resamples`.
+    `differences` gives the rows at some positions, rows x n: hypotheses, symmetric about zero where
+    they hold, jointly. All :math:`2^{n-1}` changes are made where these are no more than
+    `n_resamples`.
     """
     total, size = np.empty(n_rows), np.empty(n_rows)
     for at in _blocks(n_rows):
@@ -194,7 +236,9 @@ def sign_flips(
     statistic = np.abs(total) / size
     exact = n - 1 <= log2(n_resamples)
     number = np.float64 if exact else np.float32
-    signs = np.ascontiguousarray((sign_changes(n) if exact else _random_signs(n, n_resamples, seed)).T, dtype=number)
+    signs = np.ascontiguousarray(
+        (sign_changes(n) if exact else _random_signs(n, n_resamples, seed)).T, dtype=number
+    )
     own, joint = (np.empty(n_rows, dtype=np.int64) for _ in range(2))
     largest = np.zeros(signs.shape[1], dtype=number)
     rising = np.argsort(statistic, kind="stable")
@@ -219,8 +263,12 @@ def _random_signs(n: int, n_resamples: int, seed: int) -> np.ndarray:
     return signs
 
 
-def _reached(unit: np.ndarray, signs: np.ndarray, limit: np.ndarray, largest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Under how many sign changes the statistic of each row, and the largest so far, reach its limit; `largest` moves on."""
+def _reached(
+    unit: np.ndarray, signs: np.ndarray, limit: np.ndarray, largest: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Under how many sign changes the statistic of each row, and the largest so far, reach its
+    limit; `largest` moves on.
+    """
     own, joint = (np.zeros(len(unit), dtype=np.int64) for _ in range(2))
     for start in range(0, signs.shape[1], CHANGES):
         part = slice(start, start + CHANGES)
@@ -248,12 +296,21 @@ class MaxT(Posthoc):
     key = "max_t"
     column = sort = "pvalue_max_t"
     head = "p (max-T)"
-    summary = "changes signs of whole datasets and judges every pair by the largest statistic of all; holds α over all pairs"
+    summary = (
+        "changes signs of whole datasets and judges every pair by the largest statistic of all; "
+        "holds α over all pairs"
+    )
     sources = ("Westfall & Young 1993", "Romano & Wolf 2005")
 
     def run(self, tested: Tested) -> MaxTResult:
         pairs = comb(tested.flows.shape[1], 2)
-        return max_t(tested.flows, tested.control, tested.alpha, max(FEWEST, min(RESAMPLES, tested.most // pairs)), tested.seed)
+        return max_t(
+            tested.flows,
+            tested.control,
+            tested.alpha,
+            max(FEWEST, min(RESAMPLES, tested.most // pairs)),
+            tested.seed,
+        )
 
     def pvalues(self, result: MaxTResult) -> pd.DataFrame:
         return result.pvalues
@@ -261,14 +318,25 @@ class MaxT(Posthoc):
     def possible(self, result: MaxTResult) -> str:
         least = f"the smallest p-value is {_least(result)}"
         if self.unable(result):
-            needed = f"It takes {datasets_needed(result.alpha)} datasets, however many methods there are"
-            return f"Changes of sign on {count(result.n_datasets, 'dataset')} cannot separate any pair: {least}. {needed}."
-        return f"Changes of sign on {result.n_datasets} datasets can separate any number of pairs: {least}."
+            needed = (
+                f"It takes {datasets_needed(result.alpha)} datasets, however many methods there are"
+            )
+            return (
+                f"Changes of sign on {count(result.n_datasets, 'dataset')} cannot separate any "
+                f"pair: {least}. {needed}."
+            )
+        return (
+            f"Changes of sign on {result.n_datasets} datasets can separate any number of pairs: "
+            f"{least}."
+        )
 
     def unable(self, result: MaxTResult) -> str:
         if 1 / result.n_resamples <= result.alpha:
             return ""
-        where = f"on {count(result.n_datasets, 'dataset')}, where no p-value lies below {_least(result)}"
+        where = (
+            f"on {count(result.n_datasets, 'dataset')}, where no p-value lies below "
+            f"{_least(result)}"
+        )
         return f"No pair can be separated {where}; it takes {datasets_needed(result.alpha)}."
 
     def wording(self, result: MaxTResult) -> str:
@@ -278,10 +346,14 @@ class MaxT(Posthoc):
         pairs = "all pairs" if result.control is None else f"every pair with {result.control}"
         n, seed = result.n_resamples, f" (seed {result.seed})"
         how = f"all {n:,} changes" if result.exact else f"{n - 1:,} random changes"
-        return f"Step-down max-T over {pairs}, by {how} of sign of whole datasets{'' if result.exact else seed}"
+        return (
+            f"Step-down max-T over {pairs}, by {how} of sign of whole "
+            f"datasets{'' if result.exact else seed}"
+        )
 
     def meaning(self, result: MaxTResult) -> str:
         return (
-            "One is better on so many datasets, and by so much, that chance would separate any pair in at most "
-            f"{100 * result.alpha:g}% of such studies. Datasets count as independent."
+            "One is better on so many datasets, and by so much, that chance would separate any "
+            f"pair in at most {100 * result.alpha:g}% of such studies. Datasets count as "
+            "independent."
         )

@@ -1,4 +1,6 @@
-"""Nemenyi's test: all pairs of methods by their mean ranks over datasets (Nemenyi 1963; Demšar 2006)."""
+"""Nemenyi's test: all pairs of methods by their mean ranks over datasets (Nemenyi 1963; Demšar
+2006).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
 from mlflow_mleval.analysis.ranks import complete_table, doubled_ranks, mean_ranks
 from mlflow_mleval.validation import probability
 
-#: Step of the table that range_sf interpolates, and where the chance is below 1e-260 for any number of methods in use.
+#: Step of the table that range_sf interpolates, and where the chance is below 1e-260 for any number
+#: of methods in use.
 RANGE_STEP, RANGE_MAX = 0.02, 50.0
 
 
@@ -29,7 +32,7 @@ class NemenyiResult:
     pvalues : Methods x methods, corrected for the number of comparisons; NaN where the pair is not compared.
     mean_ranks : 1 is best.
     control : The method that all others are compared with; None for all pairs.
-    """
+    """  # noqa: E501
 
     critical_difference: float
     pvalues: pd.DataFrame
@@ -55,18 +58,22 @@ class NemenyiResult:
 
 
 def range_sf(q: ArrayLike, m: int) -> np.ndarray:
-    r"""Chance that the range of m independent standard normals exceeds q: the studentised range at infinite degrees.
+    r"""Chance that the range of m independent standard normals exceeds q: the studentised range at
+    infinite degrees.
 
-    :math:`m \int \varphi(z) \{\Phi(z)^{m-1} - [\Phi(z) - \Phi(z-q)]^{m-1}\} dz` by the trapezoidal rule, which converges
-    exponentially here; nothing cancels, so small tails keep their digits. Many values are interpolated (degree 7, step
-    0.02, in the logarithm). Both agree with the integral to 1e-11 relative.
+    :math:`m \int \varphi(z) \{\Phi(z)^{m-1} - [\Phi(z) - \Phi(z-q)]^{m-1}\} dz` by the trapezoidal
+    rule, which converges exponentially here; nothing cancels, so small tails keep their digits.
+    Many values are interpolated (degree 7, step 0.02, in the logarithm). Both agree with the
+    integral to 1e-11 relative.
     """
     at = np.abs(np.asarray(q, dtype=float))
     top = min(float(at.max(initial=0.0)), RANGE_MAX)
     knots = np.arange(0.0, top + 10 * RANGE_STEP, RANGE_STEP)
     if at.size <= knots.size:
         return _range_sf(at.ravel(), m).reshape(at.shape)
-    from scipy.interpolate import make_interp_spline  # takes a third of a second, and few methods do without
+    from scipy.interpolate import (
+        make_interp_spline,
+    )  # takes a third of a second, and few methods do without
 
     curve = make_interp_spline(knots, np.log(_range_sf(knots, m)), k=7)
     tail = np.minimum(np.exp(curve(np.minimum(at, RANGE_MAX))), 1.0)
@@ -90,7 +97,9 @@ def _range_sf(q: np.ndarray, m: int) -> np.ndarray:
 def _range_isf(alpha: float, m: int) -> float:
     """The range that m independent standard normals exceed with chance alpha."""
     low, high = 0.0, RANGE_MAX
-    while high - low > 1e-13:  # the chance falls with q, so it crosses alpha between two of 17 points
+    while (
+        high - low > 1e-13
+    ):  # the chance falls with q, so it crosses alpha between two of 17 points
         points = np.linspace(low, high, 17)
         at = int(np.count_nonzero(_range_sf(points, m) >= alpha))
         low, high = points[at - 1], points[min(at, 16)]
@@ -100,9 +109,9 @@ def _range_isf(alpha: float, m: int) -> float:
 def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResult:
     r"""Compare all pairs of methods by their mean ranks (Nemenyi 1963; Demšar 2006).
 
-    :math:`CD = q_\alpha \sqrt{m(m+1)/(6D)}` with :math:`q_\alpha` the studentised range at infinite degrees of freedom over
-    the square root of 2. Note that the verdict on a pair depends on which other methods are in the table (Benavoli et al.
-    2016).
+    :math:`CD = q_\alpha \sqrt{m(m+1)/(6D)}` with :math:`q_\alpha` the studentised range at infinite
+    degrees of freedom over the square root of 2. Note that the verdict on a pair depends on which
+    other methods are in the table (Benavoli et al. 2016).
 
     Parameters
     ----------
@@ -131,13 +140,19 @@ def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResu
     gaps, where = _distinct(np.abs(sums[:, None] - sums))
     pvalues = range_sf(gaps / (2 * n * unit), m)[where]
     return NemenyiResult(
-        critical_difference=float(_range_isf(alpha, m) * unit), pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=mean_ranks(doubled, table), alpha=alpha, n_datasets=n, n_methods=m,
-    )  # fmt: skip
+        critical_difference=float(_range_isf(alpha, m) * unit),
+        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
+        mean_ranks=mean_ranks(doubled, table),
+        alpha=alpha,
+        n_datasets=n,
+        n_methods=m,
+    )
 
 
 def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct non-negative integers in an array, and where each cell finds its own among them."""
+    """The distinct non-negative integers in an array, and where each cell finds its own among
+    them.
+    """
     seen = np.zeros(int(values.max()) + 1, dtype=bool)
     seen[values] = True
     return np.flatnonzero(seen), (np.cumsum(seen) - 1)[values]
@@ -152,7 +167,10 @@ class Nemenyi(Posthoc):
     by_mean_ranks = True
     column = sort = "pvalue_nemenyi"
     head = "p (Nemenyi)"
-    summary = "separates two methods whose mean ranks differ by the critical difference; holds α over all pairs"
+    summary = (
+        "separates two methods whose mean ranks differ by the critical difference; holds α over "
+        "all pairs"
+    )
     sources = ("Nemenyi 1963", "Demšar 2006")
 
     def run(self, tested: Tested) -> NemenyiResult:
@@ -172,6 +190,7 @@ class Nemenyi(Posthoc):
 
     def meaning(self, result: NemenyiResult) -> str:
         return (
-            "Mean ranks differ by at least the critical difference. The verdict on a pair depends on which other methods are in "
-            "the table (Benavoli et al. 2016), and the datasets count as independent."
+            "Mean ranks differ by at least the critical difference. The verdict on a pair "
+            "depends on which other methods are in the table (Benavoli et al. 2016), and the "
+            "datasets count as independent."
         )

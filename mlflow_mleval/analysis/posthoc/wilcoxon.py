@@ -1,4 +1,6 @@
-"""Wilcoxon's signed-rank test of pairs of methods over datasets, exact with ties and zeros; what a design can show at all."""
+"""Wilcoxon's signed-rank test of pairs of methods over datasets, exact with ties and zeros; what a
+design can show at all.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,19 @@ class PairwiseResult:
     Attributes
     ----------
     table : One row a pair. method_a, method_b; n (datasets), n_zero (of these equal), wins, ties, losses (of a); mean_difference
-        with Student's interval mean_low, mean_high, and median_difference (Hodges-Lehmann: median of the means of all two
-        differences) with the interval median_low, median_high that inverts the signed-rank test: positive where a is better, in
-        units of the measure; intervals at 1 - alpha, not corrected for the number of pairs, NaN where there are too few datasets
-        for that level or more than `EXACT_DATASETS`; effect_size (matched-pairs rank-biserial correlation: sum of the ranks for a
-        minus that for b, over that of all ranks; 1: a always better, -1: b); statistic (sum of the ranks for a; two-sided: the
-        smaller of the sums for a and for b); pvalue, pvalue_corrected, significant; exact (whether the p-value is exact, or a
-        normal approximation).
+        with Student's interval mean_low, mean_high, and median_difference (Hodges-Lehmann: median
+        of the means of all two differences) with the interval median_low, median_high that inverts
+        the signed-rank test: positive where a is better, in units of the measure; intervals at 1 -
+        alpha, not corrected for the number of pairs, NaN where there are too few datasets for that
+        level or more than `EXACT_DATASETS`; effect_size (matched-pairs rank-biserial correlation:
+        sum of the ranks for a minus that for b, over that of all ranks; 1: a always better, -1: b);
+        statistic (sum of the ranks for a; two-sided: the smaller of the sums for a and for b);
+        pvalue, pvalue_corrected, significant; exact (whether the p-value is exact, or a normal
+        approximation).
     correction : "holm", "bonferroni" or "none".
     alternative : "two-sided", "greater" or "less".
     control : Method b of all pairs, if one was given.
-    """
+    """  # noqa: E501
 
     table: pd.DataFrame
     correction: str
@@ -53,7 +57,9 @@ class PairwiseResult:
     warnings: tuple[str, ...] = ()
 
     def pvalues(self, corrected: bool = True) -> pd.DataFrame:
-        """Methods x methods: p-values; NaN for pairs that are not compared, and for (b, a) of a one-sided test."""
+        """Methods x methods: p-values; NaN for pairs that are not compared, and for (b, a) of a
+        one-sided test.
+        """
         values = self.table["pvalue_corrected" if corrected else "pvalue"].to_numpy()
         at = pd.Index(self.methods)
         a, b = at.get_indexer(self.table["method_a"]), at.get_indexer(self.table["method_b"])
@@ -77,7 +83,9 @@ class PairwiseResult:
     def feasibility(self) -> Feasibility:
         """What the design can show at all."""
         against = self.control is not None
-        return feasibility(self.n_datasets, self.n_methods, self.alpha, self.correction, against, self.alternative)
+        return feasibility(
+            self.n_datasets, self.n_methods, self.alpha, self.correction, against, self.alternative
+        )
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ class Feasibility:
     datasets_needed : The least number of datasets with which one could.
     max_methods : The largest number of methods with which one could on these datasets; 0: not even two; None: any number.
     message : The same in a sentence.
-    """
+    """  # noqa: E501
 
     n_datasets: int
     n_methods: int
@@ -105,17 +113,26 @@ class Feasibility:
 
 
 def wilcoxon_pairs(
-    table: ArrayLike | pd.DataFrame, direction: Direction = "max", correction: str = "holm", control: Hashable | None = None,
-    alternative: str = "two-sided", alpha: float = 0.05, decimals: int | None = None, gaps: bool = False,
+    table: ArrayLike | pd.DataFrame,
+    direction: Direction = "max",
+    correction: str = "holm",
+    control: Hashable | None = None,
+    alternative: str = "two-sided",
+    alpha: float = 0.05,
+    decimals: int | None = None,
+    gaps: bool = False,
 ) -> PairwiseResult:
-    r"""Wilcoxon's signed-rank test of every pair of methods over datasets, exact with ties and zeros.
+    r"""Wilcoxon's signed-rank test of every pair of methods over datasets, exact with ties and
+    zeros.
 
-    Ranks of :math:`|a - b|` are averaged over ties; zeros are ranked and then left out (Pratt 1959); the p-value is exact given
-    those ranks, all :math:`2^n` signs being equally likely under the hypothesis. Recommended over post-hoc tests of mean ranks,
-    whose verdict on a pair depends on the other methods (Benavoli, Corani & Mangili 2016).
+    Ranks of :math:`|a - b|` are averaged over ties; zeros are ranked and then left out (Pratt
+    1959); the p-value is exact given those ranks, all :math:`2^n` signs being equally likely under
+    the hypothesis. Recommended over post-hoc tests of mean ranks, whose verdict on a pair depends
+    on the other methods (Benavoli, Corani & Mangili 2016).
 
-    Differences that agree to within 1e-12 of the largest absolute value on the dataset count as tied, and as zero likewise, so
-    that float noise (0.3 - 0.2 against 0.2 - 0.1) does not break ties.
+    Differences that agree to within 1e-12 of the largest absolute value on the dataset count as
+    tied, and as zero likewise, so that float noise (0.3 - 0.2 against 0.2 - 0.1) does not break
+    ties.
 
     Parameters
     ----------
@@ -134,7 +151,8 @@ def wilcoxon_pairs(
     decimals : int, optional
         Round the values to so many decimals first, where they were reported so.
     gaps : bool
-        Whether cells may be empty: a pair then goes by the datasets on which both methods have a value.
+        Whether cells may be empty: a pair then goes by the datasets on which both methods have a
+        value.
 
     Raises
     ------
@@ -157,50 +175,99 @@ def wilcoxon_pairs(
     n, m = frame.shape
     exact = n <= EXACT_DATASETS
     there, where = np.unique(~np.isnan(difference), axis=0, return_inverse=True)
-    columns = pd.concat([  # pairs with values on the same datasets are tested together
-        _tested(difference[rows][:, kept], noise[kept], alpha, alternative, exact).set_axis(rows)
-        for i, kept in enumerate(there) if len(rows := np.flatnonzero(where.ravel() == i))
-    ]).sort_index()  # fmt: skip
+    columns = pd.concat(
+        [  # pairs with values on the same datasets are tested together
+            _tested(difference[rows][:, kept], noise[kept], alpha, alternative, exact).set_axis(
+                rows
+            )
+            for i, kept in enumerate(there)
+            if len(rows := np.flatnonzero(where.ravel() == i))
+        ]
+    ).sort_index()
     corrected = decided(columns.pop("pvalue").to_numpy(), alpha, correction)
-    pairs = pd.DataFrame({**named_pairs(frame.columns, a, b), **columns, **corrected, "exact": exact})
+    pairs = pd.DataFrame(
+        {**named_pairs(frame.columns, a, b), **columns, **corrected, "exact": exact}
+    )
     possible = feasibility(n, m, alpha, correction, control is not None, alternative)
     warnings = [] if possible.can_reject else [possible.message]
     if not exact:
-        warnings.append(f"The p-values are normal approximations (corrected for ties): {n} datasets, more than {EXACT_DATASETS}.")
+        warnings.append(
+            f"The p-values are normal approximations (corrected for ties): {n} datasets, more "
+            f"than {EXACT_DATASETS}."
+        )
     return PairwiseResult(
-        table=pairs, correction=correction, alternative=alternative, alpha=alpha, n_datasets=n, n_methods=m,
-        n_comparisons=len(pairs), control=control, methods=frame.columns.tolist(), warnings=tuple(warnings),
-    )  # fmt: skip
+        table=pairs,
+        correction=correction,
+        alternative=alternative,
+        alpha=alpha,
+        n_datasets=n,
+        n_methods=m,
+        n_comparisons=len(pairs),
+        control=control,
+        methods=frame.columns.tolist(),
+        warnings=tuple(warnings),
+    )
 
 
-def _tested(difference: np.ndarray, noise: np.ndarray, alpha: float, alternative: str, exact: bool) -> pd.DataFrame:
+def _tested(
+    difference: np.ndarray, noise: np.ndarray, alpha: float, alternative: str, exact: bool
+) -> pd.DataFrame:
     """Columns of the result for pairs with values on the same datasets: pairs x datasets."""
     n = difference.shape[1]
     if n == 0:
-        unknown = ("mean_difference", "mean_low", "mean_high", "median_difference", "median_low", "median_high")
-        none = dict.fromkeys(("n", "n_zero", "wins", "ties", "losses"), 0) | dict.fromkeys(unknown, np.nan)
-        return pd.DataFrame(none | {"effect_size": 0.0, "statistic": 0.0, "pvalue": 1.0}, range(len(difference)))
+        unknown = (
+            "mean_difference",
+            "mean_low",
+            "mean_high",
+            "median_difference",
+            "median_low",
+            "median_high",
+        )
+        none = dict.fromkeys(("n", "n_zero", "wins", "ties", "losses"), 0) | dict.fromkeys(
+            unknown, np.nan
+        )
+        return pd.DataFrame(
+            none | {"effect_size": 0.0, "statistic": 0.0, "pvalue": 1.0}, range(len(difference))
+        )
     ranks, pattern = _signed_ranks(difference, noise)
     plus, minus = np.maximum(ranks, 0).sum(axis=1), np.maximum(-ranks, 0).sum(axis=1)
     statistic = np.minimum(plus, minus) if alternative == "two-sided" else plus
-    tail = (_exact_tail if exact else _normal_tail)(pattern, minus if alternative == "greater" else statistic)
+    tail = (_exact_tail if exact else _normal_tail)(
+        pattern, minus if alternative == "greater" else statistic
+    )
     mean, margin = difference.mean(axis=1), np.nan
     if n > 1:
         margin = -special.stdtrit(n - 1, alpha / 2) * difference.std(axis=1, ddof=1) / np.sqrt(n)
-    median, low, high = _hodges_lehmann(difference, alpha) if exact else np.full((3, len(difference)), np.nan)
+    median, low, high = (
+        _hodges_lehmann(difference, alpha) if exact else np.full((3, len(difference)), np.nan)
+    )
     ties = (difference == 0).sum(axis=1)
-    return pd.DataFrame({
-        "n": n, "n_zero": ties, "wins": (difference > 0).sum(axis=1), "ties": ties, "losses": (difference < 0).sum(axis=1),
-        "mean_difference": mean, "mean_low": mean - margin, "mean_high": mean + margin, "median_difference": median,
-        "median_low": low, "median_high": high, "effect_size": (plus - minus) / (n * (n + 1)), "statistic": statistic / 2,
-        "pvalue": np.minimum(1.0, 2 * tail) if alternative == "two-sided" else tail,
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "n": n,
+            "n_zero": ties,
+            "wins": (difference > 0).sum(axis=1),
+            "ties": ties,
+            "losses": (difference < 0).sum(axis=1),
+            "mean_difference": mean,
+            "mean_low": mean - margin,
+            "mean_high": mean + margin,
+            "median_difference": median,
+            "median_low": low,
+            "median_high": high,
+            "effect_size": (plus - minus) / (n * (n + 1)),
+            "statistic": statistic / 2,
+            "pvalue": np.minimum(1.0, 2 * tail) if alternative == "two-sided" else tail,
+        }
+    )
 
 
 def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each row (a pair), in integers: twice the midranks of the absolute differences, zeros included.
+    """Of each row (a pair), in integers: twice the midranks of the absolute differences, zeros
+    included.
 
-    Returned with the sign of the difference (0 for a zero), in the order of the row; and without it, in rising order.
+    Returned with the sign of the difference (0 for a zero), in the order of the row; and without
+    it, in rising order.
     """
     size = np.abs(difference)
     order = np.argsort(size, axis=1)
@@ -219,7 +286,9 @@ def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray
 
 
 def _exact_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """Chance that a random half of the ranks in a row adds up to at most `sums`: dynamic programme, once a pattern of ties."""
+    """Chance that a random half of the ranks in a row adds up to at most `sums`: dynamic programme,
+    once a pattern of ties.
+    """
     total = pattern.sum(axis=1)
     upper = 2 * sums > total
     sums = np.where(upper, total - sums - 1, sums)
@@ -236,7 +305,10 @@ def _exact_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
 
 
 def share_at_most(ranks: np.ndarray, limit: int) -> np.ndarray:
-    """The null distribution of the signed-rank sum: of all subsets of the ranks, the share with a sum of at most 0 .. `limit`.
+    """The null distribution of the signed-rank sum: of all subsets of the ranks, the share with a
+    sum of at most 0 ..
+
+    `limit`.
 
     The ranks rise; doubled midranks are integers, zeros do not count. Exact below 2^53 subsets.
     """
@@ -258,8 +330,12 @@ def _normal_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
     return np.where(deviation > 0, special.ndtr(z), 1.0)
 
 
-def _hodges_lehmann(difference: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Median of the means of all two differences, row by row, and the interval that inverts the signed-rank test."""
+def _hodges_lehmann(
+    difference: np.ndarray, alpha: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Median of the means of all two differences, row by row, and the interval that inverts the
+    signed-rank test.
+    """
     n = difference.shape[1]
     i, j = np.triu_indices(n)
     ranks = np.arange(1, n + 1)
@@ -279,22 +355,31 @@ def _hodges_lehmann(difference: np.ndarray, alpha: float) -> tuple[np.ndarray, n
 
 
 def feasibility(
-    n_datasets: int, n_methods: int, alpha: float = 0.05, correction: str = "holm", control: bool = False,
+    n_datasets: int,
+    n_methods: int,
+    alpha: float = 0.05,
+    correction: str = "holm",
+    control: bool = False,
     alternative: str = "two-sided",
 ) -> Feasibility:
-    """Whether pairwise signed-rank tests (with options as in `wilcoxon_pairs`) could reject anything, before looking at data.
+    """Whether pairwise signed-rank tests (with options as in `wilcoxon_pairs`) could reject
+    anything, before looking at data.
 
-    The smallest exact p-value is 2 / 2^datasets (two-sided); Holm and Bonferroni multiply it by the number of pairs.
+    The smallest exact p-value is 2 / 2^datasets (two-sided); Holm and Bonferroni multiply it by the
+    number of pairs.
 
     >>> print(feasibility(11, 12).message)
     12 methods on 11 datasets cannot give a significant pair: the smallest signed-rank p-value is .00098, times 66 \
 comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10 methods.
-    """
+    """  # noqa: E501
     one_of(correction, "correction", CORRECTIONS)
     one_of(alternative, "alternative", ALTERNATIVES)
     probability(alpha, "alpha")
     if n_datasets < 1 or n_methods < 2:
-        raise ValueError(f"`n_datasets` and `n_methods` must be at least 1 and 2, got {n_datasets} and {n_methods}.")
+        raise ValueError(
+            f"`n_datasets` and `n_methods` must be at least 1 and 2, got {n_datasets} and "
+            f"{n_methods}."
+        )
     pairs = n_methods - 1 if control else comb(n_methods, 2)
     factor = 1 if correction == "none" else pairs
     sides = 2 if alternative == "two-sided" else 1
@@ -315,25 +400,45 @@ comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10
     else:
         most = (1 + isqrt(1 + 8 * allowed)) // 2 if allowed else 0
     return Feasibility(
-        n_datasets=n_datasets, n_methods=n_methods, n_comparisons=pairs, smallest_pvalue=p, smallest_corrected=corrected,
-        can_reject=corrected <= alpha, datasets_needed=needed, max_methods=most,
-        message=_possible(n_datasets, n_methods, p, factor, corrected, alpha, correction, needed, most),
-    )  # fmt: skip
+        n_datasets=n_datasets,
+        n_methods=n_methods,
+        n_comparisons=pairs,
+        smallest_pvalue=p,
+        smallest_corrected=corrected,
+        can_reject=corrected <= alpha,
+        datasets_needed=needed,
+        max_methods=most,
+        message=_possible(
+            n_datasets, n_methods, p, factor, corrected, alpha, correction, needed, most
+        ),
+    )
 
 
 def _possible(
-    n: int, m: int, p: float, factor: int, corrected: float, alpha: float, correction: str, needed: int, most: int | None
+    n: int,
+    m: int,
+    p: float,
+    factor: int,
+    corrected: float,
+    alpha: float,
+    correction: str,
+    needed: int,
+    most: int | None,
 ) -> str:
     def short(x: float) -> str:
         return f"{x:.2g}".replace("0.", ".", 1) if x < 1e-3 else f"{x:.4f}".lstrip("0")
 
     times = f", times {factor} comparisons ({correction}) {short(corrected)}" if factor > 1 else ""
     if corrected <= alpha:
-        return f"{m} methods on {n} datasets can give a significant pair: the smallest signed-rank p-value is {short(p)}{times}."
+        return (
+            f"{m} methods on {n} datasets can give a significant pair: the smallest signed-rank "
+            f"p-value is {short(p)}{times}."
+        )
     fewer = f" or at most {most} methods" if most else ""
     return (
-        f"{m} methods on {n} datasets cannot give a significant pair: the smallest signed-rank p-value is {short(p)}{times}, "
-        f"above alpha = {alpha:g}. It takes {needed} datasets{fewer}."
+        f"{m} methods on {n} datasets cannot give a significant pair: the smallest signed-rank "
+        f"p-value is {short(p)}{times}, above alpha = {alpha:g}. It takes {needed} "
+        f"datasets{fewer}."
     )
 
 
@@ -349,13 +454,21 @@ class Wilcoxon(Posthoc):
     sources = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
 
     def run(self, tested: Tested) -> PairwiseResult:
-        return wilcoxon_pairs(tested.table, correction=tested.correction, control=tested.control, alpha=tested.alpha, gaps=True)
+        return wilcoxon_pairs(
+            tested.table,
+            correction=tested.correction,
+            control=tested.control,
+            alpha=tested.alpha,
+            gaps=True,
+        )
 
     def pvalues(self, result: PairwiseResult) -> pd.DataFrame:
         return result.pvalues()
 
     def doubts(self, result: PairwiseResult) -> tuple[str, ...]:
-        return tuple(text for text in result.warnings if text != result.feasibility.message)  # the verdict says that
+        return tuple(
+            text for text in result.warnings if text != result.feasibility.message
+        )  # the verdict says that
 
     def possible(self, result: PairwiseResult) -> str:
         return f"By signed ranks, {result.feasibility.message}"
@@ -365,16 +478,25 @@ class Wilcoxon(Posthoc):
         if found.can_reject:
             return ""
         correction = f" with {CORRECTIONS[result.correction]}" if found.n_comparisons > 1 else ""
-        tests = "Pairwise signed-rank tests" if result.control is None else "Signed-rank tests against the control"
+        tests = (
+            "Pairwise signed-rank tests"
+            if result.control is None
+            else "Signed-rank tests against the control"
+        )
         design = f"with {count(found.n_methods, 'method')} on " if found.n_methods > 2 else "on "
         fewer = f" or at most {count(found.max_methods, 'method')}" if found.max_methods else ""
         return (
-            f"{tests}{correction} cannot reject anything {design}{count(found.n_datasets, 'dataset')}; "
+            f"{tests}{correction} cannot reject anything "
+            f"{design}{count(found.n_datasets, 'dataset')}; "
             f"{count(found.datasets_needed, 'dataset')}{fewer} would be needed."
         )
 
     def wording(self, result: PairwiseResult) -> str:
-        return self.title if result.n_comparisons == 1 else f"{self.title}, {CORRECTIONS[result.correction]}"
+        return (
+            self.title
+            if result.n_comparisons == 1
+            else f"{self.title}, {CORRECTIONS[result.correction]}"
+        )
 
     def sentence(self, result: PairwiseResult) -> str:
         pairs = "every pair" if result.control is None else f"every pair with {result.control}"
@@ -383,6 +505,7 @@ class Wilcoxon(Posthoc):
     def meaning(self, result: PairwiseResult) -> str:
         pair = "a given" if result.correction == "none" else "any"
         return (
-            f"One is better on so many datasets, and by so much, that chance would separate {pair} pair in at most "
-            f"{100 * result.alpha:g}% of such studies. Datasets count as independent, differences on them as comparable in size."
+            "One is better on so many datasets, and by so much, that chance would separate "
+            f"{pair} pair in at most {100 * result.alpha:g}% of such studies. Datasets count as "
+            "independent, differences on them as comparable in size."
         )

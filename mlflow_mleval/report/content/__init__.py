@@ -1,4 +1,6 @@
-"""What results say, one module a topic: results in, sections of a document out, with their sentences, tables and figures."""
+"""What results say, one module a topic: results in, sections of a document out, with their
+sentences, tables and figures.
+"""
 
 from collections.abc import Mapping
 from importlib import import_module

@@ -39,13 +39,19 @@ PAIRS, TABLES = 500, 12
 #: A decision in a cell.
 DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}
 PARTS = {
-    "bayes": "Bayesian signed ranks", "equivalence": "Equivalence", "plan": "Planning", "curve": "Power of max-T",
+    "bayes": "Bayesian signed ranks",
+    "equivalence": "Equivalence",
+    "plan": "Planning",
+    "curve": "Power of max-T",
     "bootstrap": "Ranks over folds drawn again",
-}  # fmt: skip
+}
 
 
 def section(c: Comparison, depth: int = PAGE) -> Section | None:
-    """Probabilities and planning; nothing where no rope was given. The sentences and doubts lie at `depth`."""
+    """Probabilities and planning; nothing where no rope was given.
+
+    The sentences and doubts lie at `depth`.
+    """
     found = c.beyond
     if found is None:
         return None
@@ -57,51 +63,88 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
         blocks.append(power_figure(found.curve, "by step-down max-T"))
     if found.bootstrap is not None:
         blocks.append(ranks_table(found))
-    words = [(word, text.format(rope=number(found.rope))) for word, text in glossary("beyond").items()]
+    words = [
+        (word, text.format(rope=number(found.rope))) for word, text in glossary("beyond").items()
+    ]
     blocks += [*_over_folds(c), Terms(words, doc.WORDS)]
-    return Section("beyond", "Beyond p-values", blocks, hint=f"differences up to {number(found.rope)} count as none")
+    return Section(
+        "beyond",
+        "Beyond p-values",
+        blocks,
+        hint=f"differences up to {number(found.rope)} count as none",
+    )
 
 
 def sentences(c: Comparison) -> list[str]:
-    """The verdicts of the parts over datasets and of the bootstrap, a sentence each; the parts that are absent, with reasons."""
+    """The verdicts of the parts over datasets and of the bootstrap, a sentence each; the parts that
+    are absent, with reasons.
+    """
     found = present(c.beyond)
-    told = {"curve", "plan"} if found.curve and len(present(found.plan).table) == 1 else {"curve"}  # by the curve, too
+    told = (
+        {"curve", "plan"} if found.curve and len(present(found.plan).table) == 1 else {"curve"}
+    )  # by the curve, too
     parts = [part for key in PARTS if key not in told and (part := getattr(found, key)) is not None]
     reasons: dict[str, list[str]] = {}
     for key, reason in found.absent.items():
-        reasons.setdefault(reason, []).append(PARTS.get(key) or f"folds of {name(key.removeprefix('by_fold.'))}")
+        reasons.setdefault(reason, []).append(
+            PARTS.get(key) or f"folds of {name(key.removeprefix('by_fold.'))}"
+        )
     return [
         f"Differences of {c.compared} up to {number(found.rope)} count as too small to matter.",
         *(capitalised(part.verdict(), c.order) for part in parts),
         *([found.curve.sentence(" by step-down max-T", name)] if found.curve else []),
         *filter(None, [found.curve and found.curve.sentence_on_more()]),
-        *(f"Not computed: {joined(which)} ({reason.rstrip('.')})." for reason, which in reasons.items()),
+        *(
+            f"Not computed: {joined(which)} ({reason.rstrip('.')})."
+            for reason, which in reasons.items()
+        ),
     ]
 
 
 def _over_folds(c: Comparison) -> list[Any]:
-    """What holds on single measures over the folds of each dataset; the first table says what its columns mean."""
+    """What holds on single measures over the folds of each dataset; the first table says what its
+    columns mean.
+    """
     texts: list[str] = []
     tables: list[Table] = []
     for dataset, measures in present(c.beyond).by_fold.items():
         for measure, found in measures.items():
-            where, decided = f"{name(dataset)} by {name(measure)}", found.bayes.table["decision"].value_counts()
+            where, decided = (
+                f"{name(dataset)} by {name(measure)}",
+                found.bayes.table["decision"].value_counts(),
+            )
             texts.append(
-                f"On {where}, of {count(len(found.bayes.table), 'pair')}, with probability {found.bayes.credible_level:g}: "
-                f"{decided.get('a', 0) + decided.get('b', 0)} different by more than {number(found.bayes.rope)}, "
+                f"On {where}, of {count(len(found.bayes.table), 'pair')}, with probability "
+                f"{found.bayes.credible_level:g}: {decided.get('a', 0) + decided.get('b', 0)} "
+                f"different by more than {number(found.bayes.rope)}, "
                 f"{decided.get('equivalent', 0)} equivalent."
             )
             if len(texts) <= TABLES:
-                table = beyond_pairs(found, c.folds[dataset].order, measure, f"Every pair over the folds of {where}")
+                table = beyond_pairs(
+                    found, c.folds[dataset].order, measure, f"Every pair over the folds of {where}"
+                )
                 tipped = [replace(column, note="", tip=column.note) for column in table.columns]
-                tables.append(replace(table, folded=True, columns=tipped if tables else table.columns))
-    more = [f"Tables of {len(texts) - TABLES} more are in the JSON data."] if len(texts) > TABLES else []
+                tables.append(
+                    replace(table, folded=True, columns=tipped if tables else table.columns)
+                )
+    more = (
+        [f"Tables of {len(texts) - TABLES} more are in the JSON data."]
+        if len(texts) > TABLES
+        else []
+    )
     title = "Over the folds of each dataset"
-    return [Text(texts, "points", title, depth=PAGE), *tables, Text(more, "note", depth=PAGE)] if texts else []
+    return (
+        [Text(texts, "points", title, depth=PAGE), *tables, Text(more, "note", depth=PAGE)]
+        if texts
+        else []
+    )
 
 
-def beyond_pairs(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: str, title: str) -> Table:
-    """The pairs, the better one by mean rank first, the most certain ones at the top: probabilities, equivalence, planning.
+def beyond_pairs(
+    found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: str, title: str
+) -> Table:
+    """The pairs, the better one by mean rank first, the most certain ones at the top:
+    probabilities, equivalence, planning.
 
     `order` has the methods, best first; `what` is compared.
     """
@@ -111,23 +154,61 @@ def beyond_pairs(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: 
     few = bayes.test == "signed-rank" and len(table) and table["n"].iloc[0] < FEW
     columns = [
         *doc.pair(shown),
-        Column("difference", with_intervals(shown[["mean_difference", "low", "high"]].to_numpy()), keep=1,
-               note=f"Difference of {what}, positive where the first is better, with {bayes.credible_level:.0%} credible "
-               "interval."),
-        Column("decided", [f"{DECISIONS[d]} {NOT_TRUSTED}" if few else DECISIONS[d] for d in shown["decision"]], "<",
-               note=f"Decided: what reaches {bayes.credible_level:g}; not corrected for the number of pairs."
-               + (f" {NOT_TRUSTED}: so few datasets hardly outweigh the prior." if few else "")),
-        Column("P first", [*map(probability, shown["p_a"])], keep=3,
-               note=f"P: probability that the first is better by more than {number(bayes.rope)}, that neither or the second is."),
+        Column(
+            "difference",
+            with_intervals(shown[["mean_difference", "low", "high"]].to_numpy()),
+            keep=1,
+            note=(
+                f"Difference of {what}, positive where the first is better, with "
+                f"{bayes.credible_level:.0%} credible interval."
+            ),
+        ),
+        Column(
+            "decided",
+            [f"{DECISIONS[d]} {NOT_TRUSTED}" if few else DECISIONS[d] for d in shown["decision"]],
+            "<",
+            note=(
+                f"Decided: what reaches {bayes.credible_level:g}; not corrected for the number "
+                "of pairs."
+            )
+            + (f" {NOT_TRUSTED}: so few datasets hardly outweigh the prior." if few else ""),
+        ),
+        Column(
+            "P first",
+            [*map(probability, shown["p_a"])],
+            keep=3,
+            note=(
+                f"P: probability that the first is better by more than {number(bayes.rope)}, "
+                "that neither or the second is."
+            ),
+        ),
         Column("P same", [*map(probability, shown["p_equivalent"])], keep=3),
         Column("P second", [*map(probability, shown["p_b"])], keep=3),
-        *([pvalues("equivalent p", shown["equivalence_p"], keep=1,
-                   note="Equivalent p: two one-sided tests, corrected for the number of pairs.")] if found.equivalence else []),
-        Column(f"{planned.over} needed", [*map(_needed, shown["needed"], shown["needed_low"], shown["needed_high"])], "<", keep=2,
-               note=f"{planned.over.capitalize()} needed to separate the pair with power {planned.power:g} if the effect is the "
-               f"observed one, and from the largest to the smallest effect that the data allow; there are {planned.n}. "
-               "∞: no number is enough."),
-    ]  # fmt: skip
+        *(
+            [
+                pvalues(
+                    "equivalent p",
+                    shown["equivalence_p"],
+                    keep=1,
+                    note="Equivalent p: two one-sided tests, corrected for the number of pairs.",
+                )
+            ]
+            if found.equivalence
+            else []
+        ),
+        Column(
+            f"{planned.over} needed",
+            [*map(_needed, shown["needed"], shown["needed_low"], shown["needed_high"])],
+            "<",
+            keep=2,
+            note=(
+                f"{planned.over.capitalize()} needed to separate the pair with power "
+                f"{planned.power:g} if the effect is the observed one, and from the largest to "
+                f"the smallest effect that the data allow; there are {planned.n}. ∞: no number "
+                "is enough."
+            ),
+        ),
+    ]
     return Table(columns, len(table), title, things="pairs", depth=PAGE)
 
 
@@ -135,19 +216,41 @@ def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
     """Power against the number of datasets, with a table."""
     pair = f"{found.method_a} and {found.method_b}"
     caption = (
-        f"The chance that {name(found.method_a)} and {name(found.method_b)} are told apart {how}, by the number of datasets, "
-        f"were their difference the one observed. The band holds 95% of the curves when the datasets are drawn again "
-        f"({found.n_resamples:,} times, seed {found.seed}); the ring is the study as it is"
-        + (f", the dot where the chance is {found.target:.0%}." if found.needed <= found.curve["n"].max() else ".")
-        + (f" Dotted: with as many {found.more.over} of each dataset as one likes." if found.more else "")
+        f"The chance that {name(found.method_a)} and {name(found.method_b)} are told apart "
+        f"{how}, by the number of datasets, were their difference the one observed. The band "
+        f"holds 95% of the curves when the datasets are drawn again ({found.n_resamples:,} times, "
+        f"seed {found.seed}); the ring is the study as it is"
+        + (
+            f", the dot where the chance is {found.target:.0%}."
+            if found.needed <= found.curve["n"].max()
+            else "."
+        )
+        + (
+            f" Dotted: with as many {found.more.over} of each dataset as one likes."
+            if found.more
+            else ""
+        )
     )
     cells = [
-        Column("datasets", [f"{n:,}" for n in found.curve["n"]]), Column("power", [*map(probability, found.curve["power"])]),
-        Column("from", [*map(probability, found.curve["low"])]), Column("to", [*map(probability, found.curve["high"])]),
-        *([Column(f"any number of {found.more.over}", [*map(probability, found.curve["limit"])])] if found.more else []),
-    ]  # fmt: skip
-    table = Table(cells, title=f"Power as a table{key}", things="numbers of datasets", folded=True, depth=PAGE)
-    return Figure(power_lines(found, f"Power to tell {pair} apart"), caption, table, f"How many datasets it takes{key}")
+        Column("datasets", [f"{n:,}" for n in found.curve["n"]]),
+        Column("power", [*map(probability, found.curve["power"])]),
+        Column("from", [*map(probability, found.curve["low"])]),
+        Column("to", [*map(probability, found.curve["high"])]),
+        *(
+            [Column(f"any number of {found.more.over}", [*map(probability, found.curve["limit"])])]
+            if found.more
+            else []
+        ),
+    ]
+    table = Table(
+        cells, title=f"Power as a table{key}", things="numbers of datasets", folded=True, depth=PAGE
+    )
+    return Figure(
+        power_lines(found, f"Power to tell {pair} apart"),
+        caption,
+        table,
+        f"How many datasets it takes{key}",
+    )
 
 
 def ranks_table(found: BeyondPvalues) -> Table:
@@ -157,26 +260,35 @@ def ranks_table(found: BeyondPvalues) -> Table:
     share = f"{1 - bootstrap.alpha:.0%} of {bootstrap.n_resamples}"
     note = f"Ranks over folds: in {share} draws of the folds."
     columns = [
-        names("method", t.index), decimals("mean rank", t["mean_rank"], 2), Column("ranks over folds", _ranges(t), note=note),
+        names("method", t.index),
+        decimals("mean rank", t["mean_rank"], 2),
+        Column("ranks over folds", _ranges(t), note=note),
         Column("first in", [*map(probability, t["p_best"])]),
-    ]  # fmt: skip
-    return Table(columns, title="Ranks when the folds are drawn again", things="methods", depth=PAGE)
+    ]
+    return Table(
+        columns, title="Ranks when the folds are drawn again", things="methods", depth=PAGE
+    )
 
 
 def data(c: Comparison) -> dict[str, Any]:
     if c.beyond is None:
         return {"beyond": None}
     found, bootstrap = c.beyond, c.beyond.bootstrap
-    return {"beyond": {
-        **doc.named(found, "rope", "methods"), "sentences": sentences(c),
-        **doc.named(found, "bayes", "equivalence", "plan", "curve"),
-        "bootstrap": bootstrap and {
-            "table": bootstrap.table.rename_axis("method").reset_index(),
-            "shares": {m: row.tolist() for m, row in bootstrap.acceptability.iterrows()},
-            **doc.named(bootstrap, "ratios", "alpha", "seed"), "n_draws": bootstrap.n_resamples,
-        },
-        **doc.named(found, "by_fold", "absent", "warnings"),
-    }}  # fmt: skip
+    return {
+        "beyond": {
+            **doc.named(found, "rope", "methods"),
+            "sentences": sentences(c),
+            **doc.named(found, "bayes", "equivalence", "plan", "curve"),
+            "bootstrap": bootstrap
+            and {
+                "table": bootstrap.table.rename_axis("method").reset_index(),
+                "shares": {m: row.tolist() for m, row in bootstrap.acceptability.iterrows()},
+                **doc.named(bootstrap, "ratios", "alpha", "seed"),
+                "n_draws": bootstrap.n_resamples,
+            },
+            **doc.named(found, "by_fold", "absent", "warnings"),
+        }
+    }
 
 
 def probability(p: float) -> str:

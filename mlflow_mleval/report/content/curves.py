@@ -1,4 +1,6 @@
-"""The curves of one run's scores: precision against recall, ROC, and what probabilities keep of what they promise."""
+"""The curves of one run's scores: precision against recall, ROC, and what probabilities keep of
+what they promise.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ class Curves:
     def whole(self) -> Mapping[str, float]:
         """The areas under the curves of all label cells together."""
         counts = present(self.ev.total.counts_by_score).pooled
-        return {"average_precision": float(counts.average_precision()[0][0]), "auroc": float(counts.auroc()[0][0])}
+        return {
+            "average_precision": float(counts.average_precision()[0][0]),
+            "auroc": float(counts.auroc()[0][0]),
+        }
 
     @cached_property
     def areas(self) -> pd.DataFrame:
@@ -42,7 +47,9 @@ class Curves:
         table = self.ev.labels
         if "average_precision" not in table:
             return table[:0]
-        return table[table["support"] > 0].sort_values(["average_precision", "support"], ascending=[True, False], kind="stable")
+        return table[table["support"] > 0].sort_values(
+            ["average_precision", "support"], ascending=[True, False], kind="stable"
+        )
 
     @cached_property
     def points(self) -> pd.DataFrame:
@@ -81,7 +88,9 @@ class Curves:
     def _lines(
         self, area: str, columns: list[str], start: tuple[float, float] | None
     ) -> tuple[dict[str, tuple[np.ndarray, float]], list[tuple[str, np.ndarray]]]:
-        """The named curves with their areas, and the others; each from its start, else from recall 0 with the first precision."""
+        """The named curves with their areas, and the others; each from its start, else from recall
+        0 with the first precision.
+        """
 
         def curve(part: pd.DataFrame) -> np.ndarray:
             found = part[columns].to_numpy(float)
@@ -91,7 +100,9 @@ class Curves:
         lines = {self.together: (curve(self.points[micro]), self.whole[area])}
         others: list[tuple[str, np.ndarray]] = []
         if present(self.ev.total.counts_by_score).n_classes > 1:
-            drawn: dict[Hashable, pd.DataFrame] = dict(iter(self.points[~micro].groupby("label", sort=False)))
+            drawn: dict[Hashable, pd.DataFrame] = dict(
+                iter(self.points[~micro].groupby("label", sort=False))
+            )
             for i, label in enumerate(self.areas.index[:TOP]):
                 text, value = terminal(str(label)), float(self.areas[area].iloc[i])
                 if np.isnan(value):
@@ -112,14 +123,34 @@ def curves_section(curves: Curves | None, folds: int, noun: str) -> Section | No
     which = _which(curves, noun) if several else ""
     over = " Each curve joins the instances of all folds." if folds else ""
     columns = [
-        doc.names(noun, areas.index[:_SHOWN]), Column("support", [f"{n:,}" for n in areas["support"][:_SHOWN]]),
-        *(doc.decimals(head, areas[c][:_SHOWN], 3) for c, head in (
-            ("average_precision", "average precision"), ("auroc", "AUROC"), ("brier_score", "Brier score")) if c in areas),
-    ]  # fmt: skip
-    table = Table(columns, len(areas), title="Areas in numbers, the lowest first", things=_plural(noun), folded=True, depth=PAGE)
+        doc.names(noun, areas.index[:_SHOWN]),
+        Column("support", [f"{n:,}" for n in areas["support"][:_SHOWN]]),
+        *(
+            doc.decimals(head, areas[c][:_SHOWN], 3)
+            for c, head in (
+                ("average_precision", "average precision"),
+                ("auroc", "AUROC"),
+                ("brier_score", "Brier score"),
+            )
+            if c in areas
+        ),
+    ]
+    table = Table(
+        columns,
+        len(areas),
+        title="Areas in numbers, the lowest first",
+        things=_plural(noun),
+        folded=True,
+        depth=PAGE,
+    )
     captions = {
-        "precision_recall": f"A lower threshold finds more of what is true, and more that is not. {which}{over}",
-        "roc": f"{f'The same {_plural(noun)}. ' if several else ''}Scores that tell nothing would follow the dashed line.",
+        "precision_recall": (
+            f"A lower threshold finds more of what is true, and more that is not. {which}{over}"
+        ),
+        "roc": (
+            f"{f'The same {_plural(noun)}. ' if several else ''}Scores that tell nothing would "
+            "follow the dashed line."
+        ),
         "reliability": _reliability_caption(curves),
     }
     tables = {"precision_recall": table} if several else {}
@@ -134,18 +165,31 @@ def _plural(noun: str) -> str:
 def _which(curves: Curves, noun: str) -> str:
     """What the lines are."""
     nouns, n = _plural(noun), len(curves.areas)
-    together = f"every {noun} against the rest, pooled" if noun == "class" else "all labels of all instances, pooled"
+    together = (
+        f"every {noun} against the rest, pooled"
+        if noun == "class"
+        else "all labels of all instances, pooled"
+    )
     if n <= NAMED:
         return f"Thick: {together}. Thin: each {noun}."
     drawn, rest = min(TOP, n) - NAMED, n - NAMED
-    grey = f" Grey: {f'{drawn} of ' if drawn < rest else ''}{f'the {rest:,} others' if rest > 1 else 'the other one'}."
+    grey = (
+        " Grey: "
+        f"{f'{drawn} of ' if drawn < rest else ''}{f'the {rest:,} others' if rest > 1 else 'the other one'}."  # noqa: E501
+    )
     return f"Thick: {together}. Named: the {nouns} with the lowest average precision.{grey}"
 
 
 def _reliability_caption(curves: Curves) -> str:
     """What a dot is, and on which side of the diagonal."""
     bins = count(len(curves.bins), "bin")
-    what, mean, share = ("instances", "highest probabilities", "whose class is right") if curves.ev.kind == ONE_LABEL else (
-        "labels of instances", "probabilities", "that is true")  # fmt: skip
-    each = f"Each dot is one of {bins} of about equally many {what}: the mean of their {mean}, and the share {share}."
+    what, mean, share = (
+        ("instances", "highest probabilities", "whose class is right")
+        if curves.ev.kind == ONE_LABEL
+        else ("labels of instances", "probabilities", "that is true")
+    )
+    each = (
+        f"Each dot is one of {bins} of about equally many {what}: the mean of their {mean}, and "
+        f"the share {share}."
+    )
     return f"{each} Below the dashed line the probabilities are too high, above it too low."

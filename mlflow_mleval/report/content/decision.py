@@ -1,4 +1,6 @@
-"""The answer in two lines and a small picture, in the measures' own units and without words of statistics."""
+"""The answer in two lines and a small picture, in the measures' own units and without words of
+statistics.
+"""
 
 from typing import Any
 
@@ -8,7 +10,18 @@ from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.beyond import probability
 from mlflow_mleval.report.content.verdict import apart_by_folds, directions
-from mlflow_mleval.report.document import ALWAYS, PAPER, Figure, Section, Sentence, Table, Text, joined, listed, name
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    PAPER,
+    Figure,
+    Section,
+    Sentence,
+    Table,
+    Text,
+    joined,
+    listed,
+    name,
+)
 from mlflow_mleval.report.figures.means import means_figure
 from mlflow_mleval.report.numerals import ARROWS, aligned, number, with_intervals
 
@@ -27,18 +40,30 @@ def data(c: Comparison) -> dict[str, Any]:
     found = decision(c)
     means = {m: table.rename_axis("method").reset_index() for m, table in found.means.items()}
     differences = {m: {"mean": mean, "n": n} for m, (mean, n) in found.differences.items()}
-    known = doc.named(found, "methods", "best", "separated", "by_answers", "next", "measures", "turns")
-    return {"answer": {
-        "sentences": sentences(c, found), **known, "means": means, "differences": differences,
-    }}  # fmt: skip
+    known = doc.named(
+        found, "methods", "best", "separated", "by_answers", "next", "measures", "turns"
+    )
+    return {
+        "answer": {
+            "sentences": sentences(c, found),
+            **known,
+            "means": means,
+            "differences": differences,
+        }
+    }
 
 
 def sentences(c: Comparison, found: Decision | None = None) -> list[Sentence]:
-    """Whom to use and by how much; how sure, and the one doubt that could turn it; the next dataset, where folds tell of it."""
+    """Whom to use and by how much; how sure, and the one doubt that could turn it; the next
+    dataset, where folds tell of it.
+    """
     found = found or decision(c)
     first = " ".join(filter(None, [_who(c, found), _by_how_much(c, found)]))
     second = " ".join(filter(None, [_how_sure(c, found), _doubt(c, found)]))
-    told = [Sentence(first, ("answer",)), *([Sentence(second, ("answer", "separated"))] if second else [])]
+    told = [
+        Sentence(first, ("answer",)),
+        *([Sentence(second, ("answer", "separated"))] if second else []),
+    ]
     return [*told, *_next(c)]
 
 
@@ -50,7 +75,10 @@ def _next(c: Comparison) -> list[Sentence]:
         row = c.next_dataset.pair(measure, *c.order[:2])
         if row is not None:
             whom = f"{name(c.order[0])} would be better than {name(c.order[1])} by {name(measure)}"
-            sure = f"with probability {probability(row.p_better)}, and worse with {probability(row.p_worse)}"
+            sure = (
+                f"with probability {probability(row.p_better)}, and worse with "
+                f"{probability(row.p_worse)}"
+            )
             return [Sentence(f"On the next dataset {whom} {sure}.", ("next_dataset",))]
     return []
 
@@ -67,7 +95,11 @@ def _who(c: Comparison, found: Decision) -> str:
         return f"{who} is ahead."
     if len(c.order) == 2:
         return f"{who} is ahead of {listed([found.next])}, but the difference is not certain."
-    return f"Try {who} first." if found.separated else f"{who} is ahead, but no difference from it is certain."
+    return (
+        f"Try {who} first."
+        if found.separated
+        else f"{who} is ahead, but no difference from it is certain."
+    )
 
 
 def _by_how_much(c: Comparison, found: Decision) -> str:
@@ -79,12 +111,20 @@ def _by_how_much(c: Comparison, found: Decision) -> str:
         if n:
             better = difference if c.study.directions[measure] == "max" else -difference
             word = "better" if better > 0 else "worse"
-            parts.append(f"{number(abs(difference), 2)} {word} in {name(measure)}" if better else f"level in {name(measure)}")
+            parts.append(
+                f"{number(abs(difference), 2)} {word} in {name(measure)}"
+                if better
+                else f"level in {name(measure)}"
+            )
     if not parts:
         return ""
     n, total = max(n for _, n in found.differences.values()), len(c.study.datasets)
-    where = f"on {listed(c.study.datasets)}" if total == 1 else "on average" if n == total else (
-        f"on average over the {count(n, 'dataset')} that both finished"
+    where = (
+        f"on {listed(c.study.datasets)}"
+        if total == 1
+        else "on average"
+        if n == total
+        else (f"on average over the {count(n, 'dataset')} that both finished")
     )
     if len(c.order) == 2:
         return f"It is {joined(parts)}, {where}."
@@ -100,25 +140,44 @@ def _how_sure(c: Comparison, found: Decision) -> str:
             fold = next(iter(c.folds.values()))
             same = [m for m in fold.methods if m not in (c.leader, *behind)]
             rest = f"; it is not separated from {listed(same)}" if same else ""
-            return f"Its folds separate it from {listed(behind)}{directions(fold, c.leader, behind)}{rest}. {alone}"
+            return (
+                "Its folds separate it from "
+                f"{listed(behind)}{directions(fold, c.leader, behind)}{rest}. {alone}"
+            )
         if found.by_answers is None or len(found.methods) > 1 or found.next is None:
             return alone
-        whom = listed(found.by_answers) if found.by_answers else "none of the others" if total > 1 else "the other"
+        whom = (
+            listed(found.by_answers)
+            if found.by_answers
+            else "none of the others"
+            if total > 1
+            else "the other"
+        )
         apart = "is" if found.by_answers or total > 1 else "is not"
         return f"Answer by answer it {apart} separated from {whom} there. {alone}"
     if len(found.methods) > 1:
         return f"The best may be any of {len(found.best)}." if len(found.best) > 1 else ""
     if control is not None and control != c.leader:
         apart = "is" if c.is_separated(c.leader, control) else "is not"
-        return f"Only {listed([control])} was compared with all others, and {listed([c.leader])} {apart} separated from it."
+        return (
+            f"Only {listed([control])} was compared with all others, and {listed([c.leader])} "
+            f"{apart} separated from it."
+        )
     if total == 1:
         return "The two are separated." if found.separated else ""
     everyone = len(found.separated) == total
-    whom = ("both" if total == 2 else f"all {total}") if everyone else f"{len(found.separated) or 'none'} of {total}"
+    whom = (
+        ("both" if total == 2 else f"all {total}")
+        if everyone
+        else f"{len(found.separated) or 'none'} of {total}"
+    )
     apart = f"It is separated from {whom} others"
     if control is not None or everyone:
         return f"{apart}."
-    return f"{apart}; {'no other may be the best' if len(found.best) == 1 else f'the best is one of {len(found.best)}'}."
+    return (
+        f"{apart}; "
+        f"{'no other may be the best' if len(found.best) == 1 else f'the best is one of {len(found.best)}'}."  # noqa: E501
+    )
 
 
 def _doubt(c: Comparison, found: Decision) -> str:
@@ -131,18 +190,27 @@ def _doubt(c: Comparison, found: Decision) -> str:
     said = {
         "tie": "Which of them is ahead depends on the weights of the measures.",
         "two methods": "The ranking only counts which measures each wins, not by how much.",
-        "one dataset": "", "chance": "Chance alone could have put it first.",
+        "one dataset": "",
+        "chance": "Chance alone could have put it first.",
         "policy": {
             "drop-datasets": f"Without the datasets that some method did not finish, {leads}.",
             "drop-methods": f"Without the methods that did not finish everywhere, {leads}.",
         }.get(str(turns.get("choice")), f"With missing results counted as the worst, {leads}."),
-        "missing": f"{len(c.study.filled)} of {count(len(c.study.datasets) * len(c.order), 'result')} "
-                   f"{'is' if len(c.study.filled) == 1 else 'are'} missing, which may matter.",
-        "weights": f"With {'all measures weighed alike' if turns.get('choice') == 'equal' else 'other weights'}, {leads}.",
+        "missing": (
+            f"{len(c.study.filled)} of {count(len(c.study.datasets) * len(c.order), 'result')} "
+            f"{'is' if len(c.study.filled) == 1 else 'are'} missing, which may matter."
+        ),
+        "weights": (
+            "With "
+            f"{'all measures weighed alike' if turns.get('choice') == 'equal' else 'other weights'}, "  # noqa: E501
+            f"{leads}."
+        ),
         "function": f"If differences are scored in another way, {leads}.",
-        "weight": f"{others} leads if {name(turns.get('choice'))} weighs {number(turns.get('to', 0), 2)} in place of "
-                  f"{number(turns.get('weight', 0), 2)}.",
-    }  # fmt: skip
+        "weight": (
+            f"{others} leads if {name(turns.get('choice'))} weighs "
+            f"{number(turns.get('to', 0), 2)} in place of {number(turns.get('weight', 0), 2)}."
+        ),
+    }
     return said[kind]
 
 
@@ -151,14 +219,24 @@ def _picture(c: Comparison, found: Decision) -> Figure:
     tables = {m: table.loc[methods] for m, table in found.means.items()}
     columns = [doc.names("method", methods)]
     for m, table in tables.items():
-        cells = aligned(table["mean"]) if table["low"].isna().all() else with_intervals(table.to_numpy())
+        cells = (
+            aligned(table["mean"])
+            if table["low"].isna().all()
+            else with_intervals(table.to_numpy())
+        )
         columns.append(doc.Column(f"{name(m)} {ARROWS[c.study.directions[m]]}", cells))
     level = f"{100 * (1 - c.options['alpha']):g}%"
-    best = f" The best {SHOWN} of {len(c.order):,} methods are shown." if len(c.order) > SHOWN else ""
+    best = (
+        f" The best {SHOWN} of {len(c.order):,} methods are shown." if len(c.order) > SHOWN else ""
+    )
     several = len(c.study.datasets) > 1
     by = " by the two measures of most weight" if len(c.study.measures) > len(tables) > 1 else ""
     each = " that each finished" if c.study.filled else ""
-    what = f"Means{by} over the datasets{each}, with their {level} intervals" if several else f"Values{by}"
+    what = (
+        f"Means{by} over the datasets{each}, with their {level} intervals"
+        if several
+        else f"Values{by}"
+    )
     caption = f"{what}; methods in the order of the ranking.{best}"
     table = Table(columns, title="Means in the measures' own units", folded=True, depth=PAPER)
     svg = means_figure(tables, {m: c.study.directions[m] for m in tables}, set(found.methods))

@@ -1,4 +1,6 @@
-"""What the measures of a document are; no result is needed to say it, so that a ranking loads nothing of training."""
+"""What the measures of a document are; no result is needed to say it, so that a ranking loads
+nothing of training.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,6 @@
-"""Which differences are more than chance: tests over datasets, critical-difference diagram, every pair."""
+"""Which differences are more than chance: tests over datasets, critical-difference diagram, every
+pair.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +12,25 @@ from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.best_methods import best, rows_among
 from mlflow_mleval.report.content.verdict import by_fold, deciding_test, verdict
-from mlflow_mleval.report.document import ALWAYS, PAGE, PAPER, SHOWN, Column, Figure, Section, Sentence, Table, Text, listed
-from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, in_tikz, shown_cliques
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    PAGE,
+    PAPER,
+    SHOWN,
+    Column,
+    Figure,
+    Section,
+    Sentence,
+    Table,
+    Text,
+    listed,
+)
+from mlflow_mleval.report.figures.critical import (
+    MOST_BARS,
+    critical_difference,
+    in_tikz,
+    shown_cliques,
+)
 from mlflow_mleval.report.figures.pairwise import pairwise_matrix
 from mlflow_mleval.report.numerals import number, pvalue, with_intervals
 from mlflow_mleval.report.svg import TOP
@@ -24,14 +43,23 @@ NOT_TRUSTED = "[!]"
 
 
 def section(c: Comparison, depth: int = PAPER) -> Section:
-    """Friedman, the diagram, the matrix and the table of pairs, tests and table down to `depth`; or why there are none."""
+    """Friedman, the diagram, the matrix and the table of pairs, tests and table down to `depth`; or
+    why there are none.
+    """
     if c.deciding is None:
-        return Section("differences", "Differences", [Text([c.decision], depth=PAGE if depth else ALWAYS)])
+        return Section(
+            "differences", "Differences", [Text([c.decision], depth=PAGE if depth else ALWAYS)]
+        )
     found = f"{len(c.separated)} of {count(present(c.pairwise).n_comparisons, 'pair')} separated"
     tests = Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
     if c.options["control"] is not None:
-        return Section("differences", "Differences", [tests, _diagram(c), measure_pairs(c, depth=depth)], found)
-    blocks = [doc.Beside([tests, _diagram(c)], [_matrix(c)]), measure_pairs(c, depth=depth, folded=depth > ALWAYS)]
+        return Section(
+            "differences", "Differences", [tests, _diagram(c), measure_pairs(c, depth=depth)], found
+        )
+    blocks = [
+        doc.Beside([tests, _diagram(c)], [_matrix(c)]),
+        measure_pairs(c, depth=depth, folded=depth > ALWAYS),
+    ]
     return Section("differences", "Differences", blocks, found)
 
 
@@ -39,21 +67,53 @@ def data(c: Comparison) -> dict[str, Any]:
     found, test = c.nemenyi, c.pairwise
     nemenyi = found and {
         "test": "nemenyi" if found.control is None else "bonferroni-dunn",
-        **doc.named(found, "critical_difference", "alpha", "control", "significant_pairs", "warnings"),
+        **doc.named(
+            found, "critical_difference", "alpha", "control", "significant_pairs", "warnings"
+        ),
     }
     wilcoxon = test and {
         "test": "wilcoxon",
-        **doc.named(test, "correction", "alternative", "alpha", "n_comparisons", "control", "significant_pairs"),
-        "pairs": rows_among(c.pairs, best(c)), "warnings": test.warnings,
-    }  # fmt: skip
-    keys = ("alpha", "n_comparisons", "control", "exact", "n_resamples", "seed", "significant_pairs", "warnings")
+        **doc.named(
+            test,
+            "correction",
+            "alternative",
+            "alpha",
+            "n_comparisons",
+            "control",
+            "significant_pairs",
+        ),
+        "pairs": rows_among(c.pairs, best(c)),
+        "warnings": test.warnings,
+    }
+    keys = (
+        "alpha",
+        "n_comparisons",
+        "control",
+        "exact",
+        "n_resamples",
+        "seed",
+        "significant_pairs",
+        "warnings",
+    )
     max_t = c.max_t and {"test": "max-t", **doc.named(c.max_t, *keys)}
-    rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated", "cliques")
+    rest = doc.named(
+        c, "skillings_mack", "feasibility", "decides", "decision", "separated", "cliques"
+    )
     bets = c.betting and {
-        "test": "betting", **doc.named(c.betting, "alpha", "n_comparisons", "control", "bound", "order", "significant_pairs"),
+        "test": "betting",
+        **doc.named(
+            c.betting, "alpha", "n_comparisons", "control", "bound", "order", "significant_pairs"
+        ),
         "pairs": rows_among(c.betting.table, best(c)),
-    }  # fmt: skip
-    return {"friedman": c.friedman, "max_t": max_t, "betting": bets, "nemenyi": nemenyi, "pairwise": wilcoxon, **rest}
+    }
+    return {
+        "friedman": c.friedman,
+        "max_t": max_t,
+        "betting": bets,
+        "nemenyi": nemenyi,
+        "pairwise": wilcoxon,
+        **rest,
+    }
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:
@@ -61,7 +121,8 @@ def frames(c: Comparison) -> dict[str, pd.DataFrame]:
 
 
 def pairs_verdict(c: Comparison) -> list[Sentence]:
-    """The answer about pairs: what the design can show at all, which methods the deciding test separates, and the folds.
+    """The answer about pairs: what the design can show at all, which methods the deciding test
+    separates, and the folds.
 
     >>> import pandas as pd
     >>> from mlflow_mleval.analysis.comparison import compare
@@ -70,7 +131,7 @@ def pairs_verdict(c: Comparison) -> list[Sentence]:
     >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
     >>> plain(pairs_verdict(compare(Study.from_frame(frame)))[-1].text)
     'The evidence separates none of 1 pair (step-down max-T, α = .05).'
-    """
+    """  # noqa: E501
     if c.deciding is None:
         return [Sentence(c.decision, ("absent", "decision")), *by_fold(c)]
     said = c.deciding.test.possible(c.deciding.result)
@@ -80,9 +141,15 @@ def pairs_verdict(c: Comparison) -> list[Sentence]:
     total = count(len(c.order) * (len(c.order) - 1) // 2, "pair")
     pairs = [f"{listed([better])} above {listed([worse])}" for better, worse in c.separated[:SHOWN]]
     more = f" and {len(c.separated) - SHOWN:,} more" if len(c.separated) > SHOWN else ""
-    found = f"separates {len(c.separated):,} of {total}: {', '.join(pairs)}{more}" if pairs else f"separates none of {total}"
+    found = (
+        f"separates {len(c.separated):,} of {total}: {', '.join(pairs)}{more}"
+        if pairs
+        else f"separates none of {total}"
+    )
     apart = Sentence(f"The evidence {found} ({deciding_test(c)}).", ("separated", "decides"))
-    groups = [Sentence(describe_cliques(c.cliques, c.order), ("cliques", "separated"))] if pairs else []
+    groups = (
+        [Sentence(describe_cliques(c.cliques, c.order), ("cliques", "separated"))] if pairs else []
+    )
     return [*possible, apart, *groups, *by_fold(c)]
 
 
@@ -92,13 +159,19 @@ def omnibus(c: Comparison) -> list[str]:
     if (f := c.friedman) is not None:
         low, high = f.iman_davenport_df
         exact = "" if f.exact_pvalue is None else f"; by all orders, {pvalue(f.exact_pvalue)}"
-        filled = f", missing results filled by the policy {c.study.missing}" if c.study.filled else ""
+        filled = (
+            f", missing results filled by the policy {c.study.missing}" if c.study.filled else ""
+        )
         lines.append(
-            f"All methods together{filled}: Friedman χ²({f.df}) = {number(f.statistic)}, {pvalue(f.pvalue)}; "
-            f"Iman–Davenport F({low}, {high}) = {number(f.iman_davenport_statistic)}, {pvalue(f.iman_davenport_pvalue)}{exact}."
+            f"All methods together{filled}: Friedman χ²({f.df}) = {number(f.statistic)}, "
+            f"{pvalue(f.pvalue)}; Iman–Davenport F({low}, {high}) = "
+            f"{number(f.iman_davenport_statistic)}, {pvalue(f.iman_davenport_pvalue)}{exact}."
         )
     if (s := c.skillings_mack) is not None:
-        lines.append(f"With the gaps left empty: Skillings–Mack χ²({s.df}) = {number(s.statistic)}, {pvalue(s.pvalue)}.")
+        lines.append(
+            f"With the gaps left empty: Skillings–Mack χ²({s.df}) = {number(s.statistic)}, "
+            f"{pvalue(s.pvalue)}."
+        )
     return lines
 
 
@@ -109,7 +182,10 @@ def describe_cliques(cliques: Sequence[Sequence[str]], order: Sequence[str]) -> 
     ('No two methods are separated.', 'Every two methods are separated.')
     """
     place = {m: i for i, m in enumerate(order)}
-    groups = sorted((sorted(group, key=place.__getitem__) for group in cliques), key=lambda group: place[group[0]])
+    groups = sorted(
+        (sorted(group, key=place.__getitem__) for group in cliques),
+        key=lambda group: place[group[0]],
+    )
     if len(groups) == 1:
         return "No two methods are separated."
     if all(len(group) == 1 for group in groups):
@@ -117,7 +193,10 @@ def describe_cliques(cliques: Sequence[Sequence[str]], order: Sequence[str]) -> 
     texts = [_group(group, place) for group in groups if len(group) > 1]
     alone = [group[0] for group in groups if len(group) == 1]
     more = f" and {len(texts) - SHOWN} more groups" if len(texts) > SHOWN else ""
-    return f"Not separated from each other: {'; '.join(texts[:SHOWN])}{more}.{doc.from_all_others(alone)}"
+    return (
+        "Not separated from each other: "
+        f"{'; '.join(texts[:SHOWN])}{more}.{doc.from_all_others(alone)}"
+    )
 
 
 def _group(group: Sequence[str], place: dict[str, int]) -> str:
@@ -128,7 +207,11 @@ def _group(group: Sequence[str], place: dict[str, int]) -> str:
 
 def only_best(total: int, what: str = "methods") -> str:
     """That a figure shows only the best, if so."""
-    return "" if total <= TOP else f" The best {TOP} of {total:,} {what} are shown; the JSON and CSV data hold all."
+    return (
+        ""
+        if total <= TOP
+        else f" The best {TOP} of {total:,} {what} are shown; the JSON and CSV data hold all."
+    )
 
 
 def _diagram(c: Comparison) -> Figure:
@@ -136,11 +219,15 @@ def _diagram(c: Comparison) -> Figure:
     bars, says = c.cliques, "A bar joins methods of which no pair is separated"
     if control is not None:
         bars = [[m for m in c.order if m == control or not c.is_separated(m, control)]]
-        says = f"The bar joins what is not separated from the control {listed([control])}; no other pairs were compared"
+        says = (
+            f"The bar joins what is not separated from the control {listed([control])}; no other "
+            "pairs were compared"
+        )
     more = len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS
     caption = (
-        f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says} ({deciding_test(c)}); a dotted stretch passes "
-        f"over methods that do not belong to it.{only_best(len(c.order))}"
+        f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says} "
+        f"({deciding_test(c)}); a dotted stretch passes over methods that do not belong to "
+        f"it.{only_best(len(c.order))}"
     )
     if more > 0:
         caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."
@@ -152,20 +239,38 @@ def _diagram(c: Comparison) -> Figure:
         Column("worst", [number(c.ranks[m].max()) for m in shown]),
     ]
     if control is None:
-        columns.append(Column("groups", [c.letters[m] for m in shown], "<", tip="methods that share a letter are not separated"))
+        columns.append(
+            Column(
+                "groups",
+                [c.letters[m] for m in shown],
+                "<",
+                tip="methods that share a letter are not separated",
+            )
+        )
     table = Table(columns, title="Mean ranks and groups as a table", folded=True, depth=PAGE)
     drawn = (mean, bars, present(c.deciding).critical_difference)
-    return Figure(critical_difference(*drawn), caption, table, "Critical-difference diagram", tikz=in_tikz(*drawn))
+    return Figure(
+        critical_difference(*drawn),
+        caption,
+        table,
+        "Critical-difference diagram",
+        tikz=in_tikz(*drawn),
+    )
 
 
 def _matrix(c: Comparison) -> Figure:
     caption = (
-        f"Each cell: the method at the left of its row against the one at the foot of its column. It says the mean difference of "
-        f"{_what(c)}, datasets won/tied/lost and p where there is room, else the sign. Blue, +: the row is better; orange, −: "
-        f"the column; stronger with the size of the effect. A frame marks pairs that are separated ({deciding_test(c)})."
+        "Each cell: the method at the left of its row against the one at the foot of its column. "
+        f"It says the mean difference of {_what(c)}, datasets won/tied/lost and p where there is "
+        "room, else the sign. Blue, +: the row is better; orange, −: the column; stronger with "
+        f"the size of the effect. A frame marks pairs that are separated ({deciding_test(c)})."
         f"{only_best(len(c.order))}"
     )
-    return Figure(pairwise_matrix(c.pairs, c.order, present(c.deciding).test.column), caption, title="Every pair")
+    return Figure(
+        pairwise_matrix(c.pairs, c.order, present(c.deciding).test.column),
+        caption,
+        title="Every pair",
+    )
 
 
 def _what(c: Comparison) -> str:
@@ -181,35 +286,88 @@ def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) ->
         what += " with its sign turned"
     reverse = {(worse, better) for better, worse in c.separated}
     apart = [
-        "yes" + (", reversed" if pair in reverse else "") + (f" {NOT_TRUSTED}" if doubt else "") if separated else ""
+        "yes" + (", reversed" if pair in reverse else "") + (f" {NOT_TRUSTED}" if doubt else "")
+        if separated
+        else ""
         for separated, doubt, pair in zip(
-            shown["separated"], shown["doubts"], zip(shown["method_a"], shown["method_b"], strict=True), strict=True
+            shown["separated"],
+            shown["doubts"],
+            zip(shown["method_a"], shown["method_b"], strict=True),
+            strict=True,
         )
     ]
-    reasons = dict.fromkeys(reason for doubt in shown["doubts"] for reason in doubt.split("; ") if reason)
-    untrusted = f" {NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}." if reasons else ""
+    reasons = dict.fromkeys(
+        reason for doubt in shown["doubts"] for reason in doubt.split("; ") if reason
+    )
+    untrusted = (
+        f" {NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}." if reasons else ""
+    )
     single = test.correction == "none" or test.n_comparisons == 1
-    corrected = f"; {test.correction.capitalize()}: the same, corrected for {test.n_comparisons} comparisons"
+    corrected = (
+        f"; {test.correction.capitalize()}: the same, corrected for {test.n_comparisons} "
+        "comparisons"
+    )
     wilcoxon = f"Wilcoxon: signed ranks{'' if single else corrected}."
     heads = {"pvalue_corrected": f"p ({'Wilcoxon' if single else test.correction.capitalize()})"}
     tests = sorted(c.posthoc, key=lambda m: m.test is not deciding)
     decided = [
-        doc.pvalues(heads.get(m.test.column, m.test.head), shown[m.test.column], keep=9 if m.test is deciding else 2 - (i > 1),
-                    note=wilcoxon if m.test.column == "pvalue_corrected" else "")
+        doc.pvalues(
+            heads.get(m.test.column, m.test.head),
+            shown[m.test.column],
+            keep=9 if m.test is deciding else 2 - (i > 1),
+            note=wilcoxon if m.test.column == "pvalue_corrected" else "",
+        )
         for i, m in enumerate(tests)
-    ]  # fmt: skip
+    ]
     plain = [] if single else [doc.pvalues("p (Wilcoxon)", shown["pvalue"], keep=1)]
-    counts = [f"{won}/{tied}/{lost}" for won, tied, lost in zip(shown["wins"], shown["ties"], shown["losses"], strict=True)]
+    counts = [
+        f"{won}/{tied}/{lost}"
+        for won, tied, lost in zip(shown["wins"], shown["ties"], shown["losses"], strict=True)
+    ]
     gaps = shown["n"].min() < len(c.ranks)
     columns = [
         *doc.pair(shown),
-        Column("mean difference", with_intervals(shown[["mean_difference", "mean_low", "mean_high"]].to_numpy()), keep=4,
-               note=f"Mean difference: of {what}, with its {100 * (1 - test.alpha):g}% interval; positive where the first is "
-               "better."),
+        Column(
+            "mean difference",
+            with_intervals(shown[["mean_difference", "mean_low", "mean_high"]].to_numpy()),
+            keep=4,
+            note=(
+                f"Mean difference: of {what}, with its {100 * (1 - test.alpha):g}% interval; "
+                "positive where the first is better."
+            ),
+        ),
         decided[0],
         Column("separated", apart, "<", note=f"Separated: by {deciding_test(c)}.{untrusted}"),
-        *([Column("datasets", shown["n"].map(str).tolist(), keep=3, note="Datasets: on which both finished.")] if gaps else []),
-        Column("won/tied/lost", counts, keep=3), *decided[1:], *plain,
-    ]  # fmt: skip
-    title = "Every method against the control" if c.options["control"] is not None else "All pairs" if folded else ""
-    return Table(columns, len(c.pairs), title, "Pairs of methods", key="pairs", things="pairs", folded=folded, depth=depth)
+        *(
+            [
+                Column(
+                    "datasets",
+                    shown["n"].map(str).tolist(),
+                    keep=3,
+                    note="Datasets: on which both finished.",
+                )
+            ]
+            if gaps
+            else []
+        ),
+        Column("won/tied/lost", counts, keep=3),
+        *decided[1:],
+        *plain,
+    ]
+    title = (
+        "Every method against the control"
+        if c.options["control"] is not None
+        else "All pairs"
+        if folded
+        else ""
+    )
+    return Table(
+        columns,
+        len(c.pairs),
+        title,
+        "Pairs of methods",
+        key="pairs",
+        things="pairs",
+        folded=folded,
+        depth=depth,
+    )

@@ -36,5 +36,9 @@ def capitalised(text: str, names: Iterable[str]) -> str:
 
     >>> capitalised("random forest leads", ["random forest"]), capitalised("two lead", ["random forest"])
     ('random forest leads', 'Two lead')
-    """
-    return text if text.startswith(tuple(f"{name} " for name in names)) else text[:1].upper() + text[1:]
+    """  # noqa: E501
+    return (
+        text
+        if text.startswith(tuple(f"{name} " for name in names))
+        else text[:1].upper() + text[1:]
+    )

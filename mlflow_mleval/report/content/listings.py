@@ -14,7 +14,17 @@ from mlflow_mleval.naming import count, some
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content import overview, run
 from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.document import ALWAYS, Column, Document, Section, Table, Terms, Text, listed, name
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    Column,
+    Document,
+    Section,
+    Table,
+    Terms,
+    Text,
+    listed,
+    name,
+)
 from mlflow_mleval.report.numerals import number
 from mlflow_mleval.study import Study
 from mlflow_mleval.survey import Survey
@@ -26,34 +36,61 @@ _SIGNS = {"dnf": ("·", "did not finish"), "complete": ("○", "without a value 
 
 
 def document(study: Study, provenance: Mapping[str, Any]) -> Document:
-    """What a study holds: counts, the grid of results where it has gaps, what was left out, and one row a run."""
+    """What a study holds: counts, the grid of results where it has gaps, what was left out, and one
+    row a run.
+    """
     left: dict[tuple[str, str], list[str]] = {}
     for gone in study.excluded:
         left.setdefault((gone.kind, gone.reason), []).append(gone.name)
-    points = {"Left out": [f"{kind} {listed(names, SHOWN)}: {why}" for (kind, why), names in left.items()], "Notes": study.notes}
+    points = {
+        "Left out": [
+            f"{kind} {listed(names, SHOWN)}: {why}" for (kind, why), names in left.items()
+        ],
+        "Notes": study.notes,
+    }
     runs = _texts(study.runs)
     sections = [
         Section("study", "Study", [Terms(_facts(study), depth=ALWAYS)]),
         *([Section("results", "Results by dataset", [_grid(study)])] if study.gaps() else []),
-        *(Section(title.lower().replace(" ", "-"), title, doc.points(texts, depth=ALWAYS))
-          for title, texts in points.items() if texts),
+        *(
+            Section(title.lower().replace(" ", "-"), title, doc.points(texts, depth=ALWAYS))
+            for title, texts in points.items()
+            if texts
+        ),
         *([Section("runs", "Runs", [_rows(runs)])] if len(runs) else []),
         *([made_from(provenance)] if provenance else []),
-    ]  # fmt: skip
-    return Document(f"{count(len(study.methods), 'method')} on {count(len(study.datasets), 'dataset')}", sections,
-                    time=when(provenance), data=lambda: data(study), frames=lambda: {"runs": runs}, main="runs")  # fmt: skip
+    ]
+    return Document(
+        f"{count(len(study.methods), 'method')} on {count(len(study.datasets), 'dataset')}",
+        sections,
+        time=when(provenance),
+        data=lambda: data(study),
+        frames=lambda: {"runs": runs},
+        main="runs",
+    )
 
 
 def found_document(study: Study | None, found: Survey) -> Document:
-    """What a selection holds: the study that it yields, if any, what others logged, and what to do next."""
+    """What a selection holds: the study that it yields, if any, what others logged, and what to do
+    next.
+    """
     if study is None:
         return overview.document(found, {})
     made = document(study, {})
     more = overview.sections(found) if found.foreign else [overview.next_steps(found)]
     tables = {**made.frames(), **(overview.frames(found) if found.foreign else {})}
-    return replace(made, sections=[*made.sections, *more], frames=lambda: tables,
-                   data=lambda: {**data(study), **(overview.data(found) if found.foreign else {}), "notes": study.notes,
-                                 "commands": overview.data(found)["commands"], "source": study.source})  # fmt: skip
+    return replace(
+        made,
+        sections=[*made.sections, *more],
+        frames=lambda: tables,
+        data=lambda: {
+            **data(study),
+            **(overview.data(found) if found.foreign else {}),
+            "notes": study.notes,
+            "commands": overview.data(found)["commands"],
+            "source": study.source,
+        },
+    )
 
 
 def data(study: Study) -> dict[str, Any]:
@@ -62,7 +99,9 @@ def data(study: Study) -> dict[str, Any]:
         **doc.named(study, "methods", "datasets"),
         "measures": [{"name": m, "direction": study.directions[m]} for m in study.measures],
         "gaps": [{"dataset": d, "method": m} for d, m in study.gaps()],
-        "folds": None if study.folds is None else int(study.folds.groupby(level=[0, 1]).size().max()),
+        "folds": None
+        if study.folds is None
+        else int(study.folds.groupby(level=[0, 1]).size().max()),
         "runs": json.loads(runs.to_json(orient="records", date_format="iso")),
         **doc.named(study, "excluded", "notes", "source"),
     }
@@ -86,7 +125,10 @@ def _folds(study: Study) -> str:
         return "none"
     per_run = study.folds.groupby(level=[0, 1], sort=False).size()
     low, high = per_run.min(), per_run.max()
-    return f"{low if low == high else f'{low} to {high}'} per run, in {len(per_run)} of {len(study.runs)} runs"
+    return (
+        f"{low if low == high else f'{low} to {high}'} per run, in {len(per_run)} of "
+        f"{len(study.runs)} runs"
+    )
 
 
 def _grid(study: Study) -> Table:
@@ -95,7 +137,9 @@ def _grid(study: Study) -> Table:
     none = ("–", "no run" if status else "no result")
     sign = {cell: _SIGNS.get(status.get(cell, ""), none) for cell in study.gaps()}
     lost = [[m for m in methods if (d, m) in sign] for d in study.datasets]
-    used = [f"{mark} {text}" for mark, text in (*_SIGNS.values(), none) if (mark, text) in sign.values()]
+    used = [
+        f"{mark} {text}" for mark, text in (*_SIGNS.values(), none) if (mark, text) in sign.values()
+    ]
     marks = ["".join(sign.get((d, m), "●")[0] for m in methods) for d in study.datasets]
     columns = [
         doc.names("dataset", study.datasets),
@@ -108,13 +152,22 @@ def _grid(study: Study) -> Table:
 
 def _texts(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs as readers see them."""
-    return runs.astype(object).fillna("").map(lambda v: " ".join(map(str, v)) if isinstance(v, tuple) else str(v))
+    return (
+        runs.astype(object)
+        .fillna("")
+        .map(lambda v: " ".join(map(str, v)) if isinstance(v, tuple) else str(v))
+    )
 
 
 def _rows(runs: pd.DataFrame) -> Table:
-    """One row a run; where room lacks, it keeps method and dataset longest, then what comes first."""
+    """One row a run; where room lacks, it keeps method and dataset longest, then what comes
+    first.
+    """
     first = ("dataset", "method")
-    kept = {c: {"name": c} if c in first else {"keep": len(runs.columns) - i} for i, c in enumerate(runs)}
+    kept = {
+        c: {"name": c} if c in first else {"keep": len(runs.columns) - i}
+        for i, c in enumerate(runs)
+    }
     columns = [Column(c, [*runs[c].head(ROWS)], "<", **how) for c, how in kept.items()]
     return Table(columns, len(runs), things="runs")
 
@@ -123,26 +176,60 @@ def measures_document() -> Document:
     """The registry, a table a family, and the named sets."""
     known = [(m, f"{number(m.range[0])} to {number(m.range[1])}") for m in MEASURES.values()]
     tables = []
-    for (family, source, kinds, convention, asked), members in groupby(known, key=lambda row: _group(row[0])):
+    for (family, source, kinds, convention, asked), members in groupby(
+        known, key=lambda row: _group(row[0])
+    ):
         rows = [(m.name, m.direction, span, m.summary) for m, span in members]
-        columns = map(Column, ("measure", "better", "range", "what it is"), zip(*rows, strict=True), ("<", "<", "<", "wrap"))
+        columns = map(
+            Column,
+            ("measure", "better", "range", "what it is"),
+            zip(*rows, strict=True),
+            ("<", "<", "<", "wrap"),
+        )
         request = [f"Of {listed(asked)} on request: evaluate(measures=[NAME])"] if asked else []
-        note = ". ".join([f"For {listed(kinds)}", *request, *([convention[0].upper() + convention[1:]] if convention else [])])
-        tables.append(Table([*columns], title=f"{family} ({source})", note=f"{note}.", depth=ALWAYS, most=len(rows)))
+        note = ". ".join(
+            [
+                f"For {listed(kinds)}",
+                *request,
+                *([convention[0].upper() + convention[1:]] if convention else []),
+            ]
+        )
+        tables.append(
+            Table(
+                [*columns],
+                title=f"{family} ({source})",
+                note=f"{note}.",
+                depth=ALWAYS,
+                most=len(rows),
+            )
+        )
     sets = Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
     more = (
         "Where a name holds a number, others are known, too: precision_at_10, level_3_f1, ece_20. "
         "Any other metric works once its direction is declared: --min NAME or --max NAME."
     )
-    frame = pd.DataFrame([{"name": m.name, "better": m.direction, "range": span, **_origin(m)} for m, span in known])
-    record = [{**doc.named(m, "name", "direction"), "low": m.range[0], "high": m.range[1], **_origin(m)} for m, _ in known]
+    frame = pd.DataFrame(
+        [{"name": m.name, "better": m.direction, "range": span, **_origin(m)} for m, span in known]
+    )
+    record = [
+        {**doc.named(m, "name", "direction"), "low": m.range[0], "high": m.range[1], **_origin(m)}
+        for m, _ in known
+    ]
     first = Text(["Known measures, which way is better, and their range:"], depth=ALWAYS)
     return Document(
         "Measures",
-        [Section("measures", "Measures", [first, *tables]),
-         Section("sets", "Named sets for --measure and --exclude-measure", [sets, Text([more], depth=ALWAYS)])],
-        data=lambda: {"measures": record, "sets": SETS}, frames=lambda: {"measures": frame}, main="measures",
-    )  # fmt: skip
+        [
+            Section("measures", "Measures", [first, *tables]),
+            Section(
+                "sets",
+                "Named sets for --measure and --exclude-measure",
+                [sets, Text([more], depth=ALWAYS)],
+            ),
+        ],
+        data=lambda: {"measures": record, "sets": SETS},
+        frames=lambda: {"measures": frame},
+        main="measures",
+    )
 
 
 def _group(m: Measure) -> tuple[str, str, tuple[str, ...], str, tuple[str, ...]]:
@@ -155,25 +242,46 @@ def _origin(m: Measure) -> dict[str, str]:
     return about | {"kinds": ", ".join(m.kinds), "convention": m.convention}
 
 
-def evaluations_document(made: Sequence[tuple[Evaluation, Mapping[str, str], Sequence[str]]]) -> Document:
-    """Several Evaluations in short, one after the other, each with what it is about and its notes."""
+def evaluations_document(
+    made: Sequence[tuple[Evaluation, Mapping[str, str], Sequence[str]]],
+) -> Document:
+    """Several Evaluations in short, one after the other, each with what it is about and its
+    notes.
+    """
     documents = [evaluation_document(*each) for each in made]
     if len(documents) == 1:
         return documents[0]
-    tables = {about["method"]: found.frames()["measures"] for found, (_, about, _) in zip(documents, made, strict=True)}
+    tables = {
+        about["method"]: found.frames()["measures"]
+        for found, (_, about, _) in zip(documents, made, strict=True)
+    }
     return Document(
-        count(len(made), "evaluation"), [section for found in documents for section in found.sections],
+        count(len(made), "evaluation"),
+        [section for found in documents for section in found.sections],
         data=lambda: {"evaluations": [found.data() for found in documents]},
-        frames=lambda: {"measures": pd.concat(tables, names=["method"]).reset_index(0)}, main="measures",
-    )  # fmt: skip
+        frames=lambda: {"measures": pd.concat(tables, names=["method"]).reset_index(0)},
+        main="measures",
+    )
 
 
-def evaluation_document(ev: Evaluation, about: Mapping[str, str], notes: Sequence[str] = ()) -> Document:
-    """One Evaluation in short; `about` says what was evaluated, and where it is: method, dataset, run_id."""
+def evaluation_document(
+    ev: Evaluation, about: Mapping[str, str], notes: Sequence[str] = ()
+) -> Document:
+    """One Evaluation in short; `about` says what was evaluated, and where it is: method, dataset,
+    run_id.
+    """
     report = run.RunReport.of(ev, about["method"], about["dataset"])
-    facts = Terms([*((key, name(text)) for key, text in about.items()), ("size", ", ".join(report.size))], depth=ALWAYS)
+    facts = Terms(
+        [*((key, name(text)) for key, text in about.items()), ("size", ", ".join(report.size))],
+        depth=ALWAYS,
+    )
     sections = [Section("evaluation", "Evaluation", [facts]), run.measures(report)]
     if told := [*report.doubts(), *notes]:
         sections.append(Section("notes", "Notes", doc.points(told, depth=ALWAYS)))
-    return Document(report.title, sections, data=lambda: {**about, **run.data(report), "warnings": [*ev.warnings, *notes]},
-                    frames=lambda: run.frames(report), main="measures")  # fmt: skip
+    return Document(
+        report.title,
+        sections,
+        data=lambda: {**about, **run.data(report), "warnings": [*ev.warnings, *notes]},
+        frames=lambda: run.frames(report),
+        main="measures",
+    )

@@ -1,4 +1,6 @@
-"""What a store holds before anybody has said how to compare it: experiments, metrics, params, what may name what, commands."""
+"""What a store holds before anybody has said how to compare it: experiments, metrics, params, what
+may name what, commands.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +10,16 @@ import pandas as pd
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.document import ALWAYS, Column, Document, Section, Table, Text, listed, name
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    Column,
+    Document,
+    Section,
+    Table,
+    Text,
+    listed,
+    name,
+)
 from mlflow_mleval.report.numerals import ARROWS, NONE, number
 from mlflow_mleval.survey import Survey
 
@@ -20,8 +31,14 @@ def document(found: Survey, provenance: Mapping[str, Any]) -> Document:
     """What was found, and what to do next."""
     held = found.experiments[found.experiments["runs"] > 0]
     title = f"{count(int(held['runs'].sum()), 'run')} in {count(len(held), 'experiment')}"
-    return Document(title, [*sections(found), *([made_from(provenance)] if provenance else [])], time=when(provenance),
-                    data=lambda: data(found), frames=lambda: frames(found), main=main(found))  # fmt: skip
+    return Document(
+        title,
+        [*sections(found), *([made_from(provenance)] if provenance else [])],
+        time=when(provenance),
+        data=lambda: data(found),
+        frames=lambda: frames(found),
+        main=main(found),
+    )
 
 
 def sections(found: Survey) -> list[Section]:
@@ -30,13 +47,22 @@ def sections(found: Survey) -> list[Section]:
     tables = [("experiments", "Experiments", _experiments(found))]
     if main(found) == "metrics":
         tables += [
-            ("metrics", "Metrics", _metrics(found)), ("variables", "Params and tags with several values", _variables(found)),
+            ("metrics", "Metrics", _metrics(found)),
+            ("variables", "Params and tags with several values", _variables(found)),
             ("candidates", "What may name what", _candidates(found)),
-        ]  # fmt: skip
+        ]
     return [
-        *([Section("problem", "Why there is no ranking yet", [Text(told, depth=ALWAYS)])] if told else []),
+        *(
+            [Section("problem", "Why there is no ranking yet", [Text(told, depth=ALWAYS)])]
+            if told
+            else []
+        ),
         *(Section(key, title, [table]) for key, title, table in tables if table is not None),
-        *([Section("about", "Notes", doc.points(found.notes, depth=ALWAYS))] if found.notes else []),
+        *(
+            [Section("about", "Notes", doc.points(found.notes, depth=ALWAYS))]
+            if found.notes
+            else []
+        ),
         next_steps(found),
     ]
 
@@ -45,10 +71,16 @@ def next_steps(found: Survey) -> Section:
     """Commands to copy, and what to say where nobody knows it."""
     blocks: list[Any] = []
     if found.undirected and main(found) == "metrics" and len(found.ways) != 1:
-        blocks.append(Text([
-            f"Are larger or smaller values of {listed(found.undirected, 8)} better? Nobody has said so. Declare each that is to "
-            "count by --max NAME or --min NAME."
-        ], depth=ALWAYS))  # fmt: skip
+        blocks.append(
+            Text(
+                [
+                    f"Are larger or smaller values of {listed(found.undirected, 8)} better? "
+                    "Nobody has said so. Declare each that is to count by --max NAME or --min "
+                    "NAME."
+                ],
+                depth=ALWAYS,
+            )
+        )
     if found.ways:  # a shell takes the lines as they are
         lines = [line for way in found.ways for line in (f"# {way.what}", way.line)]
         blocks.append(Text(["\n".join(lines)], role="pre", depth=ALWAYS))
@@ -70,17 +102,33 @@ def data(found: Survey) -> dict[str, Any]:
 
 def frames(found: Survey) -> dict[str, pd.DataFrame]:
     """What CSV files hold."""
-    tables = {"experiments": found.experiments, "metrics": found.metrics, "variables": found.variables}
-    return {key: table.map(lambda v: " ".join(v) if isinstance(v, tuple) else _plain(v)) for key, table in tables.items()}
+    tables = {
+        "experiments": found.experiments,
+        "metrics": found.metrics,
+        "variables": found.variables,
+    }
+    return {
+        key: table.map(lambda v: " ".join(v) if isinstance(v, tuple) else _plain(v))
+        for key, table in tables.items()
+    }
 
 
 def main(found: Survey) -> str:
-    """What stands for all where one CSV file is asked for: the metrics of a selection; of a store, its experiments."""
-    return "experiments" if not found.n_runs or any(way.command == "runs" for way in found.ways) else "metrics"
+    """What stands for all where one CSV file is asked for: the metrics of a selection; of a store,
+    its experiments.
+    """
+    return (
+        "experiments"
+        if not found.n_runs or any(way.command == "runs" for way in found.ways)
+        else "metrics"
+    )
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{key: _plain(value) for key, value in row.items()} for row in table.astype(object).to_dict("records")]
+    return [
+        {key: _plain(value) for key, value in row.items()}
+        for row in table.astype(object).to_dict("records")
+    ]
 
 
 def _plain(value: Any) -> Any:
@@ -103,7 +151,11 @@ def _experiments(found: Survey) -> Table | None:
         Column("last start", [f"{start:%Y-%m-%d %H:%M}" for start in shown["last_start"]], keep=1),
         Column("metrics", [_some(names, SHOWN) or NONE for names in shown["metrics"]], "wrap"),
     ]
-    more = f"{count(empty, 'experiment')} without runs {'is' if empty == 1 else 'are'} not shown." if empty else ""
+    more = (
+        f"{count(empty, 'experiment')} without runs {'is' if empty == 1 else 'are'} not shown."
+        if empty
+        else ""
+    )
     return Table(columns, len(held), things="experiments", depth=ALWAYS, note=more)
 
 
@@ -113,10 +165,17 @@ def _metrics(found: Survey) -> Table | None:
         return None
     known = [ARROWS[d] if d else "?" for d in table["direction"]]
     columns = [
-        doc.names("metric", table["metric"]), Column("runs", [f"{n} of {found.n_runs}" for n in table["runs"]]),
-        Column("from", [*map(number, table["low"])]), Column("to", [*map(number, table["high"])]),
-        Column("better", known, "^", note="?: nobody knows which way is better." if "?" in known else ""),
-    ]  # fmt: skip
+        doc.names("metric", table["metric"]),
+        Column("runs", [f"{n} of {found.n_runs}" for n in table["runs"]]),
+        Column("from", [*map(number, table["low"])]),
+        Column("to", [*map(number, table["high"])]),
+        Column(
+            "better",
+            known,
+            "^",
+            note="?: nobody knows which way is better." if "?" in known else "",
+        ),
+    ]
     return Table(columns, len(found.metrics), things="metrics", depth=ALWAYS)
 
 
@@ -125,12 +184,16 @@ def _variables(found: Survey) -> Table | None:
     if not len(table):
         return None
     rows = [*table.itertuples(index=False)]
-    examples = [_some(row.examples, len(row.examples)) + ", …" * (row.values > len(row.examples)) for row in rows]
+    examples = [
+        _some(row.examples, len(row.examples)) + ", …" * (row.values > len(row.examples))
+        for row in rows
+    ]
     columns = [
         doc.names("name", (f"{row.kind}:{row.name}" for row in rows)),
-        Column("runs", [f"{n} of {found.n_runs}" for n in table["runs"]]), _count("values", table["values"], 0),
+        Column("runs", [f"{n} of {found.n_runs}" for n in table["runs"]]),
+        _count("values", table["values"], 0),
         Column("such as", examples, "wrap"),
-    ]  # fmt: skip
+    ]
     return Table(columns, len(found.variables), things="params and tags", depth=ALWAYS)
 
 
@@ -158,9 +221,18 @@ def _count(head: str, numbers: pd.Series, keep: int) -> Column:
 def _advice(found: Survey) -> list[str]:
     """What to do where there is nothing to rank."""
     if not found.experiments["runs"].any():
-        return ["Put results into the store by `mleval import results.csv -n NAME`, or set MLFLOW_TRACKING_URI to a store that "
-                "has runs. `mleval demo` shows it all on a published study."]  # fmt: skip
+        return [
+            "Put results into the store by `mleval import results.csv -n NAME`, or set "
+            "MLFLOW_TRACKING_URI to a store that has runs. `mleval demo` shows it all on a "
+            "published study."
+        ]
     if not found.n_runs:
-        return ["Only finished runs with metrics can be compared. `mlflow server` shows why runs failed. Run them again, or "
-                "choose another experiment: `mleval runs` lists them all."]  # fmt: skip
-    return ["Choose other runs by -n, --filter or --run-id, or name methods and datasets by --method-by and --dataset-by."]
+        return [
+            "Only finished runs with metrics can be compared. `mlflow server` shows why runs "
+            "failed. Run them again, or choose another experiment: `mleval runs` lists them "
+            "all."
+        ]
+    return [
+        "Choose other runs by -n, --filter or --run-id, or name methods and datasets by "
+        "--method-by and --dataset-by."
+    ]

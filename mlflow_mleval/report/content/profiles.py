@@ -1,4 +1,6 @@
-"""Loss profiles: where the order of the methods changes while more labels have to be right together, and who is aware of that."""
+"""Loss profiles: where the order of the methods changes while more labels have to be right
+together, and who is aware of that.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,14 +15,33 @@ from mlflow_mleval.analysis.profile_comparison import WHERE, ProfileComparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Document, Figure, Section, Table, Text, joined, listed, name
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    PAGE,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Table,
+    Text,
+    joined,
+    listed,
+    name,
+)
 from mlflow_mleval.report.figures.fold_scatter import DETAILED
-from mlflow_mleval.report.figures.profile_lines import NAMED, SUMMARIES, awareness_strips, profile_lines, ratio_panels
+from mlflow_mleval.report.figures.profile_lines import (
+    NAMED,
+    SUMMARIES,
+    awareness_strips,
+    profile_lines,
+    ratio_panels,
+)
 from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import aligned, fixed, level, number
 from mlflow_mleval.report.svg import TOP
 
-#: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal; parameters of a table.
+#: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal; parameters of a
+#: table.
 DATASETS, PANELS, METHODS, PAIRS, AT_ONCE, POINTS = 12, 12, 100, 500, 3, 8
 #: Pairs of which the sentences tell, over the datasets and on one of them; notes on a terminal.
 TOLD, TOLD_HERE, NOTES = 4, 3, 4
@@ -36,15 +57,20 @@ def section(c: Comparison) -> Section | None:
 
 
 def document(found: ProfileComparison, provenance: Mapping[str, Any]) -> Document:
-    """What a comparison of loss profiles says; as CSV a row a dataset and pair: who is ahead, and where the order changes."""
+    """What a comparison of loss profiles says; as CSV a row a dataset and pair: who is ahead, and
+    where the order changes.
+    """
     methods, o = found.curves.index.unique("method"), found.options
     return Document(
-        f"Loss profiles of {count(len(methods), 'method')} on {count(len(found.datasets), 'dataset')}",
+        f"Loss profiles of {count(len(methods), 'method')} on "
+        f"{count(len(found.datasets), 'dataset')}",
         [_section(found, {"depth": ALWAYS}), made_from(provenance)],
-        about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(found.datasets)}", time=when(provenance),
+        about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(found.datasets)}",
+        time=when(provenance),
         data=lambda: {"profiles": _record(found), "provenance": provenance},
-        frames=lambda: {"profile_patterns": found.patterns, **found.frames}, main="profile_patterns",
-    )  # fmt: skip
+        frames=lambda: {"profile_patterns": found.patterns, **found.frames},
+        main="profile_patterns",
+    )
 
 
 def _section(found: ProfileComparison, at: Mapping[str, Any]) -> Section:
@@ -54,38 +80,66 @@ def _section(found: ProfileComparison, at: Mapping[str, Any]) -> Section:
     blocks += doc.points([*found.warnings, *_missing(found)], "Doubts", most=NOTES, **at)
     if len(found.ratios):
         pairs = profile_pairs(found) if len(datasets) > 1 else dataset_table(found, datasets[0])
-        pairs = replace(pairs, title="", caption="Who is ahead where along the loss profiles", key="profiles", **at)
+        pairs = replace(
+            pairs,
+            title="",
+            caption="Who is ahead where along the loss profiles",
+            key="profiles",
+            **at,
+        )
         blocks += [Text((), title="Every pair", depth=PAGE), pairs]
     strips = [_strips(found)] if len(datasets) > 1 and len(found.ratios) else []
     aware = Text((), title="How aware of dependence each method is, on average", depth=PAGE)
-    blocks.append(doc.Beside(_ratios(found), [*strips, aware, replace(awareness_table(found), **at)]))
+    blocks.append(
+        doc.Beside(_ratios(found), [*strips, aware, replace(awareness_table(found), **at)])
+    )
     for dataset in datasets[:DATASETS]:
         blocks += on_dataset(found, dataset)
     if len(datasets) > DATASETS:
-        blocks.append(doc.note(f"The first {DATASETS} of {len(datasets)} datasets are shown; the JSON and CSV data hold all."))
+        blocks.append(
+            doc.note(
+                f"The first {DATASETS} of {len(datasets)} datasets are shown; the JSON and CSV "
+                "data hold all."
+            )
+        )
     blocks.append(doc.Terms(words(found), doc.WORDS))
     hint = f"{count(len(found.crossings), 'change')} of order on {count(len(datasets), 'dataset')}"
     return Section("profiles", "Loss profiles", blocks, hint)
 
 
 def on_dataset(found: ProfileComparison, dataset: str) -> list[Any]:
-    """The curves of a dataset in a picture and in numbers, beside what they say where there are others."""
+    """The curves of a dataset in a picture and in numbers, beside what they say where there are
+    others.
+    """
     methods, alone = found.methods_on(dataset), len(found.datasets) == 1
     curves = found.curves.xs(dataset, level="dataset").loc[methods[:TOP]]
     caption = f"Mean loss of {KINDS[found.options['kind']]}; 0 is best."
     if curves["low"].notna().any() and len(methods) <= DETAILED:
-        caption += f" Bands: {1 - found.options['alpha']:.0%} bootstrap intervals of the mean, over folds."
+        caption += (
+            f" Bands: {1 - found.options['alpha']:.0%} bootstrap intervals of the mean, over folds."
+        )
     elif curves["low"].notna().any():
-        caption += f" Bands over folds are drawn for at most {DETAILED} methods; the JSON data hold those of all."
+        caption += (
+            f" Bands over folds are drawn for at most {DETAILED} methods; the JSON data hold "
+            "those of all."
+        )
     if len(methods) > TOP:
-        caption += f" The {TOP} of {len(methods):,} methods with the least mean loss along the profile are drawn."
-    everyone = found.awareness["area"].groupby(level="method").mean().sort_values(kind="stable").index
+        caption += (
+            f" The {TOP} of {len(methods):,} methods with the least mean loss along the profile "
+            "are drawn."
+        )
+    everyone = (
+        found.awareness["area"].groupby(level="method").mean().sort_values(kind="stable").index
+    )
     kinds = {m: i for i, m in enumerate(everyone)} if len(everyone) <= TOP else None
     svg = profile_lines(curves, found.options["family"], f"Loss profiles on {dataset}", kinds)
     figure = Figure(svg, caption, curves_table(found, dataset), title=f"On {name(dataset)}")
     if alone or len(methods) < 2:
         return [figure]
-    pairs, said = replace(dataset_table(found, dataset), depth=PAGE), crossings(found, dataset)[:TOLD_HERE]
+    pairs, said = (
+        replace(dataset_table(found, dataset), depth=PAGE),
+        crossings(found, dataset)[:TOLD_HERE],
+    )
     return [doc.Beside([figure], [*([Text(said, depth=PAGE)] if said else []), pairs])]
 
 
@@ -95,16 +149,21 @@ def _ratios(found: ProfileComparison) -> list[Figure]:
         return []
     drawn = list(zip(frame["method"], frame["against"], strict=True))[:PANELS]
     caption = (
-        "The loss of the second method over that of the first, a line a dataset: above 1 the first is better. "
-        "A circle is a crossing."
+        "The loss of the second method over that of the first, a line a dataset: above 1 the "
+        "first is better. A circle is a crossing."
     )
     if found.ratios["significant"].any():
-        caption += " Where a line is heavy the folds are sure of the difference; a full circle has such stretches on both sides."
+        caption += (
+            " Where a line is heavy the folds are sure of the difference; a full circle has such "
+            "stretches on both sides."
+        )
     if len(frame) > PANELS:
         caption += f" The {PANELS} pairs with the most crossings of {len(frame):,} are drawn."
     if len(found.datasets) > NAMED:
         caption += f" Of the datasets the {NAMED} farthest from 1 are named."
-    svg = ratio_panels(found.ratios, found.crossings, drawn, found.options["family"], "Ratios of losses")
+    svg = ratio_panels(
+        found.ratios, found.crossings, drawn, found.options["family"], "Ratios of losses"
+    )
     return [Figure(svg, caption, title="Where the order changes")]
 
 
@@ -120,7 +179,9 @@ def _strips(found: ProfileComparison) -> Figure:
 
 
 def sentences(found: ProfileComparison) -> list[str]:
-    """What the profiles say, a sentence each: crossings, claims and their error rate, awareness and its tests."""
+    """What the profiles say, a sentence each: crossings, claims and their error rate, awareness and
+    its tests.
+    """
     if found.ratios.empty:
         return ["No two methods have a profile on the same dataset."]
     return [*_changes(found), _claims(found), *_across(found), *_awareness(found)]
@@ -130,17 +191,26 @@ def _changes(found: ProfileComparison) -> list[str]:
     pairs = found.pair_patterns.query("crossed > 0")
     if pairs.empty:
         where = "" if len(found.datasets) == 1 else " on any dataset"
-        return [f"No two of the profiles cross{where}: who is ahead by the Hamming loss is ahead throughout."]
+        return [
+            f"No two of the profiles cross{where}: who is ahead by the Hamming loss is ahead "
+            "throughout."
+        ]
     if len(found.datasets) == 1:
         said = crossings(found, found.datasets[0])[:TOLD]
     else:
         table = found.oriented_patterns.set_index(["method", "against"]).sort_index()
         keys = pairs[["method", "against"]].head(TOLD).itertuples(index=False, name=None)
-        said = [_over_datasets(key[0], key[1], table.loc[[key]], SYMBOLS[found.options["family"]]) for key in keys]
+        said = [
+            _over_datasets(key[0], key[1], table.loc[[key]], SYMBOLS[found.options["family"]])
+            for key in keys
+        ]
     if len(pairs) > TOLD:
         said[-1] += f" The order of {count(len(pairs) - TOLD, 'other pair')} changes, too."
     if not found.crossings["certain"].any() and found.ratios["pvalue"].notna().any():
-        said.append("These are mean losses: no change of order is certain, for nowhere are the folds sure of both sides.")
+        said.append(
+            "These are mean losses: no change of order is certain, for nowhere are the folds "
+            "sure of both sides."
+        )
     return said
 
 
@@ -159,7 +229,9 @@ def _over_datasets(first: str, second: str, table: pd.DataFrame, symbol: str) ->
     kinds = [kind for kind in texts if where[kind]]
     places = [_of(where[kinds[0]], len(table)), *(listed(where[kind]) for kind in kinds[1:])]
     said = "; ".join(f"{texts[kind]} on {place}" for kind, place in zip(kinds, places, strict=True))
-    return said + (f". Both ends are certain on {listed(where['certain'])}." if where["certain"] else ".")
+    return said + (
+        f". Both ends are certain on {listed(where['certain'])}." if where["certain"] else "."
+    )
 
 
 def _of(where: Sequence[str], total: int) -> str:
@@ -170,11 +242,14 @@ def _of(where: Sequence[str], total: int) -> str:
 
 
 def crossings(found: ProfileComparison, dataset: str) -> list[str]:
-    """The crossings on one dataset, a sentence a pair, certain ones first: where the order changes, and what is certain.
+    """The crossings on one dataset, a sentence a pair, certain ones first: where the order changes,
+    and what is certain.
 
     Pairs whose lines cross several times are told by their number.
     """
-    table = found.patterns[(found.patterns["dataset"] == dataset) & (found.patterns["crossings"] > 0)]
+    table = found.patterns[
+        (found.patterns["dataset"] == dataset) & (found.patterns["crossings"] > 0)
+    ]
     certain, said = certain_spans(found, dataset), []
     for row in table.sort_values("certain", ascending=False, kind="stable").itertuples():
         a, b, at = name(row.method), name(row.against), _at(found, dataset, row.parameter)
@@ -183,7 +258,11 @@ def crossings(found: ProfileComparison, dataset: str) -> list[str]:
             text = f"the profiles of {a} and {b} cross {row.crossings} times, first above {at}"
         pairs = (row.method, row.against), (row.against, row.method)
         sure = [f"of {name(pair[0])} {certain[pair]}" for pair in pairs if pair in certain]
-        text += f"; the folds are sure {' and '.join(sure) or 'of neither'}" if found.tested_on(dataset) else ""
+        text += (
+            f"; the folds are sure {' and '.join(sure) or 'of neither'}"
+            if found.tested_on(dataset)
+            else ""
+        )
         said.append(f"On {name(dataset)} {text}.")
     return said
 
@@ -196,10 +275,15 @@ def _at(found: ProfileComparison, dataset: str, parameter: float) -> str:
 
 
 def certain_spans(found: ProfileComparison, dataset: str) -> dict[tuple[str, str], str]:
-    """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4" or "from k = 12"."""
+    """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4" or "from
+    k = 12".
+    """
     symbol, ends = SYMBOLS[found.options["family"]], found.ends(dataset)
     stretches = found.certain_stretches(dataset)
-    return {pair: joined([_span(*span, symbol, ends) for span in spans]) for pair, spans in stretches.items()}
+    return {
+        pair: joined([_span(*span, symbol, ends) for span in spans])
+        for pair, spans in stretches.items()
+    }
 
 
 def _span(first: float, last: float, symbol: str, ends: tuple[float, float]) -> str:
@@ -221,15 +305,22 @@ def _span(first: float, last: float, symbol: str, ends: tuple[float, float]) -> 
 def _claims(found: ProfileComparison) -> str:
     alpha, tested = level(found.options["alpha"]), found.ratios["pvalue"].notna()
     if not tested.any():
-        return "Without tests by fold nothing says which differences on a dataset are more than chance."
+        return (
+            "Without tests by fold nothing says which differences on a dataset are more than "
+            "chance."
+        )
     total = count(len(found.ratios.index.droplevel("parameter")[tested].unique()), "pair")
     apart = {(row.dataset, frozenset((row.better, row.worse))) for row in found.claims.itertuples()}
     if not apart:
         return f"The folds separate none of {total} anywhere along the profile (α = {alpha})."
-    by, over = ("", "parameters and pairs") if len(found.datasets) == 1 else (" by dataset", "parameters, pairs and datasets")
+    by, over = (
+        ("", "parameters and pairs")
+        if len(found.datasets) == 1
+        else (" by dataset", "parameters, pairs and datasets")
+    )
     return (
-        f"Somewhere along the profile the folds separate {len(apart):,} of {total}{by}; the chance that any of these claims is "
-        f"wrong, over all {over}, is at most {alpha}."
+        f"Somewhere along the profile the folds separate {len(apart):,} of {total}{by}; the "
+        f"chance that any of these claims is wrong, over all {over}, is at most {alpha}."
     )
 
 
@@ -244,13 +335,20 @@ def _across(found: ProfileComparison) -> list[str]:
         for run in np.split(np.arange(len(at)), np.flatnonzero(np.diff(sign)) + 1):
             if way := sign[run[0]]:
                 better, worse = (a, b) if way > 0 else (b, a)
-                said.append(f"{name(better)} is better than {name(worse)} at {_positions(at[run[0]], at[run[-1]])}")
+                said.append(
+                    f"{name(better)} is better than {name(worse)} at "
+                    f"{_positions(at[run[0]], at[run[-1]])}"
+                )
     if not said:
-        return ["Over the datasets no pair is separated at any position between the Hamming and the subset 0/1 loss."]
+        return [
+            "Over the datasets no pair is separated at any position between the Hamming and the "
+            "subset 0/1 loss."
+        ]
     more = f"; and {len(said) - TOLD} more" if len(said) > TOLD else ""
     return [
-        f"Over the datasets, at positions from 0 (Hamming loss) to 1 (subset 0/1 loss): {'; '.join(said[:TOLD])}{more} (by "
-        "changes of sign, corrected for all pairs and positions)."
+        "Over the datasets, at positions from 0 (Hamming loss) to 1 (subset 0/1 loss): "
+        f"{'; '.join(said[:TOLD])}{more} (by changes of sign, corrected for all pairs and "
+        "positions)."
     ]
 
 
@@ -262,45 +360,72 @@ def _awareness(found: ProfileComparison) -> list[str]:
     shared = found.shared_awareness.index.unique("dataset")
     mean = f" on average of {count(len(shared), 'dataset')}" if len(found.datasets) > 1 else ""
     flat, steep = (list(means.index[np.abs(slope - end) < 1e-12]) for end in slope.iloc[[0, -1]])
-    text = f"{listed(flat)} {'rises' if len(flat) == 1 else 'rise'} least from the Hamming to the subset 0/1 loss "
-    text += f"(by {fixed(slope.iloc[0], 3)}{mean}), {listed(steep)} most ({fixed(slope.iloc[-1], 3)})"
+    text = (
+        f"{listed(flat)} {'rises' if len(flat) == 1 else 'rise'} least from the Hamming to the "
+        "subset 0/1 loss "
+    )
+    text += (
+        f"(by {fixed(slope.iloc[0], 3)}{mean}), {listed(steep)} most ({fixed(slope.iloc[-1], 3)})"
+    )
     gain = means["relative_gain"].dropna()
     if len(gain):
-        text += f"; for its level {name(gain.idxmax())} gathers its errors most (relative gain {fixed(gain.max(), 3)})"
+        text += (
+            f"; for its level {name(gain.idxmax())} gathers its errors most (relative gain "
+            f"{fixed(gain.max(), 3)})"
+        )
     tests = {NAMES[s]: test for s, test in found.awareness_tests.items() if test is not None}
     alike: dict[str, list[str]] = {}
     for summary, test in tests.items():
         if apart := test.significant_pairs:
             told = "; ".join(f"{name(a)} from {name(b)}" for a, b in apart[:TOLD])
             told += f" and {count(len(apart) - TOLD, 'more pair')}" if len(apart) > TOLD else ""
-            where = f"signed ranks over {count(test.n_datasets, 'dataset')} separate {told}, the better first"
+            where = (
+                f"signed ranks over {count(test.n_datasets, 'dataset')} separate {told}, the "
+                "better first"
+            )
             alike.setdefault(where, []).append(summary)
     said = [f"{text}.", *(f"In {listed(summaries)} {where}." for where, summaries in alike.items())]
     if tests and not alike:
         n = next(iter(tests.values())).n_datasets
-        said.append(f"Signed ranks over {n} datasets separate no two methods in {listed(tests, last='or')}.")
+        said.append(
+            f"Signed ranks over {n} datasets separate no two methods in {listed(tests, last='or')}."
+        )
     return said
 
 
 def _missing(found: ProfileComparison) -> list[str]:
     """What there is not, with the reason, what shares one together."""
-    heads = dict.fromkeys(("across", "awareness_tests"), "Not tested over the datasets") | {"tests": "Not tested over folds"}
+    heads = dict.fromkeys(("across", "awareness_tests"), "Not tested over the datasets") | {
+        "tests": "Not tested over folds"
+    }
     reasons: dict[tuple[str, str], list[str]] = {}
     for key, reason in found.absent.items():
         part, _, rest = key.partition(".")
         if part in ("across", "awareness_tests") and len(found.datasets) == 1:
             continue
-        what = "the order along the profiles" if part == "across" else NAMES.get(rest, rest) if part in heads else key
+        what = (
+            "the order along the profiles"
+            if part == "across"
+            else NAMES.get(rest, rest)
+            if part in heads
+            else key
+        )
         reasons.setdefault((heads.get(part, "Left out"), reason.rstrip(".")), []).append(what)
-    return [f"{head}: {listed(what, most=8)} ({reason})." for (head, reason), what in reasons.items()]
+    return [
+        f"{head}: {listed(what, most=8)} ({reason})." for (head, reason), what in reasons.items()
+    ]
 
 
 def words(found: ProfileComparison) -> list[tuple[str, str]]:
     """What the words mean and when not to trust them: (word, explanation)."""
     symbol, alpha = SYMBOLS[found.options["family"]], level(found.options["alpha"])
-    idle = {*SYMBOLS.values()} - {symbol} | (set() if found.ratios["significant"].any() else {"certain, sure"})
+    idle = {*SYMBOLS.values()} - {symbol} | (
+        set() if found.ratios["significant"].any() else {"certain, sure"}
+    )
     said = glossary("profiles").items()
-    return [(word, text.format(symbol=symbol, alpha=alpha)) for word, text in said if word not in idle]
+    return [
+        (word, text.format(symbol=symbol, alpha=alpha)) for word, text in said if word not in idle
+    ]
 
 
 def profile_pairs(found: ProfileComparison) -> Table:
@@ -308,15 +433,29 @@ def profile_pairs(found: ProfileComparison) -> Table:
     frame, symbol = found.pair_patterns, SYMBOLS[found.options["family"]]
     shown = frame.head(PAIRS)
     counts = {kind: shown[kind].astype(str).tolist() for kind in WHERE}
-    spans = ["" if low != low else _positions(low, high) for low, high in zip(shown["low"], shown["high"], strict=True)]
+    spans = [
+        "" if low != low else _positions(low, high)
+        for low, high in zip(shown["low"], shown["high"], strict=True)
+    ]
     columns = [
         *doc.pair(shown, "method", "against"),
-        Column("ahead", counts["ahead"], keep=3, note="Numbers of datasets. Ahead, behind: throughout."),
+        Column(
+            "ahead", counts["ahead"], keep=3, note="Numbers of datasets. Ahead, behind: throughout."
+        ),
         Column("overtaken", counts["overtaken"], note=f"Overtaken, overtakes: at large {symbol}."),
         Column("overtakes", counts["overtakes"]),
         Column("behind", counts["behind"], keep=3),
-        *([Column("both", counts["mixed"], keep=2, note="Both: several crossings.")] if shown["mixed"].any() else []),
-        Column("crossing at", spans, keep=1, note="Crossing at: 0 is the Hamming, 1 the subset 0/1 loss."),
+        *(
+            [Column("both", counts["mixed"], keep=2, note="Both: several crossings.")]
+            if shown["mixed"].any()
+            else []
+        ),
+        Column(
+            "crossing at",
+            spans,
+            keep=1,
+            note="Crossing at: 0 is the Hamming, 1 the subset 0/1 loss.",
+        ),
     ]
     if any(map(found.tested_on, found.datasets)):
         columns.append(Column("certain", counts["certain"], keep=4, note="Certain: on both sides."))
@@ -329,60 +468,107 @@ def _positions(low: float, high: float) -> str:
 
 
 def dataset_table(found: ProfileComparison, dataset: str) -> Table:
-    """One row a pair on one dataset: who is ahead at small parameters, where the other overtakes, what is certain."""
-    table, symbol = found.patterns[found.patterns["dataset"] == dataset], SYMBOLS[found.options["family"]]
+    """One row a pair on one dataset: who is ahead at small parameters, where the other overtakes,
+    what is certain.
+    """
+    table, symbol = (
+        found.patterns[found.patterns["dataset"] == dataset],
+        SYMBOLS[found.options["family"]],
+    )
     keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})
     shown = table.loc[keys.sort_values(["a", "b"], kind="stable").index].head(PAIRS)
     certain = certain_spans(found, dataset)
 
     def where(row: Any) -> str:
         more = f" and {row.crossings - 1} more" if row.crossings > 1 else ""
-        return "equal" if row.tied else f"{_at(found, dataset, row.parameter)}{more}" if row.crossings else "never"
+        return (
+            "equal"
+            if row.tied
+            else f"{_at(found, dataset, row.parameter)}{more}"
+            if row.crossings
+            else "never"
+        )
 
     note = "Overtaken above: where the mean profiles cross."
-    columns = [doc.names(f"ahead at small {symbol}", shown["method"], "method"), doc.names("against", shown["against"]),
-               Column("overtaken above", [*map(where, shown.itertuples())], "<", note=note)]  # fmt: skip
+    columns = [
+        doc.names(f"ahead at small {symbol}", shown["method"], "method"),
+        doc.names("against", shown["against"]),
+        Column("overtaken above", [*map(where, shown.itertuples())], "<", note=note),
+    ]
     if found.tested_on(dataset):
-        better, worse = ([certain.get(pair, "") for pair in zip(shown[i], shown[j], strict=True)]
-                         for i, j in (("method", "against"), ("against", "method")))  # fmt: skip
+        better, worse = (
+            [certain.get(pair, "") for pair in zip(shown[i], shown[j], strict=True)]
+            for i, j in (("method", "against"), ("against", "method"))
+        )
         note = f"Certainly: corrected for all {symbol} and all pairs."
-        columns += [Column("certainly better", better, "<", keep=2), Column("certainly worse", worse, "<", keep=2, note=note)]
+        columns += [
+            Column("certainly better", better, "<", keep=2),
+            Column("certainly worse", worse, "<", keep=2, note=note),
+        ]
     return Table(columns, len(table), "Every pair", things="pairs", most=AT_ONCE)
 
 
 def curves_table(found: ProfileComparison, dataset: str) -> Table:
     """One row a method on one dataset: its loss at a few parameters, the ends among them."""
     methods = found.methods_on(dataset)
-    losses = found.curves.xs(dataset, level="dataset")["loss"].unstack("parameter").loc[methods[:METHODS]]
-    at = np.unique(np.linspace(0, losses.shape[1] - 1, min(losses.shape[1], POINTS)).round().astype(int))
+    losses = (
+        found.curves.xs(dataset, level="dataset")["loss"]
+        .unstack("parameter")
+        .loc[methods[:METHODS]]
+    )
+    at = np.unique(
+        np.linspace(0, losses.shape[1] - 1, min(losses.shape[1], POINTS)).round().astype(int)
+    )
     symbol = SYMBOLS[found.options["family"]]
-    columns = [Column(f"{symbol} = {number(losses.columns[i], 3)}", aligned(losses.iloc[:, i], 3)) for i in at]
+    columns = [
+        Column(f"{symbol} = {number(losses.columns[i], 3)}", aligned(losses.iloc[:, i], 3))
+        for i in at
+    ]
     columns.insert(0, doc.names("method", losses.index))
     return Table(columns, len(methods), "In numbers", things="methods", folded=True, depth=PAGE)
 
 
 def awareness_table(found: ProfileComparison) -> Table:
-    """One row a method, the flattest first: means over datasets of its summaries, with letters where they were tested."""
+    """One row a method, the flattest first: means over datasets of its summaries, with letters
+    where they were tested.
+    """
     means, letters = found.awareness_means, found.awareness_letters
     shown = means.head(METHODS)
-    heads = {"hamming": "Hamming ↓", "subset": "subset 0/1 ↓", **{s: f"{NAMES[s]} {arrow}" for s, arrow in SUMMARIES.items()}}
+    heads = {
+        "hamming": "Hamming ↓",
+        "subset": "subset 0/1 ↓",
+        **{s: f"{NAMES[s]} {arrow}" for s, arrow in SUMMARIES.items()},
+    }
     columns = [doc.names("method", shown.index)]
     for summary, head in heads.items():
         cells, marks = aligned(shown[summary], 3), letters.get(summary, {})
         if marks:
-            cells = [f"{cell} {marks.get(m, '')}".rstrip() for cell, m in zip(cells, shown.index, strict=True)]
-        columns.append(Column(head, cells, "<" if marks else ">", keep=2 if summary in SUMMARIES else 1))
+            cells = [
+                f"{cell} {marks.get(m, '')}".rstrip()
+                for cell, m in zip(cells, shown.index, strict=True)
+            ]
+        columns.append(
+            Column(head, cells, "<" if marks else ">", keep=2 if summary in SUMMARIES else 1)
+        )
     shared, every = found.shared_awareness.index.unique("dataset"), found.datasets
     lacking = [m for m in found.awareness.index.unique("method") if m not in means.index]
     notes = [
-        "Each mean is over the datasets of its method; no dataset is shared by all: the means cannot be compared."
-        if not found.same_datasets else
-        f"Means over {len(shared)} of {len(every)} datasets that all methods share." if len(shared) < len(every) else "",
+        "Each mean is over the datasets of its method; no dataset is shared by all: the means "
+        "cannot be compared."
+        if not found.same_datasets
+        else f"Means over {len(shared)} of {len(every)} datasets that all methods share."
+        if len(shared) < len(every)
+        else "",
         f"Without {listed(lacking)}: not on every dataset." if lacking else "",
-        "Losses of scores, not of the label sets that follow from them." if found.options["kind"] == "soft" else "",
+        "Losses of scores, not of the label sets that follow from them."
+        if found.options["kind"] == "soft"
+        else "",
         "Methods that share a letter are not separated." if letters else "",
-    ]  # fmt: skip
-    caption, note = "How aware of the dependence of labels each method is", " ".join(filter(None, notes))
+    ]
+    caption, note = (
+        "How aware of the dependence of labels each method is",
+        " ".join(filter(None, notes)),
+    )
     return Table(columns, len(means), "", caption, "awareness", "methods", note, most=15)
 
 
@@ -396,10 +582,14 @@ def frames(c: Comparison) -> dict[str, pd.DataFrame]:
 
 def _record(found: ProfileComparison) -> dict[str, Any]:
     """A comparison of profiles as plain data; tables as lists of rows."""
-    tests = {summary: test and {"pairs": test.table, **doc.named(test, "n_datasets", "correction")}
-             for summary, test in found.awareness_tests.items()}  # fmt: skip
+    tests = {
+        summary: test and {"pairs": test.table, **doc.named(test, "n_datasets", "correction")}
+        for summary, test in found.awareness_tests.items()
+    }
     return {
-        "sentences": sentences(found), "across": None,
+        "sentences": sentences(found),
+        "across": None,
         **{key.removeprefix("profile_"): frame for key, frame in found.frames.items()},
-        "awareness_tests": tests, **doc.named(found, "n_labels", "absent", "warnings", "options"),
-    }  # fmt: skip
+        "awareness_tests": tests,
+        **doc.named(found, "n_labels", "absent", "warnings", "options"),
+    }

@@ -1,4 +1,6 @@
-"""Methods and provenance: every choice, what was computed and after whom, and what reproduces it."""
+"""Methods and provenance: every choice, what was computed and after whom, and what reproduces
+it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +12,19 @@ from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.best_methods import told
 from mlflow_mleval.report.content.definitions import definitions
 from mlflow_mleval.report.content.verdict import PREFERENCES, verdict
-from mlflow_mleval.report.document import ALWAYS, PAGE, Beside, Column, Section, Sentence, Table, Terms, Text, listed, name
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    PAGE,
+    Beside,
+    Column,
+    Section,
+    Sentence,
+    Table,
+    Terms,
+    Text,
+    listed,
+    name,
+)
 from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import level, number
 from mlflow_mleval.report.references import bibliography, methods_used
@@ -19,38 +33,72 @@ from mlflow_mleval.report.references import bibliography, methods_used
 RUNS = 2000
 
 
-def section(c: Comparison, provenance: Mapping[str, Any], said: list[Sentence] | None = None) -> Section:
-    """Choices, definitions, sources, what each sentence of the verdict rests on, and how to make the report again."""
+def section(
+    c: Comparison, provenance: Mapping[str, Any], said: list[Sentence] | None = None
+) -> Section:
+    """Choices, definitions, sources, what each sentence of the verdict rests on, and how to make
+    the report again.
+    """
     run_ids, command = list(provenance.get("run_ids") or []), provenance.get("command")
-    again = [Text([command], role="pre", title="To make this report again", depth=PAGE)] if command else []
+    again = (
+        [Text([command], role="pre", title="To make this report again", depth=PAGE)]
+        if command
+        else []
+    )
     facts = _facts(provenance, run_ids)
     bibtex = "\n\n".join(r.bibtex for r in bibliography(c))
     shown = f", the first {RUNS:,}; report.json holds all" if len(run_ids) > RUNS else ""
-    ids = Text(["\n".join(run_ids[:RUNS])], role="pre", title=f"Run ids ({len(run_ids)}{shown})", folded=True, depth=PAGE)
+    ids = Text(
+        ["\n".join(run_ids[:RUNS])],
+        role="pre",
+        title=f"Run ids ({len(run_ids)}{shown})",
+        folded=True,
+        depth=PAGE,
+    )
     said = verdict(c) if said is None else said
-    rests = [Column("sentence of the verdict", [s.text for s in said], "wrap"),
-             Column("keys in the JSON report", [", ".join(s.rests_on) for s in said], "wrap")]  # fmt: skip
+    rests = [
+        Column("sentence of the verdict", [s.text for s in said], "wrap"),
+        Column("keys in the JSON report", [", ".join(s.rests_on) for s in said], "wrap"),
+    ]
     blocks: list[Any] = [
         *made_from(provenance).blocks,
         *told(c),
-        Beside([Terms(_choices(c), title="Choices")], [*again, *([Terms(facts, title="Made from")] if facts else [])]),
+        Beside(
+            [Terms(_choices(c), title="Choices")],
+            [*again, *([Terms(facts, title="Made from")] if facts else [])],
+        ),
         Table(rests, title="What the verdict rests on", depth=PAGE),
         _used(c),
         definitions({m: c.study.directions[m] for m in c.study.measures}),
         Text([bibtex], role="pre", title="Sources as BibTeX", folded=True, depth=PAGE),
         *([ids] if run_ids else []),
     ]
-    return Section("provenance", "Methods and provenance", blocks, hint="every choice, its source, and what reproduces it")
+    return Section(
+        "provenance",
+        "Methods and provenance",
+        blocks,
+        hint="every choice, its source, and what reproduces it",
+    )
 
 
 def made_from(provenance: Mapping[str, Any]) -> Section:
     """What reproduces a document, in a line."""
-    runs, experiments, uri = (provenance.get(key) for key in ("run_ids", "experiments", "tracking_uri"))
-    selected = f"{count(len(runs), 'run')}{f' of {listed(experiments)}' if experiments else ''}" if runs else ""
+    runs, experiments, uri = (
+        provenance.get(key) for key in ("run_ids", "experiments", "tracking_uri")
+    )
+    selected = (
+        f"{count(len(runs), 'run')}{f' of {listed(experiments)}' if experiments else ''}"
+        if runs
+        else ""
+    )
     version = (provenance.get("versions") or {}).get("mlflow-mleval")
     parts = [
         " ".join(filter(None, [selected, f"in {uri}" if uri else ""])),
-        *(f"{key} {provenance[key]}" for key in ("filter", "policy", "seed") if provenance.get(key) not in (None, "")),
+        *(
+            f"{key} {provenance[key]}"
+            for key in ("filter", "policy", "seed")
+            if provenance.get(key) not in (None, "")
+        ),
         f"mlflow-mleval {version}" if version else "",
         str(provenance.get("time") or ""),
         f"command: {provenance['command']}" if provenance.get("command") else "",
@@ -79,9 +127,16 @@ def _choices(c: Comparison) -> list[tuple[str, str]]:
         *([("measures", f"{len(c.study.measures)}: {chosen}")] if chosen else []),
         ("compared", "net flows φ and their ranks" if c.on == FUSED else name(c.on)),
         ("preference function", _given(o["preference"], PREFERENCES)),
-        ("thresholds", "; ".join(f"{key} = {_given(o[key], {})}" for key in "pqs" if o[key] is not None)
-         or "from the largest difference of each measure on each dataset"),
-        ("weights", _given(o["weights"], {}) + (" (measures that do not differ weigh nothing)" if o["drop_constant"] else "")),
+        (
+            "thresholds",
+            "; ".join(f"{key} = {_given(o[key], {})}" for key in "pqs" if o[key] is not None)
+            or "from the largest difference of each measure on each dataset",
+        ),
+        (
+            "weights",
+            _given(o["weights"], {})
+            + (" (measures that do not differ weigh nothing)" if o["drop_constant"] else ""),
+        ),
         ("missing results", f"{glossary('policies')[o['missing']]} (policy {o['missing']})"),
         ("significance level", f"α = {level(o['alpha'])}"),
         ("deciding test", c.decision),
@@ -89,14 +144,25 @@ def _choices(c: Comparison) -> list[tuple[str, str]]:
         ("ties of ranks", glossary("ties")[o["ties"]]),
         ("control", name(o["control"]) if o["control"] is not None else "none: all pairs"),
         ("redundant above", f"{o['threshold']:g} (absolute correlation)"),
-        ("random weights", f"{o['n_draws']:,} draws, seed {o['seed']}" if c.stability is not None else "not examined"),
-    ]  # fmt: skip
+        (
+            "random weights",
+            f"{o['n_draws']:,} draws, seed {o['seed']}"
+            if c.stability is not None
+            else "not examined",
+        ),
+    ]
 
 
 def _given(choice: Any, words: Mapping[str, str]) -> str:
     """A choice by name, or per measure."""
     if isinstance(choice, Mapping):
-        return listed([f"{m} {words.get(x, x) if isinstance(x, str) else number(x)}" for m, x in choice.items()], 40)
+        return listed(
+            [
+                f"{m} {words.get(x, x) if isinstance(x, str) else number(x)}"
+                for m, x in choice.items()
+            ],
+            40,
+        )
     return words.get(choice, str(choice)) if isinstance(choice, str) else str(choice)
 
 

@@ -19,14 +19,27 @@ from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.curves import Curves, curves_section
 from mlflow_mleval.report.content.definitions import definitions
 from mlflow_mleval.report.content.doubts import doubts
-from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Document, Figure, Section, Table, Terms, Text, listed, name
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    PAGE,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Table,
+    Terms,
+    Text,
+    listed,
+    name,
+)
 from mlflow_mleval.report.figures.profile_lines import profile_lines
 from mlflow_mleval.report.figures.run_figures import run_folds, run_labels
 from mlflow_mleval.report.numerals import NONE, aligned, number, pvalue
 from mlflow_mleval.report.svg import TOP, Svg
 from mlflow_mleval.validation import present
 
-#: Of more labels than these, not every k of a loss profile is computed; of that many values of k stand in its table.
+#: Of more labels than these, not every k of a loss profile is computed; of that many values of k
+#: stand in its table.
 _PARAMETERS, _SHOWN = 1_000, 30
 #: More rows than these are left to the files beside the report.
 _LABELS, _FOLDS, _ERRORS = 200, 30, 20
@@ -34,12 +47,22 @@ _LABELS, _FOLDS, _ERRORS = 200, 30, 20
 KINDS = {"soft": "scores", "hard": "label sets"}
 #: What the measures of a family look at.
 FAMILIES = {
-    "example": "label sets", "label": "labels", "ranking": "order of scores", "dependence": "dependence", "cost": "seconds",
-    "hierarchical-set": "classes and those above", "hierarchical-pair": "distances", "hierarchical-lca": "common ancestors",
-    "one-label": "classes", "probability": "probabilities", "curve": "order of scores", "at-k": "highest scores",
-    "further-label": "labels", "hierarchical-level": "levels of classes",
+    "example": "label sets",
+    "label": "labels",
+    "ranking": "order of scores",
+    "dependence": "dependence",
+    "cost": "seconds",
+    "hierarchical-set": "classes and those above",
+    "hierarchical-pair": "distances",
+    "hierarchical-lca": "common ancestors",
+    "one-label": "classes",
+    "probability": "probabilities",
+    "curve": "order of scores",
+    "at-k": "highest scores",
+    "further-label": "labels",
+    "hierarchical-level": "levels of classes",
     "hierarchical-threshold": "all thresholds",
-}  # fmt: skip
+}
 #: The measures that lead, in the order of preference, and how a sentence begins that gives them.
 _LEADS = {
     "top1_accuracy": "The share of instances whose class is predicted is {}",
@@ -49,13 +72,30 @@ _LEADS = {
     "hamming_loss": "The share of wrong label cells is {}",
 }
 #: Families of which a reader misses a measure that is not there.
-_EXPECTED = {LABEL_SETS: ("ranking", "dependence"), ONE_LABEL: ("probability", "curve"), CLASS_SETS: ()}
+_EXPECTED = {
+    LABEL_SETS: ("ranking", "dependence"),
+    ONE_LABEL: ("probability", "curve"),
+    CLASS_SETS: (),
+}
 #: Of these the correlation over folds is shown.
 _COMMON = (
-    "top1_accuracy", "f1", "micro_f1", "macro_f1", "hamming_loss", "subset_accuracy", "ranking_loss", "soft_subset_loss",
-    "log_loss", "macro_auroc", "h_f1", "lca_f1",
-)  # fmt: skip
-_AGAIN = 'import json\nfrom mlflow_mleval import Evaluation\nev = Evaluation.from_dict(json.load(open("evaluation.json")))'
+    "top1_accuracy",
+    "f1",
+    "micro_f1",
+    "macro_f1",
+    "hamming_loss",
+    "subset_accuracy",
+    "ranking_loss",
+    "soft_subset_loss",
+    "log_loss",
+    "macro_auroc",
+    "h_f1",
+    "lca_f1",
+)
+_AGAIN = (
+    "import json\nfrom mlflow_mleval import Evaluation\nev = "
+    'Evaluation.from_dict(json.load(open("evaluation.json")))'
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +128,11 @@ class RunReport:
     @property
     def size(self) -> list[str]:
         """How many instances, labels (or classes) and folds."""
-        counts = {"instance": self.ev.total.n, self.noun: len(self.ev.label_names), "fold": len(self.ev.folds)}
+        counts = {
+            "instance": self.ev.total.n,
+            self.noun: len(self.ev.label_names),
+            "fold": len(self.ev.folds),
+        }
         return [count(n, what) for what, n in counts.items() if n]
 
     @property
@@ -96,8 +140,14 @@ class RunReport:
         """How labels were predicted, and under which conventions."""
         cut = self.ev.threshold
         if self.ev.kind == ONE_LABEL:
-            rule = "classes as given" if "y_pred" in self.ev.inputs else "the class with the highest score"
-            return rule if cut is None else f"the second class where its score is above {number(cut)}"
+            rule = (
+                "classes as given"
+                if "y_pred" in self.ev.inputs
+                else "the class with the highest score"
+            )
+            return (
+                rule if cut is None else f"the second class where its score is above {number(cut)}"
+            )
         least = "a threshold of their own" if isinstance(cut, tuple) else number(cut)
         rule = "label sets as given" if cut is None else f"labels with a score of at least {least}"
         return f"{rule}, conventions {self.ev.conventions}"
@@ -119,23 +169,32 @@ class RunReport:
 
     @cached_property
     def labels(self) -> pd.DataFrame:
-        """The labels that occur or are predicted, the worst first: lowest F1, then most instances."""
+        """The labels that occur or are predicted, the worst first: lowest F1, then most
+        instances.
+        """
         table = self.ev.labels
         table = table[(table["support"] > 0) | (table["predicted"] > 0)]
         return table.sort_values(["f1", "support"], ascending=[True, False], kind="stable")
 
     @cached_property
     def measures(self) -> pd.DataFrame:
-        """One row a measure in the registry's order: value, half the corrected interval, extremes over folds, all together.
+        """One row a measure in the registry's order: value, half the corrected interval, extremes
+        over folds, all together.
 
         The interval from ci_low to ci_high is that of all instances together.
         """
-        table = pd.DataFrame({"value": self.means, "whole": self.ev.measures}, index=list(self.ev.measures), dtype=float)
+        table = pd.DataFrame(
+            {"value": self.means, "whole": self.ev.measures},
+            index=list(self.ev.measures),
+            dtype=float,
+        )
         half = low = high = pd.Series(dtype=float)
         if self.statistics is not None:
             folds, found = self.ev.folds, self.statistics.table
             half, low, high = found["corrected_high"] - found["mean"], folds.min(), folds.max()
-        return table.assign(half=half, low=low, high=high, **self.intervals.table[["ci_low", "ci_high"]])
+        return table.assign(
+            half=half, low=low, high=high, **self.intervals.table[["ci_low", "ci_high"]]
+        )
 
     @cached_property
     def intervals(self) -> MeasureIntervals:
@@ -144,7 +203,9 @@ class RunReport:
 
     @cached_property
     def profiles(self) -> dict[str, Profile]:
-        """The binomial loss profiles over all instances, by kind; none of class sets or of one label."""
+        """The binomial loss profiles over all instances, by kind; none of class sets or of one
+        label.
+        """
         n = len(self.ev.label_names)
         if not self.flat or n < 2:
             return {}
@@ -166,8 +227,13 @@ class RunReport:
         if self.curves is not None:
             found |= self.curves.figures
         if self.profiles:
-            curves = {KINDS[k]: pd.DataFrame({"loss": p.losses}, p.parameters) for k, p in self.profiles.items()}
-            found["profile"] = profile_lines(pd.concat(curves).assign(low=np.nan, high=np.nan), "binomial", "Loss profile")
+            curves = {
+                KINDS[k]: pd.DataFrame({"loss": p.losses}, p.parameters)
+                for k, p in self.profiles.items()
+            }
+            found["profile"] = profile_lines(
+                pd.concat(curves).assign(low=np.nan, high=np.nan), "binomial", "Loss profile"
+            )
         bounded = [m for m in self.ev.folds if MEASURES[m].range == (0, 1)]
         if self.statistics is not None and bounded:
             found["folds"] = run_folds(self.ev.folds[bounded], self.means)
@@ -182,20 +248,39 @@ class RunReport:
                 found.append(f"Some fold does not give {listed(left)}: no mean over folds is told.")
         if len(self.ev.folds) and self.flat:
             total = self.ev.total.by_label[2]
-            if without := int(np.any([(s.by_label[2] == 0) & (total > 0) for s in self.ev.sums.values()], axis=0).sum()):
+            if without := int(
+                np.any(
+                    [(s.by_label[2] == 0) & (total > 0) for s in self.ev.sums.values()], axis=0
+                ).sum()
+            ):
                 found.append(
-                    f"Of the labels that occur in the data, {without:,} lack any instance in at least one fold; what they count "
-                    "in that fold's macro averages is convention."
+                    f"Of the labels that occur in the data, {without:,} lack any instance in at "
+                    "least one fold; what they count in that fold's macro averages is "
+                    "convention."
                 )
-        return [*found, *(f"Not computed, for {reason}: {listed(ms, 8)}." for reason, ms in self._absent().items())]
+        return [
+            *found,
+            *(
+                f"Not computed, for {reason}: {listed(ms, 8)}."
+                for reason, ms in self._absent().items()
+            ),
+        ]
 
     def _absent(self) -> dict[str, list[str]]:
-        """Measures that are missing against expectation, by reason; nobody expects hierarchical ones without a hierarchy."""
+        """Measures that are missing against expectation, by reason; nobody expects hierarchical
+        ones without a hierarchy.
+        """
         reasons: dict[str, list[str]] = {}
         for m, reason in self.ev.absent.items():
             family = MEASURES[m].family
-            expected = m in self.ev.asked or (self.ev.kind in MEASURES[m].kinds and family in _EXPECTED[self.ev.kind])
-            if expected or (self.ev.hierarchy is not None and family.startswith("hierarchical") and "asked" not in reason):
+            expected = m in self.ev.asked or (
+                self.ev.kind in MEASURES[m].kinds and family in _EXPECTED[self.ev.kind]
+            )
+            if expected or (
+                self.ev.hierarchy is not None
+                and family.startswith("hierarchical")
+                and "asked" not in reason
+            ):
                 reasons.setdefault(reason, []).append(m)
         return reasons
 
@@ -207,46 +292,78 @@ class RunReport:
         return path[::-1]
 
 
-def document(report: RunReport | Evaluation, provenance: Mapping[str, Any] | None = None) -> Document:
+def document(
+    report: RunReport | Evaluation, provenance: Mapping[str, Any] | None = None
+) -> Document:
     """The report of one run; of an Evaluation, `provenance` names the method and the dataset."""
     if isinstance(report, Evaluation):
         report = RunReport.of(report, **(provenance or {}))
-    found = [make(report) for make in (measures, _labels, _curves, _profile, _hierarchy, _folds, _provenance)]
+    found = [
+        make(report)
+        for make in (measures, _labels, _curves, _profile, _hierarchy, _folds, _provenance)
+    ]
     return Document(
-        report.title, [_summary(report), *doubts(report.doubts()), *(section for section in found if section is not None)],
-        about=" · ".join(filter(None, [*report.size, report.decision, report.time])), time=report.time,
-        data=lambda: data(report), frames=lambda: frames(report), main="measures",
-    )  # fmt: skip
+        report.title,
+        [
+            _summary(report),
+            *doubts(report.doubts()),
+            *(section for section in found if section is not None),
+        ],
+        about=" · ".join(filter(None, [*report.size, report.decision, report.time])),
+        time=report.time,
+        data=lambda: data(report),
+        frames=lambda: frames(report),
+        main="measures",
+    )
 
 
 def data(report: RunReport) -> dict[str, Any]:
     ev = report.ev
     folds = {str(fold): row.dropna().to_dict() for fold, row in ev.folds.iterrows()}
-    about = {"method": report.method, "dataset": report.dataset, **ev.statistics, "conventions": ev.conventions}
+    about = {
+        "method": report.method,
+        "dataset": report.dataset,
+        **ev.statistics,
+        "conventions": ev.conventions,
+    }
     known = report.intervals.table[["ci_low", "ci_high"]].dropna().to_dict("index")
     found = {"measures": report.means, "intervals": known, "folds": folds, "absent": ev.absent}
     return {**about, **found, "warnings": list(ev.warnings)}
 
 
 def frames(report: RunReport) -> dict[str, pd.DataFrame]:
-    rows = [(m, value, MEASURES[m].direction, MEASURES[m].family) for m, value in report.means.items()]
+    rows = [
+        (m, value, MEASURES[m].direction, MEASURES[m].family) for m, value in report.means.items()
+    ]
     found = pd.DataFrame(rows, columns=["measure", "value", "better", "family"])
     found = found.join(report.intervals.table[["ci_low", "ci_high"]], on="measure")
-    tables = {"measures": found, "labels": report.ev.labels.reset_index(), "folds": report.ev.folds.reset_index()}
-    return tables | ({} if report.curves is None else {"curves": report.curves.points, "reliability": report.curves.bins})
+    tables = {
+        "measures": found,
+        "labels": report.ev.labels.reset_index(),
+        "folds": report.ev.folds.reset_index(),
+    }
+    return tables | (
+        {}
+        if report.curves is None
+        else {"curves": report.curves.points, "reliability": report.curves.bins}
+    )
 
 
 def _summary(report: RunReport) -> Section:
     """The answer in a few sentences, the most important first."""
     parts = (_lead, _cardinality, _majority, _lowest, _confused, _rise, _gain, _extremes)
     found = [text for make in parts if (text := make(report))]
-    return Section("verdict", "In short", [Text([f"{text}." for text in found], "lead", depth=ALWAYS)])
+    return Section(
+        "verdict", "In short", [Text([f"{text}." for text in found], "lead", depth=ALWAYS)]
+    )
 
 
 def description(report: RunReport) -> str:
     """The summary and the doubts as Markdown: what MLflow shows on the run's page."""
     about = " · ".join([*report.size, report.decision])
-    return Document(report.title, [_summary(report), *doubts(report.doubts())], about=about).to_markdown()
+    return Document(
+        report.title, [_summary(report), *doubts(report.doubts())], about=about
+    ).to_markdown()
 
 
 def _lead(report: RunReport) -> str:
@@ -259,11 +376,26 @@ def _lead(report: RunReport) -> str:
         interval = " (95% interval {} to {})".format(*aligned(ends)) if len(ends) else ""
         parts.append(_LEADS[lead].format(number(value) + interval))
     if report.ev.kind == ONE_LABEL:
-        names = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro F1", "macro_auroc": "macro AUROC"}
-        return "; ".join([*parts, *(f"{what} {number(means[m])}" for m, what in names.items() if m in means)])
+        names = {
+            "balanced_accuracy": "balanced accuracy",
+            "macro_f1": "macro F1",
+            "macro_auroc": "macro AUROC",
+        }
+        return "; ".join(
+            [*parts, *(f"{what} {number(means[m])}" for m, what in names.items() if m in means)]
+        )
     exact = "subset_accuracy" if "subset_accuracy" in means else "exact_match"
     told = {exact: "label sets are exactly right", "hamming_loss": "single labels are wrong"}
-    return "; ".join([*parts, *(f"{_percent(means[m])} of the {what}" for m, what in told.items() if m in means and m != lead)])
+    return "; ".join(
+        [
+            *parts,
+            *(
+                f"{_percent(means[m])} of the {what}"
+                for m, what in told.items()
+                if m in means and m != lead
+            ),
+        ]
+    )
 
 
 def _cardinality(report: RunReport) -> str:
@@ -275,7 +407,10 @@ def _cardinality(report: RunReport) -> str:
     kind = "micro_" if "micro_recall" in means else "micro_h_"
     if {f"{kind}precision", f"{kind}recall"} <= means.keys():
         right, reached = (_percent(means[f"{kind}{what}"]) for what in ("precision", "recall"))
-        text += f"; {right} of the predicted labels are right, and {reached} of the true ones are predicted"
+        text += (
+            f"; {right} of the predicted labels are right, and {reached} of the true ones are "
+            "predicted"
+        )
     return text
 
 
@@ -284,8 +419,15 @@ def _majority(report: RunReport) -> str:
         return ""
     table = report.labels
     share = _percent(table["support"].max() / report.ev.total.size)
-    kappa = f"; Cohen's κ, the agreement beyond chance, is {number(report.means['kappa'])}" if "kappa" in report.means else ""
-    return f"Always the most frequent class, {name(table['support'].idxmax())}, would be right for {share}{kappa}"
+    kappa = (
+        f"; Cohen's κ, the agreement beyond chance, is {number(report.means['kappa'])}"
+        if "kappa" in report.means
+        else ""
+    )
+    return (
+        f"Always the most frequent class, {name(table['support'].idxmax())}, would be right for "
+        f"{share}{kappa}"
+    )
 
 
 def _confused(report: RunReport) -> str:
@@ -298,7 +440,10 @@ def _confused(report: RunReport) -> str:
     names = report.ev.label_names
     weighted = report.ev.total.weight is not None
     counted = [number(n) if weighted else f"{n:,}" for n in pairs.data]
-    told = [f"{name(names[pairs.row[i]])} taken for {name(names[pairs.col[i]])} ({counted[i]})" for i in most]
+    told = [
+        f"{name(names[pairs.row[i]])} taken for {name(names[pairs.col[i]])} ({counted[i]})"
+        for i in most
+    ]
     return f"The most frequent errors are {', '.join(told)}" if told else ""
 
 
@@ -307,8 +452,17 @@ def _lowest(report: RunReport) -> str:
     never = int((table["tp"] == 0).sum())
     named = [f"{name(label)} ({number(row['f1'], 3)})" for label, row in table.head(3).iterrows()]
     noun = report.noun
-    lost = f"; {count(never, noun)} of {len(table):,} that occur {'are' if never > 1 else 'is'} never found" if never else ""
-    return f"The {count(2, noun).partition(' ')[2]} with the lowest F1 are {', '.join(named)}{lost}" if len(table) > 1 else ""
+    lost = (
+        f"; {count(never, noun)} of {len(table):,} that occur {'are' if never > 1 else 'is'} "
+        "never found"
+        if never
+        else ""
+    )
+    return (
+        f"The {count(2, noun).partition(' ')[2]} with the lowest F1 are {', '.join(named)}{lost}"
+        if len(table) > 1
+        else ""
+    )
 
 
 def _rise(report: RunReport) -> str:
@@ -316,14 +470,21 @@ def _rise(report: RunReport) -> str:
         return ""
     kind, profile = next(iter(report.profiles.items()))
     ends = f"{number(profile.hamming)} (Hamming) to {number(profile.subset)} (subset 0/1)"
-    return f"The loss of the {KINDS[kind]} rises from {ends} as more labels have to be right together"
+    return (
+        f"The loss of the {KINDS[kind]} rises from {ends} as more labels have to be right together"
+    )
 
 
 def _gain(report: RunReport) -> str:
     gain = next((profile.relative_gain for profile in report.profiles.values()), np.nan)
-    return "" if np.isnan(gain) else (
-        "On a scale from errors that are spread evenly over the instances (0%) to errors that all fall on the same ones (100%) "
-        f"it stands at {_percent(min(max(gain, 0.0), 1.0))}"
+    return (
+        ""
+        if np.isnan(gain)
+        else (
+            "On a scale from errors that are spread evenly over the instances (0%) to errors "
+            "that all fall on the same ones (100%) it stands at "
+            f"{_percent(min(max(gain, 0.0), 1.0))}"
+        )
     )
 
 
@@ -332,8 +493,16 @@ def _extremes(report: RunReport) -> str:
         return ""
     column = report.ev.folds[report.lead]
     low, high = aligned([column.min(), column.max()])
-    best, worst = map(name, (column.idxmax(), column.idxmin())[:: -1 if MEASURES[report.lead].direction == "min" else 1])
-    return f"Over {len(column)} folds {report.lead} lies between {low} and {high}: best in fold {best}, worst in fold {worst}"
+    best, worst = map(
+        name,
+        (column.idxmax(), column.idxmin())[
+            :: -1 if MEASURES[report.lead].direction == "min" else 1
+        ],
+    )
+    return (
+        f"Over {len(column)} folds {report.lead} lies between {low} and {high}: best in fold "
+        f"{best}, worst in fold {worst}"
+    )
 
 
 def measures(report: RunReport) -> Section:
@@ -345,27 +514,49 @@ def measures(report: RunReport) -> Section:
     interval = ["" if a == NONE else f"{a} – {b}" for a, b in zip(*ends, strict=True)]
     columns = [
         doc.names("measure", [f"{m} {MEASURES[m].arrow}" for m in table.index]),
-        Column("value" if folds is None else "mean", value, note="↑ larger is better, ↓ smaller is."),
+        Column(
+            "value" if folds is None else "mean", value, note="↑ larger is better, ↓ smaller is."
+        ),
     ]
     if folds is not None:
         note = (
-            f"Mean over {count(folds.n_folds, 'fold')} with a 95% interval that allows for training data they share; smallest "
-            "and largest fold; value over all instances together."
+            f"Mean over {count(folds.n_folds, 'fold')} with a 95% interval that allows for "
+            "training data they share; smallest and largest fold; value over all instances "
+            "together."
         )
         columns += [
             Column("95%", ["" if h == NONE else f"± {h}" for h in half], keep=4, note=note),
-            Column("folds", ["" if a == NONE else f"{a} – {b}" for a, b in zip(low, high, strict=True)], keep=3),
+            Column(
+                "folds",
+                ["" if a == NONE else f"{a} – {b}" for a, b in zip(low, high, strict=True)],
+                keep=3,
+            ),
             Column("all instances", whole, keep=1),
         ]
     if any(interval):
-        together = f", by {count(n, 'cluster')} of instances" if (n := report.intervals.n_clusters) else ""
-        note = f"ci: 95% interval of the value over all instances{together}, for others like these and the models as they are."
-        columns.insert(2 if folds is None else len(columns), Column("ci", interval, keep=4 if folds is None else 1, note=note))
-    columns.append(Column("looks at", [FAMILIES[MEASURES[m].family] for m in table.index], "<", keep=2))
+        together = (
+            f", by {count(n, 'cluster')} of instances" if (n := report.intervals.n_clusters) else ""
+        )
+        note = (
+            f"ci: 95% interval of the value over all instances{together}, for others like these "
+            "and the models as they are."
+        )
+        columns.insert(
+            2 if folds is None else len(columns),
+            Column("ci", interval, keep=4 if folds is None else 1, note=note),
+        )
+    columns.append(
+        Column("looks at", [FAMILIES[MEASURES[m].family] for m in table.index], "<", keep=2)
+    )
     table_of_measures = Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
     notes = [*report.intervals.warnings, *_without_interval(report)]
     lacking = [Text(notes, "note", depth=PAGE)] if notes else []
-    return Section("measures", "Measures", [table_of_measures, *lacking], hint=f"{len(table)} of them, with directions")
+    return Section(
+        "measures",
+        "Measures",
+        [table_of_measures, *lacking],
+        hint=f"{len(table)} of them, with directions",
+    )
 
 
 def _without_interval(report: RunReport) -> list[str]:
@@ -384,11 +575,15 @@ def _labels(report: RunReport) -> Section | None:
     if table.empty:
         return None
     noun = report.noun
-    first = "" if len(table) <= TOP else f"The {TOP} with the lowest F1 of {count(len(table), noun)}. "
+    first = (
+        "" if len(table) <= TOP else f"The {TOP} with the lowest F1 of {count(len(table), noun)}. "
+    )
     silent = count(len(report.ev.label_names) - len(table), noun)
     caption = (
-        f"{first}Of the instances with a {noun}, true or predicted: the share where it was found, missed, or predicted wrongly;"
-        f" the lowest F1 first.{'' if silent[0] == '0' else f' Not drawn: {silent} without a true or predicted instance.'}"
+        f"{first}Of the instances with a {noun}, true or predicted: the share where it was "
+        "found, missed, or predicted wrongly;"
+        " the lowest F1 "
+        f"first.{'' if silent[0] == '0' else f' Not drawn: {silent} without a true or predicted instance.'}"  # noqa: E501
     )
     shown = table.head(_LABELS)
     columns = [
@@ -396,14 +591,24 @@ def _labels(report: RunReport) -> Section | None:
         *(_counts(c, shown[c]) for c in ("support", "tp", "fp", "fn", "tn")),
         *(doc.decimals(c.replace("f1", "F1"), shown[c], 3) for c in ("precision", "recall", "f1")),
     ]
-    numbers = Table(columns, len(table), title="In numbers, the lowest F1 first", things="labels", folded=True)
+    numbers = Table(
+        columns, len(table), title="In numbers, the lowest F1 first", things="labels", folded=True
+    )
     title = "Classes" if noun == "class" else "Labels"
-    return Section("labels", title, [Figure(report.figures["labels"], caption, numbers)],
-                   hint="the worst first, with confusion counts")  # fmt: skip
+    return Section(
+        "labels",
+        title,
+        [Figure(report.figures["labels"], caption, numbers)],
+        hint="the worst first, with confusion counts",
+    )
 
 
 def _curves(report: RunReport) -> Section | None:
-    return None if report.curves is None else curves_section(report.curves, len(report.ev.folds), report.noun)
+    return (
+        None
+        if report.curves is None
+        else curves_section(report.curves, len(report.ev.folds), report.noun)
+    )
 
 
 def _counts(head: str, values: pd.Series) -> Column:
@@ -416,48 +621,94 @@ def _profile(report: RunReport) -> Section | None:
     profiles = report.profiles
     if not profiles:
         return None
-    caption = " ".join([
-        "Binomial loss: the mean over all sets of k labels of the largest error in the set. At k = 1 it is the Hamming loss, at",
-        f"k = {len(report.ev.label_names)} the subset 0/1 loss. The flatter the line, the more the errors fall on the same",
-        "instances.", *(f"Mean loss of {KINDS[kind]} over the degrees of dependence {number(p.area)}, rise {number(p.slope)}."
-                        for kind, p in profiles.items()),
-    ])  # fmt: skip
+    caption = " ".join(
+        [
+            "Binomial loss: the mean over all sets of k labels of the largest error in the set. "
+            "At k = 1 it is the Hamming loss, at",
+            f"k = {len(report.ev.label_names)} the subset 0/1 loss. The flatter the line, the "
+            "more the errors fall on the same",
+            "instances.",
+            *(
+                f"Mean loss of {KINDS[kind]} over the degrees of dependence {number(p.area)}, "
+                f"rise {number(p.slope)}."
+                for kind, p in profiles.items()
+            ),
+        ]
+    )
     ks = next(iter(profiles.values())).parameters
     at = np.unique(np.linspace(0, len(ks) - 1, min(len(ks), _SHOWN)).round().astype(int))
     lines = [Column(KINDS[kind], aligned(p.losses[at])) for kind, p in profiles.items()]
-    table = Table([Column("k", [*map(str, ks[at])], "<"), *lines], title="In numbers", folded=True, depth=PAGE)
+    table = Table(
+        [Column("k", [*map(str, ks[at])], "<"), *lines], title="In numbers", folded=True, depth=PAGE
+    )
     figure = Figure(report.figures["profile"], caption, table)
     return Section("profile", "Loss profile", [figure], hint="from Hamming to subset 0/1")
 
 
 def _hierarchy(report: RunReport) -> Section | None:
-    """The hierarchical measures' own view: how far the classes reach, level by level, and where the errors lie."""
+    """The hierarchical measures' own view: how far the classes reach, level by level, and where the
+    errors lie.
+    """
     if report.ev.hierarchy is None:
         return None
-    given = {key: value for key, value in report.ev.hierarchy.items() if key != "hierarchy" and value is not None}
-    options = Terms([(key.replace("_", " "), str(value)) for key, value in given.items()], "Options of the hierarchical measures")
+    given = {
+        key: value
+        for key, value in report.ev.hierarchy.items()
+        if key != "hierarchy" and value is not None
+    }
+    options = Terms(
+        [(key.replace("_", " "), str(value)) for key, value in given.items()],
+        "Options of the hierarchical measures",
+    )
     levels = [] if report.hierarchy is None else [_levels(report)]
-    return Section("hierarchy", "Hierarchy", [*levels, options], hint="classes by level, and where the errors lie")
+    return Section(
+        "hierarchy",
+        "Hierarchy",
+        [*levels, options],
+        hint="classes by level, and where the errors lie",
+    )
 
 
 def _levels(report: RunReport) -> doc.Beside:
     table = report.labels
     paths = {label: report.place(label) for label in table.index}
-    counted = table.assign(classes=1).groupby([len(paths[label]) for label in table.index])[["classes", "tp", "fp", "fn"]].sum()
+    counted = (
+        table.assign(classes=1)
+        .groupby([len(paths[label]) for label in table.index])[["classes", "tp", "fp", "fn"]]
+        .sum()
+    )
     tp, fp, fn = (counted[c] for c in ("tp", "fp", "fn"))
     counted.insert(1, "support", tp + fn)
     rates = np.transpose([tp / (tp + fp), tp / (tp + fn), 2 * tp / (2 * tp + fp + fn)])
     cells = zip(*(aligned(row, 3) for row in rates), strict=True)
     by_depth = Table(
-        [Column("depth", [*map(str, counted.index)], "<"), *(_counts(c, counted[c]) for c in counted),
-         *map(Column, ("precision", "recall", "F1"), cells)], title="By depth", depth=PAGE,
-        note="1 is a root. Classes as they were assigned, without those above them; sums over instances.",
-    )  # fmt: skip
-    most = table.assign(errors=table["fp"] + table["fn"]).sort_values("errors", ascending=False, kind="stable").head(_ERRORS)
+        [
+            Column("depth", [*map(str, counted.index)], "<"),
+            *(_counts(c, counted[c]) for c in counted),
+            *map(Column, ("precision", "recall", "F1"), cells),
+        ],
+        title="By depth",
+        depth=PAGE,
+        note=(
+            "1 is a root. Classes as they were assigned, without those above them; sums over "
+            "instances."
+        ),
+    )
+    most = (
+        table.assign(errors=table["fp"] + table["fn"])
+        .sort_values("errors", ascending=False, kind="stable")
+        .head(_ERRORS)
+    )
     heads = {"errors": "errors", "fp": "predicted wrongly", "fn": "missed", "support": "support"}
-    columns = [Column("class", [name(" › ".join(map(str, paths[label])), 50) for label in most.index], "<"),
-               *(_counts(head, most[c]) for c, head in heads.items())]  # fmt: skip
-    return doc.Beside([by_depth], [Table(columns, title="Classes with the most errors", depth=PAGE)])
+    columns = [
+        Column(
+            "class", [name(" › ".join(map(str, paths[label])), 50) for label in most.index], "<"
+        ),
+        *(_counts(head, most[c]) for c, head in heads.items()),
+    ]
+    return doc.Beside(
+        [by_depth], [Table(columns, title="Classes with the most errors", depth=PAGE)]
+    )
 
 
 def _folds(report: RunReport) -> Section | None:
@@ -470,11 +721,17 @@ def _folds(report: RunReport) -> Section | None:
         Column("instances", [f"{n:,}" for n in report.ev.fold_sizes[shown.index]]),
         *(Column(name(m), aligned(shown[m])) for m in shown),
     ]
-    table = Table(columns, len(folds), title="All in numbers", things="folds", folded=True, depth=PAGE)
+    table = Table(
+        columns, len(folds), title="All in numbers", things="folds", folded=True, depth=PAGE
+    )
     others = [m for m in folds if MEASURES[m].range != (0, 1)]
     left = f" Not drawn, for their range is another: {listed(others, 8)}." if others else ""
     drawn = report.figures.get("folds")
-    first = table if drawn is None else Figure(drawn, f"A dot is a fold, the line its mean.{left}", table)
+    first = (
+        table
+        if drawn is None
+        else Figure(drawn, f"A dot is a fold, the line its mean.{left}", table)
+    )
     blocks = [first, *_correlations(report.statistics), doc.note(_normality(report.statistics))]
     return Section("folds", "Folds", blocks, hint=f"{len(folds)} of them, a dot each")
 
@@ -485,9 +742,20 @@ def _correlations(folds: FoldStatistics) -> list[Table]:
     chosen = [m for m in _COMMON if m in varying]
     if len(chosen) < 2:
         return []
-    columns = [doc.names("measure", chosen), *(doc.decimals(name(m), folds.correlation.loc[chosen, m], 2) for m in chosen)]
+    columns = [
+        doc.names("measure", chosen),
+        *(doc.decimals(name(m), folds.correlation.loc[chosen, m], 2) for m in chosen),
+    ]
     note = "Of the measures in common use; statistics.json holds all."
-    return [Table(columns, title=f"Correlation over {folds.n_folds} folds", note=note, folded=True, depth=PAGE)]
+    return [
+        Table(
+            columns,
+            title=f"Correlation over {folds.n_folds} folds",
+            note=note,
+            folded=True,
+            depth=PAGE,
+        )
+    ]
 
 
 def _normality(folds: FoldStatistics) -> str:
@@ -496,14 +764,26 @@ def _normality(folds: FoldStatistics) -> str:
     if test is None:
         return f"Mardia's test of multivariate normality was not made: {folds.no_mardia}"
     verdict = "do not look" if test.pvalue < 0.05 else "may well be"
-    text = f"By Mardia's test the folds' {listed(test.measures)} {verdict} multivariate normal ({pvalue(test.pvalue)})."
+    text = (
+        f"By Mardia's test the folds' {listed(test.measures)} {verdict} multivariate normal "
+        f"({pvalue(test.pvalue)})."
+    )
     return " ".join([text, *(_sentence(warning.rstrip(".")) for warning in test.warnings)])
 
 
 def _provenance(report: RunReport) -> Section:
-    rows = [(what, name(given, 80)) for what, given in (("method", report.method), ("dataset", report.dataset)) if given]
-    rows += [("predicted", report.decision), *((key, name(value, 120)) for key, value in report.provenance.items())]
-    again = Text([_AGAIN], role="pre", title="To read evaluation.json back", folded=True, depth=PAGE)
+    rows = [
+        (what, name(given, 80))
+        for what, given in (("method", report.method), ("dataset", report.dataset))
+        if given
+    ]
+    rows += [
+        ("predicted", report.decision),
+        *((key, name(value, 120)) for key, value in report.provenance.items()),
+    ]
+    again = Text(
+        [_AGAIN], role="pre", title="To read evaluation.json back", folded=True, depth=PAGE
+    )
     directions = {m: MEASURES[m].direction for m in report.ev.measures}
     blocks = [Terms(rows), *([again] if report.portable else []), definitions(directions)]
     return Section("provenance", "Provenance", blocks, hint="data, conventions, versions")

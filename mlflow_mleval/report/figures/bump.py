@@ -5,15 +5,27 @@ from itertools import pairwise
 import pandas as pd
 
 from mlflow_mleval.report.numerals import number
-from mlflow_mleval.report.svg import COLOURS, SIZE, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
+from mlflow_mleval.report.svg import (
+    COLOURS,
+    SIZE,
+    TOP,
+    WIDTH,
+    Scale,
+    Svg,
+    fit,
+    room_for,
+    text_width,
+)
 
 ROW, SLANT = 19, -38
 
 
 def bump(ranks: pd.DataFrame) -> Svg:
-    """One line a method through its ranks, one column a way of ranking; lines that are ever first are coloured.
+    """One line a method through its ranks, one column a way of ranking; lines that are ever first
+    are coloured.
 
-    `ranks` are methods x ways of ranking, NaN where a method was left out: there its line is broken. The first column orders.
+    `ranks` are methods x ways of ranking, NaN where a method was left out: there its line is
+    broken. The first column orders.
     """
     order = ranks.sort_values(ranks.columns[0], kind="stable").iloc[:TOP]
     drawn = order.rank(method="first")
@@ -38,9 +50,16 @@ def bump(ranks: pd.DataFrame) -> Svg:
             if a and b:
                 svg.line(*a, *b, f"c{leaders.index(method)} thick" if leads else "plain thin")
         for point in filter(None, points):
-            svg.dot(*point, 4 if leads else 2.2, f"f{leaders.index(method)}" if leads else "fgrey", tip=tip)
+            svg.dot(
+                *point,
+                4 if leads else 2.2,
+                f"f{leaders.index(method)}" if leads else "fgrey",
+                tip=tip,
+            )
         first, last = drawn.loc[method].iloc[[0, -1]]
         svg.name(room, y(first) + SIZE / 3, method, room - 4, "strong" if leads else None, "end")
         if last == last:
-            svg.name(WIDTH - room, y(last) + SIZE / 3, method, room - 4, "strong" if leads else None)
+            svg.name(
+                WIDTH - room, y(last) + SIZE / 3, method, room - 4, "strong" if leads else None
+            )
     return svg

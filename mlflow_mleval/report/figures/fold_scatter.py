@@ -1,4 +1,6 @@
-"""The folds of one dataset: two measures as a scatter with an ellipse a method, one measure as histograms."""
+"""The folds of one dataset: two measures as a scatter with an ellipse a method, one measure as
+histograms.
+"""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +10,17 @@ import pandas as pd
 
 from mlflow_mleval.report.figures.labels import Box, label, missed
 from mlflow_mleval.report.numerals import aligned, number
-from mlflow_mleval.report.svg import COLOURS, SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
+from mlflow_mleval.report.svg import (
+    COLOURS,
+    SMALL,
+    TOP,
+    WIDTH,
+    Scale,
+    Svg,
+    fit,
+    room_for,
+    text_width,
+)
 
 #: Methods whose folds and ellipse are drawn; of the others only the mean.
 DETAILED = 8
@@ -17,8 +29,12 @@ INSIDE = 0.68
 HEIGHT, ROW, MARKS, BINS = 400, 26, 5, 24
 
 
-def mark(svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opacity: float | None = None) -> None:
-    """The mark of a method: thirty combinations of five shapes and six colours, so that colour is never alone."""
+def mark(
+    svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opacity: float | None = None
+) -> None:
+    """The mark of a method: thirty combinations of five shapes and six colours, so that colour is
+    never alone.
+    """
     options = {"class_": f"f{kind % COLOURS}", "tip": tip, "fill_opacity": opacity}
     shape = kind % MARKS
     if shape == 0:
@@ -30,18 +46,26 @@ def mark(svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opaci
     svg.path([(x + size * math.cos(a), y + size * math.sin(a)) for a in angles], **options)
 
 
-def fold_scatter(values: pd.DataFrame, order: Sequence[str], heads: Sequence[str], title: str) -> Svg:
-    """Folds as points on two measures, the mean of each method with its name, and the ellipse of its fitted normal distribution.
+def fold_scatter(
+    values: pd.DataFrame, order: Sequence[str], heads: Sequence[str], title: str
+) -> Svg:
+    """Folds as points on two measures, the mean of each method with its name, and the ellipse of
+    its fitted normal distribution.
 
-    `values` has the index (method, fold), and a column across and one up, which `heads` name. Of the first eight methods of
-    `order` the folds and the ellipse are drawn, of the next ones up to thirty the mean.
+    `values` has the index (method, fold), and a column across and one up, which `heads` name. Of
+    the first eight methods of `order` the folds and the ellipse are drawn, of the next ones up to
+    thirty the mean.
     """
     drawn = list(order)[:TOP]
     points = {m: values.loc[m].to_numpy(float) for m in drawn}
     means = {m: p.mean(axis=0) for m, p in points.items()}
     radius = math.sqrt(-2 * math.log(1 - INSIDE))
     spread = {m: np.cov(points[m].T) for m in drawn[:DETAILED]}
-    reach = [means[m] + sign * radius * np.sqrt(np.diag(c)) for m, c in spread.items() for sign in (-1, 1)]
+    reach = [
+        means[m] + sign * radius * np.sqrt(np.diag(c))
+        for m, c in spread.items()
+        for sign in (-1, 1)
+    ]
     everything = np.vstack([*(points[m] for m in spread), *reach, *means.values()])
     low, high = everything.min(axis=0), everything.max(axis=0)
     pad = 0.04 * np.where(high > low, high - low, np.maximum(np.abs(high), 1e-9))
@@ -60,18 +84,36 @@ def fold_scatter(values: pd.DataFrame, order: Sequence[str], heads: Sequence[str
     svg.line(left, 24, left, bottom, "axis")
     svg.text(0, 13, fit(heads[1], WIDTH), "strong")
     svg.text(across.stop, HEIGHT - 8, fit(heads[0], WIDTH - 20), "strong", "end")
-    unit = np.array([(across.stop - across.start) / (high[0] - low[0]), (up.stop - up.start) / (high[1] - low[1])])
+    unit = np.array(
+        [
+            (across.stop - across.start) / (high[0] - low[0]),
+            (up.stop - up.start) / (high[1] - low[1]),
+        ]
+    )
     taken: list[Box] = [(0, bottom, WIDTH, HEIGHT), (0, 0, left, HEIGHT), (0, 0, WIDTH, 22)]
     for kind, (m, covariance) in enumerate(spread.items()):
-        svg.add("path", d=_ellipse(across(means[m][0]), up(means[m][1]), radius, covariance * np.outer(unit, unit)),
-                class_=f"c{kind % COLOURS} thin")  # fmt: skip
+        svg.add(
+            "path",
+            d=_ellipse(
+                across(means[m][0]), up(means[m][1]), radius, covariance * np.outer(unit, unit)
+            ),
+            class_=f"c{kind % COLOURS} thin",
+        )
         for fold, (x, y) in zip(values.loc[m].index, points[m], strict=True):
-            mark(svg, kind, across(x), up(y), 3.2, f"{m}, fold {fold}: {number(x)}, {number(y)}", 0.5)
+            mark(
+                svg, kind, across(x), up(y), 3.2, f"{m}, fold {fold}: {number(x)}, {number(y)}", 0.5
+            )
     for kind, m in enumerate(drawn):
         x, y = across(means[m][0]), up(means[m][1])
         mark(svg, kind, x, y, 5.5, f"{m}: mean {number(means[m][0])}, {number(means[m][1])}")
         taken.append((x - 6, y - 6, x + 6, y + 6))
-    missed(svg, sum(not label(svg, m, (across(means[m][0]), up(means[m][1])), taken, "small") for m in drawn), left)
+    missed(
+        svg,
+        sum(
+            not label(svg, m, (across(means[m][0]), up(means[m][1])), taken, "small") for m in drawn
+        ),
+        left,
+    )
     return svg
 
 
@@ -86,14 +128,23 @@ def _ellipse(cx: float, cy: float, radius: float, covariance: np.ndarray) -> str
     return f"M{a}{arc} {b}{arc} {a}"
 
 
-def fold_histogram(values: pd.Series, order: Sequence[str], head: str, intervals: pd.DataFrame | None = None) -> Svg:
-    """A row a method: how many of its folds fall where on one measure, their mean, and its interval if there is one.
+def fold_histogram(
+    values: pd.Series, order: Sequence[str], head: str, intervals: pd.DataFrame | None = None
+) -> Svg:
+    """A row a method: how many of its folds fall where on one measure, their mean, and its interval
+    if there is one.
 
-    `values` has the index (method, fold), `intervals` low and high by method; the first thirty methods of `order` are drawn.
+    `values` has the index (method, fold), `intervals` low and high by method; the first thirty
+    methods of `order` are drawn.
     """
     drawn = list(order)[:TOP]
     rows = {m: values.loc[m].to_numpy(float) for m in drawn}
-    ends = np.concatenate([*rows.values(), [] if intervals is None else intervals.loc[drawn, ["low", "high"]].to_numpy().ravel()])
+    ends = np.concatenate(
+        [
+            *rows.values(),
+            [] if intervals is None else intervals.loc[drawn, ["low", "high"]].to_numpy().ravel(),
+        ]
+    )
     low, high = ends.min(), ends.max()
     if high <= low:
         low, high = low - 0.5 * (abs(low) or 1), high + 0.5 * (abs(high) or 1)
@@ -119,7 +170,15 @@ def fold_histogram(values: pd.Series, order: Sequence[str], head: str, intervals
             height = (ROW - 7) * counts[m][k] / most
             left, width = x(edges[k]), x(edges[k + 1]) - x(edges[k])
             tip = f"{m}: {counts[m][k]} folds from {number(edges[k])} to {number(edges[k + 1])}"
-            svg.rect(left + 0.4, foot - height, width - 0.8, height, f"f{i % COLOURS}", fill_opacity=0.6, tip=tip)
+            svg.rect(
+                left + 0.4,
+                foot - height,
+                width - 0.8,
+                height,
+                f"f{i % COLOURS}",
+                fill_opacity=0.6,
+                tip=tip,
+            )
         svg.line(x.start, foot, x.stop, foot, "rule")
         if intervals is not None:
             svg.line(x(intervals.loc[m, "low"]), foot, x(intervals.loc[m, "high"]), foot, "tick")

@@ -1,4 +1,6 @@
-"""The GAIA plane: methods as points, measures as arrows, in the two directions that hold most of the differences."""
+"""The GAIA plane: methods as points, measures as arrows, in the two directions that hold most of
+the differences.
+"""
 
 import math
 
@@ -13,13 +15,19 @@ HEIGHT = 480
 SIDE = 76
 
 
-def gaia(methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, float], explained: float) -> Svg:
-    """The plane: methods in the direction of an arrow do well by that measure; arrows that point the same way agree.
+def gaia(
+    methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, float], explained: float
+) -> Svg:
+    """The plane: methods in the direction of an arrow do well by that measure; arrows that point
+    the same way agree.
 
-    Both tables have two columns of coordinates; of each the first thirty rows are drawn. `decision` points to the better methods;
-    `explained` is the share of the variance that the plane shows.
+    Both tables have two columns of coordinates; of each the first thirty rows are drawn. `decision`
+    points to the better methods; `explained` is the share of the variance that the plane shows.
     """
-    points, arrows = _unit(methods.iloc[:TOP].to_numpy(float)), 0.92 * _unit(measures.iloc[:TOP].to_numpy(float))
+    points, arrows = (
+        _unit(methods.iloc[:TOP].to_numpy(float)),
+        0.92 * _unit(measures.iloc[:TOP].to_numpy(float)),
+    )
     ends = np.vstack([points, arrows, [[0.0, 0.0]]])
     (left, bottom), (right, top) = ends.min(axis=0), ends.max(axis=0)
     unit = min((WIDTH - 2 * SIDE) / (right - left or 1), (HEIGHT - 60) / (top - bottom or 1))
@@ -29,7 +37,10 @@ def gaia(methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, f
     def at(u: float, v: float) -> tuple[float, float]:
         return cx + u * unit, cy - v * unit
 
-    words = f"The plane shows {explained:.0%} of the differences. Methods by rank: {', '.join(map(str, methods.index[:TOP]))}."
+    words = (
+        f"The plane shows {explained:.0%} of the differences. Methods by rank: "
+        f"{', '.join(map(str, methods.index[:TOP]))}."
+    )
     svg = Svg("GAIA plane", words, height)
     svg.line(cx, 4, cx, height - 4, "grid")
     svg.line(4, cy, WIDTH - 4, cy, "grid")

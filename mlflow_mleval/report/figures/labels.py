@@ -10,15 +10,21 @@ LINE = 14
 Box = tuple[float, float, float, float]
 
 
-def label(svg: Svg, name: str, point: tuple[float, float], taken: list[Box], class_: str = "") -> bool:
-    """Write the name at the nearest free place around its point, with a thin line if that is not beside it; if there is one."""
+def label(
+    svg: Svg, name: str, point: tuple[float, float], taken: list[Box], class_: str = ""
+) -> bool:
+    """Write the name at the nearest free place around its point, with a thin line if that is not
+    beside it; if there is one.
+    """
     size = (SMALL if "small" in class_ else SIZE) * (BOLD if "strong" in class_ else 1)
     shown = fit(name, 150, size)
     width = text_width(shown, size)
     for far, (x, y) in _around(point, width):
         box = (x - 1, y - LINE + 3, x + width + 1, y + 3)
         inside = box[0] >= 2 and box[2] <= WIDTH - 2 and box[1] >= 2 and box[3] <= svg.height - 2
-        if inside and not any(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in taken):
+        if inside and not any(
+            box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in taken
+        ):
             taken.append(box)
             if far > 20:
                 near = min(max(point[0], x), x + width), min(max(point[1], box[1]), box[3])
@@ -35,8 +41,12 @@ def missed(svg: Svg, count: int, x: float) -> None:
         svg.text(x, svg.height - 4, f"no room for {count} names: see the table", "small muted halo")
 
 
-def _around(point: tuple[float, float], width: float) -> Iterator[tuple[float, tuple[float, float]]]:
-    """Places for a text of this width, the nearest first: distance and the start of its baseline."""
+def _around(
+    point: tuple[float, float], width: float
+) -> Iterator[tuple[float, tuple[float, float]]]:
+    """Places for a text of this width, the nearest first: distance and the start of its
+    baseline.
+    """
     for far in (9, 14, 24, 36, 50, 66, 84, 104, 130, 160, 200):
         for degrees in (0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90):
             dx, dy = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
@@ -45,10 +55,11 @@ def _around(point: tuple[float, float], width: float) -> Iterator[tuple[float, t
 
 
 def spread(places: Sequence[float], room: float, low: float, high: float) -> list[float]:
-    """Where labels that want these places go, so that they lie `room` apart, between `low` and `high`, moved as little as can be.
+    """Where labels that want these places go, so that they lie `room` apart, between `low` and
+    `high`, moved as little as can be.
 
-    In order of the places: isotonic regression of the places less the room of the labels before them. What finds no room
-    leaves at the low end.
+    In order of the places: isotonic regression of the places less the room of the labels before
+    them. What finds no room leaves at the low end.
 
     >>> spread([50.0, 10.0, 52.0], 10, 0, 100)
     [46.0, 10.0, 56.0]

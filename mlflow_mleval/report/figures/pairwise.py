@@ -1,4 +1,6 @@
-"""The pairwise matrix, after the Multi-Comparison Matrix of Ismail-Fawaz et al. (2023): every pair in a cell."""
+"""The pairwise matrix, after the Multi-Comparison Matrix of Ismail-Fawaz et al. (2023): every pair
+in a cell.
+"""
 
 import math
 from collections.abc import Sequence
@@ -18,12 +20,14 @@ NOISE = 1e-12
 
 
 def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
-    """A staircase of cells, a pair each: a method's row lies to the right of its name, its column above it.
+    """A staircase of cells, a pair each: a method's row lies to the right of its name, its column
+    above it.
 
-    A cell says how much better the method of its row is than that of its column: mean difference, wins/ties/losses over the
-    datasets, p-value (the column `p`); with many methods only the sign. Blue: better by mean difference, orange: worse; the
-    stronger the effect, the stronger the colour. A frame marks pairs that are separated. Pairs that were not compared may lack;
-    of more than thirty methods in `order`, best first, thirty are drawn.
+    A cell says how much better the method of its row is than that of its column: mean difference,
+    wins/ties/losses over the datasets, p-value (the column `p`); with many methods only the sign.
+    Blue: better by mean difference, orange: worse; the stronger the effect, the stronger the
+    colour. A frame marks pairs that are separated. Pairs that were not compared may lack; of more
+    than thirty methods in `order`, best first, thirty are drawn.
     """
     methods = list(order[:TOP])
     place = {m: i for i, m in enumerate(methods)}
@@ -33,20 +37,44 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     cell = min(CELL, (WIDTH - room - 4) / max(n - 1, 1))
     size = pairs["mean_difference"].abs().max()
     decimals = max(0, 1 - math.floor(math.log10(size))) if size > NOISE else 0
-    lines = {(r.method_a, r.method_b): _lines(r, getattr(r, p), decimals) for r in pairs.itertuples()}
+    lines = {
+        (r.method_a, r.method_b): _lines(r, getattr(r, p), decimals) for r in pairs.itertuples()
+    }
     widest = max((text_width(t, SMALL) for texts in lines.values() for t in texts), default=0)
     detailed = widest <= cell - 1 and cell >= 40
-    apart = "; ".join(f"{r.method_a} and {r.method_b}, {pvalue(getattr(r, p))}" for r in pairs[pairs["separated"]].itertuples())
+    apart = "; ".join(
+        f"{r.method_a} and {r.method_b}, {pvalue(getattr(r, p))}"
+        for r in pairs[pairs["separated"]].itertuples()
+    )
     height = cell * (n - 1) + 20
-    svg = Svg("Pairwise matrix", f"{count(len(pairs), 'pair')} of methods. Separated: {apart or 'none'}.", max(height, 104))
+    svg = Svg(
+        "Pairwise matrix",
+        f"{count(len(pairs), 'pair')} of methods. Separated: {apart or 'none'}.",
+        max(height, 104),
+    )
     for row in pairs.itertuples():
         i, j = place[row.method_a], place[row.method_b]
         x, y = room + (j - 1) * cell, 2 + i * cell
-        words = f"{row.method_a} against {row.method_b}: mean difference {number(row.mean_difference)}, {row.wins} wins, "
-        words += f"{row.ties} ties, {row.losses} losses, {pvalue(getattr(row, p))}{', separated' if row.separated else ''}"
-        svg.rect(x + 0.5, y + 0.5, cell - 1, cell - 1, "fpos" if row.mean_difference >= 0 else "fneg",
-                 fill_opacity=0.06 + 0.3 * min(abs(row.effect_size), 1), tip=words)
-        texts = lines[row.method_a, row.method_b] if detailed else [_sign(row.mean_difference) or "0"]
+        words = (
+            f"{row.method_a} against {row.method_b}: mean difference "
+            f"{number(row.mean_difference)}, {row.wins} wins, "
+        )
+        words += (
+            f"{row.ties} ties, {row.losses} losses, "
+            f"{pvalue(getattr(row, p))}{', separated' if row.separated else ''}"
+        )
+        svg.rect(
+            x + 0.5,
+            y + 0.5,
+            cell - 1,
+            cell - 1,
+            "fpos" if row.mean_difference >= 0 else "fneg",
+            fill_opacity=0.06 + 0.3 * min(abs(row.effect_size), 1),
+            tip=words,
+        )
+        texts = (
+            lines[row.method_a, row.method_b] if detailed else [_sign(row.mean_difference) or "0"]
+        )
         first = y + cell / 2 + 4 - (len(texts) - 1) * 7
         for k, text in enumerate(texts):
             style = "small strong" if k == 0 or (k == 2 and row.separated) else "small"
@@ -66,8 +94,16 @@ def _key(svg: Svg, x: float, height: float) -> None:
     """What the lines of a cell are, in the empty corner."""
     y = height - CELL - 6
     svg.rect(x - 20, y, CELL - 1, CELL - 1, "fpale")
-    for k, (cell, meaning) in enumerate([("+0.10", "mean difference"), ("6/1/4", "won/tied/lost"), (".012", "p-value")]):
-        svg.text(x - 20 + CELL / 2, y + 13 + 14 * k, cell, "small strong" if k == 0 else "small", "middle")
+    for k, (cell, meaning) in enumerate(
+        [("+0.10", "mean difference"), ("6/1/4", "won/tied/lost"), (".012", "p-value")]
+    ):
+        svg.text(
+            x - 20 + CELL / 2,
+            y + 13 + 14 * k,
+            cell,
+            "small strong" if k == 0 else "small",
+            "middle",
+        )
         svg.text(x + CELL - 14, y + 13 + 14 * k, meaning, "small muted")
 
 

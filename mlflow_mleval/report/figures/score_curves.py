@@ -17,26 +17,41 @@ _DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3", "5 2")
 
 
 def score_curves(
-    lines: Mapping[str, tuple[np.ndarray, float]], others: Sequence[tuple[str, np.ndarray]], axes: tuple[str, str, str],
-    title: str, diagonal: bool = False,
+    lines: Mapping[str, tuple[np.ndarray, float]],
+    others: Sequence[tuple[str, np.ndarray]],
+    axes: tuple[str, str, str],
+    title: str,
+    diagonal: bool = False,
 ) -> Svg:
-    """Curves in the unit square, each with its name and area at the right: the first is thick, `others` are grey.
+    """Curves in the unit square, each with its name and area at the right: the first is thick,
+    `others` are grey.
 
-    A curve is an array of points, shape (P, 2); of `others` the name is a tooltip. `axes` say what lies across, up, and what the
-    areas are called.
+    A curve is an array of points, shape (P, 2); of `others` the name is a tooltip. `axes` say what
+    lies across, up, and what the areas are called.
     """
     areas = dict(zip(lines, aligned([area for _, area in lines.values()], 3), strict=True))
     wide = max(text_width(text) for text in areas.values())
     room = room_for(lines, 170)
     words = ", ".join(f"{name} {area}" for name, area in areas.items())
-    svg, x, y = _square(title, f"{axes[1]} against {axes[0].lower()}; {axes[2]}: {words}.", axes[:2], WIDTH - room - wide - 56)
+    svg, x, y = _square(
+        title,
+        f"{axes[1]} against {axes[0].lower()}; {axes[2]}: {words}.",
+        axes[:2],
+        WIDTH - room - wide - 56,
+    )
     svg.text(WIDTH, TOP, axes[2], "muted", "end")
     if diagonal:
         svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
     for name, points in others:
         svg.path(_pixels(points, x, y), "plain thin", tip=name)
     order = sorted(lines, key=lambda name: -lines[name][1])
-    heights = dict(zip(order, spread([y(lines[name][1]) for name in order], LINE, TOP + 18, y(0) - 4), strict=True))
+    heights = dict(
+        zip(
+            order,
+            spread([y(lines[name][1]) for name in order], LINE, TOP + 18, y(0) - 4),
+            strict=True,
+        )
+    )
     for kind, (name, (points, _)) in reversed(list(enumerate(lines.items()))):
         pixels = _pixels(points, x, y)
         style = f"c{kind % COLOURS} {'thin' if kind else 'thick'}"
@@ -50,10 +65,14 @@ def score_curves(
 
 
 def reliability(bins: np.ndarray, title: str) -> Svg:
-    """The share that is true against the mean probability, shape (B, 2), a dot a bin; on the diagonal both are the same."""
+    """The share that is true against the mean probability, shape (B, 2), a dot a bin; on the
+    diagonal both are the same.
+    """
     axes = "Mean probability of a bin", "Share that is true"
     words = "; ".join(f"{number(a, 3)}: {number(b, 3)}" for a, b in bins)
-    svg, x, y = _square(title, f"Share that is true by mean probability: {words}.", axes, WIDTH - 40)
+    svg, x, y = _square(
+        title, f"Share that is true by mean probability: {words}.", axes, WIDTH - 40
+    )
     svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
     pixels = _pixels(bins, x, y)
     for p, (a, _) in zip(pixels, bins, strict=True):
@@ -64,7 +83,9 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
     return svg
 
 
-def _square(title: str, words: str, axes: tuple[str, str], right: float) -> tuple[Svg, Scale, Scale]:
+def _square(
+    title: str, words: str, axes: tuple[str, str], right: float
+) -> tuple[Svg, Scale, Scale]:
     """A plot of shares against shares, its axes drawn."""
     svg = Svg(title, words, HEIGHT + 58)
     left = 12 + text_width("0.0", SMALL)

@@ -1,4 +1,6 @@
-"""Other weights: how often each method takes each rank, and how far a weight may move before the leader or the order changes."""
+"""Other weights: how often each method takes each rank, and how far a weight may move before the
+leader or the order changes.
+"""
 
 import math
 from itertools import pairwise
@@ -26,12 +28,18 @@ def percent(share: float) -> str:
 
 
 def rank_acceptability(shares: pd.DataFrame) -> Svg:
-    """A strip a method of the shares of its ranks (methods x ranks 1, 2, …, in order), the best at the left and strongest."""
+    """A strip a method of the shares of its ranks (methods x ranks 1, 2, …, in order), the best at
+    the left and strongest.
+    """
     drawn, n = shares.iloc[:TOP], shares.shape[1]
     room = room_for(["method", *drawn.index], 150) + 10
     x = Scale(0, 1, room, WIDTH - 140)
     words = "; ".join(f"{m} first in {percent(row.iloc[0])}" for m, row in drawn.iterrows())
-    svg = Svg("Rank acceptability", f"Share of random weights that give each rank: {words}.", 22 + ROW * len(drawn) + 22)
+    svg = Svg(
+        "Rank acceptability",
+        f"Share of random weights that give each rank: {words}.",
+        22 + ROW * len(drawn) + 22,
+    )
     svg.text(room - 8, 12, "method", "muted", "end")
     svg.text(WIDTH - 92, 12, "first", "muted", "end")
     svg.text(WIDTH, 12, "likely ranks", "muted", "end")
@@ -42,8 +50,19 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
         for first, last in pairwise([*range(0, n, math.ceil(n / PIECES)), n]):
             a, b, rank = edges[first], edges[last], (first + last + 1) / 2
             if b - a > 0.0005:
-                tip = f"{method}: rank {first + 1}{f' to {last}' if last > first + 1 else ''} in {percent(b - a)}"
-                svg.rect(x(a), y, x(b) - x(a) - 0.6, ROW - 4, "faccent", fill_opacity=shade(rank, n), tip=tip)
+                tip = (
+                    f"{method}: rank {first + 1}{f' to {last}' if last > first + 1 else ''} in "
+                    f"{percent(b - a)}"
+                )
+                svg.rect(
+                    x(a),
+                    y,
+                    x(b) - x(a) - 0.6,
+                    ROW - 4,
+                    "faccent",
+                    fill_opacity=shade(rank, n),
+                    tip=tip,
+                )
         svg.text(WIDTH - 92, y + 13, percent(row.iloc[0]), anchor="end")
         svg.text(WIDTH, y + 13, likely(row.to_numpy(float)), "muted", "end")
     svg.axis(x, 22 + ROW * len(drawn), about=4, label=lambda t: f"{t:.0%}")
@@ -62,7 +81,8 @@ def likely(shares: np.ndarray) -> str:
 
 
 def weight_intervals(table: pd.DataFrame) -> Svg:
-    """A pale bar where the leader stays, a dark one where the whole order does, a tick at the weight; who takes over beside it.
+    """A pale bar where the leader stays, a dark one where the whole order does, a tick at the
+    weight; who takes over beside it.
 
     Of more than thirty measures those with the narrowest ranges are drawn.
     """
@@ -72,28 +92,52 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     x = Scale(0, 1, room, WIDTH - 178)
     words = "; ".join(f"{m}: {_range(row)}" for m, row in drawn.iterrows())
     height = 22 + ROW * len(drawn)
-    svg = Svg("Weight stability", f"Range of each weight, the others rescaled, in which the leader stays. {words}.", height + 22)
+    svg = Svg(
+        "Weight stability",
+        f"Range of each weight, the others rescaled, in which the leader stays. {words}.",
+        height + 22,
+    )
     svg.text(room - 8, 12, "measure", "muted", "end")
     svg.text(WIDTH - 168, 12, "who takes the lead", "muted")
     svg.axis(x, height, 20, about=4)
     for i, (measure, row) in enumerate(drawn.iterrows()):
         y = 22 + i * ROW + ROW / 2
         svg.name(room - 8, y + 4, measure, room - 8, anchor="end")
-        svg.rect(x(row.weight_low), y - 6, x(row.weight_high) - x(row.weight_low), 12, "faccent", fill_opacity=0.28,
-                 tip=f"{measure}: {_range(row)}")
+        svg.rect(
+            x(row.weight_low),
+            y - 6,
+            x(row.weight_high) - x(row.weight_low),
+            12,
+            "faccent",
+            fill_opacity=0.28,
+            tip=f"{measure}: {_range(row)}",
+        )
         a, b = x(row.order_weight_low), x(row.order_weight_high)
         svg.rect(min(a, b - 1), y - 6, max(b - a, 1), 12, "faccent")
         svg.line(x(row.weight), y - 8, x(row.weight), y + 8, "tick")
-        svg.text(WIDTH - 168, y + 4, fit(_rivals(row), 168, SMALL), "small muted" if _rivals(row) == NOBODY else "small")
+        svg.text(
+            WIDTH - 168,
+            y + 4,
+            fit(_rivals(row), 168, SMALL),
+            "small muted" if _rivals(row) == NOBODY else "small",
+        )
     return svg
 
 
 def _rivals(row: pd.Series) -> str:
     """Who takes the lead beyond the ends of the range."""
     sides = (("below", row.rival_low, row.weight_low), ("above", row.rival_high, row.weight_high))
-    return ", ".join(f"{shorten(m, 14)} {word} {fixed(at, 3)}" for word, m, at in sides if not pd.isna(m)) or NOBODY
+    return (
+        ", ".join(
+            f"{shorten(m, 14)} {word} {fixed(at, 3)}" for word, m, at in sides if not pd.isna(m)
+        )
+        or NOBODY
+    )
 
 
 def _range(row: pd.Series) -> str:
-    weight, low, high = (fixed(v, 3) if math.isfinite(v) else "–" for v in (row.weight, row.weight_low, row.weight_high))
+    weight, low, high = (
+        fixed(v, 3) if math.isfinite(v) else "–"
+        for v in (row.weight, row.weight_low, row.weight_high)
+    )
     return f"weight {weight}, leader stays from {low} to {high}, {_rivals(row)}"

@@ -1,4 +1,6 @@
-"""Two lines in a script that already exists: whatever it evaluates is evaluated in full and logged."""
+"""Two lines in a script that already exists: whatever it evaluates is evaluated in full and
+logged.
+"""
 
 from __future__ import annotations
 
@@ -33,40 +35,48 @@ def autolog(
     disable: bool = False,
     **hierarchy_options: Any,
 ) -> None:
-    """Log a full evaluation of whatever a script evaluates with scikit-learn: label sets, or one label of several classes.
+    """Log a full evaluation of whatever a script evaluates with scikit-learn: label sets, or one
+    label of several classes.
 
-    - ``fit``, then ``score`` or a metric of `sklearn.metrics` on held-out predictions: an evaluation of that data, in the run
-      that was active at the fit, or that MLflow's own autologging made for it. The training data is not held out; of a model
-      that was fitted elsewhere it is not known. Their ``sample_weight`` weighs the evaluation, too.
-    - `cross_validate`, `cross_val_score`, `cross_val_predict`: an evaluation with folds, in the active run. The models of the
-      folds predict once more for it.
-    - A search, such as `GridSearchCV`: its winner is cross-validated once more on the search's folds, with the tag
-      ``mleval.selected_among``: values of a winner on the folds that chose it are optimistic.
+    - ``fit``, then ``score`` or a metric of `sklearn.metrics` on held-out predictions: an
+      evaluation of that data, in the run that was active at the fit, or that MLflow's own
+      autologging made for it. The training data is not held out; of a model that was fitted
+      elsewhere it is not known. Their ``sample_weight`` weighs the evaluation, too.
+    - `cross_validate`, `cross_val_score`, `cross_val_predict`: an evaluation with folds, in the
+      active run. The models of the folds predict once more for it.
+    - A search, such as `GridSearchCV`: its winner is cross-validated once more on the search's
+      folds, with the tag ``mleval.selected_among``: values of a winner on the folds that chose it
+      are optimistic.
 
-    Where no run is active, a new one is made. A run holds one method on one dataset; what comes after the first result goes to
-    new runs of the same experiment. Where nothing is logged, one line says why: of a regressor, and of what was fitted when no
-    held-out labels were seen until the end. The script itself is not touched: not its values, its random state, its exceptions;
-    a failure to log is one warning. Works with MLflow's own autologging in
-    any order. Calling it again changes the options, for example the dataset's name in a loop over datasets.
+    Where no run is active, a new one is made. A run holds one method on one dataset; what comes
+    after the first result goes to new runs of the same experiment. Where nothing is logged, one
+    line says why: of a regressor, and of what was fitted when no held-out labels were seen until
+    the end. The script itself is not touched: not its values, its random state, its exceptions; a
+    failure to log is one warning. Works with MLflow's own autologging in any order. Calling it
+    again changes the options, for example the dataset's name in a loop over datasets.
 
     Parameters
     ----------
     method, dataset : str, optional
-        Names of all that is logged until the next call. By default the tags ``mleval.method`` and ``mleval.dataset`` of the
-        run, else a short name of the estimator, such as BR(LogisticRegression), and the size of the data with a digest. The
-        estimator's parameters become those of the run.
+        Names of all that is logged until the next call. By default the tags ``mleval.method`` and
+        ``mleval.dataset`` of the run, else a short name of the estimator, such as
+        BR(LogisticRegression), and the size of the data with a digest. The estimator's parameters
+        become those of the run.
     eval_data : tuple (X, Y), optional
         Held-out data on which to evaluate after every fit.
     label_names, hierarchy, conventions, **hierarchy_options
-        As in `evaluate`. A hierarchy needs the names of its classes: as `label_names`, or as columns of a DataFrame.
+        As in `evaluate`. A hierarchy needs the names of its classes: as `label_names`, or as
+        columns of a DataFrame.
     measures : iterable of str, optional
         Measures or sets to log as metrics; by default all.
     log_instances : bool
         Log a table with a row for each instance.
     searches : bool
-        Whether winners of searches are cross-validated once more, which takes as long as one candidate of the search.
+        Whether winners of searches are cross-validated once more, which takes as long as one
+        candidate of the search.
     asynchronous : bool
-        Write runs in a thread while the script goes on; the end of the script and ``disable=True`` wait for it.
+        Write runs in a thread while the script goes on; the end of the script and ``disable=True``
+        wait for it.
     silent : bool
         No warnings.
     disable : bool
@@ -87,14 +97,22 @@ def autolog(
     if eval_data is not None and not (isinstance(eval_data, (tuple, list)) and len(eval_data) == 2):
         raise TypeError(f"`eval_data` must be a pair (X, Y), got {type(eval_data).__name__}.")
     if hierarchy is None and hierarchy_options:
-        raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave these out without it.")
+        raise TypeError(
+            f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave "
+            "these out without it."
+        )
     if disable:
         _sklearn.stop()
         forget()
         return
     options = {
-        "label_names": label_names, "hierarchy": hierarchy, "conventions": conventions, "instances": log_instances,
+        "label_names": label_names,
+        "hierarchy": hierarchy,
+        "conventions": conventions,
+        "instances": log_instances,
         **hierarchy_options,
-    }  # fmt: skip
+    }
     logged = {"measures": measures, "log_instances": log_instances}
-    _sklearn.start(Sink(method, dataset, logged, silent, asynchronous), options, eval_data, searches)
+    _sklearn.start(
+        Sink(method, dataset, logged, silent, asynchronous), options, eval_data, searches
+    )

@@ -1,4 +1,6 @@
-"""How long a fit took without what MLflow's own autologging does around it, such as logging the model."""
+"""How long a fit took without what MLflow's own autologging does around it, such as logging the
+model.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from mlflow.utils.autologging_utils.events import AutologgingEventLogger
 
 
 class FitClock:
-    """Times fits. MLflow announces when one of its wrappers calls the function that it wraps; all announcements are passed on.
+    """Times fits. MLflow announces when one of its wrappers calls the function that it wraps; all
+    announcements are passed on.
 
     >>> FitClock().timed(lambda estimator, x: x + 1, "an estimator", 1)[0]
     2
@@ -33,7 +36,9 @@ class FitClock:
         if AutologgingEventLogger.get_logger() is self:
             AutologgingEventLogger.set_logger(self._before)
 
-    def timed(self, fit: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> tuple[Any, float]:
+    def timed(
+        self, fit: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any
+    ) -> tuple[Any, float]:
         """What the fit returns, and its seconds without those of MLflow."""
         outer = getattr(self._local, "fit", None)
         self._local.fit = own = _Fit()
@@ -80,7 +85,9 @@ class FitClock:
 
 
 class _Fit:
-    """A fit that is going on: its seconds up to now, and whether each of MLflow's wrappers does work of its own."""
+    """A fit that is going on: its seconds up to now, and whether each of MLflow's wrappers does
+    work of its own.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -1,8 +1,10 @@
-"""Plain wrappers that stack with MLflow's: put around functions and methods, taken off again, and switched off for good.
+"""Plain wrappers that stack with MLflow's: put around functions and methods, taken off again, and
+switched off for good.
 
-MLflow keeps the function that it has replaced in a slot beside it and puts that one back when its autologging is switched
-off or on again. A wrapper around the function alone would be lost then, so the slot is wrapped too. A wrapper that MLflow has
-wrapped in turn cannot be taken out of there; switched off, it only passes calls on.
+MLflow keeps the function that it has replaced in a slot beside it and puts that one back when its
+autologging is switched off or on again. A wrapper around the function alone would be lost then, so
+the slot is wrapped too. A wrapper that MLflow has wrapped in turn cannot be taken out of there;
+switched off, it only passes calls on.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ _CHECKS = "sklearn.utils._param_validation"
 
 
 class Patches:
-    """Wrappers that are on until `restore`, and on again after the next `wrap`; a copy in another process is off.
+    """Wrappers that are on until `restore`, and on again after the next `wrap`; a copy in another
+    process is off.
 
-    A function gets the same wrapper every time, so that names which a script has imported in between stay good.
+    A function gets the same wrapper every time, so that names which a script has imported in
+    between stay good.
 
     >>> import types
     >>> module = types.SimpleNamespace(double=lambda x: 2 * x)
@@ -51,7 +55,8 @@ class Patches:
         Parameters
         ----------
         owner : module, class or descriptor
-            Where the function is an attribute; nothing is done where it is inherited only, or wrapped already.
+            Where the function is an attribute; nothing is done where it is inherited only, or
+            wrapped already.
         through : str
             A module of scikit-learn whose frames count as passing the user's call on.
         """
@@ -60,7 +65,8 @@ class Patches:
             current = vars(owner).get(slot)
             if current is None or id(current) in self._wrappers:
                 continue
-            # One wrapper a function wherever it is bound, so that pickle finds it where its name says.
+            # One wrapper a function wherever it is bound, so that pickle finds it where its name
+            # says.
             wrapper = self._by_original.get(id(current)) or self._wrapper(current, hook, through)
             setattr(owner, slot, wrapper)
             self._places.append((owner, name))
@@ -93,16 +99,20 @@ class Patches:
                 return self._hooks[key](original, *args, **kwargs)
             return original(*args, **kwargs)
 
-        self._hooks[key] = hook  # not in the closure, which is pickled with a function that MLflow has wrapped
+        self._hooks[key] = (
+            hook  # not in the closure, which is pickled with a function that MLflow has wrapped
+        )
         self._wrappers[id(wrapper)] = wrapper, original
         self._by_original[key] = wrapper
         return wrapper
 
 
 def called_by_user(through: str = "") -> bool:
-    """Whether the caller's caller is the script: no frame above it is one of scikit-learn or of this package.
+    """Whether the caller's caller is the script: no frame above it is one of scikit-learn or of
+    this package.
 
-    The whole stack counts, because a scorer or an estimator that the script defines is called by scikit-learn in turn.
+    The whole stack counts, because a scorer or an estimator that the script defines is called by
+    scikit-learn in turn.
     """
     frame = sys._getframe(2)
     while frame is not None:
@@ -116,18 +126,30 @@ def called_by_user(through: str = "") -> bool:
 def imported_earlier(originals: dict[int, Any]) -> dict[str, list[str]]:
     """Names of modules of the user that are still bound to a wrapped function, by module."""
     found: dict[str, list[str]] = {}
-    for name, module in list(sys.modules.items()):  # __mp_main__ is what multiprocessing calls __main__ too
+    for name, module in list(
+        sys.modules.items()
+    ):  # __mp_main__ is what multiprocessing calls __main__ too
         path = getattr(module, "__file__", None) or ""
-        if name.partition(".")[0] in {"mlflow", "__mp_main__", *_INTERNAL} or "site-packages" in path or "dist-packages" in path:
+        if (
+            name.partition(".")[0] in {"mlflow", "__mp_main__", *_INTERNAL}
+            or "site-packages" in path
+            or "dist-packages" in path
+        ):
             continue
-        bound = [key for key, value in list(vars(module).items()) if originals.get(id(value), found) is value]
+        bound = [
+            key
+            for key, value in list(vars(module).items())
+            if originals.get(id(value), found) is value
+        ]
         if bound:
             found[name] = bound
     return found
 
 
 def places(owners: Iterable[type], name: str) -> list[tuple[Any, str]]:
-    """Where to wrap a method of these classes: each class in their ancestry that has it, or its `available_if` descriptor."""
+    """Where to wrap a method of these classes: each class in their ancestry that has it, or its
+    `available_if` descriptor.
+    """
     found = []
     for owner in dict.fromkeys(base for cls in owners for base in cls.__mro__):
         method = vars(owner).get(name)

@@ -1,4 +1,6 @@
-"""Where autologging writes: the right run, the right names, in the background if asked, and never an error for the user."""
+"""Where autologging writes: the right run, the right names, in the background if asked, and never
+an error for the user.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ from mlflow_mleval.training.harmless import same_randomness, warn
 from mlflow_mleval.training.log_evaluation import payload_of
 
 _jobs: list[Future[None]] = []
-#: What the thread has to say. It is said by whoever waits or logs next: while another thread is in `warnings.catch_warnings`,
-#: which many libraries use, a warning of this one would be lost.
+#: What the thread has to say. It is said by whoever waits or logs next: while another thread is in
+#: `warnings.catch_warnings`, which many libraries use, a warning of this one would be lost.
 _news: list[str] = []
 _THREAD = "mleval-autolog"
 
@@ -29,7 +31,8 @@ _THREAD = "mleval-autolog"
 @cache
 def _writer() -> ThreadPoolExecutor:
     """One thread, so that runs are written in the order of their results."""
-    # Before the interpreter refuses new threads, which writing a run needs; plain atexit comes too late.
+    # Before the interpreter refuses new threads, which writing a run needs; plain atexit comes too
+    # late.
     getattr(threading, "_register_atexit", atexit.register)(flush)
     return ThreadPoolExecutor(1, _THREAD)
 
@@ -52,7 +55,8 @@ class Sink:
     Attributes
     ----------
     method, dataset : str or None
-        Names for all that is logged; by default those of the run, else made from the estimator and the data.
+        Names for all that is logged; by default those of the run, else made from the estimator and
+        the data.
     options : dict
         Further arguments of `log_evaluation`.
     silent : bool
@@ -90,8 +94,14 @@ class Sink:
             warn(text)
 
     def log(
-        self, what: str, make: Callable[[], tuple[Evaluation, dict[str, Any]]], estimator: Any, X: Any, Y: Any,
-        run_id: str | None, weights: Any = None,
+        self,
+        what: str,
+        make: Callable[[], tuple[Evaluation, dict[str, Any]]],
+        estimator: Any,
+        X: Any,
+        Y: Any,
+        run_id: str | None,
+        weights: Any = None,
     ) -> None:
         """Evaluate now, and log now or in the background.
 
@@ -102,10 +112,11 @@ class Sink:
         make : callable
             Makes the evaluation and further arguments of `log_evaluation`.
         estimator, X, Y, weights
-            What was evaluated on what, for the names: the same data with weights are another dataset.
+            What was evaluated on what, for the names: the same data with weights are another
+            dataset.
         run_id : str or None
-            The run to log to, else the active one, else a new one. A run that holds a result already is left alone, and a new
-            one is made in its experiment.
+            The run to log to, else the active one, else a new one. A run that holds a result
+            already is left alone, and a new one is made in its experiment.
         """
         with self.harmless(what):
             _tell()
@@ -114,7 +125,9 @@ class Sink:
             names = self.method or short, self.dataset or dataset_name(X, Y, weights)
             job = (ev, names, runs.target(run_id), self.options | facts, params_of(estimator))
             if self.asynchronous:
-                _jobs[:] = [f for f in _jobs if not f.done()] + [_writer().submit(self._write_later, what, *job)]
+                _jobs[:] = [f for f in _jobs if not f.done()] + [
+                    _writer().submit(self._write_later, what, *job)
+                ]
             else:
                 self._write(what, *job)
 
@@ -126,7 +139,12 @@ class Sink:
             self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
 
     def _write(
-        self, what: str, ev: Evaluation, names: tuple[str, str], run_id: str | None, options: dict[str, Any],
+        self,
+        what: str,
+        ev: Evaluation,
+        names: tuple[str, str],
+        run_id: str | None,
+        options: dict[str, Any],
         params: dict[str, str],
     ) -> None:
         (method, dataset), experiment = names, None
@@ -152,9 +170,12 @@ def _start_anew() -> None:
     _between_writes._at_fork_reinit()
 
 
-# A fork in the middle of a write would copy locks that nobody opens, and settings that hold for the write only.
+# A fork in the middle of a write would copy locks that nobody opens, and settings that hold for the
+# write only.
 _between_writes = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_between_writes.acquire, after_in_parent=_between_writes.release, after_in_child=_start_anew
+        before=_between_writes.acquire,
+        after_in_parent=_between_writes.release,
+        after_in_child=_start_anew,
     )

@@ -1,4 +1,6 @@
-"""What a script does with scikit-learn, seen from outside: fits, scores, metrics, cross-validation and searches."""
+"""What a script does with scikit-learn, seen from outside: fits, scores, metrics, cross-validation
+and searches.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ from mlflow_mleval.tracking import runs
 from mlflow_mleval.training.autolog.fit_clock import FitClock
 from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, places
 from mlflow_mleval.training.autolog.sink import Sink, flush
-from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, refuse_unseen, split_facts, without_scores
+from mlflow_mleval.training.cross_validation import (
+    evaluate_folds,
+    fold_predictions,
+    refuse_unseen,
+    split_facts,
+    without_scores,
+)
 from mlflow_mleval.training.estimator_names import method_name, sample
 from mlflow_mleval.training.harmless import without_mlflow
 from mlflow_mleval.training.scores import (
@@ -59,7 +67,8 @@ class _Fit:
 
 
 class SklearnAutolog:
-    """The wrappers around scikit-learn and what they remember; there is one, and `start` changes its options.
+    """The wrappers around scikit-learn and what they remember; there is one, and `start` changes
+    its options.
 
     Attributes
     ----------
@@ -70,7 +79,8 @@ class SklearnAutolog:
     eval_data : tuple (X, Y) or None
         Evaluate on it after each fit.
     searches : bool
-        Whether the winner of a search is cross-validated once more, on the search's folds, and logged.
+        Whether the winner of a search is cross-validated once more, on the search's folds, and
+        logged.
     """
 
     def __init__(self) -> None:
@@ -82,7 +92,9 @@ class SklearnAutolog:
         self._said: set[str] = set()
         atexit.register(self._say_not_logged)
 
-    def start(self, sink: Sink, options: dict[str, Any], eval_data: tuple[Any, Any] | None, searches: bool) -> None:
+    def start(
+        self, sink: Sink, options: dict[str, Any], eval_data: tuple[Any, Any] | None, searches: bool
+    ) -> None:
         """Put the wrappers on, and say which functions were imported too early."""
         self._said.clear()
         if was_on := self.patches.active:
@@ -93,8 +105,15 @@ class SklearnAutolog:
         for name in ("cross_validate", "cross_val_predict"):
             for owner in (sys.modules[_VALIDATION], model_selection):
                 # cross_val_score calls cross_validate of its own module
-                wrap(owner, name, getattr(self, name), through=_VALIDATION if name == "cross_validate" else "")
-        hooks = {"fit": self.fit, "score": self.score} | dict.fromkeys(("predict", *SCORE_METHODS), self.predict)
+                wrap(
+                    owner,
+                    name,
+                    getattr(self, name),
+                    through=_VALIDATION if name == "cross_validate" else "",
+                )
+        hooks = {"fit": self.fit, "score": self.score} | dict.fromkeys(
+            ("predict", *SCORE_METHODS), self.predict
+        )
         for name, hook in hooks.items():
             for owner, slot in places(_estimators(), name):
                 wrap(owner, slot, hook)
@@ -107,7 +126,9 @@ class SklearnAutolog:
             self._say_imported_earlier()
 
     def stop(self) -> None:
-        """Take the wrappers off; wait for what is being written, and say of which fits nothing was logged."""
+        """Take the wrappers off; wait for what is being written, and say of which fits nothing was
+        logged.
+        """
         if self.patches.active:
             self._say_not_logged()
         self.patches.restore()
@@ -117,21 +138,30 @@ class SklearnAutolog:
     def _say_imported_earlier(self) -> None:
         found = imported_earlier(self.patches.originals())
         if found:
-            names = "; ".join(f"{', '.join(sorted(names))} in {module}" for module, names in found.items())
+            names = "; ".join(
+                f"{', '.join(sorted(names))} in {module}" for module, names in found.items()
+            )
             self.sink.warn(
-                f"imported before autolog() and therefore not seen: {names}. Call autolog() before these imports, or call "
-                "them through their module, as sklearn.model_selection.cross_validate(...)."
+                f"imported before autolog() and therefore not seen: {names}. Call autolog() "
+                "before these imports, or call them through their module, as "
+                "sklearn.model_selection.cross_validate(...)."
             )
 
     def _say_not_logged(self) -> None:
-        """What was fitted and never evaluated: the script has shown no labels that the model had not seen."""
-        names = [name for name in self._fitted if name not in self.sink.logged] if self.patches.active else []
+        """What was fitted and never evaluated: the script has shown no labels that the model had
+        not seen.
+        """
+        names = (
+            [name for name in self._fitted if name not in self.sink.logged]
+            if self.patches.active
+            else []
+        )
         self._fitted.clear()
         if names:
             self.sink.warn(
-                f"nothing was logged of {some(names, 4)}: no held-out labels were seen. Call model.score(X_test, y_test) or a "
-                "metric of sklearn.metrics on what it predicts, pass autolog(eval_data=(X_test, y_test)), or call "
-                "mleval.cross_validate."
+                f"nothing was logged of {some(names, 4)}: no held-out labels were seen. Call "
+                "model.score(X_test, y_test) or a metric of sklearn.metrics on what it predicts, "
+                "pass autolog(eval_data=(X_test, y_test)), or call mleval.cross_validate."
             )
 
     def _say_once(self, text: str) -> None:
@@ -148,19 +178,25 @@ class SklearnAutolog:
             return
         if regressor:
             self._say_once(
-                f"nothing is logged of {name}: it is a regressor, and mleval evaluates classifiers. MLflow's own autologging, "
-                "mlflow.sklearn.autolog(), logs regression."
+                f"nothing is logged of {name}: it is a regressor, and mleval evaluates "
+                "classifiers. MLflow's own autologging, mlflow.sklearn.autolog(), logs "
+                "regression."
             )
         elif classifier and _n_columns(Y) > 1:
             self._say_once(
-                f"nothing is logged of {name}: its targets are several columns that are not 0 and 1. Evaluate each column by "
-                "itself: mleval.evaluate(y[:, i], y_pred=predicted[:, i])."
+                f"nothing is logged of {name}: its targets are several columns that are not 0 "
+                "and 1. Evaluate each column by itself: mleval.evaluate(y[:, i], "
+                "y_pred=predicted[:, i])."
             )
 
-    # ---- fit, then evaluate ------------------------------------------------------------------------------------------
+    # ---- fit, then evaluate ----------------------------------------------------------------------
 
     def fit(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
-        cv = _copied_cv(estimator) if self.searches and isinstance(estimator, BaseSearchCV) else _NONE
+        cv = (
+            _copied_cv(estimator)
+            if self.searches and isinstance(estimator, BaseSearchCV)
+            else _NONE
+        )
         before = getattr(estimator, _MLFLOW_RUN, None)
         result, seconds = self._clock.timed(original, estimator, *args, **kwargs)
         X, Y = _data(args, kwargs)
@@ -175,7 +211,13 @@ class SklearnAutolog:
             except Exception as error:
                 self.sink.warn(f"a fit was not noted. {type(error).__name__}: {error}")
             if cv is not _NONE:
-                self._search(estimator, X, Y, cv, {k: v for k, v in kwargs.items() if k not in ("X", "y", "Y")})
+                self._search(
+                    estimator,
+                    X,
+                    Y,
+                    cv,
+                    {k: v for k, v in kwargs.items() if k not in ("X", "y", "Y")},
+                )
             if self.eval_data is not None:
                 self._held_out(estimator, *self.eval_data)
         return result
@@ -188,7 +230,9 @@ class SklearnAutolog:
 
     def predict(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(estimator, *args, **kwargs)
-        if isinstance(result, np.ndarray) or (_n_columns(result) > 1 and not isinstance(result, list)):
+        if isinstance(result, np.ndarray) or (
+            _n_columns(result) > 1 and not isinstance(result, list)
+        ):
             # A column of it, as of probabilities, is another array with the same base.
             keys = {id(result), id(getattr(result, "base", None))}
 
@@ -197,14 +241,22 @@ class SklearnAutolog:
                     self._predictions.pop(key, None)
 
             kept = weakref.ref(result, forget)
-            self._predictions |= dict.fromkeys(keys - {id(None)}, (kept, estimator, _data(args, kwargs)[0]))
+            self._predictions |= dict.fromkeys(
+                keys - {id(None)}, (kept, estimator, _data(args, kwargs)[0])
+            )
         return result
 
     def metric(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        predicted = args[1] if len(args) > 1 else next((kwargs[name] for name in _PREDICTED if name in kwargs), None)
+        predicted = (
+            args[1]
+            if len(args) > 1
+            else next((kwargs[name] for name in _PREDICTED if name in kwargs), None)
+        )
         base = getattr(predicted, "base", None)
-        kept, estimator, X = self._predictions.get(id(predicted), self._predictions.get(id(base), (None, None, None)))
+        kept, estimator, X = self._predictions.get(
+            id(predicted), self._predictions.get(id(base), (None, None, None))
+        )
         seen = None if kept is None else kept()
         owners = [own for own in (seen, getattr(seen, "base", None)) if own is not None]
         if any(own is predicted or own is base for own in owners):
@@ -219,7 +271,10 @@ class SklearnAutolog:
         what = f"{type(estimator).__name__} on held-out data"
         with self.sink.harmless(what):
             if estimator not in self._fits and not self.patches.wraps(type(estimator), "fit"):
-                raise RuntimeError("its class is newer than autolog(), which has not seen it fit. Call autolog() after it.")
+                raise RuntimeError(
+                    "its class is newer than autolog(), which has not seen it fit. Call "
+                    "autolog() after it."
+                )
             known = self._fits.setdefault(estimator, _Fit())
             key = sample(X, Y)
             weighted = key if weights is None else (*key, *sample(weights))
@@ -230,7 +285,10 @@ class SklearnAutolog:
             def evaluation() -> tuple[Evaluation, dict[str, Any]]:
                 found = _predicted(estimator, X, Y, getattr(estimator, "classes_", None))
                 if found.without_score:
-                    self.sink.warn(f"no measure of scores: {type(estimator).__name__} has none ({found.without_score}).")
+                    self.sink.warn(
+                        f"no measure of scores: {type(estimator).__name__} has none "
+                        f"({found.without_score})."
+                    )
                 times = {"fit_time": known.seconds, "predict_time": found.predict_time}
                 options = self._options(Y, estimator, found)
                 return evaluate(
@@ -239,15 +297,25 @@ class SklearnAutolog:
 
             self.sink.log(what, evaluation, estimator, X, Y, known.run_id, weights)
 
-    def _options(self, Y: Any, estimator: Any = None, found: Predictions | None = None) -> dict[str, Any]:
-        """The options of `evaluate`; of one label with its classes, and whether the scores are probabilities."""
+    def _options(
+        self, Y: Any, estimator: Any = None, found: Predictions | None = None
+    ) -> dict[str, Any]:
+        """The options of `evaluate`; of one label with its classes, and whether the scores are
+        probabilities.
+        """
         if not is_vector(Y):
             return self.options
         known = getattr(estimator, "classes_", None)
-        names = self.options["label_names"] or (_classes(Y) if known is None else np.asarray(known).tolist())
-        return self.options | {"label_names": names} | ({} if found is None or found.is_probability else {"probabilities": False})
+        names = self.options["label_names"] or (
+            _classes(Y) if known is None else np.asarray(known).tolist()
+        )
+        return (
+            self.options
+            | {"label_names": names}
+            | ({} if found is None or found.is_probability else {"probabilities": False})
+        )
 
-    # ---- folds -------------------------------------------------------------------------------------------------------
+    # ---- folds -----------------------------------------------------------------------------------
 
     def cross_validate(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         call = _arguments(original, args, kwargs)
@@ -264,7 +332,15 @@ class SklearnAutolog:
             for i, (fitted, (_, test)) in enumerate(zip(estimators, splits, strict=True)):
                 try:
                     trained = getattr(fitted, "classes_", None)
-                    found.append(_predicted(fitted, _safe_indexing(X, test), _safe_indexing(Y, test), trained, _classes(Y)))
+                    found.append(
+                        _predicted(
+                            fitted,
+                            _safe_indexing(X, test),
+                            _safe_indexing(Y, test),
+                            trained,
+                            _classes(Y),
+                        )
+                    )
                 except Exception as error:
                     raise RuntimeError(f"fold {i} gives no predictions ({error}).") from error
             return self._folds(found, Y, splits, result["fit_time"])
@@ -301,25 +377,37 @@ class SklearnAutolog:
         self.sink.log("a cross-validated prediction", evaluation, call["estimator"], X, Y, None)
         return result
 
-    def _search(self, search: BaseSearchCV, X: Any, Y: Any, cv: Any, params: dict[str, Any]) -> None:
-        """Cross-validate the winner once more: a search keeps neither its models nor its predictions."""
+    def _search(
+        self, search: BaseSearchCV, X: Any, Y: Any, cv: Any, params: dict[str, Any]
+    ) -> None:
+        """Cross-validate the winner once more: a search keeps neither its models nor its
+        predictions.
+        """
         if not hasattr(search, "best_params_"):
-            self.sink.warn(f"a search was not logged: it names no best candidate (refit={search.refit!r}).")
+            self.sink.warn(
+                f"a search was not logged: it names no best candidate (refit={search.refit!r})."
+            )
             return
 
         def evaluation() -> tuple[Evaluation, dict[str, Any]]:
             if cv is _SPENT:
-                raise TypeError("its splits can be drawn only once. Pass cv as a list or a splitter.")
+                raise TypeError(
+                    "its splits can be drawn only once. Pass cv as a list or a splitter."
+                )
             groups = params.pop("groups", None)
             labels = _n_columns(Y) or _classes(Y)
-            found = fold_predictions(best, X, Y, labels, cv=cv, n_jobs=search.n_jobs, groups=groups, params=params)
+            found = fold_predictions(
+                best, X, Y, labels, cv=cv, n_jobs=search.n_jobs, groups=groups, params=params
+            )
             ev, facts = self._folds(found[0], Y, *found[1:])
             return ev, facts | {"selected_among": len(search.cv_results_["params"])}
 
         best = clone(search.estimator).set_params(**clone(search.best_params_, safe=False))
         self.sink.log("a search", evaluation, search, X, Y, self._fits.get(search, _Fit()).run_id)
 
-    def _folds(self, found: list[Predictions], Y: Any, splits: Any, times: Any) -> tuple[Evaluation, dict[str, Any]]:
+    def _folds(
+        self, found: list[Predictions], Y: Any, splits: Any, times: Any
+    ) -> tuple[Evaluation, dict[str, Any]]:
         if reason := without_scores(found):
             self.sink.warn(reason)
         Y = Y if hasattr(Y, "shape") else np.asarray(Y)
@@ -327,7 +415,9 @@ class SklearnAutolog:
 
 
 def _estimators() -> set[type]:
-    """Every class of classifiers, regressors, pipelines and searches by now, of other packages and the script too."""
+    """Every class of classifiers, regressors, pipelines and searches by now, of other packages and
+    the script too.
+    """
     all_estimators(["classifier", "regressor"])  # imports those of scikit-learn
     found: set[type] = {ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV}
     new = list(found)
@@ -338,7 +428,9 @@ def _estimators() -> set[type]:
 
 
 class _Recorded:
-    """A splitter that remembers what it yields; splits are still drawn one by one, as the random state may be shared."""
+    """A splitter that remembers what it yields; splits are still drawn one by one, as the random
+    state may be shared.
+    """
 
     def __init__(self, cv: Any) -> None:
         self._cv = cv
@@ -357,7 +449,9 @@ class _Recorded:
 
 
 def _copied_cv(search: BaseSearchCV) -> Any:
-    """The splitter as it is before the fit: one with a random state of its own is another one afterwards."""
+    """The splitter as it is before the fit: one with a random state of its own is another one
+    afterwards.
+    """
     try:
         return copy.deepcopy(search.cv)
     except TypeError:
@@ -365,12 +459,16 @@ def _copied_cv(search: BaseSearchCV) -> Any:
 
 
 def _arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
-    """The call by name, with a splitter that remembers; None where it does not concern us or scikit-learn will refuse it."""
+    """The call by name, with a splitter that remembers; None where it does not concern us or
+    scikit-learn will refuse it.
+    """
     try:
         call = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
         if not _concerns(call["estimator"], call.get("y")):
             return None
-        call["cv"] = _Recorded(check_cv(call.get("cv"), call["y"], classifier=is_classifier(call["estimator"])))
+        call["cv"] = _Recorded(
+            check_cv(call.get("cv"), call["y"], classifier=is_classifier(call["estimator"]))
+        )
         return call
     except Exception:
         return None
@@ -384,7 +482,9 @@ def _data(args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 def _data_of_call(args: Any, kwargs: Any) -> tuple[Any, Any]:
     """Estimator and Y of a call of a cross-validation."""
-    return args[0] if args else kwargs.get("estimator"), args[2] if len(args) > 2 else kwargs.get("y")
+    return args[0] if args else kwargs.get("estimator"), args[2] if len(args) > 2 else kwargs.get(
+        "y"
+    )
 
 
 def _n_columns(Y: Any) -> int:
@@ -399,7 +499,11 @@ def _concerns(estimator: Any, Y: Any) -> bool:
     try:
         if is_regressor(estimator) or Y is None:
             return False
-        return is_multilabel(Y) if _n_columns(Y) > 1 else is_vector(Y) and is_classifier(estimator) and is_one_label(Y)
+        return (
+            is_multilabel(Y)
+            if _n_columns(Y) > 1
+            else is_vector(Y) and is_classifier(estimator) and is_one_label(Y)
+        )
     except Exception:
         return False
 
@@ -409,9 +513,16 @@ def _classes(Y: Any) -> list[Any]:
     return np.unique(classes_of(Y, "y")).tolist() if is_vector(Y) else []
 
 
-def _predicted(estimator: Any, X: Any, Y: Any, trained: Any, classes: list[Any] | None = None) -> Predictions:
-    """What the estimator, trained on these classes, predicts for instances whose truth is Y; with scores of the classes."""
-    with warnings.catch_warnings(), without_mlflow():  # the script has been told already what its estimator warns of
+def _predicted(
+    estimator: Any, X: Any, Y: Any, trained: Any, classes: list[Any] | None = None
+) -> Predictions:
+    """What the estimator, trained on these classes, predicts for instances whose truth is Y; with
+    scores of the classes.
+    """
+    with (
+        warnings.catch_warnings(),
+        without_mlflow(),
+    ):  # the script has been told already what its estimator warns of
         warnings.simplefilter("ignore")
         if not is_vector(Y):
             return predict(estimator, X, _n_columns(Y))

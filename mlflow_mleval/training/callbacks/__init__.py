@@ -1,1 +1,3 @@
-"""Callbacks that log how a model develops while it is trained: one module a framework, each imported on first use."""
+"""Callbacks that log how a model develops while it is trained: one module a framework, each
+imported on first use.
+"""

@@ -1,4 +1,6 @@
-"""What all callbacks do: measures and a loss profile an epoch as metrics, and a full evaluation at the end."""
+"""What all callbacks do: measures and a loss profile an epoch as metrics, and a full evaluation at
+the end.
+"""
 
 from __future__ import annotations
 
@@ -33,26 +35,32 @@ Predict = Callable[[], Evaluation | tuple[Any, Any]]
 class EpochLog:
     """What a callback tells of one training, epoch by epoch; never an error for the training.
 
-    For each epoch the run gets ``mleval.epoch/<measure>`` and, at no more than ten parameters k from 1 to K, the binomial loss
-    profile of the label sets as ``mleval.epoch.profile/k<k>`` and of the scores as ``mleval.epoch.soft_profile/k<k>``, with the
-    epoch as step. At the end it gets the full evaluation of the validation data, as by `log_evaluation`. What goes wrong is one
-    warning; the training goes on, with the random state it would have.
+    For each epoch the run gets ``mleval.epoch/<measure>`` and, at no more than ten parameters k
+    from 1 to K, the binomial loss profile of the label sets as ``mleval.epoch.profile/k<k>`` and of
+    the scores as ``mleval.epoch.soft_profile/k<k>``, with the epoch as step. At the end it gets the
+    full evaluation of the validation data, as by `log_evaluation`. What goes wrong is one warning;
+    the training goes on, with the random state it would have.
 
     Parameters
     ----------
     method, dataset : str
         What the evaluation at the end is called, as in `log_evaluation`.
     run_id : str, optional
-        The run to log into; by default the one that is active when training begins. No run is started.
+        The run to log into; by default the one that is active when training begins. No run is
+        started.
     measures : iterable of str, optional
-        Measures or sets of measures to log for each epoch; by default those of `EPOCH_MEASURES` that the scores allow.
+        Measures or sets of measures to log for each epoch; by default those of `EPOCH_MEASURES`
+        that the scores allow.
     best_by : str, optional
-        Evaluate the epoch that is best by this measure, instead of the model as training leaves it. The values are optimistic
-        then, for they are the best of many on these very data; the tag ``mleval.selected_among`` tells of how many.
+        Evaluate the epoch that is best by this measure, instead of the model as training leaves it.
+        The values are optimistic then, for they are the best of many on these very data; the tag
+        ``mleval.selected_among`` tells of how many.
     every : int
-        Log every so many epochs; the evaluation at the end does not depend on it, except that `best_by` chooses among these.
+        Log every so many epochs; the evaluation at the end does not depend on it, except that
+        `best_by` chooses among these.
     label_names, hierarchy, conventions, threshold, **hierarchy_options
-        As in `evaluate`. Hierarchical measures are computed for each epoch only where `measures` or `best_by` name them.
+        As in `evaluate`. Hierarchical measures are computed for each epoch only where `measures` or
+        `best_by` name them.
 
     Attributes
     ----------
@@ -69,7 +77,7 @@ class EpochLog:
     >>> EpochLog(method="net", dataset="yeast", measures=["f2"])  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
     ValueError: `measures` must be one of 'hamming_loss', ...
-    """
+    """  # noqa: E501
 
     def __init__(
         self,
@@ -88,10 +96,15 @@ class EpochLog:
     ) -> None:
         runs.check(method=method, dataset=dataset)
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise ValueError(f"`every` must be a whole number of epochs, at least 1, got {every!r}.")
+            raise ValueError(
+                f"`every` must be a whole number of epochs, at least 1, got {every!r}."
+            )
         refuse_keywords(EpochLog, hierarchy_options, OPTIONS)
         if hierarchy is None and hierarchy_options:
-            raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave these out.")
+            raise TypeError(
+                f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. "
+                "Leave these out."
+            )
         one_of(conventions, "conventions", CONVENTIONS)
         self.method, self.dataset, self.every = method, dataset, every
         self.measures = None if measures is None else tuple(known_measures(measures, costs=False))
@@ -101,9 +114,15 @@ class EpochLog:
         self._chosen_run = run_id
         chosen = (*(self.measures or ()), *([self.best_by] if self.best_by else []))
         self._on_request = [m for m in chosen if MEASURES[m].asked]
-        self._flat = {"label_names": label_names, "conventions": conventions, "threshold": threshold}
+        self._flat = {
+            "label_names": label_names,
+            "conventions": conventions,
+            "threshold": threshold,
+        }
         self._flat["measures"] = self._on_request or None
-        self._options = self._flat | ({} if hierarchy is None else {"hierarchy": hierarchy, **hierarchy_options})
+        self._options = self._flat | (
+            {} if hierarchy is None else {"hierarchy": hierarchy, **hierarchy_options}
+        )
         self._failure: Exception | None = None
         self._forget()
 
@@ -125,11 +144,14 @@ class EpochLog:
         ----------
         epoch : int
         predict : callable
-            Gives the truth and the scores of the validation data, as `evaluate` takes them, or their Evaluation; not called where
-            nothing is logged.
+            Gives the truth and the scores of the validation data, as `evaluate` takes them, or
+            their Evaluation; not called where nothing is logged.
         """
         if (epoch + 1) % self.every == 0:
-            self.attempt(f"epoch {epoch} and later ones are not logged", lambda: self._log_epoch(epoch, predict()))
+            self.attempt(
+                f"epoch {epoch} and later ones are not logged",
+                lambda: self._log_epoch(epoch, predict()),
+            )
 
     def end(self, predict: Predict, epoch: int | None = None, *, among: int | None = None) -> None:
         """Training has ended.
@@ -143,7 +165,9 @@ class EpochLog:
         among : int, optional
             Number of epochs from which the training chose this model by these very data.
         """
-        self.attempt("the evaluation at the end was not logged", lambda: self._log_end(predict, epoch, among))
+        self.attempt(
+            "the evaluation at the end was not logged", lambda: self._log_end(predict, epoch, among)
+        )
 
     def attempt(self, what: str, act: Callable[[], None]) -> None:
         """Do it unless something has failed already; say so if it fails now."""
@@ -155,19 +179,25 @@ class EpochLog:
                 self.fail(what, error)
 
     def fail(self, what: str, error: Exception) -> None:
-        """Something has failed: nothing more is done for this training, and the first time it is said."""
+        """Something has failed: nothing more is done for this training, and the first time it is
+        said.
+        """
         if self._failure is None:
             self._failure = error
             warn(f"mleval: {what}. {type(error).__name__}: {error}")
 
     def evaluate(self, truth: Any, scores: Any) -> Evaluation:
-        """The evaluation of a part of the validation data, which adds up with others; classes are numbers of columns."""
+        """The evaluation of a part of the validation data, which adds up with others; classes are
+        numbers of columns.
+        """
         if len(truth.shape) == 1 and len(scores.shape) == 2 and scores.shape[1] > 1:
             self.name_labels(range(scores.shape[1]))  # a part may lack some of these classes
         return _evaluated((truth, scores), instances=False, **self._options)
 
     def name_labels(self, names: Sequence[Hashable]) -> None:
-        """The labels, or the classes in the order of the columns of the scores, where the user has not named them."""
+        """The labels, or the classes in the order of the columns of the scores, where the user has
+        not named them.
+        """
         for options in (self._flat, self._options):
             if options["label_names"] is None:
                 options["label_names"] = tuple(names)
@@ -175,10 +205,15 @@ class EpochLog:
     def _find_run(self) -> None:
         run_id = runs.target(self._chosen_run)
         if run_id is None:
-            raise ValueError("No run is active. Train inside `with mlflow.start_run():`, or pass `run_id`.")
+            raise ValueError(
+                "No run is active. Train inside `with mlflow.start_run():`, or pass `run_id`."
+            )
         delivery = Delivery()
         if runs.holds_result(delivery.ask(lambda: runs.held(run_id), {})):
-            raise ValueError(f"Run {run_id} holds a result already, and a run is one method on one dataset. Start another.")
+            raise ValueError(
+                f"Run {run_id} holds a result already, and a run is one method on one dataset. "
+                "Start another."
+            )
         self.run_id, self._metrics = run_id, EpochMetrics(run_id)
         say("the store did not answer when the training began", delivery)
 
@@ -188,7 +223,10 @@ class EpochLog:
             self._compare(epoch, ev, found)
         if not self._count and (absent := [m for m in self.measures or () if m not in ev.measures]):
             reasons = "; ".join(f"{m}: {ev.absent[m]}" for m in absent)
-            warn(f"mleval: {len(absent)} of the measures chosen for each epoch cannot be computed ({reasons}).")
+            warn(
+                f"mleval: {len(absent)} of the measures chosen for each epoch cannot be computed "
+                f"({reasons})."
+            )
         self._count += 1
         present(self._metrics).add(ev, epoch, self.measures)
         if time.monotonic() - self._sent >= _SECONDS:
@@ -197,15 +235,30 @@ class EpochLog:
 
     def _epoch_options(self) -> dict[str, Any]:
         """Those of `evaluate` that the measures of an epoch need, and no more."""
-        families = {MEASURES[m].family for m in (*(self.measures or ()), *([self.best_by] if self.best_by else []))}
-        kinds = [f.removeprefix("hierarchical-") for f in sorted(families) if f.startswith("hierarchical-")]
+        families = {
+            MEASURES[m].family
+            for m in (*(self.measures or ()), *([self.best_by] if self.best_by else []))
+        }
+        kinds = [
+            f.removeprefix("hierarchical-")
+            for f in sorted(families)
+            if f.startswith("hierarchical-")
+        ]
         if not kinds or "hierarchy" not in self._options:
             return self._flat
-        return self._options | {"measures": [*([kind for kind in kinds if kind in FAMILIES] or ["set"]), *self._on_request]}
+        return self._options | {
+            "measures": [
+                *([kind for kind in kinds if kind in FAMILIES] or ["set"]),
+                *self._on_request,
+            ]
+        }
 
     def _compare(self, epoch: int, ev: Evaluation, found: Evaluation | tuple[Any, Any]) -> None:
         if self.best_by not in ev.measures:
-            raise ValueError(f"{self.best_by} cannot be computed: {ev.absent[self.best_by]}. Choose another `best_by`.")
+            raise ValueError(
+                f"{self.best_by} cannot be computed: {ev.absent[self.best_by]}. Choose another "
+                "`best_by`."
+            )
         value = ev.measures[self.best_by] * (-1 if MEASURES[self.best_by].direction == "min" else 1)
         if self._best is None or value > self._best[0]:
             self._best = value, epoch, found
@@ -217,12 +270,22 @@ class EpochLog:
             (_, epoch, found), among = self._best, self._count
         self.evaluation = _evaluated(found, **self._options)
         payload = payload_of(
-            self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id, selected_among=among,
+            self.evaluation,
+            method=self.method,
+            dataset=self.dataset,
+            run_id=self.run_id,
+            selected_among=among,
             tags={} if epoch is None else {schema.TAG_EPOCH: str(epoch)},
-        )  # fmt: skip
-        # A store that was away for an epoch may be back, and the result of the whole training is worth a try.
+        )
+        # A store that was away for an epoch may be back, and the result of the whole training is
+        # worth a try.
         delivery = Delivery(now=True)
-        delivery.send("the evaluation at the end", replace(payload, history=present(self._metrics).pending), self.run_id, None)
+        delivery.send(
+            "the evaluation at the end",
+            replace(payload, history=present(self._metrics).pending),
+            self.run_id,
+            None,
+        )
         if delivery.warning:
             warn(f"mleval: {delivery.warning}")
         self._forget()

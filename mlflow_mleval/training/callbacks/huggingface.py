@@ -1,4 +1,6 @@
-"""A callback for the Trainer of Hugging Face's transformers, which is its ``compute_metrics``, too."""
+"""A callback for the Trainer of Hugging Face's transformers, which is its ``compute_metrics``,
+too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from scipy.special import expit, softmax
-from transformers import EvalPrediction, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    EvalPrediction,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from mlflow_mleval.batches import merge
 from mlflow_mleval.evaluation import Evaluation
@@ -17,25 +25,30 @@ from mlflow_mleval.training.harmless import same_randomness
 
 
 class HuggingFaceCallback(TrainerCallback):
-    """Log measures and a loss profile for each evaluation while training, and a full evaluation at the end.
+    """Log measures and a loss profile for each evaluation while training, and a full evaluation at
+    the end.
 
-    One object is both ``compute_metrics`` and a callback. As the former it gives the measures of each epoch to the Trainer, so
-    that ``metric_for_best_model="micro_f1"`` works. With ``batch_eval_metrics=True``, a batch at a time is in memory, and the
-    measures are the same to the last bit. The evaluation at the end is of the last evaluation while training; with
+    One object is both ``compute_metrics`` and a callback. As the former it gives the measures of
+    each epoch to the Trainer, so that ``metric_for_best_model="micro_f1"`` works. With
+    ``batch_eval_metrics=True``, a batch at a time is in memory, and the measures are the same to
+    the last bit. The evaluation at the end is of the last evaluation while training; with
     ``load_best_model_at_end`` it is of the best one, and said to be chosen by these very data.
 
-    The step of what is logged is the epoch, counted from 0; with ``eval_strategy="steps"`` it is the optimiser's step.
+    The step of what is logged is the epoch, counted from 0; with ``eval_strategy="steps"`` it is
+    the optimiser's step.
 
     Parameters
     ----------
     extract : callable, optional
-        ``(predictions, label_ids) -> (y_true, y_score)``, tensors or arrays, from what the model returned for a batch or for
-        all instances. By default the first output holds logits, which become probabilities: by the sigmoid where an instance
-        has a row of labels, by the softmax where it has one class.
+        ``(predictions, label_ids) -> (y_true, y_score)``, tensors or arrays, from what the model
+        returned for a batch or for all instances. By default the first output holds logits, which
+        become probabilities: by the sigmoid where an instance has a row of labels, by the softmax
+        where it has one class.
     prefix : str
         Which evaluation counts: of several validation sets, ``"eval_NAME"``.
     **options
-        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures, best_by, every, ...
+        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures,
+        best_by, every, ...
 
     Attributes
     ----------
@@ -52,7 +65,11 @@ class HuggingFaceCallback(TrainerCallback):
     """
 
     def __init__(
-        self, *, extract: Callable[[Any, Any], tuple[Any, Any]] | None = None, prefix: str = "eval", **options: Any
+        self,
+        *,
+        extract: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+        prefix: str = "eval",
+        **options: Any,
     ) -> None:
         self.extract = extract or _from_logits
         self.prefix = prefix
@@ -63,7 +80,9 @@ class HuggingFaceCallback(TrainerCallback):
     def _clear(self) -> None:
         self._part: Evaluation | None = None
         self._latest: Evaluation | None = None
-        self._kept: dict[int, tuple[int, Evaluation]] = {}  # by the optimiser's step, those of which one may be loaded in the end
+        self._kept: dict[
+            int, tuple[int, Evaluation]
+        ] = {}  # by the optimiser's step, those of which one may be loaded in the end
 
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
         """The measures of all instances, or, in batches, of those since the last result."""
@@ -77,16 +96,26 @@ class HuggingFaceCallback(TrainerCallback):
         if not compute_result or self._part is None:
             return {}
         self._latest, self._part = self._part, None
-        return chosen(self._latest, self.epochs.measures and {*self.epochs.measures, self.epochs.best_by or ""})
+        return chosen(
+            self._latest,
+            self.epochs.measures and {*self.epochs.measures, self.epochs.best_by or ""},
+        )
 
-    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self._clear()
         self._training = state.is_world_process_zero
         if self._training:
             self.epochs.begin()
 
     def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics: Any = None, **kwargs: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: Any = None,
+        **kwargs: Any,
     ) -> None:
         if self._training and self._latest is not None and f"{self.prefix}_runtime" in metrics:
             step = round(state.epoch) - 1 if args.eval_strategy == "epoch" else state.global_step
@@ -96,11 +125,17 @@ class HuggingFaceCallback(TrainerCallback):
             self.epochs.epoch(step, lambda: self._latest)
         self._latest = None
 
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if self._training:
             chosen = args.load_best_model_at_end and state.best_global_step in self._kept
-            step, found = self._kept.get(state.best_global_step if chosen else max(self._kept, default=0), (None, None))
-            self.epochs.end(lambda: _given(found, self.prefix), step, among=len(self._kept) if chosen else None)
+            step, found = self._kept.get(
+                state.best_global_step if chosen else max(self._kept, default=0), (None, None)
+            )
+            self.epochs.end(
+                lambda: _given(found, self.prefix), step, among=len(self._kept) if chosen else None
+            )
             self._training = False
         self._clear()
 
@@ -114,7 +149,8 @@ def _from_logits(predictions: Any, label_ids: Any) -> tuple[Any, Any]:
 def _given(found: Evaluation | None, prefix: str) -> Evaluation:
     if found is None:
         raise ValueError(
-            f"There was no evaluation with the prefix {prefix!r}. Pass the callback as `compute_metrics` as well, and an "
-            "`eval_dataset` and an `eval_strategy` to the trainer; of several validation sets, name one: prefix='eval_NAME'."
+            f"There was no evaluation with the prefix {prefix!r}. Pass the callback as "
+            "`compute_metrics` as well, and an `eval_dataset` and an `eval_strategy` to the "
+            "trainer; of several validation sets, name one: prefix='eval_NAME'."
         )
     return found

@@ -10,11 +10,13 @@ from mlflow_mleval.training.callbacks.epochs import EpochLog
 
 
 class KerasCallback(keras.callbacks.Callback):
-    """Log measures and a loss profile for each epoch of ``Model.fit``, and a full evaluation at the end.
+    """Log measures and a loss profile for each epoch of ``Model.fit``, and a full evaluation at the
+    end.
 
-    The model needs one output with K units. With sigmoid activation there are soft profiles; a model that returns logits needs
-    ``threshold=0.0`` and has hard ones. `EarlyStopping` that restores the best weights does so when training ends: put this
-    callback behind it in the list, and the evaluation is of the restored model.
+    The model needs one output with K units. With sigmoid activation there are soft profiles; a
+    model that returns logits needs ``threshold=0.0`` and has hard ones. `EarlyStopping` that
+    restores the best weights does so when training ends: put this callback behind it in the list,
+    and the evaluation is of the restored model.
 
     Parameters
     ----------
@@ -24,7 +26,8 @@ class KerasCallback(keras.callbacks.Callback):
     batch_size : int, optional
         For ``Model.predict``.
     **options
-        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures, best_by, every, ...
+        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures,
+        best_by, every, ...
 
     Attributes
     ----------
@@ -37,7 +40,7 @@ class KerasCallback(keras.callbacks.Callback):
 
         with mlflow.start_run():
             model.fit(x, y, epochs=20, callbacks=[KerasCallback(x_val, y_val, method="MLP", dataset="yeast")])
-    """
+    """  # noqa: E501
 
     def __init__(self, x: Any, y: Any, *, batch_size: int | None = None, **options: Any) -> None:
         super().__init__()

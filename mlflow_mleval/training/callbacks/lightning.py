@@ -19,27 +19,31 @@ from mlflow_mleval.training.harmless import same_randomness
 
 
 class LightningCallback(Callback):
-    """Log measures and a loss profile for each epoch that is validated, and a full evaluation at the end.
+    """Log measures and a loss profile for each epoch that is validated, and a full evaluation at
+    the end.
 
-    Truth and scores come from what ``validation_step`` returns: a dict with ``y_true`` and ``y_score``, each of shape (B, K)
-    for a batch of B instances, beside whatever else it holds. Where it returns something else, `extract` finds them. The
-    batches of the last validation of an epoch count; the sanity check before training does not. The evaluation at the end is of
-    the last validation, unless `best_by` is given.
+    Truth and scores come from what ``validation_step`` returns: a dict with ``y_true`` and
+    ``y_score``, each of shape (B, K) for a batch of B instances, beside whatever else it holds.
+    Where it returns something else, `extract` finds them. The batches of the last validation of an
+    epoch count; the sanity check before training does not. The evaluation at the end is of the last
+    validation, unless `best_by` is given.
 
-    Of several processes, each evaluates its part of the validation data, without the instances that the sampler repeats to make
-    the parts equally long; the first process adds the parts up and logs them, to the last bit as one process would. The run must
-    be active in the first process, or be named: where the strategy spawns or forks processes, pass `run_id`.
+    Of several processes, each evaluates its part of the validation data, without the instances that
+    the sampler repeats to make the parts equally long; the first process adds the parts up and logs
+    them, to the last bit as one process would. The run must be active in the first process, or be
+    named: where the strategy spawns or forks processes, pass `run_id`.
 
     Parameters
     ----------
     extract : callable, optional
-        ``(outputs, batch) -> (y_true, y_score)``, tensors or arrays of shape (B, K), from what ``validation_step`` returned. Of
-        one label of C classes, (B,) and (B, C).
+        ``(outputs, batch) -> (y_true, y_score)``, tensors or arrays of shape (B, K), from what
+        ``validation_step`` returned. Of one label of C classes, (B,) and (B, C).
     dataloader : int
         Which of several validation dataloaders is evaluated.
     **options
-        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures, best_by, every, ... A run of
-        Lightning's ``MLFlowLogger`` is not active: pass ``run_id=logger.run_id``.
+        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures,
+        best_by, every, ... A run of Lightning's ``MLFlowLogger`` is not active: pass
+        ``run_id=logger.run_id``.
 
     Attributes
     ----------
@@ -56,10 +60,14 @@ class LightningCallback(Callback):
 
         with mlflow.start_run():
             Trainer(callbacks=[LightningCallback(method="MLP", dataset="yeast")]).fit(model, train, validation)
-    """
+    """  # noqa: E501
 
     def __init__(
-        self, *, extract: Callable[[Any, Any], tuple[Any, Any]] | None = None, dataloader: int = 0, **options: Any
+        self,
+        *,
+        extract: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+        dataloader: int = 0,
+        **options: Any,
     ) -> None:
         self.extract = extract or _from_dict
         self.dataloader = dataloader
@@ -81,7 +89,13 @@ class LightningCallback(Callback):
         self._batches, self._trouble = [], None
 
     def on_validation_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
     ) -> None:
         if dataloader_idx == self.dataloader and _counts(trainer) and self._trouble is None:
             try:
@@ -113,7 +127,10 @@ class LightningCallback(Callback):
         return tuple(np.concatenate(parts) for parts in zip(*self._batches, strict=True))
 
     def _together(self, trainer: Trainer) -> Evaluation | None:
-        """The evaluation of all processes' parts. Each takes part in it whatever has gone wrong, or the others would wait."""
+        """The evaluation of all processes' parts.
+
+        Each takes part in it whatever has gone wrong, or the others would wait.
+        """
         part: Any = None
         try:
             if self._trouble is not None:
@@ -133,14 +150,22 @@ class LightningCallback(Callback):
 
     def _predict(self) -> tuple[Any, Any] | Evaluation:
         if self._latest is None:
-            raise ValueError("There was no validation. Pass validation data to the trainer, and implement validation_step.")
+            raise ValueError(
+                "There was no validation. Pass validation data to the trainer, and implement "
+                "validation_step."
+            )
         return self._latest
 
 
 def _from_dict(outputs: Any, batch: Any) -> tuple[Any, Any]:
     if not isinstance(outputs, dict) or not {"y_true", "y_score"} <= outputs.keys():
-        got = f"a dict with {list(outputs)}" if isinstance(outputs, dict) else type(outputs).__name__
-        raise ValueError(f"validation_step must return a dict with y_true and y_score, got {got}. Or pass `extract`.")
+        got = (
+            f"a dict with {list(outputs)}" if isinstance(outputs, dict) else type(outputs).__name__
+        )
+        raise ValueError(
+            f"validation_step must return a dict with y_true and y_score, got {got}. Or pass "
+            "`extract`."
+        )
     return outputs["y_true"], outputs["y_score"]
 
 
@@ -149,13 +174,22 @@ def _counts(trainer: Trainer) -> bool:
 
 
 def _own_rows(trainer: Trainer, which: int) -> int:
-    """How many of this process's instances are its own; those behind them are repeated to make all parts equally long."""
+    """How many of this process's instances are its own; those behind them are repeated to make all
+    parts equally long.
+    """
     loaders = trainer.val_dataloaders
-    loader = loaders if hasattr(loaders, "sampler") else list(loaders.values() if isinstance(loaders, dict) else loaders)[which]
+    loader = (
+        loaders
+        if hasattr(loaders, "sampler")
+        else list(loaders.values() if isinstance(loaders, dict) else loaders)[which]
+    )
     sampler = getattr(loader, "sampler", None)
     if not isinstance(sampler, DistributedSampler):
         raise ValueError(
-            f"{trainer.world_size} processes validate, and no DistributedSampler tells which instances each has: got "
-            f"{type(sampler).__name__}. Leave use_distributed_sampler=True, or evaluate afterwards: mleval.evaluate."
+            f"{trainer.world_size} processes validate, and no DistributedSampler tells which "
+            f"instances each has: got {type(sampler).__name__}. Leave "
+            "use_distributed_sampler=True, or evaluate afterwards: mleval.evaluate."
         )
-    return min(sampler.num_samples, -(-(len(sampler.dataset) - sampler.rank) // sampler.num_replicas))
+    return min(
+        sampler.num_samples, -(-(len(sampler.dataset) - sampler.rank) // sampler.num_replicas)
+    )

@@ -1,4 +1,6 @@
-"""Searches of Optuna: every trial a child of the active run, which gets the evaluation of the best."""
+"""Searches of Optuna: every trial a child of the active run, which gets the evaluation of the
+best.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,12 @@ from mlflow_mleval.training.log_evaluation import payload_of
 
 
 class OptunaCallback:
-    """Log each trial of a study as a child run with its evaluation, and the best one in the active run when the block ends.
+    """Log each trial of a study as a child run with its evaluation, and the best one in the active
+    run when the block ends.
 
-    It wraps an objective that returns an Evaluation, of which Optuna gets one measure. The values of the best trial are
-    optimistic, for it was chosen by them: the tag ``mleval.selected_among`` tells among how many. Trials that are pruned or fail
-    have no evaluation, and leave no run.
+    It wraps an objective that returns an Evaluation, of which Optuna gets one measure. The values
+    of the best trial are optimistic, for it was chosen by them: the tag ``mleval.selected_among``
+    tells among how many. Trials that are pruned or fail have no evaluation, and leave no run.
 
     Parameters
     ----------
@@ -45,8 +48,8 @@ class OptunaCallback:
     Raises
     ------
     ValueError, TypeError
-        An unknown measure, or a name that cannot be stored; when a trial runs, an objective that returns something else, a
-        measure that its evaluation lacks, a study of another direction.
+        An unknown measure, or a name that cannot be stored; when a trial runs, an objective that
+        returns something else, a measure that its evaluation lacks, a study of another direction.
 
     Examples
     --------
@@ -59,9 +62,11 @@ class OptunaCallback:
         study = optuna.create_study(direction="maximize")
         with mlflow.start_run(), OptunaCallback(method="kNN", dataset="yeast", measure="micro_f1") as watch:
             study.optimize(watch(objective), n_trials=20)
-    """
+    """  # noqa: E501
 
-    def __init__(self, *, method: str, dataset: str, measure: str, run_id: str | None = None) -> None:
+    def __init__(
+        self, *, method: str, dataset: str, measure: str, run_id: str | None = None
+    ) -> None:
         self.measure = one_measure(measure, "measure")
         self.epochs = EpochLog(method=method, dataset=dataset, run_id=run_id)
         self._alone = Lock()  # a study with n_jobs has its trials in threads
@@ -86,20 +91,30 @@ class OptunaCallback:
             self._refuse_other_directions(trial)
             ev = objective(trial)
             if not isinstance(ev, Evaluation):
-                raise TypeError(f"`objective` must return an Evaluation, got {type(ev).__name__}. Return mleval.evaluate(...).")
+                raise TypeError(
+                    f"`objective` must return an Evaluation, got {type(ev).__name__}. Return "
+                    "mleval.evaluate(...)."
+                )
             if self.measure not in ev.measures:
-                raise ValueError(f"`measure` must be one that the trial has; {self.measure}: {ev.absent[self.measure]}.")
+                raise ValueError(
+                    f"`measure` must be one that the trial has; {self.measure}: "
+                    f"{ev.absent[self.measure]}."
+                )
             value = ev.measures[self.measure]
             with self._alone:
                 self._count += 1
                 if self._best is None or self._sign * value > self._sign * self._best[0]:
                     self._best = value, ev
-                self.epochs.attempt("this trial and later ones are not logged", lambda: self._log(trial, ev))
+                self.epochs.attempt(
+                    "this trial and later ones are not logged", lambda: self._log(trial, ev)
+                )
             return value
 
         return evaluated
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any
+    ) -> None:
         if error is None:
             self.epochs.end(self._winner, among=self._count)
 
@@ -112,8 +127,9 @@ class OptunaCallback:
         if trial.study.directions != [wanted]:
             got = ", ".join(found.name.lower() for found in trial.study.directions)
             raise ValueError(
-                f"`direction` of the study must be {wanted.name.lower()!r} for {self.measure}, got {got}. "
-                f"Make another: optuna.create_study(direction={wanted.name.lower()!r})."
+                f"`direction` of the study must be {wanted.name.lower()!r} for {self.measure}, "
+                f"got {got}. Make another: optuna.create_study(direction="
+                f"{wanted.name.lower()!r})."
             )
 
     def _log(self, trial: Trial, ev: Evaluation) -> None:
@@ -121,11 +137,16 @@ class OptunaCallback:
         payload = payload_of(ev, method=self.epochs.method, dataset=self.epochs.dataset, tags=tags)
         delivery = Delivery()
         params = {name: str(value) for name, value in trial.params.items()}
-        delivery.send(f"trial {trial.number}", replace(payload, params=params), None, self._experiment)
+        delivery.send(
+            f"trial {trial.number}", replace(payload, params=params), None, self._experiment
+        )
         if delivery.warning:
             warn(f"mleval: {delivery.warning}")
 
     def _winner(self) -> Evaluation:
         if self._best is None:
-            raise ValueError("No trial has ended. Pass the wrapped objective to the study: study.optimize(watch(objective)).")
+            raise ValueError(
+                "No trial has ended. Pass the wrapped objective to the study: "
+                "study.optimize(watch(objective))."
+            )
         return self._best[1]

@@ -1,4 +1,6 @@
-"""A callback for XGBoost: `xgboost.train` with several labels, and `xgboost.XGBClassifier` with a matrix of labels."""
+"""A callback for XGBoost: `xgboost.train` with several labels, and `xgboost.XGBClassifier` with a
+matrix of labels.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from mlflow_mleval.training.callbacks.epochs import EpochLog
 class XGBoostCallback(xgboost.callback.TrainingCallback):
     """Log measures and a loss profile for each boosting round, and a full evaluation at the end.
 
-    With early stopping, the model at the end is that of the best iteration, as in ``XGBClassifier.predict``. If it stops by the
-    data that are evaluated here, the values are somewhat optimistic. `xgboost.cv` is not supported: it trains a model a fold.
+    With early stopping, the model at the end is that of the best iteration, as in
+    ``XGBClassifier.predict``. If it stops by the data that are evaluated here, the values are
+    somewhat optimistic. `xgboost.cv` is not supported: it trains a model a fold.
 
     Parameters
     ----------
@@ -21,7 +24,8 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
         An array becomes a ``DMatrix`` with its default options.
     Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), or vector of N classes
     **options
-        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures, best_by, every, ...
+        Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures,
+        best_by, every, ...
 
     Attributes
     ----------
@@ -54,18 +58,24 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
 
     def after_training(self, model: Any) -> Any:
         self.epochs.end(lambda: self._predict(model, _best(model)), _best(model))
-        # Copies of the callback, as scikit-learn makes them of an estimator's parameters, could not hold it.
+        # Copies of the callback, as scikit-learn makes them of an estimator's parameters, could not
+        # hold it.
         self._matrix = None
         return model
 
     def _prepare(self, model: Any) -> None:
         if not isinstance(model, xgboost.Booster):
-            raise TypeError("xgboost.cv trains a model for each fold. Use xgboost.train, or mleval.cross_validate.")
+            raise TypeError(
+                "xgboost.cv trains a model for each fold. Use xgboost.train, or "
+                "mleval.cross_validate."
+            )
         own = isinstance(self.X, xgboost.DMatrix)
         self._matrix = self.X if own else xgboost.DMatrix(self.X, enable_categorical=True)
 
     def _predict(self, model: xgboost.Booster, best: int | None = None) -> tuple[Any, Any]:
-        return self.Y, model.predict(self._matrix, iteration_range=(0, 0 if best is None else best + 1))
+        return self.Y, model.predict(
+            self._matrix, iteration_range=(0, 0 if best is None else best + 1)
+        )
 
 
 def _best(model: Any) -> int | None:

@@ -1,6 +1,7 @@
-"""Make the logs whose metrics are pairs, lists and words, with a stub model; needs lm-eval and inspect-ai, and no network.
+"""Make the logs whose metrics are pairs, lists and words, with a stub model; needs lm-eval and
+inspect-ai, and no network.
 
-    python make_logs.py FOLDER
+python make_logs.py FOLDER
 """
 
 import json
@@ -53,33 +54,56 @@ def judged(doc, results):
     (answer,) = results
     target = doc["answer"]
     return {
-        "exact": answer == target, "quality": quality(answer, target),
-        "pair": (target, answer), "words": answer.split(),
-    }  # fmt: skip
+        "exact": answer == target,
+        "quality": quality(answer, target),
+        "pair": (target, answer),
+        "words": answer.split(),
+    }
 
 
 def harness_tasks(docs):
     data = {"dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(docs)}}}
-    asked = {**data, "test_split": "test", "doc_to_text": "{{question}}", "doc_to_target": "{{answer}}"}
+    asked = {
+        **data,
+        "test_split": "test",
+        "doc_to_text": "{{question}}",
+        "doc_to_target": "{{answer}}",
+    }
     names = ("exact", "quality", "pair", "words")
     metrics = [{"metric": m, "aggregation": len, "higher_is_better": True} for m in names]
-    yield ConfigurableTask(config={
-        **asked, "task": "graded", "output_type": "generate_until", "process_results": judged,
-        "generation_kwargs": {"until": ["\n"]}, "metric_list": metrics,
-    })  # fmt: skip
-    yield ConfigurableTask(config={
-        **asked, "task": "rolling", "output_type": "loglikelihood_rolling", "doc_to_text": "",
-        "doc_to_target": "{{question}}",
-        "metric_list": [{"metric": "word_perplexity"}, {"metric": "bits_per_byte"}],
-    })  # fmt: skip
+    yield ConfigurableTask(
+        config={
+            **asked,
+            "task": "graded",
+            "output_type": "generate_until",
+            "process_results": judged,
+            "generation_kwargs": {"until": ["\n"]},
+            "metric_list": metrics,
+        }
+    )
+    yield ConfigurableTask(
+        config={
+            **asked,
+            "task": "rolling",
+            "output_type": "loglikelihood_rolling",
+            "doc_to_text": "",
+            "doc_to_target": "{{question}}",
+            "metric_list": [{"metric": "word_perplexity"}, {"metric": "bits_per_byte"}],
+        }
+    )
 
 
 def of_harness(folder, work, wrong):
     docs = work / "docs.jsonl"
-    rows = ({"question": f"question {i}", "answer": f"answer {i}", "passage": f"p{i // 2}"} for i in range(N))
+    rows = (
+        {"question": f"question {i}", "answer": f"answer {i}", "passage": f"p{i // 2}"}
+        for i in range(N)
+    )
     docs.write_text("".join(json.dumps(row) + "\n" for row in rows))
     tracker = EvaluationTracker(output_path=str(work))
-    found = simple_evaluate(model=Stub(wrong), tasks=[*harness_tasks(docs)], log_samples=True, bootstrap_iters=0)
+    found = simple_evaluate(
+        model=Stub(wrong), tasks=[*harness_tasks(docs)], log_samples=True, bootstrap_iters=0
+    )
     samples = found.pop("samples")
     tracker.general_config_tracker.model_name_sanitized = f"p{wrong}"
     tracker.save_results_aggregated(results=found, samples=samples)
@@ -116,14 +140,22 @@ def scored(name, value):
 
 def of_inspect(folder, work, wrong):
     samples = [
-        Sample(id=f"q{i}", input=f"question {i}", target=f"answer {i}", metadata={"passage": f"p{i // 2}"} if i else {})
+        Sample(
+            id=f"q{i}",
+            input=f"question {i}",
+            target=f"answer {i}",
+            metadata={"passage": f"p{i // 2}"} if i else {},
+        )
         for i in range(N)
     ]
     scorers = [
-        match(), scored("quality", quality), scored("pair", lambda a, t: [len(a), len(t)]),
-        scored("words", lambda a, t: a.split()), scored("passes", lambda a, t: "yes" if a == t else "no"),
+        match(),
+        scored("quality", quality),
+        scored("pair", lambda a, t: [len(a), len(t)]),
+        scored("words", lambda a, t: a.split()),
+        scored("passes", lambda a, t: "yes" if a == t else "no"),
         scored("parts", lambda a, t: {"length": len(a), "grade": quality(a, t)}),
-    ]  # fmt: skip
+    ]
     task = Task(dataset=MemoryDataset(samples), solver=generate(), scorer=scorers, name="graded")
     eval(task, model=f"stub/p{wrong}", log_dir=str(work), display="none", log_format="eval")
     (path,) = work.glob("*.eval")
