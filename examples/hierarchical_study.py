@@ -36,7 +36,7 @@ from sklearn.metrics import pairwise_distances
 
 import mlflow_mleval as mleval
 from mlflow_mleval.measures.registry import MEASURES, expand
-from mlflow_mleval.tracking.instance_tables import instances_of
+from mlflow_mleval.store.study_artifacts import instances_of
 
 DATASETS = ("ImCLEF07D", "cellcycle_FUN", "pheno_GO")
 SEED, ALPHA = 0, 0.05

@@ -8,7 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+from mlflow_mleval import reported
+from mlflow_mleval.version import __version__
 
 #: Public name -> module (itself, where that has the name). Loaded on first use, so that importing
 #: the package costs nothing.
@@ -18,33 +19,33 @@ _PUBLIC = {
     "compare_profiles": "analysis.profile_comparison",
     "promethee": "analysis.promethee",
     "fuse": "analysis.fusion",
-    "redundancy": "analysis.redundancy",
+    "redundancy": "analysis.fusion",
     "instance_tests": "analysis.instance_tests",
     "hierarchical_t": "analysis.hierarchical_t",
     "plan": "analysis.planning",
     "Study": "study",
-    "load_study": "tracking.query",
-    "load_folds": "tracking.counts",
-    "load_profiles": "tracking.read_profiles",
-    "import_results": "tracking.importing",
+    "load_study": "store.query",
+    "load_folds": "store.study_artifacts",
+    "load_profiles": "store.study_artifacts",
+    "import_results": "store.importing",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
-    "evaluate_batches": "batches",
+    "evaluate_batches": "evaluation",
     "evaluate_hierarchical": "evaluation",
     "evaluate_spark": "files.evaluate_spark",
-    "merge": "batches",
+    "merge": "evaluation",
     "Hierarchy": "measures.hierarchy",
-    "calibrate_threshold": "measures.thresholds",
+    "calibrate_threshold": "measures.flat",
     "log_evaluation": "training.log_evaluation",
-    "log_profile": "training.log_profile",
+    "log_profile": "training.log_evaluation",
     "autolog": "training.autolog",
     "callbacks": "callbacks",
     "genai": "genai",
     "cross_validate": "training.cross_validation",
-    "log_search": "training.search",
-    "scoring": "training.search",
-    "surrogate_study": "surrogate.surrogate_study",
-    "load_surrogate_study": "surrogate.surrogate_study",
+    "log_search": "training.cross_validation",
+    "scoring": "training.cross_validation",
+    "surrogate_study": "surrogate",
+    "load_surrogate_study": "surrogate",
     "stats": "stats",
     "losses": "losses",
     "MlevalError": "errors",
@@ -55,21 +56,21 @@ _ALSO = {
     "max_t": "analysis.posthoc.max_t",
     "betting": "analysis.posthoc.betting",
     "nemenyi": "analysis.posthoc.nemenyi",
-    "bonferroni_dunn": "analysis.posthoc.bonferroni_dunn",
+    "bonferroni_dunn": "analysis.posthoc.nemenyi",
     "skillings_mack": "analysis.ranks",
     "wilcoxon_pairs": "analysis.posthoc.wilcoxon",
     "hotelling": "analysis.folds.hotelling",
     "hotelling_pairs": "analysis.folds.hotelling",
-    "five_by_two": "analysis.folds.five_by_two",
+    "five_by_two": "analysis.folds.shared_folds",
     "manova": "analysis.folds.manova",
-    "mardia": "analysis.folds.mardia",
+    "mardia": "analysis.folds.covariance",
     "repeat_tests": "analysis.repeat_tests",
     "sign_test": "analysis.instance_tests",
     "measure_intervals": "analysis.measure_intervals",
-    "bayesian_signed_rank": "analysis.bayes",
-    "bayesian_t": "analysis.bayes",
+    "bayesian_signed_rank": "analysis.beyond_pvalues",
+    "bayesian_t": "analysis.beyond_pvalues",
     "equivalence": "analysis.planning",
-    "power_curve": "analysis.power_curve",
+    "power_curve": "analysis.planning",
     "rank_confidence": "analysis.resampling",
     "bootstrap_ranks": "analysis.resampling",
     "Capacity": "measures.capacities",
@@ -81,14 +82,30 @@ _ALSO = {
     "loss_profile": "measures.dependence",
     "owa_loss": "measures.dependence",
     "polynomial_loss": "measures.dependence",
-    "with_counts": "tracking.counts",
-    "SurrogateStudy": "surrogate.surrogate_study",
+    "with_counts": "store.study_artifacts",
+    "SurrogateStudy": "surrogate",
     "Profiles": "analysis.loss_profiles",
-    "profiles_of": "tracking.read_profiles",
+    "profiles_of": "store.study_artifacts",
     "spark_instances": "files.evaluate_spark",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]
+
+
+def _report(result: Any, provenance: Any) -> Any:
+    from mlflow_mleval.report.content import document_of
+
+    return document_of(result, provenance)
+
+
+def _detail(result: Any, *args: Any, **options: Any) -> Any:
+    from mlflow_mleval.report.content.details import document
+
+    return document(result, *args, **options)
+
+
+# Results stand below the reports of them; only here, above all layers, do the two meet.
+reported.register(report=_report, detail=_detail)
 
 
 def __getattr__(name: str) -> Any:

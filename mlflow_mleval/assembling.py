@@ -14,7 +14,7 @@ from inspect import signature
 from typing import Any
 
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
-from mlflow_mleval.naming import some
+from mlflow_mleval.words import some
 
 #: A report of more runs does not look for their values by instance: `mleval compare --over
 #: instances` does.
@@ -67,8 +67,8 @@ def compared(
         As `load_study` and `compare`, or `anytime` was chosen beside a test.
     """
     from mlflow_mleval.analysis.comparison import compare
-    from mlflow_mleval.tracking import store
-    from mlflow_mleval.tracking.read_profiles import profiles_of
+    from mlflow_mleval.store import store
+    from mlflow_mleval.store.study_artifacts import profiles_of
 
     picked = _of(compare, choices)
     if choices.get("anytime"):
@@ -112,7 +112,7 @@ def compared(
 
 def _study(choices: Mapping[str, Any], stage: Stage) -> tuple[Any, NoRunsError | None]:
     """The study that was asked for, or why no run holds one: it may hold answers."""
-    from mlflow_mleval.tracking.query import load_study
+    from mlflow_mleval.store.query import load_study
 
     with stage("reading", "runs") as step:
         try:
@@ -123,7 +123,7 @@ def _study(choices: Mapping[str, Any], stage: Stage) -> tuple[Any, NoRunsError |
 
 def _of_answers(choices: Mapping[str, Any], means: Mapping[str, list[str]], stage: Stage) -> Any:
     """A study of metrics that are means of answers, which are by their direction."""
-    from mlflow_mleval.tracking.query import load_study
+    from mlflow_mleval.store.query import load_study
 
     with stage("reading", "runs") as step:
         study = load_study(**{**_of(load_study, choices), **means}, progress=step)
@@ -150,7 +150,7 @@ def _answers(
         compare_answers,
         directed,
     )
-    from mlflow_mleval.tracking.read_answers import load_answers
+    from mlflow_mleval.store.read_answers import load_answers
 
     try:
         with stage("reading answers", "runs") as step:
@@ -233,7 +233,7 @@ def tested_instances(
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """Tests over the instances by dataset, why other datasets have none, and notes."""
     from mlflow_mleval.analysis.instance_tests import bounded, instance_tests
-    from mlflow_mleval.tracking.instance_tables import instances_of
+    from mlflow_mleval.store.study_artifacts import instances_of
 
     found, absent, notes = {}, {}, []
     for dataset in study.datasets:

@@ -6,7 +6,7 @@ Each framework is imported when its callback is first asked for.
 
 from importlib import import_module
 
-from mlflow_mleval.lazy import lazily
+from mlflow_mleval.words import lazily
 
 #: Framework -> the class of its callback.
 CALLBACKS = {

@@ -5,7 +5,7 @@ Loaded when first asked for, for MLflow's GenAI part takes seconds to import.
 
 from importlib import import_module
 
-from mlflow_mleval.lazy import lazily
+from mlflow_mleval.words import lazily
 
 _WHERE = {"scorers": "training.set_scorers", "evaluate_answers": "training.evaluate_answers"}
 __all__ = list(_WHERE)

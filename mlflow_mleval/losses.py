@@ -1,7 +1,7 @@
 """Losses that are aware of the dependence of labels, and the predictions that minimise them."""
 
 import mlflow_mleval
-from mlflow_mleval.lazy import lazily
+from mlflow_mleval.words import lazily
 
 NAMES = (
     "Capacity",

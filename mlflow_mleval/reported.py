@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from typing import Any
+
+#: What makes a document of a result, by the method that asks for it.
+_MAKERS: dict[str, Callable[..., Any]] = {}
+
+
+def register(**makers: Callable[..., Any]) -> None:
+    """Say what makes the documents of `report` and `detail`."""
+    _MAKERS.update(makers)
 
 
 class Reported:
     """Gives a result the method `report`.
 
-    Results know nothing of reports, which stand two layers above them. This is the one arrow that
-    points up: `report` imports the layer of reports when it is called, by name.
+    Results know nothing of reports, which stand two layers above them: the package registers who
+    makes their documents.
     """
 
     def report(self, provenance: Mapping[str, Any] | None = None) -> Any:
@@ -23,7 +30,7 @@ class Reported:
         provenance : mapping, optional
             What reproduces it: command, versions, run ids …; told at the end.
         """
-        return import_module("mlflow_mleval.report.content").document_of(self, provenance)
+        return _MAKERS["report"](self, provenance)
 
 
 class Detailed(Reported):
@@ -65,5 +72,6 @@ class Detailed(Reported):
                 "`detail` must be of a method, a dataset, both, or a method against another, got "
                 f"method={method!r}, dataset={dataset!r}, against={against!r}."
             )
-        made = import_module("mlflow_mleval.report.content.details").document
-        return made(self, provenance or {}, method=method, dataset=dataset, against=against)
+        return _MAKERS["detail"](
+            self, provenance or {}, method=method, dataset=dataset, against=against
+        )

@@ -1,7 +1,7 @@
 """The tests by themselves: tables in, results out, as in scipy.stats."""
 
 import mlflow_mleval
-from mlflow_mleval.lazy import lazily
+from mlflow_mleval.words import lazily
 
 NAMES = (
     "bayesian_signed_rank",

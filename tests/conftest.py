@@ -131,9 +131,9 @@ def unset(monkeypatch) -> None:
     """
     from mlflow.tracking import fluent
 
-    from mlflow_mleval.training import unsent
+    from mlflow_mleval.training import delivery
 
-    monkeypatch.setattr(unsent, "_homes", {})
+    monkeypatch.setattr(delivery, "_homes", {})
     for name in MLFLOW_SETTINGS:
         monkeypatch.setenv(name, "")  # so that the absence is restored, too
         monkeypatch.delenv(name)
@@ -178,7 +178,7 @@ def client(db):
     """
     from mlflow import MlflowClient
 
-    from mlflow_mleval.tracking import store
+    from mlflow_mleval.store import store
 
     class Opening(MlflowClient):
         def get_run(self, run_id):

@@ -7,7 +7,7 @@ import os
 
 import pandas as pd
 
-from mlflow_mleval.tracking.importing import import_results
+from mlflow_mleval.store.importing import import_results
 
 METHODS, DATASETS = [f"m{i}" for i in range(12)], [f"d{i}" for i in range(5)]
 RESULTS = pd.DataFrame(
@@ -18,7 +18,7 @@ RESULTS = pd.DataFrame(
 # without seconds to start.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
-    ["mlflow_mleval", "mlflow_mleval.tracking.importing", "mlflow_mleval.training.log_evaluation"]
+    ["mlflow_mleval", "mlflow_mleval.store.importing", "mlflow_mleval.training.log_evaluation"]
 )
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mlflow_mleval.analysis.answers import aligned, graded
+from mlflow_mleval.analysis.answer_comparison import aligned, graded
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files.answer_logs import is_answer_log, read_answer_log
+from mlflow_mleval.files.results import is_answer_log, read_answer_log
 
 LOGS = Path(__file__).parent / "golden" / "answers"
 

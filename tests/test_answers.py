@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 from mlflow_mleval.analysis.answer_comparison import (
+    Answers,
     agreement,
+    aligned,
     answer_directions,
     answer_ranking,
     compare_answers,
@@ -19,10 +21,9 @@ from mlflow_mleval.analysis.answer_comparison import (
     questions_needed,
     sampling,
 )
-from mlflow_mleval.analysis.answers import Answers, aligned
 from mlflow_mleval.analysis.folds.hotelling import hotelling
 from mlflow_mleval.analysis.instance_tests import instance_tests
-from mlflow_mleval.analysis.joint_test import joint_test
+from mlflow_mleval.analysis.pairs import joint_test
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
 
 

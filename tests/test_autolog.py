@@ -40,7 +40,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import mlflow_mleval as mleval
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.store import schema
 
 # ---- what is logged ------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from sklearn.svm import LinearSVC
 from test_one_label import DIGITS, of_sklearn, text_data
 
 import mlflow_mleval as mleval
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.store import schema
 
 X, Y = load_iris(return_X_y=True)
 Y = np.array(["setosa", "versicolor", "virginica"])[Y]

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from mlflow_mleval.analysis import bayes
-from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
+from mlflow_mleval.analysis import beyond_pvalues
+from mlflow_mleval.analysis.beyond_pvalues import bayesian_signed_rank, bayesian_t
 
 
 def table(n=10, m=3, seed=0, shift=0.02):
@@ -62,8 +62,8 @@ def test_many_pairs_at_once_are_each_pair_alone():
 def test_sorted_pairs_are_as_all_sums(rope, monkeypatch):
     values = table(n=30).round(1)  # many sums meet the rope exactly
     sums = bayesian_signed_rank(values, rope, n_resamples=500)
-    monkeypatch.setattr(bayes, "MANY", 29)
-    monkeypatch.setattr(bayes, "CACHE", 1000)
+    monkeypatch.setattr(beyond_pvalues, "MANY", 29)
+    monkeypatch.setattr(beyond_pvalues, "CACHE", 1000)
     pd.testing.assert_frame_equal(
         bayesian_signed_rank(values, rope, n_resamples=500).table, sums.table
     )

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from mlflow_mleval.analysis.better_first import behind, better_first
+from mlflow_mleval.analysis.pairs import behind, better_first
 
 PAIRS = pd.DataFrame(
     {

@@ -10,7 +10,7 @@ from report_cases import study_of
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES, betting, log_capital
-from mlflow_mleval.report.document import plain
+from mlflow_mleval.report.blocks import plain
 
 
 def test_capital_is_the_mean_of_fixed_bets_and_a_fair_game():

@@ -10,10 +10,15 @@ import pytest
 from fold_cases import fold_study, three_methods
 from report_cases import NASTY, nasty, study_of
 
-from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
-from mlflow_mleval.analysis.beyond_pvalues import BAYES_DRAWS, MOST
+from mlflow_mleval.analysis.beyond_pvalues import (
+    BAYES_DRAWS,
+    MOST,
+    bayesian_signed_rank,
+    bayesian_t,
+)
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.planning import plan
+from mlflow_mleval.report.blocks import Terms, plain
 from mlflow_mleval.report.content.beyond import (
     beyond_pairs,
     probability,
@@ -23,7 +28,6 @@ from mlflow_mleval.report.content.beyond import (
 )
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.study_report import document
-from mlflow_mleval.report.document import Terms, plain
 
 
 def cells(table, head: str) -> list[str]:

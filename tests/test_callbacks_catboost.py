@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import mlflow_mleval as mleval
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.store import schema
 
 catboost = pytest.importorskip("catboost")
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import mlflow_mleval as mleval
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.store import schema
 
 BACKENDS = [name for name in ("torch", "jax", "tensorflow") if importlib.util.find_spec(name)]
 pytest.importorskip("keras" if BACKENDS else "torch", reason="Keras needs torch, jax or tensorflow")

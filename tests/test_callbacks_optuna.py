@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import mlflow_mleval as mleval
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.store import schema
 from mlflow_mleval.training import delivery
 
 optuna = pytest.importorskip("optuna")

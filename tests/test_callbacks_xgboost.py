@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import mlflow_mleval as mleval
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.store import schema
 
 xgb = pytest.importorskip("xgboost")
 from mlflow_mleval.training.callbacks.xgboost import XGBoostCallback  # noqa: E402

@@ -14,9 +14,10 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from mlflow_mleval.cli import main, output
+from mlflow_mleval.cli import command as output
+from mlflow_mleval.cli import main
 from mlflow_mleval.cli.command import in_flags
-from mlflow_mleval.tracking.importing import import_results
+from mlflow_mleval.store.importing import import_results
 
 
 def shell(line):

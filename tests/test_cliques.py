@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_mleval.analysis import cliques as module
-from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis import pairs as module
+from mlflow_mleval.analysis.pairs import cliques, letters
 
 
 @st.composite

@@ -11,8 +11,7 @@ import pytest
 from scipy import linalg
 
 from mlflow_mleval import evaluate, instance_tests
-from mlflow_mleval.analysis.answer_comparison import compare_answers
-from mlflow_mleval.analysis.answers import Answers, aligned
+from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_answers
 from mlflow_mleval.analysis.clusters import (
     cluster_doubts,
     cluster_numbers,

@@ -22,8 +22,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import mlflow_mleval as mleval
 from mlflow_mleval.measures.registry import SETS
-from mlflow_mleval.tracking import schema
-from mlflow_mleval.tracking.instance_tables import instances_of
+from mlflow_mleval.store import schema
+from mlflow_mleval.store.study_artifacts import instances_of
 
 X, Y = make_multilabel_classification(120, 8, n_classes=4, random_state=1)
 FOREST = RandomForestClassifier(7, random_state=0)

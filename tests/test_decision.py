@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 from report_cases import nasty, published, published_study, render, study_of
 
-from mlflow_mleval.analysis.answer import decision
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.recommendation import decision
+from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.decision import sentences
-from mlflow_mleval.report.document import plain
 from mlflow_mleval.study import Study
 
 CLEAR = {"stability": True, "n_resamples": 20}

@@ -14,10 +14,11 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from mlflow_mleval.evaluation import evaluate
-from mlflow_mleval.measures.awareness import awareness, binomial_measures
 from mlflow_mleval.measures.dependence import (
     ALPHAS,
+    awareness,
     binomial_loss,
+    binomial_measures,
     error_histogram,
     family_weights,
     loss_profile,

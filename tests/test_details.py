@@ -13,7 +13,7 @@ from report_cases import NASTY, nasty, published
 from test_html import Page
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.particulars import (
+from mlflow_mleval.analysis.recommendation import (
     measures_of_cell,
     measures_of_method,
     measures_of_pair,
@@ -22,8 +22,8 @@ from mlflow_mleval.analysis.particulars import (
 )
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report.content.details import section
-from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.html import fragment
+from mlflow_mleval.report.text import terminal
 from mlflow_mleval.study import Study
 
 

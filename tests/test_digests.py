@@ -14,8 +14,8 @@ from scipy import sparse
 
 import mlflow_mleval as mleval
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures import digests
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.measures import inputs
+from mlflow_mleval.store import schema
 
 RNG = np.random.default_rng(0)
 Y = RNG.random((60, 5)) < 0.4
@@ -60,7 +60,7 @@ def test_the_form_of_the_truth_does_not_matter(monkeypatch):
     forms.append(np.asfortranarray(Y))
     assert len({digest(form, label_names=range(5)) for form in forms}) == 1
     for name in ("_ROWS", "_CELLS"):
-        monkeypatch.setattr(digests, name, 7)
+        monkeypatch.setattr(inputs, name, 7)
     assert len({digest(form, label_names=range(5)) for form in forms} | {digest(Y)}) == 1
     h = mleval.Hierarchy([("all", c) for c in "abcde"])
     sets = [["abcde"[i] for i in np.flatnonzero(row)] for row in Y]
@@ -105,7 +105,7 @@ def test_parts_know_what_is_theirs():
 
 
 def test_digests_of_different_kinds_do_not_compare():
-    rows, ordered = [f"{c * 59}{digests.ROWS}" for c in "ab"], [c * 64 for c in "ab"]
+    rows, ordered = [f"{c * 59}{inputs.ROWS}" for c in "ab"], [c * 64 for c in "ab"]
     assert (
         schema.differ([rows[0], rows[0], "", rows[0]]) is False and schema.differ(["", ""]) is False
     )
@@ -124,4 +124,4 @@ def test_digests_of_different_kinds_do_not_compare():
 def test_the_digest_of_a_split_tells_folds_apart(change):
     parts = [np.arange(3), np.arange(3, 7)]
     other = [parts[0], parts[1][:-1]] if change == "count" else parts[::-1]
-    assert digests.split_digest(parts) != digests.split_digest(other)
+    assert inputs.split_digest(parts) != inputs.split_digest(other)

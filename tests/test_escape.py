@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_mleval.report import escape, numerals
+from mlflow_mleval.report import text as escape
+from mlflow_mleval.report import text as numerals
 from mlflow_mleval.report.svg import spans
 
 NASTY = [

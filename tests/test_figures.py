@@ -12,16 +12,25 @@ from hypothesis import strategies as st
 from markupsafe import escape
 from report_cases import NASTY
 
-from mlflow_mleval.analysis.cliques import cliques
-from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.figures.bump import bump
-from mlflow_mleval.report.figures.correlation import correlation_graph
-from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, shown_cliques
-from mlflow_mleval.report.figures.gaia import gaia
-from mlflow_mleval.report.figures.pairwise import pairwise_matrix
-from mlflow_mleval.report.figures.strips import flow_bar, rank_strip
-from mlflow_mleval.report.figures.weighting import likely, rank_acceptability, weight_intervals
+from mlflow_mleval.analysis.pairs import cliques
+from mlflow_mleval.report.figures.pair_diagrams import (
+    MOST_BARS,
+    critical_difference,
+    pairwise_matrix,
+    shown_cliques,
+)
+from mlflow_mleval.report.figures.weighting import (
+    bump,
+    correlation_graph,
+    flow_bar,
+    gaia,
+    likely,
+    rank_acceptability,
+    rank_strip,
+    weight_intervals,
+)
 from mlflow_mleval.report.svg import SIZE, SMALL, TOP, WIDTH, Scale, Svg, fit, text_width
+from mlflow_mleval.report.text import terminal
 
 NS = "{http://www.w3.org/2000/svg}"
 HOSTILE = [

@@ -11,9 +11,9 @@ from mlflow.entities import Metric
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
-from mlflow_mleval.tracking import schema
-from mlflow_mleval.tracking.fold_sources import FoldRule
-from mlflow_mleval.tracking.importing import import_results
+from mlflow_mleval.store import schema
+from mlflow_mleval.store.importing import import_results
+from mlflow_mleval.store.searches import FoldRule
 
 VALUES = {"a": [0.5, 0.75, 0.25], "b": [0.5, 0.5, 0.125]}
 EXPECTED = pd.DataFrame(

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment, milp
 
-from mlflow_mleval.measures import class_pairs, hierarchical, set_based
+from mlflow_mleval.measures import class_sets as class_pairs
 from mlflow_mleval.measures import class_sets as class_sets_module
-from mlflow_mleval.measures.class_pairs import best_matching
+from mlflow_mleval.measures import class_sets as set_based
+from mlflow_mleval.measures import hierarchical
+from mlflow_mleval.measures.class_sets import best_matching
 from mlflow_mleval.measures.hierarchical import FAMILIES, instance_measures, micro
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS

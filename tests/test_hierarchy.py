@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import mlflow_mleval as mleval
-from mlflow_mleval.measures import closure as module
-from mlflow_mleval.measures.closure import Parents, closure, lookup, stretches
-from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures import hierarchy as module
+from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, lookup, stretches
 
 EDGES = [("01", "01/01"), ("01/01", "01/01/03"), ("01", "01/02"), ("02", "02/13")]
 

@@ -15,10 +15,10 @@ from report_cases import NASTY, PROVENANCE, nasty, published, published_study, s
 from report_cases import render as rendered
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.provenance import REFERENCES, bibliography
 from mlflow_mleval.report.content.verdict import verdict
-from mlflow_mleval.report.document import plain
-from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.references import REFERENCES, bibliography
+from mlflow_mleval.report.text import terminal
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 

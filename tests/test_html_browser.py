@@ -10,7 +10,7 @@ from report_cases import NASTY, nasty, study_of
 from test_html import render, study_page
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.escape import terminal
+from mlflow_mleval.report.text import terminal
 
 pytestmark = pytest.mark.browser
 LONG = [

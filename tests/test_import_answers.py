@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files.instance_results import holds_instances, read_instance_results
-from mlflow_mleval.tracking.import_answers import import_answers
+from mlflow_mleval.files.results import holds_instances, read_instance_results
+from mlflow_mleval.store.importing import import_answers
 
 LOGS = Path(__file__).parent / "golden" / "answers"
 

@@ -12,8 +12,8 @@ from scipy import stats
 from mlflow_mleval.analysis import instance_tests as module
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.instance_tests import instance_tests, sign_test
-from mlflow_mleval.report.content.instances import instances_document
-from mlflow_mleval.report.glossary import glossary
+from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.content.units import instances_document
 from mlflow_mleval.study import Study
 
 MEASURES = ["f1", "accuracy", "hamming_loss"]

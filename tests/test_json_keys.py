@@ -9,7 +9,7 @@ import pytest
 from report_cases import study_of
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.glossary import glossary
+from mlflow_mleval.report.content.definitions import glossary
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

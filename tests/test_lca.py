@@ -11,7 +11,7 @@ from hierarchy_reference import Reference, class_sets, hierarchies
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mlflow_mleval.measures import lca_minimal
+from mlflow_mleval.measures import lca as lca_minimal
 from mlflow_mleval.measures.hierarchical import instance_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
 

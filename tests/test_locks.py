@@ -7,15 +7,15 @@ import stat
 import pytest
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.tracking import conflicts
+from mlflow_mleval.store import store
 
 
 def test_locks_lie_in_a_folder_of_the_users_own(tmp_path, monkeypatch):
     shared = tmp_path / "shared"
     shared.mkdir()
-    monkeypatch.setattr(conflicts.tempfile, "tempdir", str(shared))
+    monkeypatch.setattr(store.tempfile, "tempdir", str(shared))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with conflicts.alone("x"):
+    with store.alone("x"):
         pass
     (folder,) = (tmp_path / "cache").iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and len(list(folder.iterdir())) == 1
@@ -28,9 +28,9 @@ def test_locks_lie_in_a_folder_of_the_users_own(tmp_path, monkeypatch):
 def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, spoilt):
     cache, shared = tmp_path / "cache", tmp_path / "shared"
     shared.mkdir()
-    monkeypatch.setattr(conflicts.tempfile, "tempdir", str(shared))
+    monkeypatch.setattr(store.tempfile, "tempdir", str(shared))
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    own = conflicts._lock_folder()
+    own = store._lock_folder()
     own.rmdir()
     if spoilt == "others may enter it":
         own.mkdir()
@@ -45,7 +45,7 @@ def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, 
     else:
         cache.rmdir()
         cache.write_text("")
-    with conflicts.alone("x"):
+    with store.alone("x"):
         pass
     (folder,) = shared.iterdir()
     assert not (tmp_path / "~").exists()
@@ -53,7 +53,7 @@ def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, 
     folder.chmod(0o750)
     with (
         pytest.raises(PermissionError, match="not a folder of this user alone"),
-        conflicts.alone("x"),
+        store.alone("x"),
     ):
         pass
 
@@ -61,5 +61,5 @@ def test_a_folder_for_locks_that_is_not_ours_is_not_used(tmp_path, monkeypatch, 
 def test_a_lock_that_is_not_given_back_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     refused = pytest.raises(StoreError, match="another process has been busy with the same")
-    with conflicts.alone("x"), conflicts.alone("y"), refused, conflicts.alone("x", 0.1):
+    with store.alone("x"), store.alone("y"), refused, store.alone("x", 0.1):
         pass

@@ -13,10 +13,10 @@ from scipy import sparse, stats
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.measure_intervals import measure_intervals, with_clusters
 from mlflow_mleval.evaluation import evaluate
-from mlflow_mleval.files.evaluate_file import evaluate_file
+from mlflow_mleval.files.predictions import evaluate_file
+from mlflow_mleval.report.blocks import Text
 from mlflow_mleval.report.content.run import RunReport, measures
-from mlflow_mleval.report.document import Text
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.store import schema
 from mlflow_mleval.training.log_evaluation import log_evaluation
 
 ASKED = ["single_label", "macro_jaccard"]

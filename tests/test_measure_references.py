@@ -15,8 +15,8 @@ from sklearn import metrics
 import mlflow_mleval as mleval
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import score_counts
-from mlflow_mleval.measures.curve_points import percent_curves
-from mlflow_mleval.measures.propensities import Propensities
+from mlflow_mleval.measures.from_sums import percent_curves
+from mlflow_mleval.measures.inputs import Propensities
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 
 #: Names with numbers beside the listed ones.

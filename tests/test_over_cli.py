@@ -12,8 +12,7 @@ from click.testing import CliRunner
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.tracking.counts import load_folds
-from mlflow_mleval.tracking.instance_tables import instances_of
+from mlflow_mleval.store.study_artifacts import instances_of, load_folds
 
 N, K, FOLDS = 200, 4, 10
 

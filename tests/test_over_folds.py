@@ -17,6 +17,9 @@ from test_figures import outside, parse, texts
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
+from mlflow_mleval.report import FORMATS
+from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.definitions import glossary
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.folds import (
     fold_pairs,
@@ -28,17 +31,14 @@ from mlflow_mleval.report.content.folds import (
     words,
 )
 from mlflow_mleval.report.content.verdict import verdict
-from mlflow_mleval.report.document import plain
-from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.figures.fold_scatter import (
+from mlflow_mleval.report.figures.lines import (
     DETAILED,
     INSIDE,
     _ellipse,
     fold_histogram,
     fold_scatter,
 )
-from mlflow_mleval.report.formats import FORMATS
-from mlflow_mleval.report.glossary import glossary
+from mlflow_mleval.report.text import terminal
 
 
 def told(found) -> str:

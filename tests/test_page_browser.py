@@ -39,7 +39,7 @@ def fill(uri: str) -> dict[str, str]:
     import mlflow
     from mlflow import MlflowClient
 
-    from mlflow_mleval.tracking.importing import import_results
+    from mlflow_mleval.store.importing import import_results
 
     rows = [
         (

@@ -13,14 +13,18 @@ import requests
 from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
-from mlflow_mleval.server import experiment_list
+from mlflow_mleval.server import members
 from mlflow_mleval.server.answer_cache import CacheFolder
-from mlflow_mleval.server.experiment_list import ExperimentList
-from mlflow_mleval.server.forwarder import MOST_BYTES, Forwarder
-from mlflow_mleval.server.in_process import Caller, Inside
-from mlflow_mleval.server.member_rights import forged, token_of
-from mlflow_mleval.server.page_content import rendered
-from mlflow_mleval.server.page_selection import SelectionError, options, parsed
+from mlflow_mleval.server.members import (
+    MOST_BYTES,
+    Caller,
+    ExperimentList,
+    Forwarder,
+    Inside,
+    forged,
+    token_of,
+)
+from mlflow_mleval.server.page_content import SelectionError, options, parsed, rendered
 
 
 def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
@@ -339,14 +343,14 @@ def test_runs_are_counted_by_their_places(n, monkeypatch):
     )
     (row,) = listing.rows(MEMBER, found)
     assert (
-        row["runs"] == min(n, experiment_list.MOST)
-        and row["more"] == (n > experiment_list.MOST)
+        row["runs"] == min(n, members.MOST)
+        and row["more"] == (n > members.MOST)
         and len(asked) < 30
     )
     assert row["last"].timestamp() == 5
     asked.clear()
     assert listing.rows(MEMBER, found) == [row] and not asked  # it is remembered
-    monkeypatch.setattr(experiment_list, "PATIENCE", -1)
+    monkeypatch.setattr(members, "PATIENCE", -1)
     (unknown,) = ExperimentList(Inside(application)).rows(MEMBER, found)
     assert unknown["runs"] is None and not asked
     page = rendered(

@@ -42,7 +42,7 @@ def seen_and_stored(server, experiment: str = "1") -> None:
 def study(monkeypatch, uri: str) -> str:
     from mlflow import MlflowClient
 
-    from mlflow_mleval.tracking.importing import import_results
+    from mlflow_mleval.store.importing import import_results
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     rows = [(d, m, (i + k) / 9) for i, d in enumerate("xyz") for k, m in enumerate("ab")]

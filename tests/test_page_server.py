@@ -27,7 +27,7 @@ def team(empty_store, tmp_path_factory):
     """
     from mlflow.tracking import fluent
 
-    from mlflow_mleval.tracking.importing import import_results
+    from mlflow_mleval.store.importing import import_results
 
     folder = tmp_path_factory.mktemp("page")
     shutil.copy(empty_store, folder / "mlflow.db")

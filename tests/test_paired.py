@@ -15,7 +15,7 @@ from packaging.version import Version
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from mlflow_mleval.analysis.paired import adjust
+from mlflow_mleval.analysis.pairs import adjust
 from mlflow_mleval.analysis.posthoc.wilcoxon import EXACT_DATASETS, feasibility, wilcoxon_pairs
 
 coarse = arrays(

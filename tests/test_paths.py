@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError, StoreError
-from mlflow_mleval.naming import check_paths, inside
-from mlflow_mleval.tracking import artifact_routes, runs, schema
-from mlflow_mleval.training import unsent
+from mlflow_mleval.store import artifacts, runs, schema
+from mlflow_mleval.training import delivery
+from mlflow_mleval.words import check_paths, inside
 
 LEADING_OUT = [
     "../x",
@@ -97,9 +97,9 @@ def keep(folder, monkeypatch, files):
     """A kept result that holds these files, as whoever makes one by hand would write it: with the
     right digest.
     """
-    monkeypatch.setenv(unsent.SETTING, str(folder))
+    monkeypatch.setenv(delivery.SETTING, str(folder))
     payload = runs.Payload("A", "d", {"f1": 0.5}, files={path: lambda: "#!" for path in files})
-    return unsent.keep(payload, run_id=None, experiment_name="kept")
+    return delivery.keep(payload, run_id=None, experiment_name="kept")
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_a_kept_result_is_a_regular_file(client, tmp_path, monkeypatch):
     kept.rename(tmp_path / "elsewhere.json")
     kept.symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(ImportFileError, match="it is no regular file"):
-        unsent.send_unsent(folder)
+        delivery.send_unsent(folder)
     kept.unlink()
     os.mkfifo(kept)
     with pytest.raises(ImportFileError, match="it is no regular file"):
-        unsent.send_unsent(folder)
+        delivery.send_unsent(folder)
 
 
 def test_a_run_takes_no_path_that_leads_out(client, tmp_path):
@@ -145,13 +145,13 @@ def test_no_artifact_is_written_or_removed_beyond_a_link(client, tmp_path):
     out.mkdir()
     (out / "labels.json").write_text("theirs")
     run = client.create_run(client.create_experiment("linked"))
-    root = Path(artifact_routes.repository(run).artifact_dir)
+    root = Path(artifacts.repository(run).artifact_dir)
     root.mkdir(parents=True)
     (root / "mleval").symlink_to(out)
     payload = runs.Payload("A", "d", {"f1": 0.5}, files={schema.ARTIFACT_LABELS: lambda: "ours"})
     for act in (
         lambda: runs.write(payload, run_id=run.info.run_id),
-        lambda: artifact_routes.remove(run, [schema.ARTIFACT_LABELS]),
+        lambda: artifacts.remove(run, [schema.ARTIFACT_LABELS]),
     ):
         with pytest.raises((StoreError, ValueError), match="by a link"):
             act()
@@ -160,4 +160,4 @@ def test_no_artifact_is_written_or_removed_beyond_a_link(client, tmp_path):
 
 def test_a_download_stays_in_its_folder(client, tmp_path):
     with pytest.raises(ValueError, match="holds an empty part"):
-        artifact_routes.download(client, "0" * 32, "../x", str(tmp_path))
+        artifacts.download(client, "0" * 32, "../x", str(tmp_path))

@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
-from mlflow_mleval.tracking.query import load_study
+from mlflow_mleval.store.query import load_study
 
 ALL = [arg for name in plain_store.DATASETS for arg in ("-n", name)] + [
     "--method-by",

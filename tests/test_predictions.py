@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files import class_predictions
+from mlflow_mleval.files import prediction_files
 from mlflow_mleval.files import predictions as predictions_file
-from mlflow_mleval.files.evaluate_file import evaluate_file
-from mlflow_mleval.files.predictions import open_predictions, read_hierarchy
+from mlflow_mleval.files.predictions import evaluate_file, open_predictions, read_hierarchy
 
 SMALL = "true_a,true_b,score_a,score_b\n1,0,0.9,0.2\n0,1,0.3,0.4\n1,1,0.6,0.7\n"
 
@@ -129,7 +128,7 @@ def class_table(true, scores):
 def test_rounded_probabilities_of_classes_are_divided_by_their_sums_and_that_is_said_once(
     tmp_path, format, monkeypatch
 ):
-    monkeypatch.setattr(class_predictions, "_ROWS", 50)
+    monkeypatch.setattr(prediction_files, "_ROWS", 50)
     true, scores = drawn_classes()
     class_table(true, scores).to_csv(tmp_path / "p.csv", index=False, float_format=format)
     notes = []

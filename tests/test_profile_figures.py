@@ -23,17 +23,16 @@ from test_figures import (
 )
 
 from mlflow_mleval.measures.dependence import ALPHAS
-from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.figures.labels import spread
-from mlflow_mleval.report.figures.profile_lines import (
+from mlflow_mleval.report.figures.lines import (
     NAMED,
     SUMMARIES,
     awareness_strips,
     profile_lines,
     ratio_panels,
 )
-from mlflow_mleval.report.svg import TOP
-from mlflow_mleval.surrogate.heatmap import surrogate_differences, surrogate_heatmap
+from mlflow_mleval.report.svg import TOP, spread
+from mlflow_mleval.report.text import terminal
+from mlflow_mleval.surrogate import surrogate_differences, surrogate_heatmap
 
 KS = np.arange(1, 15)
 

@@ -20,7 +20,10 @@ from test_html_browser import CONTRAST, OPEN_ALL, TEXTS
 
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.profile_comparison import compare_profiles
+from mlflow_mleval.report import FORMATS
+from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content import profiles as topic
+from mlflow_mleval.report.content.definitions import glossary
 from mlflow_mleval.report.content.profiles import (
     awareness_table,
     certain_spans,
@@ -29,12 +32,9 @@ from mlflow_mleval.report.content.profiles import (
     profile_pairs,
     words,
 )
+from mlflow_mleval.report.content.provenance import bibliography
 from mlflow_mleval.report.content.study_report import document as whole_document
-from mlflow_mleval.report.document import plain
-from mlflow_mleval.report.escape import columns, terminal
-from mlflow_mleval.report.formats import FORMATS
-from mlflow_mleval.report.glossary import glossary
-from mlflow_mleval.report.references import bibliography
+from mlflow_mleval.report.text import columns, terminal
 
 ORIGIN = {"time": "2026-01-01T00:00:00+00:00", "tracking_uri": "sqlite:///mlflow.db", "seed": 0}
 

@@ -10,11 +10,11 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, RunTag
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError, StoreError
 from mlflow_mleval.measures.registry import SETS
+from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.importing import import_results
+from mlflow_mleval.store.query import load_study
+from mlflow_mleval.store.runs import log_report
 from mlflow_mleval.study import Study
-from mlflow_mleval.tracking import schema, store
-from mlflow_mleval.tracking.importing import import_results
-from mlflow_mleval.tracking.query import load_study
-from mlflow_mleval.tracking.reports import log_report
 
 START = itertools.count(1_700_000_000_000, 1000)
 

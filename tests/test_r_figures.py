@@ -22,10 +22,10 @@ from mlflow_mleval import (
     sign_test,
     wilcoxon_pairs,
 )
-from mlflow_mleval.analysis.folds.five_by_two import five_by_two
-from mlflow_mleval.analysis.paired import adjust
+from mlflow_mleval.analysis.folds.shared_folds import five_by_two
+from mlflow_mleval.analysis.pairs import adjust
 from mlflow_mleval.analysis.planning import paired_power
-from mlflow_mleval.analysis.posthoc.bonferroni_dunn import bonferroni_dunn
+from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn
 from mlflow_mleval.analysis.ranks import kendall
 
 R = json.loads((Path(__file__).parent / "golden" / "r_figures.json").read_text(encoding="utf-8"))

@@ -14,8 +14,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from mlflow_mleval.analysis import ranks as module
-from mlflow_mleval.analysis.posthoc.bonferroni_dunn import bonferroni_dunn
-from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi, range_sf
+from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn, nemenyi, range_sf
 from mlflow_mleval.analysis.ranks import friedman, kendall, skillings_mack
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlflow_mleval.analysis import redundancy as module
-from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi
-from mlflow_mleval.analysis.ranks import friedman
-from mlflow_mleval.analysis.redundancy import (
+from mlflow_mleval.analysis import fusion as module
+from mlflow_mleval.analysis.fusion import (
     correlation,
     correlation_graph,
+    fuse,
     groups,
     ranking_without,
     redundancy,
     redundancy_filter,
 )
+from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi
+from mlflow_mleval.analysis.ranks import friedman
 from mlflow_mleval.study import Study
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "eftimov2019.json").read_text())

@@ -15,9 +15,9 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.repeat_tests import compare_all_repeats, on_few_datasets, repeat_tests
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.report.glossary import glossary
+from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.store.query import load_study
 from mlflow_mleval.study import Study
-from mlflow_mleval.tracking.query import load_study
 
 
 def repeats(*sizes, shift=0.05, seed=0, measures=("f1", "hamming_loss")):

@@ -15,9 +15,9 @@ from report_cases import NASTY, PROVENANCE, nasty, published, render, study_of
 from scipy import stats
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report import escape
+from mlflow_mleval.report import text as escape
+from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.verdict import verdict
-from mlflow_mleval.report.document import plain
 
 #: The formats, and the pairs alone on a terminal.
 RENDERERS = {

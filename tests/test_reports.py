@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.tracking import reports
-from mlflow_mleval.tracking.importing import import_results
-from mlflow_mleval.tracking.reports import address, log_report
+from mlflow_mleval.store import runs as reports
+from mlflow_mleval.store.importing import import_results
+from mlflow_mleval.store.runs import address, log_report
 
 FIRST = {"mleval_report.html": "<p>1", "mleval/a.csv": "a", "mleval/b.csv": "b"}
 SECOND = {"mleval_report.html": "<p>2", "mleval/a.csv": "A"}

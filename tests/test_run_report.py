@@ -12,10 +12,10 @@ from test_html import Page
 from test_html_browser import CONTRAST, OPEN_ALL, TEXTS
 
 import mlflow_mleval as mleval
+from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.run import document
-from mlflow_mleval.report.document import plain
-from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.html import standalone
+from mlflow_mleval.report.text import terminal
 from mlflow_mleval.training.run_content import RunContent
 
 

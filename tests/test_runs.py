@@ -27,11 +27,11 @@ from scipy import sparse, stats
 from sklearn.dummy import DummyClassifier
 
 import mlflow_mleval as mleval
-from mlflow_mleval.analysis.folds.summary import fold_statistics
+from mlflow_mleval.analysis.folds.protocol import fold_statistics
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import SETS
-from mlflow_mleval.tracking import runs, schema
+from mlflow_mleval.store import runs, schema
 
 #: MLEVAL_ATTACK=N kills N times as often, over a time N times as long.
 KILLS = int(os.environ.get("MLEVAL_ATTACK", "1"))

@@ -20,15 +20,18 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from mlflow_mleval.training import estimator_names
-from mlflow_mleval.training.estimator_names import (
+from mlflow_mleval.training import estimators
+from mlflow_mleval.training.estimators import (
+    as_matrix,
     dataset_name,
     full_name,
     hyperparameters,
+    is_multilabel,
     method_name,
+    predict,
+    predict_classes,
     sample,
 )
-from mlflow_mleval.training.scores import as_matrix, is_multilabel, predict, predict_classes
 
 X, Y = make_multilabel_classification(80, 6, n_classes=4, random_state=0)
 LOGISTIC = LogisticRegression()
@@ -231,7 +234,7 @@ def test_is_multilabel(target, expected):
 
 @pytest.fixture(name="no_names")
 def no_names_were_given(monkeypatch):
-    monkeypatch.setattr(estimator_names, "_named", {})
+    monkeypatch.setattr(estimators, "_named", {})
 
 
 @pytest.mark.parametrize(

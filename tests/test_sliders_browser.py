@@ -13,8 +13,7 @@ from report_cases import NASTY, nasty, render, study_of
 
 from mlflow_mleval.analysis.comparison import Comparison, compare
 from mlflow_mleval.cli import options as opt
-from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.numerals import fixed
+from mlflow_mleval.report.text import fixed, terminal
 from mlflow_mleval.study import Study
 
 pytestmark = pytest.mark.browser
@@ -307,7 +306,7 @@ def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none(monkeypat
     page, others = render(two, "html"), [render(two, format) for format in ("md", "latex", "table")]
     assert 'class="weights"' in page and not any("What if" in text for text in others)
     with monkeypatch.context() as patch:
-        patch.setattr("mlflow_mleval.report.content.sliders.FLOWS", 11)
+        patch.setattr("mlflow_mleval.report.content.ranking.SLIDERS_FLOWS", 11)
         many = render(two, "html")
     assert (
         "at most 100 methods, 60 measures and 11 net flows, and here are 3, 2 and 12" in many

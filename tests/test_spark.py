@@ -19,8 +19,8 @@ from spark_cluster import SUBMIT_BRIEF, Cluster
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
-from mlflow_mleval.files.evaluate_file import evaluate_file
 from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
+from mlflow_mleval.files.predictions import evaluate_file
 
 pytest.importorskip(
     "pyspark", reason="pyspark is not installed: pip install 'mlflow-mleval[spark]'"

@@ -13,7 +13,7 @@ from scipy import sparse
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files.evaluate_file import evaluate_file
+from mlflow_mleval.files.predictions import evaluate_file
 
 RNG = np.random.default_rng(5)
 Y = (RNG.random((30, 12)) < 0.2).astype(int)

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from mlflow.entities import Metric, Param, RunTag
 
 from mlflow_mleval.cli import main
-from mlflow_mleval.tracking.importing import import_results
-from mlflow_mleval.tracking.stock import survey
+from mlflow_mleval.store.importing import import_results
+from mlflow_mleval.store.survey import survey
 
 FORMATS = ("table", "json", "csv", "md", "latex", "html")
 FOUR = ("-n", "churn", "-n", "fraud", "-n", "spam", "-n", "wine")

@@ -23,8 +23,8 @@ from sklearn.model_selection import KFold, RepeatedKFold
 import mlflow_mleval as mleval
 from mlflow_mleval.measures.dependence import binomial_loss
 from mlflow_mleval.measures.minimisers import NearestNeighbourMinimiser
-from mlflow_mleval.surrogate.best import best_surrogates
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.store import schema
+from mlflow_mleval.surrogate import best_surrogates
 
 PAPER = json.loads((Path(__file__).parent / "golden" / "huellermeier2022.json").read_text())
 X, Y = make_multilabel_classification(90, 8, n_classes=4, n_labels=2, random_state=3)

@@ -8,10 +8,10 @@ import requests
 from conftest import PATIENCE
 
 from mlflow_mleval.errors import NoRunsError, StoreError
-from mlflow_mleval.tracking import store
-from mlflow_mleval.tracking.importing import import_results
-from mlflow_mleval.tracking.query import load_study
-from mlflow_mleval.tracking.reports import log_report
+from mlflow_mleval.store import store
+from mlflow_mleval.store.importing import import_results
+from mlflow_mleval.store.query import load_study
+from mlflow_mleval.store.runs import log_report
 
 pytestmark = pytest.mark.server
 STUDY = files("mlflow_mleval") / "data" / "madjarov2012.csv"

@@ -15,9 +15,10 @@ from click.testing import CliRunner
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError, StoreError
-from mlflow_mleval.tracking import runs, schema
-from mlflow_mleval.training import delivery, unsent
-from mlflow_mleval.training.unsent import Sent, send_unsent
+from mlflow_mleval.store import runs, schema
+from mlflow_mleval.training import delivery
+from mlflow_mleval.training import delivery as unsent
+from mlflow_mleval.training.delivery import Sent, send_unsent
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.naming import quoted
+from mlflow_mleval.words import quoted
 
 Array = NDArray[np.float64]
 #: With fewer clusters of equal size skewed values make intervals and tests err more often than they

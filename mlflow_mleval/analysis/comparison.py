@@ -18,16 +18,21 @@ import pandas as pd
 
 from mlflow_mleval.analysis import stability as st
 from mlflow_mleval.analysis.answer_comparison import AnswerComparison
-from mlflow_mleval.analysis.better_first import behind, better_first, places
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
-from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.datasets_and_folds import NextDataset, compare_all_folds
 from mlflow_mleval.analysis.datasets_and_folds import next_dataset as over_next
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
-from mlflow_mleval.analysis.fusion import Fusion, fuse
+from mlflow_mleval.analysis.fusion import Fusion, Redundancy, fuse, redundancy
 from mlflow_mleval.analysis.instance_tests import InstanceTests
 from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.paired import apart, possible_ranks
+from mlflow_mleval.analysis.pairs import (
+    apart,
+    behind,
+    better_first,
+    grouped,
+    places,
+    possible_ranks,
+)
 from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
 from mlflow_mleval.analysis.posthoc.betting import BettingResult
 from mlflow_mleval.analysis.posthoc.description import FLOWS as LARGEST
@@ -44,10 +49,17 @@ from mlflow_mleval.analysis.ranks import (
     kendall,
     skillings_mack,
 )
-from mlflow_mleval.analysis.redundancy import Redundancy, redundancy
 from mlflow_mleval.analysis.repeat_tests import RepeatTests, on_few_datasets
-from mlflow_mleval.analysis.survivals import METHODS, Retest, Survivals, separations, survivals
-from mlflow_mleval.analysis.to_doubt import collected, leaning, turning
+from mlflow_mleval.analysis.survivals import (
+    METHODS,
+    Retest,
+    Survivals,
+    collected,
+    leaning,
+    separations,
+    survivals,
+    turning,
+)
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed

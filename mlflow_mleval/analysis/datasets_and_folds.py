@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.better_first import better_first
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds, jointly
 from mlflow_mleval.analysis.folds.protocol import runs_of, widest
 from mlflow_mleval.analysis.folds.shared_folds import shared_folds
 from mlflow_mleval.analysis.hierarchical_t import HierarchicalPairs, hierarchical_pairs
-from mlflow_mleval.analysis.power_curve import PowerCurve, power_curve
+from mlflow_mleval.analysis.pairs import better_first
+from mlflow_mleval.analysis.planning import PowerCurve, power_curve
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.naming import some
 from mlflow_mleval.study import Study
+from mlflow_mleval.words import some
 
 #: Of accuracies, the paper takes differences up to a hundredth as too small to matter.
 ROPE = 0.01

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from scipy import special
 
 from mlflow_mleval.analysis.promethee import (
     FlowsByMeasure,
@@ -19,9 +22,13 @@ from mlflow_mleval.analysis.promethee import (
     checked,
     flows_by_measure,
 )
+from mlflow_mleval.analysis.ranks import components
 from mlflow_mleval.analysis.unicriterion import Array, tied_ranks
-from mlflow_mleval.naming import SHOWN
 from mlflow_mleval.study import Study
+from mlflow_mleval.words import SHOWN, some
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -183,3 +190,246 @@ def _where(names: list[str], total: int) -> str:
     return ", ".join(map(str, names[:SHOWN])) + (
         f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# Measures that say the same: their correlation, a filter, groups, and how the ranking moves without
+# them.
+
+#: A column whose values differ by less than this share of the largest is constant: float noise.
+NOISE = 1e-12
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Pearson correlation of measures over methods, averaged over datasets.
+
+    Attributes
+    ----------
+    matrix : Measures x measures: the absolute value of the mean over all datasets.
+    n_datasets : By measure: datasets on which it varies, so has a correlation.
+    constant : (dataset, measure) with the same value for all methods, so that the correlations there count as 0.
+    """  # noqa: E501
+
+    matrix: pd.DataFrame
+    n_datasets: pd.Series
+    constant: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Redundancy:
+    """Which measures are redundant, and what the fused ranking does without them.
+
+    Attributes
+    ----------
+    correlation : Measures x measures: mean absolute correlation, as `Correlation.matrix`.
+    n_datasets : Datasets behind each measure's correlations.
+    kept : Measures that survive the filter, in the study's order.
+    dropped : As `redundancy_filter` gives it: measure, because_of, correlation, mean_correlation.
+    groups : The connected components of `graph`, the largest first.
+    ranking : As `ranking_without` gives it: mean_rank, rank, mean_rank_without, rank_without, mean_change by method.
+    without : The ranking by the kept measures only.
+    """  # noqa: E501
+
+    max_correlation: float
+    correlation: pd.DataFrame
+    n_datasets: pd.Series
+    kept: list[str]
+    dropped: pd.DataFrame
+    groups: list[list[str]]
+    ranking: pd.DataFrame
+    without: Fusion
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def graph(self) -> nx.Graph:
+        """Measures, joined where their correlation exceeds `max_correlation` (edge attribute
+        ``correlation``).
+        """
+        return correlation_graph(self.correlation, self.max_correlation)
+
+
+def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
+    """Correlate measures over methods on each dataset, average the signed correlations over
+    datasets, then drop the sign.
+
+    A measure that is constant on a dataset has no correlation there. It counts as 0, evidence of
+    redundancy being absent, and is listed; this is what reproduces Figure 3 of Eftimov & Kocev
+    (2019). `matrices` are methods x measures by dataset; ValueError for none, fewer than three
+    methods, empty cells, different measures.
+    """
+    if not matrices:
+        raise ValueError("`matrices` must hold a dataset, got none.")
+    measures = next(iter(matrices.values())).columns
+    n = len(measures)
+    total, used = np.zeros((n, n)), np.zeros(n, dtype=int)
+    constant = []
+    for dataset, matrix in matrices.items():
+        if not matrix.columns.equals(measures):
+            raise ValueError(
+                f"`matrices` must have the same measures everywhere, got others on {dataset}. "
+                "Select common ones."
+            )
+        values = matrix.to_numpy(dtype=float)
+        if len(values) < 3:
+            raise ValueError(
+                f"`matrices` must have at least three methods, got {len(values)} on {dataset}. "
+                "Add methods."
+            )
+        if empty := int(np.isnan(values).sum()):
+            raise ValueError(
+                f"`matrices` must be complete, got {empty} empty cells on {dataset}. Apply a "
+                "missing-value policy."
+            )
+        varies = np.ptp(values, axis=0) > NOISE * np.abs(values).max(axis=0)
+        constant += [(dataset, measure) for measure in measures[~varies]]
+        centred = np.where(varies, values - values.mean(axis=0), 0.0)
+        unit = centred / np.where(varies, np.sqrt((centred**2).sum(axis=0)), 1.0)
+        total += np.clip(unit.T @ unit, -1, 1)
+        used += varies
+    mean = np.abs(total) / len(matrices)
+    np.fill_diagonal(mean, 1.0)
+    return Correlation(
+        pd.DataFrame(mean, measures, measures),
+        pd.Series(used, measures, name="n_datasets"),
+        tuple(constant),
+    )
+
+
+def by_chance(max_correlation: float, n_methods: int) -> float:
+    """How likely two independent normal measures exceed the correlation, in absolute value, over so
+    many methods on a dataset.
+
+    >>> round(by_chance(0.9, 3), 3), round(by_chance(0.9, 12), 6)
+    (0.287, 6.6e-05)
+    """
+    df = n_methods - 2
+    if df < 1 or max_correlation >= 1:
+        return float(df < 1)
+    return float(2 * special.stdtr(df, -max_correlation * np.sqrt(df / (1 - max_correlation**2))))
+
+
+def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[str], pd.DataFrame]:
+    """Drop one measure of each correlated pair until no pair is correlated above `max_correlation`;
+    the kept and the dropped.
+
+    Pairs are visited in falling order of the measures' mean correlation. Of a pair above it the
+    first goes if its mean correlation with the measures still there exceeds the mean over the rows
+    of all measures but the second; else the second goes. These are the rules of
+    ``findCorrelation(exact = TRUE)`` of the R package caret (Kuhn 2008), which Eftimov & Kocev
+    (2019) used. The dropped ones are rows in the order of dropping: measure, because_of (the other
+    of the pair), correlation, mean_correlation with those that were still there.
+    """
+    _check(corr, max_correlation)
+    names = corr.columns
+    left = corr.abs().to_numpy(dtype=float)
+    order = np.argsort(-left.mean(axis=0), kind="stable")
+    left = left[np.ix_(order, order)]
+    np.fill_diagonal(left, np.nan)
+    gone: dict[int, tuple[int, float, float]] = {}
+    for i, j in combinations(range(len(order)), 2):
+        # what is gone is NaN here, and so is above nothing
+        if left[i, j] > max_correlation:
+            own = np.nanmean(left[i])
+            loser, winner = (i, j) if own > np.nanmean(np.delete(left, j, axis=0)) else (j, i)
+            gone[loser] = (winner, left[i, j], np.nanmean(left[loser]))
+            left[loser] = left[:, loser] = np.nan
+    kept = [names[k] for k in sorted(k for i, k in enumerate(order) if i not in gone)]
+    rows = [
+        (names[order[i]], names[order[w]], float(r), float(mean))
+        for i, (w, r, mean) in gone.items()
+    ]
+    return kept, pd.DataFrame(
+        rows, columns=["measure", "because_of", "correlation", "mean_correlation"]
+    )
+
+
+def correlation_graph(corr: pd.DataFrame, max_correlation: float) -> nx.Graph:
+    """Measures as nodes, joined where their correlation exceeds `max_correlation` (edge attribute
+    ``correlation``).
+    """
+    import networkx as nx  # takes a tenth of a second, and no ranking needs it
+
+    graph = nx.from_pandas_adjacency(corr.abs().where(_joined(corr, max_correlation), 0.0))
+    for *_, edge in graph.edges(data=True):
+        edge["correlation"] = edge.pop("weight")
+    return graph
+
+
+def groups(corr: pd.DataFrame, max_correlation: float) -> list[list[str]]:
+    """The connected components of the correlation graph, the largest first, members in the order of
+    the measures.
+    """
+    part = components(_joined(corr, max_correlation))
+    return sorted(
+        (corr.columns[part == i].tolist() for i in np.unique(part)), key=len, reverse=True
+    )
+
+
+def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, Fusion]:
+    """How the ranking moves when only the measures `kept` stay (Eftimov & Kocev 2019, Tables 4 to
+    6), and the Fusion of them.
+
+    By method, in the order of the full ranking: mean_rank, rank (by all measures),
+    mean_rank_without, rank_without (by the kept ones), mean_change (mean over datasets of the
+    absolute difference of its two ranks there).
+    """
+    without = fusion.refit(fusion.study.select(list(kept)))
+    full, fewer = fusion.ranking[["mean_rank", "rank"]], without.ranking[["mean_rank", "rank"]]
+    ranking = full.join(fewer.add_suffix("_without"))
+    ranking["mean_change"] = (fusion.ranks - without.ranks).abs().mean()
+    return ranking, without
+
+
+def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
+    """Find the redundant measures of a fused study of at least three methods, and how the ranking
+    moves without them.
+
+    Measures with an absolute correlation above `max_correlation`, in [0, 1], count as the same.
+
+    >>> from mlflow_mleval.analysis.fusion import fuse
+    >>> from mlflow_mleval.study import Study
+    >>> frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.8, 0.55, 0.5]})
+    >>> found = redundancy(fuse(Study.from_frame(frame)))
+    >>> found.kept, found.groups, found.ranking.mean_change.tolist()
+    (['f1'], [['f1', 'recall']], [0.0, 0.0, 0.0])
+    """  # noqa: E501
+    study = fusion.study
+    found = correlation({dataset: study.values.loc[dataset] for dataset in study.datasets})
+    kept, dropped = redundancy_filter(found.matrix, max_correlation)
+    ranking, without = ranking_without(fusion, kept)
+    warnings = []
+    for measure in dict.fromkeys(measure for _, measure in found.constant):
+        where = [dataset for dataset, other in found.constant if other == measure]
+        warnings.append(
+            f"{measure} is the same for all methods on {some(where)}: its correlations there "
+            "count as 0."
+        )
+    return Redundancy(
+        max_correlation=max_correlation,
+        correlation=found.matrix,
+        n_datasets=found.n_datasets,
+        kept=kept,
+        dropped=dropped,
+        groups=groups(found.matrix, max_correlation),
+        ranking=ranking,
+        without=without,
+        warnings=tuple(warnings),
+    )
+
+
+def _joined(corr: pd.DataFrame, max_correlation: float) -> np.ndarray:
+    """Which two measures correlate by more than `max_correlation`."""
+    _check(corr, max_correlation)
+    return (corr.abs().to_numpy() > max_correlation) & ~np.eye(len(corr), dtype=bool)
+
+
+def _check(corr: pd.DataFrame, max_correlation: float) -> None:
+    if not 0 <= max_correlation <= 1:
+        raise ValueError(
+            f"`max_correlation` must be a correlation between 0 and 1, got {max_correlation!r}."
+        )
+    if empty := int(corr.isna().to_numpy().sum()):
+        raise ValueError(
+            f"`corr` must have no empty cell, got {empty}. Count undefined correlations as 0."
+        )

@@ -19,13 +19,13 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.analysis.clusters import cluster_doubts, cluster_numbers
-from mlflow_mleval.analysis.paired import NOISE, adjust, named_pairs
+from mlflow_mleval.analysis.pairs import NOISE, adjust, named_pairs
 from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.registry import MEASURES, directions
-from mlflow_mleval.naming import some
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import at_least_one, one_of, probability, unique_names
+from mlflow_mleval.words import some
 
 Array = NDArray[np.float64]
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads

@@ -17,10 +17,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.measures.awareness import awareness
-from mlflow_mleval.measures.dependence import ALPHAS, FAMILIES, _parameters, _weights
-from mlflow_mleval.naming import some
+from mlflow_mleval.measures.dependence import ALPHAS, FAMILIES, _parameters, _weights, awareness
 from mlflow_mleval.validation import one_of
+from mlflow_mleval.words import some
 
 Array = NDArray[np.float64]
 Pair = tuple[str, str]
@@ -260,7 +259,7 @@ class Profiles:
 
     def awareness(self, family: str = "binomial") -> pd.DataFrame:
         """By (dataset, method): hamming, subset, area, slope, relative_gain, see
-        `mlflow_mleval.measures.awareness.awareness`.
+        `mlflow_mleval.measures.dependence.awareness`.
 
         Of the mean over folds; relative_gain is NaN where it is not defined.
         """

@@ -25,8 +25,8 @@ from mlflow_mleval.analysis.clusters import (
 )
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import hierarchical
-from mlflow_mleval.measures.at_k import ratios
-from mlflow_mleval.measures.hierarchy_levels import level_measures
+from mlflow_mleval.measures.class_sets import level_measures
+from mlflow_mleval.measures.label_ranking import ratios
 from mlflow_mleval.measures.label_sums import SAMPLE_WEIGHT
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.validation import probability

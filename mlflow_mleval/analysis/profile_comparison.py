@@ -21,20 +21,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.analysis.along_parameter import NOISE, critical, fieller, stepped
-from mlflow_mleval.analysis.better_first import better_first
-from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.folds.protocol import Protocol
 from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.paired import apart
+from mlflow_mleval.analysis.pairs import apart, better_first, grouped
 from mlflow_mleval.analysis.posthoc.max_t import sign_flips
 from mlflow_mleval.analysis.posthoc.wilcoxon import PairwiseResult, feasibility, wilcoxon_pairs
-from mlflow_mleval.analysis.profiles_on_dataset import OnDataset, on_dataset
-from mlflow_mleval.measures.awareness import SUMMARIES
-from mlflow_mleval.measures.dependence import FAMILIES
-from mlflow_mleval.naming import some
+from mlflow_mleval.analysis.profiles_on_dataset import (
+    NOISE,
+    OnDataset,
+    critical,
+    fieller,
+    on_dataset,
+    stepped,
+)
+from mlflow_mleval.measures.dependence import FAMILIES, SUMMARIES
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import at_least_one, one_of, probability
+from mlflow_mleval.words import some
 
 #: The summaries that are tested over datasets.
 TESTED = ("area", "slope", "relative_gain")
@@ -70,7 +73,7 @@ class ProfileComparison(Reported):
     claims : One row a stretch of significant parameters: dataset, better, worse, first, last (parameters), n_labels. The chance
         that any row of the whole table is wrong is at most alpha.
     awareness : Index (dataset, method): hamming, subset, area, slope, relative_gain; see
-        `mlflow_mleval.measures.awareness.awareness`.
+        `mlflow_mleval.measures.dependence.awareness`.
     awareness_tests : By summary (area, slope, relative_gain): signed ranks of every pair over datasets; None where `absent` says
         why.
     across : Index (method_a, method_b, position): ratio (median over datasets), wins, losses (datasets on which a, b is better),

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from mlflow_mleval.analysis.unicriterion import TIE, Array, preferred, stacked_flows, tied_ranks
-from mlflow_mleval.naming import SHOWN, did_you_mean
 from mlflow_mleval.validation import one_of
+from mlflow_mleval.words import SHOWN, did_you_mean
 
 #: The preference functions, and what part of a measure's largest difference R each threshold is by
 #: default: R / number.

@@ -19,13 +19,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from mlflow_mleval.analysis.paired import NOISE, holm, named_pairs
+from mlflow_mleval.analysis.pairs import NOISE, holm, named_pairs
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.registry import directions
-from mlflow_mleval.naming import count, some
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import at_least_one, probability, unique_names
+from mlflow_mleval.words import count, some
 
 Array = NDArray[np.float64]
 #: Up to so many ways to share out the repeats of a pair, all of them are taken.

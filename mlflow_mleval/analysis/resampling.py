@@ -19,14 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, drawn_folds
 from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.fusion import Fusion
-from mlflow_mleval.analysis.paired import possible_ranks
+from mlflow_mleval.analysis.pairs import possible_ranks
 from mlflow_mleval.analysis.posthoc.max_t import RESAMPLES, datasets_needed, max_t
 from mlflow_mleval.analysis.promethee import flows_by_measure
 from mlflow_mleval.analysis.ranks import complete_table
 from mlflow_mleval.analysis.unicriterion import place_shares, tied_places, tied_ranks
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.naming import count, some
 from mlflow_mleval.validation import at_least_one, one_of, probability
+from mlflow_mleval.words import count, some
 
 Array = NDArray[np.float64]
 #: Statistics that are in memory at once.

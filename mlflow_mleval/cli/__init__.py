@@ -17,15 +17,26 @@ from typing import Any
 
 import click
 
-from mlflow_mleval import __version__
 from mlflow_mleval.assembling import compared
 from mlflow_mleval.cli import options as opt
-from mlflow_mleval.cli.command import Command, Option, arguments, excluded_in_flags, flags, in_flags
-from mlflow_mleval.cli.evaluate import evaluate
-from mlflow_mleval.cli.output import is_stream, progress, provenance, say, width, write, write_all
-from mlflow_mleval.cli.over import heeded, run_over
-from mlflow_mleval.cli.profile import profile
-from mlflow_mleval.naming import inside
+from mlflow_mleval.cli.command import (
+    Command,
+    Option,
+    arguments,
+    excluded_in_flags,
+    flags,
+    in_flags,
+    is_stream,
+    progress,
+    provenance,
+    say,
+    width,
+    write,
+    write_all,
+)
+from mlflow_mleval.cli.commands import evaluate, heeded, profile, run_over
+from mlflow_mleval.version import __version__
+from mlflow_mleval.words import inside
 
 GATE = 3
 _STUDY = (*opt.selection, opt.folds_by, *opt.measures, opt.missing)
@@ -111,16 +122,16 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
       mleval import answers.csv -n answers
     """
     if Path(file).is_dir():
-        from mlflow_mleval.training.unsent import send_unsent
+        from mlflow_mleval.training.delivery import send_unsent
 
         with progress("importing", quiet) as step:
             click.echo(send_unsent(file, experiment_name=experiment_name, progress=step).summary())
         return
-    from mlflow_mleval.files.instance_results import holds_instances
+    from mlflow_mleval.files.results import holds_instances
 
     if holds_instances(file):
-        from mlflow_mleval.report.escape import terminal
-        from mlflow_mleval.tracking.import_answers import import_answers
+        from mlflow_mleval.report.text import terminal
+        from mlflow_mleval.store.importing import import_answers
 
         with progress("importing", quiet) as step:
             done = import_answers(
@@ -146,7 +157,7 @@ def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) 
       mleval runs -n mystudy
     """
     from mlflow_mleval.report.content.listings import found_document
-    from mlflow_mleval.tracking.stock import take_stock
+    from mlflow_mleval.store.survey import take_stock
 
     chosen = opt.chosen_format(format, filename)
     typed = flags(click.get_current_context(), typed=True)
@@ -357,8 +368,8 @@ def demo(quiet: bool) -> None:
 
 def _import(path: Path, experiment_name: str, conventions: str, quiet: bool) -> str:
     """Import, and say what was done in lines that are safe for a terminal."""
-    from mlflow_mleval.report.escape import terminal
-    from mlflow_mleval.tracking.importing import import_results
+    from mlflow_mleval.report.text import terminal
+    from mlflow_mleval.store.importing import import_results
 
     with progress("importing", quiet) as step:
         done = import_results(
@@ -407,7 +418,7 @@ def _log(
     made: Any, comparison: Any, choices: dict[str, Any], experiment_name: str | None = None
 ) -> str:
     """Store the report as a run, or in the run that holds it, and return the run's id."""
-    from mlflow_mleval.tracking.reports import log_comparison
+    from mlflow_mleval.store.runs import log_comparison
 
     page, summary, data = made.to_html(), made.to_markdown(), made.files()
     return log_comparison(
@@ -417,7 +428,7 @@ def _log(
 
 def _address(run_id: str) -> str:
     """Where the run is to be seen."""
-    from mlflow_mleval.tracking.reports import address
+    from mlflow_mleval.store.runs import address
 
     return address(run_id) or f"logged as run {run_id}; to look at it: mlflow server"
 

@@ -12,9 +12,8 @@ import click
 from click import Choice, FloatRange, IntRange
 
 from mlflow_mleval.analysis.posthoc import asked_names
-from mlflow_mleval.cli.command import Option
-from mlflow_mleval.cli.output import is_stream
-from mlflow_mleval.report.formats import FORMATS, SUFFIXES
+from mlflow_mleval.cli.command import Option, is_stream
+from mlflow_mleval.report import FORMATS, SUFFIXES
 
 PREFERENCES = ("usual", "u_shape", "v_shape", "level", "linear", "gaussian")
 #: Differences that do not matter where a report is not told.

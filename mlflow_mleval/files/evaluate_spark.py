@@ -22,15 +22,14 @@ import pyarrow.parquet as parquet
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mlflow_mleval.batches import merge
 from mlflow_mleval.errors import MlevalError
-from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
+from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.predictions import read_hierarchy, table_columns
-from mlflow_mleval.files.reading import FOLD
+from mlflow_mleval.files.results import FOLD
 from mlflow_mleval.measures.flat import Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.naming import quoted
 from mlflow_mleval.validation import unique_names
+from mlflow_mleval.words import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

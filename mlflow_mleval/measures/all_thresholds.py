@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.measures.closure import Parents, closure, spans, stretches
-from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.propensities import Propensities
+from mlflow_mleval.measures.class_sets import pattern
+from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, spans, stretches
+from mlflow_mleval.measures.inputs import Propensities
 from mlflow_mleval.measures.score_counts import EXACT, ScoreRows
-from mlflow_mleval.measures.set_based import pattern
 
 MEASURES = ("f_max", "s_min")
 #: Shares are counted in units of 2^-54, bits in units of 2^-40, both in two parts of which the

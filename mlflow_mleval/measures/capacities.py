@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.measures.blocks import error_blocks, truth_and_scores
 from mlflow_mleval.measures.dependence import label_count, owa_weights
+from mlflow_mleval.measures.inputs import error_blocks, truth_and_scores
 from mlflow_mleval.validation import one_of
 
 #: Up to this many labels every set is looked at, so that a capacity is checked as a whole.

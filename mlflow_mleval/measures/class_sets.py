@@ -1,14 +1,199 @@
-"""Class sets of instances: sparse indicators of instances by class numbers of a hierarchy."""
+"""Sets of classes of a hierarchy: as sparse indicators, paired at least cost, extended by
+ancestors, and level by level.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import linear_sum_assignment
 
-from mlflow_mleval.measures.class_pairs import instance_pairs
-from mlflow_mleval.measures.closure import compressed, lookup, offsets, spans, stretches
+from mlflow_mleval.measures.hierarchy import (
+    Hierarchy,
+    Parents,
+    closure,
+    compressed,
+    lookup,
+    offsets,
+    spans,
+    stretches,
+)
+from mlflow_mleval.measures.registry import LEVEL_NAME
+
+# --------------------------------------------------------------------------------------------------
+# Pair-based measures: distances between true and predicted classes, and the least-cost pairing of
+# an instance's classes.
+
+_TABLE = 1 << 23  # cells of the dense table into which rows of the closure are spread
+_SUBSETS = 4  # classes of the smaller side up to which all its subsets are tabulated
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs of a true and a predicted class of the same instance, and how far apart they
+    are.
+    """
+
+    # the pairs of instance i stand at start[i] to start[i + 1]: its matrix true x predicted, row by
+    # row
+    start: np.ndarray
+    left: np.ndarray  # places of the classes in true.indices
+    right: np.ndarray  # and in pred.indices
+    a: np.ndarray  # the distinct pairs of classes, sorted: the true class
+    b: np.ndarray  # and the predicted one
+    kind: np.ndarray  # which of the distinct pairs each pair is
+    apart: np.ndarray  # distance of each distinct pair
+
+    @classmethod
+    def of(cls, true: sparse.csr_array, pred: sparse.csr_array, above: sparse.csr_array) -> Pairs:
+        """The pairs of class sets, given as indicators, in a hierarchy, given as its closure."""
+        start, left, right = instance_pairs(true, pred)
+        a, b, kind = distinct(true.indices[left], pred.indices[right], above.shape[1])
+        return cls(start, left, right, a, b, kind, distances(above, a, b))
+
+
+def instance_pairs(
+    true: sparse.csr_array, pred: sparse.csr_array
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Start, left and right of `Pairs`."""
+    m, k = np.diff(true.indptr), np.diff(pred.indptr)
+    left = np.repeat(np.arange(true.nnz), np.repeat(k, m))
+    right = spans(np.repeat(pred.indptr[:-1], m), np.repeat(k, m))
+    return offsets(m.astype(np.int64) * k), left, right
+
+
+def distinct(
+    left: np.ndarray, right: np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distinct pairs, sorted, and the place of every given pair among them."""
+    key = left.astype(np.int64) * width + right
+    order = np.argsort(key)
+    key = key[order]
+    new = np.diff(key, prepend=-1) > 0
+    place = np.empty(len(key), np.int64)
+    place[order] = np.cumsum(new) - 1
+    return key[new] // width, key[new] % width, place
+
+
+def meetings(
+    above: sparse.csr_array, left: np.ndarray, right: np.ndarray
+) -> Iterator[tuple[slice, sparse.csr_array, np.ndarray]]:
+    """Walk through the ancestors of the right class of every pair of classes, some pairs at a time;
+    `left` is sorted.
+
+    Yields which pairs these are (a slice), the rows of the closure for their right classes, and for
+    each entry of these rows the length of the path from left over the ancestor to right; beyond
+    every distance if it is no ancestor of left.
+    """
+    width, size = above.shape[1], np.diff(above.indptr)
+    far = 2 * above.data.max(initial=1)
+    head = np.diff(left, prepend=-1) > 0
+    # A stretch of pairs that starts within those of a class needs a row for it, too.
+    table = np.full(min(_TABLE, head.sum() * width) + width, far, above.dtype)
+    for lo, hi in stretches(head * width + 4 * size[right], _TABLE):
+        head[lo] = True
+        first = left[lo:hi][head[lo:hi]]
+        row = (np.cumsum(head[lo:hi]) - 1) * width
+        own = spans(above.indptr[first], size[first])
+        cell = above.indices[own] + np.repeat(np.arange(len(first)) * width, size[first])
+        table[cell] = above.data[own]
+        ancestors = above[right[lo:hi]]
+        length = table[np.repeat(row, np.diff(ancestors.indptr)) + ancestors.indices]
+        length += ancestors.data
+        length -= 2
+        yield slice(lo, hi), ancestors, length
+        table[cell] = far
+
+
+def distances(above: sparse.csr_array, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Shortest distance through a common ancestor of each pair of classes; `left` is sorted."""
+    found = np.empty(len(left), above.dtype)
+    for part, ancestors, length in meetings(above, left, right):
+        found[part] = np.minimum.reduceat(length, ancestors.indptr[:-1])
+    return found
+
+
+def best_matching(weight: np.ndarray) -> np.ndarray:
+    """Largest sum of weights of a one-to-one matching, for a stack of matrices of weights that are
+    not negative.
+
+    What is not matched weighs nothing.
+    """
+    if weight.shape[1] < weight.shape[2]:
+        weight = weight.transpose(0, 2, 1)
+    count, rows, columns = weight.shape
+    if columns > _SUBSETS:
+        return np.array([w[linear_sum_assignment(w, maximize=True)].sum() for w in weight])
+    best = np.zeros(
+        (1 << columns, count), weight.dtype
+    )  # the best use of a subset of the columns by the rows so far
+    for i in range(rows):
+        for subset in range(len(best) - 1, 0, -1):
+            for j in range(columns):
+                if subset >> j & 1:
+                    np.maximum(
+                        best[subset], best[subset ^ 1 << j] + weight[:, i, j], out=best[subset]
+                    )
+    return best[-1]
+
+
+def pair_measures(
+    true: sparse.csr_array,
+    pred: sparse.csr_array,
+    pairs: Pairs,
+    limit: float,
+    far: str,
+    tolerance: float,
+) -> dict[str, np.ndarray]:
+    """The pair-based measures of every instance, where a class that is not paired costs `limit`.
+
+    Classes `far` apart, farther than that, may not be paired ("forbid"), may be ("allow"), or may
+    be at the limit ("clip"). Distances that differ by no more than `tolerance` are equal.
+    """
+    start, distance = pairs.start, pairs.apart[pairs.kind]
+    m, k = np.diff(true.indptr), np.diff(pred.indptr)
+    gie, cover = limit * (m + k), limit * (m + k)  # nothing paired
+    shape = m.astype(np.int64) * (k.max(initial=0) + 1) + k
+    order = np.argsort(shape, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1):
+        rows, columns = m[group[:1]].sum(), k[group[:1]].sum()
+        if not rows * columns:
+            continue
+        kappa = (
+            distance[start[group, None] + np.arange(rows * columns)]
+            .reshape(-1, rows, columns)
+            .astype(float)
+        )
+        near = (kappa <= limit + tolerance) | (far != "forbid")
+        if far == "clip":
+            kappa = np.minimum(kappa, limit)
+        gie[group] -= best_matching(np.where(near, np.maximum(2 * limit - kappa, 0), 0))
+        n, p = (np.minimum(kappa.min(axis, keepdims=True), limit) for axis in (2, 1))
+        saved = best_matching(np.where(near, np.maximum(n + p - kappa, 0), 0))
+        cover[group] = n.sum((1, 2)) + p.sum((1, 2)) - saved
+    common = np.diff(true.multiply(pred).indptr)
+    bound = limit * (m + k - 2 * common)
+    single = np.full(len(m), np.nan)
+    single[(m == 1) & (k == 1)] = distance[start[:-1][(m == 1) & (k == 1)]]
+    total = np.bincount(np.repeat(np.arange(len(m)), np.diff(start)), distance, len(m))
+    return {
+        "tree_induced_error": single,
+        "gie": gie,
+        "mgia": 1 - np.divide(cover, bound, out=np.zeros(len(m)), where=bound > 0),
+        "all_pairs_error": np.where(m * k > 0, total, np.nan),
+        "mgia_error": cover,
+        "mgia_bound": bound,
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# Class sets of instances: sparse indicators of instances by class numbers of a hierarchy.
 
 _BLOCK = 1 << 20  # pairs of classes that are looked at together
 
@@ -62,3 +247,203 @@ def without(labels: sparse.csr_array, dropped: np.ndarray) -> sparse.csr_array:
     """The class sets without the marked entries."""
     start = np.append(0, np.cumsum(~dropped))[labels.indptr]
     return compressed(labels.data[~dropped], labels.indices[~dropped], start, labels.shape[1])
+
+
+# --------------------------------------------------------------------------------------------------
+# Set-based measures: class sets extended by their ancestors or descendants (Kosmopoulos et al.
+# 2015, section 2.4).
+
+_SET_BASED_BLOCK = 1 << 20  # members of extended sets that are looked at together
+_SET_BASED_TABLE = 1 << 22  # cells of the dense table into which rows are spread
+
+
+def rates(name: str, both: np.ndarray, true: np.ndarray, pred: np.ndarray) -> dict[str, np.ndarray]:
+    """Precision, recall and F1 of the sizes of an intersection, a true and a predicted set, and
+    these sizes.
+
+    0 where the set to divide by is empty, but 1 where both are.
+    """
+
+    def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+        return np.divide(part, whole, out=np.where(true + pred > 0, 0.0, 1.0), where=whole > 0)
+
+    values = ratio(both, pred), ratio(both, true), ratio(2 * both, true + pred), both, true, pred
+    keys = "precision", "recall", "f1", "intersection", "true_size", "pred_size"
+    return {f"{name}_{key}": value for key, value in zip(keys, values, strict=True)}
+
+
+def pattern(
+    above: sparse.csr_array, height: float = np.inf, count_root: bool = True
+) -> sparse.csr_array:
+    """Which entries a closure has, up to a height.
+
+    Without one it shares the indices, and the virtual root, number 0, stays.
+    """
+    if height == np.inf:
+        return sparse.csr_array(
+            (np.ones(above.nnz, bool), above.indices, above.indptr), shape=above.shape
+        )
+    kept = (above.data <= height + 1) & ((above.indices > 0) | count_root)
+    start = np.append(0, np.cumsum(kept))[above.indptr]
+    return compressed(np.ones(start[-1], bool), above.indices[kept], start, above.shape[1])
+
+
+def set_measures(
+    up: Parents,
+    known: sparse.csr_array,
+    true: sparse.csr_array,
+    pred: sparse.csr_array,
+    count_root: bool,
+    costs: np.ndarray | None = None,
+) -> dict[str, np.ndarray]:
+    """Set measures of the classes extended by their ancestors: those `known`, a pattern of the
+    hierarchy's closure.
+
+    With `count_root` the virtual root, number 0, counts where it is among them. `costs` of the
+    classes are for h_loss.
+    """
+    common = np.diff(true.multiply(pred).indptr)
+    exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
+    sides = true @ known, pred @ known
+    sizes = [np.diff(side.indptr) for side in sides]
+    rows, width = sides[0].shape
+    both, loss = np.zeros(rows, np.int64), np.zeros(rows)
+    table = np.zeros(max(min(_SET_BASED_TABLE, rows * width), width), bool)
+    for lo, hi in stretches(np.full(rows, width), _SET_BASED_TABLE):
+        row = [np.repeat(np.arange(hi - lo), size[lo:hi]) for size in sizes]
+        node = [side.indices[side.indptr[lo] : side.indptr[hi]] for side in sides]
+        cell = [r * width + c for r, c in zip(row, node, strict=True)]
+        for own, other in ((0, 1), (1, 0)):
+            table[cell[other]] = True
+            if not count_root:
+                table[: (hi - lo) * width : width] = (
+                    True  # then a root is like a class whose parent is in both sets
+                )
+            hit = table[cell[own]]
+            if own == 0:
+                both[lo:hi] = np.bincount(row[own][hit], minlength=hi - lo)
+            loss[lo:hi] += _first_errors(
+                up, row[own][~hit], node[own][~hit], table, width, hi - lo, costs
+            )
+            table[cell[other]] = table[: (hi - lo) * width : width] = False
+    if (
+        not count_root and known.indptr[1]
+    ):  # the virtual root is in every set but the empty ones, and was taken for shared by all
+        both -= sizes[0] > 0
+        sizes = [size - (size > 0) for size in sizes]
+    return rates("h", both, *sizes) | {
+        "symmetric_difference_loss": sizes[0] + sizes[1] - 2 * both,
+        "h_loss": loss,
+        "exact_match": exact,
+    }
+
+
+def _first_errors(
+    up: Parents,
+    row: np.ndarray,
+    node: np.ndarray,
+    table: np.ndarray,
+    width: int,
+    rows: int,
+    costs: np.ndarray | None,
+) -> np.ndarray:
+    """How many of these classes of each row have no parents, or one that is marked in the table; or
+    what these cost.
+    """
+    counts = np.zeros(len(row), bool)
+    place = np.arange(len(row))
+    edge, end = up.start[node], up.start[node + 1]
+    good = edge == end
+    while len(place):
+        counts[place[good]] = True
+        more = ~good & (edge < end)
+        place, edge, end = place[more], edge[more], end[more]
+        good = table[row[place] * width + up.parent[edge]]
+        edge = edge + 1
+    return np.bincount(row[counts], None if costs is None else costs[node[counts]], minlength=rows)
+
+
+def descendant_measures(
+    up: Parents, number: np.ndarray, true: sparse.csr_array, pred: sparse.csr_array
+) -> dict[str, np.ndarray]:
+    """Set measures of the classes extended by their descendants in the whole hierarchy.
+
+    `number` says what each of its classes is called in the part of it that the class sets speak of,
+    -1 outside. Classes below others of their set may be left out.
+    """
+    first, place = distinct_rows(
+        true, pred
+    )  # few sets remain of instances that list all their ancestors
+    old = np.empty(number.max() + 1, np.int64)
+    old[number[number >= 0]] = np.flatnonzero(number >= 0)
+    used = np.zeros(len(number), bool)
+    used[old[np.concatenate([true.indices, pred.indices])]] = True
+    part, new = up.part(up.below(np.flatnonzero(used)))
+    columns = np.zeros(len(part.level), bool)
+    columns[new[used]] = True
+    below = pattern(closure(part, columns)).T.tocsr()
+    true, pred = (renumbered(side[first], new[old], len(columns)) for side in (true, pred))
+    counts = np.empty((3, len(first)), np.int64)
+    size = np.diff(below.indptr)
+    for lo, hi in stretches(row_sums(size, true) + row_sums(size, pred), _SET_BASED_BLOCK):
+        t, q = true[lo:hi] @ below, pred[lo:hi] @ below
+        counts[:, lo:hi] = np.diff(t.multiply(q).indptr), np.diff(t.indptr), np.diff(q.indptr)
+    return rates("descendant", *counts[:, place])
+
+
+# --------------------------------------------------------------------------------------------------
+# What is right at each level of a hierarchy, and whether predictions obey it.
+
+_PARTS = ("intersection", "true_size", "pred_size")
+
+
+def level_columns(
+    true: Any, pred: Any, h: Hierarchy, names: Iterable[str]
+) -> dict[str, NDArray[np.float64]]:
+    """What the measures of these names are made of, of each instance; nothing for other names.
+
+    Class sets are extended by their ancestors. The level of a class is the most edges on a way from
+    a root, plus 1. `violation_rate` is 1 where a predicted class lacks an ancestor in the predicted
+    set as given, `missing_ancestors` the number of classes that are lacking.
+    """
+    names = set(names)
+    levels = sorted({int(found[1]) for found in map(LEVEL_NAME.fullmatch, names) if found})
+    told = names & {"violation_rate", "missing_ancestors"}
+    if not levels and not told:
+        return {}
+    y, p = (renumbered(sparse.csr_array(side), h._number, len(h) + 1) for side in (true, pred))
+    used = np.flatnonzero(np.bincount(np.concatenate([y.indices, p.indices]), minlength=len(h) + 1))
+    up, number = h._up.part(h._up.above(np.append(used, 0)))
+    y, p = (renumbered(side, number, len(up.level)) for side in (y, p))
+    known = pattern(closure(up))[:, 1:]  # without the virtual root
+    sides = y @ known, p @ known
+    columns = {}
+    for level in levels:
+        a, b = (side[:, np.flatnonzero(up.level[1:] == level)] for side in sides)
+        for part, matrix in zip(_PARTS, (a.multiply(b).tocsr(), a, b), strict=True):
+            columns[f"level_{level}_{part}"] = np.diff(matrix.indptr).astype(float)
+    missing = np.diff(sides[1].indptr) - np.diff(p.indptr)
+    violations = {
+        "violation_rate": (missing > 0).astype(float),
+        "missing_ancestors": missing.astype(float),
+    }
+    return columns | {name: violations[name] for name in violations if name in told}
+
+
+def level_measures(sums: Mapping[str, float]) -> dict[str, float]:
+    """Precision, recall and F1 of each level from set sizes summed over instances; NaN where there
+    is nothing to divide by.
+    """
+    found: dict[str, float] = {}
+    for head in (
+        name.removesuffix(_PARTS[0])
+        for name in sums
+        if name.startswith("level_") and name.endswith(_PARTS[0])
+    ):
+        both, true, pred = (sums[head + part] for part in _PARTS)
+        values = {"precision": (both, pred), "recall": (both, true), "f1": (2 * both, true + pred)}
+        found |= {
+            head + name: part / whole if whole else float("nan")
+            for name, (part, whole) in values.items()
+        }
+    return found

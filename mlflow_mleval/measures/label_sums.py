@@ -13,26 +13,35 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures.all_thresholds import ClassesAbove, ThresholdSums
-from mlflow_mleval.measures.at_k import at_k_measures, dense_hits, parsed, sparse_hits
-from mlflow_mleval.measures.class_counts import ClassCounts
-from mlflow_mleval.measures.digests import added, row_digests, together, weighted_rows
 from mlflow_mleval.measures.flat import (
     Conventions,
+    apart,
     example_measures,
     overlap,
     overlap_apart,
+    predicted,
+    reached,
     weight_of_all,
 )
-from mlflow_mleval.measures.label_curves import need_counts, score_counts
+from mlflow_mleval.measures.inputs import Propensities, added, row_digests, together, weighted_rows
 from mlflow_mleval.measures.label_ranking import (
+    at_k_measures,
+    dense_hits,
     ordered_floats,
+    parsed,
     ranking_measures,
+    sparse_hits,
     sparse_ranking_measures,
 )
-from mlflow_mleval.measures.propensities import Propensities
-from mlflow_mleval.measures.score_counts import ScoreCounts
-from mlflow_mleval.measures.stored_scores import StoredScores, rows_of, without_zeros
-from mlflow_mleval.measures.thresholds import apart, predicted, reached
+from mlflow_mleval.measures.score_counts import (
+    ClassCounts,
+    ScoreCounts,
+    StoredScores,
+    need_counts,
+    rows_of,
+    score_counts,
+    without_zeros,
+)
 from mlflow_mleval.validation import groups
 
 _BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay in the cache

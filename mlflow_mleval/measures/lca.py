@@ -4,13 +4,20 @@ measures.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from heapq import nlargest
+from itertools import chain
+from operator import or_
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.class_pairs import Pairs, distinct, meetings
-from mlflow_mleval.measures.closure import Parents, lookup, spans
+from mlflow_mleval.measures.class_sets import Pairs, distinct, meetings
+from mlflow_mleval.measures.hierarchy import Parents, lookup, spans
 
 
 @dataclass(frozen=True)
@@ -239,3 +246,381 @@ def climb_legs(
 def _marks(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
     cells = rows.astype(np.int32), columns.astype(np.int32)  # scipy keeps the width of the indices
     return sparse.csr_array((np.ones(len(rows), bool), cells), shape=shape)
+
+
+# --------------------------------------------------------------------------------------------------
+# The smallest graphs that join true and predicted classes: as few common ancestors as will do, and
+# the largest F1.
+#
+# Sets of an instance's nodes are integers with one bit a node.
+
+_STEPS = (
+    200_000  # partial solutions that are looked at, shared out among the classes of an instance
+)
+_COVERS = 2000  # sets of meeting nodes that are looked at
+_WAYS = 64  # shortest paths of one leg that differ in a shared node
+_TWINS = 8  # beyond so many, look for nodes that can stand in for each other
+
+
+def minimal_graphs(meetings: Meetings, rows: int) -> np.ndarray:
+    """Sizes of the intersection, of the true and of the predicted graph of every instance, and
+    whether the search was exhaustive.
+
+    Shape (4, rows). Every class keeps one of its own meeting nodes, joined to it by a shortest path
+    in the graph of its side. The meeting nodes kept are as few as possible, and in either graph
+    each is joined by a shortest path to a class of that side, whichever it is. All paths lie in the
+    extended graphs. Among all such graphs those with the largest F1 count, then those with the
+    fewest nodes, then those with the fewest predicted nodes.
+    """
+    found = np.zeros((4, rows), int)
+    found[3] = 1
+    for side, (instance, _) in zip((1, 2), meetings.alone, strict=True):
+        found[side] = np.bincount(instance, minlength=rows)
+    sides = [_Side(legs) for legs in (meetings.true, meetings.pred)]
+    tables = []
+    by_side = (meetings.of_left, meetings.of_right), (meetings.left, meetings.right), meetings.joins
+    for own, leg, join in zip(*by_side, strict=True):
+        mine = own >= 0
+        tables.append(_by_instance(rows, meetings.instance[mine], own[mine], leg[mine]))
+        tables += [_by_instance(rows, meetings.instance, leg), _by_instance(rows, *join)]
+    for i in np.unique(meetings.instance):
+        parts = [table[start[i] : start[i + 1]].tolist() for start, table in tables]
+        found[:, i] = _Instance(sides, parts[::3], parts[1::3], parts[2::3]).solve()
+    return found
+
+
+def _by_instance(
+    rows: int, instance: np.ndarray, *columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the rows of each instance start in a table of these columns, and the table: one column
+    is flat.
+    """
+    order = np.lexsort((columns[0], instance))
+    table = (
+        columns[0][order]
+        if len(columns) == 1
+        else np.stack([column[order] for column in columns], 1)
+    )
+    return np.searchsorted(instance[order], np.arange(rows + 1)), table
+
+
+class _Side:
+    """Ends and edges of the legs of one side as lists."""
+
+    def __init__(self, legs: Legs):
+        self.low, self.high = legs.low.tolist(), legs.high.tolist()
+        self.size = np.diff(legs.nodes.indptr).tolist()
+        self.first = np.searchsorted(legs.edge[:, 0], np.arange(len(self.low) + 1)).tolist()
+        self.edge = legs.edge[:, 1:]
+
+    def edges(self, leg: int) -> list[tuple[int, int]]:
+        return list(map(tuple, self.edge[self.first[leg] : self.first[leg + 1]].tolist()))
+
+    def single(self, leg: int) -> bool:
+        """Whether the leg has a single path, which has one edge fewer than nodes."""
+        return self.first[leg + 1] - self.first[leg] < self.size[leg]
+
+
+class _Instance:
+    """The choices that an instance leaves; `own`, `used` and `joins` are by side.
+
+    A class keeps one of its `own` legs (pairs of class and leg). The legs `used` make up the
+    extended graphs. The `joins` lead from every class to every meeting node, but only their paths
+    in the extended graph count.
+    """
+
+    def __init__(
+        self,
+        sides: list[_Side],
+        own: list[list[list[int]]],
+        used: list[list[int]],
+        joins: list[list[int]],
+    ):
+        self.exact = True
+        self.sides = sides
+        self.bit: dict[int, int] = {}
+        self.edges: list[dict[int, list[tuple[int, int]]]] = []
+        whole: list[set[int]] = []
+        for side, legs, others in zip(sides, used, joins, strict=True):
+            edges = {leg: side.edges(leg) for leg in chain(legs, others)}
+            inside = set(chain.from_iterable(edges[leg] for leg in legs))
+            whole.append({leg for leg, path in edges.items() if inside.issuperset(path)})
+            for leg in edges.keys() - whole[-1]:
+                edges[leg] = [edge for edge in edges[leg] if edge in inside]
+            self.edges.append(edges)
+        masks = [
+            {
+                leg: self._mask(chain((side.low[leg], side.high[leg]), *path))
+                for leg, path in edges.items()
+            }
+            for side, edges in zip(sides, self.edges, strict=True)
+        ]
+        self.shared = once = (
+            # shared: nodes of several legs, the only ones for which it matters which path is taken
+            0
+        )
+        for mask in chain.from_iterable(side.values() for side in masks):
+            self.shared |= once & mask
+            once |= mask
+        self.extended = [reduce(or_, (masks[side][leg] for leg in used[side])) for side in (0, 1)]
+        ways: list[dict[int, list[int]]] = [{}, {}]
+        spare: set[int] | None = None
+        for number, edges in enumerate(self.edges):
+            for leg in edges:
+                if sides[number].single(leg):
+                    ways[number][leg] = [masks[number][leg]] if leg in whole[number] else []
+                    continue
+                found = self._ways(number, leg, ())
+                if len(found) > _TWINS:
+                    spare = self._twins(masks) if spare is None else spare
+                    found = self._ways(number, leg, spare)
+                if len(found) > _WAYS:
+                    found, self.exact = found[:_WAYS], False
+                ways[number][leg] = found
+        self.classes: dict[
+            tuple[int, int], dict[int, list[int]]
+        ] = {}  # the paths of each class to each of its own meeting nodes
+        self.joins: list[dict[int, list[int]]] = [
+            defaultdict(list),
+            defaultdict(list),
+        ]  # those of all classes of a side
+        for number, side in enumerate(sides):
+            for owner, leg in own[number]:
+                self.classes.setdefault((number, owner), {})[self.bit[side.high[leg]]] = ways[
+                    number
+                ][leg]
+            for leg in joins[number]:
+                self.joins[number][self.bit[side.high[leg]]] += ways[number][leg]
+
+    def _mask(self, nodes: Iterable[int]) -> int:
+        mask = 0
+        for node in nodes:
+            mask |= self.bit.setdefault(node, 1 << len(self.bit))
+        return mask
+
+    def _ways(self, number: int, leg: int, spare: Collection[int]) -> list[int]:
+        """The shortest paths of a leg; of those that differ in no shared node only one with the
+        fewest nodes.
+        """
+        side = self.sides[number]
+        above: dict[int, list[int]] = {}
+        for lower, upper in self.edges[number][leg]:
+            if lower not in spare and upper not in spare:
+                above.setdefault(lower, []).append(upper)
+        own = self.bit[side.high[leg]]
+        ways: dict[int, dict[int, int]] = {side.high[leg]: {own & self.shared: own}}
+        for node in sorted(
+            above
+        ):  # numbers fall upwards, but the dummy node, which has the highest, is a top
+            own = self.bit[node]
+            found: dict[int, int] = {}
+            for way in chain.from_iterable(ways[v].values() for v in above[node] if v in ways):
+                way |= own
+                old = found.get(way & self.shared)
+                if old is None or way.bit_count() < old.bit_count():
+                    found[way & self.shared] = way
+                if len(found) > _WAYS:
+                    break
+            ways[node] = found
+        return list(ways.get(side.low[leg], {}).values())
+
+    def _twins(self, masks: list[dict[int, int]]) -> set[int]:
+        """Nodes that another one can stand in for: in the legs of one side only, with the same
+        neighbours in all of them.
+        """
+        lower, upper = defaultdict(set), defaultdict(set)
+        for number, edges in enumerate(self.edges):
+            for leg, path in edges.items():
+                for low, high in path:
+                    upper[low].add((number, leg, high))
+                    lower[high].add((number, leg, low))
+        contested = reduce(or_, masks[0].values()) & reduce(or_, masks[1].values())
+        first: dict[Any, int] = {}
+        inner = sorted(
+            node for node in upper.keys() & lower.keys() if not self.bit[node] & contested
+        )
+        return {
+            node
+            for node in inner
+            if first.setdefault((frozenset(upper[node]), frozenset(lower[node])), node) != node
+        }
+
+    def solve(self) -> tuple[int, int, int, bool]:
+        """Sizes of the intersection, the true and the predicted graph, and whether nothing was left
+        out of the search.
+        """
+        groups = list(self._groups())
+        later, live = 0, []  # live: nodes that the groups after each may still add
+        for group in reversed(groups):
+            live.append(later)
+            later |= reduce(
+                or_,
+                chain.from_iterable(
+                    chain.from_iterable(self.classes[owner].values() for owner in group)
+                ),
+            )
+            for top in self._bits(
+                reduce(or_, chain.from_iterable(self.classes[owner] for owner in group))
+            ):
+                later |= reduce(or_, chain(self.joins[0][top], self.joins[1][top]))
+        most = max(
+            1, _STEPS // sum(len(ways) for tops in self.classes.values() for ways in tops.values())
+        )
+        states = [(0, 0)]
+        for group, after in zip(groups, reversed(live), strict=True):
+            merged = _Frontier(after)
+            covers = self._fewest([reduce(or_, self.classes[owner]) for owner in group])
+            if len(covers) > most:
+                covers, self.exact = covers[:most], False
+            for cover in covers:
+                for true, pred in self._joined(states, group, cover, after, most // len(covers)):
+                    merged.add(true, pred)
+            states = self._bounded(merged, most)
+        true, pred = max(states, key=_merit)
+        return (true & pred).bit_count(), true.bit_count(), pred.bit_count(), self.exact
+
+    def _joined(
+        self,
+        states: list[tuple[int, int]],
+        group: list[tuple[int, int]],
+        cover: int,
+        after: int,
+        most: int,
+    ) -> list[tuple[int, int]]:
+        """The graphs with these classes joined to the meeting nodes of a cover, and each of these
+        to a class of either side.
+        """
+        steps = [
+            (
+                side,
+                0,
+                [
+                    way
+                    for top, ways in self.classes[side, owner].items()
+                    if top & cover
+                    for way in ways
+                ],
+            )
+            for side, owner in group
+        ]
+        steps += [
+            (side, top, self.joins[side][top]) for top in self._bits(cover) for side in (0, 1)
+        ]
+        lives = []
+        for _, _, ways in reversed(steps):
+            lives.append(after)
+            after |= reduce(or_, ways)
+        for (side, top, ways), live in zip(steps, reversed(lives), strict=True):
+            other, gains = self.extended[1 - side], []
+            for graphs in states:
+                more = {way & ~graphs[side] for way in ways}
+                if (
+                    graphs[side] & top
+                ):  # joined already: nodes that can never lie in the other graph are no gain
+                    more = {0, *(nodes for nodes in more if nodes & other)}
+                gains.append(more)
+            if all(more == {0} for more in gains):
+                continue
+            frontier = _Frontier(live)
+            for (true, pred), more in zip(states, gains, strict=True):
+                for nodes in more:
+                    frontier.add(*((true, pred | nodes) if side else (true | nodes, pred)))
+            states = self._bounded(frontier, most)
+        return states
+
+    @staticmethod
+    def _bits(mask: int) -> Iterator[int]:
+        while mask:
+            yield mask & -mask
+            mask &= mask - 1
+
+    def _bounded(self, frontier: _Frontier, most: int) -> list[tuple[int, int]]:
+        states = frontier.graphs()
+        if len(states) > most:
+            states, self.exact = nlargest(most, states, key=_merit), False
+        return states
+
+    def _groups(self) -> Iterator[list[tuple[int, int]]]:
+        """Classes that share meeting nodes, directly or over others."""
+        groups: list[tuple[int, list[tuple[int, int]]]] = []
+        for owner, tops in self.classes.items():
+            mask, members = reduce(or_, tops), [owner]
+            apart = []
+            for other, group in groups:
+                if other & mask:
+                    mask, members = mask | other, group + members
+                else:
+                    apart.append((other, group))
+            groups = [*apart, (mask, members)]
+        return (members for _, members in groups)
+
+    def _fewest(self, wanted: list[int]) -> list[int]:
+        """All smallest sets of nodes that hold a node of each of these sets."""
+        sure = reduce(or_, (tops for tops in wanted if tops.bit_count() == 1), 0)
+        wanted = sorted({tops for tops in wanted if not tops & sure}, key=int.bit_count)
+        found: dict[int, None] = {}
+        calls = 0
+
+        def extend(chosen: int, size: int) -> None:
+            nonlocal calls
+            calls += 1
+            missing = seen = needed = 0
+            for tops in wanted:
+                if not tops & chosen:
+                    missing = missing or tops
+                    needed += not tops & seen  # sets without a common node need one each
+                    seen |= tops
+            if not missing:
+                found[chosen] = None
+            elif needed <= size:
+                while missing and calls < _COVERS:
+                    extend(chosen | (missing & -missing), size - 1)
+                    missing &= missing - 1
+
+        size = 0
+        while not found and calls < _COVERS:
+            extend(sure, size)
+            size += 1
+        if calls >= _COVERS:
+            self.exact = False
+        if not found:  # the node that most sets hold, again and again
+            chosen = sure
+            while left := [tops for tops in wanted if not tops & chosen]:
+                chosen |= max(
+                    self.bit.values(), key=lambda bit: sum(tops & bit > 0 for tops in left)
+                )
+            found[chosen] = None
+        return list(found)
+
+
+class _Frontier:
+    """Pairs of graphs of which none stays better than another whatever live nodes are added to
+    both.
+    """
+
+    def __init__(self, live: int):
+        self.live = live
+        self.best: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+
+    def add(self, true: int, pred: int) -> None:
+        both, size = (true & pred).bit_count(), pred.bit_count()
+        nodes = true.bit_count() + size
+        rivals = self.best.setdefault((true & self.live, pred & self.live), [])
+        for other in rivals:
+            if (
+                other[0] >= both
+                and other[1] <= nodes
+                and (other[0] > both or other[1] < nodes or other[2] <= size)
+            ):
+                return
+        rivals[:] = [other for other in rivals if other[0] > both or other[1] < nodes]
+        rivals.append((both, nodes, size, true, pred))
+
+    def graphs(self) -> list[tuple[int, int]]:
+        return [(rival[3], rival[4]) for rivals in self.best.values() for rival in rivals]
+
+
+def _merit(graphs: tuple[int, int]) -> tuple[float, int, int]:
+    true, pred = graphs
+    nodes = true.bit_count() + pred.bit_count()
+    return (true & pred).bit_count() / nodes, -nodes, -pred.bit_count()

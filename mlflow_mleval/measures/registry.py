@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlflow_mleval.naming import count, did_you_mean, some
+from mlflow_mleval.words import count, did_you_mean, some
 
 INF = float("inf")
 #: The k of measures of the k highest scores, and the bins of the calibration error, that are usual.

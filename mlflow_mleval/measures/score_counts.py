@@ -1,14 +1,10 @@
-"""How often each score goes with a positive and with a negative: what curves follow from, and what
-adds up over batches.
-
-Equal scores are joined, so the counts are exact whatever the order of batches. With more than
-`EXACT` different scores they are put on a fixed grid, the same for all data; what a measure can be
-wrong by is then computed with it.
+"""How often each score goes with right and wrong: what curves, the areas under them and calibration
+follow from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
@@ -16,8 +12,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from mlflow_mleval.measures.flat import ratio
+from mlflow_mleval.measures.registry import ECE_NAME, numbers
+
+# --------------------------------------------------------------------------------------------------
+# How often each score goes with a positive and with a negative: what curves follow from, and what
+# adds up over batches.
+#
+# Equal scores are joined, so the counts are exact whatever the order of batches. With more than
+# `EXACT` different scores they are put on a fixed grid, the same for all data; what a measure can
+# be wrong by is then computed with it.
 
 #: Different scores, of all classes together, up to which the counts are exact; and the steps of the
 #: grid beyond.
@@ -352,3 +358,311 @@ def _ungridded(step: NDArray[np.float64]) -> NDArray[np.float64]:
             1 - 0.25 / place,
             np.where(place > 0.75, 0.25 / (1 - place), 2 * place - 0.5),
         )
+
+
+# --------------------------------------------------------------------------------------------------
+# What is counted of one label of several classes: pairs of classes, ranks of the true one, and
+# scores.
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """What is counted of one label beside `Sums`, in instances or their weights; it adds up with
+    ``+``.
+
+    Attributes
+    ----------
+    confusion : csr_array of int, shape (C, C)
+        Instances by true and predicted class.
+    ranks : array of int, shape (C,), or None
+        Instances whose true class has the first, second, … highest score; None without a score for
+        each class.
+    scores : ScoreCounts or None
+        For each class, of two for the second, the scores of its instances and of the others; None
+        without scores.
+    confidence : ScoreCounts or None
+        The largest probabilities, of instances that are right and of those that are wrong; None
+        without probabilities.
+    """
+
+    confusion: sparse.csr_array
+    ranks: NDArray[np.int64] | None = None
+    scores: ScoreCounts | None = None
+    confidence: ScoreCounts | None = None
+
+    def __add__(self, other: ClassCounts) -> ClassCounts:
+        further = {}
+        for name in ("ranks", "scores", "confidence"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            further[name] = None if mine is None or theirs is None else mine + theirs
+        return ClassCounts(sparse.csr_array(self.confusion + other.confusion), **further)
+
+    @property
+    def cells(self) -> int:
+        """How many numbers JSON takes."""
+        return 3 * self.confusion.nnz + sum(
+            part.cells for part in (self.scores, self.confidence) if part is not None
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts in lists and numbers, for JSON."""
+        pairs = self.confusion.tocoo()
+        further = {
+            name: part and part.to_dict()
+            for name, part in (("scores", self.scores), ("confidence", self.confidence))
+        }
+        table = [pairs.row.tolist(), pairs.col.tolist(), pairs.data.tolist()]
+        return {
+            "confusion": table,
+            "ranks": None if self.ranks is None else self.ranks.tolist(),
+            **further,
+        }
+
+    @classmethod
+    def from_dict(cls, parts: Mapping[str, Any], n_classes: int) -> ClassCounts:
+        """The counts that `to_dict` wrote."""
+        row, column, number = parts["confusion"]
+        confusion = sparse.csr_array(
+            (counts_of(number), (row, column)), shape=(n_classes, n_classes)
+        )
+        ranks = None if parts["ranks"] is None else counts_of(parts["ranks"])
+        further = {
+            name: parts[name] and ScoreCounts.from_dict(parts[name])
+            for name in ("scores", "confidence")
+        }
+        return cls(confusion, ranks, **further)
+
+
+# --------------------------------------------------------------------------------------------------
+# Sparse scores beside sparse truth: tables of the stored entries alone, whatever the number of
+# labels.
+
+_BLOCK = 1 << 16  # entries that are looked at together: the working arrays stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class StoredScores:
+    """Scores N x K other than 0, as they are stored, and which of them are of relevant labels.
+
+    Both matrices are CSR with sorted indices and without entries given twice, the truth boolean; no
+    stored score is 0. All labels that are not stored tie at 0, below every positive score and above
+    every negative one.
+    """
+
+    true: sparse.csr_array
+    score: sparse.csr_array
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """(N,): stored scores of each row."""
+        return np.diff(self.score.indptr).astype(np.int64)
+
+    @cached_property
+    def zeros(self) -> NDArray[np.int64]:
+        """(N,): labels of each row whose score is 0."""
+        return self.score.shape[1] - self.counts
+
+    @cached_property
+    def positive(self) -> NDArray[np.int64]:
+        """(N,): scores above 0 of each row."""
+        return np.bincount(rows_of(self.score)[self.score.data > 0], minlength=self.score.shape[0])
+
+    @cached_property
+    def _cells(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return tuple(rows_of(m) * m.shape[1] + m.indices for m in (self.true, self.score))
+
+    @cached_property
+    def _met(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which entries of the truth have a stored score, and which stored scores are of relevant
+        labels.
+        """
+        wanted, there = self._cells
+        relevant = np.zeros(len(there), bool)
+        if not len(there):
+            return np.zeros(len(wanted), bool), relevant
+        at = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
+        met = there[at] == wanted
+        relevant[at[met]] = True
+        return met, relevant
+
+    @cached_property
+    def relevant(self) -> NDArray[np.bool_]:
+        """Which stored scores are of relevant labels."""
+        return self._met[1]
+
+    @cached_property
+    def missed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and label of the relevant labels whose score is 0, in order."""
+        lost = ~self._met[0]
+        return rows_of(self.true)[lost], self.true.indices[lost].astype(np.int64)
+
+    @cached_property
+    def missed_counts(self) -> NDArray[np.int64]:
+        """(N,): relevant labels of each row whose score is 0."""
+        return np.bincount(self.missed[0], minlength=self.true.shape[0])
+
+    def is_true(self, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether these labels are relevant in these rows."""
+        wanted = self._cells[0]
+        if not len(wanted):
+            return np.zeros(len(rows), bool)
+        cells = rows * self.true.shape[1] + labels
+        return wanted[np.minimum(np.searchsorted(wanted, cells), len(wanted) - 1)] == cells
+
+    def stored_above(self, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many stored labels of these rows have a higher index than these labels."""
+        at = np.searchsorted(self._cells[1], rows * self.true.shape[1] + labels, side="right")
+        return self.score.indptr[rows + 1] - at
+
+    def first_zero(self, rows: NDArray[np.int64], last: bool = False) -> NDArray[np.int64]:
+        """The lowest label, or the highest, whose score is 0; of rows that have one."""
+        row = rows_of(self.score)
+        place = np.arange(len(row)) - self.score.indptr[row]
+        in_row = self.score.indices == place + (self.zeros[row] if last else 0)
+        found = np.bincount(row[in_row], minlength=len(self.counts))[rows]
+        return self.score.shape[1] - 1 - found if last else found
+
+    def tables(
+        self,
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]]:
+        """Tables of rows that store about as many scores: their numbers, scores, places in the
+        data, and where a cell is stored.
+
+        A row's cells are in the order of the labels, its stored ones first; the others hold -inf.
+        """
+        order = np.argsort(-self.counts, kind="stable")
+        start = 0
+        while start < len(order) and self.counts[order[start]]:
+            width = int(self.counts[order[start]])
+            rows = order[start : start + max(1, _BLOCK // width)]
+            start += len(rows)
+            at = self.score.indptr[rows].astype(np.int64)[:, None] + np.arange(width)
+            stored = np.arange(width) < self.counts[rows][:, None]
+            if full := bool(stored.all()):
+                table = self.score.data[at]
+            else:
+                at[~stored] = 0
+                table = np.where(stored, self.score.data[at], -np.inf)
+            yield rows, table, at, stored if not full else np.ones_like(stored)
+
+
+def rows_of(matrix: sparse.csr_array) -> NDArray[np.int64]:
+    """The row of each stored entry."""
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+
+
+def without_zeros(matrix: Any) -> sparse.csr_array:
+    """CSR in canonical form without stored zeros; the caller's matrix stays as it is."""
+    found = sparse.csr_array(matrix)
+    if not found.has_canonical_format:
+        found = found.copy()
+        found.sum_duplicates()
+    if not found.data.all():
+        found = found.copy()
+        found.eliminate_zeros()
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+# Areas under ROC and precision-recall curves of labels, and the calibration of their probabilities,
+# from counts by score.
+
+#: The areas under curves.
+AREAS = frozenset(
+    (
+        "macro_auroc",
+        "weighted_auroc",
+        "micro_auroc",
+        "macro_ap",
+        "weighted_ap",
+        "micro_ap",
+        "auprc_curve",
+        "auprc_mean",
+        "auprc_weighted",
+    )
+)
+
+
+def need_counts(names: Collection[str]) -> bool:
+    """Whether some of these measures follow from counts by score."""
+    return not AREAS.isdisjoint(names) or bool(numbers(ECE_NAME, names))
+
+
+def score_counts(
+    true: Any,
+    score: Any,
+    rows: NDArray[np.int64] | None = None,
+    weights: NDArray[np.float64] | None = None,
+) -> ScoreCounts:
+    """The counts of each label over some rows of checked matrices, whose weights are given; CSR of
+    both costs what is stored.
+    """
+    t, s = (m if rows is None else m[rows] for m in (true, score))
+    if not (sparse.issparse(t) and sparse.issparse(s)):
+        t, s = (m.toarray() if sparse.issparse(m) else m for m in (t, s))
+        return ScoreCounts.of(s, t, weights)
+    stored = StoredScores(t, s)
+    n, n_labels = t.shape
+    missed = np.bincount(stored.missed[1], minlength=n_labels)
+    rest = n - np.bincount(s.indices, minlength=n_labels) - missed
+    zero = np.flatnonzero(missed + rest)
+    hit = stored.relevant.astype(np.int64)
+    negative = 1 - hit
+    if weights is not None:
+        of_rows, of_missed = weights[rows_of(s)], weights[stored.missed[0]]
+        hit, negative = hit * of_rows, negative * of_rows
+        missed = np.bincount(stored.missed[1], of_missed, n_labels)
+        others = weights.sum() - np.bincount(s.indices, of_rows, n_labels) - missed
+        rest = np.where(rest > 0, np.maximum(others, 0), 0)  # what is left of none is rounding
+    return ScoreCounts.of_entries(
+        n_labels,
+        np.concatenate([s.indices, zero]).astype(np.int64),
+        np.concatenate([s.data.astype(float), np.zeros(len(zero))]),
+        np.concatenate([hit, missed[zero]]),
+        np.concatenate([negative, rest[zero]]),
+    )
+
+
+def curve_measures(
+    counts: ScoreCounts, probable: bool, asked: Iterable[str] = ()
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The areas, and if scores are probable the calibration errors asked for; and what each can be
+    wrong by.
+
+    NaN where none is defined. Labels without positives are left out of averages, for the ROC curve
+    also those without negatives; weights are positives.
+    """
+    support = counts.positives()
+    found: dict[str, float] = {}
+    bounds: dict[str, float] = {}
+    whole = counts.pooled
+    areas = {
+        "auroc": (counts.auroc(), whole.auroc()),
+        "ap": (counts.average_precision(), whole.average_precision()),
+        "auprc": (
+            counts.average_precision(interpolated=True),
+            whole.average_precision(interpolated=True),
+        ),
+    }
+    for name, ((values, off), (micro, micro_off)) in areas.items():
+        known = ~np.isnan(values)
+        keys = (
+            ("auprc_mean", "auprc_weighted", "auprc_curve")
+            if name == "auprc"
+            else [f"{a}_{name}" for a in _AVERAGES]
+        )
+        weights = np.ones(known.sum()), support[known]
+        for key, weight in zip(keys[:2], weights, strict=True):
+            for into, column in ((found, values), (bounds, off)):
+                into[key] = (
+                    float(np.average(column[known], weights=weight))
+                    if known.any()
+                    else float("nan")
+                )
+        found[keys[2]], bounds[keys[2]] = float(micro[0]), float(micro_off[0])
+    for bins in numbers(ECE_NAME, asked) if probable else ():
+        found[f"ece_{bins}"], bounds[f"ece_{bins}"] = whole.calibration_error(bins)
+    return found, bounds
+
+
+_AVERAGES = ("macro", "weighted", "micro")

@@ -1,12 +1,17 @@
 """A document as CSV: its main table, unrounded; the others lie beside a report."""
 
+from __future__ import annotations
+
 import csv
 import io
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from mlflow_mleval.report.document import Document
-from mlflow_mleval.report.escape import csv_cell
+from mlflow_mleval.report.text import csv_cell
+
+if TYPE_CHECKING:
+    from mlflow_mleval.report.document import Document
 
 
 def render(document: Document, width: int = 100) -> str:

@@ -2,6 +2,8 @@
 strangers as text.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
@@ -9,16 +11,19 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from mlflow_mleval import __version__
-from mlflow_mleval.report.document import PAGE, Column, Document, Link, Section, Sliders, plain
-from mlflow_mleval.report.escape import CLOSE, OPEN, shorten, terminal
+from mlflow_mleval.report.blocks import PAGE, Column, Link, Section, Sliders, plain
 from mlflow_mleval.report.svg import Svg
+from mlflow_mleval.report.text import CLOSE, OPEN, shorten, terminal
 from mlflow_mleval.validation import present
+from mlflow_mleval.version import __version__
+
+if TYPE_CHECKING:
+    from mlflow_mleval.report.document import Document
 
 #: Longest name in tables, in characters; longer ones are cut in the middle.
 NAME = 28

@@ -5,17 +5,22 @@ are; characters that could steer a terminal are written as escapes. Keys may be 
 renamed; ``schema_version`` counts changes of meaning.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.report import document as doc
+from mlflow_mleval.report import blocks as doc
+
+if TYPE_CHECKING:
+    from mlflow_mleval.report.document import Document
 
 SCHEMA_VERSION = 1
 _UNSAFE = (
@@ -23,17 +28,17 @@ _UNSAFE = (
 )
 
 
-def render(document: doc.Document, width: int = 100) -> str:
+def render(document: Document, width: int = 100) -> str:
     """The data as text, in which letters of all scripts are readable; `width` changes nothing."""
     return "".join(pieces(document))
 
 
-def pieces(document: doc.Document) -> Iterator[str]:
+def pieces(document: Document) -> Iterator[str]:
     """The same text part by part, so that memory holds one at a time."""
     return _pieces({"schema_version": SCHEMA_VERSION, **document.data()}, 2)
 
 
-def as_dict(document: doc.Document) -> dict[str, Any]:
+def as_dict(document: Document) -> dict[str, Any]:
     """The data as dicts, lists, text, numbers and None only."""
     return plain({"schema_version": SCHEMA_VERSION, **document.data()})
 

@@ -4,14 +4,19 @@ The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, by fold `
 ``fold-pairs-1`` and so on.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlflow_mleval.report.document import PAPER, Document, Figure, Section, Table, Terms, plain
-from mlflow_mleval.report.escape import latex, shorten
+from mlflow_mleval.report.blocks import PAPER, Figure, Section, Table, Terms, plain
 from mlflow_mleval.report.terminal import fitting, noted
+from mlflow_mleval.report.text import latex, shorten
+
+if TYPE_CHECKING:
+    from mlflow_mleval.report.document import Document
 
 #: Rows and characters of a line that fit on a page; longer names are cut in the middle.
 ROWS, LINE, NAME = 40, 110, 60

@@ -1,10 +1,15 @@
 """A document as GitHub-flavoured Markdown; names of strangers are text, not markup."""
 
-from collections.abc import Iterator
-from typing import Any
+from __future__ import annotations
 
-from mlflow_mleval.report.document import PAPER, Document, Table, Terms, plain
-from mlflow_mleval.report.escape import columns, markdown, pad, shorten
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from mlflow_mleval.report.blocks import PAPER, Table, Terms, plain
+from mlflow_mleval.report.text import columns, markdown, pad, shorten
+
+if TYPE_CHECKING:
+    from mlflow_mleval.report.document import Document
 
 #: Longer names are cut in the middle; more rows than these are left to the data.
 NAME, ROWS = 60, 100

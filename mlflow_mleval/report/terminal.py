@@ -1,13 +1,18 @@
 """A document for a terminal: what lies at the surface, in as many columns as there are."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlflow_mleval.report.document import ALWAYS, Column, Document, Table, Terms, Text, plain
-from mlflow_mleval.report.escape import columns, pad, shorten, terminal, wrap
+from mlflow_mleval.report.blocks import ALWAYS, Column, Table, Terms, Text, plain
+from mlflow_mleval.report.text import columns, pad, shorten, terminal, wrap
+
+if TYPE_CHECKING:
+    from mlflow_mleval.report.document import Document
 
 #: Points beyond so many characters are cut.
 POINT = 200

@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from mlflow_mleval.tracking.conflicts import private
+from mlflow_mleval.store.store import private
 
 #: Bytes that answers may take together, unless MLEVAL_PAGE_CACHE_MB says otherwise.
 DEFAULT_MB = 200

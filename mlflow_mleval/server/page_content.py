@@ -7,23 +7,248 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from hashlib import sha256
 from inspect import signature
 from typing import Any
+from urllib.parse import urlencode
 
+import click
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from mlflow_mleval import __version__
+from mlflow_mleval.cli import main
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, StoreError
-from mlflow_mleval.redaction import redacted
 from mlflow_mleval.server.answer_cache import CacheFolder
-from mlflow_mleval.server.page_selection import PageSelection, field_of, in_fields, in_words, parsed
+from mlflow_mleval.version import __version__
+from mlflow_mleval.words import redacted, without_passwords
+
+# --------------------------------------------------------------------------------------------------
+# What a reader of the page chose: in the address, as choices of a comparison, and as the command
+# that reports the same.
+
+#: Options of `mleval report` that the page does not have: it knows experiments by id, and what it
+#: makes goes nowhere else.
+_ELSEWHERE = {
+    "experiment_names",
+    "run_ids",
+    "n_resamples",
+    "require_significant",
+    "log",
+    "log_to",
+    "format",
+    "filename",
+    "quiet",
+}
+#: Most values of an option, characters of a value and experiments of a selection.
+MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MARKS = "[]()',"
+_YES = ("", "1", "true", "on", "yes")
+
+
+class SelectionError(ValueError):
+    """A field of the selection cannot be taken as it is.
+
+    Attributes
+    ----------
+    field : str
+        Its name in the address, which is that of the option without dashes.
+    """
+
+    def __init__(self, field: str, text: str) -> None:
+        self.field = field
+        super().__init__(text)
+
+
+@cache
+def options() -> dict[str, click.Option]:
+    """The options of `mleval report` that a selection may hold, by their names in the address, in
+    the order of the help.
+    """
+    known = [
+        p
+        for p in main.commands["report"].params
+        if isinstance(p, click.Option) and p.name not in _ELSEWHERE
+    ]
+    return {max(option.opts, key=len).removeprefix("--"): option for option in known}
+
+
+@dataclass(frozen=True)
+class PageSelection:
+    """A selection, each value as it was given; what equals the default is left out.
+
+    Attributes
+    ----------
+    given : tuple of (str, tuple of str)
+        Names in the address and values, in the order of the options.
+    choices : mapping
+        The same as arguments of Python, of all options.
+    """
+
+    given: tuple[tuple[str, tuple[str, ...]], ...]
+    choices: Mapping[str, Any]
+
+    @property
+    def experiment_ids(self) -> tuple[str, ...]:
+        return self.choices["experiment_ids"]
+
+    @property
+    def query(self) -> str:
+        """For the address; the same for every way to give the same."""
+        return urlencode([(name, value) for name, values in self.given for value in values])
+
+    @property
+    def command(self) -> str:
+        """The command that reports the same."""
+        parts = ["mleval", "report"]
+        for name, values in self.given:
+            flag = f"--{name}"
+            for value in values:
+                parts += (
+                    [flag]
+                    if options()[name].is_flag
+                    else [f"{flag}={value}"]
+                    if value.startswith("-")
+                    else [flag, value]
+                )
+        return without_passwords(shlex.join(parts))
+
+    def key(self, *more: str) -> str:
+        """A name for whatever this selection yields, among strangers' selections."""
+        return sha256("\0".join([self.query, *more]).encode()).hexdigest()[:32]
+
+    def adding(self, arguments: Mapping[str, Any]) -> PageSelection:
+        """The selection with further arguments of Python; those that may be repeated are added to,
+        others replaced.
+        """
+        values = {name: list(given) for name, given in self.given}
+        for name, option in options().items():
+            if option.name not in arguments:
+                continue
+            new = arguments[option.name]
+            new = (
+                [new]
+                if isinstance(new, str)
+                else [*map(str, new)]
+                if isinstance(new, Iterable)
+                else [str(new)]
+            )
+            values[name] = [*values.get(name, ()), *new] if option.multiple else new[-1:]
+        return parsed(values)
+
+
+def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
+    """The selection that these values make; names that no option has are for others.
+
+    Raises
+    ------
+    SelectionError
+        A value is none that the option takes.
+    """
+    given, choices = [], {}
+    for name, option in options().items():
+        texts = [text for text in values.get(name, ()) if text or option.is_flag]
+        if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
+            raise SelectionError(
+                name, f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
+            )
+        if any(not text.isprintable() for text in texts):
+            raise SelectionError(name, "it holds a character that cannot be shown. Leave it out.")
+        if option.multiple:
+            texts = list(dict.fromkeys(texts))
+            choices[option.name] = tuple(_converted(option, name, text) for text in texts)
+        elif option.is_flag:
+            on = bool(texts) and texts[-1].lower() in _YES
+            texts = ["1"] if on else []
+            choices[option.name] = option.callback(None, option, on) if option.callback else on
+        else:
+            default = option.default if isinstance(option.default, str | int | float) else None
+            value = _converted(option, name, texts[-1]) if texts else default
+            texts = texts[-1:] if texts and value != default else []
+            choices[option.name] = value
+        if texts:
+            given.append((name, tuple(texts)))
+    ids = choices["experiment_ids"]
+    if wrong := [i for i in ids if not _ID.fullmatch(i)]:
+        raise SelectionError(
+            "experiment-id",
+            f"{wrong[0][:40]!r} is no id of an experiment. Choose one from the list.",
+        )
+    if len(ids) > EXPERIMENTS:
+        raise SelectionError(
+            "experiment-id",
+            f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer.",
+        )
+    return PageSelection(tuple(given), choices)
+
+
+def _converted(option: click.Option, name: str, text: str) -> Any:
+    try:
+        return option.type.convert(text, option, None)
+    except click.BadParameter as error:
+        raise SelectionError(name, error.message) from error
+
+
+def field_of(argument: str) -> str | None:
+    """The name in the address of an argument of Python; None where the page has none."""
+    return next((name for name, option in options().items() if option.name == argument), None)
+
+
+@cache
+def _flags() -> dict[str, str]:
+    return {option.name: f"--{name}" for name, option in options().items()}
+
+
+def in_words(text: str) -> str:
+    """The text with arguments of Python as options of `mleval report`, as the stored report has
+    them.
+    """
+
+    def flag(found: re.Match[str]) -> str:
+        value = "" if found[2] == "True" else found[2].strip("[]'")
+        return f"{_flags()[found[1]]} {value}".rstrip() if found[1] in _flags() else found[0]
+
+    return re.sub(r"`([a-z_]+)=([^`]*)`", flag, text)
+
+
+#: What the page calls its fields, by the argument of Python of which sentences speak.
+_FIELDS = {
+    "method_by": "methods",
+    "dataset_by": "datasets",
+    "repeats_by": "repeats",
+    "folds_by": "folds",
+    "children": "child runs",
+    "duplicates": "runs that differ",
+    "missing": "missing results",
+    "minimize": "smaller is better",
+    "maximize": "larger is better",
+    "weights": "weights",
+    "measures": "measures",
+    "exclude_measures": "measures left out",
+}
+
+
+def in_fields(text: str) -> str:
+    """The text with arguments of Python as fields of the page.
+
+    >>> in_fields("`children='best:METRIC'` takes the best trial of each.")
+    '“child runs: best:METRIC” takes the best trial of each.'
+    """
+
+    def field(found: re.Match[str]) -> str:
+        return (
+            f"“{_FIELDS[found[1]]}: {found[2].strip(_MARKS)}”" if found[1] in _FIELDS else found[0]
+        )
+
+    return re.sub(r"`([a-z_]+)=([^`]*)`", field, text)
+
 
 Tell = Callable[..., None]
 #: Seconds between two lines of progress.
@@ -44,8 +269,8 @@ def warm() -> None:
     from mlflow_mleval.report.content.listings import found_document  # noqa: F401
     from mlflow_mleval.report.content.study_report import document
     from mlflow_mleval.report.html import fragment
+    from mlflow_mleval.store import query, study_artifacts  # noqa: F401
     from mlflow_mleval.study import Study
-    from mlflow_mleval.tracking import query, read_profiles, reports, stock  # noqa: F401
 
     assert mlflow and assembling
     frame = pd.DataFrame(
@@ -59,11 +284,11 @@ def make(
     folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
 ) -> None:
     """Do the job; `hold` then answers questions about it. A failure is told, not raised."""
-    from mlflow_mleval.tracking import artifact_routes
+    from mlflow_mleval.store import artifacts
 
     os.environ["MLFLOW_TRACKING_URI"] = job["server"]
     os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
-    artifact_routes.go_by_routes()
+    artifacts.go_by_routes()
     try:
         {"answer": _answer, "survey": _survey, "store": _store}[job["what"]](
             folder, key, job, tell, hold
@@ -119,7 +344,7 @@ def _answer(
 ) -> None:
     from mlflow_mleval.assembling import compared
     from mlflow_mleval.report.html import fragment
-    from mlflow_mleval.tracking.reports import described
+    from mlflow_mleval.store.runs import described
 
     made = int(time.time() * 1000)
     chosen = parsed(job["given"])
@@ -183,8 +408,8 @@ def _document(comparison: Any, chosen: PageSelection) -> Any:
 
 
 def _plain(text: str) -> str:
-    from mlflow_mleval.report.document import plain
-    from mlflow_mleval.report.escape import terminal
+    from mlflow_mleval.report.blocks import plain
+    from mlflow_mleval.report.text import terminal
 
     return terminal(plain(text))
 
@@ -200,7 +425,7 @@ def _svg_name(title: str, i: int) -> str:
 
 def file_names(document: Any) -> list[str]:
     """What there is to download."""
-    from mlflow_mleval.report.document import PAGE, Figure
+    from mlflow_mleval.report.blocks import PAGE, Figure
 
     titles = dict.fromkeys(
         b.svg.title for s in document.sections for b in s.linear(PAGE) if isinstance(b, Figure)
@@ -235,7 +460,7 @@ def _detail(
 
 @cache
 def _environment() -> Environment:
-    from mlflow_mleval.report.escape import terminal
+    from mlflow_mleval.report.text import terminal
 
     made = Environment(
         loader=PackageLoader("mlflow_mleval.server", "templates"),
@@ -259,8 +484,8 @@ def rendered(template: str, **values: Any) -> str:
 def _survey(
     folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
 ) -> None:
-    from mlflow_mleval.tracking.query import load_study
-    from mlflow_mleval.tracking.stock import take_stock
+    from mlflow_mleval.store.query import load_study
+    from mlflow_mleval.store.survey import take_stock
 
     made = int(time.time() * 1000)
     chosen = parsed(job["given"])
@@ -291,8 +516,8 @@ def _store(
     """
     from mlflow.utils.mlflow_tags import MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE, MLFLOW_USER
 
-    from mlflow_mleval.tracking import artifact_routes, schema
-    from mlflow_mleval.tracking.reports import log_report
+    from mlflow_mleval.store import artifacts, schema
+    from mlflow_mleval.store.runs import log_report
 
     tell(state="working", step="storing", done=0, total=0)
     files, about = f"{job['of']}f", folder.read(f"{job['of']}f", "store.json")
@@ -310,11 +535,9 @@ def _store(
         for name, text in held.items()
         if name.endswith((".json", ".csv"))
     }
-    large = [
-        path for path, text in paths.items() if len(text.encode()) > artifact_routes.MOST_BYTES
-    ]
+    large = [path for path, text in paths.items() if len(text.encode()) > artifacts.MOST_BYTES]
     if schema.ARTIFACT_REPORT in large:
-        most = artifact_routes.MOST_BYTES >> 20
+        most = artifacts.MOST_BYTES >> 20
         raise StoreError(
             f"the report is larger than the {most} MiB that MLflow takes in one piece. Download it."
         )

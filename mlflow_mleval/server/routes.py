@@ -13,14 +13,20 @@ from typing import Any, NoReturn
 
 from flask import Flask, Response, g, redirect, request
 
-from mlflow_mleval import __version__
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.server.experiment_list import SHOWN, ExperimentList
-from mlflow_mleval.server.in_process import Caller, Inside
-from mlflow_mleval.server.member_rights import forged, is_active, may_read, token_of
-from mlflow_mleval.server.page_content import rendered
-from mlflow_mleval.server.page_jobs import PageJobs
-from mlflow_mleval.server.page_selection import PageSelection, SelectionError, parsed
+from mlflow_mleval.server.members import (
+    SHOWN,
+    Caller,
+    ExperimentList,
+    Inside,
+    PageJobs,
+    forged,
+    is_active,
+    may_read,
+    token_of,
+)
+from mlflow_mleval.server.page_content import PageSelection, SelectionError, parsed, rendered
+from mlflow_mleval.version import __version__
 
 ROOT = "/mleval"
 HEADERS = {

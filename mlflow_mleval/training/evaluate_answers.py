@@ -11,18 +11,17 @@ from typing import Any, Literal
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-from mlflow_mleval.analysis.answers import MOST_LOST
+from mlflow_mleval.analysis.answer_comparison import MOST_LOST
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.label_lists import read_labels
-from mlflow_mleval.naming import some
-from mlflow_mleval.tracking import runs, schema, store
-from mlflow_mleval.tracking.raw_answers import EXPECTATIONS, RawAnswers, read_raw_answers
-from mlflow_mleval.tracking.read_run import Rule, model_of
-from mlflow_mleval.tracking.selection import logged_models, select
-from mlflow_mleval.tracking.traces import OUTPUTS
+from mlflow_mleval.measures.inputs import read_labels
+from mlflow_mleval.store import runs, schema, store
+from mlflow_mleval.store.answer_tables import OUTPUTS
+from mlflow_mleval.store.read_answers import EXPECTATIONS, RawAnswers, read_raw_answers
+from mlflow_mleval.store.reader import Rule, logged_models, model_of, select
 from mlflow_mleval.training.log_evaluation import payload_of
+from mlflow_mleval.words import some
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 # evaluator would stay unknown without a word.
 from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, ModelEvaluator
 
-from mlflow_mleval.naming import check_paths
+from mlflow_mleval.words import check_paths
 
 #: What is evaluated under each type of MLflow's; of those that are not ours, only where mleval is
 #: named.
@@ -127,11 +127,11 @@ class MlevalEvaluator(ModelEvaluator):
             `log_evaluation`.
         """
         from mlflow_mleval.measures.registry import MEASURES, known_measures
-        from mlflow_mleval.naming import did_you_mean
-        from mlflow_mleval.tracking import schema
+        from mlflow_mleval.store import schema
         from mlflow_mleval.training.delivery import bounded
         from mlflow_mleval.training.log_evaluation import log_evaluation
         from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
+        from mlflow_mleval.words import did_you_mean
 
         config = dict(evaluator_config or {})
         options = (*_LOGGING, *_EVALUATION, *HIERARCHICAL)
@@ -215,9 +215,9 @@ class StoredFile(EvaluationArtifact):
 def _method(estimator: Any, run_id: str) -> str:
     from mlflow import MlflowClient
 
-    from mlflow_mleval.tracking import store
+    from mlflow_mleval.store import store
     from mlflow_mleval.training.delivery import bounded
-    from mlflow_mleval.training.estimator_names import method_name
+    from mlflow_mleval.training.estimators import method_name
 
     if estimator is not None:
         return method_name(estimator)
@@ -238,7 +238,7 @@ def _paths(run_id: str, folder: str | None = None) -> Iterator[str]:
     """Our files among the artifacts of the run."""
     from mlflow import MlflowClient
 
-    from mlflow_mleval.tracking import schema, store
+    from mlflow_mleval.store import schema, store
 
     with store.store_errors("read"):
         entries = MlflowClient().list_artifacts(run_id, folder)

@@ -8,21 +8,23 @@ from typing import Any
 
 import mlflow
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
+from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures import digests
-from mlflow_mleval.measures.class_vectors import class_matrix
+from mlflow_mleval.measures import inputs
+from mlflow_mleval.measures.classes import class_matrix
+from mlflow_mleval.measures.dependence import hard_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, known_measures
-from mlflow_mleval.naming import some
 from mlflow_mleval.report.content.run import description
-from mlflow_mleval.tracking import runs, schema
+from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, deliver
-from mlflow_mleval.training.epoch_metrics import EpochMetrics
-from mlflow_mleval.training.run_content import RunContent
+from mlflow_mleval.training.run_content import ALPHAS, EpochMetrics, RunContent, steps
 from mlflow_mleval.validation import binary_matrix
+from mlflow_mleval.words import some
 
 
 def log_evaluation(
@@ -303,7 +305,7 @@ def _truth_digest(y_true: Any, tested: Mapping[Hashable, Any], ev: Evaluation) -
             f"`y_true` must hold at least the {least} instances of a fold of `ev`, got {n}. Pass "
             "the whole."
         )
-    rows = digests.row_digests(truth)
+    rows = inputs.row_digests(truth)
     for key, sums in ev.sums.items():
         part = tested.get(key, slice(None))
         there = np.asarray(truth[part].sum(axis=0)).ravel()
@@ -311,7 +313,7 @@ def _truth_digest(y_true: Any, tested: Mapping[Hashable, Any], ev: Evaluation) -
         wrong = np.flatnonzero(there < counted)
         if key in tested or sums.n == n:  # known to be just these instances
             wrong = np.append(wrong, np.flatnonzero(there > counted))
-            other = sums.truth not in (None, digests.added(rows[part]))
+            other = sums.truth not in (None, inputs.added(rows[part]))
         else:
             other = False
         if wrong.size or other:
@@ -326,7 +328,7 @@ def _truth_digest(y_true: Any, tested: Mapping[Hashable, Any], ev: Evaluation) -
                 )
                 + ". Leave it out: the evaluation knows its own."
             )
-    return digests.truth_digest(ev.label_names, n, digests.added(rows))
+    return inputs.truth_digest(ev.label_names, n, inputs.added(rows))
 
 
 def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
@@ -343,7 +345,7 @@ def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
                 f"`test_indices` must hold the {ev.sums[key].n} instances of fold {key!r}, got "
                 f"{len(found)}."
             )
-    digest = digests.split_digest(tested.values())
+    digest = inputs.split_digest(tested.values())
     if ev.split not in (None, digest):
         raise ValueError(
             "`test_indices` must be those of `ev`, got other instances. Leave them out: it knows "
@@ -371,3 +373,107 @@ def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:
             f"{len(values)}."
         )
     return dict(zip(keys, values, strict=True))
+
+
+# --------------------------------------------------------------------------------------------------
+# A loss profile that is known from numbers of wrong labels alone, such as a published one, into an
+# MLflow run.
+
+
+def log_profile(
+    counts: ArrayLike,
+    *,
+    method: str,
+    dataset: str,
+    run_id: str | None = None,
+    experiment_name: str | None = None,
+    folds: Sequence[int] | None = None,
+    n_train: int | Sequence[int] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> str:
+    """Log the loss profile of label sets, and the measures that follow from it, from the numbers of
+    wrong labels.
+
+    The run holds what `log_evaluation` would log of them: both families as stepped metrics, the tag
+    that `load_profiles` reads, and hamming_loss, subset_accuracy, binomial_area, binomial_slope and
+    binomial_gain. It counts as complete only when everything is written; logging the same twice
+    into a run changes nothing.
+
+    Parameters
+    ----------
+    counts : array of int, shape (R, K + 1) or (K + 1,)
+        Numbers of instances with 0, 1, …, K wrong labels, of each fold or of all instances.
+    method, dataset : str
+        What was evaluated on what; the names under which `load_profiles` and `load_study` find it.
+    run_id, experiment_name, tags
+        As for `log_evaluation`.
+    folds : sequence of R int, optional
+        Numbers of the folds; by default 0, 1 ..
+    n_train : int or sequence of R int, optional
+        Instances that each fold was trained on; tests over folds need it to allow for training data
+        that folds share.
+
+    Returns
+    -------
+    str
+        The run's id.
+
+    Raises
+    ------
+    ValueError
+        Invalid counts, folds or sizes that do not fit them, a name that MLflow cannot store, both
+        `run_id` and `experiment_name`.
+    StoreError
+        The run holds another result already; or the store has failed, and the result is kept in the
+        folder that the text names.
+    """
+    try:
+        runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
+    except TypeError as error:  # as ever here
+        raise ValueError(str(error)) from error
+    pair = (dataset, method)
+    profiles = Profiles.from_counts({pair: counts}, folds=None if folds is None else {pair: folds})
+    rows = np.atleast_2d(np.asarray(counts)).astype(np.int64)
+    numbers = profiles.folds[pair]
+    values = pd.DataFrame(hard_measures(profiles.errors[pair]))
+    n_labels = profiles.n_labels[dataset]
+    grids = {"binomial": steps(n_labels), "polynomial": list(ALPHAS)}
+    losses = {
+        family: profiles.losses(dataset, family, grid).loc[method] for family, grid in grids.items()
+    }
+    identity = dict(tags or {}) | {
+        schema.TAG_PROFILE: schema.encode_profile(rows.tolist(), numbers)
+    }
+    if numbers:
+        sizes = [] if n_train is None else np.broadcast_to(n_train, len(rows)).tolist()
+        identity[schema.TAG_FOLD_SIZES] = schema.encode_fold_sizes(rows.sum(axis=1), sizes)
+    payload = runs.Payload(
+        method=method,
+        dataset=dataset,
+        means={m: v for m, v in values.mean(skipna=False).items() if np.isfinite(v)},
+        folds=numbers,
+        by_fold=values.to_dict("list") if numbers else {},
+        curves={
+            schema.PROFILE_PREFIXES["hard"] + family: curve.to_dict()
+            for family, curve in losses.items()
+        },
+        tags=identity,
+        files={
+            schema.ARTIFACT_PROFILE: lambda: _table(profiles, rows, pair, losses).to_csv(
+                index=False
+            )
+        },
+    )
+    return deliver(payload, run_id, experiment_name)
+
+
+def _table(
+    profiles: Profiles, rows: np.ndarray, pair: tuple[str, str], losses: Mapping[str, pd.Series]
+) -> pd.DataFrame:
+    """Loss by family, kind and parameter, and the mean i-th largest errors, as in the table of an
+    evaluation.
+    """
+    errors = np.average(profiles.errors[pair], axis=0, weights=rows.sum(axis=1))
+    found = [(family, "hard", p, v) for family, curve in losses.items() for p, v in curve.items()]
+    found += [(schema.ERRORS, "hard", i + 1, errors[i]) for i in np.flatnonzero(errors)]
+    return pd.DataFrame(found, columns=["family", "kind", "parameter", "loss"])

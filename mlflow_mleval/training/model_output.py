@@ -15,11 +15,11 @@ from scipy import sparse
 
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
 from mlflow_mleval.files.predictions import read_hierarchy
-from mlflow_mleval.measures.class_vectors import is_vector
+from mlflow_mleval.measures.classes import is_vector
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, expand
-from mlflow_mleval.training import scores
+from mlflow_mleval.training import estimators
 
 #: Options of the hierarchical measures that a configuration may hold; its `measures` are those to
 #: log.
@@ -118,7 +118,7 @@ def _evaluate_classes(
             else table
         )
         classes = np.asarray(estimator.classes_).tolist() if given is None else list(given)
-        found = scores.predict_classes(estimator, _inputs(model, table), classes)
+        found = estimators.predict_classes(estimator, _inputs(model, table), classes)
         if found.without_score:
             warnings.warn(f"mleval: there are no scores ({found.without_score})", stacklevel=2)
         options |= {
@@ -209,7 +209,7 @@ def _output(
     if isinstance(table, pd.DataFrame):
         table = table.drop(columns=_listed(config.get("targets", [])))
     if estimator is not None and not named and n_labels is not None:
-        found = scores.predict(estimator, _inputs(model, table), n_labels)
+        found = estimators.predict(estimator, _inputs(model, table), n_labels)
         if found.without_score:
             warnings.warn(f"mleval: there are no scores ({found.without_score})", stacklevel=2)
         raw = {"predictions": found.y_pred} | (
@@ -235,12 +235,12 @@ def _labels(raw: Mapping[str, Any], names: Sequence[Any]) -> dict[str, Any]:
     for name, values in raw.items():
         if isinstance(values, pd.DataFrame) and not _is_column_of_lists(values):
             values = values[list(names)] if set(names) <= set(values.columns) else values
-            matrix = scores.as_matrix(values, len(names))
+            matrix = estimators.as_matrix(values, len(names))
         elif isinstance(values, (pd.DataFrame, pd.Series)):
             matrix = _matrix(_column(values), f"the {name}")
         else:
             rows = isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1
-            matrix = scores.as_matrix(
+            matrix = estimators.as_matrix(
                 _matrix(values, f"the {name}") if rows else values, len(names)
             )
         if sparse.issparse(matrix):

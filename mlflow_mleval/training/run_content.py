@@ -7,7 +7,8 @@ import io
 import json
 import math
 import platform
-from collections.abc import Callable, Hashable, Mapping
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property, partial
@@ -16,20 +17,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from mlflow.entities import Metric
 from pyarrow import parquet
 
-from mlflow_mleval import __version__, naming
-from mlflow_mleval.analysis.folds.summary import FoldStatistics, fold_statistics
+from mlflow_mleval import words
+from mlflow_mleval.analysis.folds.protocol import FoldStatistics, fold_statistics
 from mlflow_mleval.analysis.measure_intervals import MeasureIntervals
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.curve_points import percent_curves
 from mlflow_mleval.measures.dependence import Profile
-from mlflow_mleval.measures.digests import instance_digest
-from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES
+from mlflow_mleval.measures.from_sums import percent_curves
+from mlflow_mleval.measures.inputs import instance_digest
+from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, SETS
 from mlflow_mleval.report.content.run import RunReport, document
 from mlflow_mleval.report.html import standalone
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.store import runs, schema, store
+from mlflow_mleval.training.delivery import Delivery, home, warn
 from mlflow_mleval.validation import present
+from mlflow_mleval.version import __version__
 
 #: Parameters of the binomial profile that are logged as steps at most; the files hold more.
 _STEPS = 100
@@ -158,7 +162,7 @@ class RunContent:
             found[schema.TAG_WEIGHTS] = weights
         if self.has_folds:
             text = schema.encode_fold_sizes(self.ev.fold_sizes, list(self.n_train.values()))
-            if len(text) <= naming.MAX_TAG:
+            if len(text) <= words.MAX_TAG:
                 found[schema.TAG_FOLD_SIZES] = text
         sums, folds = (
             [part.total for part in self.parts],
@@ -382,3 +386,104 @@ def _parquet(table: pd.DataFrame) -> bytes:
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False)
     return buffer.getvalue()
+
+
+# --------------------------------------------------------------------------------------------------
+# What a run tells of its epochs: measures and a loss profile by step, on their way to the store.
+
+#: What is logged for each epoch where nobody chose: the usual measures of label sets, the ends of
+#: the loss profile and its area, the usual measures of one label, and the hierarchical ones, as far
+#: as the evaluation has them.
+EPOCH_MEASURES = (
+    "hamming_loss",
+    "subset_accuracy",
+    "f1",
+    "micro_f1",
+    "macro_f1",
+    "ranking_loss",
+    "average_precision",
+    "soft_hamming_loss",
+    "soft_subset_loss",
+    "soft_binomial_area",
+    *SETS["one-label"],
+)
+#: Parameters of the loss profile for each epoch at most; each is a chart in MLflow.
+_POINTS = 10
+
+
+class EpochMetrics:
+    """Metrics of a run that are not in the store yet: what it does not take now goes with the next.
+
+    Attributes
+    ----------
+    run_id : str
+    pending : list of Metric
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.pending: list[Metric] = []
+
+    def add(self, ev: Evaluation, step: int, measures: Iterable[str] | None = None) -> None:
+        """The measures of an epoch, by default the usual ones, and its profile; what is not finite
+        is left out.
+        """
+        now = int(time.time() * 1000)
+        values = {schema.EPOCH_PREFIX + m: v for m, v in chosen(ev, measures).items()}
+        values.update(_profile_metrics(ev))
+        self.pending += [
+            Metric(key, float(v), now, step) for key, v in values.items() if math.isfinite(v)
+        ]
+
+    def send(self, delivery: Delivery) -> None:
+        """Write what is pending, in bounded time; a store that fails is one warning."""
+
+        def write() -> None:
+            client = store.connect()
+            with store.store_errors("write to"):
+                while batch := self.pending[: runs.BATCH]:
+                    runs.log(client, self.run_id, batch)
+                    del self.pending[: len(batch)]
+
+        if self.pending:
+            step = self.pending[-1].step
+            delivery.write(write)
+            say(f"epoch {step} was not logged", delivery)
+
+
+def say(what: str, delivery: Delivery) -> None:
+    """One warning where the store has failed, and what becomes of the epochs that follow."""
+    if delivery.news:
+        warn(
+            f"mleval: {what}. {delivery.reason} Epochs are kept in memory until it answers "
+            f"again; what it has not taken when the training ends is kept in {home()}, with the "
+            f"evaluation. Bring it in later: mleval import {home()}"
+        )
+
+
+def chosen(ev: Evaluation, measures: Iterable[str] | None = None) -> dict[str, float]:
+    """The measures of an epoch by name: those asked for that the evaluation has, by default the
+    usual ones.
+    """
+    wanted = {*EPOCH_MEASURES, *SETS["hierarchical"]} if measures is None else set(measures)
+    return {m: v for m, v in ev.measures.items() if m in wanted}
+
+
+def _profile_metrics(ev: Evaluation) -> Mapping[str, float]:
+    """The binomial losses of the label sets and, where these lie in [0, 1], of the scores, at a few
+    k from end to end.
+    """
+    if ev.kind != LABEL_SETS:
+        return {}
+    n_labels = len(ev.label_names)
+    ks = np.unique(np.linspace(1, n_labels, min(n_labels, _POINTS)).round().astype(int))
+    profiles = {
+        kind: ev.profile(ks=ks, kind=kind)
+        for kind in ("hard", "soft")
+        if kind == "hard" or ev.total.errors is not None
+    }
+    return {
+        schema.epoch_profile_key(kind, int(k), n_labels): v
+        for kind, profile in profiles.items()
+        for k, v in zip(ks, profile.losses, strict=True)
+    }

@@ -24,8 +24,8 @@ from mlflow.entities import Metric, RunTag
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files.evaluate_file import evaluate_file
-from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.files.predictions import evaluate_file
+from mlflow_mleval.store import schema, store
 
 TIMES = int(os.environ.get("MLEVAL_ATTACK", "1"))
 MOST_MEGABYTES = 1000

@@ -8,9 +8,9 @@ import sys
 import pandas as pd
 import pytest
 
-from mlflow_mleval.tracking import runs
-from mlflow_mleval.tracking.importing import import_results
-from mlflow_mleval.training import unsent
+from mlflow_mleval.store import runs
+from mlflow_mleval.store.importing import import_results
+from mlflow_mleval.training import delivery
 
 pytestmark = pytest.mark.thorough
 
@@ -30,9 +30,9 @@ def said(processes):
 
 
 def test_two_copies_of_a_folder_make_one_run_of_each_result(client, tmp_path, monkeypatch):
-    monkeypatch.setenv(unsent.SETTING, str(tmp_path / "kept"))
+    monkeypatch.setenv(delivery.SETTING, str(tmp_path / "kept"))
     for _ in range(8):
-        unsent.keep(runs.Payload("A", "d", {"f1": 0.5}), run_id=None, experiment_name="kept")
+        delivery.keep(runs.Payload("A", "d", {"f1": 0.5}), run_id=None, experiment_name="kept")
     shutil.copytree(tmp_path / "kept", tmp_path / "copy")
     print(said([mleval("import", str(tmp_path / name)) for name in ("kept", "copy")]))
     found = client.search_runs([client.get_experiment_by_name("kept").experiment_id])

@@ -29,9 +29,9 @@ from mlflow.entities import Metric, RunTag
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files.evaluate_file import evaluate_file
-from mlflow_mleval.tracking import bounds, schema, store
-from mlflow_mleval.tracking.importing import import_results
+from mlflow_mleval.files.predictions import evaluate_file
+from mlflow_mleval.store import bounds, schema, store
+from mlflow_mleval.store.importing import import_results
 
 pytestmark = pytest.mark.thorough
 TIMES = int(os.environ.get("MLEVAL_ATTACK", "1"))
@@ -312,7 +312,7 @@ def test_garbage_profiles_are_named_and_the_others_are_read(client, good, log):
 READER = """
 import resource, sys
 import mlflow_mleval as mleval
-from mlflow_mleval.tracking import read_profiles, counts
+from mlflow_mleval.store import read_profiles, counts
 study = mleval.load_study(experiment_names=["x"], missing="worst")
 found = mleval.profiles_of(study)
 found.losses("d")
@@ -533,7 +533,7 @@ REPORT = """
 import os, resource, signal, sys
 from mlflow_mleval.cli import main
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit fails as on a full disk
-import mlflow_mleval.report.content.study_report, mlflow_mleval.tracking.query  # compiled before
+import mlflow_mleval.report.content.study_report, mlflow_mleval.store.query  # compiled before
 for folder in sys.argv[1:]:
     os.chdir(folder)
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(folder.rpartition(" ")[2]), resource.RLIM_INFINITY))

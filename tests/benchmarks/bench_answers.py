@@ -158,7 +158,7 @@ def main():
     os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///mlflow.db"
     from mlflow import MlflowClient
 
-    from mlflow_mleval.tracking.read_answers import load_answers
+    from mlflow_mleval.store.read_answers import load_answers
 
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
+from mlflow_mleval.analysis.beyond_pvalues import bayesian_signed_rank, bayesian_t
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.planning import plan

@@ -31,7 +31,7 @@ def fill(path: Path, methods: int, datasets: int, measures: list[str]) -> str:
     """Runs as mleval logs them, put straight into the tables; the experiment's id."""
     from mlflow import MlflowClient
 
-    from mlflow_mleval.tracking import schema
+    from mlflow_mleval.store import schema
 
     experiment_id = MlflowClient(f"sqlite:///{path}").create_experiment("many")
     rng, at = np.random.default_rng(0), 1_700_000_000_000

@@ -17,7 +17,7 @@ import pandas as pd
 from timing import best
 
 import mlflow_mleval as mleval
-from mlflow_mleval.files.evaluate_file import evaluate_file
+from mlflow_mleval.files.predictions import evaluate_file
 
 N, K = 300_000, 14
 NAMES = [f"label {i}" for i in range(K)]
@@ -25,7 +25,7 @@ NAMES = [f"label {i}" for i in range(K)]
 #: counts too.
 PEAK = """
 import sys
-from mlflow_mleval.files.evaluate_file import evaluate_file
+from mlflow_mleval.files.predictions import evaluate_file
 
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 1024

@@ -11,7 +11,7 @@ from timing import best, peak
 
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.profile_comparison import compare_profiles
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.store import schema
 
 
 def profiles(

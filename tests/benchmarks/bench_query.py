@@ -54,7 +54,7 @@ def measured(client, experiment_id, name):
     it.
     """
     from mlflow_mleval.analysis.fusion import fuse
-    from mlflow_mleval.tracking.query import load_study
+    from mlflow_mleval.store.query import load_study
 
     times = []
     for _ in range(REPEATS):
@@ -76,7 +76,7 @@ def main():
     from mlflow import MlflowClient
 
     from mlflow_mleval.measures.registry import MEASURES
-    from mlflow_mleval.tracking.importing import import_results
+    from mlflow_mleval.store.importing import import_results
 
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
     measures = [m.name for m in MEASURES.values() if m.family != "cost"][:20]

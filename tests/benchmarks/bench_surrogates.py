@@ -17,7 +17,7 @@ import pandas as pd
 from bench_dependence import yeast
 
 import mlflow_mleval as mleval
-from mlflow_mleval.surrogate.best import best_surrogates
+from mlflow_mleval.surrogate import best_surrogates
 
 #: Seconds of the processor, which others that use the machine do not lengthen much.
 BOUNDS = {

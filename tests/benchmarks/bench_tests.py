@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 from timing import best, peak
 
-from mlflow_mleval.analysis.cliques import cliques
+from mlflow_mleval.analysis.pairs import cliques
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi, range_sf
 from mlflow_mleval.analysis.posthoc.wilcoxon import wilcoxon_pairs

@@ -14,29 +14,42 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.better_first import behind, better_first, places
-from mlflow_mleval.analysis.cliques import grouped
-from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs, five_by_two
+from mlflow_mleval.analysis.folds.covariance import MardiaResult, mardia
 from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, hotelling, hotelling_pairs
-from mlflow_mleval.analysis.folds.instability import LEVEL, disagreement
 from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
-from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
 from mlflow_mleval.analysis.folds.protocol import (
+    LEVEL,
     MANY_FOLDS,
     UNPAIRED,
     Protocol,
+    disagreement,
     runs_of,
     unpaired,
     widest,
 )
-from mlflow_mleval.analysis.folds.shared_folds import Tests, over_sharings, shared_folds
-from mlflow_mleval.analysis.paired import decided, holm, mean_intervals, pair_matrix
+from mlflow_mleval.analysis.folds.shared_folds import (
+    FiveByTwoPairs,
+    Tests,
+    five_by_two,
+    over_sharings,
+    shared_folds,
+)
+from mlflow_mleval.analysis.pairs import (
+    behind,
+    better_first,
+    decided,
+    grouped,
+    holm,
+    mean_intervals,
+    pair_matrix,
+    places,
+)
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
-from mlflow_mleval.naming import count, did_you_mean, some
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.study import Excluded, Study
 from mlflow_mleval.validation import present, probability
+from mlflow_mleval.words import count, did_you_mean, some
 
 #: Measures that are tested together where none are named, the first of which a study has all.
 DEFAULTS = (

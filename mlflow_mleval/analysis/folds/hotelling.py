@@ -20,9 +20,9 @@ from scipy import special
 
 from mlflow_mleval.analysis.folds import covariance as cov
 from mlflow_mleval.analysis.folds.covariance import NOISE, Array
-from mlflow_mleval.analysis.paired import decided, holm, named_pairs, pair_matrix, sign_changes
-from mlflow_mleval.naming import count
+from mlflow_mleval.analysis.pairs import decided, holm, named_pairs, pair_matrix, sign_changes
 from mlflow_mleval.validation import one_of, probability, same_axes
+from mlflow_mleval.words import count
 
 METHODS = ("f", "permutation")
 #: Up to so many folds the permutation test goes through all signs; beyond, it draws.

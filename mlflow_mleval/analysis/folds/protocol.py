@@ -1,19 +1,25 @@
-"""How the folds of runs came about, what that means for a test over them, and whether those of two
-methods are the same.
+"""Folds: how they came about, what that means for a test over them, and what those of one method
+say together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import checked_ratio
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.analysis.folds.covariance import MardiaResult, checked_ratio, mardia
+from mlflow_mleval.analysis.pairs import mean_intervals
+from mlflow_mleval.validation import one_of, probability
+
+# --------------------------------------------------------------------------------------------------
+# How the folds of runs came about, what that means for a test over them, and whether those of two
+# methods are the same.
 
 PROTOCOLS = ("k-fold", "repeated", "resampled", "5x2", "independent")
 #: More folds than this, and it may well be repeated cross-validation.
@@ -265,3 +271,214 @@ def _frozen(sizes: object) -> object:
     if isinstance(sizes, (list, tuple, np.ndarray)):
         return tuple(sizes) or None
     return None if pd.isna(sizes) else sizes
+
+
+# --------------------------------------------------------------------------------------------------
+# Whether the models of the folds disagree more than their test instances explain, as those of
+# learners that choose do.
+#
+# A test on folds sees how results vary between training sets that share most of their instances. A
+# learner that chooses one feature or threshold may be tilted the same way in all of them, and no
+# test on the folds of one dataset can see that. Where the choice differs between folds, it shows:
+# the number of instances predicted positive, or a mean over instances, scatters more than it does
+# for one fixed model. That is what is tested here; see examples/simulation_study.md for how often
+# it notices.
+
+COUNTS = ("tp", "fp", "fn", "tn")
+#: Means over instances of values in [0, 1]: their variance over folds of one fixed model is at most
+#: mean (1 - mean) / n_test.
+MEANS = (
+    "accuracy",
+    "precision",
+    "recall",
+    "f1",
+    "subset_accuracy",
+    "hamming_loss",
+    "one_error",
+    "top1_accuracy",
+)
+#: Less likely scatter than this, under one fixed model, is told.
+LEVEL = 0.01
+
+
+def disagreement(folds: pd.DataFrame, n_test: float | None) -> tuple[str, float] | None:
+    """What scatters most between folds (index: method, fold), and how likely that is under fixed
+    models; None where unknown.
+
+    With tp, fp, fn and tn the number of predicted positives, given how many are positive; of
+    several labels, decisions of an instance count as one, which errs towards silence. Else means
+    over instances.
+    """
+    if not n_test:
+        return None
+    if {*COUNTS} <= {*folds.columns}:
+        tp, fp, fn, tn = (folds[name].unstack().to_numpy() for name in COUNTS)
+        positive, negative = tp + fn, fp + tn
+        rates = [_share(hit, of) for hit, of in ((tp, positive), (fp, negative))]
+        expected = rates[0] * positive + rates[1] * negative
+        labels = max((positive + negative).mean() / n_test, 1.0)
+        variance = labels * (
+            rates[0] * (1 - rates[0]) * positive + rates[1] * (1 - rates[1]) * negative
+        )
+        return "the number of predicted positives", _tail(tp + fp - expected, variance)
+    found = {}
+    for name in (name for name in MEANS if name in folds):
+        values = folds[name].unstack().to_numpy()
+        mean = values.mean(axis=1, keepdims=True)
+        found[name] = _tail(
+            values - mean, np.broadcast_to(mean * (1 - mean) / n_test, values.shape)
+        )
+    if not found:
+        return None
+    least = min(found, key=found.__getitem__)
+    return least, min(1.0, found[least] * len(found))
+
+
+def _share(hits: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.float64]:
+    total = of.sum(axis=1, keepdims=True)
+    return np.divide(
+        hits.sum(axis=1, keepdims=True),
+        total,
+        out=np.zeros_like(total, dtype=float),
+        where=total > 0,
+    )
+
+
+def _tail(residual: NDArray[np.float64], variance: NDArray[np.float64]) -> float:
+    """The p-value of squares in units of their variance, methods x folds."""
+    squares = np.divide(residual**2, variance, out=np.zeros(residual.shape), where=variance > 0)
+    return float(special.chdtrc(residual.shape[0] * (residual.shape[1] - 1), squares.sum()))
+
+
+# --------------------------------------------------------------------------------------------------
+# What the values of one method by fold say together: means with intervals, covariance, correlation.
+
+#: Measures whose joint distribution is tested: with more of them, or with each other's harmonic
+#: mean, few folds tell nothing.
+_PAIRS = (
+    ("micro_precision", "micro_recall"),
+    ("h_precision", "h_recall"),
+    ("lca_precision", "lca_recall"),
+)
+
+
+@dataclass(frozen=True)
+class FoldStatistics:
+    """Several measures of one method over R folds.
+
+    Attributes
+    ----------
+    table : One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean, and
+        ``corrected_low`` and ``corrected_high``, which allow for training data that the folds
+        share; ``low`` and ``high`` do not, and are too narrow for cross-validation.
+    covariance, correlation : Of the measures over folds; the correlation is NaN where a measure is constant.
+    n_folds : R.
+    confidence : Of the intervals.
+    test_to_train : Ratio of the sizes of test and training part that the corrected intervals use.
+    left_out : Measures without a value in some fold.
+    warnings : What a reader of the intervals must know.
+    mardia : Test of multivariate normality of two measures, as many as a few folds can bear; its warnings say how little that
+        tells.
+    no_mardia : Why there is none.
+    """  # noqa: E501
+
+    table: pd.DataFrame
+    covariance: pd.DataFrame
+    correlation: pd.DataFrame
+    n_folds: int
+    confidence: float
+    test_to_train: float
+    left_out: tuple[str, ...]
+    warnings: tuple[str, ...]
+    mardia: MardiaResult | None
+    no_mardia: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same in lists and numbers for JSON; None where a number is not defined."""
+        measures = list(self.table.index)
+        return {
+            "n_folds": self.n_folds,
+            "confidence": self.confidence,
+            "test_to_train": self.test_to_train,
+            "measures": measures,
+            **{name: _list(self.table[name]) for name in self.table},
+            "covariance": [_list(row) for row in self.covariance.to_numpy()],
+            "correlation": [_list(row) for row in self.correlation.to_numpy()],
+            "left_out": list(self.left_out),
+            "warnings": list(self.warnings),
+            "mardia": {"not_made": self.no_mardia}
+            if self.mardia is None
+            else _plain(asdict(self.mardia)),
+        }
+
+
+def fold_statistics(
+    folds: pd.DataFrame, *, test_to_train: float | None = None, confidence: float = 0.95
+) -> FoldStatistics:
+    """Mean vector, covariance, correlation and intervals of the measures of one method over folds
+    (R x measures, R >= 2).
+
+    The intervals are those of Student's t with R - 1 degrees of freedom. The corrected ones
+    multiply the variance of the mean by 1 + R * test_to_train (Nadeau & Bengio 2003), because
+    training parts overlap; by default that is 1 / (R - 1), which is right for one R-fold
+    cross-validation.
+    """
+    probability(confidence, "confidence")
+    n = len(folds)
+    if n < 2:
+        raise ValueError(
+            f"`folds` must have at least two rows, got {n}. One fold tells nothing about others."
+        )
+    warnings = []
+    if test_to_train is None:
+        test_to_train = 1 / (n - 1)
+        warnings.append(
+            f"the intervals take the folds for one {n}-fold cross-validation, for the sizes of "
+            "their training parts are not known"
+        )
+    if not (np.isfinite(test_to_train) and test_to_train > 0):
+        raise ValueError(f"`test_to_train` must be positive and finite, got {test_to_train!r}.")
+    whole = folds.loc[:, folds.notna().all()].astype(float)
+    left_out = tuple(str(m) for m in folds.columns if m not in whole)
+    table = mean_intervals(whole, 1 - confidence)
+    table.insert(1, "std", whole.std())
+    table[["corrected_low", "corrected_high"]] = mean_intervals(
+        whole, 1 - confidence, test_to_train
+    )[["low", "high"]]
+    varying = table["std"] > 0
+    correlation = whole.corr().where(np.outer(varying, varying))
+    return FoldStatistics(
+        table,
+        whole.cov(),
+        correlation,
+        n,
+        confidence,
+        float(test_to_train),
+        left_out,
+        tuple(warnings),
+        *_mardia(whole),
+    )
+
+
+def _mardia(folds: pd.DataFrame) -> tuple[MardiaResult | None, str]:
+    """Mardia's test of the first pair of measures that the folds have, or why it was not made."""
+    pair = next((list(pair) for pair in _PAIRS if set(pair) <= set(folds)), list(folds.columns[:2]))
+    try:
+        return mardia(folds[pair].to_numpy(), measures=pair), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that JSON lacks as None, tuples as lists."""
+    if isinstance(value, dict):
+        return {str(key): _plain(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, (float, np.floating)):
+        return _list([value])[0]
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _list(values: Any) -> list[float | None]:
+    return [float(v) if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]

@@ -18,8 +18,8 @@ _TESTS = (
     ("max-t", "max_t", "MaxT"),
     ("nemenyi", "nemenyi", "Nemenyi"),
     ("wilcoxon", "wilcoxon", "Wilcoxon"),
-    ("bonferroni-dunn", "bonferroni_dunn", "BonferroniDunn"),
-    ("benjamini-hochberg", "benjamini_hochberg", "BenjaminiHochberg"),
+    ("bonferroni-dunn", "nemenyi", "BonferroniDunn"),
+    ("benjamini-hochberg", "wilcoxon", "BenjaminiHochberg"),
     ("anytime", "betting", "Betting"),
 )
 

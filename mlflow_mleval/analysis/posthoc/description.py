@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.paired import pair_matrix
+from mlflow_mleval.analysis.pairs import pair_matrix
 
 #: Net flows lie between -1 and 1; their differences are no larger than this.
 FLOWS = 2.0

@@ -14,11 +14,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.paired import NOISE, pair_positions, pairs_table, sign_changes
+from mlflow_mleval.analysis.pairs import NOISE, pair_positions, pairs_table, sign_changes
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.ranks import incomplete_table
-from mlflow_mleval.naming import count
 from mlflow_mleval.validation import at_least_one, probability
+from mlflow_mleval.words import count
 
 #: Random sign changes where there are more than so many: beyond 14 datasets, for opposite ones give
 #: the same statistic.

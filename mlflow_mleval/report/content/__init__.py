@@ -8,22 +8,23 @@ from typing import Any
 
 from mlflow_mleval.report.document import Document
 
-#: Name of a result's class -> the module whose function `document(result, provenance)` says it.
+#: Name of a result's class -> the module and its function that says it.
 _DOCUMENTS = {
-    "Comparison": "study_report",
-    "FoldComparison": "folds",
-    "ProfileComparison": "profiles",
-    "InstanceTests": "instances",
-    "RepeatTests": "repeat_tests_sections",
-    "AnswerComparison": "answer_sections",
-    "Study": "listings",
-    "Survey": "overview",
-    "Evaluation": "run",
-    "RunReport": "run",
+    "Comparison": ("study_report", "document"),
+    "FoldComparison": ("folds", "document"),
+    "ProfileComparison": ("profiles", "document"),
+    "InstanceTests": ("units", "instance_tests_document"),
+    "RepeatTests": ("units", "repeat_tests_document"),
+    "AnswerComparison": ("units", "answer_comparison_document"),
+    "Study": ("listings", "document"),
+    "Survey": ("listings", "survey_document"),
+    "Evaluation": ("run", "document"),
+    "RunReport": ("run", "document"),
 }
 
 
 def document_of(result: Any, provenance: Mapping[str, Any] | None = None) -> Document:
     """What a result says, ready for every format; `provenance` is what reproduces it."""
-    module = import_module(f"{__name__}.{_DOCUMENTS[type(result).__name__]}")
-    return module.document(result, provenance or {})
+    module, function = _DOCUMENTS[type(result).__name__]
+    made = getattr(import_module(f"{__name__}.{module}"), function)
+    return made(result, provenance or {})

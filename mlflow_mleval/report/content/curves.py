@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.curve_points import MICRO
+from mlflow_mleval.measures.from_sums import MICRO
 from mlflow_mleval.measures.registry import ONE_LABEL
-from mlflow_mleval.naming import count
-from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.document import PAGE, Column, Figure, Section, Table
-from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.figures.score_curves import NAMED, reliability, score_curves
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import PAGE, Column, Figure, Section, Table
+from mlflow_mleval.report.figures.lines import SCORE_CURVES_NAMED, reliability, score_curves
 from mlflow_mleval.report.svg import TOP, Svg
+from mlflow_mleval.report.text import terminal
 from mlflow_mleval.validation import present
+from mlflow_mleval.words import count
 
 #: More labels than these are left to the files beside the report.
 _SHOWN = 200
@@ -107,7 +107,7 @@ class Curves:
                 text, value = terminal(str(label)), float(self.areas[area].iloc[i])
                 if np.isnan(value):
                     continue
-                if i < NAMED:
+                if i < SCORE_CURVES_NAMED:
                     lines[text + " (label)" * (text in lines)] = curve(drawn[label]), value
                 else:
                     others.append((text, curve(drawn[label])))
@@ -170,9 +170,9 @@ def _which(curves: Curves, noun: str) -> str:
         if noun == "class"
         else "all labels of all instances, pooled"
     )
-    if n <= NAMED:
+    if n <= SCORE_CURVES_NAMED:
         return f"Thick: {together}. Thin: each {noun}."
-    drawn, rest = min(TOP, n) - NAMED, n - NAMED
+    drawn, rest = min(TOP, n) - SCORE_CURVES_NAMED, n - SCORE_CURVES_NAMED
     grey = (
         " Grey: "
         f"{f'{drawn} of ' if drawn < rest else ''}{f'the {rest:,} others' if rest > 1 else 'the other one'}."  # noqa: E501

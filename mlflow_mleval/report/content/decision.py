@@ -4,13 +4,10 @@ statistics.
 
 from typing import Any
 
-from mlflow_mleval.analysis.answer import Decision, decision
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.naming import count
-from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content.beyond import probability
-from mlflow_mleval.report.content.verdict import apart_by_folds, directions
-from mlflow_mleval.report.document import (
+from mlflow_mleval.analysis.recommendation import Decision, decision
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAPER,
     Figure,
@@ -22,8 +19,11 @@ from mlflow_mleval.report.document import (
     listed,
     name,
 )
-from mlflow_mleval.report.figures.means import means_figure
-from mlflow_mleval.report.numerals import ARROWS, aligned, number, with_intervals
+from mlflow_mleval.report.content.beyond import probability
+from mlflow_mleval.report.content.verdict import apart_by_folds, directions
+from mlflow_mleval.report.figures.pair_diagrams import means_figure
+from mlflow_mleval.report.text import ARROWS, aligned, number, with_intervals
+from mlflow_mleval.words import count
 
 #: Methods in the picture.
 SHOWN = 5

@@ -1,13 +1,26 @@
-"""What the measures of a document are; no result is needed to say it, so that a ranking loads
-nothing of training.
+"""What stands beside every result: the words of the reports, definitions of measures, and
+doubts.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.document import PAGE, Column, Table
-from mlflow_mleval.report.numerals import ARROWS
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Section, Table, points
+from mlflow_mleval.report.text import ARROWS
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.comparison import Comparison
+
+
+# --------------------------------------------------------------------------------------------------
+# What the measures of a document are; no result is needed to say it, so that a ranking loads
+# nothing of training.
 
 
 def definitions(directions: Mapping[str, str]) -> Table:
@@ -21,3 +34,59 @@ def definitions(directions: Mapping[str, str]) -> Table:
         Column("after", [m.source if m else "" for m in known], "wrap"),
     ]
     return Table(columns, title="What the measures are", folded=True, depth=PAGE)
+
+
+# --------------------------------------------------------------------------------------------------
+# What a reader must know before believing the verdict.
+
+#: Doubts that stand on a terminal.
+MOST = 6
+
+
+def doubts_section(c: Comparison) -> Section | None:
+    """The doubts as a marked list; nothing where there are none."""
+    if not c.doubts:
+        return None
+    names = {*c.study.methods, *c.study.datasets, *c.study.measures}
+    return doubts([capitalised(text, names) for text in c.doubts], MOST)[0]
+
+
+def doubts(texts: Sequence[str], most: int | None = None) -> list[Section]:
+    """The section of any document that holds its doubts, if there are any."""
+    return [Section("doubts", "Doubts", points(texts, depth=ALWAYS, most=most))] if texts else []
+
+
+def doubts_data(c: Comparison) -> dict[str, Any]:
+    return {"doubts": c.doubts, "absent": c.absent, "excluded": c.study.excluded}
+
+
+def capitalised(text: str, names: Iterable[str]) -> str:
+    """The text with a capital, unless it begins with one of the names, which stay as they are.
+
+    >>> capitalised("random forest leads", ["random forest"]), capitalised("two lead", ["random forest"])
+    ('random forest leads', 'Two lead')
+    """  # noqa: E501
+    return (
+        text
+        if text.startswith(tuple(f"{name} " for name in names))
+        else text[:1].upper() + text[1:]
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# What stands in ``glossary.md``: the words of the reports, the keys of their JSON data and the
+# columns of their CSV files.
+
+_TEXT = (files("mlflow_mleval.report") / "glossary.md").read_text("utf-8")
+#: (topic, word, explanation), each a heading and the paragraph under it.
+_ENTRIES = re.findall(r"^## (.+?): (.+)\n\n((?:[^#\n].*\n)+)", _TEXT, re.M)
+
+
+def glossary(topic: str) -> dict[str, str]:
+    """The words of a topic and what they mean; what stands in braces there is for the caller to
+    fill in.
+
+    >>> glossary("ties")["correct"]
+    'corrected for ties'
+    """
+    return {word: " ".join(text.split()) for of, word, text in _ENTRIES if of == topic}

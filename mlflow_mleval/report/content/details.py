@@ -9,24 +9,14 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis import particulars as part
+from mlflow_mleval.analysis import recommendation as part
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.instance_tests import InstanceTests
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.naming import count, some
-from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content import folds as by_fold
-from mlflow_mleval.report.content import profiles as along
-from mlflow_mleval.report.content.beyond import probability
-from mlflow_mleval.report.content.instances import blocks as by_instance
-from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.content.ranking import grid
-from mlflow_mleval.report.content.sensitivity import lost_choices
-from mlflow_mleval.report.content.verdict import deciding_test
-from mlflow_mleval.report.document import (
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import (
     ALWAYS,
     Column,
-    Document,
     Figure,
     Link,
     Section,
@@ -36,18 +26,28 @@ from mlflow_mleval.report.document import (
     listed,
     name,
 )
-from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.figures.profile_lines import profile_lines, ratio_panels
-from mlflow_mleval.report.numerals import (
+from mlflow_mleval.report.content import folds as by_fold
+from mlflow_mleval.report.content import profiles as along
+from mlflow_mleval.report.content.beyond import probability
+from mlflow_mleval.report.content.measures import lost_choices
+from mlflow_mleval.report.content.provenance import made_from, when
+from mlflow_mleval.report.content.ranking import grid
+from mlflow_mleval.report.content.units import blocks as by_instance
+from mlflow_mleval.report.content.verdict import deciding_test
+from mlflow_mleval.report.document import Document
+from mlflow_mleval.report.figures.lines import profile_lines, ratio_panels
+from mlflow_mleval.report.text import (
     ARROWS,
     NONE,
     aligned,
     fixed,
     number,
     pvalue,
+    terminal,
     with_intervals,
 )
 from mlflow_mleval.validation import present
+from mlflow_mleval.words import count, some
 
 #: Measures in a table that has a column for each, those of most weight; measures a method is best
 #: at; datasets whose profiles are drawn; rows of a table.

@@ -8,11 +8,8 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.naming import count
-from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content.best_methods import best, rows_among
-from mlflow_mleval.report.content.verdict import by_fold, deciding_test, verdict
-from mlflow_mleval.report.document import (
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
     PAPER,
@@ -25,16 +22,19 @@ from mlflow_mleval.report.document import (
     Text,
     listed,
 )
-from mlflow_mleval.report.figures.critical import (
+from mlflow_mleval.report.content.provenance import best, rows_among
+from mlflow_mleval.report.content.verdict import by_fold, deciding_test, verdict
+from mlflow_mleval.report.figures.pair_diagrams import (
     MOST_BARS,
     critical_difference,
     in_tikz,
+    pairwise_matrix,
     shown_cliques,
 )
-from mlflow_mleval.report.figures.pairwise import pairwise_matrix
-from mlflow_mleval.report.numerals import number, pvalue, with_intervals
 from mlflow_mleval.report.svg import TOP
+from mlflow_mleval.report.text import number, pvalue, with_intervals
 from mlflow_mleval.validation import present
+from mlflow_mleval.words import count
 
 #: More pairs than this are for the CSV file.
 PAIRS = 500

@@ -12,17 +12,12 @@ from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
 from mlflow_mleval.analysis.folds.manova import ManovaResult
 from mlflow_mleval.analysis.folds.protocol import UNPAIRED
-from mlflow_mleval.naming import count
-from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content.differences import NOT_TRUSTED
-from mlflow_mleval.report.content.doubts import doubts
-from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.document import (
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
     Beside,
     Column,
-    Document,
     Figure,
     Section,
     Table,
@@ -30,9 +25,13 @@ from mlflow_mleval.report.document import (
     listed,
     name,
 )
-from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, fold_histogram, fold_scatter
-from mlflow_mleval.report.glossary import glossary
-from mlflow_mleval.report.numerals import (
+from mlflow_mleval.report.content.definitions import doubts, glossary
+from mlflow_mleval.report.content.differences import NOT_TRUSTED
+from mlflow_mleval.report.content.provenance import made_from, when
+from mlflow_mleval.report.document import Document
+from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_histogram, fold_scatter
+from mlflow_mleval.report.svg import TOP
+from mlflow_mleval.report.text import (
     ARROWS,
     aligned,
     fixed,
@@ -42,8 +41,8 @@ from mlflow_mleval.report.numerals import (
     pvalue,
     with_intervals,
 )
-from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.validation import present
+from mlflow_mleval.words import count
 
 Folds = Mapping[str, FoldComparison]
 

@@ -12,14 +12,11 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.profile_comparison import WHERE, ProfileComparison
-from mlflow_mleval.naming import count
-from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.document import (
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
     Column,
-    Document,
     Figure,
     Section,
     Table,
@@ -28,17 +25,20 @@ from mlflow_mleval.report.document import (
     listed,
     name,
 )
-from mlflow_mleval.report.figures.fold_scatter import DETAILED
-from mlflow_mleval.report.figures.profile_lines import (
+from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.content.provenance import made_from, when
+from mlflow_mleval.report.document import Document
+from mlflow_mleval.report.figures.lines import (
+    DETAILED,
     NAMED,
     SUMMARIES,
     awareness_strips,
     profile_lines,
     ratio_panels,
 )
-from mlflow_mleval.report.glossary import glossary
-from mlflow_mleval.report.numerals import aligned, fixed, level, number
 from mlflow_mleval.report.svg import TOP
+from mlflow_mleval.report.text import aligned, fixed, level, number
+from mlflow_mleval.words import count
 
 #: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal; parameters of a
 #: table.

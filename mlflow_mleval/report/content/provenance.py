@@ -2,17 +2,19 @@
 it.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
+import pandas as pd
+
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.paired import CORRECTIONS
-from mlflow_mleval.naming import count
-from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content.best_methods import told
-from mlflow_mleval.report.content.definitions import definitions
-from mlflow_mleval.report.content.verdict import PREFERENCES, verdict
-from mlflow_mleval.report.document import (
+from mlflow_mleval.analysis.pairs import CORRECTIONS
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
     Beside,
@@ -24,10 +26,190 @@ from mlflow_mleval.report.document import (
     Text,
     listed,
     name,
+    note,
 )
-from mlflow_mleval.report.glossary import glossary
-from mlflow_mleval.report.numerals import level, number
-from mlflow_mleval.report.references import bibliography, methods_used
+from mlflow_mleval.report.content.definitions import definitions, glossary
+from mlflow_mleval.report.content.verdict import PREFERENCES, verdict
+from mlflow_mleval.report.text import level, number
+from mlflow_mleval.words import count
+
+# --------------------------------------------------------------------------------------------------
+# Of very many methods, tables of pairs in JSON hold the best only; and the page says so.
+
+#: Methods whose pairs JSON holds; two thousand have four million.
+MOST = 200
+_TABLES = (
+    "promethee.DATASET.incomparable",
+    "stability.acceptability.shares",
+    "stability.leave_one_out.ranks",
+    "stability.leave_one_out.reversals",
+    "pairwise.pairs",
+)
+
+
+def best(c: Comparison) -> pd.Index:
+    """The methods whose pairs JSON holds, by the fused ranking."""
+    return c.fusion.ranking.index[:MOST]
+
+
+def rows_among(
+    table: pd.DataFrame, methods: pd.Index, a: str = "method_a", b: str = "method_b"
+) -> pd.DataFrame:
+    """The rows of a table of pairs of which both are among the methods."""
+    return table[table[a].isin(methods) & table[b].isin(methods)]
+
+
+def best_methods_data(c: Comparison) -> dict[str, Any]:
+    """Which keys of JSON hold the best methods only."""
+    total = len(c.order)
+    return {
+        "shortened": dict.fromkeys(_TABLES, f"the best {MOST} of {total:,} methods")
+        if total > MOST
+        else {}
+    }
+
+
+def told(c: Comparison) -> list[Text]:
+    """What data are left out, where they are many, and where they are."""
+    if len(c.order) <= MOST:
+        return []
+    where = (
+        "pairs.csv and the comparison in Python hold"
+        if len(c.ranks) > 1
+        else "the comparison in Python holds"
+    )
+    held = f"tables of pairs of methods hold the best {MOST} of {len(c.order):,} methods"
+    return [note(f"In report.json, {held}, as its key shortened says; {where} all.", PAGE)]
+
+
+# --------------------------------------------------------------------------------------------------
+# What each method of a comparison is, in a line, and where it comes from; only those that a
+# comparison used.
+#
+# The lines stand in ``methods.txt``, the publications in ``references.bib``; they are cited there
+# by author and year.
+
+#: Letters of surnames that BibTeX writes in its own way.
+_LETTERS = {r"{\v{s}}": "š", r"{\i}": "ı", r"{\"u}": "ü", r"{\"a}": "ä"}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A publication: how it is cited in running text, and its BibTeX entry."""
+
+    cite: str
+    bibtex: str
+
+
+def _cite(bibtex: str) -> str:
+    """Author and year.
+
+    >>> _cite(r"@book{k, author = {Dem{\\v{s}}ar, Janez and Holm, Sture}, year = {1979}, }")
+    'Demšar & Holm 1979'
+    """
+    authors, year = (
+        re.search(rf"\b{field} = {{(.*?)}},", bibtex)[1] for field in ("author", "year")
+    )
+    for written, letter in _LETTERS.items():
+        authors = authors.replace(written, letter)
+    surnames = [author.partition(",")[0] for author in authors.split(" and ")]
+    return f"{' & '.join(surnames) if len(surnames) < 3 else f'{surnames[0]} et al.'} {year}"
+
+
+def _entries(file: str) -> list[str]:
+    """What stands between empty lines of a file beside this one."""
+    return (files("mlflow_mleval.report") / file).read_text("utf-8").strip().split("\n\n")
+
+
+#: The publications by how they are cited.
+REFERENCES = {
+    (cite := _cite(entry)): Reference(cite, entry) for entry in _entries("references.bib")
+}
+#: Method -> its line, and the sources as they are cited.
+_METHODS = {
+    name: (line, sources.split("; "))
+    for name, line, sources in map(str.splitlines, _entries("methods.txt"))
+}
+
+
+def _beyond(kind: str, by_fold: Callable[..., object]) -> Callable[[Comparison], object]:
+    """Whether something was computed beyond p-values, over datasets or over the folds of any of
+    them.
+    """
+    return lambda c: (
+        c.beyond is not None
+        and (
+            getattr(c.beyond, kind) is not None
+            or any(by_fold(p) for parts in c.beyond.by_fold.values() for p in parts.values())
+        )
+    )
+
+
+#: Whether a comparison used a method, in the order of the report; between the two stand the
+#: post-hoc tests.
+_FIRST: dict[str, Callable[[Comparison], object]] = {
+    "PROMETHEE II": lambda c: True,
+    "PROMETHEE I": lambda c: True,
+    "entropy weights": lambda c: len(c.study.measures) > 1 and c.options["weights"] == "entropy",
+    "GAIA plane": lambda c: c.plane,
+    "Friedman": lambda c: c.friedman,
+    "Iman–Davenport": lambda c: c.friedman,
+}
+_THEN: dict[str, Callable[[Comparison], object]] = {
+    "Holm": lambda c: c.pairwise and c.options["correction"] == "holm",
+    "Skillings–Mack": lambda c: c.skillings_mack,
+    "groups and letters": lambda c: c.friedman,
+    "pairwise matrix": lambda c: c.pairwise,
+    "Kendall's τ": lambda c: len(c.study.measures) > 1,
+    "redundancy filter": lambda c: c.redundancy,
+    "rank acceptability": lambda c: len(c.study.measures) > 1 and c.stability,
+    "Hotelling's T²": lambda c: any(not f.is_five_by_two for f in c.folds.values()),
+    "combined 5x2 cv test": lambda c: any(f.is_five_by_two for f in c.folds.values()),
+    "correction for shared training data": lambda c: any(
+        f.protocol.ratio is not None for f in c.folds.values()
+    ),
+    "hierarchical correlated t": lambda c: c.next_dataset,
+    "Welch's t": lambda c: c.repeat_tests,
+    "permutation of repeats": lambda c: c.repeat_tests,
+    "MANOVA": lambda c: any(f.manova for f in c.folds.values()),
+    "Mardia": lambda c: any(f.mardia for f in c.folds.values()),
+    "loss profiles": lambda c: c.profiles,
+    "tests along profiles": lambda c: c.profiles and c.profiles.ratios["pvalue"].notna().any(),
+    "profiles over datasets": lambda c: c.profiles and c.profiles.across is not None,
+    "awareness over datasets": lambda c: (
+        c.profiles and any(t is not None for t in c.profiles.awareness_tests.values())
+    ),
+    "Bayesian tests": _beyond("bayes", lambda part: True),
+    "equivalence": _beyond("equivalence", lambda part: part.equivalence),
+    "possible ranks": lambda c: c.letters_apply,
+}
+
+
+def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
+    """Name, line and sources of every method that the comparison used."""
+    first, then = (
+        [(name, *_METHODS[name]) for name, used in part.items() if used(c)]
+        for part in (_FIRST, _THEN)
+    )
+    tests = [(test.title, test.summary, test.sources) for test, _ in reversed(c.posthoc)]
+    yield from (
+        (name, line, [REFERENCES[cite] for cite in sources])
+        for name, line, sources in (*first, *tests, *then)
+    )
+
+
+def bibliography(c: Comparison) -> list[Reference]:
+    """The sources of the methods and measures that were used, each once, by year."""
+    found = {r for _, _, sources in methods_used(c) for r in sources}
+    cited = (MEASURES[m].source.partition(",")[0] for m in c.study.measures if m in MEASURES)
+    return sorted(
+        found.union(REFERENCES[cite] for cite in cited if cite in REFERENCES),
+        key=lambda r: (r.cite[-4:], r.cite),
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Methods and provenance: every choice, what was computed and after whom, and what reproduces it.
 
 #: Run ids on a page.
 RUNS = 2000

@@ -1,31 +1,330 @@
 """The ranking: one row a method, best first."""
 
+import math
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.paired import mean_intervals
+from mlflow_mleval.analysis.pairs import mean_intervals
 from mlflow_mleval.analysis.promethee import PrometheeResult
-from mlflow_mleval.naming import count
-from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content.best_methods import best
-from mlflow_mleval.report.content.sliders import sliders
-from mlflow_mleval.report.content.verdict import choices
-from mlflow_mleval.report.document import (
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
     Column,
     Section,
+    Slider,
     Sliders,
     Table,
+    Text,
     listed,
     name,
+    note,
+    plain,
 )
-from mlflow_mleval.report.figures.strips import CELLS, flow_bar, rank_strip
-from mlflow_mleval.report.numerals import ARROWS, aligned, fixed, number, with_intervals
+from mlflow_mleval.report.content.provenance import best
+from mlflow_mleval.report.content.verdict import choices
+from mlflow_mleval.report.figures.weighting import CELLS, flow_bar, rank_strip
+from mlflow_mleval.report.text import ARROWS, NONE, aligned, fixed, number, terminal, with_intervals
+from mlflow_mleval.study import Study
+from mlflow_mleval.words import count
+
+# --------------------------------------------------------------------------------------------------
+# Repeats: how many runs each value is the mean of, and how they scatter.
+
+#: Measures that are shown, those of most weight; rows of a table.
+MEASURES, SPREAD_METHODS = 3, 100
+
+
+def spread_section(c: Comparison) -> Section | None:
+    """Mean, standard deviation and number of runs of each cell; nothing where no method has several
+    runs.
+    """
+    if c.study.repeats is None or c.study.n_repeats.max() < 2:
+        return None
+    shown = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
+    if len(c.study.datasets) == 1:
+        tables = [_on_one(c, shown)]
+    else:
+        tables = [_over_datasets(c, measure, i) for i, measure in enumerate(shown, start=1)]
+    runs = c.study.n_repeats
+    return Section(
+        "repeats",
+        "Repeats",
+        [Text([*sentences(c.study)], depth=ALWAYS), *tables],
+        hint=f"{_span(runs)} runs each",
+    )
+
+
+def spread_data(c: Comparison) -> dict[str, Any]:
+    study = c.study
+    return {
+        "repeats": _nested(study.n_repeats.to_dict()),
+        "spread": _nested(study.spread.to_dict(orient="index")),
+        "standard_errors": _nested(study.standard_errors.to_dict(orient="index")),
+        "same_split": study.same_split(),
+    }
+
+
+def spread_frames(c: Comparison) -> dict[str, pd.DataFrame]:
+    if c.study.repeats is None:
+        return {}
+    parts = {
+        "mean": c.study.repeats.groupby(level=[0, 1], sort=False).mean(),
+        "sd": c.study.spread,
+        "standard_error": c.study.standard_errors,
+        "runs": c.study.repeats.groupby(level=[0, 1], sort=False).count(),
+    }
+    stacked = {key: frame.rename_axis(columns="measure").stack() for key, frame in parts.items()}
+    table = pd.DataFrame(stacked).reindex(stacked["runs"].index).reset_index()
+    return {
+        "repeats": table[["measure", "dataset", "method", "runs", "mean", "sd", "standard_error"]]
+    }
+
+
+def sentences(study: Study) -> list[str]:
+    """What the values are means of, and whether their spread is that of training or that of the
+    data, too.
+    """
+    runs = study.n_repeats
+    said = {
+        True: (
+            "The repeats share their split of the data, so that their spread is the training's, "
+            "not the data's."
+        ),
+        False: (
+            "The repeats split the data in different ways, so that their spread is that of "
+            "training and data together."
+        ),
+        None: (
+            "How the repeats split the data is not recorded; on one split, their spread is the "
+            "training's, not the data's."
+        ),
+    }[study.same_split()]
+    alike = "" if study.source.get("duplicates") == "mean" else " that differ in their seed only"
+    words = (
+        f"Each value is the mean over {_span(runs)} runs{alike} ({count(int(runs.sum()), 'run')})."
+    )
+    return [f"{words} {said}"]
+
+
+def _span(runs: pd.Series) -> str:
+    low, high = int(runs.min()), int(runs.max())
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _nested(cells: dict[tuple[str, str], Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for (dataset, method), value in cells.items():
+        found.setdefault(dataset, {})[method] = value
+    return found
+
+
+def _cells(
+    study: Study, measure: str, dataset: str, methods: Sequence[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """Mean with standard deviation, standard error, and number of runs, a method each."""
+    means, spread = study.values[measure], study.spread[measure]
+    errors, runs = study.standard_errors[measure], study.n_repeats
+    at = [(dataset, m) for m in methods]
+    numbers = aligned(
+        [x for cell in at for x in (means.get(cell), spread.get(cell), errors.get(cell))]
+    )
+    texts = [
+        mean if sd == NONE else f"{mean} ± {sd}"
+        for mean, sd in zip(numbers[::3], numbers[1::3], strict=True)
+    ]
+    return texts, numbers[2::3], [fixed(runs.get(cell), 0) for cell in at]
+
+
+def _on_one(c: Comparison, measures: Sequence[str]) -> Table:
+    dataset, methods = c.study.datasets[0], c.order[:SPREAD_METHODS]
+    columns = [doc.names("method", methods)]
+    for i, measure in enumerate(measures):
+        texts, errors, runs = _cells(c.study, measure, dataset, methods)
+        columns.append(
+            Column(f"{name(measure, 18)} {ARROWS[c.study.directions[measure]]}", texts, keep=3)
+        )
+        columns.append(
+            Column("SE", errors, keep=1, note="" if i else "SE: standard error of the mean.")
+        )
+    columns.insert(1, Column("runs", runs, note="Mean ± standard deviation over the runs."))
+    return Table(
+        columns,
+        len(c.order),
+        caption=f"Mean and spread over repeats on {name(dataset)}",
+        key="repeats",
+        things="methods",
+        depth=ALWAYS,
+    )
+
+
+def _over_datasets(c: Comparison, measure: str, i: int) -> Table:
+    methods = c.order[:SPREAD_METHODS]
+    columns = [doc.names("method", methods)]
+    for k, dataset in enumerate(c.study.datasets):
+        texts, _, runs = _cells(c.study, measure, dataset, methods)
+        cells = [
+            text if n == NONE else f"{text} ({n})" for text, n in zip(texts, runs, strict=True)
+        ]
+        columns.append(
+            Column(
+                name(dataset, 18), cells, keep=len(c.study.datasets) - k, marks={"dataset": dataset}
+            )
+        )
+    note = (
+        "Mean ± standard deviation (number of runs); the standard error is the deviation over "
+        "the root of the number."
+    )
+    shown = f"{name(measure)} {ARROWS[c.study.directions[measure]]}"
+    return Table(
+        columns,
+        len(c.order),
+        title=f"{shown} over repeats",
+        caption=f"Mean and spread of {shown} over repeats",
+        key=f"repeats-{i}",
+        things="methods",
+        note=note,
+        depth=ALWAYS if i == 1 else doc.PAPER,
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Weights that a reader moves on a page: what the page needs so that the ranking, its strips and the
+# decision axis follow.
+
+#: More net flows (datasets x measures x methods) than this make a page heavy; more measures than
+#: this no hand moves.
+SLIDERS_FLOWS, SLIDERS_MEASURES = 100_000, 60
+#: A slider has so many steps; the weight is the largest one times the square of the way along it,
+#: so that small weights can be told apart and one measure can weigh as much as twice all others
+#: together.
+STEPS = 200
+#: The least weight a slider starts at: a command takes positive weights only.
+LEAST = 1e-6
+
+
+def sliders(c: Comparison, rows: int) -> Sliders | Text | None:
+    """A slider and a switch a measure, beside the ranking whose first `rows` methods are shown; or
+    why there are none.
+
+    There is nothing to weigh with one measure, nor where the ranking is not the fused one.
+    """
+    measures, flows = c.study.measures, c.fusion.flows
+    if c.on != FUSED or len(measures) < 2:
+        return None
+    if (
+        flows.by_measure.net.size > SLIDERS_FLOWS
+        or len(measures) > SLIDERS_MEASURES
+        or len(c.order) > rows
+    ):
+        return note(
+            f"The weights cannot be moved on this page: that takes at most {rows} methods, "
+            f"{SLIDERS_MEASURES} measures and {SLIDERS_FLOWS:,} net flows, and here are "
+            f"{len(c.order):,}, "
+            f"{len(measures):,} and {flows.by_measure.net.size:,}."
+        )
+    starts = _starts(c)
+    most = float(f"{max(1.5 * max(starts), 2 * (len(starts) - 1) * sum(starts) / len(starts)):.3g}")
+    shown = [
+        Slider(
+            name(m, 24),
+            ARROWS[c.study.directions[m]],
+            max(1, round(STEPS * math.sqrt(start / most))),
+        )
+        for m, start in zip(measures, starts, strict=True)
+    ]
+    data = {**_data(c), "starts": starts, "most": most}
+    return Sliders("What if the measures had other weights?", _about(c), shown, STEPS, data)
+
+
+def _starts(c: Comparison) -> list[float]:
+    """By measure: the weight as it was given, or the mean over datasets, with so many digits as a
+    command may hold.
+    """
+    weights = c.fusion.options["weights"]
+    if isinstance(weights, Mapping):
+        return [float(weights[m]) for m in c.study.measures]
+    mean = (
+        c.fusion.weights.mean()
+        if weights == "entropy"
+        else [1 / len(c.study.measures)] * len(c.study.measures)
+    )
+    return [max(float(f"{w:.4g}"), LEAST) for w in mean]
+
+
+def _by_dataset(c: Comparison) -> bool:
+    """Whether the weights follow from the values on each dataset."""
+    return c.fusion.options["weights"] == "entropy" and bool((c.fusion.weights.nunique() > 1).any())
+
+
+def _about(c: Comparison) -> str:
+    """Where sliders start, and what it means to move one."""
+    said = ["Move a slider or switch a measure off, and the ranking follows."]
+    if _by_dataset(c):
+        said.append(
+            "This report has entropy weights, which differ between datasets; each slider starts "
+            "at their mean. Once you move one, the weights that you see hold on every dataset."
+        )
+    else:
+        said.append(
+            "Each slider starts at the weight in this report. Weights count in proportion to "
+            "each other."
+        )
+    if any(
+        gone.kind in ("dataset", "method") and "(policy drop" in gone.reason
+        for gone in c.study.excluded
+    ):
+        said.append(
+            "What was left out for missing results stays out here, also if you switch off the "
+            "measure that it lacks."
+        )
+    return " ".join(said)
+
+
+def _data(c: Comparison) -> Mapping[str, Any]:
+    """Net flows and weights in full precision, as bytes of little-endian doubles: ranks and ties
+    are those of the report.
+    """
+    flows, study = c.fusion.flows, c.study
+    alike = (flows.weights == flows.weights[0]).all()
+    place = {m: i for i, m in enumerate(study.methods)}
+    return {
+        "methods": [plain(name(m)) for m in study.methods],
+        "rows": [place[m] for m in c.order],
+        "datasets": [*map(terminal, study.datasets)],
+        "measures": [*map(terminal, study.measures)],
+        "flows": _doubles(flows.by_measure.net),
+        "weights": _doubles(flows.weights[:1] if alike else flows.weights),
+        "constant": flows.by_measure.constant.astype(int).tolist()
+        if c.options["drop_constant"]
+        else None,
+        "axis": None
+        if c.plane is None
+        else c.plane.measures.loc[study.measures].to_numpy().tolist(),
+        "named": isinstance(c.fusion.options["weights"], str),
+        "by_dataset": _by_dataset(c),
+        "writable": all(map(_writable, study.measures)),
+    }
+
+
+def _doubles(values: Any) -> str:
+    return b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode()
+
+
+def _writable(measure: str) -> bool:
+    """Whether ``--weights NAME=NUMBER,…`` can name it.
+
+    >>> [*map(_writable, ("f1", "a=b", "a,b", " a"))]
+    [True, False, False, False]
+    """
+    return measure == terminal(measure) == measure.strip() and not set(measure) & set(",=")
+
 
 #: Rows of a table of methods.
 METHODS = 100

@@ -8,22 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.folds.summary import FoldStatistics, fold_statistics
+from mlflow_mleval.analysis.folds.protocol import FoldStatistics, fold_statistics
 from mlflow_mleval.analysis.measure_intervals import MeasureIntervals, measure_intervals
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
-from mlflow_mleval.naming import count
-from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content.curves import Curves, curves_section
-from mlflow_mleval.report.content.definitions import definitions
-from mlflow_mleval.report.content.doubts import doubts
-from mlflow_mleval.report.document import (
+from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
     Column,
-    Document,
     Figure,
     Section,
     Table,
@@ -32,11 +27,14 @@ from mlflow_mleval.report.document import (
     listed,
     name,
 )
-from mlflow_mleval.report.figures.profile_lines import profile_lines
-from mlflow_mleval.report.figures.run_figures import run_folds, run_labels
-from mlflow_mleval.report.numerals import NONE, aligned, number, pvalue
+from mlflow_mleval.report.content.curves import Curves, curves_section
+from mlflow_mleval.report.content.definitions import definitions, doubts
+from mlflow_mleval.report.document import Document
+from mlflow_mleval.report.figures.lines import profile_lines, run_folds, run_labels
 from mlflow_mleval.report.svg import TOP, Svg
+from mlflow_mleval.report.text import NONE, aligned, number, pvalue
 from mlflow_mleval.validation import present
+from mlflow_mleval.words import count
 
 #: Of more labels than these, not every k of a loss profile is computed; of that many values of k
 #: stand in its table.

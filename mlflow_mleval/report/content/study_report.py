@@ -3,56 +3,81 @@
 A topic joins by its line in `_TOPICS`.
 """
 
-from collections.abc import Mapping
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.naming import count
+from mlflow_mleval.report.blocks import ALWAYS, Section, Text, listed
 from mlflow_mleval.report.content import (
-    answer_sections,
-    best_methods,
     beyond,
+    decision,
+    definitions,
     differences,
-    doubts,
     folds,
-    instances,
-    next_dataset,
+    measures,
     profiles,
     provenance,
-    repeat_tests_sections,
+    ranking,
+    units,
     verdict,
 )
-from mlflow_mleval.report.document import ALWAYS, Document, Section, Text, listed
-from mlflow_mleval.report.numerals import level
+from mlflow_mleval.report.document import Document
+from mlflow_mleval.report.text import level
+from mlflow_mleval.words import count
 
-#: The modules that make the report, in the order of reading: `section(c)`, and where there is any
-#: `data(c)`, what JSON holds, and `frames(c)`, what CSV files hold.
-_TOPICS = [
-    import_module(f"mlflow_mleval.report.content.{name}")
-    for name in (
-        "decision",
-        "verdict",
-        "doubts",
-        "ranking",
-        "spread",
-        "differences",
-        "next_dataset",
-        "repeat_tests_sections",
-        "folds",
-        "instances",
-        "answer_sections",
-        "profiles",
-        "beyond",
-        "measures",
-        "sensitivity",
-        "provenance",
-    )
-]
-#: What a ranking lacks.
-_APART = (folds, instances, answer_sections, profiles, next_dataset, repeat_tests_sections)
+
+class Topic(NamedTuple):
+    """What a topic gives: a section of the report, data for JSON, tables for CSV."""
+
+    section: Callable[..., Section | None] | None
+    data: Callable[[Comparison], Mapping[str, Any]] | None = None
+    frames: Callable[[Comparison], Mapping[str, pd.DataFrame]] | None = None
+    apart: bool = False  #: not in a ranking by itself
+
+
+#: The topics of the report, in the order of reading.
+_TOPICS = (
+    Topic(decision.section, data=decision.data),
+    Topic(verdict.section, data=verdict.data),
+    Topic(definitions.doubts_section, data=definitions.doubts_data),
+    Topic(ranking.section, data=ranking.data, frames=ranking.frames),
+    Topic(ranking.spread_section, data=ranking.spread_data, frames=ranking.spread_frames),
+    Topic(differences.section, data=differences.data, frames=differences.frames),
+    Topic(
+        beyond.next_dataset_section,
+        data=beyond.next_dataset_data,
+        frames=beyond.next_dataset_frames,
+        apart=True,
+    ),
+    Topic(
+        units.repeat_tests_section,
+        data=units.repeat_tests_data,
+        frames=units.repeat_tests_frames,
+        apart=True,
+    ),
+    Topic(folds.section, data=folds.data, frames=folds.frames, apart=True),
+    Topic(
+        units.instance_tests_section,
+        data=units.instance_tests_data,
+        frames=units.instance_tests_frames,
+        apart=True,
+    ),
+    Topic(
+        units.answer_comparison_section,
+        data=units.answer_comparison_data,
+        frames=units.answer_comparison_frames,
+        apart=True,
+    ),
+    Topic(profiles.section, data=profiles.data, frames=profiles.frames, apart=True),
+    Topic(beyond.section, data=beyond.data),
+    Topic(measures.section, data=measures.data, frames=measures.frames),
+    Topic(measures.sensitivity_section, data=measures.sensitivity_data),
+    Topic(provenance.section, data=provenance.data),
+)
+#: What JSON and CSV hold beside the topics.
+_BESIDE = Topic(None, data=provenance.best_methods_data)
 PARTS = ("report", "ranking", "pairs")
 
 
@@ -69,15 +94,15 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
             "verdict", "Verdict", [Text([s.text for s in said], role="lead", depth=ALWAYS)]
         )
         parts = [
-            doubts.section(c),
+            definitions.doubts_section(c),
             differences.section(c, ALWAYS),
-            next_dataset.section(c, ALWAYS),
+            beyond.next_dataset_section(c, ALWAYS),
             beyond.section(c, ALWAYS),
         ]
         sections = [answer, *parts, provenance.section(c, made_by, said)]
         title = f"Pairs of {title_of(c)}"
     else:
-        chosen = [topic for topic in _TOPICS[:-1] if what == "report" or topic not in _APART]
+        chosen = [topic for topic in _TOPICS[:-1] if what == "report" or not topic.apart]
         sections, title = (
             [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)],
             title_of(c),
@@ -95,7 +120,7 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
 
 def _merged(c: Comparison, kind: str) -> dict[str, Any] | dict[str, pd.DataFrame]:
     """What all topics give for JSON or CSV."""
-    makers = (getattr(topic, kind) for topic in [*_TOPICS, best_methods] if hasattr(topic, kind))
+    makers = filter(None, (getattr(topic, kind) for topic in (*_TOPICS, _BESIDE)))
     return {key: value for make in makers for key, value in make(c).items()}
 
 

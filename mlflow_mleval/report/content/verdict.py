@@ -12,10 +12,10 @@ from typing import Any
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
 from mlflow_mleval.analysis.survivals import Survivals
-from mlflow_mleval.naming import count
-from mlflow_mleval.report.document import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
-from mlflow_mleval.report.numerals import fixed, level, number, percent, pvalue
+from mlflow_mleval.report.blocks import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
+from mlflow_mleval.report.text import fixed, level, number, percent, pvalue
 from mlflow_mleval.validation import present
+from mlflow_mleval.words import count
 
 #: Names of the preference functions as the reports write them.
 PREFERENCES = {

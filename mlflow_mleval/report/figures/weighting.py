@@ -1,17 +1,103 @@
-"""Other weights: how often each method takes each rank, and how far a weight may move before the
-leader or the order changes.
+"""Rankings and the weights of measures drawn: strips, bumps, other weights, correlated measures,
+the GAIA plane.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.report.escape import shorten
-from mlflow_mleval.report.figures.strips import shade
-from mlflow_mleval.report.numerals import fixed
-from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for
+from mlflow_mleval.report.svg import (
+    COLOURS,
+    SIZE,
+    SMALL,
+    TOP,
+    WIDTH,
+    Box,
+    Scale,
+    Svg,
+    fit,
+    missed,
+    point_label,
+    room_for,
+    text_width,
+)
+from mlflow_mleval.report.text import fixed, number, shorten
+
+# --------------------------------------------------------------------------------------------------
+# Small marks that stand in the rows of a table: a bar around zero, a strip of ranks.
+
+HEIGHT = 14
+#: More datasets than this are drawn by rank, so many of them in a cell.
+CELLS = 88
+
+
+def flow_bar(value: float, limit: float, width: float = 44) -> Svg:
+    """A bar from zero to `value` on an axis from -limit to limit: blue to the right, orange to the
+    left.
+    """
+    svg = Svg("", "", HEIGHT, width, inline=True)
+    x = Scale(-limit, limit, 1, width - 1)
+    a, b = sorted((x(0), x(value)))
+    svg.rect(a, 2, b - a, HEIGHT - 4, "fpos" if value > 0 else "fneg")
+    svg.line(x(0), 0, x(0), HEIGHT, "zero")
+    return svg
+
+
+def rank_strip(ranks: pd.Series, n_methods: int, width: float = 88) -> Svg:
+    """One cell a dataset, the stronger its colour the better the method's rank there; a dot marks
+    rank 1.
+    """
+    if len(ranks) > CELLS:
+        return _ranks_in_order(ranks, n_methods, width)
+    step = min(13.0, width / len(ranks))
+    gap = 1 if step > 3 else 0
+    words = ", ".join(f"{dataset} {number(rank)}" for dataset, rank in ranks.items())
+    svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(ranks), inline=True)
+    for i, (dataset, rank) in enumerate(ranks.items()):
+        tip = f"{dataset}: rank {number(rank)}"
+        svg.rect(
+            i * step, 0, step - gap, HEIGHT, "faccent", fill_opacity=shade(rank, n_methods), tip=tip
+        )
+        if rank == 1 and step > 5:
+            svg.dot(i * step + (step - gap) / 2, HEIGHT / 2, 2, "fbg", pointer_events="none")
+    return svg
+
+
+def _ranks_in_order(ranks: pd.Series, n_methods: int, width: float) -> Svg:
+    """The same of many datasets: from the best rank to the worst, each cell the mean of as many
+    datasets.
+    """
+    n = CELLS // 2
+    svg = Svg("", "", HEIGHT, width, inline=True)
+    for i, cell in enumerate(np.array_split(np.sort(ranks.to_numpy()), n)):
+        low, high = number(cell[0]), number(cell[-1])
+        tip = (
+            f"{i / n:.0%} to {(i + 1) / n:.0%} of the datasets: rank "
+            f"{low if low == high else f'{low} to {high}'}"
+        )
+        svg.rect(
+            i * width / n,
+            0,
+            width / n,
+            HEIGHT,
+            "faccent",
+            fill_opacity=shade(float(cell.mean()), n_methods),
+            tip=tip,
+        )
+    return svg
+
+
+def shade(rank: float, n_methods: int) -> float:
+    """How strong a rank is drawn: from 1 for the best to almost nothing for the worst."""
+    return 1.0 - 0.93 * (rank - 1) / max(n_methods - 1, 1)
+
+
+# --------------------------------------------------------------------------------------------------
+# Other weights: how often each method takes each rank, and how far a weight may move before the
+# leader or the order changes.
 
 ROW, NOBODY = 20, "nobody"
 #: Pieces of a strip; more ranks share pieces.
@@ -141,3 +227,210 @@ def _range(row: pd.Series) -> str:
         for v in (row.weight, row.weight_low, row.weight_high)
     )
     return f"weight {weight}, leader stays from {low} to {high}, {_rivals(row)}"
+
+
+# --------------------------------------------------------------------------------------------------
+# A bump chart: how the order of the methods moves from one way of ranking to the next.
+
+BUMP_ROW, SLANT = 19, -38
+
+
+def bump(ranks: pd.DataFrame) -> Svg:
+    """One line a method through its ranks, one column a way of ranking; lines that are ever first
+    are coloured.
+
+    `ranks` are methods x ways of ranking, NaN where a method was left out: there its line is
+    broken. The first column orders.
+    """
+    order = ranks.sort_values(ranks.columns[0], kind="stable").iloc[:TOP]
+    drawn = order.rank(method="first")
+    room = room_for(drawn.index, 118) + 12
+    x = Scale(0, max(len(drawn.columns) - 1, 1), room + 10, WIDTH - room - 10)
+    heads = [fit(str(c), 130) for c in drawn.columns]
+    top = 26 + max(text_width(h) for h in heads) * 0.62
+    y = Scale(1, len(drawn) + 1, top, top + len(drawn) * BUMP_ROW)
+    words = "; ".join(f"{m}: {', '.join(number(r) for r in row)}" for m, row in order.iterrows())
+    words = f"Ranks under {', '.join(map(str, ranks.columns))}. {words}."
+    svg = Svg("Ranking under other choices", words, top + len(drawn) * BUMP_ROW + 2)
+    for i, head in enumerate(heads):
+        turned = f"translate({x(i) + 3:.1f} {top - 14:.1f}) rotate({SLANT})"
+        svg.text(0, 0, head, "strong" if i == 0 else "muted", transform=turned)
+        svg.line(x(i), top - 8, x(i), top + len(drawn) * BUMP_ROW - 8, "grid")
+    leaders = list(order.index[(drawn == 1).any(axis=1)])[:COLOURS]
+    for method in reversed(drawn.index):
+        leads = method in leaders
+        tip = f"{method}: {', '.join(number(r) for r in order.loc[method])}"
+        points = [(x(i), y(r)) if r == r else None for i, r in enumerate(drawn.loc[method])]
+        for a, b in pairwise(points):
+            if a and b:
+                svg.line(*a, *b, f"c{leaders.index(method)} thick" if leads else "plain thin")
+        for point in filter(None, points):
+            svg.dot(
+                *point,
+                4 if leads else 2.2,
+                f"f{leaders.index(method)}" if leads else "fgrey",
+                tip=tip,
+            )
+        first, last = drawn.loc[method].iloc[[0, -1]]
+        svg.name(room, y(first) + SIZE / 3, method, room - 4, "strong" if leads else None, "end")
+        if last == last:
+            svg.name(
+                WIDTH - room, y(last) + SIZE / 3, method, room - 4, "strong" if leads else None
+            )
+    return svg
+
+
+# --------------------------------------------------------------------------------------------------
+# The graph of correlated measures, drawn as arcs beside a list, with the weight that each measure
+# has.
+
+CORRELATION_ROW = 20
+#: How far an arc may reach to the right.
+SWEEP = 84
+
+
+def correlation_graph(
+    correlation: pd.DataFrame,
+    threshold: float,
+    groups: Sequence[Sequence[str]],
+    kept: Sequence[str],
+    weights: pd.Series,
+    arrows: Mapping[str, str],
+    stands_for: Mapping[str, str],
+) -> Svg:
+    """One row a measure: its weight as a bar, a filled dot if the filter keeps it, arcs to the
+    measures it follows closely.
+
+    `correlation` is the absolute one, averaged over datasets; arcs join what lies above
+    `threshold`; connected `groups` get a colour each; `arrows` say by measure which way is better,
+    `stands_for` because of which other one the filter drops it.
+    """
+    large = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
+    group_of = {m: i for i, g in enumerate(large) for m in g}
+    order = sorted(correlation.index, key=lambda m: (group_of.get(m, len(large)), -weights[m]))
+    drawn = (
+        order
+        if len(order) <= TOP
+        else [m for m in order if m in set(weights[order].nlargest(TOP).index)]
+    )
+    pairs = [
+        (a, b)
+        for i, a in enumerate(drawn)
+        for b in drawn[i + 1 :]
+        if correlation.loc[a, b] > threshold
+    ]
+    words = "; ".join(f"{a} and {b} {number(correlation.loc[a, b], 2)}" for a, b in pairs) or "none"
+    above = f"above {threshold:g}"
+    svg = Svg(
+        "Correlated measures",
+        f"Pairs of measures with an average absolute correlation {above}: {words}.",
+        26 + CORRELATION_ROW * len(drawn),
+    )
+    room = room_for(["measure", *drawn], 146) + 24
+    x = Scale(0, float(weights[drawn].max()) or 1.0, room + 6, room + 92)
+    spine = x.stop + 66
+    svg.text(room - 18, 12, "measure", "muted", "end")
+    svg.text(x.start, 12, "weight", "muted")
+    beside = spine + SWEEP + 16
+    svg.text(spine - 5, 12, f"correlated {above}", "muted")
+    y = {m: 22 + CORRELATION_ROW * i + CORRELATION_ROW / 2 for i, m in enumerate(drawn)}
+    for a, b in pairs:
+        ry = abs(y[a] - y[b]) / 2
+        rx = min(SWEEP, 12 + 0.6 * ry)
+        path = f"M{spine + 6:.1f} {y[a]:.1f}A{rx:.1f} {ry:.1f} 0 0 1 {spine + 6:.1f} {y[b]:.1f}"
+        strength = (correlation.loc[a, b] - threshold) / (1 - threshold)
+        svg.add(
+            "path",
+            d=path,
+            class_=f"c{group_of.get(a, 0) % COLOURS} thin",
+            stroke_opacity=0.35 + 0.65 * strength,
+            tip=f"{a} – {b}: {number(correlation.loc[a, b], 3)}",
+        )
+    for m in drawn:
+        svg.text(room, y[m] + 4, arrows.get(m, ""), "muted", "end")
+        svg.name(room - 18, y[m] + 4, m, room - 18, anchor="end")
+        svg.rect(x.start, y[m] - 5, x(weights[m]) - x.start, 10, "faccent")
+        svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
+        fill, stroke = (
+            (f"f{group_of[m] % COLOURS}", f"c{group_of[m] % COLOURS}")
+            if m in group_of
+            else ("fgrey", "plain")
+        )
+        svg.dot(
+            spine,
+            y[m],
+            5,
+            fill if m in kept else f"fbg {stroke}",
+            tip="kept" if m in kept else "redundant",
+        )
+        if other := stands_for.get(m):
+            words = f"{fixed(correlation.loc[m, other], 2)} with "
+            shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
+            svg.text(
+                beside, y[m] + 4, shown, "small muted", tip=f"redundant: correlation {words}{other}"
+            )
+    return svg
+
+
+# --------------------------------------------------------------------------------------------------
+# The GAIA plane: methods as points, measures as arrows, in the two directions that hold most of the
+# differences.
+
+GAIA_HEIGHT = 480
+#: Room for labels at both sides.
+SIDE = 76
+
+
+def gaia(
+    methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, float], explained: float
+) -> Svg:
+    """The plane: methods in the direction of an arrow do well by that measure; arrows that point
+    the same way agree.
+
+    Both tables have two columns of coordinates; of each the first thirty rows are drawn. `decision`
+    points to the better methods; `explained` is the share of the variance that the plane shows.
+    """
+    points, arrows = (
+        _unit(methods.iloc[:TOP].to_numpy(float)),
+        0.92 * _unit(measures.iloc[:TOP].to_numpy(float)),
+    )
+    ends = np.vstack([points, arrows, [[0.0, 0.0]]])
+    (left, bottom), (right, top) = ends.min(axis=0), ends.max(axis=0)
+    unit = min((WIDTH - 2 * SIDE) / (right - left or 1), (GAIA_HEIGHT - 60) / (top - bottom or 1))
+    height = unit * (top - bottom) + 60
+    cx, cy = WIDTH / 2 - unit * (left + right) / 2, 30 + unit * top
+
+    def at(u: float, v: float) -> tuple[float, float]:
+        return cx + u * unit, cy - v * unit
+
+    words = (
+        f"The plane shows {explained:.0%} of the differences. Methods by rank: "
+        f"{', '.join(map(str, methods.index[:TOP]))}."
+    )
+    svg = Svg("GAIA plane", words, height)
+    svg.line(cx, 4, cx, height - 4, "grid")
+    svg.line(4, cy, WIDTH - 4, cy, "grid")
+    places = dict(zip(methods.index[:TOP], (at(*p) for p in points), strict=True))
+    tips = dict(zip(measures.index[:TOP], (at(*p) for p in arrows), strict=True))
+    taken: list[Box] = [(px - 5, py - 5, px + 5, py + 5) for px, py in places.values()]
+    for tx, ty in tips.values():
+        svg.line(cx, cy, tx, ty, "arrow")
+        svg.dot(tx, ty, 1.8, "fgrey")
+    size = math.hypot(*decision)
+    if size > 0:
+        dx, dy = at(0.7 * decision[0] / size, 0.7 * decision[1] / size)
+        svg.line(cx, cy, dx, dy, "leader decision-axis")
+        svg.dot(dx, dy, 3.5, "faccent decision-axis")
+        point_label(svg, "decision axis", (dx, dy), taken, "strong small decision-axis")
+    shown = []
+    for i, (method, place) in enumerate(places.items()):
+        svg.dot(place[0], place[1], 4.5, "faccent" if i == 0 else "fgrey", tip=method)
+        shown.append(point_label(svg, method, place, taken, "strong" if i == 0 else ""))
+    shown += [point_label(svg, measure, tip, taken, "muted small") for measure, tip in tips.items()]
+    missed(svg, shown.count(False), 4)
+    return svg
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    """So that the longest has length 1."""
+    return vectors / (float(np.hypot(*vectors.T).max(initial=0.0)) or 1.0)

@@ -23,12 +23,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, all_estimators
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
-from mlflow_mleval.measures.class_vectors import classes_of, is_vector
-from mlflow_mleval.naming import some
-from mlflow_mleval.tracking import runs
-from mlflow_mleval.training.autolog.fit_clock import FitClock
-from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, places
-from mlflow_mleval.training.autolog.sink import Sink, flush
+from mlflow_mleval.measures.classes import classes_of, is_vector
+from mlflow_mleval.store import runs
+from mlflow_mleval.training.autolog.sink import (
+    FitClock,
+    Patches,
+    Sink,
+    flush,
+    imported_earlier,
+    places,
+)
 from mlflow_mleval.training.cross_validation import (
     evaluate_folds,
     fold_predictions,
@@ -36,18 +40,20 @@ from mlflow_mleval.training.cross_validation import (
     split_facts,
     without_scores,
 )
-from mlflow_mleval.training.estimator_names import method_name, sample
-from mlflow_mleval.training.harmless import without_mlflow
-from mlflow_mleval.training.scores import (
+from mlflow_mleval.training.delivery import without_mlflow
+from mlflow_mleval.training.estimators import (
     SCORE_METHODS,
     Predictions,
     as_matrix,
     columns_of_classes,
     is_multilabel,
     is_one_label,
+    method_name,
     predict,
     predict_classes,
+    sample,
 )
+from mlflow_mleval.words import some
 
 _VALIDATION = "sklearn.model_selection._validation"
 #: Attribute that MLflow's own autologging sets on a fitted estimator.

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
@@ -18,12 +19,11 @@ from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchical import FAMILIES, OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, known_measures, one_measure
-from mlflow_mleval.tracking import runs, schema
-from mlflow_mleval.training.delivery import Delivery
-from mlflow_mleval.training.epoch_metrics import EpochMetrics, say
-from mlflow_mleval.training.harmless import same_randomness, warn
+from mlflow_mleval.store import runs, schema
+from mlflow_mleval.training.delivery import Delivery, same_randomness, warn
+from mlflow_mleval.training.estimators import as_matrix
 from mlflow_mleval.training.log_evaluation import payload_of
-from mlflow_mleval.training.scores import as_matrix
+from mlflow_mleval.training.run_content import EpochMetrics, say
 from mlflow_mleval.validation import one_of, present, refuse_keywords
 
 #: Epochs that are faster than this share a request.
@@ -302,3 +302,15 @@ def _evaluated(found: Evaluation | tuple[Any, Any], **options: Any) -> Evaluatio
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
     return evaluate(truth, scores, **options)
+
+
+# --------------------------------------------------------------------------------------------------
+# Tensors of PyTorch as arrays.
+
+
+def array(value: Any) -> np.ndarray:
+    """The values, in a precision that numpy knows."""
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value)
+    value = value.detach().cpu()
+    return (value.float() if value.is_floating_point() else value).numpy()

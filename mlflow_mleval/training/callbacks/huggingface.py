@@ -16,12 +16,10 @@ from transformers import (
     TrainingArguments,
 )
 
-from mlflow_mleval.batches import merge
-from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.training.callbacks.epochs import EpochLog
-from mlflow_mleval.training.callbacks.tensors import array
-from mlflow_mleval.training.epoch_metrics import chosen
-from mlflow_mleval.training.harmless import same_randomness
+from mlflow_mleval.evaluation import Evaluation, merge
+from mlflow_mleval.training.callbacks.epochs import EpochLog, array
+from mlflow_mleval.training.delivery import same_randomness
+from mlflow_mleval.training.run_content import chosen
 
 
 class HuggingFaceCallback(TrainerCallback):

@@ -11,11 +11,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
 from torch.utils.data import DistributedSampler
 
-from mlflow_mleval.batches import merge
-from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.training.callbacks.epochs import EpochLog
-from mlflow_mleval.training.callbacks.tensors import array
-from mlflow_mleval.training.harmless import same_randomness
+from mlflow_mleval.evaluation import Evaluation, merge
+from mlflow_mleval.training.callbacks.epochs import EpochLog, array
+from mlflow_mleval.training.delivery import same_randomness
 
 
 class LightningCallback(Callback):

@@ -16,10 +16,9 @@ from optuna.study import StudyDirection
 
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import MEASURES, one_measure
-from mlflow_mleval.tracking import runs, schema
+from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.callbacks.epochs import EpochLog
-from mlflow_mleval.training.delivery import Delivery
-from mlflow_mleval.training.harmless import warn
+from mlflow_mleval.training.delivery import Delivery, warn
 from mlflow_mleval.training.log_evaluation import payload_of
 
 

@@ -1,0 +1,512 @@
+"""Pairs of methods: differences and intervals, the better one first, who is not separated, several
+measures at once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from string import ascii_letters
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from mlflow_mleval.analysis.folds.covariance import variance_factor
+from mlflow_mleval.analysis.ranks import column_of, complete_table, incomplete_table
+from mlflow_mleval.measures.registry import Direction
+from mlflow_mleval.validation import at_least_one, one_of
+
+# --------------------------------------------------------------------------------------------------
+# Pairs of methods on the same datasets or folds: their differences, means with intervals,
+# corrections for their number.
+
+#: Corrections of p-values for their number, and what they are called.
+CORRECTIONS = {
+    "holm": "Holm's correction",
+    "bonferroni": "Bonferroni's correction",
+    "none": "no correction",
+}
+#: Differences that agree within this share of the dataset's largest value are equal (ties), or
+#: zero: float noise.
+NOISE = 1e-12
+
+
+def pair_differences(
+    table: ArrayLike | pd.DataFrame,
+    direction: Direction = "max",
+    control: Hashable | None = None,
+    decimals: int | None = None,
+    gaps: bool = False,
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The checked table, positions of either method of each pair, differences pairs x rows, and the
+    float noise of each row.
+
+    Differences are positive where a is better, and exactly zero where they are noise; with `gaps`
+    they are NaN where either method has no value. Other arguments as in `wilcoxon_pairs`.
+    """
+    one_of(direction, "direction", ("max", "min"))
+    frame = (incomplete_table if gaps else complete_table)(table, "table")
+    values = frame.to_numpy() if decimals is None else np.round(frame.to_numpy(), decimals)
+    if bad := int(np.isinf(values).sum()):
+        raise ValueError(
+            f"`table` must be finite, got {bad} infinite cells. A difference of infinities has "
+            "no rank."
+        )
+    a, b = pair_positions(frame, control)
+    by_method = (-values if direction == "min" else values).T
+    noise = NOISE * np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
+    difference = by_method[a] - by_method[b]
+    difference[np.abs(difference) <= noise] = 0.0
+    return frame, a, b, difference, noise
+
+
+def pair_positions(
+    frame: pd.DataFrame, control: Hashable | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the methods of each pair of columns; with a control of every other one and the
+    control.
+    """
+    m = frame.shape[1]
+    if control is None:
+        return np.triu_indices(m, 1)
+    at = column_of(control, frame)
+    return np.delete(np.arange(m), at), np.full(m - 1, at)
+
+
+def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the differences of each pair, NaN left out; a deviation that
+    is float noise is zero.
+    """
+    there = ~np.isnan(difference)
+    n = there.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(there, difference, 0.0).sum(axis=1) / n
+        deviation = np.sqrt(
+            (np.where(there, difference - mean[:, None], 0.0) ** 2).sum(axis=1) / (n - 1)
+        )
+    deviation[deviation <= noise.max()] = 0.0
+    return mean, deviation
+
+
+def taken_for_certain(deviation: np.ndarray, row: str) -> list[str]:
+    """What to tell of pairs whose differences do not vary."""
+    same = int((deviation == 0).sum())
+    return [
+        f"Taken for certain, because they differ by the same in every {row}: {same} of "
+        f"{len(deviation)} pairs."
+    ] * bool(same)
+
+
+def mean_intervals(
+    table: pd.DataFrame, alpha: float = 0.05, ratio: float | None = None
+) -> pd.DataFrame:
+    """The mean of each column over datasets or folds (at least two; empty cells do not count) with
+    its interval at 1 - alpha.
+
+    By Student's t; `ratio`, n_test / n_train of a fold, widens the intervals for training data that
+    folds share.
+    """
+    n = table.count()
+    half = special.stdtrit(n - 1, 1 - alpha / 2) * table.std() * np.sqrt(variance_factor(n, ratio))
+    return pd.DataFrame(
+        {"mean": table.mean(), "low": table.mean() - half, "high": table.mean() + half}
+    )
+
+
+def adjust(pvalues: ArrayLike, method: str = "holm") -> np.ndarray:
+    """P-values corrected for their number; Holm's step-down (1979) is never weaker than Bonferroni.
+
+    >>> adjust([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    one_of(method, "method", CORRECTIONS)
+    p = np.asarray(pvalues, dtype=float).ravel()
+    if bad := int((~((p >= 0) & (p <= 1))).sum()):
+        raise ValueError(
+            f"`pvalues` must lie in [0, 1], got {bad} that do not. Leave out comparisons that "
+            "were not made."
+        )
+    if method == "holm":
+        return holm(p)
+    return np.minimum(1.0, p * p.size) if method == "bonferroni" else p.copy()
+
+
+def holm(pvalues: np.ndarray) -> np.ndarray:
+    """Holm's correction along the last axis; NaN where there is no test, which does not count."""
+    order = np.argsort(pvalues, axis=-1, kind="stable")
+    left = (~np.isnan(pvalues)).sum(axis=-1, keepdims=True) - np.arange(pvalues.shape[-1])
+    ranked = np.take_along_axis(pvalues, order, axis=-1) * np.maximum(left, 1)
+    out = np.empty_like(pvalues)
+    np.put_along_axis(out, order, np.minimum(1.0, np.maximum.accumulate(ranked, axis=-1)), axis=-1)
+    return out
+
+
+def decided(pvalues: np.ndarray, alpha: float, correction: str = "holm") -> dict[str, np.ndarray]:
+    """Columns of a table of tests: pvalue, pvalue_corrected (NaN does not count), significant at
+    alpha.
+    """
+    corrected = holm(pvalues) if correction == "holm" else adjust(pvalues, correction)
+    return {"pvalue": pvalues, "pvalue_corrected": corrected, "significant": corrected <= alpha}
+
+
+def named_pairs(names: Sequence[Hashable], a: np.ndarray, b: np.ndarray) -> dict[str, pd.Index]:
+    """Columns method_a and method_b of a table of pairs, from the positions of the two."""
+    index = pd.Index(names, tupleize_cols=False)
+    return {"method_a": index.take(a), "method_b": index.take(b)}
+
+
+def pairs_table(
+    names: Sequence[Hashable],
+    a: np.ndarray,
+    b: np.ndarray,
+    n: np.ndarray,
+    total: np.ndarray,
+    **columns: ArrayLike,
+) -> pd.DataFrame:
+    """A table of pairs tested over datasets: method_a, method_b, n (datasets), mean_difference of
+    this total, further columns.
+    """
+    return pd.DataFrame(
+        {**named_pairs(names, a, b), "n": n, "mean_difference": total / np.maximum(n, 1), **columns}
+    )
+
+
+def pair_matrix(
+    names: Sequence[Hashable],
+    a: Iterable[Hashable],
+    b: Iterable[Hashable],
+    values: ArrayLike = True,
+    own: object = False,
+) -> pd.DataFrame:
+    """Values of pairs (a, b), the same for (b, a), as a frame names x names; `own` stands for pairs
+    that are not there.
+    """
+    at = pd.Index(names, tupleize_cols=False)
+    i, j = (
+        at.get_indexer(pd.Index(a, tupleize_cols=False)),
+        at.get_indexer(pd.Index(b, tupleize_cols=False)),
+    )
+    matrix = np.full((len(at), len(at)), own)
+    matrix[i, j] = matrix[j, i] = values
+    return pd.DataFrame(matrix, at, at)
+
+
+def apart(names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]]) -> pd.DataFrame:
+    """Whether the pairs (a, b) are separated, names x names."""
+    return pair_matrix(names, [a for a, _ in pairs], [b for _, b in pairs])
+
+
+def possible_ranks(
+    names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]]
+) -> pd.DataFrame:
+    """By name, the ranks low to high that the separated pairs (better, worse) leave: none passes
+    those separated from it.
+
+    >>> possible_ranks(["a", "b", "c"], [("a", "c"), ("b", "c")]).T.to_dict("list")
+    {'a': [1, 2], 'b': [1, 2], 'c': [3, 3]}
+    """
+    better, worse = (
+        pd.Series([pair[i] for pair in pairs], dtype=object).value_counts() for i in range(2)
+    )
+    low, high = (
+        1 + worse.reindex(names, fill_value=0),
+        len(names) - better.reindex(names, fill_value=0),
+    )
+    return pd.DataFrame({"low": low.astype(int), "high": high.astype(int)})
+
+
+def sign_changes(n: int) -> np.ndarray:
+    """All changes of n signs, one a row, but for opposite ones: the first sign is kept, and the
+    first row changes none.
+    """
+    return np.array([(1.0, *signs) for signs in product((1.0, -1.0), repeat=n - 1)])
+
+
+# --------------------------------------------------------------------------------------------------
+# Tables of pairs with the better method first: what tells the two apart changes places or sign with
+# them.
+
+
+def better_first(
+    pairs: pd.DataFrame,
+    turned: ArrayLike,
+    *,
+    swap: Iterable[tuple[str, str]] = (),
+    negate: Iterable[str] = (),
+) -> pd.DataFrame:
+    """The rows in the same order, those that are `turned` (see `behind`) with the methods the other
+    way round.
+
+    Columns of `swap` change places: what is said of method_a, and of method_b. Then those of
+    `negate` change sign: differences a minus b.
+
+    >>> pairs = pd.DataFrame({"method_a": ["x"], "method_b": ["y"], "wins": [2], "losses": [5], "low": [-3], "high": [-1]})
+    >>> better_first(pairs, [True], swap=[("wins", "losses"), ("low", "high")], negate=["low", "high"]).values.tolist()
+    [['y', 'x', 5, 2, 1, 3]]
+    """  # noqa: E501
+    turned, out = np.asarray(turned, dtype=bool), pairs.copy()
+    for a, b in (("method_a", "method_b"), *swap):
+        out[a], out[b] = pairs[a].mask(turned, pairs[b]), pairs[b].mask(turned, pairs[a])
+    for name in negate:
+        out[name] = out[name].mask(turned, -out[name])
+    return out
+
+
+def behind(pairs: pd.DataFrame, order: Sequence[Hashable]) -> np.ndarray:
+    """Which rows have method_a behind method_b in the order, best first.
+
+    >>> behind(pd.DataFrame({"method_a": ["x", "y"], "method_b": ["y", "z"]}), ["y", "z", "x"]).tolist()
+    [True, False]
+    """  # noqa: E501
+    at = places(pairs, order)
+    return (at["a"] > at["b"]).to_numpy()
+
+
+def places(pairs: pd.DataFrame, order: Sequence[Hashable]) -> pd.DataFrame:
+    """The places a and b of the two methods in the order, counted from 0."""
+    place = {method: i for i, method in enumerate(order)}
+    return pd.DataFrame({"a": pairs["method_a"].map(place), "b": pairs["method_b"].map(place)})
+
+
+# --------------------------------------------------------------------------------------------------
+# Which methods a test does not separate: maximal cliques of the non-rejection graph, and letters
+# that show them.
+
+#: A graph may have exponentially many maximal cliques; of more than this, and than methods, only
+#: some are shown.
+MAX_CLIQUES = 1000
+
+
+def cliques(separated: pd.DataFrame) -> list[list[Any]]:
+    """The maximal sets of methods of which the test separates no pair (a piece of a
+    critical-difference diagram each).
+
+    `separated` is methods x methods, symmetric (else a ValueError); its diagonal does not count.
+    Sets and their members are in the order of the frame; a method that is separated from all others
+    stands alone.
+
+    If there are more of them than `MAX_CLIQUES` and than methods, a UserWarning says so and the
+    result is a choice among them that still holds every unseparated pair at least once.
+
+    >>> apart = pd.DataFrame([[0, 0, 1], [0, 0, 0], [1, 0, 0]], list("abc"), list("abc"), dtype=bool)
+    >>> cliques(apart)
+    [['a', 'b'], ['b', 'c']]
+    """  # noqa: E501
+    if separated.shape[0] != separated.shape[1] or not separated.index.equals(separated.columns):
+        raise ValueError(
+            f"`separated` must be square with the same names both ways, got {separated.shape}. "
+            "Reindex it."
+        )
+    apart = separated.to_numpy(dtype=bool)
+    if (apart != apart.T).any():
+        raise ValueError(
+            f"`separated` must be symmetric, got {int((apart != apart.T).sum() // 2)} pairs that "
+            "differ."
+        )
+    together = ~apart
+    np.fill_diagonal(together, False)
+    groups = _all_cliques(together) or _some_cliques(together)
+    return [
+        separated.index[members].tolist() for members in sorted(sorted(group) for group in groups)
+    ]
+
+
+def grouped(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
+    """The `cliques`, and the `letters` that show them; the methods of the frame are best first."""
+    found = cliques(separated)
+    return found, letters(found, separated.index.tolist())
+
+
+def _all_cliques(together: np.ndarray) -> list[list[int]]:
+    """The maximal cliques; none at all where there are too many.
+
+    Vertices come one by one; sets of them are bits of integers. networkx takes 10 s for 1,000
+    methods on a line, this .2 s.
+    """
+    groups: list[int] = []
+    for v, row in enumerate(together[:, ::-1]):  # the first vertex is the last digit
+        near = int("".join("1" if joined else "0" for joined in row), 2)
+        joined: list[int] = []
+        for group in sorted({group & near for group in groups}, key=int.bit_count, reverse=True):
+            if all(group & ~larger for larger in joined):
+                joined.append(group)
+        # what v joins as a whole is no longer maximal; a vertex without neighbours stands alone
+        groups = [group for group in groups if group & ~near] + [
+            group | 1 << v for group in joined or [0]
+        ]
+        # cliques never become fewer when a vertex comes
+        if len(groups) > max(MAX_CLIQUES, len(together)):
+            return []
+    return [[v for v in range(len(together)) if group >> v & 1] for group in groups]
+
+
+def _some_cliques(together: np.ndarray) -> list[list[int]]:
+    """Maximal cliques that hold every pair, each grown from a pair that was open by what closes
+    most.
+    """
+    limit = max(MAX_CLIQUES, len(together))
+    warnings.warn(
+        f"the graph of unseparated methods has more than {limit} maximal cliques; "
+        "some are shown that hold every pair.",
+        stacklevel=3,
+    )
+    open_pairs = np.triu(together, 1)
+    chosen = [[int(v)] for v in np.flatnonzero(~together.any(axis=0))]
+    while open_pairs.any():
+        a, b = np.unravel_index(int(np.argmax(open_pairs)), open_pairs.shape)
+        clique, common = [int(a), int(b)], together[a] & together[b]
+        while common.any():
+            fresh = (open_pairs | open_pairs.T)[clique].sum(axis=0)
+            v = int(np.argmax(np.where(common, fresh, -1)))
+            clique.append(v)
+            common &= together[v]
+        open_pairs[np.ix_(clique, clique)] = False
+        chosen.append(clique)
+    return chosen
+
+
+def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> dict[Hashable, str]:
+    """The compact letter display: two methods share a letter exactly where they are not separated
+    (Piepho 2004).
+
+    `groups` are the maximal cliques. "a" goes to the group of the best method of `order`; after z
+    come capitals, then a2, b2 and so on.
+
+    >>> letters([["b", "c"], ["a", "b"]], order=["a", "b", "c"])
+    {'a': 'a', 'b': 'ab', 'c': 'b'}
+    """
+    place: Mapping[Hashable, int] = {name: i for i, name in enumerate(order)}
+    out = dict.fromkeys(order, "")
+    for i, members in enumerate(sorted(sorted(place[name] for name in group) for group in groups)):
+        turn, letter = divmod(i, len(ascii_letters))
+        for at in members:
+            out[order[at]] += ascii_letters[letter] + (str(turn + 1) if turn else "")
+    return out
+
+
+# --------------------------------------------------------------------------------------------------
+# Do two methods differ on any of several measures of the same instances?
+#
+# Hotelling's T² under sign changes.
+
+Array = NDArray[np.float64]
+#: So many rows that differ are tried under all their sign changes, more under random ones.
+EXACT = 14
+#: Statistics this close are equal: sums in another order.
+_EQUAL = 1e-9
+#: Numbers in a block of random signs.
+_BLOCK = 2**22
+
+
+@dataclass(frozen=True)
+class JointTest:
+    """Hotelling's T² of paired differences, its distribution by sign changes.
+
+    Attributes
+    ----------
+    statistic : T² = R · mean' S⁻¹ mean of the R rows (instances, or clusters of them); infinite where all rows are alike.
+    pvalue : The share of sign changes of whole rows with a statistic at least as large.
+    n_units : R, the rows that differ from zero.
+    dependent : Positions of the measures that others determine, which are left out.
+    exact : Whether all sign changes were counted; otherwise `n_resamples` random ones and the data as they are.
+    n_resamples, seed : Of the random sign changes.
+    """  # noqa: E501
+
+    statistic: float
+    pvalue: float
+    n_units: int
+    dependent: tuple[int, ...]
+    exact: bool
+    n_resamples: int
+    seed: int
+
+
+def joint_test(
+    differences: ArrayLike,
+    units: Sequence[int] | None = None,
+    *,
+    n_resamples: int = 9_999,
+    seed: int = 0,
+) -> JointTest:
+    r"""Test that the differences of all measures together are centred at zero.
+
+    The signs of a whole row change, or of all rows of a unit, so that the correlation of the
+    measures is kept. Sign changes leave :math:`M = \sum_i d_i d_i^T` as it is, and T² rises with
+    :math:`s^T M^{-1} s`, s the sum of the rows: no covariance has to be computed anew.
+
+    Parameters
+    ----------
+    differences : array of shape (n, p)
+        Of p measures on n instances; rows with NaN are left out.
+    units : sequence of int, optional
+        By row, the number of the cluster that it belongs to.
+    n_resamples : int
+        Random sign changes where there are more than 14 units.
+    seed : int
+
+    Raises
+    ------
+    ValueError
+        Not two-dimensional, infinite, or no row without NaN.
+
+    Examples
+    --------
+    >>> found = joint_test([[1.0, 2.0], [2.0, 1.0], [3.0, 2.5], [1.5, 1.0]])
+    >>> found.pvalue, found.exact
+    (0.25, True)
+    """
+    from scipy.linalg import qr  # slow to load, and a ranking does without it
+
+    at_least_one(n_resamples, "n_resamples")
+    d = np.asarray(differences, dtype=float)
+    if d.ndim != 2 or np.isinf(d).any():
+        raise ValueError(
+            f"`differences` must be finite, of shape (instances, measures), got shape {d.shape}."
+        )
+    has = ~np.isnan(d).any(axis=1)
+    if not has.any():
+        raise ValueError(
+            "`differences` must have a row without NaN, got none. Leave out the measure that "
+            "lacks values."
+        )
+    d = d[has]
+    if units is not None:
+        unit = np.unique(np.asarray(units)[has], return_inverse=True)[1]
+        summed = np.zeros((unit.max() + 1, d.shape[1]))
+        np.add.at(summed, unit, d)
+        d = summed
+    scale = np.sqrt((d**2).mean(axis=0))
+    d = d / np.where(scale > 0, scale, 1.0)
+    d = d[(np.abs(d) > 1e-12).any(axis=1)]
+    if not len(d):
+        return JointTest(0.0, 1.0, 0, (), True, 0, seed)
+    upper, order = qr(d, mode="r", pivoting=True)
+    rank = int((np.abs(np.diag(upper)) > 1e-9 * abs(upper[0, 0])).sum())
+    kept = np.sort(order[:rank])
+    whitened = np.linalg.solve(np.linalg.cholesky(d[:, kept].T @ d[:, kept]), d[:, kept].T).T
+    n = len(d)
+    observed = float((whitened.sum(axis=0) ** 2).sum())
+    exact = n <= EXACT
+    if exact:  # the first row keeps its sign: turning all of them changes nothing
+        signs = 1.0 - 2.0 * (np.arange(2 ** (n - 1))[:, None] >> np.arange(n - 1) & 1)
+        drawn = whitened[0] + signs @ whitened[1:]
+        pvalue = float(((drawn**2).sum(axis=1) >= observed - _EQUAL).mean())
+    else:
+        rng, count = np.random.default_rng(seed), 0
+        step = max(_BLOCK // n, 1)
+        for start in range(0, n_resamples, step):
+            signs = (
+                rng.integers(0, 2, size=(min(step, n_resamples - start), n), dtype=np.int8) * 2.0
+                - 1.0
+            )
+            count += int((((signs @ whitened) ** 2).sum(axis=1) >= observed - _EQUAL).sum())
+        pvalue = (count + 1) / (n_resamples + 1)
+    share = min(observed / n, 1.0)  # T²/(R-1) = share / (1 - share), for M = (R-1) S + R mean mean'
+    statistic = float("inf") if share > 1 - 1e-12 else (n - 1) * share / (1 - share)
+    dependent = tuple(int(k) for k in np.sort(order[rank:]))
+    return JointTest(statistic, pvalue, n, dependent, exact, 0 if exact else n_resamples, seed)

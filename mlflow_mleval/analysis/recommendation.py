@@ -1,0 +1,265 @@
+"""Whom a comparison speaks for, how sure that is, and a closer look at a method, a dataset or a
+pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.analysis.answer_comparison import AnswerComparison
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.pairs import NOISE, better_first, mean_intervals
+
+# --------------------------------------------------------------------------------------------------
+# What to use: whom the results speak for, by how much in the measures' own units, how sure, and
+# what could turn it.
+
+#: How many measures the answer is given in.
+MEASURES = 2
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer to "which one shall I use?".
+
+    Attributes
+    ----------
+    methods : Who leads: one, unless they tie.
+    best : The methods that may be the best: none is separated from them on the better side. Empty without a test over datasets.
+    separated : Methods that are separated from the leader, below it; None without a test over datasets.
+    by_answers : Where there is but one dataset, and its answers are known: methods whose answers are separated from the leader's,
+        which are better.
+    measures : Measures in whose units it is told: the one that is compared, else those of most weight.
+    means : By measure: methods (in order of the ranking) x mean, low, high over the datasets with a result, at 1 - alpha.
+    next : The next in the ranking; None where all tie.
+    differences : By measure, the leader's mean minus that of the next, over datasets on which both have a result, and how many.
+    turns : What could turn it: {kind, ...}; None where nothing that was tried does.
+    """  # noqa: E501
+
+    methods: list[str]
+    best: list[str]
+    separated: list[str] | None
+    by_answers: list[str] | None
+    measures: list[str]
+    means: Mapping[str, pd.DataFrame]
+    next: str | None
+    differences: Mapping[str, tuple[float, int]]
+    turns: Mapping[str, Any] | None
+
+
+def decision(c: Comparison) -> Decision:
+    """The answer that a comparison gives; of several leaders the first is compared with the
+    next.
+    """
+    weights = c.fusion.weights.mean()
+    heaviest = weights.sort_values(ascending=False, kind="stable").index[:MEASURES]
+    measures = [c.on] if c.on != FUSED else [m for m in c.study.measures if m in heaviest]
+    filled = set(c.study.filled)
+    there = pd.DataFrame(
+        [[(d, m) not in filled for m in c.order] for d in c.study.datasets],
+        c.study.datasets,
+        c.order,
+    )
+    cells = {m: c.study.cells(m)[c.order].where(there) for m in measures}
+    rest = [m for m in c.order if m not in c.leaders]
+    differences = {}
+    for m in measures if rest else ():
+        difference = (cells[m][c.leader] - cells[m][rest[0]]).dropna()
+        differences[m] = float(difference.mean()), len(difference)
+    tested = c.deciding is not None
+    return Decision(
+        methods=c.leaders,
+        best=c.possible.index[c.possible["low"] == 1].tolist() if tested else [],
+        separated=[b for a, b in c.separated if a == c.leader] if tested else None,
+        by_answers=None if tested else _by_answers(c),
+        measures=measures,
+        means={m: mean_intervals(table, c.options["alpha"]) for m, table in cells.items()},
+        next=rest[0] if rest else None,
+        differences=differences,
+        turns=_turns(c),
+    )
+
+
+def _by_answers(c: Comparison) -> list[str] | None:
+    found = c.instances.get(c.study.datasets[0])
+    return found.worse_than(c.leader) if isinstance(found, AnswerComparison) else None
+
+
+def _turns(c: Comparison) -> dict[str, Any] | None:
+    """The likeliest other choice that puts another method first, or that makes the lead worth
+    little.
+    """
+    if len(c.leaders) > 1:
+        weighed = c.on == FUSED and len(c.study.measures) > 1 and len(c.leaders) < len(c.order)
+        return {"kind": "tie"} if weighed else None
+    if c.on != FUSED:
+        return _untested(c)
+    if len(c.order) == 2 and all(c.options[key] is None for key in "pqs"):
+        return {"kind": "two methods"}
+    if c.stability is not None:
+        rank = {
+            key: part.set_index("method")["mean_rank"].dropna() for key, part in c.scenarios.items()
+        }
+        first = {key: r.index[r <= r.min() + 1e-9].tolist() for key, r in rank.items()}
+        lost = {key: others for key, others in first.items() if others != [c.leader]}
+        for varies in ("policy", "weights", "function"):
+            for (kind, function, weights, missing), others in lost.items():
+                same = function == c.options["preference"]
+                if varies == ("policy" if kind == "policy" else "weights" if same else "function"):
+                    new = {"policy": missing, "weights": weights, "function": function}[varies]
+                    return {
+                        "kind": varies,
+                        "choice": new,
+                        "methods": [m for m in others if m != c.leader] or others,
+                    }
+    elif c.options["weights"] == "entropy" and len(c.study.measures) > 1:
+        equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"]).ranks.mean(
+            axis=0
+        )
+        mean = pd.Series(equal, c.fusion.ranks.columns)
+        if (others := mean.index[mean <= mean.min() + 1e-9].tolist()) != [c.leader]:
+            return {
+                "kind": "weights",
+                "choice": "equal",
+                "methods": [m for m in others if m != c.leader] or others,
+            }
+    if (found := _untested(c)) is not None:
+        return found
+    if c.stability is None and c.study.filled:
+        return {"kind": "missing"}
+    single = None if c.stability is None else c.stability.dethrone.single
+    if single is not None:
+        return {
+            "kind": "weight",
+            "choice": single["measure"],
+            "to": single["to"],
+            "weight": single["weight"],
+            "methods": [single["rival"]],
+        }
+    return None
+
+
+def _untested(c: Comparison) -> dict[str, Any] | None:
+    """That the tests leave the lead open, or that there are none."""
+    if c.deciding is None:
+        return {"kind": "one dataset"}
+    return None if any(a == c.leader for a, _ in c.separated) else {"kind": "chance"}
+
+
+# --------------------------------------------------------------------------------------------------
+# A closer look at what a comparison holds: one cell, one method, or one pair of methods, measure by
+# measure.
+
+
+def runs_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
+    """One row a run: what is known of it, and its value of each measure; NaN where it did not
+    finish.
+    """
+    study = c.study
+    if not {"dataset", "method", "run_id"} <= {*study.runs.columns}:
+        return pd.DataFrame()
+    runs = study.runs[
+        (study.runs["dataset"] == dataset) & (study.runs["method"] == method)
+    ].reset_index(drop=True)
+    finished = runs.index[runs["status"] == "complete"] if "status" in runs else runs.index
+    values = _at(study.repeats, dataset, method)
+    if values.empty and (dataset, method) not in study.filled:
+        values = study.values.loc[[(dataset, method)]]
+    if len(values) != len(finished):
+        return runs
+    return runs.join(values.set_axis(finished))
+
+
+def folds_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
+    """Folds x measures; empty where the cell has none."""
+    return _at(c.study.folds, dataset, method)
+
+
+def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
+    """By measure: value; phi (net flow) and rank by it alone on this dataset; sd and standard_error
+    over n repeats; fold_sd.
+    """
+    study, cell, place = c.study, (dataset, method), {m: i for i, m in enumerate(c.study.methods)}
+    found = pd.DataFrame({"value": study.values.loc[cell]})
+    flows = c.fusion.flows.by_measure.net[study.datasets.index(dataset)]
+    found["phi"] = flows[:, place[method]]
+    found["rank"] = [study.ranks(m).loc[dataset, method] for m in study.measures]
+    for name, values in (("sd", study.spread), ("standard_error", study.standard_errors)):
+        found[name] = values.loc[cell] if cell in values.index else float("nan")
+    found["n"] = len(_at(study.repeats, *cell))
+    folds = folds_of_cell(c, dataset, method)
+    return found.assign(fold_sd=folds.std().reindex(found.index))
+
+
+def measures_of_method(c: Comparison, method: str) -> pd.DataFrame:
+    """By measure: weight; phi (mean net flow), mean_rank and place by it alone, 1 for the best mean
+    rank.
+    """
+    means = pd.DataFrame({m: c.study.ranks(m).mean() for m in c.study.measures})
+    return pd.DataFrame(
+        {
+            "weight": c.fusion.weights.mean(),
+            "phi": c.mean_flows.loc[method],
+            "mean_rank": means.loc[method],
+            "place": means.round(9).rank(method="min").loc[method].astype(int),
+        }
+    )
+
+
+def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
+    """By measure, over the datasets that both finished: how far a is better than b.
+
+    Columns weight, mean_a, mean_b, n, difference (positive where a is better, whichever way the
+    measure goes), low, high (its interval at 1 - alpha, not corrected), wins, ties, losses. Where a
+    missing result is a failure, filled cells count.
+    """
+    study, filled = c.study, set() if c.options["missing_is_failure"] else set(c.study.filled)
+    shared = [d for d in study.datasets if not {(d, a), (d, b)} & filled]
+    first, second = (study.values.xs(m, level=1).reindex(shared) for m in (a, b))
+    difference = first - second
+    size = first.abs().combine(second.abs(), lambda x, y: x.where(x > y, y))
+    difference = difference.mask(difference.abs() <= NOISE * size, 0.0)
+    difference[study.minimize] *= -1
+    intervals = mean_intervals(difference, c.options["alpha"])
+    counts = {
+        "wins": (difference > 0).sum(),
+        "ties": (difference == 0).sum(),
+        "losses": (difference < 0).sum(),
+    }
+    means = {
+        "weight": c.fusion.weights.mean(),
+        "mean_a": first.mean(),
+        "mean_b": second.mean(),
+        "n": difference.count(),
+    }
+    return pd.DataFrame({**means, **intervals.rename(columns={"mean": "difference"}), **counts})
+
+
+def pairs_of(c: Comparison, method: str) -> pd.DataFrame:
+    """The rows of `pairs` in which a method is, turned so that it is the first."""
+    pairs = c.pairs[(c.pairs["method_a"] == method) | (c.pairs["method_b"] == method)]
+    swap = [("wins", "losses"), ("mean_low", "mean_high"), ("median_low", "median_high")]
+    negate = [
+        "mean_rank_difference",
+        "mean_difference",
+        "mean_low",
+        "mean_high",
+        "median_difference",
+        "median_low",
+        "median_high",
+        "effect_size",
+    ]
+    return better_first(pairs, pairs["method_a"] != method, swap=swap, negate=negate).reset_index(
+        drop=True
+    )
+
+
+def _at(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:
+    """The rows of a cell in a table by (dataset, method, …); none where there is no such table."""
+    if values is None or (dataset, method) not in values.index.droplevel(2):
+        return pd.DataFrame()
+    return values.loc[(dataset, method)]

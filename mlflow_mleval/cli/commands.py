@@ -1,0 +1,708 @@
+"""The commands that take more than a call: `mleval evaluate`, `mleval profile` and `mleval compare
+--over`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import click
+
+from mlflow_mleval.assembling import asked_answers, tested_instances
+from mlflow_mleval.cli import options as opt
+from mlflow_mleval.cli.command import (
+    Command,
+    Option,
+    arguments,
+    excluded_in_flags,
+    flags,
+    in_flags,
+    progress,
+    provenance,
+    say,
+    width,
+    write,
+)
+from mlflow_mleval.errors import MissingResultsError, MlevalError
+
+# --------------------------------------------------------------------------------------------------
+# The command `mleval evaluate`: a file of predictions into a run.
+
+_FILE = click.Path(exists=True, dir_okay=False)
+
+
+class _Predictions(click.ParamType):
+    """A file that is there; or what Spark reads, wherever it lies."""
+
+    name = "file"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return value if ctx.params.get("engine") == "spark" else _FILE.convert(value, param, ctx)
+
+
+_HIERARCHICAL = (
+    Option(
+        "Hierarchy",
+        "--max-distance",
+        type=float,
+        help="Cost of a class without a partner (gie, mgia). Default: 5.",
+    ),
+    Option(
+        "Hierarchy",
+        "--lca",
+        type=click.Choice(["extended", "minimal"]),
+        help="Graphs of the LCA measures. Default: extended.",
+    ),
+    Option(
+        "Hierarchy",
+        "--lca-max-distance",
+        type=float,
+        help="Classes farther apart than this meet in a dummy ancestor.",
+    ),
+    Option(
+        "Hierarchy",
+        "--class-costs",
+        type=click.Choice(["siblings"]),
+        help=(
+            "Share the cost of an error at a class among its children (h_loss). Default: each "
+            "costs 1."
+        ),
+    ),
+    Option(
+        "Hierarchy",
+        "--count-root",
+        is_flag=True,
+        default=None,
+        help="Count the virtual root, as HEMKit does.",
+    ),
+)
+
+
+#: What has no meaning for answers that a run holds.
+_FOR_FILES = (
+    "cluster",
+    "threshold",
+    "probabilities",
+    "truth",
+    "train_labels",
+    "engine",
+    "master",
+    "run_id",
+)
+
+
+@click.command(
+    cls=Command,
+    params=[
+        Option(
+            "Evaluation",
+            "--method",
+            metavar="NAME",
+            help="What made the predictions; with --run by default the run's name.",
+        ),
+        Option(
+            "Evaluation",
+            "--dataset",
+            metavar="NAME",
+            help="What they were made on; with --run by default the run's data, or its experiment.",
+        ),
+        Option(
+            "Evaluation",
+            "--threshold",
+            type=float,
+            help=(
+                "Predict the labels with at least this score, if FILE has scores only. Default: "
+                "0.5."
+            ),
+        ),
+        Option(
+            "Evaluation",
+            "--no-probabilities",
+            "probabilities",
+            is_flag=True,
+            default=None,
+            flag_value=False,
+            help="Of one label: the scores are no probabilities, although all lie between 0 and 1.",
+        ),
+        Option(
+            "Evaluation",
+            "--conventions",
+            type=click.Choice(["sklearn", "mulan"]),
+            help="How empty sets and ties count. Default: sklearn.",
+        ),
+        Option(
+            "Evaluation",
+            "--truth",
+            type=_FILE,
+            metavar="FILE",
+            help=(
+                "The true labels as a sparse matrix, FILE having scores; with --hierarchy, lines "
+                "of true classes."
+            ),
+        ),
+        Option(
+            "Evaluation",
+            "--train-labels",
+            type=_FILE,
+            metavar="FILE",
+            help=(
+                "The labels of the training instances, as in --truth; adds propensity-scored "
+                "measures."
+            ),
+        ),
+        Option(
+            "Evaluation",
+            "-m",
+            "--measure",
+            "measures",
+            multiple=True,
+            metavar="NAME",
+            help=(
+                "Compute this measure or set, too: precision_at_10, probabilistic and others. "
+                "See 'mleval measures'."
+            ),
+        ),
+        Option(
+            "Evaluation",
+            "--cluster",
+            metavar="COLUMN",
+            help=(
+                "The column of FILE that says which instances belong together, such as pictures "
+                "of a patient: intervals of the measures allow for it."
+            ),
+        ),
+        Option(
+            "Hierarchy",
+            "--hierarchy",
+            type=_FILE,
+            metavar="EDGES",
+            help=(
+                "Add the hierarchical measures. Lines of 'parent child', or CSV with the columns "
+                "parent, child and optionally weight."
+            ),
+        ),
+        *_HIERARCHICAL,
+        Option(
+            "Answers",
+            "--run",
+            "runs",
+            multiple=True,
+            metavar="ID",
+            help=(
+                "In place of FILE, evaluate the answers that this run recorded. Runs that are "
+                "named together are evaluated on the labels of all of them. Repeatable."
+            ),
+        ),
+        Option(
+            "Answers",
+            "--labels",
+            default="outputs,expectations",
+            metavar="FOUND,TRUE",
+            help=(
+                "Where the run holds labels, as lists, JSON lists or text with commas: of traces "
+                "outputs and expectations, or keys of them such as outputs.topics; of a table "
+                "two columns."
+            ),
+        ),
+        Option(
+            "Answers",
+            "--table",
+            metavar="PATH",
+            help=(
+                "Read this table of the run. Default: its traces, or what mlflow.models.evaluate "
+                "wrote."
+            ),
+        ),
+        Option(
+            "Answers",
+            "--instance-by",
+            metavar="NAME",
+            help="The input, tag or column that says which question an answer is to.",
+        ),
+        Option(
+            "Run",
+            "-n",
+            "--experiment-name",
+            metavar="NAME",
+            help=(
+                "Write to this experiment; it is made if there is none. Default: as MLflow is "
+                "set; with --run, that of the run."
+            ),
+        ),
+        Option(
+            "Run",
+            "--run-id",
+            metavar="ID",
+            help="Write to this run: one of yours, or one that was interrupted.",
+        ),
+        Option(
+            "Engine",
+            "--engine",
+            type=click.Choice(["process", "spark"]),
+            default="process",
+            is_eager=True,
+            help="Evaluate in this process, or on Spark, which needs the extra spark.",
+        ),
+        Option(
+            "Engine",
+            "--master",
+            metavar="URL",
+            help=(
+                "Spark's master, such as spark://HOST:7077, or sc://HOST of Spark Connect. "
+                "Default: as Spark is set."
+            ),
+        ),
+        *opt.output,
+    ],
+)
+@click.argument("file", type=_Predictions(), required=False)
+def evaluate(
+    file: str | None,
+    method: str | None,
+    dataset: str | None,
+    experiment_name: str | None,
+    run_id: str | None,
+    engine: str,
+    master: str | None,
+    runs: tuple[str, ...],
+    labels: str,
+    table: str | None,
+    instance_by: str | None,
+    format: str | None,
+    filename: str | None,
+    quiet: bool,
+    **choices: Any,
+) -> None:
+    """Evaluate predictions made elsewhere, and log them as a run.
+
+    FILE holds the truth and the predictions. It is read in blocks and may be larger than memory. If
+    a row is broken, the error names its line and nothing is logged.
+
+    \b
+    CSV, parquet   one row per instance; for each label a column true_LABEL (0 or
+                   1) with score_LABEL, pred_LABEL (0 or 1) or both; optionally
+                   fold
+                   one label of several classes: columns true and pred with
+                   classes, score_CLASS for each, or score for the second of two
+    npz            matrices (instances x labels) y_true with y_score, y_pred or
+                   both; optionally label_names, folds; of one label a vector
+                   parquet also with lists of labels: true with scored and score
+                   (the labels that have scores, and these), pred, or both
+    sparse         with --truth: LABEL:SCORE pairs, one line per instance, or CSR
+                   of scipy.sparse.save_npz; --truth likewise, or a data file of
+                   the XMC repository or svmlight (LABEL,LABEL FEATURE:VALUE)
+    plain text     with --truth and --hierarchy: one line per instance, its
+                   classes separated by spaces, as HEMKit reads them
+    on Spark       a folder of parquet files with these columns, or its URL
+
+    \b
+    Examples:
+      mleval evaluate predictions.csv --method BR --dataset yeast -n mystudy
+      mleval evaluate predicted.txt --truth true.txt --hierarchy edges.txt \\
+          --count-root --method BR --dataset news -n mystudy
+      mleval evaluate predictions/ --engine spark --master spark://host:7077 \\
+          --method BR --dataset clicks -n mystudy
+      mleval evaluate --run RUN_A --run RUN_B --labels outputs,expectations.topics
+
+    With --run, FILE is left out: the answers of runs of mlflow.genai.evaluate, or in their tables,
+    are evaluated as label sets. Each evaluation becomes a child of its run; the same again takes
+    its place.
+    """
+    from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
+    from mlflow_mleval.files.predictions import evaluate_file, open_predictions
+    from mlflow_mleval.report.content.listings import evaluation_document
+    from mlflow_mleval.training.log_evaluation import log_evaluation
+
+    chosen = opt.chosen_format(format, filename)
+    if choices["hierarchy"] is None and (
+        wanting := [o.opts[0] for o in _HIERARCHICAL if choices[o.name] is not None]
+    ):
+        raise click.UsageError(f"--hierarchy must be given with {wanting[0]}.")
+    given = {name: value for name, value in choices.items() if value not in (None, ())}
+    typed = flags(click.get_current_context(), typed=True)
+    unfit = _FOR_FILES if runs else ("labels", "table", "instance_by")
+    if wrong := [flag for name, flag in typed.items() if name in unfit]:
+        raise click.UsageError(
+            f"{wrong[0]} must be left out {'with' if runs else 'without'} --run."
+        )
+    if bool(file) == bool(runs):
+        raise click.UsageError(
+            "give either FILE or --run, not both."
+            if runs
+            else "FILE is missing, or --run in its place."
+        )
+    if runs:
+        where = {"table": table, "instance_by": instance_by, "method": method, "dataset": dataset}
+        _evaluate_runs(runs, labels, given | where, experiment_name, chosen, filename, quiet)
+        return
+    if lacking := [
+        flag for flag, value in (("--method", method), ("--dataset", dataset)) if value is None
+    ]:
+        raise click.UsageError(f"Missing option '{lacking[0]}'.")
+    notes: list[str] = []
+    if engine == "spark":
+        if apart := [
+            name for name in ("truth", "train_labels", "cluster", "probabilities") if name in given
+        ]:
+            raise click.UsageError(
+                f"{typed[apart[0]]} must be left out with --engine spark, which lacks it."
+            )
+        ev, ignored = evaluate_with_spark(
+            file, master=master, progress=sys.stderr.isatty() and not quiet, **given
+        )
+    elif master is not None:
+        raise click.UsageError("--master must go with --engine spark.")
+    else:
+        with progress("evaluating", quiet) as step:
+            ev = evaluate_file(file, **given, progress=step, say=notes.append)
+        ignored = () if "truth" in given else open_predictions(file).ignored
+    if "threshold" in given and ev.threshold is None:
+        raise click.UsageError(
+            f"--threshold: {file!r} has predictions, which need none. Leave it out."
+        )
+    say("logging …", quiet)
+    run = log_evaluation(
+        ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name
+    )
+    ignored = [name for name in ignored if name != choices["cluster"]]
+    if ignored:
+        notes.append(
+            f"not used, because they hold neither truth nor predictions: {', '.join(ignored)}"
+        )
+    shown = evaluation_document(ev, {"method": method, "dataset": dataset, "run_id": run}, notes)
+    write(shown.render(chosen, width()), filename, quiet)
+
+
+def _evaluate_runs(
+    runs: tuple[str, ...],
+    labels: str,
+    options: dict[str, Any],
+    experiment_name: str | None,
+    format: str,
+    filename: str | None,
+    quiet: bool,
+) -> None:
+    """Evaluate the answers of runs as label sets, log each beside its run, and write what came
+    out.
+    """
+    from mlflow_mleval.files.predictions import read_hierarchy
+    from mlflow_mleval.report.content.listings import evaluations_document
+    from mlflow_mleval.training.evaluate_answers import evaluate_answers
+
+    predicted, _, expected = labels.partition(",")
+    if not (predicted.strip() and expected.strip()):
+        raise click.UsageError(
+            f"--labels: {labels!r} is not FOUND,TRUE, such as outputs,expectations."
+        )
+    if options.get("hierarchy") is not None:
+        options["hierarchy"] = read_hierarchy(options["hierarchy"])
+    with progress("reading answers", quiet, unit="runs") as step:
+        made = evaluate_answers(
+            runs,
+            predicted.strip(),
+            expected.strip(),
+            experiment_name=experiment_name,
+            progress=step,
+            **options,
+        )
+    told = [
+        (
+            {
+                "method": e.method,
+                "dataset": e.dataset,
+                "run_id": e.run_id,
+                "answers_of": e.source,
+                "status": e.status,
+            },
+            e,
+        )
+        for e in made
+    ]
+    shown = evaluations_document([(e.evaluation, about, e.notes) for about, e in told])
+    write(shown.render(format, width()), filename, quiet)
+
+
+# --------------------------------------------------------------------------------------------------
+# `mleval compare --over instances` of runs that hold answers: traces, tables of other evaluators,
+# logged tables.
+
+
+def holds_answers(choices: dict[str, Any]) -> bool:
+    """Whether the selection holds runs of other evaluators, or a table of theirs is named."""
+    from mlflow_mleval.store.read_answers import any_answers
+
+    named = arguments(choices, *opt.answers)
+    chosen = arguments(choices, *opt.selection)
+    where = {
+        key: chosen[key]
+        for key in ("experiment_ids", "experiment_names", "run_ids", "filter_string")
+        if key in chosen
+    }
+    return any(named.values()) or any_answers(**where)
+
+
+def run_answers(
+    choices: dict[str, Any],
+    wanted: list[str] | None,
+    format: str,
+    filename: str | None,
+    quiet: bool,
+) -> bool:
+    """Compare, write, and say whether any pair is separated; MissingResultsError where there is
+    nothing to compare.
+    """
+    from mlflow_mleval.analysis.answer_comparison import compare_answers
+    from mlflow_mleval.report.content.units import answers_document
+    from mlflow_mleval.store.read_answers import load_answers
+
+    if choices.get("anytime"):
+        raise click.UsageError(
+            "--anytime: not for answers, of whose measures no bounds are known. Leave it out."
+        )
+    with progress("reading", quiet, unit="runs") as step:
+        asked = load_answers(**asked_answers(choices), measures=wanted, progress=step)
+    options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
+    sides = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
+    found, absent = {}, {dataset: in_flags(reason) for dataset, reason in asked.absent.items()}
+    for dataset, answers in asked.found.items():
+        try:
+            found[dataset] = compare_answers(answers, **sides, **options)
+        except (MlevalError, ValueError) as error:
+            absent[dataset] = in_flags(str(error))
+    if not found:
+        why = " ".join(f"{dataset}: {reason}" for dataset, reason in absent.items())
+        raise MlevalError(why) if asked.found else MissingResultsError(why)
+    origin = provenance(asked.source, list(asked.runs["run_id"]), options)
+    write(
+        answers_document(found, absent, asked.notes, origin).render(format, width()),
+        filename,
+        quiet,
+    )
+    return any(c.tests.pairs["significant"].any() for c in found.values())
+
+
+# --------------------------------------------------------------------------------------------------
+# `mleval compare --over`: which options tests over datasets, folds, instances and repeats heed, and
+# the latter three.
+
+#: What all tests heed, and what those over each do beside.
+ALWAYS = (*opt.selection, opt.folds_by, *opt.measures, opt.level)
+HEEDED = {
+    "datasets": (
+        opt.missing,
+        *opt.fusion,
+        *opt.tests,
+        *opt.protocol,
+        opt.pairing,
+        opt.rope,
+        opt.seed,
+        opt.anytime,
+    ),
+    "folds": (*opt.protocol, opt.pairing, opt.dependent),
+    "instances": (*opt.answers, opt.difference, opt.cluster, opt.swaps, opt.seed, opt.anytime),
+    "repeats": (opt.by_seed, opt.swaps, opt.seed),
+}
+
+
+def heeded(over: str, choices: dict[str, Any]) -> dict[str, Any]:
+    """The choices that tests over this heed; a usage error names what was typed and would go
+    unheeded.
+    """
+    typed = flags(click.get_current_context(), typed=True)
+    unfit: dict[str, list[str]] = {}
+    for name, flag in typed.items():
+        places = [
+            place
+            for place, options in HEEDED.items()
+            if any(name == option.name for option in options)
+        ]
+        if places and over not in places:
+            which = " or ".join(filter(None, [", ".join(places[:-1]), places[-1]]))
+            unfit.setdefault(which, []).append(flag)
+    if unfit:
+        said = "; ".join(
+            f"{', '.join(flags)}: only for tests over {places}" for places, flags in unfit.items()
+        )
+        folds = (
+            " `mleval report` applies --rope to folds, too."
+            if over == "folds" and "rope" in typed
+            else ""
+        )
+        raise click.UsageError(f"{said}. Leave out what does not fit, or change --over.{folds}")
+    if "dependent" in typed and choices["dependent"] == "error" and not choices["measures"]:
+        raise click.UsageError(
+            "--dependent error: only for measures that --measure names. Leave it out, or name some."
+        )
+    return arguments(choices, *ALWAYS, *HEEDED[over])
+
+
+def run_over(
+    over: str, choices: dict[str, Any], format: str, filename: str | None, quiet: bool
+) -> bool:
+    """Test over the folds, instances or repeats of each dataset, write, and say whether any pair is
+    separated.
+    """
+    from mlflow_mleval.measures.registry import expand
+    from mlflow_mleval.report.content.folds import folds_document
+    from mlflow_mleval.report.content.units import instances_document, repeats_document
+    from mlflow_mleval.study import left_out
+
+    say("reading runs …", quiet)
+    selection = arguments(choices, *opt.selection, opt.folds_by, *opt.measures)
+    named, excluded = (
+        expand(selection.pop("measures", ())),
+        expand(choices.get("exclude_measures", ())),
+    )
+    wanted = [m for m in named if m not in excluded] or None
+    if named and not wanted:
+        raise MlevalError("no measure is left after the exclusions. Keep at least one.")
+    unanswered: MlevalError | None = None
+    if over == "instances" and holds_answers(choices):
+        try:
+            return run_answers(choices, wanted, format, filename, quiet)
+        except MissingResultsError as error:  # runs that only claim to hold answers hide no others
+            if any(arguments(choices, *opt.answers).values()):
+                raise
+            unanswered = error
+    if choices.get("difference") is not None:
+        raise click.UsageError(
+            "--difference: only for answers, such as those of mlflow.genai.evaluate. Leave it out."
+        )
+    test, document = {
+        "folds": (_folds, folds_document),
+        "instances": (_instances, instances_document),
+        "repeats": (_repeats, repeats_document),
+    }[over]
+    options = arguments(
+        choices, opt.level, *(o for o in HEEDED[over] if o not in (*opt.answers, opt.difference))
+    )
+    try:
+        study, found, absent, notes = test(selection, wanted, options, quiet)
+    except MlevalError as error:
+        raise unanswered or error from None
+    study = excluded_in_flags(study)
+    absent = {dataset: in_flags(reason) for dataset, reason in absent.items()}
+    if not found:
+        why = " ".join(f"{dataset}: {reason}" for dataset, reason in absent.items())
+        raise unanswered or MlevalError(why)
+    notes += [f"Answers were not compared: {unanswered}"] * bool(unanswered)
+    origin = provenance(study.source, list(study.runs["run_id"]), options)
+    gone = left_out(e for e in study.excluded if over != "instances" or e.kind != "measure")
+    write(
+        document(found, absent, [*study.notes, *gone, *notes], origin).render(format, width()),
+        filename,
+        quiet,
+    )
+    return any(tests.pairs["significant"].any() for tests in found.values())
+
+
+def _folds(
+    selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool
+) -> tuple[Any, ...]:
+    from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
+    from mlflow_mleval.store.study_artifacts import load_folds
+
+    study = load_folds(measures=wanted, **selection)
+    if study.folds is None:
+        raise MlevalError(
+            "no selected run holds values by fold. Log them with folds, or test over datasets."
+        )
+    absent: dict[str, str] = {}
+    found = compare_all_folds(study, absent, measures=wanted, **options)
+    return study, found, {key.removeprefix("folds."): reason for key, reason in absent.items()}, []
+
+
+def _instances(
+    selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool
+) -> tuple[Any, ...]:
+    from mlflow_mleval.store.query import load_study
+
+    study = load_study(**selection)
+    options |= {way: selection.get(way, ()) for way in ("minimize", "maximize")}
+    return study, *tested_instances(study, wanted, partial(say, quiet=quiet), **options)
+
+
+def _repeats(
+    selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool
+) -> tuple[Any, ...]:
+    from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
+    from mlflow_mleval.store.query import load_study
+
+    study = load_study(measures=wanted, **selection)
+    absent: dict[str, str] = {}
+    return study, compare_all_repeats(study, absent, **options), absent, []
+
+
+# --------------------------------------------------------------------------------------------------
+# `mleval profile`: losses between Hamming and subset 0/1, who is ahead where, and how sure that is.
+
+_PROFILES = (
+    opt.Option(
+        "Profiles",
+        "--family",
+        type=click.Choice(["binomial", "polynomial"]),
+        default="binomial",
+        help=(
+            "How the losses go from Hamming to subset 0/1: by k, the number of labels that have "
+            "to be right together, or by the exponent α."
+        ),
+    ),
+    opt.Option(
+        "Profiles",
+        "--kind",
+        type=click.Choice(["hard", "soft"]),
+        default="hard",
+        help="Losses of the predicted label sets, or of the scores.",
+    ),
+    opt.Option(
+        "Profiles",
+        "--alpha",
+        type=opt.PROBABILITY,
+        default=0.05,
+        help="Chance of any false claim along any profile.",
+    ),
+)
+
+
+@click.command(
+    cls=Command, params=[*opt.selection, *_PROFILES, *opt.protocol, opt.seed, *opt.output]
+)
+def profile(
+    kind: str, format: str | None, filename: str | None, quiet: bool, **choices: Any
+) -> None:
+    """Compare loss profiles from Hamming to subset 0/1 loss.
+
+    They show which method is better when few labels have to be right together, which when many, and
+    where they cross: a method that is aware of how labels depend on each other loses little on the
+    way. Runs that mleval logged carry their profiles. Folds tell where on the way one method is
+    better for certain; with six datasets or more, pairs are tested over these too.
+
+    \b
+    Examples:
+      mleval profile -n mystudy
+      mleval profile -n mystudy --dataset yeast --family polynomial -o yeast.html
+      mleval profile -n mystudy --method BR --method LP --output json
+    """
+    from mlflow_mleval.analysis.profile_comparison import compare_profiles
+    from mlflow_mleval.report.content.profiles import document
+    from mlflow_mleval.store.study_artifacts import load_profiles
+
+    chosen = opt.chosen_format(format, filename)
+    say("reading runs …", quiet)
+    profiles = load_profiles(kind, **arguments(choices, *opt.selection))
+    profiles = replace(profiles, notes=tuple(map(in_flags, profiles.notes)))
+    say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)
+    found = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol, opt.seed))
+    ids = [
+        run.run_id
+        for run in profiles.runs.itertuples()
+        if (run.dataset, run.method) in profiles.errors
+    ]
+    write(
+        document(found, provenance(profiles.source, ids, found.options)).render(chosen, width()),
+        filename,
+        quiet,
+    )

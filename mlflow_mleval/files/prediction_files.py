@@ -1,0 +1,532 @@
+"""Further files of predictions: one label of several classes, and sparse matrices of labels and
+scores.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files.results import (
+    FOLD,
+    PredictionFile,
+    Progress,
+    columns_shown,
+    csv_rows,
+    fold_name,
+    reason,
+    unreadable,
+)
+from mlflow_mleval.words import quoted, some
+
+# --------------------------------------------------------------------------------------------------
+# Files of predictions of one label of several classes, read some rows at a time; what is broken is
+# named by its line.
+
+_ROWS = 1 << 15  # rows that are read together
+_TRUE, _PRED, _SCORE = ("true", "y_true"), ("pred", "y_pred"), ("score", "y_score")
+#: Sums of probabilities this close to 1 need no other reason than single precision.
+_SINGLE = 1e-6
+#: Decimals and significant digits to which probabilities may have been rounded; with more, sums
+#: differ less than that.
+_DIGITS = range(1, 8)
+#: Where a row stands, and its cells.
+_Row = tuple[str, Sequence[Any]]
+
+
+def open_classes(path: Path, start: bytes, progress: Progress) -> PredictionFile | None:
+    """Open a table with a column ``true`` of classes, or an npz file with a vector ``y_true``; None
+    where it is another file.
+
+    Beside it stand ``pred`` with the predicted class, ``score_CLASS`` for each class or ``score``
+    for the second of two, and ``fold``; a leading ``y_`` does not matter. Classes are text. They
+    are those of the scores, else all that occur, sorted.
+    """
+    if start in (b"PK\3\4", b"PK\5\6"):
+        return _open_npz(path, progress)
+    try:
+        header, rows = (
+            _parquet_rows(path, progress) if start == b"PAR1" else _csv_file_rows(path, progress)
+        )
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None  # the reader of label sets says what is wrong
+    at = {
+        kind: [i for i, column in enumerate(header) if column in names]
+        for kind, names in (("true", _TRUE), ("pred", _PRED), ("score", _SCORE), ("fold", (FOLD,)))
+    }
+    if not at["true"] or any(column.startswith(("true_", "y_true_")) for column in header):
+        return None
+    for kind, places in at.items():
+        if len(places) > 1:
+            raise ImportFileError(f"{path.name}: two columns hold {kind}. Remove one.")
+    columns = {
+        column.partition("score_")[2]: i
+        for i, column in enumerate(header)
+        if column.startswith(("score_", "y_score_"))
+    }
+    if not columns and not at["pred"] and not at["score"]:
+        raise ImportFileError(
+            f"{path.name} has the column {header[at['true'][0]]} and no predictions. Add a "
+            "column pred, score_CLASS, or both."
+        )
+    own = (at["true"][0], *at["pred"])
+    names = tuple(columns) or tuple(
+        sorted({_class(row, header, place) for row in rows() for place in own})
+    )
+    if not columns and at["score"] and len(names) != 2:
+        raise ImportFileError(
+            f"{path.name}: a column score is that of the second of two classes, and there are "
+            f"{len(names)} ({some(names, 8)}). Add one column score_CLASS for each class; "
+            "measurements of a regression are not evaluated."
+        )
+    places = list(columns.values()) or at["score"]
+    used = {*own, *places, *at["fold"]}
+    inputs = (*(["y_score"] if places else []), *(["y_pred"] if at["pred"] else []))
+
+    def batches() -> Iterator[dict[str, Any]]:
+        read, known = rows(), set(names)
+        empty = True
+        while part := list(islice(read, _ROWS)):
+            empty = False
+            batch: dict[str, Any] = {}
+            for kind, where in (("y_true", at["true"]), ("y_pred", at["pred"])):
+                if where:
+                    batch[kind] = [_class(row, header, where[0], known) for row in part]
+            if places:
+                scores = np.array(
+                    [[_number(row, header, place) for place in places] for row in part]
+                )
+                batch["y_score"] = scores if columns else scores[:, 0]
+            if at["fold"]:
+                batch["folds"] = [fold_name(_class(row, header, at["fold"][0])) for row in part]
+            yield batch
+        if empty:
+            raise ImportFileError(f"{path.name} has a header but no rows.")
+
+    ignored = tuple(column for i, column in enumerate(header) if i not in used)
+    return PredictionFile(names, inputs, ignored, batches())
+
+
+def unrounded(scores: Any) -> tuple[Any, str]:
+    """Rounded probabilities of classes divided by their sums, and what to say of it; other scores
+    as they are.
+
+    Rounding moves each of C probabilities by half a unit of its last decimal, or of its last
+    significant digit, at most.
+
+    >>> unrounded(np.array([[0.333, 0.333, 0.333], [0.5, 0.25, 0.25]]))[1]
+    'probabilities were rounded: in each row they are divided by their sum, such as 0.999'
+    >>> unrounded(np.array([[0.333, 0.333, 0.233]]))[1]
+    ''
+    """
+    if np.ndim(scores) != 2 or scores.dtype.kind != "f" or scores.min() < 0 or scores.max() > 1:
+        return scores, ""
+    sums = scores.sum(axis=1)
+    off = np.abs(sums - 1)
+    if (
+        off.max() <= np.sqrt(np.finfo(float).eps)
+        or not (off <= _by_rounding(scores) + _SINGLE).all()
+        or not sums.all()
+    ):
+        return scores, ""
+    shown = f"{sums[off.argmax()]:.9g}"
+    return scores / sums[
+        :, None
+    ], f"probabilities were rounded: in each row they are divided by their sum, such as {shown}"
+
+
+def _by_rounding(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far off 1 rounding can bring the sum of each row: to as many decimals, or digits, as all
+    numbers have at most.
+    """
+    first = 10.0 ** np.floor(
+        np.log10(np.where(scores > 0, scores, 1.0))
+    )  # what the first digit counts
+    by_decimals = scores.shape[1] * 0.5 * _last_place(scores)
+    by_digits = (first * (scores > 0)).sum(axis=1) * 0.5 * _last_place(scores / first)
+    return np.maximum(by_decimals, by_digits)
+
+
+def _last_place(numbers: NDArray[np.float64]) -> float:
+    """What the last of the decimals counts that all numbers have at most; 0 where they have
+    many.
+    """
+    return next(
+        (10.0**-d for d in _DIGITS if np.abs(np.round(numbers, d) - numbers).max() < 1e-12), 0.0
+    )
+
+
+def _class(row: _Row, header: Sequence[str], place: int, known: set[str] | None = None) -> str:
+    """The class in a cell."""
+    where, cells = row
+    text = "" if cells[place] is None else str(cells[place])
+    if not text or text == "nan":
+        raise ImportFileError(f"{where}, column {quoted(header[place])}: the row has none.")
+    if known is not None and text not in known:
+        told = (
+            f"{quoted(text)} is none of the classes with scores "
+            f"({some(map(repr, sorted(known)), 8)})"
+        )
+        raise ImportFileError(f"{where}, column {quoted(header[place])}: {told}.")
+    return text
+
+
+def _number(row: _Row, header: Sequence[str], place: int) -> float:
+    where, cells = row
+    try:
+        value = float(cells[place])
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise ImportFileError(
+            f"{where}, column {quoted(header[place])}: {quoted(cells[place])} is not a finite "
+            "number."
+        )
+    return value
+
+
+def _csv_file_rows(
+    path: Path, progress: Progress
+) -> tuple[list[str], Callable[[], Iterator[_Row]]]:
+    """The header of a CSV file, and what reads its rows."""
+    total = path.stat().st_size
+
+    def cells() -> Iterator[tuple[int, list[str]]]:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from ((at, row) for at, row in csv_rows(file, 1, path.name) if row)
+
+    def rows() -> Iterator[_Row]:
+        read = 0
+        for i, (at, row) in enumerate(cells()):
+            read += sum(map(len, row)) + len(row)
+            if i % _ROWS == 0:
+                progress(min(read, total), total)
+            if i and len(row) != len(header):
+                raise ImportFileError(
+                    f"{path.name}, line {at}: the row has {len(row)} cells, the header has "
+                    f"{len(header)}."
+                )
+            if i:
+                yield f"{path.name}, line {at}", row
+        progress(total, total)
+
+    try:
+        header = next(cells(), (0, []))[1]
+    except ImportFileError:
+        header = []  # the reader of label sets says it
+    return header, rows
+
+
+def _parquet_rows(path: Path, progress: Progress) -> tuple[list[str], Callable[[], Iterator[_Row]]]:
+    file = parquet.ParquetFile(path)
+    header = file.schema_arrow.names
+
+    def rows() -> Iterator[_Row]:
+        done, total = 0, file.metadata.num_rows
+        try:
+            for batch in file.iter_batches(_ROWS, use_threads=False):
+                for i, cells in enumerate(
+                    zip(*(column.to_pylist() for column in batch.columns), strict=True), done + 1
+                ):
+                    yield f"{path.name}, row {i}", cells
+                done += len(batch)
+                progress(done, total)
+        except (pa.ArrowException, OSError) as error:
+            raise ImportFileError(
+                f"{path.name}, behind row {done}: the file is damaged: {reason(error)}."
+            ) from error
+
+    return header, rows
+
+
+def _open_npz(path: Path, progress: Progress) -> PredictionFile | None:
+    """A vector y_true with y_score, y_pred or both, read at once; None where there is none."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if "y_true" not in file.files or file["y_true"].ndim != 1:
+                return None
+            arrays = {name: file[name] for name in file.files}
+    except Exception:  # damaged or of objects: the reader of label sets says it
+        return None
+    inputs = tuple(name for name in ("y_score", "y_pred") if name in arrays)
+    if not inputs:
+        raise ImportFileError(
+            f"{path.name} has y_true and no predictions. Add y_score, y_pred or both."
+        )
+    batch = {name: arrays[name] for name in ("y_true", *inputs, "folds") if name in arrays}
+    names = tuple(arrays["label_names"].tolist()) if "label_names" in arrays else None
+    progress(1, 1)
+    ignored = tuple(name for name in arrays if name not in (*batch, "label_names"))
+    return PredictionFile(names, inputs, ignored, iter([batch]))
+
+
+# --------------------------------------------------------------------------------------------------
+# Sparse matrices of labels and scores in files: CSR of SciPy, text of the XMC repository, svmlight,
+# parquet with lists.
+#
+# What is broken is named by its line.
+
+_LINES = 1 << 14  # lines of text, and rows of matrices, that are evaluated together
+_LISTS = ("true", "pred", "scored", "score")
+
+
+def open_matrices(
+    path: str | Path, truth: str | Path, progress: Progress = lambda done, total: None
+) -> PredictionFile:
+    """Open a file of scores and a file of true labels, both over labels 0..K-1; row i of both is
+    the same instance.
+
+    Each is a CSR matrix that ``scipy.sparse.save_npz`` wrote, or text, see `read_matrix`.
+    """
+    score, true = read_matrix(path, labels=False), read_matrix(truth, labels=True)
+    if score.shape[0] != true.shape[0]:
+        raise ImportFileError(
+            f"{Path(path).name} has {score.shape[0]} rows and {Path(truth).name} "
+            f"{true.shape[0]}. Both need one an instance."
+        )
+    width = max(score.shape[1], true.shape[1])
+    n = true.shape[0]
+
+    def batches() -> Iterator[dict[str, Any]]:
+        for start in range(0, n, _LINES):
+            parts = (sparse.csr_array(m[start : start + _LINES]) for m in (true, score))
+            t, s = (
+                sparse.csr_array((m.data, m.indices, m.indptr), shape=(m.shape[0], width))
+                for m in parts
+            )
+            progress(min(start + _LINES, n), n)
+            yield {"y_true": t, "y_score": s}
+
+    return PredictionFile(tuple(range(width)), ("y_score",), (), batches())
+
+
+def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
+    """A sparse matrix: CSR that ``scipy.sparse.save_npz`` wrote, or text with a line a row.
+
+    A row is ``LABEL:VALUE LABEL:VALUE …``, labels counted from 0, below an optional first line
+    ``ROWS COLUMNS``. Where true `labels` are read, it may also be ``LABEL,LABEL,… FEATURE:VALUE
+    …``, as in svmlight and in the data of the XMC repository, whose first line is ``ROWS FEATURES
+    LABELS``; the values of the features are not used. An ImportFileError names the line.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            packed = file.read(4) in (b"PK\3\4", b"PK\5\6")
+        if packed:
+            return _of_npz(path)
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            return _of_text(file, path.name, labels)
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _of_npz(path: Path) -> sparse.csr_array:
+    try:
+        found = sparse.csr_array(sparse.load_npz(path))
+        found.check_format(full_check=True)
+        return found
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, MemoryError) as error:
+        told = (
+            f"{path.name} holds no sparse matrix: {reason(error)}. Write it by "
+            "scipy.sparse.save_npz."
+        )
+        raise ImportFileError(told) from error
+
+
+def _of_text(file: Any, name: str, labels: bool) -> sparse.csr_array:
+    first = file.readline()
+    head = (
+        [int(v) for v in first.split()]
+        if first.strip() and all(v.isdecimal() for v in first.split())
+        else []
+    )
+    data_file = len(head) == 3 and labels
+    head = head if len(head) == 2 or data_file else []
+    if not head:
+        file.seek(0)
+    columns: list[NDArray[np.int64]] = []
+    values: list[NDArray[np.float64]] = []
+    ends = [0]
+    at = 1 if head else 0
+    while lines := list(islice(file, _LINES)):
+        for text in lines:
+            at += 1
+            try:
+                column, value = _labels_of(text, data_file) if labels else _pairs(text)
+            except ValueError:
+                wanted = "LABEL:VALUE pairs" + " or LABEL,LABEL,… FEATURE:VALUE pairs" * labels
+                raise ImportFileError(
+                    f"{name}, line {at}: {quoted(text.strip()[:60])} is not {wanted}."
+                ) from None
+            columns.append(column)
+            values.append(value)
+            ends.append(ends[-1] + len(column))
+    if not columns:
+        raise ImportFileError(f"{name} is empty. It needs a line for each instance.")
+    rows, width = len(columns), max((int(c.max()) + 1 for c in columns if len(c)), default=1)
+    if head and rows != head[0]:
+        raise ImportFileError(
+            f"{name}: the first line promises {head[0]} rows, and there are {rows}."
+        )
+    if head and width > head[-1]:
+        line = next(i for i, c in enumerate(columns) if len(c) and c.max() >= head[-1]) + 2
+        worst = columns[line - 2].max()
+        raise ImportFileError(
+            f"{name}, line {line}: label {worst} where the first line promises {head[-1]} labels."
+        )
+    shape = rows, head[-1] if head else width
+    return sparse.csr_array(
+        (np.concatenate(values), np.concatenate(columns), np.array(ends)), shape=shape
+    )
+
+
+def _pairs(text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    parts = [pair.partition(":") for pair in text.split()]
+    if not all(colon for _, colon, _ in parts):
+        raise ValueError(text)
+    column = np.array([int(label) for label, _, _ in parts], np.int64)
+    value = np.array([float(v) for _, _, v in parts])
+    if (column < 0).any() or not np.isfinite(value).all():
+        raise ValueError(text)
+    return column, value
+
+
+def _labels_of(text: str, data_file: bool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The labels before the features, or those of the pairs."""
+    first = text.partition(" ")[0].strip()
+    if ":" in first and not data_file:
+        return _pairs(text)
+    column = np.array(
+        [] if not first or ":" in first else [int(v) for v in first.split(",")], np.int64
+    )
+    if (column < 0).any():
+        raise ValueError(text)
+    return column, np.ones(len(column))
+
+
+# ---- parquet with lists --------------------------------------------------------------------------
+
+
+def open_lists(path: Path, progress: Progress) -> PredictionFile | None:
+    """Open parquet whose column ``true`` holds a list of labels; None where it is another table.
+
+    Beside it stand ``scored`` with a list of labels and ``score`` with their scores, ``pred`` with
+    a list of labels, or both, and maybe ``fold``. The labels are all that occur, in order.
+    """
+    try:
+        file = parquet.ParquetFile(path)
+    except pa.ArrowException:
+        return None  # another reader says what is wrong
+    schema = file.schema_arrow
+    kinds = {name: schema.field(name).type for name in _LISTS if name in schema.names}
+    is_list = {
+        name: pa.types.is_list(kind) or pa.types.is_large_list(kind) for name, kind in kinds.items()
+    }
+    if not is_list.get("true"):
+        return None
+    if wrong := [name for name, fine in is_list.items() if not fine]:
+        raise ImportFileError(
+            f"{path.name}: the column {wrong[0]} holds {kinds[wrong[0]]} and true lists. It "
+            "needs lists, too."
+        )
+    scored = "scored" in kinds and "score" in kinds
+    if not scored and "pred" not in kinds:
+        need = (
+            "scored (lists of labels) with score (lists of their scores), pred (lists of "
+            "labels), or both"
+        )
+        raise ImportFileError(
+            f"{path.name}: no column of predictions (it has {columns_shown(schema.names)}). Add "
+            f"{need}."
+        )
+    own = [name for name in ("true", "scored" * scored, "pred") if name in kinds]
+    found: set[Any] = set()
+    for batch in file.iter_batches(_LINES, columns=own):
+        for column in batch.columns:
+            found.update(column.flatten().unique().to_pylist())
+    if None in found:
+        raise ImportFileError(f"{path.name}: a list of labels holds null. Leave it out.")
+    names = tuple(sorted(found))
+    inputs = (*(["y_score"] if scored else []), *(["y_pred"] if "pred" in kinds else []))
+    used = [*own, *(["score"] if scored else []), *([FOLD] if FOLD in schema.names else [])]
+    ignored = tuple(name for name in schema.names if name not in used)
+    return PredictionFile(
+        names, inputs, ignored, _list_batches(file, path.name, names, used, progress)
+    )
+
+
+def _list_batches(
+    file: parquet.ParquetFile,
+    name: str,
+    names: tuple[Any, ...],
+    used: list[str],
+    progress: Progress,
+) -> Iterator[dict[str, Any]]:
+    total, done = file.metadata.num_rows, 0
+    known = pa.array(names)
+    for batch in file.iter_batches(_LINES, columns=used):
+        sides: dict[str, Any] = {}
+        for key, column in (("y_true", "true"), ("y_score", "scored"), ("y_pred", "pred")):
+            if column not in used:
+                continue
+            lists = batch[column]
+            if lists.null_count:
+                row = done + lists.is_null().to_pylist().index(True) + 1
+                raise ImportFileError(
+                    f"{name}, row {row}, column {column}: there is no list. An empty list is an "
+                    "empty set."
+                )
+            ends = np.append(
+                0, np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))
+            ).astype(np.int64)
+            labels = lists.flatten().dictionary_encode()
+            place = pa.compute.index_in(labels.dictionary.cast(known.type), known).to_numpy(
+                zero_copy_only=False
+            )
+            columns = place[labels.indices.to_numpy(zero_copy_only=False)]
+            values = np.ones(len(columns), bool)
+            if key == "y_score":
+                scores = batch["score"]
+                lengths = pa.compute.fill_null(scores.value_lengths(), -1).to_numpy(
+                    zero_copy_only=False
+                )
+                if len(wrong := np.flatnonzero(lengths != np.diff(ends))):
+                    row = done + int(wrong[0]) + 1
+                    raise ImportFileError(
+                        f"{name}, row {row}: scored and score have different numbers of elements."
+                    )
+                values = scores.flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
+                if len(wrong := np.flatnonzero(~np.isfinite(values))):
+                    row = done + int(np.searchsorted(ends, wrong[0], side="right"))
+                    raise ImportFileError(
+                        f"{name}, row {row}, column score: {values[wrong[0]]} is not a finite "
+                        "number."
+                    )
+            sides[key] = sparse.csr_array((values, columns, ends), shape=(len(batch), len(names)))
+            if sides[key].nnz != len(columns) or not _distinct(columns, ends):
+                raise ImportFileError(
+                    f"{name}, rows {done + 1} to {done + len(batch)}: a list of {column} names a "
+                    "label twice."
+                )
+        if FOLD in used:
+            sides["folds"] = batch[FOLD].to_pylist()
+        done += len(batch)
+        progress(done, total)
+        yield sides
+
+
+def _distinct(columns: NDArray[np.int64], ends: NDArray[np.int64]) -> bool:
+    row = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    order = np.lexsort((columns, row))
+    return not ((np.diff(columns[order]) == 0) & (np.diff(row[order]) == 0)).any()

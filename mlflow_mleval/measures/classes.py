@@ -1,0 +1,495 @@
+"""One label of several classes: the arrays, what is summed over them, and the measures that
+follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from mlflow_mleval.measures.flat import set_measures, weight_of_all
+from mlflow_mleval.measures.label_sums import Sums, summed_columns
+from mlflow_mleval.measures.registry import BINS, ECE_NAME, TOP, TOP_NAME, numbers
+from mlflow_mleval.measures.score_counts import ClassCounts, ScoreCounts
+from mlflow_mleval.validation import label_threshold, same_axes, score_matrix, unique_names
+from mlflow_mleval.words import some
+
+# --------------------------------------------------------------------------------------------------
+# One label of several classes as arrays: checked, and turned into the numbers of classes.
+
+#: The class of a positive instance is the second of the two.
+_BINARY = 2
+
+
+@dataclass(frozen=True, eq=False)
+class ClassVectors:
+    """True and predicted classes of N instances as numbers, and their scores.
+
+    Attributes
+    ----------
+    names : tuple of C names
+    true, pred : array of int, shape (N,)
+        Positions among the names.
+    score : array of float, shape (N, C), or (N,) of the second of two classes, or None
+    is_probability : bool
+        Whether the scores are probabilities.
+    epsilon : float
+        The least probability that the scores can tell from 0, as scikit-learn has it.
+    threshold : float or None
+        Scores above which the second of two classes was predicted; None where that was otherwise.
+    """
+
+    names: tuple[Hashable, ...]
+    true: NDArray[np.int64]
+    pred: NDArray[np.int64]
+    score: NDArray[np.float64] | None
+    is_probability: bool
+    epsilon: float
+    threshold: float | None
+
+
+def is_vector(value: Any) -> bool:
+    """Whether a truth is one class an instance, and no matrix and no sets of labels.
+
+    >>> is_vector([1, 0]), is_vector(["a"]), is_vector([[1, 0]]), is_vector([{"a"}, {"b"}])
+    (True, True, False, False)
+    """
+    if sparse.issparse(value) or isinstance(value, pd.DataFrame):
+        return False
+    if (
+        hasattr(value, "dtype")
+        and hasattr(value, "shape")
+        and getattr(value.dtype, "kind", "") in "biufcUSM"
+    ):
+        return len(value.shape) == 1
+    if hasattr(value, "shape") and len(value.shape) != 1:
+        return False
+    try:
+        first = next(iter(value), None)
+    except TypeError:
+        return False
+    return isinstance(first, (str, bytes)) or (
+        np.ndim(first) == 0 and not isinstance(first, (set, frozenset, dict))
+    )
+
+
+def classes_of(values: Any, name: str) -> NDArray[Any]:
+    """One class an instance as integers, booleans or text, shape (N,).
+
+    Raises
+    ------
+    ValueError
+        Another shape, no instance, a missing class, or numbers that are not whole.
+    TypeError
+        Classes of different types, or of a type that cannot be one.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"`{name}` must be an array without a mask, got a masked array. Fill or drop the "
+            "masked cells."
+        )
+    array = (
+        np.asarray(values, dtype=object)
+        if isinstance(values, (list, tuple))
+        else np.asarray(values)
+    )
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(
+            f"`{name}` must hold one class for each instance, as `y_true` does, got shape "
+            f"{array.shape}."
+        )
+    if not len(array):
+        raise ValueError(
+            f"`{name}` must hold at least one instance, got none. There is nothing to evaluate."
+        )
+    missing = pd.isna(array)
+    if missing.any():
+        raise ValueError(
+            f"`{name}` must hold a class for each instance, got none {_where(missing)}. Leave "
+            "these instances out."
+        )
+    if array.dtype.kind not in "biufU":
+        array = _of_objects(array, name)
+    if array.dtype.kind == "f":
+        if (broken := array != np.floor(array)).any():
+            raise ValueError(
+                f"`{name}` must hold classes, got {array[broken][0]:.6g} {_where(broken)}: these "
+                "are measurements, and mleval evaluates no regression. Cut them into classes, or "
+                "use MLflow's own evaluator for regressors."
+            )
+        array = array.astype(np.int64)
+    return array
+
+
+def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Python objects, or what NumPy keeps as such, as an array of one type."""
+    kinds: dict[str, int] = {}
+    for i, value in enumerate(array):
+        kind = (
+            "text"
+            if isinstance(value, str)
+            else "booleans"
+            if isinstance(value, (bool, np.bool_))
+            else "numbers"
+        )
+        if kind == "numbers" and (not isinstance(value, Number) or isinstance(value, complex)):
+            raise TypeError(
+                f"`{name}` must hold classes as whole numbers, text or booleans, got "
+                f"{type(value).__name__} in row {i}. Convert them."
+            )
+        kinds.setdefault(kind, i)
+    if len(kinds) > 1:
+        told = " and ".join(f"{kind} ({array[i]!r} in row {i})" for kind, i in kinds.items())
+        raise TypeError(
+            f"`{name}` must hold classes of one type, got {told}. Convert them all, for example "
+            "to text."
+        )
+    return np.array(array.tolist())
+
+
+def class_vectors(
+    y_true: Any,
+    y_score: Any,
+    y_pred: Any,
+    label_names: Sequence[Hashable] | None,
+    threshold: ArrayLike = 0.5,
+    probabilities: bool | None = None,
+) -> ClassVectors:
+    """Truth, scores and predictions, checked against each other.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Different numbers of instances, classes that are not among the names, scores that are NaN or
+        infinite or have another number of columns, probabilities that do not sum to 1; the text
+        names the offenders.
+    """
+    true = classes_of(y_true, "y_true")
+    pred = None if y_pred is None else classes_of(y_pred, "y_pred")
+    score, epsilon = (None, 0.0) if y_score is None else _scores(y_score)
+    for array, name in ((score, "y_score"), (pred, "y_pred")):
+        if array is not None and len(array) != len(true):
+            raise ValueError(
+                f"`{name}` must hold the {len(true)} instances of `y_true`, got {len(array)}."
+            )
+    probable = score is not None and _is_probability(score, epsilon, probabilities)
+    for value, name in ((y_score, "y_score"), (y_pred, "y_pred")):
+        _same_index(value, name, y_true)
+    n_classes = None if score is None else _BINARY if score.ndim == 1 else score.shape[1]
+    names = _names(true, pred, y_score, n_classes, label_names)
+    at = {name: i for i, name in enumerate(names)}
+    numbers = _numbers(true, "y_true", at)
+    if pred is not None:
+        return ClassVectors(
+            names, numbers, _numbers(pred, "y_pred", at), score, probable, epsilon, None
+        )
+    if score is None:
+        raise ValueError(
+            "`y_score` or `y_pred` must be given, got neither. Pass scores, predicted classes, "
+            "or both."
+        )
+    if score.ndim == 2:
+        return ClassVectors(names, numbers, score.argmax(axis=1), score, probable, epsilon, None)
+    cut = label_threshold(threshold, "threshold", 1)
+    if cut == 0.5 and not probable:
+        cut = 0.0  # values of a decision function, whose border is 0
+    return ClassVectors(
+        names, numbers, (score > cut).astype(np.int64), score, probable, epsilon, cut
+    )
+
+
+def _scores(y_score: Any) -> tuple[NDArray[np.float64], float]:
+    """Finite scores, N x C or N, and the epsilon of their type."""
+    flat = is_vector(y_score)
+    given = score_matrix(np.asarray(y_score)[:, None] if flat else y_score, "y_score")
+    given = given.toarray() if sparse.issparse(given) else given
+    kind = given.dtype if given.dtype.kind == "f" else np.dtype(float)
+    score, epsilon = given.astype(float), float(np.finfo(kind).eps)
+    return score[:, 0] if score.shape[1] == 1 else score, epsilon
+
+
+def _is_probability(score: NDArray[np.float64], epsilon: float, said: bool | None) -> bool:
+    """Whether the scores are probabilities; those of an instance sum to 1 then, but for rounding as
+    scikit-learn allows it.
+    """
+    inside = bool(score.min() >= 0 and score.max() <= 1)
+    if said and not inside:
+        raise ValueError(
+            f"`y_score` must lie in [0, 1] with `probabilities=True`, got {score.min():.6g} to "
+            f"{score.max():.6g}. Leave that out."
+        )
+    if said is False or not inside:
+        return False
+    total = score.sum(axis=1) if score.ndim == 2 else np.ones(1)
+    wrong = np.abs(total - 1) > np.sqrt(epsilon)
+    if wrong.any():
+        raise ValueError(
+            "`y_score` must sum to 1 in each row where it holds probabilities, got "
+            f"{total[wrong][0]:.6g} {_where(wrong)}. Divide each row by its sum, or pass "
+            "`probabilities=False` if these are other scores."
+        )
+    return True
+
+
+def _names(
+    true: NDArray[Any],
+    pred: NDArray[Any] | None,
+    y_score: Any,
+    n_classes: int | None,
+    label_names: Sequence[Hashable] | None,
+) -> tuple[Hashable, ...]:
+    """The classes in the order of the scores' columns."""
+    if label_names is not None:
+        label_names = list(label_names)
+        return unique_names(label_names, "label_names", n_classes or len(label_names), "classes")
+    kinds = {"true": true} if pred is None else {"true": true, "pred": pred}
+    if len({"text" if part.dtype.kind == "U" else "numbers" for part in kinds.values()}) > 1:
+        raise TypeError(
+            f"`y_pred` must hold classes of the type of `y_true`, got {pred[0].item()!r} where "
+            f"`y_true` has {true[0].item()!r}."
+        )
+    seen = np.unique(np.concatenate([*kinds.values()])).tolist()
+    if isinstance(y_score, pd.DataFrame) and set(seen) <= set(y_score.columns):
+        return unique_names(y_score.columns, "y_score.columns", len(y_score.columns), "classes")
+    if n_classes is None or len(seen) == n_classes:
+        return tuple(seen)
+    # A batch may lack classes. Only where the others are beyond doubt, they are added.
+    for known in ((False, True), range(n_classes), (-1, 1)):
+        anchored = isinstance(known, tuple) or 0 in seen or n_classes == _BINARY
+        if (
+            true.dtype.kind != "U"
+            and len(known) == n_classes
+            and anchored
+            and set(seen) <= set(known)
+        ):
+            same_kind = all(isinstance(value, bool) for value in seen) == (known == (False, True))
+            if same_kind:
+                return tuple(known)
+    hint = ""
+    if len(seen) > n_classes and true.dtype.kind in "iu":
+        hint = " If these are measurements, it is a regression, and mleval evaluates none."
+    columns = (
+        "`y_score` is one score of two classes"
+        if n_classes == _BINARY
+        else f"`y_score` has {n_classes} columns"
+    )
+    raise ValueError(
+        f"`label_names` must name the {n_classes} classes in the order of the scores, got none: "
+        f"{columns}, and `y_true` has {len(seen)} class{'es' * (len(seen) != 1)} "
+        f"({some(map(repr, seen), 8)}).{hint}"
+    )
+
+
+def class_matrix(values: Any, name: str, names: Sequence[Hashable]) -> sparse.csr_array:
+    """One class an instance as a label matrix over these classes; else the errors of `classes_of`,
+    or of an unknown class.
+    """
+    return one_hot(
+        _numbers(classes_of(values, name), name, {own: i for i, own in enumerate(names)}),
+        len(names),
+    )
+
+
+def one_hot(numbers: NDArray[np.int64], n_classes: int) -> sparse.csr_array:
+    """The label matrix of one class an instance."""
+    ends = np.arange(len(numbers) + 1)
+    return sparse.csr_array(
+        (np.ones(len(numbers), bool), numbers, ends), shape=(len(numbers), n_classes)
+    )
+
+
+def _numbers(values: NDArray[Any], name: str, at: dict[Hashable, int]) -> NDArray[np.int64]:
+    """The position of each class among the names."""
+    codes, found = pd.factorize(values)
+    numbers = np.array([at.get(value, -1) for value in found.tolist()])[codes]
+    unknown = numbers < 0
+    if unknown.any():
+        raise ValueError(
+            f"`{name}` must hold classes of `label_names` ({some(map(repr, at), 8)}), got "
+            f"{values[unknown][0].item()!r} {_where(unknown)}. Name it, or leave these instances "
+            "out."
+        )
+    return numbers
+
+
+def _same_index(value: Any, name: str, y_true: Any) -> None:
+    """Raise ValueError where pandas says that the rows are others."""
+    if isinstance(value, (pd.Series, pd.DataFrame)) and isinstance(y_true, pd.Series):
+        frames = [pd.DataFrame(index=part.index) for part in (value, y_true)]
+        if len(frames[0]) == len(frames[1]):
+            same_axes(frames[0], name, frames[1], "y_true")
+
+
+def _where(wrong: NDArray[np.bool_]) -> str:
+    """The first such row, and how many there are."""
+    count = int(wrong.sum())
+    return f"in row {int(wrong.argmax())} ({count} such row{'s' * (count != 1)})"
+
+
+# --------------------------------------------------------------------------------------------------
+# One label of several classes: what is summed over the instances of a fold, and the measures that
+# follow.
+
+_BLOCK = 1 << 18  # cells of scores that are ranked at a time
+#: What the scores give by instance; NaN where they are no probabilities.
+_PROBABILITIES = ("log_loss", "brier_score")
+
+
+def sum_classes(
+    true: Any,
+    score: Any,
+    pred: Any,
+    *,
+    rows: slice | NDArray[np.int64] = slice(None),
+    vectors: ClassVectors,
+    further: Mapping[str, NDArray[np.float64]] | None = None,
+    seconds: Mapping[str, float] | None = None,
+    truth: int | None = None,
+    weights: NDArray[np.float64] | None = None,
+    weighting: int | None = None,
+) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
+    """The sums over some rows, and the values of each of these rows; see `label_sums.sum_rows`,
+    whose place it takes.
+
+    The matrices are those of the vectors, which know more.
+    """
+    n_classes = len(vectors.names)
+    t, p = vectors.true[rows], vectors.pred[rows]
+    s = None if vectors.score is None else vectors.score[rows]
+    w = None if weights is None else weights[rows]
+    right = t == p
+    values: dict[str, NDArray[np.float64]] = {"top1_accuracy": right.astype(float)}
+    each = np.ones(len(t), np.int64) if w is None else w
+    confusion = sparse.csr_array((each, (t, p)), shape=(n_classes, n_classes))
+    confusion.sum_duplicates()
+    ranks = scores = confidence = None
+    if s is not None:
+        binary = s.ndim == 1
+        if not binary:
+            ranks = np.bincount(_ranks(t, s), w, n_classes)
+        own = s if binary else s[:, 1] if n_classes == 2 else None
+        one = s if own is None else own[:, None]
+        scores = ScoreCounts.of(one, true[rows].toarray() if own is None else (t == 1)[:, None], w)
+        values |= dict.fromkeys(_PROBABILITIES, np.full(len(t), np.nan))
+        if vectors.is_probability:
+            of_true = np.where(t == 1, s, 1 - s) if binary else s[np.arange(len(t)), t]
+            squares = (
+                (1 - of_true) ** 2 if binary else ((s**2).sum(axis=1) + 1 - 2 * of_true) / n_classes
+            )
+            loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))
+            values |= dict(zip(_PROBABILITIES, (loss, squares), strict=True))
+            largest = np.maximum(s, 1 - s) if binary else s.max(axis=1)
+            confidence = ScoreCounts.of(largest[:, None], right[:, None], w)
+    values |= {name: column[rows] for name, column in (further or {}).items()}
+    sums = Sums(
+        n=len(t),
+        **summed_columns(values, w),
+        by_label=np.array(
+            [confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)], each.dtype
+        ),
+        wrong=np.zeros(0, np.int64),
+        empty=np.zeros(2, np.int64),
+        score_range=None if s is None else (float(s.min()), float(s.max())),
+        seconds=seconds or {},
+        truth=truth,
+        classes=ClassCounts(confusion, ranks, scores, confidence),
+        weight=None if w is None else weight_of_all(w),
+        weighting=weighting,
+    )
+    return sums, values
+
+
+def _ranks(true: NDArray[np.int64], score: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How many classes come before the true one: those with a higher score, of equal ones those
+    with a lower number.
+    """
+    found = np.empty(len(true), np.int64)
+    step = max(1, _BLOCK // score.shape[1])
+    columns = np.arange(score.shape[1])
+    for start in range(0, len(true), step):
+        s, t = score[start : start + step], true[start : start + step, None]
+        own = np.take_along_axis(s, t, axis=1)
+        found[start : start + step] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
+    return found
+
+
+def one_label_measures(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
+    """The measures that follow from the sums and are no means over instances; NaN where one is not
+    defined.
+
+    `asked` are names beside the usual ones: other k of top-k accuracy, other numbers of bins. As in
+    scikit-learn, averages are over the classes that are true or predicted somewhere, balanced
+    accuracy over the true ones.
+    """
+    tp, predicted, true = sums.by_label
+    rates = set_measures(tp, predicted, true)
+    there, occurs = predicted + true > 0, true > 0
+    found = {"balanced_accuracy": float(rates["recall"][occurs].mean())}
+    for name in ("precision", "recall", "f1"):
+        found[f"macro_{name}"] = float(rates[name][there].mean())
+        found[f"weighted_{name}"] = float(rates[name] @ true / sums.size)
+    found |= _beyond_chance(tp, predicted, true)
+    counts = sums.classes
+    assert counts is not None  # of one label
+    if counts.ranks is not None:
+        tops = [k for k in numbers(TOP_NAME, (f"top_k_accuracy_{TOP}", *asked)) if k < len(true)]
+        found |= {f"top_k_accuracy_{k}": float(counts.ranks[:k].sum() / sums.size) for k in tops}
+    if counts.scores is not None:
+        areas, _ = counts.scores.auroc()
+        known = ~np.isnan(areas)
+        if known.any():
+            weights = true[known] if len(areas) == len(true) else np.ones(1)
+            found["macro_auroc"] = float(areas[known].mean())
+            found["weighted_auroc"] = float(np.average(areas[known], weights=weights))
+    if counts.confidence is not None:
+        found |= {
+            f"ece_{b}": counts.confidence.calibration_error(b)[0]
+            for b in numbers(ECE_NAME, (f"ece_{BINS}", *asked))
+        }
+    return found
+
+
+def one_label_bounds(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
+    """What the measures can be wrong by that follow from scores on a grid."""
+    counts = sums.classes
+    assert counts is not None  # of one label
+    found: dict[str, float] = {}
+    if counts.scores is not None:
+        found |= dict.fromkeys(
+            ("macro_auroc", "weighted_auroc"), float(np.nan_to_num(counts.scores.auroc()[1]).max())
+        )
+    if counts.confidence is not None:
+        found |= {
+            f"ece_{b}": counts.confidence.calibration_error(b)[1]
+            for b in numbers(ECE_NAME, (f"ece_{BINS}", *asked))
+        }
+    return found
+
+
+def _beyond_chance(
+    tp: NDArray[Any], predicted: NDArray[Any], true: NDArray[Any]
+) -> dict[str, float]:
+    """Matthews' correlation of several classes (Gorodkin 2004) and Cohen's kappa, from whole
+    numbers of any size, or weights.
+    """
+    right, n = tp.sum().item(), true.sum().item()
+    chance = sum(a * b for a, b in zip(predicted.tolist(), true.tolist(), strict=True))
+    spreads = [n * n - sum(a * a for a in side.tolist()) for side in (predicted, true)]
+    # Of weights, differences that should be 0 are remainders of rounding: whether they are is
+    # counted.
+    several = [np.count_nonzero(side) > 1 for side in (predicted, true)]
+    matthews, kappa = 0.0, float("nan")
+    if all(several):
+        matthews = (right * n - chance) / (float(spreads[0]) ** 0.5 * float(spreads[1]) ** 0.5)
+    if any(several) or predicted.argmax() != true.argmax():
+        kappa = (right * n - chance) / (n * n - chance)
+    return {"matthews": matthews, "kappa": kappa}

@@ -1,0 +1,460 @@
+"""What follows from the sums beside the measures: points of curves, how much each instance moves a
+value, why a measure is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mlflow_mleval.measures.flat import Conventions, apart, ratio, reached, set_measures
+from mlflow_mleval.measures.label_sums import Sums
+from mlflow_mleval.measures.registry import BINS, CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
+from mlflow_mleval.measures.score_counts import ScoreCounts
+from mlflow_mleval.words import some
+
+# --------------------------------------------------------------------------------------------------
+# Precision-recall, ROC and reliability curves as points, from counts by score.
+
+#: Points of a curve at most.
+POINTS = 200
+#: What a curve is of: all label cells together, or one label.
+MICRO, LABEL = "micro", "label"
+
+
+def points(counts: ScoreCounts, most: int = POINTS) -> pd.DataFrame:
+    """The points of the curves of each class, from the highest threshold down: class, threshold,
+    recall, precision, fpr.
+
+    All lie on the curve. Of many those are kept that lie evenly along recall and false positive
+    rate together, the last of all among them. Classes without positives have none; the false
+    positive rate is NaN where all are positive.
+
+    >>> points(ScoreCounts.of([[0.2], [0.9], [0.5]], [[False], [True], [True]])).round(2).to_numpy().tolist()
+    [[0.0, 0.9, 0.5, 1.0, 0.0], [0.0, 0.5, 1.0, 1.0, 0.0], [0.0, 0.2, 1.0, 0.67, 1.0]]
+    """  # noqa: E501
+    classes, score, pos, neg = counts.whole.parts[0]
+    start = np.searchsorted(classes, np.arange(counts.n_classes + 1))
+    total, others = (np.diff(np.append(0, np.cumsum(side))[start]) for side in (pos, neg))
+    tp, fp = counts.reached()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        recall, fpr = tp / total[classes], fp / others[classes]
+    place = (recall + np.where(others[classes] > 0, fpr, recall)) / 2
+    known = total[classes] > 0
+    bucket = np.where(known, np.floor(np.where(known, place, 0) * (most - 1)), -1)
+    # Thresholds fall as places rise, so the first row of a bucket, by ascending score, reaches
+    # farthest.
+    first = np.append(True, (np.diff(bucket) != 0) | (np.diff(classes) != 0))[: len(bucket)]
+    kept = np.flatnonzero(first & known)
+    kept = kept[np.lexsort((-kept, classes[kept]))]
+    threshold = counts.lower_edges(score[kept])
+    table = {"class": classes, "recall": recall, "precision": ratio(tp, tp + fp), "fpr": fpr}
+    found = pd.DataFrame({name: column[kept] for name, column in table.items()})
+    found.insert(1, "threshold", threshold)
+    return found
+
+
+def precision_at(counts: ScoreCounts, recalls: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The precision at these recalls, in [0, 1], of counts of one class; between thresholds as
+    Davis & Goadrich 2006 do.
+    """
+    pos, neg = (column[::-1] for column in counts.whole.parts[0][2:])
+    pos, neg, before = pos[pos > 0], neg[pos > 0], (np.cumsum(neg) - neg)[pos > 0]
+    tp = np.cumsum(pos)
+    wanted = recalls * tp[-1]
+    at = np.searchsorted(tp, wanted)
+    way = (wanted - (tp - pos)[at]) / pos[at]
+    fp = before[at] + way * neg[at]
+    none = wanted <= 0  # what precision tends to
+    limit = np.where(before[at] > 0, 0.0, pos[at] / (pos[at] + neg[at]))
+    return np.where(none, limit, wanted / np.where(none, 1, wanted + fp))
+
+
+def recall_at(counts: ScoreCounts, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The recall at these false positive rates, in [0, 1], of counts of one class with positives
+    and negatives.
+    """
+    pos, neg = (column[::-1] for column in counts.whole.parts[0][2:])
+    tp, fp = (np.append(0, np.cumsum(side)) for side in (pos, neg))
+    wanted = rates * fp[-1]
+    at = np.minimum(
+        np.searchsorted(fp, wanted, "right"), len(fp) - 1
+    )  # past those with as many, so the upper end of a jump
+    step = fp[at] - fp[at - 1]
+    way = np.where(step > 0, (wanted - fp[at - 1]) / np.where(step > 0, step, 1), 1.0)
+    return (tp[at - 1] + way * (tp[at] - tp[at - 1])) / tp[-1]
+
+
+def chosen(counts: ScoreCounts, classes: Sequence[int]) -> ScoreCounts:
+    """The counts of some classes, in their order."""
+    own, *rest = counts.whole.parts[0]
+    place = np.full(counts.n_classes, -1)
+    place[classes] = np.arange(len(classes))
+    rows = place[own] >= 0
+    order = np.argsort(place[own[rows]], kind="stable")
+    parts = tuple(column[rows][order] for column in (place[own], *rest))
+    return ScoreCounts(len(classes), (parts,), counts.whole.on_grid)
+
+
+def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable]) -> pd.DataFrame:
+    """The points of the curves of all label cells together, and of these labels: see
+    `Evaluation.curves`.
+    """
+    counts = sums.counts_by_score
+    if counts is None:
+        return pd.DataFrame(columns=["scope", "label", "threshold", "recall", "precision", "fpr"])
+    own = names[-counts.n_classes :]  # of two classes there is the second
+    place = {name: i for i, name in enumerate(own)}
+    drawn = [name for name in labels if name in place]
+    tables = []
+    for scope, part, of in (
+        (MICRO, counts.pooled, [None]),
+        (LABEL, chosen(counts, [place[name] for name in drawn]), drawn),
+    ):
+        found = points(part)
+        found.insert(0, "label", np.array([*of, None], object)[found.pop("class").to_numpy(int)])
+        found.insert(0, "scope", scope)
+        tables.append(found)
+    return pd.concat(tables, ignore_index=True)
+
+
+def reliability_table(
+    sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable], bins: int = BINS
+) -> pd.DataFrame:
+    """What probabilities promise and what is true, all together and of these labels: see
+    `Evaluation.reliability`.
+    """
+    counts, whole = sums.counts_by_score, None
+    if counts is not None and sums.classes is not None:
+        whole = sums.classes.confidence
+    elif counts is not None and sums.errors is not None:
+        whole = counts.pooled
+    if whole is None:
+        return pd.DataFrame(columns=["scope", "label", "n", "mean_score", "share"])
+    assert counts is not None  # there is a whole
+    place = {name: i for i, name in enumerate(names[-counts.n_classes :])}
+    drawn = [name for name in labels if name in place]
+    own, *rest = chosen(counts, [place[name] for name in drawn]).parts[0]
+    start = np.searchsorted(own, np.arange(len(drawn) + 1))
+    tables, of_labels = [], []
+    for name, lo, hi in zip(drawn, start[:-1], start[1:], strict=True):
+        rows = (np.zeros(hi - lo, np.int64), *(column[lo:hi] for column in rest))
+        of_labels.append((LABEL, name, ScoreCounts(1, (rows,), counts.whole.on_grid)))
+    for scope, label, part in [(MICRO, None, whole), *of_labels]:
+        size, positives, total = part.bins(bins)
+        there = size > 0
+        values = {"n": size, "mean_score": ratio(total, size), "share": ratio(positives, size)}
+        found = pd.DataFrame({name: column[there] for name, column in values.items()})
+        found.insert(0, "label", np.full(len(found), label, object))
+        found.insert(0, "scope", scope)
+        tables.append(found)
+    return pd.concat(tables, ignore_index=True)
+
+
+def percent_curves(sums: Sums) -> Mapping[str, Mapping[int, float]]:
+    """The curves of all label cells together by whole percents, as far as they are defined, by what
+    they show.
+    """
+    counts, found = sums.counts_by_score, {}
+    if counts is None:
+        return {}
+    whole, steps = counts.pooled, np.arange(101)
+    _, _, pos, neg = whole.parts[0]
+    if pos.sum():
+        found["precision_at_recall_percent"] = precision_at(whole, steps / 100)
+    if pos.sum() and neg.sum():
+        found["recall_at_false_positive_percent"] = recall_at(whole, steps / 100)
+    curves = {
+        name: dict(zip(steps.tolist(), values.tolist(), strict=True))
+        for name, values in found.items()
+    }
+    bins = reliability_table(sums, (), ())
+    if len(bins):
+        percent = (100 * bins["mean_score"]).round().astype(int)
+        sums_of = (bins[["n"]].assign(right=bins["share"] * bins["n"])).groupby(percent).sum()
+        curves["share_true_at_score_percent"] = (sums_of["right"] / sums_of["n"]).to_dict()
+    return curves
+
+
+# --------------------------------------------------------------------------------------------------
+# How much each instance moves the measures that follow from counts by label: what their intervals
+# are made of.
+
+Array = NDArray[np.float64]
+#: Numerator and denominator of each rate, in true positives, predicted and true instances.
+_RATES = {
+    "precision": ((1, 0, 0), (0, 1, 0)),
+    "recall": ((1, 0, 0), (0, 0, 1)),
+    "f1": ((2, 0, 0), (0, 1, 1)),
+    "accuracy": ((1, 0, 0), (-1, 1, 1)),
+}
+_BLOCK = 1 << 18  # cells handled at a time
+
+
+def label_influences(
+    true: Any,
+    score: Any,
+    pred: Any,
+    threshold: Any,
+    sums: Iterable[Sums],
+    conventions: Conventions = "sklearn",
+    one_label: bool = False,
+    weights: NDArray[np.float64] | None = None,
+) -> dict[str, NDArray[np.float32]]:
+    """By measure the change that each instance makes, to first order, shape (N,): a sum of 0 and of
+    squares the variance.
+
+    The jackknife (Efron 1982) by derivatives of micro, macro and weighted averages by the counts of
+    a label, shape (3, K), times what the instance adds to them, times its weight of mean 1. `sums`
+    are those of all folds. Where `pred` is None, labels with ``score >= threshold`` are predicted.
+    """
+    n, n_labels = true.shape
+    counts = np.sum([part.by_label for part in sums], axis=0)
+    each = np.ones(n) if weights is None else weights * (n / weights.sum())
+    if weights is not None:
+        counts = counts * (n / weights.sum())
+    slopes = _slopes(counts, conventions, one_label)
+    rates = np.stack(list(slopes.values()), axis=-1).astype(np.float32)
+    if sparse.issparse(true) and (
+        sparse.issparse(pred) or (pred is None and sparse.issparse(score))
+    ):
+        always, pred = (
+            (np.zeros(n_labels, bool), pred) if pred is not None else apart(score, threshold)
+        )
+        found = true.multiply(pred).tocsr() @ rates[0] + pred @ rates[1] + true @ rates[2]
+        if always.any():
+            found += true @ (rates[0] * always[:, None])  # what the rest adds is the same for all
+        return _centred(slopes, np.asarray(found).T, each)
+    found = np.empty((len(slopes), n), np.float32)
+    step = max(1, _BLOCK // n_labels)
+    for start in range(0, n, step):
+        at = slice(start, start + step)
+        t, p = true[at], reached(_dense(score[at]), threshold) if pred is None else pred[at]
+        t, p = _dense(t).astype(np.float32), _dense(p).astype(np.float32)
+        found[:, at] = ((t * p) @ rates[0] + p @ rates[1] + t @ rates[2]).T
+    return _centred(slopes, found, each)
+
+
+def _centred(
+    names: Iterable[str], found: NDArray[np.float32], each: Array
+) -> dict[str, NDArray[np.float32]]:
+    """What the number of instances adds is the same for all of them; then by the weights, whose
+    mean is 1.
+    """
+    mean = found.mean(axis=1) if (each == 1).all() else found @ each / len(each)
+    centred = (found - mean[:, None].astype(np.float32)) * each.astype(np.float32)
+    return dict(zip(names, centred, strict=True))
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+def _slopes(
+    by_label: NDArray[np.int64], conventions: Conventions, one_label: bool
+) -> dict[str, Array]:
+    """Of each measure the derivatives by the counts of each label, shape (3, K)."""
+    counts = by_label.astype(float)
+    rates, slopes = set_measures(*by_label, conventions=conventions), _of_rates(counts)
+    support, total = counts[2], max(counts[2].sum(), 1)
+    there = counts[1] + support > 0 if one_label else np.ones(len(support), bool)
+    found = {}
+    if not one_label:
+        micro = _of_rates(counts.sum(axis=1, keepdims=True))
+        found = {
+            f"micro_{r}": np.broadcast_to(micro[r], counts.shape)
+            for r in ("precision", "recall", "f1")
+        }
+    for rate in ("precision", "recall", "f1"):
+        found[f"macro_{rate}"] = slopes[rate] / there.sum()
+        weighted = slopes[rate] * support / total
+        weighted[2] += (rates[rate] - rates[rate] @ support / total) / total
+        found[f"weighted_{rate}"] = weighted
+    if one_label:
+        return (
+            found
+            | _beyond_chance(counts)
+            | {"balanced_accuracy": slopes["recall"] * (support > 0) / (support > 0).sum()}
+        )
+    return found | {"macro_jaccard": slopes["accuracy"] / len(support)}
+
+
+def _of_rates(counts: Array) -> dict[str, Array]:
+    """Derivatives of the rates by counts of shape (3, K); 0 where a rate is a convention."""
+    found = {}
+    for name, (above, below) in _RATES.items():
+        size = np.array(below) @ counts
+        value = np.divide(np.array(above) @ counts, size, out=np.zeros_like(size), where=size > 0)
+        # As if the instance were left out, which counts once or, of F1, twice: few instances vary
+        # more than derivatives say.
+        rest = np.maximum(size - sum(below), 1)
+        found[name] = (
+            (np.array(above)[:, None] - value * np.array(below)[:, None]) * (size > 0) / rest
+        )
+    return found
+
+
+def _beyond_chance(counts: Array) -> dict[str, Array]:
+    """Derivatives of Matthews' correlation and Cohen's kappa of one label; none of what is not
+    defined.
+    """
+    tp, predicted, true = counts
+    n, chance, found = true.sum(), predicted @ true, {}
+    gain = tp.sum() * n - chance
+    spreads = n**2 - predicted @ predicted, n**2 - true @ true
+    if min(spreads) > 0:
+        whole = np.sqrt(spreads[0] * spreads[1])
+        ends = (
+            gain / whole / spread * side
+            for side, spread in ((predicted, spreads[0]), (true, spreads[1]))
+        )
+        found["matthews"] = np.array(
+            [np.full_like(tp, n / whole), next(ends) - true / whole, next(ends) - predicted / whole]
+        )
+    if (room := n**2 - chance) > 0:
+        found["kappa"] = (
+            np.array([np.full_like(tp, n), (gain / room - 1) * true, (gain / room - 1) * predicted])
+            / room
+        )
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+# Why measures are absent, and what a reader must know of the input: in words, from the sums.
+
+#: Why evaluations of this kind lack the measures of others.
+_OF_OTHERS = {
+    ONE_LABEL: "it is of label sets, and here each instance has one label",
+    LABEL_SETS: "it is of one label of several classes, and here are label sets",
+    CLASS_SETS: "it is of one label of several classes, and here are sets of classes",
+}
+#: Families that need scores.
+_OF_SCORES = ("ranking", "at-k", "curve", "probability", "hierarchical-threshold")
+
+
+def why_absent(
+    name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()
+) -> str:
+    """Why an evaluation of this kind lacks a measure."""
+    measure = MEASURES[name]
+    if kind in measure.asked and name not in asked:
+        return "it was not asked for"
+    if measure.family == "cost":
+        return "it was not measured, or not of all parts"
+    if kind not in measure.kinds:
+        if kind == ONE_LABEL and name.startswith("micro_"):
+            return "of one label it is top1_accuracy"
+        if kind == ONE_LABEL or measure.kinds == (ONE_LABEL,):
+            return _OF_OTHERS[kind]
+        return "it needs label matrices: use `evaluate` with `hierarchy`"
+    if measure.family.startswith("hierarchical") and not has_hierarchy:
+        return "no `hierarchy` was given"
+    if sums.score_range is None and (
+        measure.family in _OF_SCORES or name.startswith(("soft_", "distance_"))
+    ):
+        return "no `y_score` was given"
+    if measure.family in ("probability", "hierarchical-threshold") and (
+        sums.errors is None or sums.classes is not None
+    ):
+        return _no_probabilities(sums)
+    if measure.family == "hierarchical-threshold" and sums.weight is not None:
+        return "it has no form with `sample_weight`"
+    if name in sums.columns:
+        left_out = sums.n - sums.counts[sums.columns.index(name)]
+        return f"it is not defined for {left_out} of {sums.n} instances"
+    if name == "s_min":
+        return "no `train_labels` were given"
+    if name.startswith("distance_"):
+        return "there is no score for each class"
+    if measure.family == "hierarchical-level":
+        return "no class of this level is true or predicted"
+    if measure.family.startswith("hierarchical-") and measure.family != "hierarchical-threshold":
+        return "it was not asked for"
+    if name == "binomial_gain":
+        return "with this Hamming loss all profiles are the same"
+    if name == "kappa":
+        return "all true and all predicted classes are one"
+    if measure.family == "curve":
+        return "no class has both instances and others"
+    if kind == LABEL_SETS and measure.family in ("at-k", "one-label", "hierarchical-threshold"):
+        return "nothing is true"
+    if measure.family == "at-k":
+        return "there are no more classes than that, or no score for each of them"
+    return _no_probabilities(sums)
+
+
+def _no_probabilities(sums: Sums) -> str:
+    low, high = sums.score_range
+    if low >= 0 and high <= 1:
+        return "it needs probabilities, and `y_score` is said to hold other scores"
+    return f"it needs scores in [0, 1], and `y_score` reaches {sums.reach}"
+
+
+def doubts_about(
+    kind: str,
+    sums: Sums,
+    names: Sequence[Hashable],
+    conventions: str,
+    threshold: Any,
+    inputs: Sequence[str],
+) -> tuple[str, ...]:
+    """What a reader of the measures must know about the input."""
+    found = []
+    if sums.weight is not None:
+        found.append(
+            f"the {sums.n} instances count by their sample weights, which sum to "
+            f"{sums.weight:.6g}; counts of labels are sums of weights"
+        )
+    if kind == ONE_LABEL:
+        return (*found, *_doubts_about_classes(sums, names))
+    if empty := int(sums.empty[1]):
+        found.append(
+            f"{empty} of {sums.n} instances have no true label; what they count is convention "
+            f"({conventions})"
+        )
+    never = int((sums.by_label[2] == 0).sum())
+    if never and kind == LABEL_SETS:
+        found.append(
+            f"{never} of {len(names)} labels never occur in the truth; what they count in macro "
+            f"averages is convention ({conventions})"
+        )
+    if threshold == 0.5 and sums.errors is None:
+        text = (
+            f"labels with a score of at least 0.5 were predicted, but the scores reach {sums.reach}"
+        )
+        found.append(f"{text}: they are no probabilities")
+    soft = None if sums.errors is None or "y_pred" in inputs else sums.mean_errors("soft")
+    if soft is not None and (soft == sums.mean_errors("hard")).all():
+        found.append(
+            "all scores are 0 or 1, so the ranking measures tell little more than the label sets do"
+        )
+    return tuple(found)
+
+
+def about_bounds(bounds: Mapping[str, float]) -> str:
+    """How far off measures can be that follow from scores on a grid.
+
+    >>> about_bounds({"macro_auroc": 0.002, "weighted_auroc": 0.002, "ece_15": 0.01})
+    'there are too many different scores to keep, and measures can be off: macro_auroc, weighted_auroc by 0.002; ece_15 by 0.01'
+    """  # noqa: E501
+    by_size: dict[str, list[str]] = {}
+    for name, bound in bounds.items():
+        by_size.setdefault(f"{bound:.2g}", []).append(name)
+    told = "; ".join(f"{some(names, 9)} by {size}" for size, names in by_size.items())
+    return f"there are too many different scores to keep, and measures can be off: {told}"
+
+
+def _doubts_about_classes(sums: Sums, names: Sequence[Hashable]) -> tuple[str, ...]:
+    found = []
+    if never := [name for name, n in zip(names, sums.by_label[2], strict=True) if not n]:
+        found.append(
+            f"{len(never)} of {len(names)} classes never occur in the truth "
+            f"({some(map(repr, never), 4)}); macro averages leave out those that are not "
+            "predicted either"
+        )
+    return tuple(found)

@@ -1,0 +1,329 @@
+"""What comes in beside plain arrays: lists of labels, propensities, digests that tell data apart,
+and blocks of rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import pairwise
+from math import log
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mlflow_mleval.validation import binary_matrix, cells, matrix_shape, same_shape, unique_names
+from mlflow_mleval.words import quoted, some
+
+# --------------------------------------------------------------------------------------------------
+# Lists of labels, with their scores or without, as sparse matrices.
+
+
+def are_lists(y_true: Any, y_score: Any) -> bool:
+    """Whether the truth is Python sets of labels, or the scores are mappings of label to score."""
+    kinds = ((y_true, (set, frozenset)), (y_score, Mapping))
+    return any(
+        isinstance(v, (list, tuple, pd.Series)) and len(v) and isinstance(next(iter(v)), kind)
+        for v, kind in kinds
+    )
+
+
+def label_matrices(
+    y_true: Any, y_score: Any, y_pred: Any, label_names: Sequence[Hashable] | None
+) -> tuple[
+    sparse.csr_array, sparse.csr_array | None, sparse.csr_array | None, tuple[Hashable, ...]
+]:
+    """Truth, scores and predictions as CSR, and the labels of the columns: those named, else all
+    that occur, sorted.
+
+    Each row is a collection of labels, of the scores a mapping of label to score. A ValueError or
+    TypeError names what is not.
+    """
+    given = {"y_true": y_true, "y_score": y_score, "y_pred": y_pred}
+    sides = {name: list(rows) for name, rows in given.items() if rows is not None}
+    n = len(sides["y_true"])
+    for name, rows in sides.items():
+        if len(rows) != n:
+            raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
+        wanted, text = (
+            (Mapping, "mappings of label to score")
+            if name == "y_score"
+            else (Collection, "collections of labels")
+        )
+        for i, row in enumerate(rows):
+            if not isinstance(row, wanted) or isinstance(row, (str, bytes)):
+                raise TypeError(
+                    f"`{name}` must hold {text}, got {type(row).__name__} in row {i}. Convert it."
+                )
+    found = {label for rows in sides.values() for row in rows for label in row}
+    if label_names is None:
+        try:
+            label_names = sorted(found)
+        except TypeError:
+            label_names = sorted(found, key=lambda label: (type(label).__name__, str(label)))
+    names = unique_names(
+        label_names, "label_names", len(label_names := list(label_names)), "labels"
+    )
+    place = {label: i for i, label in enumerate(names)}
+    if unknown := found.difference(place):
+        raise ValueError(
+            "`label_names` must name all labels, got none for "
+            f"{some(sorted(map(repr, unknown)), 8)}. Name them."
+        )
+    if not names:
+        raise ValueError("`label_names` must name the labels where none occurs. Pass them.")
+    matrices = []
+    for name in given:
+        rows = sides.get(name)
+        if rows is None:
+            matrices.append(None)
+            continue
+        rows = rows if name == "y_score" else [dict.fromkeys(row, True) for row in rows]
+        ends = np.append(0, np.cumsum([len(row) for row in rows]))
+        columns = np.fromiter((place[label] for row in rows for label in row), np.int64, ends[-1])
+        values = np.array(
+            [v for row in rows for v in row.values()], float if name == "y_score" else bool
+        )
+        matrix = sparse.csr_array((values, columns, ends), shape=(n, len(names)))
+        matrix.sort_indices()
+        matrices.append(matrix)
+    return *matrices, names
+
+
+def read_labels(answer: Any) -> Collection[str]:
+    """The labels that an answer names: a collection of them, a JSON list, or text with commas.
+
+    >>> read_labels('["b", "a"]'), read_labels("a, b"), read_labels("")
+    (['b', 'a'], ['a', 'b'], [])
+    """
+    if isinstance(answer, str):
+        text = answer.strip()
+        try:
+            answer = (
+                json.loads(text)
+                if text.startswith("[")
+                else [part.strip() for part in text.split(",") if part.strip()]
+            )
+        except (ValueError, RecursionError):
+            raise ValueError(f"{quoted(text)} is no list of labels.") from None
+    if (
+        not isinstance(answer, Collection)
+        or isinstance(answer, Mapping)
+        or not all(isinstance(a, str | int) for a in answer)
+    ):
+        raise ValueError(
+            f"an answer must be a list of labels, or text that names them, got {quoted(answer)}."
+        )
+    return answer
+
+
+# --------------------------------------------------------------------------------------------------
+# Propensities of labels (Jain et al. 2016): how probable it is that a relevant label was noted,
+# from the training labels.
+
+
+@dataclass(frozen=True, eq=False)
+class Propensities:
+    """How much a hit of each label weighs in propensity-scored measures.
+
+    Attributes
+    ----------
+    weights : array of shape (K,)
+        1 / p, with p = 1 / (1 + C e^(−a log(N_l + b))), C = (log N − 1)(b + 1)^a, of N training
+        instances N_l of which have l.
+    a, b : float
+        Jain et al. fit .5 and .4 for Wikipedia, .6 and 2.6 for Amazon; .55 and 1.5 are for the
+        rest.
+    digest : str
+        SHA-256 of N, of N_l and of a and b: values under other propensities do not compare.
+    labels : csr_array of bool, shape (M, K)
+        The training labels themselves, of which classes of a hierarchy take their information.
+
+    >>> Propensities.of([[1, 0], [1, 0], [1, 1]]).weights.round(3)
+    array([1.071, 1.099])
+    """
+
+    weights: NDArray[np.float64] = field(repr=False)
+    a: float
+    b: float
+    digest: str
+    labels: sparse.csr_array = field(repr=False)
+
+    @classmethod
+    def of(cls, train_labels: Any, a: float = 0.55, b: float = 1.5) -> Propensities:
+        """Propensities from a label matrix M x K, or these themselves; a ValueError or TypeError
+        for anything else.
+        """
+        if isinstance(train_labels, Propensities):
+            return train_labels
+        labels = binary_matrix(train_labels, "train_labels")
+        if not (np.isfinite(a) and np.isfinite(b) and b > -1):
+            raise ValueError(
+                f"`a` and `b` must be finite numbers, and `b` above -1, got {a!r} and {b!r}. See "
+                "Jain et al. 2016."
+            )
+        counts = np.asarray(labels.sum(axis=0), dtype=np.int64).ravel()
+        n = labels.shape[0]
+        scale = (log(n) - 1) * (b + 1) ** a
+        text = f"{n} {float(a)!r} {float(b)!r} ".encode() + counts.astype("<i8").tobytes()
+        known = sparse.csr_array(labels, dtype=bool)
+        return cls(
+            1 + scale * (counts + b) ** -a, float(a), float(b), sha256(text).hexdigest(), known
+        )
+
+
+# --------------------------------------------------------------------------------------------------
+# What tells data and splits apart: digests of the truth that add up over batches, and of which
+# instances each fold tests.
+
+#: What a digest of the truth ends with; those without it were made in the order of the rows and do
+#: not compare with these.
+ROWS = "-rows"
+_MODULUS = 1 << 256
+_ROWS, _CELLS = (
+    1 << 16,
+    1 << 22,
+)  # rows of a sparse matrix and cells of a dense one that are looked at together
+
+
+def row_digests(truth: Any) -> NDArray[np.uint32]:
+    """SHA-256 of which columns of each row are set, shape (N, 8); a checked matrix gives the same
+    in any form.
+    """
+    step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // truth.shape[1])
+    parts = [_of_block(truth[i : i + step]) for i in range(0, truth.shape[0], step)]
+    return np.frombuffer(b"".join(parts), "<u4").reshape(-1, 8)
+
+
+def _of_block(rows: Any) -> bytes:
+    if sparse.issparse(rows):
+        rows = sparse.csr_array(rows)
+        rows.sort_indices()
+        columns, ends = rows.indices, rows.indptr.astype(np.int64)
+    else:  # several times faster than making it sparse
+        columns = np.flatnonzero(rows) % rows.shape[1]
+        ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
+    data = columns.astype("<u4").tobytes()
+    sets = [data[start:end] for start, end in pairwise((4 * ends).tolist())]
+    known = {one: sha256(one).digest() for one in set(sets)}
+    return b"".join(map(known.__getitem__, sets))
+
+
+def added(digests: NDArray[np.uint32]) -> int:
+    """The sum of the rows' digests, whatever their order."""
+    columns = digests.sum(axis=0, dtype=np.uint64).tolist()
+    return sum(column << 32 * i for i, column in enumerate(columns)) % _MODULUS
+
+
+def weighted_rows(digests: NDArray[np.uint32], weights: NDArray[np.float64]) -> int:
+    """The sum of digests that tell each row and its weight, whatever their order."""
+    rows = np.ascontiguousarray(digests, "<u4")
+    parts = (
+        sha256(row.tobytes() + weight.tobytes()).digest()
+        for row, weight in zip(rows, weights.astype("<f8"), strict=True)
+    )
+    return added(np.frombuffer(b"".join(parts), "<u4").reshape(-1, 8))
+
+
+def together(a: int | None, b: int | None) -> int | None:
+    """The sum over the rows of both; None where that of one is not known."""
+    return None if a is None or b is None else (a + b) % _MODULUS
+
+
+def truth_digest(names: Iterable[Hashable], n: int, total: int) -> str:
+    """The digest of `n` rows over the labels `names`, from the sum of the rows' digests: 64
+    characters, the last are `ROWS`.
+    """
+    head = repr((tuple(map(str, names)), n, total))
+    return sha256(head.encode("utf-8", "surrogatepass")).hexdigest()[: -len(ROWS)] + ROWS
+
+
+def weights_digest(total: int) -> str:
+    """The digest of weights, from the sum of the digests of weighted rows."""
+    return sha256(f"{total:064x}".encode()).hexdigest()
+
+
+def instance_digest(names: Sequence[Hashable], truth: NDArray[np.uint64]) -> str:
+    """SHA-256 of which truth the instance of each name has, whatever their order and how often each
+    is tested.
+    """
+    found = dict(sorted(zip(map(str, names), truth.tolist(), strict=True)))
+    return sha256(repr(found).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def split_digest(parts: Iterable[Sequence[int] | NDArray[np.int64]]) -> str:
+    """SHA-256 of which instances each fold tests, whatever their order within the fold."""
+    digest = sha256()
+    for part in parts:
+        rows = np.sort(np.asarray(part)).astype("<i8")
+        digest.update(len(rows).to_bytes(8, "little") + sha256(rows.tobytes()).digest())
+    return digest.hexdigest()
+
+
+# --------------------------------------------------------------------------------------------------
+# Truth and scores walked through together, in blocks of rows that fit the cache.
+
+_BLOCK = 1 << 16  # cells: half a megabyte of errors
+
+
+def truth_and_scores(y_true: Any, y_score: Any) -> tuple[Any, Any]:
+    """Truth as booleans and scores as numbers, each an ndarray or csr, of one shape N x K; else a
+    ValueError or TypeError.
+
+    Scores are checked to lie in [0, 1] here if they are sparse, else block by block, while they are
+    in the cache.
+    """
+    y_true = binary_matrix(y_true, "y_true")
+    y_score = matrix_shape(y_score, "y_score")
+    same_shape(y_score, "y_score", y_true, "y_true")
+    if sparse.issparse(y_score):
+        if not y_score.has_canonical_format:
+            y_score = (
+                y_score.copy()
+            )  # entries given twice count as their sum; the caller's stay as they are
+            y_score.sum_duplicates()
+        _check_scores(y_score.data, y_score)
+    return y_true, y_score
+
+
+def blocks(*matrices: Any) -> Iterator[tuple[Any, ...]]:
+    """Slices of rows that fit the cache, with these rows of each matrix, dense."""
+    n_rows, n_labels = matrices[0].shape
+    step = max(1, _BLOCK // n_labels)
+    for start in range(0, n_rows, step):
+        rows = slice(start, min(start + step, n_rows))
+        yield rows, *(m[rows].toarray() if sparse.issparse(m) else m[rows] for m in matrices)
+
+
+def error_blocks(
+    y_true: Any, y_score: Any
+) -> Iterator[tuple[slice, NDArray[np.bool_], NDArray[np.float64]]]:
+    """Blocks of rows of `truth_and_scores`: the slice, the truth, and abs(y_score - y_true) in a
+    buffer that is used again.
+    """
+    buffer = None
+    for rows, truth, score in blocks(y_true, y_score):
+        _check_scores(score, y_score)
+        buffer = np.empty(truth.shape) if buffer is None else buffer
+        errors = buffer[: len(truth)]
+        np.subtract(
+            score, truth, out=errors, dtype=float
+        )  # the dtype keeps unsigned integers from wrapping round
+        yield rows, truth, np.abs(errors, out=errors)
+
+
+def _check_scores(some: NDArray[Any], y_score: Any) -> None:
+    """Raise a ValueError about all of ``y_score`` if any of these is outside [0, 1] or NaN."""
+    if some.dtype == bool or not some.size or (some.min() >= 0 and some.max() <= 1):
+        return
+    values = y_score.data if sparse.issparse(y_score) else y_score.ravel()
+    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
+    raise ValueError(
+        f"`y_score` must lie in [0, 1], got {cells(y_score, bad)}. Rescale the scores, or leave "
+        "these instances out."
+    )

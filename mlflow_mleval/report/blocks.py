@@ -1,0 +1,293 @@
+"""A document: what results say, before it takes a form.
+
+It knows nothing of formats; one renderer a format takes any of them.
+
+Names of strangers are marked where a sentence is made (`name`), so that every format may cut them
+and keep them from wrapping. Marks are characters that no text of a stranger holds after `terminal`
+has seen it; `plain` takes them away.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.report.svg import Svg
+from mlflow_mleval.report.text import CLOSE, OPEN, fixed, pvalue, shorten, terminal
+
+#: How deep a block lies: in every format, on paper (Markdown, LaTeX) and pages, on pages only.
+ALWAYS, PAPER, PAGE = 0, 1, 2
+#: Longest name in running text, in characters; longer ones are cut in the middle. More names than
+#: SHOWN are counted.
+NAME, SHOWN = 40, 4
+#: The heading of a glossary.
+WORDS = "What these words mean, and when not to trust them"
+
+
+def name(text: object, room: int = NAME) -> str:
+    """A stranger's name, marked as such, cut in the middle where it is too long for running text.
+
+    >>> print(plain(name("RF")), name("RF") == plain(name("RF")))
+    RF False
+    """
+    return f"{OPEN}{shorten(terminal(text), room)}{CLOSE}"
+
+
+def plain(text: str) -> str:
+    """The text without marks."""
+    return text.replace(OPEN, "").replace(CLOSE, "")
+
+
+def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str:
+    """Names in running text, marked; beyond `most` they are counted.
+
+    >>> plain(listed("ab")), plain(listed("abc", last="or")), plain(listed("abcdef"))
+    ('a and b', 'a, b or c', 'a, b, c and 3 more')
+    """
+    texts = [*map(name, names)]
+    if len(texts) > most:
+        texts, last = [*texts[: most - 1], f"{len(texts) - most + 1} more"], "and"
+    return joined(texts, last)
+
+
+def from_all_others(alone: Sequence[object]) -> str:
+    """A further sentence of a verdict: who is separated from everyone; nothing for nobody."""
+    return (
+        f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others."
+        if alone
+        else ""
+    )
+
+
+def named(result: Any, *attributes: str) -> dict[str, Any]:
+    """Some attributes of a result by name."""
+    return {key: getattr(result, key) for key in attributes}
+
+
+def joined(parts: Sequence[str], last: str = "and") -> str:
+    """Parts of a sentence in a row.
+
+    >>> joined(["a"]), joined(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a verdict (sometimes two that belong together), its names marked, and the JSON
+    keys on which it rests.
+    """
+
+    text: str
+    rests_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Text:
+    """Paragraphs. By `role`, lead and flow run on, the first of lead stands larger; points are a
+    list; pre is to be copied.
+    """
+
+    paragraphs: Sequence[str]
+    role: str = ""  #: "", "lead", "flow", "note", "points" or "pre"
+    title: str = ""
+    folded: bool = False  #: on a page, behind a line to click
+    depth: int = PAPER
+    most: int | None = None  #: so many points stand on a terminal; the others are counted
+
+    @property
+    def running(self) -> Sequence[str]:
+        """The paragraphs, those that run on as one."""
+        return [" ".join(self.paragraphs)] if self.role in ("lead", "flow") else self.paragraphs
+
+
+def note(text: str, depth: int = PAGE) -> Text:
+    """A paragraph in small type."""
+    return Text([text], "note", depth=depth)
+
+
+def points(texts: Iterable[str], title: str = "", **more: Any) -> list[Text]:
+    """A list of points; nothing where there are none."""
+    found = list(texts)
+    return [Text(found, "points", title, **more)] if found else []
+
+
+class Link(str):
+    """A text in a cell that leads to an address on a page; without one, and elsewhere, it is the
+    text.
+    """
+
+    address: str = ""
+
+    @classmethod
+    def to(cls, text: str, address: str) -> "Link":
+        """The text, and where it leads."""
+        link = cls(text)
+        link.address = address
+        return link
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    head: str
+    cells: Sequence[Any]  #: texts, not escaped, or drawings, which stand on pages only
+    align: str = ">"  #: ">", "<", "^" or "wrap"
+    keep: int = 0  #: where room lacks, the columns with the least go first; those with 0 stay
+    #: what the cells name, such as "method", where they are names of strangers: these are cut where
+    #: room lacks
+    name: str = ""
+    note: str = ""  #: what the column means; stands below the table as well
+    tip: str = ""  #: the same where only a page says it
+    marks: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: what scripts of a page find it by: data-* of its head
+    about: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: what its names stand beside: data-* of each of them
+
+
+def names(head: str, cells: Iterable[object], of: str = "", **more: Any) -> Column:
+    """A column of strangers' names; `of` says what they name where the head does not."""
+    return Column(head, [*map(str, cells)], "<", name=of or head, **more)
+
+
+def pair(frame: pd.DataFrame, first: str = "method_a", second: str = "method_b") -> list[Column]:
+    """Two columns that name the methods of each pair."""
+    return [names("method", frame[first]), names("against", frame[second])]
+
+
+def decimals(head: str, values: Iterable[float], places: int, **more: Any) -> Column:
+    """A column of numbers with so many decimals."""
+    return Column(head, [fixed(x, places) for x in values], **more)
+
+
+def pvalues(head: str, values: Iterable[float | None], **more: Any) -> Column:
+    """A column of p-values."""
+    return Column(head, [pvalue(p, bare=True) for p in values], **more)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; its first column names the rows."""
+
+    columns: Sequence[Column]
+    total: int | None = None  #: how many rows there are; the table holds the first of them
+    title: str = ""
+    caption: str = ""  #: what a paper says under it where that is more than the title
+    key: str = ""  #: what LaTeX calls it: ``tab:mleval-KEY``
+    things: str = "rows"  #: what a row is
+    note: str = ""  #: beside what the columns say
+    folded: bool = False  #: on a page, behind a line to click
+    first: bool = False  #: on a page, the first row is stressed
+    depth: int = PAPER
+    most: int = 20  #: so many rows stand on a terminal
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The cells, row by row."""
+        return list(zip(*(c.cells for c in self.columns), strict=True))
+
+    @property
+    def hidden(self) -> int:
+        """How many rows are not held."""
+        return 0 if self.total is None else self.total - len(self.columns[0].cells)
+
+    def in_words(self, most: int) -> "Table":
+        """The first rows without drawings, for formats that have none."""
+        shown = [c for c in self.columns if not any(isinstance(cell, Svg) for cell in c.cells)]
+        total = len(self.columns[0].cells) if self.total is None else self.total
+        return replace(self, columns=[replace(c, cells=c.cells[:most]) for c in shown], total=total)
+
+    @property
+    def notes(self) -> str:
+        """What the columns mean, and what else there is to say."""
+        return " ".join(filter(None, [*(c.note for c in self.columns), self.note]))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing, the sentences under it, and the same as a table, which stands for it where nothing
+    can be drawn.
+    """
+
+    svg: Svg
+    caption: str = ""
+    table: Table | None = None
+    title: str = ""
+    depth: int = PAGE
+    tikz: str = ""  #: the same for a paper: a picture in TikZ
+
+
+@dataclass(frozen=True)
+class Slider:
+    """The weight of a measure where a reader may move it: its name, which way is better, and the
+    step it starts at.
+    """
+
+    measure: str
+    arrow: str
+    step: int
+
+
+@dataclass(frozen=True)
+class Sliders:
+    """Weights that a reader may move, on pages only: a script ranks anew from `data` and moves what
+    the page shows.
+    """
+
+    title: str
+    about: str
+    rows: Sequence[Slider]
+    steps: int  #: how many each slider has
+    data: Mapping[str, Any]
+    depth: int = PAGE
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms and what they say."""
+
+    rows: Sequence[tuple[str, str]]
+    title: str = ""
+    depth: int = PAGE
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Blocks that stand beside each other on a wide page, below each other elsewhere."""
+
+    left: Sequence[Any]
+    right: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a document that folds on a page, where the first four and the `open` ones show what
+    they hold.
+
+    `hint` says in a line what is in it while it is closed.
+    """
+
+    key: str
+    title: str
+    blocks: Sequence[Any]
+    hint: str = ""
+    open: bool = False
+
+    def linear(self, depth: int, tikz: bool = False) -> Iterator[Any]:
+        """The blocks down to this depth, one below the other; a figure that lies too deep leaves
+        its table, or stays in TikZ.
+        """
+        pending = list(self.blocks)[::-1]
+        while pending:
+            block = pending.pop()
+            if isinstance(block, Beside):
+                pending += [*block.left, *block.right][::-1]
+            elif block.depth <= depth or (tikz and getattr(block, "tikz", "")):
+                yield block
+            elif isinstance(block, Figure) and block.table is not None:
+                pending.append(block.table)

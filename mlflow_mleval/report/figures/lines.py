@@ -1,0 +1,760 @@
+"""Lines and scatters drawn: loss profiles, folds, curves of scores, and one run by fold and
+label.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from mlflow_mleval.measures.dependence import SUMMARIES as DIRECTIONS
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.report.svg import (
+    BOLD,
+    COLOURS,
+    SIZE,
+    SMALL,
+    WIDTH,
+    Box,
+    Scale,
+    Svg,
+    fit,
+    missed,
+    point_label,
+    room_for,
+    spread,
+    text_width,
+)
+from mlflow_mleval.report.svg import TOP as svg_TOP
+from mlflow_mleval.report.text import ARROWS, aligned, fixed, number
+
+# --------------------------------------------------------------------------------------------------
+# The folds of one dataset: two measures as a scatter with an ellipse a method, one measure as
+# histograms.
+
+#: Methods whose folds and ellipse are drawn; of the others only the mean.
+DETAILED = 8
+#: Share of the fitted normal distribution inside its ellipse.
+INSIDE = 0.68
+HEIGHT, FOLD_SCATTER_ROW, MARKS, BINS = 400, 26, 5, 24
+
+
+def mark(
+    svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opacity: float | None = None
+) -> None:
+    """The mark of a method: thirty combinations of five shapes and six colours, so that colour is
+    never alone.
+    """
+    options = {"class_": f"f{kind % COLOURS}", "tip": tip, "fill_opacity": opacity}
+    shape = kind % MARKS
+    if shape == 0:
+        svg.dot(x, y, r, **options)
+        return
+    corners, turn = {1: (4, 45), 2: (3, -90), 3: (4, 0), 4: (3, 90)}[shape]
+    size = r * (1.25 if corners == 4 else 1.4)
+    angles = (math.radians(turn + 360 * k / corners) for k in range(corners))
+    svg.path([(x + size * math.cos(a), y + size * math.sin(a)) for a in angles], **options)
+
+
+def fold_scatter(
+    values: pd.DataFrame, order: Sequence[str], heads: Sequence[str], title: str
+) -> Svg:
+    """Folds as points on two measures, the mean of each method with its name, and the ellipse of
+    its fitted normal distribution.
+
+    `values` has the index (method, fold), and a column across and one up, which `heads` name. Of
+    the first eight methods of `order` the folds and the ellipse are drawn, of the next ones up to
+    thirty the mean.
+    """
+    drawn = list(order)[:svg_TOP]
+    points = {m: values.loc[m].to_numpy(float) for m in drawn}
+    means = {m: p.mean(axis=0) for m, p in points.items()}
+    radius = math.sqrt(-2 * math.log(1 - INSIDE))
+    spread = {m: np.cov(points[m].T) for m in drawn[:DETAILED]}
+    reach = [
+        means[m] + sign * radius * np.sqrt(np.diag(c))
+        for m, c in spread.items()
+        for sign in (-1, 1)
+    ]
+    everything = np.vstack([*(points[m] for m in spread), *reach, *means.values()])
+    low, high = everything.min(axis=0), everything.max(axis=0)
+    pad = 0.04 * np.where(high > low, high - low, np.maximum(np.abs(high), 1e-9))
+    low, high = low - pad, high + pad
+    words = "; ".join(f"{m} {', '.join(map(number, mean))}" for m, mean in means.items())
+    svg = Svg(title, f"Means over folds of {heads[0]} and {heads[1]}: {words}.", HEIGHT)
+    up = Scale(low[1], high[1], HEIGHT - 44, 24)
+    ticks = [(t, number(t)) for t in up.ticks(6)]
+    left = 10 + max(text_width(text, SMALL) for _, text in ticks)
+    across = Scale(low[0], high[0], left, WIDTH - 12)
+    bottom = HEIGHT - 44
+    svg.axis(across, bottom, 24, about=6, label=number)
+    for tick, text in ticks:
+        svg.line(left, up(tick), across.stop, up(tick), "grid")
+        svg.text(left - 6, up(tick) + 4, text, "muted small", "end")
+    svg.line(left, 24, left, bottom, "axis")
+    svg.text(0, 13, fit(heads[1], WIDTH), "strong")
+    svg.text(across.stop, HEIGHT - 8, fit(heads[0], WIDTH - 20), "strong", "end")
+    unit = np.array(
+        [
+            (across.stop - across.start) / (high[0] - low[0]),
+            (up.stop - up.start) / (high[1] - low[1]),
+        ]
+    )
+    taken: list[Box] = [(0, bottom, WIDTH, HEIGHT), (0, 0, left, HEIGHT), (0, 0, WIDTH, 22)]
+    for kind, (m, covariance) in enumerate(spread.items()):
+        svg.add(
+            "path",
+            d=_ellipse(
+                across(means[m][0]), up(means[m][1]), radius, covariance * np.outer(unit, unit)
+            ),
+            class_=f"c{kind % COLOURS} thin",
+        )
+        for fold, (x, y) in zip(values.loc[m].index, points[m], strict=True):
+            mark(
+                svg, kind, across(x), up(y), 3.2, f"{m}, fold {fold}: {number(x)}, {number(y)}", 0.5
+            )
+    for kind, m in enumerate(drawn):
+        x, y = across(means[m][0]), up(means[m][1])
+        mark(svg, kind, x, y, 5.5, f"{m}: mean {number(means[m][0])}, {number(means[m][1])}")
+        taken.append((x - 6, y - 6, x + 6, y + 6))
+    missed(
+        svg,
+        sum(
+            not point_label(svg, m, (across(means[m][0]), up(means[m][1])), taken, "small")
+            for m in drawn
+        ),
+        left,
+    )
+    return svg
+
+
+def _ellipse(cx: float, cy: float, radius: float, covariance: np.ndarray) -> str:
+    """The path of an ellipse around a point."""
+    sizes, axes = np.linalg.eigh(covariance)
+    long, short = radius * np.sqrt(np.maximum(sizes[::-1], 0.0)) + 0.5
+    dx, dy = axes[:, 1] * long
+    turn = math.degrees(math.atan2(axes[1, 1], axes[0, 1]))
+    arc = f"A{long:.1f} {short:.1f} {turn:.1f} 0 1"
+    a, b = (f"{cx + s * dx:.1f} {cy + s * dy:.1f}" for s in (1, -1))
+    return f"M{a}{arc} {b}{arc} {a}"
+
+
+def fold_histogram(
+    values: pd.Series, order: Sequence[str], head: str, intervals: pd.DataFrame | None = None
+) -> Svg:
+    """A row a method: how many of its folds fall where on one measure, their mean, and its interval
+    if there is one.
+
+    `values` has the index (method, fold), `intervals` low and high by method; the first thirty
+    methods of `order` are drawn.
+    """
+    drawn = list(order)[:svg_TOP]
+    rows = {m: values.loc[m].to_numpy(float) for m in drawn}
+    ends = np.concatenate(
+        [
+            *rows.values(),
+            [] if intervals is None else intervals.loc[drawn, ["low", "high"]].to_numpy().ravel(),
+        ]
+    )
+    low, high = ends.min(), ends.max()
+    if high <= low:
+        low, high = low - 0.5 * (abs(low) or 1), high + 0.5 * (abs(high) or 1)
+    means = {m: float(row.mean()) for m, row in rows.items()}
+    shown = dict(zip(means, aligned(means.values()), strict=True))
+    words = "; ".join(map(" ".join, shown.items()))
+    bottom = 24 + FOLD_SCATTER_ROW * len(drawn)
+    svg = Svg(f"Folds by {head}", f"Mean over folds: {words}.", bottom + 24)
+    room = room_for([*drawn, head], 150) + 20
+    x = Scale(low, high, room + 6, WIDTH - 66)
+    edges = np.linspace(low, high, BINS + 1)
+    svg.text(0, 12, fit(head, WIDTH - 60), "strong")
+    svg.text(WIDTH, 12, "mean", "muted", "end")
+    for tick in x.ticks(6):
+        svg.line(x(tick), 20, x(tick), bottom, "grid")
+    counts = {m: np.histogram(row, edges)[0] for m, row in rows.items()}
+    most = max(int(c.max()) for c in counts.values())
+    for i, m in enumerate(drawn):
+        foot = 22 + FOLD_SCATTER_ROW * (i + 1) - 3
+        mark(svg, i, 8, foot - 7, 4.5)
+        svg.name(18, foot - 3, m, room - 18)
+        for k in np.flatnonzero(counts[m]):
+            height = (FOLD_SCATTER_ROW - 7) * counts[m][k] / most
+            left, width = x(edges[k]), x(edges[k + 1]) - x(edges[k])
+            tip = f"{m}: {counts[m][k]} folds from {number(edges[k])} to {number(edges[k + 1])}"
+            svg.rect(
+                left + 0.4,
+                foot - height,
+                width - 0.8,
+                height,
+                f"f{i % COLOURS}",
+                fill_opacity=0.6,
+                tip=tip,
+            )
+        svg.line(x.start, foot, x.stop, foot, "rule")
+        if intervals is not None:
+            svg.line(x(intervals.loc[m, "low"]), foot, x(intervals.loc[m, "high"]), foot, "tick")
+        svg.line(x(means[m]), foot - FOLD_SCATTER_ROW + 8, x(means[m]), foot, "tick")
+        svg.text(WIDTH, foot - 3, shown[m], anchor="end")
+    svg.axis(x, bottom, about=6, label=number)
+    return svg
+
+
+# --------------------------------------------------------------------------------------------------
+# Loss profiles: all methods on a dataset, pairs as ratios over datasets, and how aware of
+# dependence each method is.
+
+#: What the parameter of a family says.
+AXES = {
+    "binomial": "k: labels that have to be right together",
+    "polynomial": "α: 1 is the Hamming loss, large values come near the subset 0/1 loss",
+}
+#: The same for several datasets at once.
+POSITIONS = AXES | {"binomial": "(k−1)/(K−1): from Hamming loss (0) to subset 0/1 loss (1)"}
+#: Line styles, each for as many lines as there are colours, so that colour is never alone.
+DASHES = [dash for dash in (None, "7 3", "2 3", "9 3 2 3", "1 3") for _ in range(COLOURS)]
+LINE, ROW = 15, 20
+#: A panel of ratios: its width, the gap beside it, the height of its plot; and how many lines of it
+#: are named.
+PANEL, GAP, PLOT, NAMED = 292, 16, 132, 9
+_BETTER = BOLD * text_width("↑  better")
+#: Ratios are drawn up to this, and down to one over it.
+LARGEST_RATIO = 100.0
+#: Summaries of a whole profile, with their better directions.
+SUMMARIES = {s: ARROWS[DIRECTIONS[s]] for s in ("area", "slope", "relative_gain")}
+
+
+def profile_lines(
+    curves: pd.DataFrame, family: str, title: str, kinds: Mapping[str, int] | None = None
+) -> Svg:
+    """Loss against the parameter of the family (k linear, α logarithmic), a line a method, named at
+    its end.
+
+    `curves` has the index (method, parameter), best method first, and loss, low and high (NaN: no
+    band). The first thirty methods are drawn, with bands if they are eight or fewer. `kinds` keeps
+    colour and mark of each from figure to figure.
+    """
+    lines = dict(
+        [(m, part.droplevel(0)) for m, part in curves.groupby(level=0, sort=False)][:svg_TOP]
+    )
+    kinds = kinds or {m: i for i, m in enumerate(lines)}
+    drawn = pd.concat(lines)
+    bands = len(lines) <= DETAILED
+    values = drawn[["loss", "low", "high"] if bands else ["loss"]].to_numpy(float)
+    low, high = np.nanmin(values), np.nanmax(values)
+    bottom = max(290, LINE * len(lines) + 12)
+    room = room_for(lines, 150)
+    y = Scale(low, high if high > low else low + 1e-9, bottom, 10)
+    ticks = [(t, number(t)) for t in y.ticks(6)]
+    left = 8 + max(text_width(text, SMALL) for _, text in ticks)
+    parameters = drawn.index.get_level_values(1).to_numpy(float)
+    at = Scale(
+        *_along(np.array([1.0, max(parameters.max(), 1 + 1e-9)]), family), left, WIDTH - room - 32
+    )
+    ends = {
+        m: f"{number(c['loss'].iloc[0])} to {number(c['loss'].iloc[-1])}" for m, c in lines.items()
+    }
+    told = f"{'k' if family == 'binomial' else 'α'} = 1 to {number(parameters.max())}"
+    words = "; ".join(f"{m} from {end}" for m, end in ends.items())
+    svg = Svg(title, f"{family.capitalize()} loss for {told}: {words}. 0 is best.", bottom + 42)
+    for tick, text in ticks:
+        svg.line(left, y(tick), at.stop, y(tick), "grid")
+        svg.text(left - 6, y(tick) + 4, text, "muted small", "end")
+    for place, text in _ticks(at, family):
+        svg.line(place, bottom, place, bottom + 4, "axis")
+        svg.text(place, bottom + 17, text, "muted", "middle")
+    svg.line(left, bottom, at.stop, bottom, "axis")
+    svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
+    across = {m: [at(v) for v in _along(c.index.to_numpy(float), family)] for m, c in lines.items()}
+    for m, c in lines.items():
+        if bands and c["low"].notna().all():
+            edge = [
+                *zip(across[m], map(y, c["high"]), strict=True),
+                *zip(across[m][::-1], map(y, c["low"][::-1]), strict=True),
+            ]
+            svg.path(edge, f"f{kinds[m] % COLOURS}", fill_opacity=0.13)
+    places = spread([y(c["loss"].iloc[-1]) for c in lines.values()], LINE, 10, bottom)
+    for (m, c), end in zip(lines.items(), places, strict=True):
+        points = list(zip(across[m], map(y, c["loss"]), strict=True))
+        if len(points) > 1:
+            style = f"c{kinds[m] % COLOURS} {'thick' if bands else 'thin'}"
+            svg.path(
+                points,
+                style,
+                tip=f"{m}: {ends[m]}",
+                stroke_dasharray=DASHES[kinds[m] % len(DASHES)],
+            )
+        if bands:
+            for p in points[:: max(1, len(points) // 8)]:
+                mark(svg, kinds[m], *p, 3)
+        _named(svg, kinds[m], m, points[-1], (at.stop, end), room)
+    return svg
+
+
+def _named(
+    svg: Svg,
+    kind: int,
+    name: str,
+    point: tuple[float, float],
+    end: tuple[float, float],
+    room: float,
+) -> None:
+    """The name of a line beside its end, with its mark and a thin line from where it ends."""
+    x, y = end
+    svg.path(
+        [(point[0] + 1, point[1]), (x + 3, point[1]), (x + 13, y)],
+        f"c{kind % COLOURS} thin",
+        stroke_opacity=0.6,
+    )
+    mark(svg, kind, x + 18, y, 4)
+    svg.name(x + 27, y + 4, name, room)
+
+
+def _along(parameters: np.ndarray, family: str) -> np.ndarray:
+    """Where parameters stand on the axis of their family."""
+    return parameters if family == "binomial" else np.log10(parameters)
+
+
+def _ticks(at: Scale, family: str) -> Iterator[tuple[float, str]]:
+    """Pixels and numbers: k = 1, K and round ones between; powers of ten for α."""
+    if family == "polynomial":
+        yield from ((at(t), f"{10**t:g}") for t in range(math.floor(at.high + 1e-9) + 1))
+        return
+    last = round(at.high)
+    inside = [
+        t
+        for t in at.ticks(6)
+        if t == int(t) and 1 < t < last and at(t) - at(1) > 20 and at.stop - at(t) > 24
+    ]
+    yield from ((at(t), f"{t:g}") for t in dict.fromkeys((1, *inside, last)))
+
+
+def ratio_panels(
+    ratios: pd.DataFrame,
+    crossings: pd.DataFrame,
+    pairs: Sequence[tuple[str, str]],
+    family: str,
+    title: str,
+) -> Svg:
+    """A small panel a pair: how many times the loss of the first the loss of the second is, a line
+    a dataset.
+
+    The axis of ratios is logarithmic, so that twice and half lie equally far from 1. Heavy
+    stretches are significant; a circle marks a crossing, a filled one a crossing with a significant
+    stretch on either side. `ratios` has the index (dataset, method_a, method_b, parameter); `pairs`
+    say what to draw in which order, either way round.
+    """
+    kinds = {dataset: i for i, dataset in enumerate(ratios.index.unique("dataset"))}
+    room = room_for(kinds, 84)
+    across = min(2, len(pairs))
+    wide = PANEL if across == 2 else WIDTH
+    long = any(BOLD * text_width(m) > wide / 2 - 8 - _BETTER for pair in pairs for m in pair)
+    stacked = LINE if long else 0
+    tall, rows = PLOT + stacked + 58, -(-len(pairs) // across)
+    last = float(ratios.index.get_level_values("parameter").max())
+    known = {
+        pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)
+    }
+    found = {pair: _turned(known, *pair) for pair in pairs}
+    words = "; ".join(f"{b} against {a}: {_ends(found[a, b])}" for a, b in pairs)
+    svg = Svg(
+        title,
+        f"Ratio of losses from Hamming to subset 0/1, above 1 the first is better. {words}.",
+        rows * tall + 10,
+    )
+    for i, (a, b) in enumerate(pairs):
+        left, top = (i % across) * (PANEL + GAP), (i // across) * tall
+        here = crossings[crossings["method_a"].isin((a, b)) & crossings["method_b"].isin((a, b))]
+        _panel(
+            svg, found[a, b], here, (a, b), kinds, (left, top, wide, room), family, last, stacked
+        )
+    svg.text(WIDTH / 2, svg.height - 4, POSITIONS[family], "muted", "middle")
+    return svg
+
+
+def _turned(known: Mapping[tuple[str, str], pd.DataFrame], a: str, b: str) -> pd.DataFrame:
+    """The ratios of b to a, whichever way round they are known."""
+    other = known.get((b, a))
+    with np.errstate(divide="ignore"):
+        parts = [
+            known.get((a, b)),
+            None if other is None else other.assign(ratio=1 / other["ratio"]),
+        ]
+    return pd.concat([part for part in parts if part is not None])
+
+
+def _ends(part: pd.DataFrame) -> str:
+    lines = part.groupby(level=0, sort=False)["ratio"]
+    return ", ".join(f"{d} {number(r.iloc[0], 3)} to {number(r.iloc[-1], 3)}" for d, r in lines)
+
+
+def _panel(
+    svg: Svg,
+    part: pd.DataFrame,
+    crossings: pd.DataFrame,
+    pair: tuple[str, str],
+    kinds: Mapping[str, int],
+    box: tuple[float, float, float, float],
+    family: str,
+    last: float,
+    stacked: int,
+) -> None:
+    """One pair: its lines, the line at 1, names of datasets at the right; the second method
+    `stacked` below the first.
+    """
+    left, top, wide, room = box
+    lines = {d: c.droplevel(0) for d, c in part.groupby(level=0, sort=False)}
+    logs = {
+        d: np.log(c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO).to_numpy(float))
+        for d, c in lines.items()
+    }
+    known = np.concatenate([*logs.values(), [-0.05, 0.05]])
+    foot, head = top + 24 + stacked + PLOT, top + 24 + stacked
+    y = Scale(np.nanmin(known), np.nanmax(known), foot, head)
+    x = Scale(0, 1, left + 36, left + wide - room - 32)
+    for i, (arrow, method) in enumerate(zip("↑↓", pair, strict=True)):
+        place, anchor = (left + wide, "end") if i and not stacked else (left, "start")
+        short = fit(method, (wide if stacked else wide / 2 - 8) - _BETTER, SIZE * BOLD)
+        tip = method if short != method else ""
+        svg.text(
+            place, top + 13 + stacked * i, f"{arrow} {short} better", "strong", anchor, tip=tip
+        )
+    for value in _ratio_ticks(y):
+        at = y(math.log(value))
+        svg.line(x.start, at, x.stop, at, "axis" if value == 1 else "grid")
+        svg.text(x.start - 5, at + 4, number(value), "muted small", "end")
+    powers = Scale(0, math.log10(last) if last > 1 else 1.0, x.start, x.stop)
+    for place, text in (
+        [(x(p), f"{p:g}") for p in (0, 0.5, 1)] if family == "binomial" else _ticks(powers, family)
+    ):
+        svg.line(place, foot, place, foot + 4, "axis")
+        svg.text(place, foot + 16, text, "muted small", "middle")
+    ends: dict[str, tuple[float, float]] = {}
+    for d, c in lines.items():
+        points, real = (
+            np.column_stack([c["position"].map(x), [y(v) for v in logs[d]]]),
+            ~np.isnan(logs[d]),
+        )
+        if not real.any():
+            continue
+        ends[d] = tuple(points[real][-1])
+        style = f"c{kinds[d] % COLOURS}"
+        tip = f"{d}: {' to '.join(number(v, 3) for v in c['ratio'][real].iloc[[0, -1]])}"
+        for run in _runs(real):
+            _stretch(
+                svg, kinds[d], points[run], f"{style} thin", tip, DASHES[kinds[d] % len(DASHES)]
+            )
+        for run in _runs(real & c["significant"].to_numpy(bool)):
+            _stretch(svg, kinds[d], points[run], f"{style} thick", tip)
+    for row in crossings.itertuples():
+        kind = kinds[row.dataset] % COLOURS
+        tip = f"{row.dataset}: {row.above} overtakes {row.below}"
+        svg.dot(
+            x(row.position),
+            y(0),
+            3.6,
+            f"c{kind} {f'f{kind}' if row.certain else 'fbg'}",
+            stroke_width=1.6,
+            tip=tip,
+        )
+    named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(0)))[:NAMED]
+    for d, end in zip(
+        named, spread([ends[d][1] for d in named], LINE - 1, head - 4, foot + 2), strict=True
+    ):
+        _named(svg, kinds[d], d, ends[d], (x.stop, end), room)
+
+
+def _stretch(
+    svg: Svg, kind: int, points: np.ndarray, class_: str, tip: str, dash: str | None = None
+) -> None:
+    """A piece of a line; a single point as a dot."""
+    if len(points) > 1:
+        svg.path([tuple(p) for p in points], class_, tip=tip, stroke_dasharray=dash)
+    else:
+        svg.dot(points[0][0], points[0][1], 2.4, f"f{kind % COLOURS}", tip=tip)
+
+
+def _runs(flags: np.ndarray) -> list[np.ndarray]:
+    """Where flags hold, in unbroken stretches.
+
+    >>> [run.tolist() for run in _runs(np.array([True, True, False, True]))]
+    [[0, 1], [3]]
+    """
+    at = np.flatnonzero(flags)
+    return np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if len(at) else []
+
+
+def _ratio_ticks(y: Scale) -> list[float]:
+    """Round ratios with room between them, 1 among them."""
+    low, high = math.exp(y.low), math.exp(y.high)
+    round_ones = [
+        f * 10.0**e for e in range(-3, 3) for f in (1, 2, 5) if low <= f * 10.0**e <= high
+    ]
+    chosen = Scale(low, high, 0, 1).ticks(4) if high / low < 4 else round_ones
+    kept = [1.0]
+    for value in sorted((v for v in chosen if v > 0), key=lambda v: abs(math.log(v))):
+        if all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
+            kept.append(value)
+    return kept
+
+
+def awareness_strips(
+    awareness: pd.DataFrame,
+    order: Sequence[str],
+    letters: Mapping[str, Mapping[str, str]],
+    title: str,
+) -> Svg:
+    """A row a method, a strip a summary of its profiles: a dot a dataset, the mean as a line with
+    its value.
+
+    `awareness` has the index (dataset, method) and the columns of `SUMMARIES`; methods that share
+    one of the `letters` of a summary are not separated in it. The first thirty methods of `order`
+    are drawn.
+    """
+    methods = list(order)[:svg_TOP]
+    awareness = awareness[awareness.index.get_level_values("method").isin(methods)]
+    means = awareness[list(SUMMARIES)].groupby(level="method").mean().loc[methods]
+    words = "; ".join(f"{m} {', '.join(map(number, means.loc[m]))}" for m in methods)
+    bottom = 24 + ROW * len(methods)
+    svg = Svg(title, f"Means over datasets of {', '.join(SUMMARIES)}: {words}.", bottom + 24)
+    room = room_for(methods, 130) + 8
+    step = (WIDTH - room) / len(SUMMARIES)
+    for i, m in enumerate(methods):
+        svg.name(room - 8, 22 + ROW * i + 14, m, room - 8, anchor="end")
+    for j, (summary, arrow) in enumerate(SUMMARIES.items()):
+        values, marks = awareness[summary], letters.get(summary, {})
+        wide = max((text_width(marks.get(m, ""), SMALL) for m in methods), default=0)
+        shown = aligned(means[summary], 3)
+        right = room + step * (j + 1) - wide - (14 if wide else 8)
+        edge = right - max(text_width(t) for t in shown) - 6
+        low, high = values.min(), values.max()
+        x = Scale(
+            *((low, high) if high > low else (low - 0.5, low + 0.5)), room + step * j + 6, edge - 4
+        )
+        svg.text(x.start - 4, 12, f"{summary.replace('_', ' ')} {arrow}", "strong")
+        svg.line(x.start - 4, 20, x.start - 4, bottom, "grid")
+        for i, m in enumerate(methods):
+            at = 22 + ROW * i + ROW / 2
+            svg.line(x.start - 4, at, edge, at, "grid")
+            for dataset, value in values.xs(m, level="method").dropna().items():
+                svg.dot(
+                    x(value),
+                    at,
+                    3.4,
+                    "faccent",
+                    fill_opacity=0.5,
+                    tip=f"{m} on {dataset}: {number(value)}",
+                )
+            if means.loc[m, summary] == means.loc[m, summary]:
+                svg.line(x(means.loc[m, summary]), at - 6, x(means.loc[m, summary]), at + 6, "tick")
+            svg.text(right, at + 4, shown[i], anchor="end")
+            svg.text(right + 4, at + 4, marks.get(m, ""), "muted small")
+        for tick in (low, high) if high > low else (low,):
+            svg.text(x(tick), bottom + 15, number(tick, 2), "muted small", "middle")
+    return svg
+
+
+# --------------------------------------------------------------------------------------------------
+# One run: its values by fold, and what becomes of each of its labels.
+
+RUN_FIGURES_ROW = 19
+#: What becomes of an instance that has a label or is predicted to: count, class of the bar, its
+#: opacity, words.
+_PARTS = (
+    ("tp", "faccent", None, "found"),
+    ("fn", "faccent", 0.28, "missed"),
+    ("fp", "fneg", None, "predicted wrongly"),
+)
+
+
+def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
+    """Every fold as a dot on an axis from 0 to 1, a row a measure, the mean as a line."""
+    names = list(folds.columns)
+    heads = [f"{m} {MEASURES[m].arrow}" for m in names]
+    room = room_for(heads, 240)
+    x = Scale(0, 1, room + 6, WIDTH - 70)
+    ends = zip(names, folds.min(), folds.max(), strict=True)
+    words = "; ".join(f"{m} {number(low)} to {number(high)}" for m, low, high in ends)
+    svg = Svg(
+        "Values by fold",
+        f"Range over {len(folds)} folds: {words}.",
+        22 + RUN_FIGURES_ROW * len(names) + 24,
+    )
+    svg.text(WIDTH, 12, "mean", "muted", "end")
+    bottom = 22 + RUN_FIGURES_ROW * len(names)
+    for tick in x.ticks(5):
+        svg.line(x(tick), 18, x(tick), bottom, "grid")
+    shown = aligned(means.get(m) for m in names)
+    for i, (m, head) in enumerate(zip(names, heads, strict=True)):
+        at = 20 + RUN_FIGURES_ROW * i + RUN_FIGURES_ROW / 2
+        svg.text(room, at + 4, head, anchor="end")
+        known = [
+            (fold, value)
+            for fold, value in zip(folds.index, folds[m].tolist(), strict=True)
+            if value == value
+        ]
+        dots = (f'<circle cx="{x(value):.2f}" cy="{at:g}" r="3.2"/>' for _, value in known)
+        tip = f"{m}: " + ", ".join(f"fold {fold} {number(value)}" for fold, value in known)
+        svg.add(
+            "g", Markup("").join(map(Markup, dots)), class_="faccent", fill_opacity=0.45, tip=tip
+        )
+        if m in means:
+            svg.line(x(means[m]), at - 6, x(means[m]), at + 6, "tick")
+        svg.text(WIDTH, at + 4, shown[i], anchor="end")
+    svg.axis(x, bottom, about=5, label=number)
+    return svg
+
+
+def run_labels(labels: pd.DataFrame) -> Svg:
+    """What becomes of each label: the instances where it is true or predicted, in shares; the first
+    thirty labels are drawn.
+    """
+    drawn = labels.iloc[:svg_TOP]
+    room = room_for(drawn.index, 180) + 10
+    x = Scale(0, 1, room, WIDTH - 118)
+    rows = drawn.to_dict("records")
+    told = [
+        ", ".join(f"{row[column]:,.0f} {text}" for column, _, _, text in _PARTS) for row in rows
+    ]
+    words = "; ".join(f"{label}: {text}" for label, text in zip(drawn.index, told, strict=True))
+    svg = Svg("What becomes of each label", f"{words}.", 24 + RUN_FIGURES_ROW * len(drawn) + 6)
+    at = x.start
+    for _, class_, opacity, text in _PARTS:
+        svg.rect(at, 3, 10, 10, class_, fill_opacity=opacity)
+        svg.text(at + 14, 12, text, "muted")
+        at += 14 + text_width(text) + 12
+    svg.text(WIDTH - 58, 12, "F1", "muted", "end")
+    svg.text(WIDTH, 12, "support", "muted", "end")
+    for i, (label, row) in enumerate(zip(drawn.index, rows, strict=True)):
+        top = 22 + i * RUN_FIGURES_ROW
+        svg.name(room - 8, top + 12, label, room - 8, anchor="end")
+        start, whole = 0.0, max(row["tp"] + row["fn"] + row["fp"], 1)
+        for column, class_, opacity, _ in _PARTS:
+            if n := row[column]:
+                svg.rect(
+                    x(start),
+                    top,
+                    x(start + n / whole) - x(start),
+                    RUN_FIGURES_ROW - 5,
+                    class_,
+                    fill_opacity=opacity,
+                )
+            start += n / whole
+        svg.rect(
+            room,
+            top,
+            x.stop - room,
+            RUN_FIGURES_ROW - 5,
+            None,
+            fill_opacity=0,
+            tip=f"{label}: {told[i]}",
+        )
+        svg.text(WIDTH - 58, top + 12, fixed(row["f1"], 3), anchor="end")
+        svg.text(WIDTH, top + 12, f"{row['support']:,.0f}", "muted", "end")
+    return svg
+
+
+# --------------------------------------------------------------------------------------------------
+# One run: precision-recall, ROC and reliability curves of its scores.
+
+#: Curves that are named beside the one of all label cells; the others are grey.
+SCORE_CURVES_NAMED = 5
+SCORE_CURVES_HEIGHT, TOP, SCORE_CURVES_LINE = 300, 12, 17
+#: How thick and dashed the named curves are drawn, the one of all label cells first.
+_DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3", "5 2")
+
+
+def score_curves(
+    lines: Mapping[str, tuple[np.ndarray, float]],
+    others: Sequence[tuple[str, np.ndarray]],
+    axes: tuple[str, str, str],
+    title: str,
+    diagonal: bool = False,
+) -> Svg:
+    """Curves in the unit square, each with its name and area at the right: the first is thick,
+    `others` are grey.
+
+    A curve is an array of points, shape (P, 2); of `others` the name is a tooltip. `axes` say what
+    lies across, up, and what the areas are called.
+    """
+    areas = dict(zip(lines, aligned([area for _, area in lines.values()], 3), strict=True))
+    wide = max(text_width(text) for text in areas.values())
+    room = room_for(lines, 170)
+    words = ", ".join(f"{name} {area}" for name, area in areas.items())
+    svg, x, y = _square(
+        title,
+        f"{axes[1]} against {axes[0].lower()}; {axes[2]}: {words}.",
+        axes[:2],
+        WIDTH - room - wide - 56,
+    )
+    svg.text(WIDTH, TOP, axes[2], "muted", "end")
+    if diagonal:
+        svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
+    for name, points in others:
+        svg.path(_pixels(points, x, y), "plain thin", tip=name)
+    order = sorted(lines, key=lambda name: -lines[name][1])
+    heights = dict(
+        zip(
+            order,
+            spread([y(lines[name][1]) for name in order], SCORE_CURVES_LINE, TOP + 18, y(0) - 4),
+            strict=True,
+        )
+    )
+    for kind, (name, (points, _)) in reversed(list(enumerate(lines.items()))):
+        pixels = _pixels(points, x, y)
+        style = f"c{kind % COLOURS} {'thin' if kind else 'thick'}"
+        svg.path(pixels, style, stroke_dasharray=_DASHES[kind], tip=f"{name}: {areas[name]}")
+        for p in _spaced(pixels):
+            mark(svg, kind, *p, 3)
+        mark(svg, kind, x.stop + 18, heights[name], 4)
+        svg.name(x.stop + 27, heights[name] + 4, name, room, "" if kind else "strong")
+        svg.text(WIDTH, heights[name] + 4, areas[name], anchor="end")
+    return svg
+
+
+def reliability(bins: np.ndarray, title: str) -> Svg:
+    """The share that is true against the mean probability, shape (B, 2), a dot a bin; on the
+    diagonal both are the same.
+    """
+    axes = "Mean probability of a bin", "Share that is true"
+    words = "; ".join(f"{number(a, 3)}: {number(b, 3)}" for a, b in bins)
+    svg, x, y = _square(
+        title, f"Share that is true by mean probability: {words}.", axes, WIDTH - 40
+    )
+    svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
+    pixels = _pixels(bins, x, y)
+    for p, (a, _) in zip(pixels, bins, strict=True):
+        svg.line(*p, p[0], y(min(max(a, 0), 1)), "rule")
+    svg.path(pixels, "c0 thin")
+    for p, (a, b) in zip(pixels, bins, strict=True):
+        svg.dot(*p, 4, "f0", tip=f"mean probability {number(a, 3)}, share {number(b, 3)}")
+    return svg
+
+
+def _square(
+    title: str, words: str, axes: tuple[str, str], right: float
+) -> tuple[Svg, Scale, Scale]:
+    """A plot of shares against shares, its axes drawn."""
+    svg = Svg(title, words, SCORE_CURVES_HEIGHT + 58)
+    left = 12 + text_width("0.0", SMALL)
+    x, y = Scale(0, 1, left, right), Scale(0, 1, SCORE_CURVES_HEIGHT + 16, TOP + 16)
+    svg.text(0, TOP, axes[1], "muted")
+    for tick in y.ticks(5):
+        svg.line(left, y(tick), right, y(tick), "grid")
+        svg.text(left - 6, y(tick) + 4, number(tick), "muted small", "end")
+    svg.axis(x, y(0), about=5, label=number)
+    svg.text((left + right) / 2, SCORE_CURVES_HEIGHT + 52, axes[0], "muted", "middle")
+    return svg, x, y
+
+
+def _pixels(points: np.ndarray, x: Scale, y: Scale) -> list[tuple[float, float]]:
+    return [(x(a), y(b)) for a, b in np.asarray(points, float)]
+
+
+def _spaced(pixels: list[tuple[float, float]], number: int = 6) -> list[tuple[float, float]]:
+    """Some of the points, about evenly along the line."""
+    steps = np.hypot(*np.diff(np.array(pixels), axis=0).T) if len(pixels) > 1 else np.zeros(0)
+    along = np.append(0, np.cumsum(steps))
+    wanted = np.linspace(0, along[-1], number + 2)[1:-1]
+    return [pixels[i] for i in dict.fromkeys(np.searchsorted(along, wanted).tolist())]

@@ -1,0 +1,315 @@
+"""Names of strangers and numbers as a reader sees them, in every format."""
+
+import math
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from numbers import Integral
+
+import numpy as np
+import wcwidth
+
+# --------------------------------------------------------------------------------------------------
+# Numbers as a reader sees them.
+
+#: Stands where there is no number.
+NONE = "–"
+MINUS = "−"
+#: Which way is better.
+ARROWS = {"min": "↓", "max": "↑"}
+
+
+def number(x: float | None, digits: int = 4) -> str:
+    """A number to read: at most so many significant digits, no trailing zeros, a real minus sign.
+
+    >>> [number(x) for x in (4, 0.123456, -1234.56, 1e-7, float("nan"))]
+    ['4', '0.1235', '−1235', '1e−07', '–']
+    """
+    if x is None or math.isnan(x):
+        return NONE
+    if math.isinf(x):
+        return "∞" if x > 0 else f"{MINUS}∞"
+    x = float(f"{x:.{digits}g}")
+    text = f"{x:.0f}" if 10**digits <= abs(x) < 1e9 else f"{x:.{digits}g}"
+    return "0" if x == 0 else text.replace("-", MINUS).replace("e+", "e")
+
+
+def fixed(x: float | None, decimals: int) -> str:
+    """A number with so many decimals, for columns that line up; never a negative zero.
+
+    >>> [fixed(x, 2) for x in (4, -0.001, -1.5, None)]
+    ['4.00', '0.00', '−1.50', '–']
+    """
+    if x is None or not math.isfinite(x):
+        return number(x)
+    text = f"{x:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", MINUS)
+
+
+def aligned(values: Iterable[float | None], digits: int = 4) -> list[str]:
+    """A column of numbers with the same number of decimals; the largest has at most `digits`
+    significant digits.
+
+    >>> aligned([0.25, -0.1234567, None])
+    ['0.2500', '−0.1235', '–']
+    >>> aligned([123.456, 2])
+    ['123.5', '2.0']
+    """
+    values = list(values)
+    largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
+    before = math.floor(math.log10(largest)) + 1 if largest > 0 else 1
+    if abs(before) > 6:
+        return [number(v, digits) for v in values]
+    return [fixed(v, max(0, digits - max(0, before))) for v in values]
+
+
+def pvalue(p: float | None, bare: bool = False) -> str:
+    """A p-value to read; `bare` leaves out "p =" for the cells of a table.
+
+    A value is not rounded onto .1, .05 or .01: there the reader sees one digit more.
+
+    >>> pvalue(0.0123), pvalue(0.0004), pvalue(0.0499), pvalue(1.0)
+    ('p = .012', 'p < .001', 'p = .0499', 'p = 1')
+    >>> pvalue(0.0004, bare=True), pvalue(0.25, bare=True), pvalue(None)
+    ('<.001', '.250', '–')
+    """
+    if p is None or math.isnan(p):
+        return NONE
+    if p < 0.001:
+        return "<.001" if bare else "p < .001"
+    if 0.9995 <= p < 1:
+        return ">.999" if bare else "p > .999"
+    decimals = 3
+    while (
+        decimals < 6
+        and round(p, decimals) in (0.1, 0.05, 0.01)
+        and not math.isclose(p, round(p, decimals), abs_tol=1e-12)
+    ):
+        decimals += 1
+    text = "1" if p >= 1 else f"{p:.{decimals}f}".removeprefix("0")
+    return text if bare else f"p = {text}"
+
+
+def percent(x: float) -> str:
+    """A share in percent, never rounded to all or nothing.
+
+    >>> percent(0.8196), percent(0.9999), percent(1.0), percent(0.0001)
+    ('82%', 'more than 99%', '100%', 'less than 1%')
+    """
+    if x in (0, 1):
+        return f"{100 * x:g}%"
+    return "less than 1%" if x < 0.01 else "more than 99%" if x > 0.99 else f"{100 * x:.0f}%"
+
+
+def level(alpha: float) -> str:
+    """A significance level as it is written: ".05".
+
+    >>> level(0.05)
+    '.05'
+    """
+    return f"{alpha:g}".removeprefix("0")
+
+
+def with_intervals(table: Iterable[Sequence[float]], digits: int = 3) -> list[str]:
+    """Rows of (value, low, high) as a column of text with the same number of decimals.
+
+    >>> with_intervals([(0.25, 0.1, 0.4)])
+    ['0.250 [0.100, 0.400]']
+    """
+    cells = iter(aligned([x for row in table for x in row], digits))
+    return [
+        f"{value} [{low}, {high}]" for value, low, high in zip(cells, cells, cells, strict=True)
+    ]
+
+
+# --------------------------------------------------------------------------------------------------
+# Names of strangers in every format: each function returns text that its format takes as text, and
+# as nothing else.
+
+#: Mark the beginning and the end of a stranger's name in a sentence; `terminal` lets neither pass.
+OPEN, CLOSE = "\ufdd0", "\ufdd1"
+ELLIPSIS = "…"
+#: How many columns of a terminal a text takes: wide characters and emoji two, combining marks none.
+columns = wcwidth.width
+
+
+def terminal(text: object) -> str:
+    """Text on one line that cannot steer a terminal: what is not a visible character becomes one.
+
+    Control characters become their pictures (␛, ␊), what turns the direction of writing or cannot
+    be encoded becomes �.
+
+    >>> terminal("a\\x1b[31mred\\n\\u202eb")
+    'a␛[31mred␊�b'
+    """
+    text = str(text)
+    return text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
+
+
+@lru_cache(maxsize=4096)
+def _visible(char: str) -> str:
+    code = ord(char)
+    if code < 0x20 or code == 0x7F:
+        return chr(0x2400 + min(code, 0x21))
+    unsafe = (
+        unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in "\u200c\u200d"
+    )
+    return (
+        "\N{REPLACEMENT CHARACTER}"
+        if unsafe or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+        else char
+    )
+
+
+def csv_cell(value: object) -> str:
+    """A value for a cell of a CSV file, before quoting.
+
+    Numbers stay unrounded; text never starts a formula.
+
+    >>> csv_cell("=cmd()"), csv_cell("-1.5"), csv_cell(-1.5), csv_cell("-x"), csv_cell(float("nan")), csv_cell(True)
+    ("'=cmd()", '-1.5', '-1.5', "'-x", '', 'true')
+    """  # noqa: E501
+    if value is None or isinstance(value, bool | np.bool_):
+        return "" if value is None else str(value).lower()
+    if not isinstance(value, str):
+        if isinstance(value, Iterable):
+            return csv_cell(" ".join(map(str, value)))
+        if isinstance(value, Integral):
+            return str(int(value))
+        real = float(value)  # type: ignore[arg-type]
+        return "" if math.isnan(real) else repr(real)
+    text = terminal(value)
+    if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", text):
+        return text
+    return (
+        f"'{text}"
+        if value[:1] in ("\t", "\r", "\n") or value.lstrip()[:1] in tuple("=+-@＝＋－＠")
+        else text
+    )
+
+
+_LATEX = (
+    {c: "\\" + c for c in "{}$&#%_"}
+    | {c: f"{{{c}}}" for c in "[]*"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\char34{}",
+        "`": r"\char96{}",
+        # what the reports themselves say beyond ASCII, for compilers that know ASCII only
+        MINUS: "$-$",
+        NONE: r"\textendash{}",
+        ELLIPSIS: r"\ldots{}",
+        "⁺": r"$^+$",
+        "⁻": r"$^-$",
+        "¹": r"$^1$",
+        "²": r"$^2$",
+    }
+)
+_MATHS = {
+    "±": "pm",
+    "×": "times",
+    "≤": "leq",
+    "≥": "geq",
+    "∞": "infty",
+    "α": "alpha",
+    "φ": "phi",
+    "χ": "chi",
+    "τ": "tau",
+    "Λ": "Lambda",
+    "·": "cdot",
+    "↑": "uparrow",
+    "↓": "downarrow",
+    "●": "bullet",
+    "○": "circ",
+}
+_LATEX |= {c: rf"$\{word}$" for c, word in _MATHS.items()}
+
+
+def latex(text: object) -> str:
+    """Text for LaTeX: every special character as itself.
+
+    Letters of other scripts stay; they need LuaLaTeX or XeLaTeX.
+
+    >>> latex("a_b & 5%")
+    'a\\\\_b \\\\& 5\\\\%'
+    >>> print(latex(r"\\input{x}"))
+    \\textbackslash{}input\\{x\\}
+    """
+    picture = re.sub("[\u2400-\u2421\ufffd]", "?", terminal(text))
+    return re.sub(r"([-',])(?=\1)", r"\1{}", "".join(_LATEX.get(c, c) for c in picture))
+
+
+def markdown(text: object) -> str:
+    """Text for Markdown, in running text and in the cells of a table: no markup, no HTML, no links.
+
+    >>> markdown("a|b *c* <d> [e](f)")
+    'a\\\\|b \\\\*c\\\\* &lt;d&gt; \\\\[e\\\\](f)'
+    """
+    text = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", terminal(text))
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"(?i)\bwww\.", lambda m: m[0][:-1] + r"\.", text.replace("://", r"\://"))
+    text = re.sub(r"^(\s*)(#|[+=-](?![\w.]))", r"\1\\\2", text)
+    return re.sub(r"^(\s*[0-9]+)([.)])(?!\S)", r"\1\\\2", text)
+
+
+def shorten(name: object, width: int) -> str:
+    """A name in at most so many columns, cut in the middle: names of runs differ at their ends.
+
+    >>> shorten("RFML-C4.5", 6), shorten("PCT", 6)
+    ('RFM….5', 'PCT')
+    """
+    text = str(name)
+    if columns(text) <= width:
+        return text
+    if width < 3:
+        return ELLIPSIS[:width]
+    clusters = list(wcwidth.iter_graphemes(text))
+    tail = _fitting(clusters[::-1], (width - 1) // 2)[::-1]
+    head = _fitting(clusters, width - 1 - columns("".join(tail)))
+    return "".join([*head, ELLIPSIS, *tail])
+
+
+def _fitting(clusters: list[str], width: int) -> list[str]:
+    """The leading pieces that fit into so many columns."""
+    return clusters[: bisect_right([*accumulate(map(columns, clusters))], width)]
+
+
+def pad(text: str, width: int, align: str = "<") -> str:
+    """The text filled with blanks to so many columns: "<" left, ">" right, "^" centred.
+
+    >>> pad("木", 4) + "|", pad("ab", 4, ">")
+    ('木  |', '  ab')
+    """
+    return {"<": wcwidth.ljust, ">": wcwidth.rjust, "^": wcwidth.center}.get(align, wcwidth.ljust)(
+        text, width
+    )
+
+
+def wrap(prefix: str, text: object, width: int) -> list[str]:
+    """Text in lines of so many columns, broken at blanks; the first starts with the prefix, the
+    others below its end.
+
+    A word that is longer than a line is cut in the middle; "p = .012" stays together.
+
+    >>> wrap("- ", "the quick brown fox, p = .012", 18)
+    ['- the quick brown', '  fox, p = .012']
+    """
+    left = columns(prefix)
+    room = max(1, width - left)
+    words = re.sub(r" ([=<>]) (?=[.\d])", "\0\\1\0", terminal(text)).split()
+    lines = [""]
+    for word in (shorten(word.replace("\0", " "), room) for word in words):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if columns(longer) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return [prefix + lines[0], *(" " * left + line for line in lines[1:])]

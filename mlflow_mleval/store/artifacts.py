@@ -1,0 +1,188 @@
+"""Where the artifacts of a run are reached: at their address, or by the routes of the tracking
+server alone.
+
+A client reaches them at the address that the run names, with its own rights to that storage. What
+works in the name of somebody else must not: it goes by the routes of the server, which knows who
+may read and write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import requests
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.environment_variables import MLFLOW_TRACKING_TOKEN
+from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repository_registry import (
+    get_artifact_repository,
+    get_registered_artifact_repositories,
+)
+
+from mlflow_mleval.store import store
+from mlflow_mleval.words import check_paths, inside, masked, remember
+
+#: Bytes that the server takes in one file, and seconds that it may take.
+MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300
+_only_routes = False
+
+
+def go_by_routes() -> None:
+    """From now on nothing in this process reaches an artifact at its address: anybody may write
+    addresses into runs.
+    """
+    global _only_routes
+    _only_routes = True
+    get_registered_artifact_repositories().clear()
+
+
+def only_routes() -> bool:
+    """Whether `go_by_routes` was called."""
+    return _only_routes
+
+
+def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
+    """An artifact of a run as a file in the folder; None where there is none.
+
+    Raises
+    ------
+    ValueError
+        The path leads out of the folder, or what the run names as the place of its artifacts
+        cannot be read.
+    """
+    target = inside(folder, path)
+    if _only_routes:
+        return _fetched(run_id, path, Path(folder))
+    run = client.get_run(run_id)
+    with _address_errors(run.info.artifact_uri):
+        there = repository(run)
+        beside = there.list_artifacts(path.rpartition("/")[0] or None)
+        if all(entry.path != path for entry in beside):
+            return None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        there._download_file(path, str(target))  # in this thread: `download_artifacts` has a pool
+    return target
+
+
+@contextmanager
+def _address_errors(address: str) -> Iterator[None]:
+    """Whatever fails at an address that anybody may have written into a run names it."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ImportError):
+            why = f"which takes the package {error.name}, and that is not installed"
+        else:
+            why = f"which cannot be read: {store.reason(error)}"
+        raise ValueError(f"its artifacts are said to lie at {masked(address)}, {why}") from error
+
+
+def all_of(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:
+    """What the run holds, path to content."""
+    run_id = run.info.run_id
+    if _only_routes:
+        found = {path: _fetched(run_id, path, folder) for path in _listed(run_id)}
+        return {path: file.read_bytes() for path, file in found.items() if file is not None}
+    try:
+        root = Path(client.download_artifacts(run_id, "", str(folder)))
+    except (MlflowException, OSError):  # it has none
+        return {}
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+def repository(run: Run) -> Any:
+    """What takes files for a run: it has `log_artifact(file, folder)`."""
+    if _only_routes:
+        return _Routes(run.info.run_id)
+    remember(run.info.artifact_uri)
+    return get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
+
+
+def check_targets(there: Any, paths: Collection[str]) -> None:
+    """Raise a ValueError where files would not land among the artifacts, such as beyond a link in a
+    local folder.
+    """
+    check_paths(paths)
+    if (folder := getattr(there, "artifact_dir", None)) is not None:
+        for path in paths:
+            inside(folder, path)
+
+
+def remove(run: Run, paths: Collection[str]) -> None:
+    """Delete artifacts of a run; they stay where the server's routes are the only way, which delete
+    none, or the store cannot.
+    """
+    if _only_routes:
+        return
+    there = repository(run)
+    check_targets(there, paths)
+    for path in sorted(paths):
+        with suppress(MlflowException, NotImplementedError):
+            there.delete_artifacts(path)
+
+
+class _Routes:
+    """Artifacts of a run by the routes of the server."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+
+    def log_artifact(self, file: str, folder: str | None = None) -> None:
+        path = f"{folder}/{Path(file).name}" if folder else Path(file).name
+        _ask(
+            "POST",
+            "/ajax-api/2.0/mlflow/upload-artifact",
+            {"run_uuid": self.run_id, "path": path},
+            Path(file).read_bytes(),
+        )
+
+
+def _fetched(run_id: str, path: str, folder: Path) -> Path | None:
+    target = inside(folder, path)
+    if path not in (
+        entry["path"]
+        for entry in _entries(run_id, path.rpartition("/")[0])
+        if not entry.get("is_dir")
+    ):
+        return None  # asked for by itself, what is not there is a failure of the server
+    response = _ask("GET", "/get-artifact", {"run_id": run_id, "path": path})
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(response.content)
+    return target
+
+
+def _listed(run_id: str, folder: str = "") -> list[str]:
+    """The paths of all files of a run."""
+    paths = []
+    for entry in _entries(run_id, folder):
+        paths += _listed(run_id, entry["path"]) if entry.get("is_dir") else [entry["path"]]
+    return paths
+
+
+def _entries(run_id: str, folder: str) -> list[dict[str, Any]]:
+    """What lies in a folder of a run."""
+    asked = {"run_id": run_id} | ({"path": folder} if folder else {})
+    return _ask("GET", "/api/2.0/mlflow/artifacts/list", asked).json().get("files", [])
+
+
+def _ask(
+    method: str, path: str, query: dict[str, str], body: bytes | None = None
+) -> requests.Response:
+    token = MLFLOW_TRACKING_TOKEN.get()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers |= {"Content-Type": "application/octet-stream"} if body is not None else {}
+    address = mlflow.get_tracking_uri().rstrip("/") + path
+    response = requests.request(
+        method, address, params=query, data=body, headers=headers, timeout=SECONDS
+    )
+    response.raise_for_status()
+    return response

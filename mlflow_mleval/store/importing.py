@@ -1,0 +1,600 @@
+"""Results from a file or a table into the store: one run per method, dataset and seed; doing it
+twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from mlflow_mleval.analysis.answer_comparison import Answers, graded
+from mlflow_mleval.errors import StoreError
+from mlflow_mleval.files.results import (
+    ABOUT,
+    INSTANCE,
+    is_answer_log,
+    read_instance_results,
+    read_results,
+)
+from mlflow_mleval.store import runs, schema, store
+from mlflow_mleval.store.bounds import LARGEST, MAX_CELLS, bounded_json, decoded
+from mlflow_mleval.store.schema import packed
+from mlflow_mleval.store.searches import artifact
+from mlflow_mleval.validation import one_of
+from mlflow_mleval.words import some
+
+#: Dataset, method and seed (empty where there are no repeats).
+_Cell = tuple[str, str, str]
+#: What a run that was imported as a repeat has as its param.
+_SEED = "seed"
+#: Changes that a summary lists.
+_SHOWN = 20
+#: How often an import looks again whether others made the same runs meanwhile.
+_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What `import_results` did.
+
+    Attributes
+    ----------
+    experiment_id, experiment_name : str
+        Where the runs are.
+    created, updated, unchanged : int
+        Runs, one per method and dataset (and seed) of the source.
+    unfinished : int
+        How many of them have no value: the method did not finish.
+    changes : tuple of str
+        What an update changed, such as "BR on yeast: f1 0.5 -> 0.6".
+    absent : tuple of str
+        Runs imported earlier whose method and dataset the source does not mention; they were left
+        as they are.
+    warnings : tuple of str
+        What a reader must know, such as a mean that was not taken because a fold is empty.
+    """
+
+    experiment_id: str
+    experiment_name: str
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    unfinished: int = 0
+    changes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """The same in lines of text, with at most twenty changes."""
+        counts = f"{self.created} runs created, {self.updated} updated, {self.unchanged} unchanged"
+        lines = [
+            f"experiment {self.experiment_name!r} (id {self.experiment_id}): {counts}; "
+            f"{self.unfinished} did not finish"
+        ]
+        lines += self.changes[:_SHOWN]
+        if len(self.changes) > _SHOWN:
+            lines.append(f"and {len(self.changes) - _SHOWN} more changes")
+        if self.absent:
+            lines.append(f"left as they are, not in this source: {some(self.absent)}")
+        # Names may hold line ends.
+        return "\n".join(" ".join(line.split()) for line in [*lines, *self.warnings])
+
+
+def import_results(
+    source: str | Path | pd.DataFrame,
+    *,
+    experiment_name: str,
+    conventions: str = schema.UNKNOWN_CONVENTIONS,
+    progress: Callable[[int, int], object] | None = None,
+) -> ImportReport:
+    """Put results into the store that MLflow is set to: one run per method and dataset, and seed if
+    there are repeats.
+
+    The source states everything about the pairs that it mentions. A pair without any value is a
+    method that did not finish: the run exists with status DNF (in MLflow: KILLED). Importing the
+    same source again writes nothing. A changed one updates the runs in place: a new value becomes
+    the latest of its metric, a value that is gone is marked as withdrawn. Pairs that the source
+    does not mention stay. Nothing is written before the whole source has been checked, and an
+    import that was interrupted is completed by importing again; until then readers skip the
+    half-written run and say so. Several imports at the same time make each run once: of runs that
+    claim the same pair the first is kept, and the report says of which.
+
+    Parameters
+    ----------
+    source : path or pandas.DataFrame
+        As `read_results` takes it. A column seed or repeat makes repeats: runs with the param
+        ``seed``. With folds, a measure is the mean over them; a measure with an empty fold did not
+        finish.
+    experiment_name : str
+        Experiment to write to; made if it does not exist.
+    conventions : {"unknown", "sklearn", "mulan"}
+        Under which conventions for empty sets and ties the values were computed; "unknown" leaves
+        what an earlier import said.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each run.
+
+    Returns
+    -------
+    ImportReport
+
+    Raises
+    ------
+    ImportFileError
+        The source is malformed; nothing was written.
+    StoreError
+        The store cannot be reached, or the experiment is deleted.
+    """
+    one_of(conventions, "conventions", schema.CONVENTIONS)
+    results = _results(read_results(source), conventions)
+    client = store.connect(create=True)
+    experiment_id = store.ensure_experiment(client, experiment_name)
+    found, _ = _imported(client, experiment_id)
+    counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
+    changes: list[str] = []
+    written: dict[_Cell, str] = {}
+    with runs.quiet():
+        for done, (pair, result) in enumerate(results.items(), 1):
+            with store.store_errors("write to"):
+                what, changed, written[pair] = _write(
+                    client, experiment_id, result, found.get(pair)
+                )
+            counts[what] += 1
+            changes += changed
+            if progress:
+                progress(done, len(results))
+        others = (
+            _settle(client, experiment_id, results, written)
+            if counts["created"] or counts["updated"]
+            else []
+        )
+        counts["created"] -= len(others)
+        counts["unchanged"] += len(others)
+    if others:
+        pairs = some(map(_name, others))
+        said = (
+            f"another import made the runs of {pairs} at the same time: its runs are kept, those "
+            "of this one were withdrawn"
+        )
+        changes.append(said)
+    return ImportReport(
+        experiment_id,
+        experiment_name,
+        **counts,
+        unfinished=sum(r.status == schema.DNF for r in results.values()),
+        changes=tuple(changes),
+        absent=tuple(_name(cell) for cell in found if cell not in results),
+        warnings=tuple(w for r in results.values() for w in r.warnings),
+    )
+
+
+@dataclass(frozen=True)
+class _Result(runs.Payload):
+    """What one run is to hold."""
+
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return some([_name((self.dataset, self.method, self.params.get(_SEED, "")))])
+
+    @property
+    def status(self) -> str:
+        return schema.COMPLETE if self.means else schema.DNF
+
+    @property
+    def run_status(self) -> str:
+        return "FINISHED" if self.means else "KILLED"
+
+    @property
+    def changing(self) -> dict[str, str]:
+        """The tags that change with the content; the status makes the run valid, so it goes
+        last.
+        """
+        folds = (
+            {schema.TAG_FOLDS: schema.encode_folds(self.folds, self.by_fold)}
+            if len(self.folds)
+            else {}
+        )
+        return {**self.tags, **folds, schema.TAG_STATUS: self.status}
+
+
+def _name(cell: _Cell) -> str:
+    dataset, method, seed = cell
+    return f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
+
+
+def _results(table: pd.DataFrame, conventions: str) -> dict[_Cell, _Result]:
+    """Group the tidy table into one result per (dataset, method, seed), in the order of the
+    source.
+    """
+    out = {}
+    table = table if "seed" in table else table.assign(seed="")
+    for (dataset, method, seed), rows in table.groupby(["dataset", "method", "seed"], sort=False):
+        folds = rows.dropna(subset="fold") if "fold" in rows else rows.iloc[:0]
+        single = rows.drop(index=folds.index)
+        means = dict(zip(single["measure"], single["value"], strict=True))
+        by_fold: dict[str, list[float]] = {}
+        numbers: list[int] = []
+        warnings = []
+        if len(folds):
+            wide = folds.pivot(index="fold", columns="measure", values="value").sort_index()
+            wide = wide[folds["measure"].unique()]
+            numbers = [int(f) for f in wide.index]
+            by_fold = {m: wide[m].tolist() for m in wide if wide[m].notna().any()}
+            means |= wide.mean(skipna=False).to_dict()
+            for m, column in by_fold.items():
+                if empty := [f for f, v in zip(numbers, column, strict=True) if math.isnan(v)]:
+                    name = some([f"{m} of {_name((dataset, method, seed))}"])
+                    where = f"fold {some(empty)} of {len(numbers)}"
+                    warnings.append(
+                        f"{name} has no value in {where}: its mean counts as not finished"
+                    )
+        kept = {m: float(v) for m, v in means.items() if not math.isnan(v)}
+        stated = {schema.TAG_CONVENTIONS: conventions}
+        out[dataset, method, seed] = _Result(
+            method,
+            dataset,
+            kept,
+            numbers if by_fold else (),
+            by_fold,
+            tags=stated,
+            params={_SEED: seed} if seed else {},
+            warnings=tuple(warnings),
+        )
+    return out
+
+
+def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:
+    """Runs of earlier imports by (dataset, method, seed), and those that claim one which another
+    has claimed before.
+
+    Where there are several, a whole one counts: the first that claimed the pair, else the latest.
+    """
+    claims: dict[_Cell, list[Run]] = {}
+    for run in store.search(
+        client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"
+    ):
+        if newer := schema.newer_schema(run.data.tags):
+            raise StoreError(f"run {run.info.run_id} has {newer}")
+        pair = (
+            *map(run.data.tags.get, (schema.TAG_DATASET, schema.TAG_METHOD)),
+            run.data.tags.get(schema.TAG_SEED, ""),
+        )
+        claims.setdefault(pair, []).append(run)
+    found, later = {}, []
+    for pair, several in claims.items():
+        whole = [run for run in several if _is_whole(run)]
+        claimed = sorted((run for run in whole if schema.TAG_CLAIM in run.data.tags), key=runs.age)
+        found[pair] = claimed[0] if claimed else max(whole or several, key=runs.age)
+        later += claimed[1:]
+    return found, later
+
+
+def _settle(
+    client: MlflowClient,
+    experiment_id: str,
+    results: Mapping[_Cell, _Result],
+    written: dict[_Cell, str],
+) -> list[_Cell]:
+    """Keep one run of each pair that several imports made at the same time; returns the pairs of
+    which it is another's.
+
+    A store has no lock, so each import looks again after it has written: of several whole runs that
+    claim a pair the first is kept, and whoever sees a later one deletes it. Whoever is last sees
+    them all, and all agree on the first, so that one stays.
+    """
+    lost: dict[_Cell, None] = {}
+    for _ in range(_ROUNDS):
+        found, later = _imported(client, experiment_id)
+        for run in later:
+            runs.withdraw(client, run.info.run_id)
+        moved = [
+            pair
+            for pair, run_id in written.items()
+            if pair not in found or found[pair].info.run_id != run_id
+        ]
+        for pair in moved:
+            with store.store_errors("write to"):
+                *_, written[pair] = _write(client, experiment_id, results[pair], found.get(pair))
+        lost |= dict.fromkeys(moved)
+        if not moved:
+            break
+    return list(lost)
+
+
+def _is_whole(run: Run) -> bool:
+    return run.data.tags.get(schema.TAG_STATUS) != schema.INCOMPLETE
+
+
+def _write(
+    client: MlflowClient, experiment_id: str, result: _Result, run: Run | None
+) -> tuple[str, list[str], str]:
+    """Write what is missing; returns "created", "updated" or "unchanged", the changes, and the
+    run's id.
+    """
+    created = run is None
+    if run is None:
+        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset) | {
+            schema.TAG_CLAIM: uuid4().hex
+        }
+        seed = result.params.get(_SEED, "")
+        marks |= {schema.TAG_SEED: seed} if seed else {}
+        name = schema.run_name(result.method, result.dataset) + (f" · {seed}" if seed else "")
+        run = runs.create(client, experiment_id, name, marks)
+    tags = run.data.tags
+    stored = {
+        m: v for key, v in run.data.metrics.items() if (m := schema.measure_of(key)) is not None
+    }
+    means = {m: v for m, v in result.means.items() if stored.get(m) != v}
+    gone = sorted(set(stored) - set(result.means))
+    wanted = {
+        schema.TAG_FOLDS: "",
+        schema.TAG_WITHDRAWN: json.dumps(gone) if gone else "",
+        **result.changing,
+    }
+    if (
+        result.tags[schema.TAG_CONVENTIONS] == schema.UNKNOWN_CONVENTIONS
+        and schema.TAG_CONVENTIONS in tags
+    ):
+        del wanted[schema.TAG_CONVENTIONS]
+    different = {key: value for key, value in wanted.items() if tags.get(key, "") != value}
+    finished = run.info.status == result.run_status
+    if not means and not different and finished:
+        return "unchanged", [], run.info.run_id
+    if means or different:
+        # Trying again after an interruption uses the time of the first try: what it wrote is then
+        # no second entry.
+        updated = tags.get(schema.TAG_UPDATED, "")
+        before = int(updated) if updated.isdecimal() else run.info.start_time
+        again = not _is_whole(run) and all(result.means.get(m) == v for m, v in stored.items())
+        timestamp = before if again else max(int(time.time() * 1000), before + 1)
+        stamp = {} if again else {schema.TAG_UPDATED: str(timestamp)}
+        by_fold = (
+            _new_folds(result, tags.get(schema.TAG_FOLDS, ""))
+            if schema.TAG_FOLDS in different
+            else {}
+        )
+        metrics = replace(result, means=means, by_fold=by_fold).metrics(timestamp)
+        if (
+            len(metrics) > runs.BATCH
+        ):  # more than one request: the status, which makes it count, goes with the last
+            runs.log(client, run.info.run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
+        said = packed({**stamp, **different, schema.TAG_STATUS: result.status}, tags)
+        params = {key: value for key, value in result.params.items() if key not in run.data.params}
+        runs.log(client, run.info.run_id, metrics, said, params)
+    if not finished:
+        runs.end(client, run.info.run_id, result.run_status)
+    if created:
+        return "created", [], run.info.run_id
+    if not _is_whole(run) or not (means or different):
+        return "updated", [f"{result.name}: an interrupted import was completed"], run.info.run_id
+    return "updated", _changes(result, stored, tags, different), run.info.run_id
+
+
+def _changes(
+    result: _Result,
+    stored: Mapping[str, float],
+    tags: Mapping[str, str],
+    different: Mapping[str, str],
+) -> list[str]:
+    """What an update changed, in words."""
+    withdrawn = schema.withdrawn(tags)
+    old = {m: v for m, v in stored.items() if m not in withdrawn}
+    new = {m: v for m, v in result.means.items() if old.get(m) != v}
+    changes = [
+        f"{m} {_from_to(old[m], v)}" if m in old else f"{m} {v:.6g} added" for m, v in new.items()
+    ]
+    changes += [f"{m} {v:.6g} withdrawn" for m, v in old.items() if m not in result.means]
+    for key, label in ((schema.TAG_CONVENTIONS, "conventions"), (schema.TAG_STATUS, "status")):
+        if key in different:
+            changes.append(f"{label} {tags.get(key)} -> {different[key]}")
+    if schema.TAG_FOLDS in different:
+        changes.append("values by fold changed")
+    return [f"{result.name}: {change}" for change in changes]
+
+
+def _from_to(old: float, new: float) -> str:
+    """Both numbers, with as many digits as it takes to tell them apart."""
+    digits = next(d for d in (6, 17) if f"{old:.{d}g}" != f"{new:.{d}g}" or d == 17)
+    return f"{old:.{digits}g} -> {new:.{digits}g}"
+
+
+def _new_folds(result: _Result, stored: str) -> Mapping[str, Sequence[float]]:
+    """Values by fold, NaN where the run holds them already as far as its tag tells."""
+    try:
+        old = schema.decode_folds(stored)
+    except ValueError:
+        return result.by_fold
+    if old.digits is not None or old.omitted:
+        return result.by_fold
+    known = {
+        (m, f, v)
+        for m, column in old.values.items()
+        for f, v in zip(old.folds, column, strict=True)
+    }
+    return {
+        m: [
+            math.nan if (m, f, v) in known else v for f, v in zip(result.folds, column, strict=True)
+        ]
+        for m, column in result.by_fold.items()
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# Results an answer into the store, and out of it again: one run a method and data set, its answers
+# as a table.
+
+#: SHA-256 of the answers that a run holds, and where.
+ARTIFACT_ANSWERS = "mleval/answers.parquet"
+_META = b"mleval.answers"
+
+
+def import_answers(
+    path: str | Path,
+    *,
+    experiment_name: str,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> ImportReport:
+    """Put a file with a result an answer into the store: one run per method and data set, the means
+    as metrics.
+
+    Importing a file again changes nothing. A changed one makes new runs, which are repeats of those
+    that are there.
+
+    Parameters
+    ----------
+    path : str or Path
+        As `read_instance_results` takes it.
+    experiment_name : str
+        The experiment is made if it does not exist.
+
+    Raises
+    ------
+    ImportFileError
+        The file is malformed; nothing was written.
+    StoreError
+        The store cannot be reached, or the experiment is deleted.
+    """
+    found = read_instance_results(path)
+    client = store.connect(create=True)
+    experiment_id = store.ensure_experiment(client, experiment_name)
+    known = {
+        run.data.tags[schema.TAG_ANSWERS]: run
+        for run in store.having(client, [experiment_id], schema.TAG_ANSWERS)
+    }
+    counts, notes = dict.fromkeys(("created", "unchanged"), 0), _notes(path, found)
+    for done, ((method, dataset), answers) in enumerate(found.items(), 1):
+        table = _packed(answers)
+        digest = hashlib.sha256(
+            "\0".join((method, dataset)).encode("utf-8", "surrogatepass") + table
+        ).hexdigest()
+        run = known.get(digest)
+        if run is not None and run.data.tags.get(schema.TAG_STATUS) == schema.COMPLETE:
+            counts["unchanged"] += 1
+        else:
+            means = answers.values.groupby(level=0).mean().mean().to_dict()
+            payload = runs.Payload(
+                method,
+                dataset,
+                means,
+                tags={schema.TAG_ANSWERS: digest},
+                files={ARTIFACT_ANSWERS: lambda table=table: table},
+            )
+            into = (
+                {"experiment_name": experiment_name} if run is None else {"run_id": run.info.run_id}
+            )
+            runs.write(payload, **into)
+            counts["created"] += 1
+        progress(done, len(found))
+    return ImportReport(experiment_id, experiment_name, **counts, warnings=notes)
+
+
+def _notes(path: str | Path, found: Mapping[tuple[str, str], Answers]) -> tuple[str, ...]:
+    """What was not read as a measure, and what it is good for."""
+    notes = [note for answers in found.values() for note in graded(answers, {}).notes]
+    if not is_answer_log(path):
+        texts = {c for answers in found.values() for c in answers.about if c not in ABOUT}
+        notes += [
+            f"{column} holds text, and is no measure: `cluster={column}` puts instances together "
+            f"by it, and `grades={column}=WORST,…,BEST` makes it a measure."
+            for column in sorted(texts)
+        ]
+    return tuple(dict.fromkeys(notes))
+
+
+def holds_imported(run: Run) -> bool:
+    """Whether the run holds answers that were imported, complete."""
+    return (
+        schema.TAG_ANSWERS in run.data.tags
+        and run.data.tags.get(schema.TAG_STATUS) == schema.COMPLETE
+    )
+
+
+def read_imported(client: MlflowClient, run: Run) -> Answers:
+    """The answers of a run.
+
+    Raises
+    ------
+    ValueError
+        The table is not there or damaged.
+    """
+    kept: list[Answers] = []
+
+    def read(path: Path) -> pd.DataFrame:
+        kept.append(_unpacked(path))
+        return kept[0].values
+
+    found = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, read)
+    if not isinstance(found, pd.DataFrame):
+        raise ValueError(found or "its table of answers is not there")
+    return kept[0]
+
+
+def _packed(answers: Answers) -> bytes:
+    """The answers as parquet: values as numbers, the rest as text."""
+    about = answers.about.astype(object).where(answers.about.notna(), "").astype(str)
+    frame = pd.concat([answers.values.add_prefix("value:"), about.add_prefix("about:")], axis=1)
+    table = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
+    meta = {"digest": answers.digest, "counted": answers.counted, "passing": list(answers.passing)}
+    meta |= {
+        key: list(texts)
+        for key, texts in (("notes", answers.notes), ("words", answers.words))
+        if texts
+    }
+    buffer = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({_META: json.dumps(meta)}), buffer)
+    return buffer.getvalue()
+
+
+def _unpacked(path: Path) -> Answers:
+    head = decoded(lambda: pq.ParquetFile(path))
+    if head.metadata.num_rows * len(head.schema_arrow.names) > MAX_CELLS:
+        raise ValueError(
+            f"it has {head.metadata.num_rows:,} rows of {len(head.schema_arrow.names)} columns, "
+            "too many"
+        )
+    meta = bounded_json(
+        (head.schema_arrow.metadata or {}).get(_META, b"{}").decode("utf-8", "replace"), 1_000_000
+    )
+    frame = decoded(lambda: head.read().to_pandas(ignore_metadata=True))
+    if INSTANCE not in frame or not isinstance(meta, dict):
+        raise ValueError(f"it has no column {INSTANCE}")
+    index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
+    parts = {
+        kind: frame[[c for c in frame if c.startswith(f"{kind}:")]]
+        .set_axis(index)
+        .rename(columns=lambda c: c.partition(":")[2])
+        for kind in ("value", "about")
+    }
+    values = parts["value"].astype(float)
+    if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(parts["about"]):
+        raise ValueError(
+            "it holds a number that is infinite or too large, or does not say what was asked"
+        )
+    counted = meta.get("counted")
+    texts = {
+        key: tuple(map(str, given)) if isinstance(given := meta.get(key), list) else ()
+        for key in ("notes", "words")
+    }
+    return Answers(
+        values,
+        parts["about"],
+        str(meta.get("digest", "")),
+        counted if type(counted) is int else None,
+        passing=tuple(m for m in values if m in (meta.get("passing") or ())),
+        **texts,
+    )

@@ -1,0 +1,475 @@
+"""Runs into answers: whichever of traces, tables of instances and logged tables they hold, one run
+at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Run, Trace
+
+from mlflow_mleval.analysis.answer_comparison import MOST_LOST, Aligned, Answers, aligned, graded
+from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, StoreError
+from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.answer_tables import (
+    EVALUATED,
+    INPUTS,
+    OUTPUTS,
+    asked_of,
+    belongs,
+    counted,
+    is_evaluated,
+    key_of,
+    keys_of,
+    read_answer_tables,
+    read_frame,
+    read_traces,
+    traces_of,
+)
+from mlflow_mleval.store.importing import holds_imported, read_imported
+from mlflow_mleval.store.reader import Rule, select, with_models
+from mlflow_mleval.store.searches import artifact
+from mlflow_mleval.validation import present
+from mlflow_mleval.words import some
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a selection of runs answered.
+
+    Attributes
+    ----------
+    found : By data set, the answers of its methods side by side.
+    absent : By data set, why it cannot be compared.
+    runs : DataFrame, one row a run: run_id, experiment, dataset, method.
+    metrics : Names of the metrics of these runs.
+    notes : Runs without answers.
+    source : Where it was read: tracking_uri, filter, method_by, dataset_by, and what identified an instance.
+    """  # noqa: E501
+
+    found: dict[str, Aligned]
+    absent: dict[str, str]
+    runs: pd.DataFrame
+    metrics: frozenset[str]
+    notes: tuple[str, ...]
+    source: dict[str, Any]
+
+
+def load_answers(
+    *,
+    experiment_ids: Sequence[str] | None = None,
+    experiment_names: Sequence[str] | None = None,
+    run_ids: Sequence[str] | None = None,
+    filter_string: str = "",
+    method_by: str | Sequence[str] | None = None,
+    dataset_by: str | None = None,
+    datasets: Iterable[str] | None = None,
+    methods: Iterable[str] | None = None,
+    exclude_datasets: Iterable[str] = (),
+    exclude_methods: Iterable[str] = (),
+    table: str | None = None,
+    instance_by: str | None = None,
+    measures: Sequence[str] | None = None,
+    grades: Mapping[str, Sequence[str]] | None = None,
+    shared: bool = False,
+    most: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Asked:
+    """What the runs of a selection answered, question by question.
+
+    Runs of `mlflow.genai.evaluate` are read from their traces, runs of `mlflow.models.evaluate`
+    from ``eval_results_table.json``, and with `table` any run from that table. Several runs of a
+    method on a data set are repeats: more answers to the same questions.
+
+    Parameters
+    ----------
+    experiment_ids, experiment_names, run_ids, filter_string
+        As in `load_study`. Runs named by id are about the same data, unless `dataset_by` says
+        otherwise.
+    method_by, dataset_by : str, optional
+        As in `load_study`; by default the run's name, and the name of the data or of the
+        experiment.
+    datasets, methods, exclude_datasets, exclude_methods : iterable of str, optional
+        Names to keep or to leave out.
+    table : str, optional
+        Path of a table that every run logged, in JSON.
+    instance_by : str, optional
+        The input, tag or column that says which question it is. Default: all that was asked.
+    measures : sequence of str, optional
+        Default: all that the methods have in common.
+    grades : mapping of str to sequence of str
+        By measure, its categories from worst to best.
+    shared : bool
+        Whether to compare what is left where answers are lost.
+    most : int, optional
+        Answers to be read, of all data sets together; the data sets beyond are absent.
+    progress : callable, optional
+        Called with the number of runs read and of all.
+
+    Raises
+    ------
+    NoRunsError
+        The selection holds no run with answers.
+    StoreError
+        The store cannot be reached or does not accept the filter.
+    ValueError
+        A rule is not one of those that `load_study` knows.
+    """
+    method_rule, dataset_rule = Rule("method", method_by), Rule("dataset", dataset_by)
+    client = store.connect()
+    chosen, names = select(client, experiment_ids, experiment_names, run_ids, filter_string)
+    method_rule = with_models(client, list(names), method_rule)
+    holding = [run for run in chosen if table is not None or holds_answers(run)]
+    if not holding:
+        raise NoRunsError(
+            f"none of the {len(chosen):,} selected runs holds answers: traces of "
+            f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
+            "logged."
+        )
+    groups: dict[str, dict[str, list[Run]]] = {}
+    rows = []
+    nameless: dict[str, list[str]] = {}
+    for run in holding:
+        experiment = names[run.info.experiment_id]
+        if lacking := [
+            rule for rule in (method_rule, dataset_rule) if rule.find(run, experiment) is None
+        ]:
+            nameless.setdefault(lacking[0].lacking(run), []).append(run.info.run_id)
+            continue
+        method, dataset = (rule.find(run, experiment)[0] for rule in (method_rule, dataset_rule))
+        if run_ids and dataset_by is None and groups:
+            (dataset,) = groups
+        if method in {*exclude_methods} or dataset in {*exclude_datasets}:
+            continue
+        if (methods and method not in methods) or (datasets and dataset not in datasets):
+            continue
+        groups.setdefault(dataset, {}).setdefault(method, []).append(run)
+        rows.append(
+            {
+                "run_id": run.info.run_id,
+                "experiment": experiment,
+                "dataset": dataset,
+                "method": method,
+            }
+        )
+    notes = _left_out(nameless)
+    if not rows:
+        why = " ".join(notes) or "they are of other methods or datasets."
+        raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
+    read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
+    found, absent = {}, {}
+    for dataset, by_method in groups.items():
+        try:
+            found[dataset] = _chosen(aligned(read.all(by_method), shared=shared), measures)
+        except StoreError:
+            raise
+        except (MlevalError, ValueError) as error:
+            absent[dataset] = " ".join([str(error), *read.left_out])
+        else:
+            notes += read.left_out
+    known = {run.info.run_id for run in holding}
+    without = [
+        run.info.run_id
+        for run in chosen
+        if not {run.info.run_id, run.data.tags.get(schema.TAG_ANSWERS_OF)} & known
+    ]
+    return Asked(
+        found,
+        absent,
+        pd.DataFrame(rows),
+        frozenset(m for run in holding for m in run.data.metrics),
+        (*notes, *([f"Runs without answers: {some(without, 5)}."] if without else [])),
+        {
+            "tracking_uri": store.store_name(),
+            "filter": store.without_passwords(filter_string),
+            "method_by": method_by or "run_name",
+            "dataset_by": dataset_by or "input",
+            "instance_by": instance_by or "all that was asked",
+            "table": table,
+        },
+    )
+
+
+def any_answers(
+    experiment_ids: Sequence[str] | None = None,
+    experiment_names: Sequence[str] | None = None,
+    run_ids: Sequence[str] | None = None,
+    filter_string: str = "",
+) -> bool:
+    """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
+    client = store.connect()
+    chosen, _ = select(client, experiment_ids, experiment_names, run_ids, filter_string)
+    return any(map(holds_answers, chosen))
+
+
+@dataclass
+class _Reader:
+    client: MlflowClient
+    table: str | None
+    instance_by: str | None
+    measures: Sequence[str] | None
+    grades: Mapping[str, Sequence[str]]
+    progress: Callable[[int, int], None] | None
+    total: int
+    most: int | None
+    done: int = 0
+    held: int = 0
+    left_out: list[str] = field(default_factory=list)
+
+    def all(self, by_method: Mapping[str, Sequence[Run]]) -> dict[str, Answers]:
+        """The answers of every method, those of its repeats one after the other; `left_out` says
+        which runs cannot be read.
+        """
+        self.left_out = []
+        self._refuse(sum(counted(run) or 0 for same in by_method.values() for run in same))
+        runs = {
+            f"{method}\0{k}": run
+            for method, same in by_method.items()
+            for k, run in enumerate(same)
+        }
+        alone = {
+            key: run
+            for key, run in runs.items()
+            if self.table is None and (is_evaluated(run) or holds_imported(run))
+        }
+        parts: dict[str, Answers | str] = {}
+        for key, run in alone.items():
+            parts[key] = store.of_one_run(partial(self._one, run))
+            self._refuse(
+                sum(len(part.values) for part in parts.values() if isinstance(part, Answers))
+            )
+            self._step(1)
+        if tabled := {key: run for key, run in runs.items() if key not in alone}:
+            parts |= read_answer_tables(
+                self.client,
+                tabled,
+                table=self.table,
+                instance_by=self.instance_by,
+                measures=self.measures,
+                grades=self.grades,
+            )
+            self._step(len(tabled))
+        read: dict[str, list[Answers]] = {}
+        unreadable: dict[str, list[str]] = {}
+        for key, part in parts.items():
+            if isinstance(part, str):
+                unreadable.setdefault(part, []).append(runs[key].info.run_id)
+            else:
+                read.setdefault(key.partition("\0")[0], []).append(part)
+                self.held += len(part.values)
+        self.left_out = _left_out(unreadable)
+        if not read:
+            raise MissingResultsError("none of its runs can be read.")
+        return {method: _joined(same) for method, same in read.items()}
+
+    def _one(self, run: Run) -> Answers:
+        if holds_imported(run):
+            return graded(read_imported(self.client, run), self.grades)
+        return read_traces(
+            self.client, run, instance_by=self.instance_by, grades=self.grades, most=self.most
+        )
+
+    def _refuse(self, n: int) -> None:
+        if self.most is not None and n + self.held > self.most:
+            beyond = f"no more than {self.most:,} are read here, of all data sets together"
+            raise ValueError(f"its runs hold {n:,} answers, and {beyond}.")
+
+    def _step(self, n: int) -> None:
+        self.done += n
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+
+
+def _left_out(runs: Mapping[str, Sequence[str]]) -> list[str]:
+    """By reason, the ids of runs that are left out, as sentences."""
+    return [
+        f"Left out: run{'s' * (len(ids) > 1)} {some(ids, 5)}: {why}." for why, ids in runs.items()
+    ]
+
+
+def _joined(parts: Sequence[Answers]) -> Answers:
+    """Repeats of a method as answers to the same questions."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = [p.counted for p in parts]
+    scorers = {
+        m: some(sorted({p.scorers.get(m, "") for p in parts} - {""}))
+        for p in parts
+        for m in p.scorers
+    }
+    return Answers(
+        pd.concat([p.values for p in parts]),
+        pd.concat([p.about for p in parts]),
+        digest="+".join(sorted({p.digest for p in parts})),
+        counted=None if None in counts else sum(filter(None, counts)),
+        scorers=scorers,
+        passing=tuple(m for m in parts[0].passing if all(m in p.passing for p in parts)),
+        notes=tuple(dict.fromkeys(note for p in parts for note in p.notes)),
+    )
+
+
+def _chosen(found: Aligned, measures: Sequence[str] | None) -> Aligned:
+    """Only these measures."""
+    if measures is None:
+        return found
+    if lacking := [m for m in measures if m not in found.measures]:
+        raise MissingResultsError(
+            f"not all methods have {some(lacking)} by instance; they share {some(found.measures)}."
+        )
+    return replace(found, measures=[*measures], passing=[m for m in found.passing if m in measures])
+
+
+def holds_answers(run: Run) -> bool:
+    """Whether the run holds traces, imported answers, or the table of `mlflow.models.evaluate`."""
+    return (
+        is_evaluated(run)
+        or holds_imported(run)
+        or EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# What methods put out and what was expected of them, answer by answer, as a run recorded it.
+
+EXPECTATIONS = "expectations"
+
+
+@dataclass(frozen=True)
+class RawAnswers:
+    """The answers of one run, in the order of their questions' keys, so that runs on the same
+    questions agree in it.
+
+    Attributes
+    ----------
+    outputs, expected : list
+        As they were recorded.
+    counted : int, optional
+        How many answers were scored; there are fewer where some were lost.
+    """
+
+    outputs: list[Any]
+    expected: list[Any]
+    counted: int | None
+
+
+def read_raw_answers(
+    client: MlflowClient,
+    run: Run,
+    predicted: str = OUTPUTS,
+    expected: str = EXPECTATIONS,
+    *,
+    table: str | None = None,
+    instance_by: str | None = None,
+) -> RawAnswers:
+    """What a run put out and what was expected, from its traces or a table.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    run : Run
+    predicted, expected : str
+        Of traces ``outputs`` and ``expectations``, or one key of them: ``outputs.labels``,
+        ``expectations.labels``; of a table the names of two columns.
+    table : str, optional
+        Path of a table among the artifacts. Default: the traces, or the table of
+        `mlflow.models.evaluate`.
+    instance_by : str, optional
+        The input, tag or column that says which question it is. Default: all that was asked; of a
+        table the order of its rows.
+
+    Raises
+    ------
+    ValueError
+        The run holds no answers, or not what was named.
+    MissingResultsError
+        More than a twentieth of the answers is lost.
+    """
+    if table is None and is_evaluated(run):
+        rows = _from_traces(client, run, predicted, expected, instance_by)
+    else:
+        rows = _from_table(client, run, predicted, expected, table or EVALUATED, instance_by)
+    if not rows:
+        raise ValueError("it holds no answers")
+    n = counted(run)
+    if n and len(rows) < n * (1 - MOST_LOST):
+        raise MissingResultsError(
+            f"run {run.info.run_id} counted {n:,} answers, and the store holds {len(rows):,}. "
+            "What is left may differ from what is lost. Evaluate again."
+        )
+    rows.sort(key=lambda row: row[0])
+    _, outputs, wanted = zip(*rows, strict=True)
+    return RawAnswers([*outputs], [*wanted], n)
+
+
+def _from_traces(
+    client: MlflowClient, run: Run, predicted: str, expected: str, instance_by: str | None
+) -> list[tuple[Any, Any, Any]]:
+    asked, rows = asked_of(run), []
+    for trace, (inputs, outputs) in traces_of(client, run, (INPUTS, OUTPUTS)):
+        known = {OUTPUTS: outputs, EXPECTATIONS: _expectations(trace, run)}
+        key = key_of(trace, asked(inputs), instance_by)
+        if key is None:
+            raise ValueError(
+                f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}"
+            )
+        rows.append(
+            ((key, trace.info.request_time), _part(known, predicted), _part(known, expected))
+        )
+    return rows
+
+
+def _expectations(trace: Trace, run: Run) -> dict[str, Any]:
+    found = (
+        a
+        for a in trace.info.assessments or ()
+        if a.expectation is not None and a.valid is not False
+    )
+    return {a.name: present(a.expectation).value for a in found if belongs(a, run)}
+
+
+def _part(known: Mapping[str, Any], path: str) -> Any:
+    """The outputs or the expectations, or one key of them; the only expectation there is stands for
+    all.
+    """
+    root, _, key = path.partition(".")
+    if root not in known:
+        raise ValueError(
+            f"traces have {OUTPUTS} and {EXPECTATIONS}, or keys of them such as "
+            f"{OUTPUTS}.labels, not {path!r}"
+        )
+    value = known[root]
+    if key:
+        return value.get(key) if isinstance(value, Mapping) else None
+    if root == EXPECTATIONS and len(value) > 1:
+        raise ValueError(
+            "its traces have several expectations: say which, as in "
+            f"{EXPECTATIONS}.{next(iter(value))}"
+        )
+    return next(iter(value.values()), None) if root == EXPECTATIONS else value
+
+
+def _from_table(
+    client: MlflowClient,
+    run: Run,
+    predicted: str,
+    expected: str,
+    path: str,
+    instance_by: str | None,
+) -> list[tuple[Any, Any, Any]]:
+    found = artifact(client, run.info.run_id, path, read_frame)
+    if not isinstance(found, pd.DataFrame):
+        raise ValueError(f"its table {path} cannot be read: {found or 'it is not there'}")
+    columns = [predicted, expected, *([instance_by] if instance_by else [])]
+    if lacking := [c for c in columns if c not in found]:
+        raise ValueError(
+            f"its table {path} has no column {some(map(repr, lacking))}; it has {some(found, 8)}"
+        )
+    keys: Sequence[Any] = (
+        range(len(found)) if instance_by is None else keys_of(found, [instance_by])
+    )
+    return [*zip(keys, found[predicted], found[expected], strict=True)]

@@ -1,0 +1,501 @@
+"""Runs of one method on one dataset: repeats, whose mean counts, or candidates, among which
+somebody has to choose.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from mlflow.entities import Run
+
+from mlflow_mleval.errors import CandidatesError, MeasureError, NoRunsError
+from mlflow_mleval.measures.registry import directions, meant
+from mlflow_mleval.store import schema
+from mlflow_mleval.store.reader import Result, key_of
+from mlflow_mleval.study import Excluded
+from mlflow_mleval.words import count, did_you_mean, some
+
+#: What is plainly a seed: these names, also as the last part of a longer one (model__random_state,
+#: train.seed, data_seed).
+_SEED = re.compile(r"(.*[_./:-])?(seed|random_state|random_seed|rng)", re.IGNORECASE)
+#: A seed within the text of an estimator.
+_SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
+POLICIES = "mean, latest, error or best:METRIC"
+#: A metric of validation, by its name: what one chooses by.
+_VALIDATION = re.compile(r"(^|[_./-])(val|valid|validation|dev|cv)([_./-]|$)", re.IGNORECASE)
+#: Cells that an error names.
+_SHOWN = 4
+
+
+def is_seed(param: str) -> bool:
+    """Whether a param of this name is plainly a seed.
+
+    >>> [is_seed(name) for name in ("seed", "model__random_state", "data_seed", "n_seeds", "lr")]
+    [True, True, True, False, False]
+    """
+    return _SEED.fullmatch(param) is not None
+
+
+@dataclass(frozen=True)
+class RepeatRule:
+    """What tells repeats of a run from one another: seeds, and what ``param:NAME`` or ``tag:NAME``
+    names.
+
+    Raises
+    ------
+    ValueError
+        Another rule.
+    """
+
+    rules: str | Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        given = (
+            ()
+            if self.rules is None
+            else (self.rules,)
+            if isinstance(self.rules, str)
+            else tuple(self.rules)
+        )
+        object.__setattr__(self, "rules", given)
+        for rule in self.rules:
+            if key_of(rule)[0] not in ("param", "tag"):
+                raise ValueError(f"`repeats_by` must be param:NAME or tag:NAME, got {rule!r}.")
+
+    def of(self, run: Run) -> tuple[str, dict[str, str]]:
+        """Which repeat the run is (empty where nothing says so), and the params in which repeats
+        are equal.
+        """
+        params, kinds = run.data.params, {"param": run.data.params, "tag": run.data.tags}
+        named = [kinds[kind].get(key, "") for kind, key in map(key_of, self.rules)]
+        seeds = [name for name in params if is_seed(name)]
+        label = (
+            ", ".join(filter(None, named))
+            if named
+            else params[min(seeds, key=len)]
+            if seeds
+            else ""
+        )
+        gone = {*seeds, *(key for kind, key in map(key_of, self.rules) if kind == "param")}
+        return label, {
+            name: _SEED_IN_TEXT.sub("", text) for name, text in params.items() if name not in gone
+        }
+
+    def check(self, results: Sequence[Result]) -> None:
+        """NoRunsError where no run has what was to name the repeats."""
+        if self.rules and not any(r.repeat for r in results):
+            has = dict.fromkeys(name for r in results for name in r.config)
+            guess = did_you_mean((key_of(rule)[1] for rule in self.rules), has)
+            params = f" Their params are {some(has)}.{guess}" if has else ""
+            raise NoRunsError(
+                f"no run has {some(self.rules)}, which was to tell repeats apart.{params}"
+            )
+
+
+def best_metric(policy: str) -> str:
+    """The metric of ``best:METRIC``; empty for other policies.
+
+    >>> best_metric("best:val_auc"), best_metric("mean")
+    ('val_auc', '')
+    """
+    return policy.partition(":")[2] if policy.startswith("best:") else ""
+
+
+def sign_of(metric: str, minimize: Collection[str], maximize: Collection[str]) -> int:
+    """1 where larger values of the metric are better, -1 where smaller ones are; MeasureError where
+    nobody says.
+    """
+    try:
+        return 1 if directions([metric], minimize, maximize)[metric] == "max" else -1
+    except ValueError as error:
+        raise MeasureError(
+            f"no direction is known for {metric!r}, by which to choose.{meant([metric])} Declare "
+            "it: `minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
+        ) from error
+
+
+def check_policy(policy: str) -> None:
+    """ValueError for another policy than those of `POLICIES`."""
+    if policy not in ("mean", "latest", "error") and not best_metric(policy):
+        raise ValueError(f"`duplicates` must be one of {POLICIES}, got {policy!r}.")
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Which runs count for each cell, and what a reader must know about that.
+
+    Attributes
+    ----------
+    results : list of Result
+        One a cell; `members` are the runs of which it is the mean.
+    excluded : list of Excluded
+    notes : list of str
+    chosen : dict of (dataset, method) to (str, int)
+        By which metric, and among how many candidates, the best was chosen.
+    """
+
+    results: list[Result]
+    excluded: list[Excluded]
+    notes: list[str]
+    chosen: dict[tuple[str, str], tuple[str, int]]
+
+
+def gather(
+    results: Sequence[Result],
+    policy: str,
+    minimize: Collection[str],
+    maximize: Collection[str],
+    compared: Collection[str] | None,
+    complete: bool,
+    seeds: bool = True,
+) -> Repeats:
+    """One result a method and dataset: of repeats the mean, of candidates as the policy says.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        In the order in which they started.
+    policy : str
+        One of `POLICIES`.
+    minimize, maximize : collection of str
+        Declared directions.
+    compared : collection of str, optional
+        Measures that are asked for.
+    complete : bool
+        Whether methods without a run on some dataset stop the comparison.
+    seeds : bool
+        Whether repeats are told apart by their seeds.
+
+    Raises
+    ------
+    CandidatesError
+        Runs differ in more than their seed, and the policy is "error".
+    MeasureError
+        No run has the metric by which to choose, or its direction is not known.
+    """
+    cells: dict[tuple[str, str], list[Result]] = {}
+    for r in results:
+        cells.setdefault((r.dataset, r.method), []).append(r)
+    excluded: list[Excluded] = []
+    cells = {cell: _without_copies(runs, excluded) for cell, runs in cells.items()}
+    mixed = {cell: names for cell, runs in cells.items() if (names := differing(runs))}
+    notes: list[str] = []
+    chosen: dict[tuple[str, str], tuple[str, int]] = {}
+    if policy == "latest":
+        older = [r for runs in cells.values() for r in runs[:-1]]
+        are = "run was" if len(older) == 1 else "runs were"
+        reason = (
+            f"{len(older):,} {are} passed over, because a later one of the same method and "
+            "dataset counts"
+        )
+        excluded += [Excluded("run", r.name, reason) for r in older]
+        cells = {cell: runs[-1:] for cell, runs in cells.items()}
+    elif mixed and policy == "error":
+        raise _error(cells, mixed, minimize, maximize, compared, complete)
+    elif mixed and policy == "mean":
+        which = some(
+            (_which(cell, cells[cell], params, " (", ")") for cell, params in mixed.items()), _SHOWN
+        )
+        notes.append(
+            "As asked, runs that are no repeats of each other count as one method, by their "
+            f"mean: {which}."
+        )
+    elif mixed:
+        metric = best_metric(policy)
+        larger = sign_of(metric, minimize, maximize)
+        for cell in mixed:
+            cells[cell], n, gone = _best(cells[cell], metric, larger)
+            chosen[cell] = metric, n
+            excluded += [
+                Excluded(
+                    "run",
+                    r.name,
+                    f"another candidate of the same method and dataset has a better {metric}",
+                )
+                for r in gone
+            ]
+    notes += _doubts(cells, seeds)
+    return Repeats([merged(runs) for runs in cells.values()], excluded, notes, chosen)
+
+
+def differing(runs: Sequence[Result]) -> list[str]:
+    """The params in which the runs differ, beside their seed; "number of folds" where that differs.
+
+    A run without any param tells nothing of how its method was set.
+    """
+    names = differing_params([r.config for r in runs if r.config])
+    return names + ["number of folds"] * (len({len(r.n_test) for r in runs if r.n_test}) > 1)
+
+
+def differing_params(configs: Sequence[Mapping[str, str]]) -> list[str]:
+    """Names that have several values, in order of first appearance; one that some lack has.
+
+    >>> differing_params([{"lr": "1", "depth": "3"}, {"lr": "2", "depth": "3"}])
+    ['lr']
+    """
+    names = dict.fromkeys(name for config in configs for name in config)
+    return [name for name in names if len({config.get(name) for config in configs}) > 1]
+
+
+def merged(runs: Sequence[Result]) -> Result:
+    """The mean of the runs that finished, in the order in which they started; a single run stays as
+    it is.
+    """
+    if len(runs) == 1:
+        return runs[0]
+    finished = [r for r in runs if r.status == schema.COMPLETE]
+    last = (finished or runs)[-1]
+    found: dict[str, list[float]] = {}
+    for r in finished:
+        for m, v in r.values.items():
+            found.setdefault(m, []).append(v)
+    profiled = [r for r in finished if r.profiles]
+    return replace(
+        last,
+        values={m: math.fsum(v) / len(v) for m, v in found.items()},
+        selected_among=max(r.selected_among for r in runs),
+        plain={m for r in runs for m in r.plain},
+        bad={m: v for r in runs for m, v in r.bad.items()},
+        profiles=profiled[-1].profiles if profiled else last.profiles,
+        repeats=tuple(runs),
+    )
+
+
+def mean_folds(runs: Sequence[tuple[Result, schema.FoldValues]]) -> schema.FoldValues | str:
+    """Values by fold as means over repeats, or why there are none."""
+    first = runs[0][1]
+    if len(runs) == 1:
+        return first
+    if any(sorted(found.folds) != sorted(first.folds) for _, found in runs):
+        return "its repeats have different folds; `filter_string=` chooses one of them"
+    if schema.differ(r.split_digest for r, _ in runs):
+        return "its repeats split the data in different ways; `filter_string=` chooses one of them"
+    folds = sorted(first.folds)
+    columns = {}
+    for m in dict.fromkeys(m for _, found in runs for m in found.values):
+        rows = []
+        for _, found in runs:
+            by_fold = dict(
+                zip(found.folds, found.values.get(m, [math.nan] * len(folds)), strict=True)
+            )
+            rows.append([by_fold[fold] for fold in folds])
+        columns[m] = np.mean(rows, axis=0).tolist()
+    return schema.FoldValues(folds, columns)
+
+
+def _cell(cell: tuple[str, str]) -> str:
+    return f"{cell[1]} on {cell[0]}"
+
+
+def _which(
+    cell: tuple[str, str],
+    runs: Sequence[Result],
+    params: Sequence[str],
+    before: str = ": ",
+    after: str = "",
+) -> str:
+    return f"{_cell(cell)}{before}{count(len(runs), 'run')} that differ in {some(params, 6)}{after}"
+
+
+def _identity(r: Result) -> tuple[Any, ...]:
+    """What repeats of one candidate have in common."""
+    return len(r.n_test), *sorted(r.config.items())
+
+
+def _without_copies(runs: Sequence[Result], excluded: list[Excluded]) -> list[Result]:
+    """Of runs that say just the same only the last: a result that was logged twice is no second
+    repeat.
+    """
+    kept: dict[Any, Result] = {}
+    for r in runs:
+        key = (
+            r.repeat,
+            *_identity(r),
+            r.status,
+            *sorted(r.values.items()),
+            r.folds,
+            r.split_digest,
+        )
+        if (older := kept.pop(key, None)) is not None:
+            excluded.append(Excluded("run", older.name, "the same result was logged again"))
+        kept[key] = r
+    return list(kept.values())
+
+
+def _best(
+    runs: Sequence[Result], metric: str, larger: int
+) -> tuple[list[Result], int, list[Result]]:
+    """The repeats of the candidate whose mean is best, the number of candidates, and the runs of
+    the others.
+    """
+    groups: dict[Any, list[Result]] = {}
+    for r in runs:
+        groups.setdefault(_identity(r), []).append(r)
+    means = {
+        key: np.mean(found)
+        for key, rs in groups.items()
+        if (found := [r.values[metric] for r in rs if metric in r.values])
+    }
+    if not means:
+        which, has = (
+            _cell((runs[0].dataset, runs[0].method)),
+            some(sorted({m for r in runs for m in r.values})),
+        )
+        guess = did_you_mean([metric], {m for r in runs for m in r.values})
+        raise MeasureError(
+            f"no run of {which} has {metric!r}, by which to choose; it has {has}.{guess}"
+        )
+    best = max(means, key=lambda key: larger * means[key])
+    return groups[best], len(groups), [r for r in runs if _identity(r) != best]
+
+
+def _doubts(cells: Mapping[tuple[str, str], Sequence[Result]], seeds: bool) -> list[str]:
+    """What may be wrong with the means."""
+    found: dict[str, list[str]] = {}
+    for cell, runs in cells.items():
+        finished = [r for r in runs if r.status == schema.COMPLETE]
+        counts, commits = (
+            Counter(m for r in finished for m in r.values),
+            sorted({r.commit[:7] for r in runs if r.commit}),
+        )
+        for doubt, names in {
+            "Repeats have the same seed and other results, and all of them count": [
+                label
+                for (label, *_), n in Counter((r.repeat, *_identity(r)) for r in runs).items()
+                if n > 1 and label
+            ]
+            * seeds,
+            "Some repeats did not finish, so that means are over the others": [
+                f"{len(runs) - len(finished)} of {len(runs)}"
+            ]
+            * (0 < len(finished) < len(runs)),
+            "Some repeats lack a value, so that its means are over the others": [
+                f"{m} in {len(finished) - n} of {len(finished)}"
+                for m, n in counts.items()
+                if n < len(finished)
+            ],
+            "Repeats were made by different versions of the code (their Git commits differ)": commits  # noqa: E501
+            if len(commits) > 1
+            else [],
+        }.items():
+            found.setdefault(doubt, []).extend([f"{_cell(cell)} ({some(names, 3)})"] * bool(names))
+    return [f"{doubt}: {some(which, 6)}." for doubt, which in found.items() if which]
+
+
+def _error(
+    cells: Mapping[tuple[str, str], Sequence[Result]],
+    mixed: Mapping[tuple[str, str], Sequence[str]],
+    minimize: Collection[str],
+    maximize: Collection[str],
+    compared: Collection[str] | None,
+    complete: bool,
+) -> CandidatesError:
+    """What stops, and the ways on."""
+    which = "; ".join(
+        _which(cell, cells[cell], params) for cell, params in [*mixed.items()][:_SHOWN]
+    )
+    more = f"; and {count(len(mixed) - _SHOWN, 'more cell')}" if len(mixed) > _SHOWN else ""
+    text = (
+        f"{which}{more}. They are different methods or candidates of a search, which are not "
+        "averaged unasked."
+    )
+    ways: list[tuple[str, dict[str, Any]]] = []
+    metric, also = _to_choose_by(
+        [r for cell in mixed for r in cells[cell]], minimize, maximize, compared
+    )
+    if metric:
+        what = f"take the best candidate by {metric}, with its repeats"
+        if also:
+            what += f" ({metric} is compared, too, so that a doubt will call the result optimistic)"
+        ways.append((what, {"duplicates": f"best:{metric}"}))
+    if apart := _apart(cells, mixed, complete):
+        ways.append(("compare them as methods of their own", apart))
+    ways += [
+        ("average them all the same", {"duplicates": "mean"}),
+        ("take the run that started last", {"duplicates": "latest"}),
+    ]
+    return CandidatesError(text, ways)
+
+
+def _to_choose_by(
+    runs: Sequence[Result],
+    minimize: Collection[str],
+    maximize: Collection[str],
+    compared: Collection[str] | None,
+) -> tuple[str, bool]:
+    """A metric that every run has and whose direction is known, rather one that is not compared,
+    and whether it will be.
+    """
+    shared, declared = set.intersection(*(set(r.values) for r in runs)), {*minimize, *maximize}
+    known: list[str] = []
+    for m in sorted(
+        shared,
+        key=lambda m: (m in (compared or ()), _VALIDATION.search(m) is None, m not in declared, m),
+    ):
+        try:
+            known += directions([m], minimize, maximize)
+        except ValueError:
+            continue
+    if not known:
+        return "", False
+    return known[0], known[0] in compared if compared is not None else len(known) == 1
+
+
+def _apart(
+    cells: Mapping[tuple[str, str], Sequence[Result]],
+    mixed: Mapping[tuple[str, str], Sequence[str]],
+    complete: bool,
+) -> dict[str, Any]:
+    """The options that make methods of the candidates; on one dataset where others would have gaps;
+    empty where none does.
+    """
+    found = _rules(cells, mixed)
+    if found and complete and _gaps(cells, found):
+        dataset = next(iter(mixed))[0]
+        here = {cell: names for cell, names in mixed.items() if cell[0] == dataset}
+        return {"datasets": [dataset], "method_by": found} if (found := _rules(cells, here)) else {}
+    return {"method_by": found} if found else {}
+
+
+def _rules(
+    cells: Mapping[tuple[str, str], Sequence[Result]],
+    mixed: Mapping[tuple[str, str], Sequence[str]],
+) -> list[str]:
+    """The rules that name the method now, and the fewest params that tell the candidates apart;
+    empty where params do not.
+    """
+    by = cells[next(iter(mixed))][0].named_by[0]
+    params: dict[str, None] = {}
+    for cell, names in mixed.items():
+        configs = [dict(_identity(r)[1:]) for r in cells[cell]]
+        if "number of folds" in names:
+            return []
+        told: list[str] = []
+        while _told(configs, told) < _told(configs, names):
+            told.append(
+                max((n for n in names if n not in told), key=lambda n: _told(configs, [*told, n]))
+            )
+        params |= dict.fromkeys(sorted(told, key=names.index))
+    return [*by, *(f"param:{name}" for name in params if f"param:{name}" not in by)]
+
+
+def _told(configs: Iterable[Mapping[str, str]], names: Sequence[str]) -> int:
+    """How many candidates these params tell apart."""
+    return len({tuple(config.get(name) for name in names) for config in configs})
+
+
+def _gaps(cells: Mapping[tuple[str, str], Sequence[Result]], rules: Sequence[str]) -> bool:
+    """Whether some method would lack a dataset, were methods named by these rules, too."""
+    params = [key for kind, key in map(key_of, rules) if kind == "param"]
+    found = {
+        (dataset, (method, *(r.config.get(p) for p in params)))
+        for (dataset, method), runs in cells.items()
+        for r in runs
+    }
+    return len(found) < len({d for d, _ in found}) * len({m for _, m in found})

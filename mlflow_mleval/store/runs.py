@@ -1,0 +1,807 @@
+"""The one module that writes runs: results atomic in effect, and doing it twice changes nothing;
+imports and reports use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import mlflow
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_DATASET_CONTEXT,
+    MLFLOW_LOGGED_ARTIFACTS,
+    MLFLOW_RUN_NOTE,
+)
+
+from mlflow_mleval import words
+from mlflow_mleval.errors import StoreError
+from mlflow_mleval.store import artifacts as artifact_routes
+from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.reader import model_of
+from mlflow_mleval.store.schema import packed
+from mlflow_mleval.store.store import alone, patiently
+from mlflow_mleval.words import check_paths, inside, raise_alone, some, text_problem
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.comparison import Comparison
+
+
+T = TypeVar("T")
+#: MLflow takes at most 1,000 metrics, tags and parameters a request.
+BATCH = 900
+#: Files that are sent at once; on a server with several workers each request waits longer than it
+#: works.
+_THREADS = 8
+#: The tag of a run whose parameters MLflow's own autologging has logged.
+_ESTIMATOR = "estimator_class"
+#: The longest parameter that MLflow stores.
+MAX_PARAM = 6_000
+_MAX_INPUT_NAME, _MAX_INPUT_DIGEST = 500, 36
+_QUIET = {
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+
+
+#: Set where a caller waits no longer for what this thread writes: no further request is made then.
+stopped: ContextVar[threading.Event | None] = ContextVar("stopped", default=None)
+
+
+class RunRefusedError(StoreError):
+    """The store is well, but this run cannot take the result."""
+
+
+@dataclass(frozen=True)
+class Payload:
+    """All that a run is to hold.
+
+    Attributes
+    ----------
+    method, dataset : str
+        What was evaluated on what.
+    means : mapping of str to float
+        By measure; what is not finite is not logged.
+    folds : sequence of int
+        Fold numbers, R of them.
+    by_fold : mapping of str to sequence of float
+        By measure, R values; NaN where there is none.
+    curves : mapping of str to mapping of int to float
+        By the whole key of a metric, its values by step.
+    tags : mapping of str to str
+        What else identifies the result; those of `identity` go before.
+    files : mapping of str to callable
+        By artifact path, what makes the content; called one after the other, while those before are
+        being sent.
+    history : sequence of Metric
+        Metrics of the training that led to the result, with their own times and steps; they are no
+        part of the result.
+    params : mapping of str to str
+        What the method was set to. A run keeps those that it has; one that MLflow's own autologging
+        made has them all.
+    note : str
+        The description of the run's page, where it has none.
+    model_id : str, optional
+        The LoggedModel that the metrics are of. Default: the one that the run made or took.
+    claim : str
+        What tells this result from an equal one; it stays the same however often the result is
+        sent.
+    """
+
+    method: str
+    dataset: str
+    means: Mapping[str, float]
+    folds: Sequence[int] = ()
+    by_fold: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
+    history: Sequence[Metric] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+    model_id: str | None = None
+    claim: str = field(default_factory=lambda: uuid4().hex, compare=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the results; files follow from them and count by their names."""
+        parts = [
+            self.method,
+            self.dataset,
+            self.means,
+            list(self.folds),
+            self.by_fold,
+            self.curves,
+            self.tags,
+        ]
+        text = json.dumps([*parts, sorted(self.files)], sort_keys=True, default=list)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def metrics(
+        self, timestamp: int, model_id: str | None = None, **data: str | None
+    ) -> list[Metric]:
+        """The history, and every finite value of the result as a metric of the data.
+
+        The model gets the measures alone: its page has no use for hundreds of points of curves.
+        """
+        measures = {schema.metric_key(m): {0: v} for m, v in self.means.items()}
+        by_fold = {
+            schema.FOLD_PREFIX + m: dict(zip(self.folds, values, strict=True))
+            for m, values in self.by_fold.items()
+        }
+        found = list(self.history)
+        for curves, model in ((measures, model_id), (by_fold | self.curves, None)):
+            for key, values in curves.items():
+                for step, value in values.items():
+                    if math.isfinite(value):
+                        where = timestamp, int(step), model
+                        found.append(Metric(key, float(value), *where, **data))
+        return found
+
+    def identity(self) -> dict[str, str]:
+        """The tags that tell what the run is about to hold; it counts for nothing until its status
+        says complete.
+        """
+        own = {schema.TAG_DIGEST: self.digest, schema.TAG_CLAIM: self.claim}
+        return marks(schema.KIND_EVALUATION, self.method, self.dataset) | own
+
+
+def write(
+    payload: Payload, *, run_id: str | None = None, experiment_name: str | None = None
+) -> str:
+    """Write to the given run, else to the active one or that of MLFLOW_RUN_ID, else to a new one,
+    which ends with it.
+
+    The run is marked as incomplete before anything else is written, and as complete after
+    everything. What an interrupted attempt wrote is completed by writing the same again into the
+    same run; readers skip the run until then.
+
+    Parameters
+    ----------
+    payload : Payload
+    run_id : str, optional
+        A run of any status.
+    experiment_name : str, optional
+        Write to a new run of this experiment, even if a run is active; the experiment is made if it
+        does not exist.
+
+    Returns
+    -------
+    str
+        The run's id.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be reached; or the run is deleted, a report, or holds another result
+        already.
+    """
+    check_paths(payload.files)
+    client = store.connect(create=True)
+    if experiment_name is None:
+        run_id = target(run_id)
+    with quiet():
+        if run_id is None:
+            run = _create(client, payload, experiment_name)
+            ends = True
+        else:
+            run = _existing(client, run_id)
+            ends = run.data.tags.get(schema.TAG_OWN_RUN) == "true"
+            if not _mark(client, run, payload):
+                if ends and run.info.status != "FINISHED":
+                    with store.store_errors("write to"):
+                        end(client, run_id, "FINISHED")
+                return run_id
+        run_id = run.info.run_id
+        try:
+            with store.store_errors("write to"):
+                _fill(client, run, payload, ends)
+        except BaseException as error:
+            if _is_there(client, run_id) and isinstance(error, StoreError):
+                return run_id
+            if ends:
+                with store.quick(), suppress(Exception):
+                    end(client, run_id, "FAILED")
+            if not isinstance(error, StoreError):
+                raise
+            raise StoreError(
+                f"{error} Run {run_id} holds the result in part and is skipped; log again with "
+                f"run_id={run_id!r} to complete it."
+            ) from error
+    return run_id
+
+
+def check(*, run_id: str | None = None, experiment_name: str | None = None, **names: Any) -> None:
+    """Raise TypeError or ValueError where a method or dataset cannot be called so, or both a run
+    and an experiment are given.
+    """
+    for name, text in names.items():
+        if not isinstance(text, str):
+            raise TypeError(
+                f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name."
+            )
+        if problem := text_problem(text):
+            raise ValueError(
+                f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose "
+                "another."
+            )
+    if run_id is not None and experiment_name is not None:
+        raise ValueError(
+            "`run_id` and `experiment_name` must not both be given, got both. A run has its "
+            "experiment already."
+        )
+
+
+def target(run_id: str | None = None) -> str | None:
+    """The run to write to: the given one, else the active one, else that of MLFLOW_RUN_ID; None
+    where that is a new one.
+    """
+    active = mlflow.active_run()
+    return run_id or (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
+
+
+def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, str]:
+    """The tags of the run that `write` would write to; none where that is a new run.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be reached, or there is no such run.
+    """
+    client = store.connect(create=True)
+    if experiment_name is None:
+        run_id = target(run_id)
+    with store.quick(), store.store_errors("read"):
+        if run_id is None:
+            client.search_experiments(max_results=1)
+            return {}
+        return dict(store.opened(client.get_run(run_id)).data.tags)
+
+
+def experiment_of(run_id: str) -> str:
+    """The name of the run's experiment."""
+    client = store.connect()
+    with store.quick(), store.store_errors("read"):
+        return client.get_experiment(client.get_run(run_id).info.experiment_id).name
+
+
+def holds_result(tags: Mapping[str, str]) -> bool:
+    """Whether a run with these tags holds a result of ours already."""
+    return tags.get(schema.TAG_STATUS) in (schema.COMPLETE, schema.DNF)
+
+
+def settle(client: MlflowClient, claimants: Callable[[], Sequence[Run]], run_id: str) -> str:
+    """Keep one of several whole runs that claim the same, and delete the others; returns the id of
+    the one that stays.
+
+    A store has no lock, so whoever has written one looks afterwards. The run that started first is
+    kept: whoever looks last sees them all, and all agree on the first.
+    """
+    whole = sorted(claimants(), key=age)
+    for run in whole[1:]:
+        withdraw(client, run.info.run_id)
+    return whole[0].info.run_id if whole else run_id
+
+
+def age(run: Run) -> tuple[int, str]:
+    """The order in which runs count that claim the same; it never changes."""
+    return run.info.start_time, run.info.run_id
+
+
+def withdraw(client: MlflowClient, run_id: str) -> None:
+    """Delete a run, unless somebody else has done it."""
+    with store.store_errors("write to"):
+        try:
+            client.delete_run(run_id)
+        except MlflowException:
+            if client.get_run(run_id).info.lifecycle_stage == "active":
+                raise
+
+
+def marks(kind: str, method: str, dataset: str) -> dict[str, str]:
+    """The tags of a run that is about to hold what a method reached on a dataset."""
+    return {
+        schema.TAG_STATUS: schema.INCOMPLETE,
+        schema.TAG_KIND: kind,
+        schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
+        schema.TAG_METHOD: method,
+        schema.TAG_DATASET: dataset,
+    }
+
+
+def quiet():
+    """Without MLflow's links to runs and its progress bars on the user's terminal."""
+    return store.environment(**_QUIET)
+
+
+def create(
+    client: MlflowClient,
+    experiment_id: str,
+    name: str,
+    tags: Mapping[str, str],
+    start: int | None = None,
+) -> Run:
+    """A new run."""
+    name, tags = name[: schema.MAX_RUN_NAME], packed(tags)
+    return store.opened(
+        _request(
+            lambda: client.create_run(experiment_id, start_time=start, run_name=name, tags=tags)
+        )
+    )
+
+
+def log(
+    client: MlflowClient,
+    run_id: str,
+    metrics: Sequence[Metric] = (),
+    tags: Mapping[str, str] | None = None,
+    params: Mapping[str, str] | None = None,
+) -> None:
+    """Write to a run in as few requests as MLflow allows; tags, as `packed` makes them, and
+    parameters go with the last.
+    """
+    batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
+    for batch in batches[:-1]:
+        _request(partial(client.log_batch, run_id, metrics=batch))
+    more = (
+        [RunTag(k, v) for k, v in (tags or {}).items()],
+        [Param(k, v) for k, v in (params or {}).items()],
+    )
+    if any((*more, batches[-1])):
+        _request(
+            lambda: client.log_batch(run_id, metrics=batches[-1], tags=more[0], params=more[1])
+        )
+
+
+def end(client: MlflowClient, run_id: str, status: str) -> None:
+    """End a run with a status of MLflow."""
+    _request(lambda: client.set_terminated(run_id, status))
+
+
+def _request(act: Callable[[], T]) -> T:
+    """Ask the store, unless nobody waits for it any more."""
+    _go_on()
+    return patiently(act)
+
+
+def _go_on() -> None:
+    if (event := stopped.get()) is not None and event.is_set():
+        raise StoreError("nobody waits for this any more.")
+
+
+def send(
+    run: Run,
+    files: Mapping[str, str | bytes | Callable[[], str | bytes]],
+    jobs: Sequence[Callable[[], None]] = (),
+) -> None:
+    """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure
+    ends it.
+
+    All paths are checked before anything is written.
+    """
+    repository = artifact_routes.repository(run)
+    artifact_routes.check_targets(repository, files)
+
+    def upload(local: Path, parent: str) -> None:
+        _go_on()
+        repository.log_artifact(str(local), None if parent == "." else parent)
+
+    with tempfile.TemporaryDirectory() as folder:
+        crew = _Crew()
+        try:
+            for job in jobs:
+                crew.submit(job)
+            for path, make in files.items():
+                content = make() if callable(make) else make
+                local = inside(folder, path)
+                local.parent.mkdir(parents=True, exist_ok=True)
+                local.write_bytes(content.encode() if isinstance(content, str) else content)
+                crew.submit(partial(upload, local, str(PurePosixPath(path).parent)))
+        except BaseException:
+            crew.cancel()
+            raise
+        finally:
+            crew.finish()
+
+
+class _Crew:
+    """Threads that do jobs.
+
+    Those of an executor would hold up the interpreter's end as long as a store does not answer.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._failures: list[BaseException] = []
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Do the job as soon as a thread is free."""
+        self._jobs.put(job)
+        if len(self._threads) < _THREADS:
+            thread = threading.Thread(target=copy_context().run, args=(self._work,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def cancel(self) -> None:
+        """Begin no further job."""
+        self._failures.append(InterruptedError())
+
+    def finish(self) -> None:
+        """Wait for the jobs; raise the first failure, after which no other was begun."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+        if self._failures and not isinstance(self._failures[0], InterruptedError):
+            raise self._failures[0]
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if self._failures:
+                continue
+            try:
+                job()
+            except BaseException as error:
+                self._failures.append(error)
+
+
+def _create(client: MlflowClient, payload: Payload, experiment_name: str | None) -> Run:
+    from mlflow.tracking.fluent import _get_experiment_id
+
+    if experiment_name is not None:
+        experiment_id = store.ensure_experiment(client, experiment_name)
+    else:
+        with store.quick(), store.store_errors("read"):
+            experiment_id = _get_experiment_id()
+    now = int(time.time() * 1000)
+    own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
+    with store.quick(), store.store_errors("write to"):  # often the first request
+        tags = store.context_tags() | own
+        return create(
+            client, experiment_id, schema.run_name(payload.method, payload.dataset), tags, now
+        )
+
+
+def _existing(client: MlflowClient, run_id: str) -> Run:
+    with store.quick(), store.store_errors("read"):
+        try:
+            run = store.opened(client.get_run(run_id))
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            raise_alone(
+                RunRefusedError(
+                    f"cannot read the store {store.store_name()}: it has no run {run_id}."
+                )
+            )
+    if run.info.lifecycle_stage != "active":
+        raise RunRefusedError(
+            f"run {run_id} is deleted. Restore it in MLflow, or log into another run."
+        )
+    if newer := schema.newer_schema(run.data.tags):
+        raise RunRefusedError(f"run {run_id} has {newer}")
+    return run
+
+
+def _is_there(client: MlflowClient, run_id: str) -> bool:
+    """Whether the run holds its result, and only the store's last answer was lost."""
+    with store.quick(), suppress(Exception):
+        return holds_result(_request(lambda: store.opened(client.get_run(run_id))).data.tags)
+    return False
+
+
+def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
+    """Mark the run as incomplete; False where it holds just this already."""
+    tags, run_id = run.data.tags, run.info.run_id
+    same = tags.get(schema.TAG_DIGEST) == payload.digest
+    whole = tags.get(schema.TAG_STATUS) not in (None, schema.INCOMPLETE)
+    kind = tags.get(schema.TAG_KIND, schema.KIND_EVALUATION)
+    if same and whole:
+        return False
+    if whole or kind != schema.KIND_EVALUATION:
+        about = some([f"{tags.get(schema.TAG_METHOD)} on {tags.get(schema.TAG_DATASET)}"])
+        what = "a report" if kind == schema.KIND_REPORT else f"the {kind} of {about}"
+        raise RunRefusedError(
+            f"run {run_id} holds {what} already, and a run is one method on one dataset. Log "
+            "into another run."
+        )
+    # Trying again uses the time of the first try: what that wrote is then no second entry.
+    updated = tags.get(schema.TAG_UPDATED, "")
+    timestamp = int(updated) if same and updated.isdecimal() else int(time.time() * 1000)
+    identity = payload.identity() | {schema.TAG_UPDATED: str(timestamp)}
+    if (
+        same and schema.TAG_CLAIM in tags
+    ):  # it goes on with what another attempt began, which may be brought in later
+        del identity[schema.TAG_CLAIM]
+    with store.store_errors("write to"):
+        log(client, run_id, tags=(written := packed(identity, tags)))
+    tags |= identity | written
+    return True
+
+
+def _fill(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
+    """Records and files in threads, while the next files are made; then the status, which makes all
+    of it count.
+    """
+    run_id = run.info.run_id
+    send(
+        run,
+        payload.files,
+        [lambda: _record(client, run, payload), lambda: _frame(client, run_id, payload, ends)],
+    )
+    log(client, run_id, tags={schema.TAG_STATUS: schema.COMPLETE})
+
+
+def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> None:
+    """What was evaluated, and the run's end."""
+    if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
+        _request(lambda: client.log_inputs(run_id, [_input(payload.dataset, digest)]))
+    if ends:
+        end(client, run_id, "FINISHED")
+
+
+def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
+    """Metrics and tags, but the status."""
+    run_id = run.info.run_id
+    linked = {"model_id": payload.model_id or model_of(run)}
+    if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
+        linked |= {
+            "dataset_name": payload.dataset[:_MAX_INPUT_NAME],
+            "dataset_digest": digest[:_MAX_INPUT_DIGEST],
+        }
+    metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]), **linked)
+    tags = {key: value for key, value in payload.tags.items() if key not in payload.identity()}
+    if len(payload.folds):
+        tags[schema.TAG_FOLDS] = schema.encode_folds(
+            payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS
+        )
+    if tables := [path for path in schema.TABLES if path in payload.files]:
+        tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS), tables)
+    if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:
+        tags[MLFLOW_RUN_NOTE] = payload.note
+    known = payload.params if _ESTIMATOR in run.data.tags else run.data.params
+    params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in known}
+    log(client, run_id, metrics, packed(tags, run.data.tags), params)
+
+
+def _input(dataset: str, digest: str) -> DatasetInput:
+    """The dataset for MLflow's own page of inputs; its digests have room for the start of ours."""
+    source = json.dumps({"sha256": digest})
+    entity = Dataset(dataset[:_MAX_INPUT_NAME], digest[:_MAX_INPUT_DIGEST], "code", source)
+    return DatasetInput(entity, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])
+
+
+def _tables(tag: str | None, paths: Sequence[str]) -> str:
+    """The tag by which MLflow's UI knows which artifacts are tables, those of others kept."""
+    try:
+        known = [entry for entry in json.loads(tag or "[]") if entry["path"] not in paths]
+    except (ValueError, TypeError, KeyError):
+        known = []
+    return json.dumps([*known, *({"path": path, "type": "table"} for path in paths)])
+
+
+# --------------------------------------------------------------------------------------------------
+# A report stored as a run, so that others find it in MLflow's UI beside the runs that it compares.
+
+_CUT = "\n\n… (cut; the whole is in " + schema.ARTIFACT_SUMMARY + ")"
+_MAX_PARAM = 500
+#: Seconds to wait for other processes that write the same report.
+_PATIENCE = 600
+
+
+def log_comparison(
+    page: str,
+    summary: str,
+    data: Mapping[str, str | bytes],
+    comparison: Comparison,
+    *,
+    asked: Mapping[str, object] | None = None,
+    experiment_name: str | None = None,
+) -> str:
+    """Store the report about a comparison; where the same was asked before, in the run that holds
+    the answer.
+
+    MLflow's charts show the ten runs that started last. The report is said to start just before the
+    first run that it compares, so that it takes the place of none of them.
+
+    Parameters
+    ----------
+    page : str
+        The report as HTML; lies at the root of the artifacts, where MLflow can put reports side by
+        side.
+    summary : str
+        The same in Markdown; also the run's description.
+    data : mapping of str to str or bytes
+        File name to content; lies in the folder ``mleval``.
+    comparison : Comparison
+        What the report is about.
+    asked : mapping, optional
+        The selection and the options as the user gave them: a report of the same experiments by the
+        same options is the same.
+    experiment_name : str, optional
+        Where to store it; made if there is none. Default: the experiment that most of its runs come
+        from.
+
+    Returns
+    -------
+    str
+        The run's id.
+    """
+    files = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
+    files |= {f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in data.items()}
+    about = described(comparison, asked)
+    if experiment_name is not None:
+        about["experiment_id"] = store.ensure_experiment(store.connect(), experiment_name)
+    return log_report(files, summary=summary, **about)
+
+
+def described(comparison: Comparison, asked: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """What the run of a report about a comparison says of itself, as `log_report` takes it."""
+    study, where = comparison.study, ("experiment_ids", "experiment_names")
+    params = {name: value for name, value in comparison.options.items() if value is not None}
+    key = [
+        sorted({*study.runs["experiment_id"]}),
+        params,
+        {k: v for k, v in (asked or {}).items() if k not in where},
+    ]
+    return {
+        "experiment_id": str(study.runs["experiment_id"].mode()[0]),
+        "run_name": f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
+        "tags": {
+            schema.TAG_REPORT: sha256(
+                json.dumps(key, sort_keys=True, default=str).encode()
+            ).hexdigest()
+        },
+        "params": params,
+        "start": int(study.runs["start_time"].min().timestamp() * 1000) - 1,
+    }
+
+
+def log_report(
+    files: Mapping[str, str | bytes],
+    *,
+    experiment_id: str,
+    run_name: str,
+    summary: str = "",
+    tags: Mapping[str, str] | None = None,
+    params: Mapping[str, object] | None = None,
+    start: int | None = None,
+) -> str:
+    """Store a report as a run of kind report; such runs are never read as results.
+
+    A run with the same tag ``mleval.report`` is taken again: its artifacts are replaced, all of
+    them or, where that fails, none. Several who do that at the same time make one run: on one
+    machine one after the other; of the runs of several machines the first is kept.
+
+    Parameters
+    ----------
+    files : mapping of str to str or bytes
+        Artifact path to content.
+    experiment_id : str
+        Where to store it.
+    run_name : str
+        What the UI calls it.
+    summary : str
+        Markdown; the run's description in the UI, cut where it is too long for MLflow.
+    tags, params : mapping, optional
+        More to say about it.
+    start : int, optional
+        When the run started, in milliseconds since 1970. Default: now.
+
+    Returns
+    -------
+    str
+        The run's id.
+
+    Raises
+    ------
+    ValueError
+        An artifact path is absolute or leaves the folder.
+    StoreError
+        The store cannot be reached. A report that was written in part has status FAILED.
+    """
+    try:
+        words.check_paths(files)
+    except ValueError as error:
+        raise ValueError(f"`files` must have paths below a folder, but {error}.") from None
+    note = summary if len(summary) <= words.MAX_TAG else summary[: words.MAX_TAG - len(_CUT)] + _CUT
+    all_tags = store.context_tags() | dict(tags or {})
+    all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
+    client, key = store.connect(), all_tags.get(schema.TAG_REPORT)
+    with (
+        _alone(experiment_id, key),
+        quiet(),
+        store.store_errors("write to"),
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        run = next(iter(_same(client, experiment_id, key)), None)
+        before = {} if run is None else artifact_routes.all_of(client, run, Path(folder))
+        if new := run is None:
+            run = create(client, experiment_id, run_name, all_tags, start)
+        run_id, status = run.info.run_id, "FAILED"
+        try:
+            client.update_run(run_id, "RUNNING", run_name[: schema.MAX_RUN_NAME])
+            try:
+                send(run, files)
+            except BaseException:
+                with suppress(Exception):  # the error that counts is the first
+                    send(run, before)
+                    status = run.info.status if before else status
+                raise
+            artifact_routes.remove(run, before.keys() - files.keys())
+            said = {
+                **all_tags,
+                schema.TAG_UPDATED: str(int(time.time() * 1000)),
+                **({MLFLOW_RUN_NOTE: note} if note else {}),
+            }
+            about = {
+                key: str(value)[:_MAX_PARAM]
+                for key, value in (params or {}).items()
+                if key not in run.data.params
+            }
+            log(client, run_id, tags=packed(said, run.data.tags), params=about)
+            status = "FINISHED"
+        finally:
+            end(client, run_id, status)
+        if new and key and not artifact_routes.only_routes():  # by which nothing can be deleted
+            run_id = settle(client, lambda: _finished(_same(client, experiment_id, key)), run_id)
+    return run_id
+
+
+def address(run_id: str) -> str | None:
+    """Where a browser finds the run; None where no server holds it."""
+    uri = urlsplit(mlflow.get_tracking_uri())
+    if uri.scheme not in ("http", "https"):
+        return None
+    with store.store_errors("read"):
+        experiment_id = store.connect().get_run(run_id).info.experiment_id
+    server = f"{uri.scheme}://{uri.netloc.rpartition('@')[2]}{uri.path.rstrip('/')}"
+    return (
+        f"{server}/#/experiments/{experiment_id}/runs/{run_id}/artifacts?workflowType="
+        "machine_learning"
+    )
+
+
+def _same(client: MlflowClient, experiment_id: str, key: str | None) -> list[Run]:
+    """The runs that hold the same report; there is one, unless several were made at the same
+    time.
+    """
+    several = (
+        store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'")
+        if key
+        else []
+    )
+    return sorted(
+        (run for run in several if run.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT),
+        key=age,
+    )
+
+
+def _finished(several: Sequence[Run]) -> list[Run]:
+    return [run for run in several if run.info.status == "FINISHED"]
+
+
+def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:
+    """One process of this machine at a time writes the report."""
+    what = f"report {mlflow.get_tracking_uri()} {experiment_id} {key}"
+    return alone(what, _PATIENCE) if key else nullcontext()

@@ -1,0 +1,726 @@
+"""How one run carries results: metric keys, tags, artifact paths and the version of all that.
+
+A run is one method on one dataset under one protocol. Its metrics are ``mleval/<measure>`` (mean
+over the folds, step 0), ``mleval.fold/<measure>`` (step = fold), ``mleval.profile/<loss>`` and
+``mleval.soft_profile/<loss>`` (the loss profiles of the label sets and of the scores, step =
+parameter), ``mleval.curve/<curve>`` (step = percent) and ``mleval.epoch/<measure>`` (step = epoch
+of a training). The tags `TAG_FOLDS`, `TAG_PROFILE` and `TAG_SOFT_PROFILE` repeat what is known by
+fold as JSON, so that a reader of many runs needs one search and nothing per run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from mlflow_mleval.measures.inputs import ROWS
+from mlflow_mleval.store.bounds import bounded_json, whole_numbers
+from mlflow_mleval.words import MAX_TAG, quoted
+
+#: Raised when an older reader would misread what a newer writer stores.
+SCHEMA_VERSION = 1
+
+METRIC_PREFIX = "mleval/"
+FOLD_PREFIX = "mleval.fold/"
+#: Of the label sets ("hard") and of the scores ("soft").
+PROFILE_PREFIXES = {"hard": "mleval.profile/", "soft": "mleval.soft_profile/"}
+#: Curves of the scores of all label cells together, step = whole percents: no results, and not read
+#: as such.
+CURVE_PREFIX = "mleval.curve/"
+#: How validation data were predicted while training, step = epoch: no results, and not read as
+#: such.
+EPOCH_PREFIX = "mleval.epoch/"
+EPOCH_PROFILE_PREFIXES = {"hard": "mleval.epoch.profile/", "soft": "mleval.epoch.soft_profile/"}
+#: What was evaluated (instances, labels, cardinalities): no results, and not read as such.
+DATA_PREFIX = "mleval.data/"
+
+TAG_METHOD = "mleval.method"
+TAG_DATASET = "mleval.dataset"
+TAG_SCHEMA = "mleval.schema"
+TAG_KIND = "mleval.kind"
+TAG_STATUS = "mleval.status"
+TAG_CONVENTIONS = "mleval.conventions"
+TAG_FOLDS = "mleval.folds"
+#: JSON: the instances of each fold in the test and, where known, the training part.
+TAG_FOLD_SIZES = "mleval.fold_sizes"
+#: Among how many candidates a search chose this method on these very folds: its values are
+#: optimistic.
+TAG_SELECTED = "mleval.selected_among"
+#: Number of this child among the trials of a search, whose result is its parent's.
+TAG_TRIAL = "mleval.trial"
+#: The epoch that the evaluated model is of, counted from 0.
+TAG_EPOCH = "mleval.epoch"
+#: JSON: the loss that a run of a surrogate study minimised, and what tells the study from others.
+TAG_SURROGATE = "mleval.surrogate"
+#: JSON: the numbers of instances with 0, 1 .. wrong labels by fold; the loss profiles of the label
+#: sets follow from it exactly.
+TAG_PROFILE = "mleval.profile"
+#: JSON: the mean largest, second largest .. error of an instance by fold; the loss profiles of the
+#: scores follow from it.
+TAG_SOFT_PROFILE = "mleval.soft_profile"
+TAG_PROFILES = {"hard": TAG_PROFILE, "soft": TAG_SOFT_PROFILE}
+#: A token of the import that made the run, or of the result that it holds: of several runs that
+#: claim the same, one is kept.
+TAG_CLAIM = "mleval.claim"
+#: Which repeat an imported run is: what its param `seed` says, from the moment at which it is made.
+TAG_SEED = "mleval.seed"
+#: SHA-256 of all that the run is to hold: logging the same again changes nothing.
+TAG_DIGEST = "mleval.digest"
+#: SHA-256 of what a report was asked for: the same again goes to the same run.
+TAG_REPORT = "mleval.report"
+#: "true" where the run was made for the evaluation and ends with it.
+TAG_OWN_RUN = "mleval.own_run"
+TAG_DATASET_DIGEST = "mleval.dataset_digest"
+#: The run whose answers were evaluated, and where it recorded labels.
+TAG_ANSWERS_OF, TAG_LABELS = "mleval.answers_of", "mleval.labels"
+TAG_SPLIT_DIGEST = "mleval.split_digest"
+TAG_HIERARCHY_DIGEST = "mleval.hierarchy_digest"
+#: SHA-256 of the numbers of training instances by label, and of a and b: propensity-scored measures
+#: follow from them.
+TAG_PROPENSITIES = "mleval.propensities"
+#: SHA-256 of the weights of instances and the labels of each; a run without it counts each instance
+#: once.
+TAG_WEIGHTS = "mleval.sample_weight"
+#: JSON list of measures whose metrics are still stored but no longer valid: MLflow cannot delete a
+#: metric.
+TAG_WITHDRAWN = "mleval.withdrawn"
+#: Milliseconds since 1970 of the last change; later values get later timestamps than this.
+TAG_UPDATED = "mleval.updated"
+#: SHA-256 of the answers that were imported into the run.
+TAG_ANSWERS = "mleval.answers"
+#: JSON: the tags that only programs read, by their names without the prefix (see `tag_packing`).
+TAG_RUN = "mleval.run"
+
+KIND_IMPORT, KIND_EVALUATION, KIND_REPORT = "import", "evaluation", "report"
+COMPLETE, DNF, INCOMPLETE = "complete", "dnf", "incomplete"
+UNKNOWN_CONVENTIONS = "unknown"
+CONVENTIONS = ("sklearn", "mulan", UNKNOWN_CONVENTIONS)
+
+ARTIFACT_REPORT = "mleval_report.html"
+ARTIFACT_SUMMARY = "mleval_summary.md"
+ARTIFACT_FOLDER = "mleval"
+ARTIFACT_FOLDS = "mleval/folds.parquet"
+ARTIFACT_COUNTS = "mleval/counts.parquet"
+ARTIFACT_INSTANCES = "mleval/instances.parquet"
+#: Of `ARTIFACT_INSTANCES`: the column of names, and the entry of the file's metadata that tells
+#: which true labels each has.
+INSTANCE, INSTANCE_TRUTH = "instance", b"mleval.truth"
+ARTIFACT_LABELS = "mleval/labels.json"
+ARTIFACT_MEASURES = "mleval/measures.json"
+ARTIFACT_PROFILE = "mleval/profile.csv"
+ARTIFACT_CURVES = "mleval/curves.parquet"
+ARTIFACT_RELIABILITY = "mleval/reliability.parquet"
+#: The "family" in `ARTIFACT_PROFILE` of the mean i-th largest errors, from which the losses of
+#: every family follow.
+ERRORS = "errors"
+ARTIFACT_CANDIDATES = "mleval/candidates.csv"
+ARTIFACT_STATISTICS = "mleval/statistics.json"
+ARTIFACT_EVALUATION = "mleval/evaluation.json"
+#: JSON tables that MLflow's UI shows and compares across runs.
+TABLES = (ARTIFACT_LABELS, ARTIFACT_MEASURES)
+
+MAX_RUN_NAME = 250
+#: Digits tried in turn until the folds fit a tag; None is unrounded.
+_DIGITS = (None, 8, 6, 4)
+#: Decimals tried in turn until the errors of a soft profile fit a tag.
+_DECIMALS = (None, 8, 6, 5, 4)
+#: A tag that claims more labels than these is not believed; nor is one with more errors a row, or
+#: in all rows.
+_MOST_LABELS, MOST_ERRORS, _MOST_CELLS = 10_000_000, 100_000, 1_000_000
+#: Where values by fold can be, if not in the tag.
+_ELSEWHERE = (FOLD_PREFIX, ARTIFACT_FOLDS)
+#: Errors may miss their order and their range by rounding.
+SLACK = 1e-9
+
+
+def metric_key(measure: str) -> str:
+    """Key of the metric that carries a measure.
+
+    >>> metric_key("f1")
+    'mleval/f1'
+    """
+    return METRIC_PREFIX + measure
+
+
+def epoch_profile_key(kind: str, k: int, n_labels: int) -> str:
+    """Key of the binomial loss at k with step = epoch; the keys sort by k.
+
+    >>> epoch_profile_key("hard", 3, 14)
+    'mleval.epoch.profile/k03'
+    """
+    return f"{EPOCH_PROFILE_PREFIXES[kind]}k{k:0{len(str(n_labels))}d}"
+
+
+def measure_of(key: str) -> str | None:
+    """The measure that a metric of ours carries; None for profiles, folds and everybody else's
+    metrics.
+
+    >>> measure_of("mleval/f1"), measure_of("mleval.fold/f1"), measure_of("loss")
+    ('f1', None, None)
+    """
+    return key[len(METRIC_PREFIX) :] if key.startswith(METRIC_PREFIX) else None
+
+
+def is_result_file(path: str) -> bool:
+    """Whether this package writes artifacts at such a path."""
+    in_folder = path.startswith(f"{ARTIFACT_FOLDER}/")
+    return in_folder or path in (ARTIFACT_REPORT, ARTIFACT_SUMMARY)
+
+
+def newer_schema(tags: Mapping[str, str]) -> str | None:
+    """Why a run's tags must not be read by this version; None where they can be.
+
+    >>> newer_schema({"mleval.schema": "2"})
+    'schema 2, and this version of mlflow-mleval knows up to 1. Upgrade mlflow-mleval.'
+    """
+    version = tags.get(TAG_SCHEMA, str(SCHEMA_VERSION))
+    if version.isdecimal() and len(version) < 10 and int(version) <= SCHEMA_VERSION:
+        return None
+    return (
+        f"schema {version[:20]}, and this version of mlflow-mleval knows up to {SCHEMA_VERSION}. "
+        "Upgrade mlflow-mleval."
+    )
+
+
+def differ(digests: Iterable[str]) -> bool | None:
+    """Whether the digests of some runs are of different data; None where they do not compare; runs
+    without one do not count.
+
+    Digests of the truth compare if they are of one form: ours by row, ours in the order of the rows
+    (as older versions wrote them), or MLflow's.
+
+    >>> differ(["1-rows", "1-rows", ""]), differ(["1-rows", "2-rows"]), differ(["1-rows", "a" * 64])
+    (False, True, None)
+    """
+    found = {digest for digest in digests if digest}
+    forms = [(digest.endswith(ROWS), len(digest)) for digest in found]
+    return True if len(forms) > len(set(forms)) else None if len(forms) > 1 else False
+
+
+def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:
+    """Measures whose stored metrics are no longer valid; empty where the tag cannot be read.
+
+    >>> sorted(withdrawn({"mleval.withdrawn": '["f1"]'})), sorted(withdrawn({}))
+    (['f1'], [])
+    """
+    try:
+        return decode_withdrawn(tags.get(TAG_WITHDRAWN, ""))
+    except ValueError:
+        return frozenset()
+
+
+def decode_withdrawn(text: str) -> frozenset[str]:
+    """The measures that the tag `TAG_WITHDRAWN` names.
+
+    Raises
+    ------
+    ValueError
+        Not what this package writes.
+    """
+    with _form("list of withdrawn measures"):
+        names = bounded_json(text or "[]")
+        if not isinstance(names, list) or any(type(name) is not str for name in names):
+            raise ValueError("no list of names")
+        return frozenset(names)
+
+
+def run_name(method: str, dataset: str) -> str:
+    """What the UI calls the run; the tags carry the whole names.
+
+    >>> run_name("BR", "yeast")
+    'BR · yeast'
+    """
+    name = f"{method} · {dataset}"
+    return name if len(name) <= MAX_RUN_NAME else name[: MAX_RUN_NAME - 1] + "…"
+
+
+@dataclass(frozen=True)
+class FoldValues:
+    """Values by fold as a tag carries them.
+
+    Attributes
+    ----------
+    folds : list of int
+        Fold numbers.
+    values : dict of str to list of float
+        By measure, one value a fold; NaN where there is none.
+    digits : int or None
+        Significant digits that the values were rounded to; None where they are exact.
+    omitted : str or None
+        Where to find them, if they were too many for a tag.
+    """
+
+    folds: Sequence[int]
+    values: Mapping[str, Sequence[float]]
+    digits: int | None = None
+    omitted: str | None = None
+
+
+def encode_folds(
+    folds: Sequence[int], values: Mapping[str, Sequence[float]], elsewhere: str = FOLD_PREFIX
+) -> str:
+    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else only a pointer and a
+    checksum.
+
+    Parameters
+    ----------
+    folds : sequence of int
+        Fold numbers, R of them.
+    values : mapping of str to sequence of float
+        By measure, R values; NaN where there is none.
+    elsewhere : str
+        Prefix of metric keys or artifact path that holds the same values.
+
+    >>> encode_folds([1, 2], {"f1": [0.5, float("nan")]})
+    '{"schema":1,"folds":[1,2],"values":{"f1":[0.5,null]}}'
+    """
+    head = {"schema": SCHEMA_VERSION}
+    folds = [int(f) for f in folds]
+    checksum = ""
+    for digits in _DIGITS:
+        rounded = {m: [_rounded(v, digits) for v in column] for m, column in values.items()}
+        text = json.dumps(head | {"folds": folds, "values": rounded}, separators=(",", ":"))
+        if digits is None:
+            checksum = hashlib.sha256(text.encode()).hexdigest()
+        else:
+            text = json.dumps(
+                head | {"folds": folds, "values": rounded, "digits": digits, "sha256": checksum},
+                separators=(",", ":"),
+            )
+        if len(text) <= MAX_TAG:
+            return text
+    return json.dumps(head | {"omitted": elsewhere, "sha256": checksum}, separators=(",", ":"))
+
+
+def decode_folds(text: str) -> FoldValues:
+    """What `encode_folds` wrote.
+
+    Raises
+    ------
+    ValueError
+        Not what `encode_folds` writes.
+
+    >>> decode_folds(encode_folds([1, 2], {"f1": [0.5, 0.75]})).values
+    {'f1': [0.5, 0.75]}
+    """
+    with _form("tag of the folds"):
+        content = _content(text)
+        if "omitted" in content:
+            if content["omitted"] not in _ELSEWHERE:
+                raise ValueError(
+                    f"it points to {quoted(content['omitted'])}, where nothing is written"
+                )
+            return FoldValues([], {}, omitted=content["omitted"])
+        folds, digits = whole_numbers(content["folds"]), content.get("digits")
+        values = {
+            m: [math.nan if v is None else _number(v) for v in column]
+            for m, column in content["values"].items()
+        }
+        if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(
+            folds
+        ):
+            raise ValueError("columns of different length")
+        if digits is not None and digits not in _DIGITS:
+            raise ValueError("digits that are none")
+        return FoldValues(folds, values, digits=digits)
+
+
+def encode_fold_sizes(n_test: Sequence[int], n_train: Sequence[int]) -> str:
+    """The tag `TAG_FOLD_SIZES`; `n_train` may be empty.
+
+    >>> encode_fold_sizes([10, 10], [20, 20])
+    '{"n_test":[10,10],"n_train":[20,20]}'
+    """
+    return json.dumps(
+        {"n_test": list(map(int, n_test)), "n_train": list(map(int, n_train))},
+        separators=(",", ":"),
+    )
+
+
+def decode_fold_sizes(text: str) -> dict[str, tuple[int, ...]]:
+    """What `encode_fold_sizes` wrote.
+
+    Raises
+    ------
+    ValueError
+        Not what `encode_fold_sizes` writes.
+
+    >>> decode_fold_sizes('{"n_test":[10,10],"n_train":[20,20]}')
+    {'n_train': (20, 20), 'n_test': (10, 10)}
+    """
+    with _form("tag of the folds' sizes"):
+        content = bounded_json(text)
+        return {name: tuple(whole_numbers(content[name], 0)) for name in ("n_train", "n_test")}
+
+
+@dataclass(frozen=True)
+class ProfileTag:
+    """What loss profiles of every family follow from, as a tag carries it.
+
+    Attributes
+    ----------
+    n_labels : int
+        K.
+    folds : list of int
+        Fold numbers, one a row; empty where the one row is that of all instances.
+    n : list of int
+        Instances of each row.
+    rows : list of list of int or float
+        Hard: the numbers of instances with 0, 1 .. wrong labels. Soft: the mean over instances of
+        the largest error, the second largest .. Zeros at the end of a row are left out.
+    pooled : bool
+        Whether there are folds that did not fit.
+    omitted : bool
+        Whether the rows did not fit at all: `ARTIFACT_PROFILE` holds the one of all instances.
+    """
+
+    n_labels: int
+    folds: Sequence[int]
+    n: Sequence[int]
+    rows: Sequence[Sequence[float]]
+    pooled: bool = False
+    omitted: bool = False
+
+
+def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -> str:
+    """The tag `TAG_PROFILE`: exact; the folds added up if they do not fit, and only a pointer if
+    even that does not.
+
+    Parameters
+    ----------
+    counts : sequence of sequences of int
+        For each fold, or in all, the numbers of instances with 0, 1, …, K wrong labels; sums of
+        weights that are not whole give a pointer, as `n` does of soft profiles.
+    folds : sequence of int
+        Fold numbers; empty where there are no folds.
+
+    >>> encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])
+    '{"schema":1,"n_labels":2,"folds":[1,2],"counts":[[5,1],[4,0,2]]}'
+    """
+    head = {"schema": SCHEMA_VERSION, "n_labels": len(counts[0]) - 1}
+    if any(value % 1 for row in counts for value in row):  # sums of weights
+        return _pointer(head)
+    counts = [list(map(int, row)) for row in counts]
+    for parts, rows in _by_fold_then_pooled(counts, folds):
+        sparse = [[v for pair in enumerate(row) if pair[1] for v in pair] for row in rows]
+        for form in ({"counts": [_trimmed(row) for row in rows]}, {"sparse": sparse}):
+            if (text := _fitting(head | parts | form)) is not None:
+                return text
+    return _pointer(head)
+
+
+def encode_soft_profile(
+    errors: Sequence[Sequence[float]], n: Sequence[int], folds: Sequence[int] = ()
+) -> str:
+    """The tag `TAG_SOFT_PROFILE`: exact if that fits, else with fewer decimals, else of all folds
+    together, else a pointer.
+
+    Parameters
+    ----------
+    errors : sequence of sequences of float
+        For each fold, or in all, the mean over instances of the largest error, the second largest,
+        …: K of them.
+    n : sequence of int
+        Instances of each fold.
+    folds : sequence of int
+        Fold numbers; empty where there are no folds.
+
+    >>> encode_soft_profile([[0.75, 0.25]], [20])
+    '{"schema":1,"n_labels":2,"n":[20],"errors":[[0.75,0.25]]}'
+    """
+    head = {"schema": SCHEMA_VERSION, "n_labels": len(errors[0])}
+    if any(size % 1 for size in n):  # sums of weights
+        return _pointer(head)
+    total = sum(map(int, n))
+    shares = [[float(v) * size / total for v in row] for row, size in zip(errors, n, strict=True)]
+    for parts, rows in _by_fold_then_pooled(shares, folds):
+        sizes, exact = ([total], rows) if "pooled" in parts else (list(map(int, n)), errors)
+        for decimals in _DECIMALS:
+            rounded = [
+                [float(v) if decimals is None else round(float(v), decimals) for v in row]
+                for row in exact
+            ]
+            if (
+                text := _fitting(
+                    head | parts | {"n": sizes, "errors": [_trimmed(row) for row in rounded]}
+                )
+            ) is not None:
+                return text
+    return _pointer(head)
+
+
+def decode_profile(text: str) -> ProfileTag:
+    """What `encode_profile` wrote.
+
+    Raises
+    ------
+    ValueError
+        Not what `encode_profile` writes.
+
+    >>> decode_profile(encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])).rows
+    [[5, 1], [4, 0, 2]]
+    """
+    content, n_labels, folds = _profile_head(text)
+    if "omitted" in content:
+        return ProfileTag(n_labels, [], [], [], omitted=True)
+    with _form("profile"):
+        if "counts" in content:
+            rows = [whole_numbers(row, 0) for row in content["counts"]]
+        else:
+            sparse = [whole_numbers(row, 0) for row in content["sparse"]]
+            _refuse_more([max(row[::2], default=-1) + 1 for row in sparse], n_labels + 1)
+            rows = [_dense(row) for row in sparse]
+        _refuse_more(list(map(len, rows)), n_labels + 1)
+        return _checked(
+            ProfileTag(
+                n_labels, folds, [sum(row) for row in rows], rows, content.get("pooled") is True
+            )
+        )
+
+
+def decode_soft_profile(text: str) -> ProfileTag:
+    """What `encode_soft_profile` wrote.
+
+    Raises
+    ------
+    ValueError
+        Not what `encode_soft_profile` writes.
+
+    >>> decode_soft_profile(encode_soft_profile([[0.75, 0.25]], [20])).rows
+    [[0.75, 0.25]]
+    """
+    content, n_labels, folds = _profile_head(text)
+    if "omitted" in content:
+        return ProfileTag(n_labels, [], [], [], omitted=True)
+    with _form("profile"):
+        rows, n = (
+            [[_number(v) for v in row] for row in content["errors"]],
+            whole_numbers(content["n"], 1),
+        )
+        _refuse_more(list(map(len, rows)), n_labels)
+        falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
+        possible = all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)
+        if not (falling and possible):
+            raise ValueError("its errors are none")
+        return _checked(ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True))
+
+
+def _by_fold_then_pooled(
+    rows: Sequence[Sequence[float]], folds: Sequence[int]
+) -> Iterator[tuple[dict[str, object], Sequence[Sequence[float]]]]:
+    """What is said of the folds, and the rows that go with it: one a fold, then the sum of all."""
+    yield ({"folds": list(map(int, folds))} if len(folds) else {}), rows
+    if len(folds) > 1:
+        yield {"pooled": True}, [[sum(column) for column in zip(*rows, strict=True)]]
+
+
+def _fitting(content: Mapping[str, object]) -> str | None:
+    text = json.dumps(content, separators=(",", ":"))
+    return text if len(text) <= MAX_TAG else None
+
+
+def _pointer(head: Mapping[str, object]) -> str:
+    return json.dumps({**head, "omitted": ARTIFACT_PROFILE}, separators=(",", ":"))
+
+
+def _trimmed(row: Sequence[float]) -> Sequence[float]:
+    return row[: max((i for i, v in enumerate(row) if v), default=-1) + 1]
+
+
+def _dense(pairs: Sequence[int]) -> list[int]:
+    at = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    return [at.get(i, 0) for i in range(max(at, default=-1) + 1)]
+
+
+def _refuse_more(lengths: Sequence[int], most: int) -> None:
+    """Raise ValueError where rows of these lengths are longer than they can be, or would take much
+    memory.
+    """
+    longest = max(lengths, default=0)
+    if longest > min(most, MOST_ERRORS) or longest * len(lengths) > _MOST_CELLS:
+        raise ValueError(
+            f"{len(lengths)} rows of up to {longest:,} numbers are more than there can be, or "
+            "than are read"
+        )
+
+
+@contextmanager
+def _form(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise ValueError(f"the {what} is not in the form this package writes ({error}).") from error
+
+
+def _number(value: object) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"{quoted(value)} is no number")
+    return float(value)
+
+
+def _content(text: str) -> Mapping[str, Any]:
+    content = bounded_json(text)
+    if content["schema"] > SCHEMA_VERSION:
+        raise ValueError(f"it has schema {content['schema']}, newer than {SCHEMA_VERSION}")
+    return content
+
+
+def _profile_head(text: str) -> tuple[Mapping[str, Any], int, list[int]]:
+    with _form("profile"):
+        content = _content(text)
+        n_labels = content["n_labels"]
+        if type(n_labels) is not int or not 1 <= n_labels <= _MOST_LABELS:
+            raise ValueError("its number of labels is none")
+        return content, n_labels, whole_numbers(content.get("folds", []))
+
+
+def _checked(tag: ProfileTag) -> ProfileTag:
+    expected = len(tag.folds) or 1
+    if (
+        not len(tag.rows) == len(tag.n) == expected
+        or len(set(tag.folds)) != len(tag.folds)
+        or any(n < 1 for n in tag.n)
+    ):
+        raise ValueError("rows, sizes and folds of different number")
+    return tag
+
+
+def _rounded(value: float, digits: int | None) -> float | None:
+    if math.isnan(value):
+        return None
+    return float(value) if digits is None else float(f"{value:.{digits}g}")
+
+
+# --------------------------------------------------------------------------------------------------
+# The tags that only programs read, kept in one, so that a run's page shows what a person wants.
+#
+# What is written goes through `packed` and what is read through `unpacked`: all other code knows
+# each tag by its name. A run may have such a tag apart: written by hand, by an earlier version, or
+# for want of room in the one. It counts then, and stays apart.
+
+_PREFIX = "mleval."
+#: Those that go into `schema.TAG_RUN`. Not by what somebody may have to choose runs: hierarchy,
+#: propensities, among how many.
+PACKED = frozenset(
+    (
+        TAG_ANSWERS,
+        TAG_CLAIM,
+        TAG_DIGEST,
+        TAG_EPOCH,
+        TAG_FOLD_SIZES,
+        TAG_OWN_RUN,
+        TAG_PROFILE,
+        TAG_SOFT_PROFILE,
+        TAG_SURROGATE,
+        TAG_TRIAL,
+        TAG_UPDATED,
+        TAG_WITHDRAWN,
+    )
+)
+
+
+def packed(changes: Mapping[str, str], tags: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What to write so that the run has these tags; `tags` are those that it has, as `unpacked`
+    gives them.
+
+    >>> packed({"mleval.method": "BR", "mleval.updated": "9"})
+    {'mleval.method': 'BR', 'mleval.run': '{"schema":1,"updated":"9"}'}
+    >>> packed({"mleval.updated": "9"}, {"mleval.updated": "8"})  # it is apart already
+    {'mleval.updated': '9'}
+    """
+    tags = tags or {}
+    before = _inside(tags)
+    # The one that stands apart may have to say what both said.
+    changes = {
+        key: tags[key] for key in (TAG_WITHDRAWN,) if key in tags and key not in before
+    } | dict(changes)
+    apart = {
+        key: value
+        for key, value in changes.items()
+        if key not in PACKED or (key in tags and key not in before)
+    }
+    inside = {
+        key: value for key, value in (before | dict(changes)).items() if value and key not in apart
+    }
+    while len(text := _text(inside)) > MAX_TAG:
+        longest = max(inside, key=lambda key: len(inside[key]))
+        apart[longest] = inside.pop(longest)
+    return apart | ({TAG_RUN: text} if inside or TAG_RUN in tags else {})
+
+
+def unpacked(tags: Mapping[str, str]) -> dict[str, str]:
+    """All tags of a run by their names; of `schema.TAG_RUN` is left what does not stand apart.
+
+    Measures are withdrawn if either place says so. Where `schema.TAG_RUN` cannot be read, it stays
+    as it is.
+
+    >>> unpacked({"mleval.run": '{"schema":1,"updated":"9","digest":"ab"}', "mleval.updated": "8"})
+    {'mleval.run': '{"schema":1,"digest":"ab"}', 'mleval.updated': '8', 'mleval.digest': 'ab'}
+    """
+    if not (found := _inside(tags)):
+        return dict(tags)
+    inside = {key: value for key, value in found.items() if tags.get(key, value) == value}
+    both = {TAG_WITHDRAWN} & found.keys() - inside.keys()
+    either = {key: json.dumps(sorted(withdrawn(found) | withdrawn(tags))) for key in both}
+    if len(inside) < len(found):
+        tags = {**tags, TAG_RUN: _text(inside)}
+    return {**tags, **inside, **either}
+
+
+def decode(text: str) -> dict[str, str]:
+    """The tags that the text of `schema.TAG_RUN` holds.
+
+    Raises
+    ------
+    ValueError
+        Not what `packed` writes.
+
+    >>> decode('{"schema":1,"updated":"9"}')
+    {'mleval.updated': '9'}
+    """
+    content = bounded_json(text)
+    if not isinstance(content, dict) or type(version := content.pop("schema", None)) is not int:
+        raise ValueError("the tag is not in the form this package writes")
+    if version > SCHEMA_VERSION:
+        raise ValueError(f"it has schema {version}, newer than {SCHEMA_VERSION}")
+    if wrong := [value for value in content.values() if not isinstance(value, str)]:
+        raise ValueError(
+            f"the tag is not in the form this package writes ({quoted(wrong[0])} is no text)."
+        )
+    return {_PREFIX + key: value for key, value in content.items() if _PREFIX + key in PACKED}
+
+
+def having(tag: str, value: str = "") -> tuple[str, str]:
+    """Two filters in MLflow's search syntax: of runs with the tag apart, and in the one; a value
+    may be digits and letters.
+
+    >>> having("mleval.digest", "ab")
+    ("tags.`mleval.digest` LIKE 'ab%'", 'tags.`mleval.run` LIKE \\'%"digest":"ab%\\'')
+    """
+    inside = f'"{tag.removeprefix(_PREFIX)}":"{value}'
+    return f"tags.`{tag}` LIKE '{value}%'", f"tags.`{TAG_RUN}` LIKE '%{inside}%'"
+
+
+def _inside(tags: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return decode(tags[TAG_RUN]) if TAG_RUN in tags else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _text(inside: Mapping[str, str]) -> str:
+    content = {key.removeprefix(_PREFIX): value for key, value in inside.items()}
+    return json.dumps({"schema": SCHEMA_VERSION, **content}, separators=(",", ":"))

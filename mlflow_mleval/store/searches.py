@@ -1,0 +1,437 @@
+"""Children of runs: folds of one evaluation, or trials of a search, which differ in their
+params.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, Run, RunData, RunInfo, RunTag
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError
+from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.artifacts import download
+from mlflow_mleval.store.bounds import computable, open_parquet, read_table
+from mlflow_mleval.store.repeats import best_metric, differing_params, is_seed, sign_of
+from mlflow_mleval.study import Excluded
+from mlflow_mleval.words import count, did_you_mean, some
+
+#: Params that number folds.
+_FOLD = re.compile(
+    r"(.*[_./:-])?(fold|split)s?([_.-]?(id|idx|index|no|nr|num|number|i|k))?", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class BestTrials:
+    """What ``best:METRIC`` takes of searches.
+
+    Attributes
+    ----------
+    runs : list of Run
+        One a search: its best trial, which is named as the search is and repeats as it does.
+    searches : set of str
+        Ids of the runs that it stands for: the parents.
+    trials : dict of str to int
+        By id of a best trial, how many trials of its search have the metric.
+    own : dict of str to set of str
+        By id of a best trial, the params that its search has not: what was searched tells no
+        repeats apart.
+    """
+
+    runs: list[Run] = field(default_factory=list)
+    searches: set[str] = field(default_factory=set)
+    trials: dict[str, int] = field(default_factory=dict)
+    own: dict[str, set[str]] = field(default_factory=dict)
+
+
+def check_rule(rule: str | None) -> None:
+    """ValueError for another rule than ``best:METRIC``."""
+    if rule is not None and not best_metric(rule):
+        raise ValueError(f"`children` must be best:METRIC, got {rule!r}.")
+
+
+def children_of(client: MlflowClient, parents: Sequence[Run]) -> dict[str, list[Run]]:
+    """By id of the parent, its finished children as they started; MLflow finds them by a tag,
+    whatever the selection left out.
+    """
+    experiments = sorted({run.info.experiment_id for run in parents})
+    found: dict[str, list[Run]] = defaultdict(list)
+    for run in (
+        store.search(client, experiments, f"tags.`{MLFLOW_PARENT_RUN_ID}` LIKE '%'")
+        if experiments
+        else ()
+    ):
+        if run.info.status == "FINISHED":
+            found[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
+    for runs in found.values():
+        runs.sort(key=lambda r: (r.info.start_time or 0, r.info.run_id))
+    return found
+
+
+def trial_params(children: Sequence[Run]) -> list[str]:
+    """The params in which trials of a search differ; those that number folds and seeds make
+    none.
+    """
+    return [
+        p
+        for p in differing_params([r.data.params for r in children])
+        if not (is_seed(p) or _FOLD.fullmatch(p))
+    ]
+
+
+def trials_among(runs: Sequence[Run], name: Callable[[Run], str | None]) -> dict[str, str]:
+    """By id of each run that is a trial of a search, why it stays out; `name` tells the method of a
+    run.
+    """
+    families: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if MLFLOW_PARENT_RUN_ID in run.data.tags:
+            families[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
+    searches = [children for children in families.values() if trial_params(children)]
+    of = "a search" if len(searches) == 1 else f"{len(searches)} searches"
+    of += f" ({some(names, 6)})" if (names := searched(runs, searches, name)) else ""
+    why = f"trials of {of} are no results; `children='best:METRIC'` takes the best trial of each"
+    return {run.info.run_id: why for children in searches for run in children}
+
+
+def searched(
+    runs: Sequence[Run], searches: Sequence[Sequence[Run]], name: Callable[[Run], str | None]
+) -> list[str]:
+    """The methods that were searched: as the runs are called whose children the trials are, else as
+    the trials are.
+    """
+    by_id = {run.info.run_id: run for run in runs}
+    parents = (
+        by_id.get(children[0].data.tags[MLFLOW_PARENT_RUN_ID], children[0]) for children in searches
+    )
+    return [text for text in dict.fromkeys(map(name, parents)) if text]
+
+
+def refuse_trials(parent: Run, children: Sequence[Run]) -> None:
+    """IncomparableRunsError where the children of a run are trials of a search, not folds."""
+    if params := trial_params(children):
+        raise IncomparableRunsError(
+            f"the {count(len(children), 'child run')} of {some([parent.info.run_name])} (run "
+            f"{parent.info.run_id}) differ in {some(params, 6)}: they are trials of a search, "
+            "not folds. `children='best:METRIC'` takes the best trial of each search."
+        )
+
+
+def best_trials(
+    client: MlflowClient,
+    runs: Sequence[Run],
+    rule: str,
+    minimize: Collection[str],
+    maximize: Collection[str],
+) -> BestTrials:
+    """The best child of each run that has finished children.
+
+    Raises
+    ------
+    IncomparableRunsError
+        Children differ in nothing but the number of a fold.
+    MeasureError
+        No child has the metric, or its direction is not known.
+    """
+    metric = best_metric(rule)
+    larger = sign_of(metric, minimize, maximize)
+    parents = {run.info.run_id: run for run in runs if run.info.status == "FINISHED"}
+    held = {
+        i: found for i, found in children_of(client, [*parents.values()]).items() if i in parents
+    }
+    if not held:
+        raise MeasureError(
+            "`children` was given, but no finished run of the selection has children that "
+            "finished. Leave it out."
+        )
+    found = BestTrials()
+    metrics: set[str] = set()
+    for parent_id, children in held.items():
+        parent = parents[parent_id]
+        if not trial_params(children) and any(
+            _FOLD.fullmatch(p) for p in differing_params([r.data.params for r in children])
+        ):
+            raise IncomparableRunsError(
+                f"the children of {some([parent.info.run_name])} (run {parent_id}) differ in the "
+                "number of a fold only: they are no trials of a search. `folds_by='children'` "
+                "takes them for folds."
+            )
+        values = [_metrics(run) for run in children]
+        metrics = metrics.union(*values)
+        having = [k for k, known in enumerate(values) if metric in known]
+        if not having:
+            continue
+        best = max(having, key=lambda k: larger * values[k][metric])
+        trial = children[best]
+        found.searches.add(parent_id)
+        found.trials[trial.info.run_id] = len(having)
+        found.own[trial.info.run_id] = {*trial.data.params} - {*parent.data.params}
+        found.runs.append(_named_as(parent, trial))
+    if not found.runs:
+        guess = did_you_mean([metric], metrics)
+        raise MeasureError(
+            f"no child run has {metric!r}, by which to choose; they have "
+            f"{some(sorted(metrics))}.{guess}"
+        )
+    return found
+
+
+def _metrics(run: Run) -> Mapping[str, float]:
+    return {
+        schema.measure_of(key) or key: value
+        for key, value in run.data.metrics.items()
+        if value == value
+    }
+
+
+def _named_as(search: Run, trial: Run) -> Run:
+    """The trial with the name, tags and params of its search, and its own where that has none."""
+    ours = (schema.TAG_METHOD, schema.TAG_DATASET)
+    named = {
+        key: text
+        for key, text in search.data.tags.items()
+        if not key.startswith("mleval.") or key in ours
+    }
+    tags = {
+        key: text for key, text in trial.data.tags.items() if key != MLFLOW_PARENT_RUN_ID
+    } | named
+    metrics = [Metric(key, value, 0, 0) for key, value in trial.data.metrics.items()]
+    params = trial.data.params | search.data.params
+    data = RunData(
+        metrics, [Param(*item) for item in params.items()], [RunTag(*item) for item in tags.items()]
+    )
+    names = (
+        "run_id",
+        "experiment_id",
+        "user_id",
+        "status",
+        "start_time",
+        "end_time",
+        "lifecycle_stage",
+        "artifact_uri",
+    )
+    info = RunInfo(
+        **{name: getattr(trial.info, name) for name in names}, run_name=search.info.run_name
+    )
+    return Run(
+        info, data, trial.inputs if trial.inputs and trial.inputs.dataset_inputs else search.inputs
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Values by fold that travel in no tag of ours: of runs that others logged, and of our own where
+# they were too many.
+
+#: Requests at a time.
+_AT_ONCE = 8
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class FoldRule:
+    """Where runs without our tag hold their values by fold.
+
+    ``key:PATTERN``: in metrics of their own, such as ``fold3_f1`` for ``key:fold{fold}_{measure}``;
+    ``steps``: in the history of each metric, step = fold; ``children``: in child runs, one a fold,
+    numbered in the order in which they started.
+
+    Raises
+    ------
+    ValueError
+        Another rule.
+    IncomparableRunsError
+        From `values`: children differ in their params, so that they are trials of a search.
+
+    >>> FoldRule("key:cv/{fold}/{measure}").match("cv/3/f1")
+    ('f1', 3)
+    """
+
+    rule: str
+
+    def __post_init__(self) -> None:
+        if self.rule in ("steps", "children"):
+            return
+        kind, _, pattern = self.rule.partition(":")
+        if kind != "key" or any(pattern.count(part) != 1 for part in ("{fold}", "{measure}")):
+            raise ValueError(
+                "`folds_by` must be one of steps, children, or key:PATTERN with {fold} and "
+                "{measure} once each, as in "
+                f"key:fold{{fold}}_{{measure}}, got {self.rule!r}."
+            )
+
+    def match(self, key: str) -> tuple[str, int] | None:
+        """The measure and the fold that a metric key names; None for another key or another kind of
+        rule.
+        """
+        if not self.rule.startswith("key:"):
+            return None
+        text = re.escape(self.rule.removeprefix("key:"))
+        text = text.replace(r"\{fold\}", r"(?P<fold>\d+)").replace(
+            r"\{measure\}", "(?P<measure>.+)"
+        )
+        found = re.fullmatch(text, key)
+        return (found["measure"], int(found["fold"])) if found else None
+
+    def values(
+        self,
+        client: MlflowClient,
+        runs: Sequence[Run],
+        measures: Collection[str],
+        excluded: list[Excluded],
+    ) -> dict[str, schema.FoldValues]:
+        """By run id, the values by fold of the runs that have any and do not carry our tag; what
+        cannot be read goes to the list.
+
+        ``steps`` takes a request per run and measure, ``children`` one paged search, a pattern
+        none.
+        """
+        others = [r for r in runs if schema.TAG_FOLDS not in r.data.tags]
+        if self.rule == "steps":
+            found = at_once(lambda run: _steps(client, run, measures), others)
+        elif self.rule == "children":
+            found = _children(client, others)
+        else:
+            found = [self._keys(run) for run in others]
+        read: dict[str, schema.FoldValues] = {}
+        for run, folds in zip(others, found, strict=True):
+            if isinstance(folds, str):
+                excluded.append(
+                    Excluded("folds", f"{run.info.run_name} ({run.info.run_id})", folds)
+                )
+            elif folds is not None:
+                read[run.info.run_id] = folds
+        return read
+
+    def _keys(self, run: Run) -> schema.FoldValues | None:
+        named = ((self.match(key), value) for key, value in run.data.metrics.items())
+        return _folds((*at, value) for at, value in named if at is not None)
+
+
+def elsewhere(
+    client: MlflowClient, runs: Mapping[str, str], measures: Collection[str]
+) -> dict[str, schema.FoldValues | str | None]:
+    """By run id, the values by fold that a tag only points to, or the reason why they cannot be
+    read; None where there are none.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    runs : mapping of str to str
+        By run id, what the tag says: the path of a table, or a prefix of metrics whose steps are
+        the folds.
+    measures : collection of str
+    """
+
+    def read(item: tuple[str, str]) -> schema.FoldValues | str | None:
+        run_id, where = item
+        if where.endswith("/"):
+            return _history(client, run_id, {m: where + m for m in measures})
+        table = artifact(client, run_id, where, lambda path: _fold_table(path, measures))
+        if not isinstance(table, pd.DataFrame):
+            return table
+        return schema.FoldValues(table.index.tolist(), {m: table[m].tolist() for m in table})
+
+    return dict(zip(runs, at_once(read, runs.items()), strict=True))
+
+
+def artifact(
+    client: MlflowClient, run_id: str, path: str, read: Callable[[Path], pd.DataFrame]
+) -> pd.DataFrame | str | None:
+    """A table among the artifacts of a run, or the reason why it cannot be read; None where there
+    is none.
+    """
+
+    def table() -> pd.DataFrame | None:
+        with tempfile.TemporaryDirectory() as folder:
+            local = download(client, run_id, path, folder)
+            return None if local is None else read(local)
+
+    return store.of_one_run(table)
+
+
+def by_fold(table: pd.DataFrame) -> pd.Series:
+    """The column fold as whole numbers.
+
+    Raises
+    ------
+    ValueError
+        It holds others.
+    """
+    fold = table["fold"].to_numpy(float)
+    if not ((np.abs(fold) < 2**53) & (fold % 1 == 0)).all():
+        raise ValueError("its column fold holds something else than whole numbers")
+    return table["fold"].astype(int)
+
+
+def _fold_table(path: Path, measures: Collection[str]) -> pd.DataFrame:
+    held = open_parquet(path, ["fold"]).schema_arrow.names
+    table = read_table(path, ["fold", *(m for m in measures if m in held)])
+    if table["fold"].duplicated().any():
+        raise ValueError("it has a fold twice")
+    return table.assign(fold=by_fold(table)).set_index("fold").astype(float)
+
+
+def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found | str]:
+    """What reading each run yields, or why it cannot be read; several at a time."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda item: store.of_one_run(partial(read, item)), items))
+
+
+def _steps(client: MlflowClient, run: Run, measures: Collection[str]) -> schema.FoldValues | None:
+    return _history(client, run.info.run_id, {m: m for m in run.data.metrics if m in measures})
+
+
+def _history(
+    client: MlflowClient, run_id: str, keys: Mapping[str, str]
+) -> schema.FoldValues | None:
+    """Metrics that have several steps; of a step that was logged twice, the later value."""
+    found = []
+    for measure, key in keys.items():
+        history = sorted(client.get_metric_history(run_id, key), key=lambda m: m.timestamp)
+        latest = {metric.step: metric.value for metric in history}
+        if len(latest) > 1:
+            found += [(measure, step, value) for step, value in latest.items()]
+    return _folds(found)
+
+
+def _children(client: MlflowClient, parents: Sequence[Run]) -> list[schema.FoldValues | None]:
+    """The finished children of each run."""
+    by_parent = children_of(client, parents)
+    found: list[schema.FoldValues | None] = []
+    for parent in parents:
+        children = by_parent[parent.info.run_id]
+        refuse_trials(parent, children)
+        values = (
+            (schema.measure_of(key) or key, fold, value)
+            for fold, run in enumerate(children)
+            for key, value in run.data.metrics.items()
+        )
+        found.append(_folds(values) if len(children) > 1 else None)
+    return found
+
+
+def _folds(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
+    """(measure, fold, value) as columns, NaN where the value is no result; None if there are
+    none.
+    """
+    cells = {
+        (measure, fold): value if computable(value) else np.nan for measure, fold, value in values
+    }
+    folds = sorted({fold for _, fold in cells})
+    measures = dict.fromkeys(measure for measure, _ in cells)
+    columns = {m: [float(cells.get((m, fold), np.nan)) for fold in folds] for m in measures}
+    return schema.FoldValues(folds, columns) if cells else None

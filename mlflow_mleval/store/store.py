@@ -1,0 +1,774 @@
+"""The way to the tracking store: connect quickly or say why not, find experiments, search runs page
+by page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import random
+import re
+import sqlite3
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import mlflow
+import requests
+import sqlalchemy
+from mlflow import MlflowClient
+from mlflow.entities import Experiment, Run
+from mlflow.exceptions import MlflowException
+from mlflow.store.db.db_types import DATABASE_ENGINES
+from mlflow.tracking.context.registry import resolve_tags
+from mlflow.utils.search_utils import SearchUtils
+
+from mlflow_mleval import words
+from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
+from mlflow_mleval.store import schema
+from mlflow_mleval.words import did_you_mean, masked, raise_alone, some
+
+# --------------------------------------------------------------------------------------------------
+# Several processes that write to one store at the same time: wait for each other, and try again
+# what a conflict has undone.
+
+CONFLICTS_T = TypeVar("T")
+_TRIES = 12
+_SECONDS = 0.05, 2.0
+#: How databases say that somebody else has been quicker; nothing of the request has been done then.
+_CONFLICTS = (
+    "unique constraint",
+    "duplicate key",
+    "duplicate entry",
+    "database is locked",
+    "deadlock",
+    "could not serialize",
+)
+
+
+def patiently(act: Callable[[], CONFLICTS_T]) -> CONFLICTS_T:
+    """What the call returns, which is tried again where another process came between.
+
+    >>> answers = iter([ValueError("UNIQUE constraint failed: datasets.name"), 3])
+    >>> def act():
+    ...     if isinstance(answer := next(answers), Exception):
+    ...         raise answer
+    ...     return answer
+    >>> patiently(act)
+    3
+    """
+    for attempt in range(_TRIES):
+        try:
+            return act()
+        except Exception as error:
+            if attempt == _TRIES - 1 or not _is_conflict(error):
+                raise
+        # Processes that met once must not meet again; the state of `random` is the user's.
+        least, most = _SECONDS
+        time.sleep(min(most, least * 2**attempt) * random.SystemRandom().uniform(0.5, 1.5))
+    raise AssertionError
+
+
+@contextmanager
+def alone(what: str, seconds: float = 60) -> Iterator[None]:
+    """One process of this user and machine at a time for what is named; the lock of one that dies
+    is free at once.
+
+    Raises
+    ------
+    StoreError
+        Another process has kept it for longer than so many seconds.
+    """
+    digest = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
+    path = _lock_folder() / f"{digest[:24]}.lock"
+    with closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)) as lock:
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if not _is_conflict(error):
+                raise
+            message = (
+                f"another process has been busy with the same for {seconds:g} seconds. Try again."
+            )
+            raise StoreError(message) from None
+        yield
+
+
+def private(path: Path) -> None:
+    """Make the folder, or make sure that it is ours alone: others may write beside it.
+
+    Raises
+    ------
+    PermissionError
+        It is somebody else's, others may enter it, or it is no folder.
+    """
+    with suppress(FileExistsError):
+        path.mkdir(0o700)
+    status = path.lstat()
+    for_others = stat.S_IMODE(status.st_mode) & 0o077
+    ours = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not for_others)
+    if not (stat.S_ISDIR(status.st_mode) and ours):
+        raise PermissionError(
+            f"{path} is not a folder of this user alone. Delete it, or set TMPDIR to another place."
+        )
+
+
+def _lock_folder() -> Path:
+    """A folder of this user alone: in the cache of their home or, where that takes none, among
+    temporary files.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    name = f"mleval-locks-{getattr(os, 'geteuid', lambda: 0)()}"
+    with suppress(OSError):
+        if cache.is_absolute():  # a user without a home has it below "~"
+            cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private(cache / name)
+            if os.access(cache / name, os.W_OK | os.X_OK):
+                return cache / name
+    other = Path(tempfile.gettempdir(), name)
+    private(other)
+    return other
+
+
+def _is_conflict(error: BaseException) -> bool:
+    text = str(error).lower()
+    return any(words in text for words in _CONFLICTS)
+
+
+# --------------------------------------------------------------------------------------------------
+# Filters that MLflow does not accept, spelled so that it does.
+
+#: A condition: what, comparator, value. The comparators of words stand alone, or they would split
+#: names.
+_CONDITION = re.compile(
+    r"\s*(?P<what>.+?)\s*(?P<comparator>!=|<=|>=|==|=|<|>|\s(?:not\s+in|in|"
+    r"i?like)\s)\s*(?P<value>.+?)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_AND = re.compile(r"\s+and\s+|\s*&&?\s*", re.IGNORECASE)
+_KINDS = {
+    "metric": "metrics",
+    "param": "params",
+    "parameter": "params",
+    "parameters": "params",
+    "tag": "tags",
+    "attribute": "attributes",
+    "attr": "attributes",
+    "run": "attributes",
+    "datasets": "dataset",
+}
+#: What people call what MLflow keeps as a tag or as an attribute of another name.
+_MEANT = {
+    **dict.fromkeys(("user", "username", "user_name", "owner", "author"), ("tags", "mlflow.user")),
+    **dict.fromkeys(("source", "source_name", "script"), ("tags", "mlflow.source.name")),
+    **dict.fromkeys(("parent", "parent_run_id", "parentRunId"), ("tags", "mlflow.parentRunId")),
+    **dict.fromkeys(("started", "start", "date", "time"), ("attributes", "start_time")),
+    **dict.fromkeys(("ended", "end"), ("attributes", "end_time")),
+    **dict.fromkeys(("name", "runName"), ("attributes", "run_name")),
+    "id": ("attributes", "run_id"),
+    "state": ("attributes", "status"),
+    "dataset": ("dataset", "name"),
+}
+EXAMPLES = (
+    "params.lr = '0.1'",
+    "tags.mlflow.user = 'alice'",
+    "metrics.f1 > 0.5",
+    "attributes.status = 'FINISHED'",
+    "attributes.start_time > 1700000000000 (milliseconds)",
+)
+
+
+def advice(filter_string: str) -> str:
+    """What to write in place of a filter that MLflow does not accept; examples, where it cannot be
+    guessed.
+
+    >>> advice("user='alice' and lr=0.1")
+    'Write "tags.mlflow.user = \\'alice\\' and params.lr = \\'0.1\\'".'
+    >>> advice("start_time > '2024-01-01'")
+    'Write "attributes.start_time > 1704067200000".'
+    """
+    if re.search(r"\s(or|\|\|)\s", filter_string, re.IGNORECASE):
+        return (
+            "A filter knows `and` only, no `or`. Select more runs, and choose among them by "
+            "method and dataset."
+        )
+    if re.search(
+        r"(^|\band\s+)(\w+\.)?experiment(_id|_name)?\b", filter_string.strip(), re.IGNORECASE
+    ):
+        return "Experiments are chosen by `experiment_names=[NAME]` or `experiment_ids=[ID]`."
+    meant = _respelled(filter_string)
+    if meant is None or meant == filter_string or not _accepted(meant):
+        return f"Examples: {'; '.join(EXAMPLES)}. Join conditions with `and`."
+    return f"Write '{meant}'." if "`" in meant else f'Write "{meant}".'
+
+
+def _accepted(text: str) -> bool:
+    try:
+        return bool(SearchUtils.parse_search_filter(text))
+    except MlflowException:
+        return False
+
+
+def _respelled(filter_string: str) -> str | None:
+    found = [_CONDITION.fullmatch(part) for part in _AND.split(filter_string.strip())]
+    if not all(found):
+        return None
+    parts = [
+        _condition(m["what"], " ".join(m["comparator"].split()).replace("==", "="), m["value"])
+        for m in found
+    ]
+    # in a shell, text in double quotes must not hold backquotes
+    text = " and ".join(parts)
+    return text.replace("'", '"') if "`" in text else text
+
+
+def _condition(what: str, comparator: str, value: str) -> str:
+    kind, dot, name = what.partition(".")
+    kind = _KINDS.get(kind.lower(), kind)
+    if not dot or kind not in ("metrics", "params", "tags", "attributes", "dataset"):
+        kind, name = "", what
+    name, value = _bare(name), _bare(value) if not value.startswith("(") else value
+    number = re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", value, re.IGNORECASE) is not None
+    if kind in ("", "attributes"):
+        if name in _MEANT:
+            kind, name = _MEANT[name]
+        elif name in SearchUtils.VALID_SEARCH_ATTRIBUTE_KEYS:
+            kind = "attributes"
+        # MLflow has no such attribute: what is compared by size or holds a number is a metric,
+        # words are params
+        else:
+            kind = "metrics" if number and comparator in ("<", "<=", ">", ">=") else "params"
+    timed = kind == "attributes" and name in SearchUtils.NUMERIC_ATTRIBUTES
+    if timed and not number:
+        value = _milliseconds(value)
+    elif kind != "metrics" and not timed and not value.startswith("("):
+        value = f"'{value}'"
+    name = name if re.fullmatch(r"[\w.]+", name) else f"`{name}`"
+    return f"{kind}.{name} {comparator} {value}"
+
+
+def _bare(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"`" else text
+
+
+def _milliseconds(value: str) -> str:
+    try:
+        when = datetime.fromisoformat(value)
+    except ValueError:
+        return value
+    return str(int((when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp() * 1000))
+
+
+T = TypeVar("T")
+#: Runs that are asked for at a time: more are fewer requests, and what fits into one page is read
+#: once; but they take memory.
+PAGE = 2_500
+#: How MLflow fails on a page with a run whose start time another program has taken away.
+_TIMELESS = "start_time cannot be None"
+#: What was found by which search, while that is remembered.
+_known: ContextVar[dict[tuple[tuple[str, ...], str], list[Run]] | None] = ContextVar(
+    "known", default=None
+)
+#: How often several pages are read at most, until two times in turn they are the same.
+_PASSES = 5
+#: What MLflow, a database or the network raises; UnicodeError where a password cannot be sent.
+_FORESEEN = (
+    MlflowException,
+    requests.RequestException,
+    sqlalchemy.exc.SQLAlchemyError,
+    OSError,
+    ImportError,
+    UnicodeError,
+)
+#: For the first request only: a server that is not there should be reported in seconds. What the
+#: user set goes before.
+_QUICK = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+}
+
+
+def connect(*, create: bool = False) -> MlflowClient:
+    """A client for the store that MLflow is set to.
+
+    Parameters
+    ----------
+    create : bool
+        Whether a database file that does not exist yet is made; reading never makes one.
+
+    Raises
+    ------
+    StoreError
+        There is no such store, or it cannot be reached.
+    """
+    uri = mlflow.get_tracking_uri()
+    with store_errors("open"), _quiet():
+        _refuse_split(uri)
+        if _is_database(uri):
+            _probe_database(uri, create)
+        if (file := _sqlite_file(uri)) is None:
+            return MlflowClient(uri)
+        # MLflow makes the tables of a new file here, and two processes that do it at once leave it
+        # broken.
+        with alone(os.path.realpath(file)):
+            return patiently(lambda: MlflowClient(uri))
+
+
+def find_experiments(
+    client: MlflowClient, ids: Sequence[str] | None, names: Sequence[str] | None
+) -> list[Experiment]:
+    """The experiments asked for; without ids and names, those that MLFLOW_EXPERIMENT_ID or
+    MLFLOW_EXPERIMENT_NAME name.
+
+    Raises
+    ------
+    NoRunsError
+        One does not exist or is deleted, or none was named; the text lists those that exist.
+    """
+    ids, names = asked(ids, names)
+    if not ids and not names:
+        raise NoRunsError(
+            "no experiment is chosen. Name one: `experiment_names=[NAME]` or "
+            f"`experiment_ids=[ID]`, or set MLFLOW_EXPERIMENT_NAME. {_existing(client)}"
+        )
+    found: dict[str, Experiment] = {}
+    for label, wanted, lookup in (
+        ("id ", ids, client.get_experiment),
+        ("", names, client.get_experiment_by_name),
+    ):
+        for name in wanted:
+            with quick(), store_errors("read"):
+                experiment = _or_none(lookup, str(name))
+            if experiment is None:
+                raise NoRunsError(
+                    f"there is no experiment {label}{name!r}. {_existing(client, str(name))}"
+                )
+            if experiment.lifecycle_stage != "active":
+                raise NoRunsError(
+                    f"the experiment {label}{name!r} is deleted. Restore it in MLflow, or choose "
+                    "another."
+                )
+            found[experiment.experiment_id] = experiment
+    return list(found.values())
+
+
+def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """The ids and names of experiments that were given; without any, those of the environment."""
+    ids, names = list(ids or []), list(names or [])
+    if not ids and not names:
+        ids = [i for i in [os.environ.get("MLFLOW_EXPERIMENT_ID")] if i]
+        names = [n for n in [os.environ.get("MLFLOW_EXPERIMENT_NAME")] if n and not ids]
+    return ids, names
+
+
+def ensure_experiment(client: MlflowClient, name: str) -> str:
+    """Id of the experiment of that name, made if there is none.
+
+    Raises
+    ------
+    StoreError
+        It is deleted, or the store cannot be reached.
+    """
+    with quick(), store_errors("read"):
+        experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        with store_errors("write to"):
+            return patiently(lambda: _or_existing(client, name))
+    if experiment.lifecycle_stage != "active":
+        raise StoreError(
+            f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name."
+        )
+    return experiment.experiment_id
+
+
+def _or_existing(client: MlflowClient, name: str) -> str:
+    """Make the experiment, unless another process has been quicker."""
+    try:
+        return client.create_experiment(name)
+    except MlflowException as error:
+        if (
+            error.error_code != "RESOURCE_ALREADY_EXISTS"
+            or (found := client.get_experiment_by_name(name)) is None
+        ):
+            raise
+        return found.experiment_id
+
+
+def all_experiments(client: MlflowClient) -> list[Experiment]:
+    """Every active experiment of the store."""
+    experiments: list[Experiment] = []
+    token = None
+    while True:
+        with quick(), store_errors("read"):
+            page = client.search_experiments(max_results=PAGE, page_token=token)
+        experiments += page
+        token = page.token
+        if not token:
+            return experiments
+
+
+def search(
+    client: MlflowClient,
+    experiment_ids: Sequence[str],
+    filter_string: str = "",
+    doubts: list[str] | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> list[Run]:
+    """Active runs of the experiments, the first started first, each once.
+
+    A store tells them page by page, and runs that are deleted or added meanwhile move the others:
+    what takes several pages is read again until it stays the same. Where that takes too long, a
+    doubt says so.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    experiment_ids : sequence of str
+    filter_string : str
+    doubts : list of str, optional
+        Takes what a reader must know.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each page, in every round; the total is 0 in the
+        first.
+    """
+    known, key = _known.get(), (tuple(experiment_ids), filter_string)
+    if known is not None and key in known:
+        return known[key]
+    try:
+        found = _all_pages(client, experiment_ids, filter_string, doubts, progress)
+    except StoreError as error:
+        if _TIMELESS not in str(error):
+            raise
+        if doubts is not None:
+            doubts.append("Runs without a start time are left out, for MLflow cannot read them.")
+        started = " and ".join(filter(None, [filter_string, "attributes.start_time != -1"]))
+        found = _all_pages(client, experiment_ids, started, doubts, progress)
+    if known is not None:
+        known[key] = found
+    return found
+
+
+def _all_pages(
+    client: MlflowClient,
+    experiment_ids: Sequence[str],
+    filter_string: str,
+    doubts: list[str] | None,
+    progress: Callable[[int, int], object],
+) -> list[Run]:
+    """The runs of all pages, read again until they stay the same."""
+    before: list[str] | None = None
+    found: dict[str, Run] = {}
+    for _ in range(_PASSES):
+        found.clear()  # those of the round before are let go first: two of them are too much memory
+        ids: list[str] = []
+        n_pages = 0
+        for page in pages(client, experiment_ids, filter_string):
+            found |= {run.info.run_id: run for run in page}
+            ids += [run.info.run_id for run in page]
+            n_pages += 1
+            progress(len(ids), len(before or ()))
+        if n_pages == 1 or ids == before:
+            break
+        before = ids
+    else:
+        if doubts is not None:
+            doubts.append(
+                "While the runs were read, others were deleted or added all the time: some may "
+                "be missing. Read again."
+            )
+    return list(found.values())
+
+
+def having(
+    client: MlflowClient, experiment_ids: Sequence[str], tag: str, value: str = ""
+) -> list[Run]:
+    """Active runs with the tag, apart or in the one that programs read; those that have it of this
+    value if one is given.
+    """
+    found = {
+        run.info.run_id: run
+        for text in schema.having(tag, value)
+        for run in search(client, experiment_ids, text)
+    }
+    return [
+        run
+        for run in found.values()
+        if (run.data.tags.get(tag) == value if value else tag in run.data.tags)
+    ]
+
+
+def opened(run: Run) -> Run:
+    """The run, its tags by their names wherever it holds them."""
+    run.data.tags.update(schema.unpacked(run.data.tags))
+    return run
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """While the block runs, the same search is made once."""
+    token = _known.set({})
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def pages(
+    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str
+) -> Iterator[list[Run]]:
+    """The pages of a search, in an order that does not change while runs are written; the runs as
+    `opened` gives them.
+    """
+    token = None
+    while True:
+        with store_errors("search", filter_string):
+            page = client.search_runs(
+                list(experiment_ids),
+                filter_string,
+                max_results=PAGE,
+                order_by=["attributes.start_time ASC"],
+                page_token=token,
+            )
+        yield [opened(run) for run in page]
+        token = page.token
+        if not token:
+            return
+
+
+def store_name() -> str:
+    """The store's URI, fit to be shown."""
+    return masked(mlflow.get_tracking_uri())
+
+
+def redacted(text: str) -> str:
+    """A message without the secrets of the store's URI and of this machine."""
+    return words.redacted(text, mlflow.get_tracking_uri())
+
+
+def without_passwords(text: str) -> str:
+    """What somebody typed, such as a filter, fit to be stored."""
+    return words.without_passwords(text, mlflow.get_tracking_uri())
+
+
+def context_tags() -> dict[str, str]:
+    """What MLflow knows of where a run comes from, fit to be stored."""
+
+    def hide(record: logging.LogRecord) -> bool:
+        record.msg, record.args = redacted(record.getMessage()), ()
+        return True
+
+    # It logs what went wrong, which may be how it read the file of credentials.
+    logger = logging.getLogger(resolve_tags.__module__)
+    logger.addFilter(hide)
+    try:
+        tags = resolve_tags()
+    finally:
+        logger.removeFilter(hide)
+    return {key: without_passwords(value) for key, value in tags.items()}
+
+
+@contextmanager
+def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
+    """Turn whatever MLflow, a database or the network raises into one clear StoreError without
+    credentials.
+
+    The error stands alone, for what led to it often holds the URI. What is not foreseen passes,
+    unless it would tell a secret.
+    """
+    try:
+        yield
+    except MlevalError:
+        raise
+    except Exception as error:
+        if not isinstance(error, _FORESEEN) and not words.tells_a_secret(
+            error, mlflow.get_tracking_uri()
+        ):
+            raise
+        text = _first_sentence(error)
+        if (
+            filter_string
+            and isinstance(error, MlflowException)
+            and error.error_code == "INVALID_PARAMETER_VALUE"
+        ):
+            reason = text.partition(" Valid keys are")[0].rstrip(".")
+            text = (
+                f"MLflow does not accept the filter {filter_string!r}: {reason}. "
+                f"{advice(filter_string)}"
+            )
+        else:
+            text = f"cannot {doing} the store {store_name()}: {text} {_advice(error)}".rstrip()
+        raise_alone(StoreError(redacted(text)))
+
+
+def of_one_run(read: Callable[[], T]) -> T | str:
+    """What reading one run yields, or why it cannot be read: anybody may write anything into a run.
+
+    Raises
+    ------
+    StoreError
+        It is the store that fails, not what the run holds.
+    """
+    try:
+        return read()
+    except StoreError:
+        raise
+    except Exception as error:
+        if isinstance(error, _FORESEEN):
+            with store_errors("read"):
+                connect().search_experiments(max_results=1)
+        return reason(error)
+
+
+def reason(error: Exception) -> str:
+    """Why something cannot be read, to be said after a colon: one line without credentials and
+    without a full stop.
+    """
+    text = _first_sentence(error).rstrip(".")
+    return (
+        text
+        if isinstance(error, ValueError | MlflowException)
+        else f"{type(error).__name__}: {text}".rstrip(": ")
+    )
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Environment variables that hold while the block runs, unless the user has set them."""
+    added = {key: value for key, value in values.items() if key not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for key in added:
+            os.environ.pop(key, None)
+
+
+def quick():
+    """Few retries: MLflow's own default keeps trying for minutes."""
+    return environment(**_QUICK)
+
+
+def _existing(client: MlflowClient, wanted: str = "") -> str:
+    """Which experiments there are; the one that may be meant first."""
+    names = [e.name for e in all_experiments(client)]
+    listed = some(map(repr, names))
+    text = f"The store {store_name()} has {listed}. `mleval runs` says what they hold."
+    return f"{did_you_mean([wanted], names)} {text}".lstrip()
+
+
+def _is_database(uri: str) -> bool:
+    return uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES
+
+
+def _sqlite_file(uri: str) -> str | None:
+    if not _is_database(uri):
+        return None
+    url = sqlalchemy.engine.make_url(uri)
+    return (
+        url.database if url.get_backend_name() == "sqlite" and url.database != ":memory:" else None
+    )
+
+
+def _or_none(lookup, name: str) -> Experiment | None:
+    try:
+        return lookup(name)
+    except MlflowException as error:
+        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            return None
+        raise
+
+
+def _refuse_split(uri: str) -> None:
+    """Raise StoreError where a part of the password would be taken for host or path, asked of a
+    server and logged as such.
+    """
+    try:
+        if _is_database(uri):
+            split = "@" in (sqlalchemy.engine.make_url(uri).host or "")
+        else:
+            url = urlsplit(uri)
+            web = url.scheme in ("http", "https")
+            if web:
+                url.port  # noqa: B018 - raises ValueError where it is no number
+            split = masked(uri) != uri and (
+                "://" not in uri or (web and "@" in url.path + url.query + url.fragment)
+            )
+    except (ValueError, sqlalchemy.exc.ArgumentError):
+        split = True
+    if split:
+        raise StoreError(
+            f"cannot open the store {masked(uri)}: its URI can be read in more than one way, or "
+            "in none. Begin it with a scheme, and percent-encode special characters of user and "
+            "password (@ as %40, / as %2F, ? as %3F, # as %23)."
+        )
+
+
+def _probe_database(uri: str, create: bool) -> None:
+    """Fail at once where MLflow would retry for two minutes; never make a database file by
+    reading.
+    """
+    url = sqlalchemy.engine.make_url(uri)
+    if file := _sqlite_file(uri):
+        path = Path(file)
+        if not create and not path.exists():
+            raise StoreError(
+                f"there is no store at {path}. Set MLFLOW_TRACKING_URI to yours, or make one: "
+                "mleval import FILE."
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+    engine = sqlalchemy.create_engine(url)
+    try:
+        sqlalchemy.inspect(engine).get_table_names()
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without MLflow's lines about making the tables of a new database."""
+    loggers = [logging.getLogger(name) for name in ("mlflow.store.db.utils", "alembic")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _advice(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        return (
+            f"Install {error.name}, the driver that SQLAlchemy {sqlalchemy.__version__} wants "
+            "for that database."
+        )
+    if _connection_error(error) is not None:
+        return "Is the server running, and is MLFLOW_TRACKING_URI right?"
+    return "" if isinstance(error, MlflowException) else "Is MLFLOW_TRACKING_URI right?"
+
+
+def _connection_error(error: BaseException | None) -> requests.ConnectionError | None:
+    """The failure to connect that led to an error of MLflow."""
+    while error is not None and not isinstance(error, requests.ConnectionError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _first_sentence(error: Exception) -> str:
+    """The start of an error's text, on one line, without credentials of the tracking URI."""
+    lost = _connection_error(error)
+    reason = getattr(lost.args[0] if lost is not None and lost.args else None, "reason", None)
+    text = str(reason).rpartition(": ")[2] if reason else str(getattr(error, "orig", None) or error)
+    text = " ".join(redacted(text).split())
+    text = text if len(text) <= 300 else text[:300] + "…"
+    return text if text.endswith((".", "!", "?", "…")) else text + "."

@@ -1,0 +1,535 @@
+"""What the artifacts of a study's runs hold: measures of every instance, counts by fold, loss
+profiles.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from mlflow import MlflowClient
+
+from mlflow_mleval.analysis.clusters import one_table
+from mlflow_mleval.analysis.folds.fold_comparison import COUNTS
+from mlflow_mleval.analysis.loss_profiles import Array, Pair, Profiles, gather
+from mlflow_mleval.errors import (
+    IncomparableRunsError,
+    MeasureError,
+    MissingResultsError,
+    NoRunsError,
+)
+from mlflow_mleval.measures.registry import expand
+from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.artifacts import download
+from mlflow_mleval.store.bounds import decoded, read_table
+from mlflow_mleval.store.query import load_study
+from mlflow_mleval.store.reader import errors_of
+from mlflow_mleval.store.searches import artifact, at_once, by_fold
+from mlflow_mleval.study import Excluded, Study, left_out
+from mlflow_mleval.validation import one_of, refuse_keywords
+from mlflow_mleval.words import inside, some
+
+# --------------------------------------------------------------------------------------------------
+# Measures of every instance, from the artifacts of the runs of a study, one column at a time.
+
+#: The column that says which fold tested an instance.
+_FOLD = "fold"
+
+
+@dataclass(frozen=True)
+class Instances:
+    """What the runs of one dataset say of every instance.
+
+    Attributes
+    ----------
+    sources : dict of str to callable
+        By method: takes the name of a measure, returns its column, instances as the index in the
+        same order for all.
+    measures : list of str
+        That all of them have, as `wanted` or in the order of the file.
+    notes : tuple of str
+        Runs without values by instance, means over repeats, and those of which it is not known on
+        what data they were evaluated.
+    clusters : Series or None
+        Which cluster each instance belongs to, if a column was asked for; None where no run says
+        it.
+    folds : Series or None
+        Which fold tested each instance, where there are several and all runs agree.
+    """
+
+    sources: dict[str, Callable[[str], pd.Series]]
+    measures: list[str]
+    notes: tuple[str, ...]
+    clusters: pd.Series | None = None
+    folds: pd.Series | None = None
+
+
+@contextmanager
+def instances_of(
+    study: Study, dataset: str, wanted: list[str] | None = None, cluster: str | None = None
+) -> Iterator[Instances]:
+    """The values by instance of the methods on one dataset; the files are there until the context
+    ends.
+
+    Parameters
+    ----------
+    study : Study
+        As `load_study` returns it.
+    dataset : str
+    wanted : list of str, optional
+        Measures or sets. Default: the measures of the study that every run has by instance.
+    cluster : str, optional
+        The column of the tables that says which instances belong together.
+
+    Raises
+    ------
+    MissingResultsError
+        Fewer than two runs carry values by instance.
+    IncomparableRunsError
+        The truth differs between runs, or an instance is in several clusters.
+    MeasureError
+        A run lacks a measure that was asked for, or no measure of the study is known by instance.
+    StoreError
+        The store cannot be reached.
+    """
+    runs = study.runs[study.runs["dataset"] == dataset]
+    known = (
+        runs.set_index("run_id")["dataset_digest"].fillna("")
+        if "dataset_digest" in runs
+        else pd.Series(dtype=object)
+    )
+    method = dict(zip(runs["run_id"], runs["method"], strict=True))
+    if schema.differ(known):
+        raise IncomparableRunsError(
+            f"the runs on {dataset} were evaluated on other data (their digests of the truth "
+            "differ)."
+        )
+    with tempfile.TemporaryDirectory() as folder, store.store_errors("read"):
+        client = store.connect()
+        heads: dict[str, pa.Schema] = {}
+        paths: dict[str, Path] = {}
+        broken = []
+        for run in runs.itertuples():
+            place = inside(folder, run.run_id)
+            place.mkdir()
+            found = store.of_one_run(
+                partial(_fetched, client, run.run_id, place, wanted or study.measures)
+            )
+            if isinstance(found, str):
+                broken.append(
+                    f"The values by instance of {run.method} (run {run.run_id}) are left out: "
+                    f"{found}."
+                )
+            elif found is not None:
+                paths[run.run_id], heads[run.run_id] = found
+        without = [m for i, m in method.items() if i not in paths]
+        by_method: dict[str, list[Path]] = {}
+        for i, path in paths.items():
+            by_method.setdefault(method[i], []).append(path)
+        if len(by_method) < 2:
+            raise MissingResultsError(
+                f"{len(paths)} of {len(runs)} runs on {dataset} carry values by instance; a test "
+                "needs two. " + " ".join(broken or ["Log the evaluations with log_instances=True."])
+            )
+        columns = {i: set(head.names) for i, head in heads.items()}
+        known_truth = {
+            i: (head.metadata or {}).get(schema.INSTANCE_TRUTH) for i, head in heads.items()
+        }
+        truth = {i: digest for i, digest in known_truth.items() if digest is not None}
+        if len(set(truth.values())) > 1:
+            raise IncomparableRunsError(
+                f"the instances of {dataset} have other true labels, or another order, in other "
+                "runs."
+            )
+        names = (
+            expand(wanted)
+            if wanted
+            else [m for m in study.measures if all(m in have for have in columns.values())]
+        )
+        if lacking := [
+            f"{m} of {method[i]}" for m in names for i, have in columns.items() if m not in have
+        ]:
+            raise MeasureError(f"there are no values by instance for {some(lacking)}.")
+        if not names:
+            raise MeasureError(
+                f"no measure of the study has values by instance in all {len(paths)} runs on "
+                f"{dataset}."
+            )
+        notes = [*broken, *([f"No values by instance: {some(without)}."] if without else [])]
+        alike = schema.differ(known[list(paths)]) is False if len(known) else False
+        if unsure := {method[i] for i in paths if i not in truth and not (alike and known[i])}:
+            notes.append(
+                f"Whether the data are the same instances of {dataset} is unknown for "
+                f"{len(unsure)} of {len(by_method)} methods: their instances are taken as pairs "
+                "because they have the same numbers. Evaluate and log them again."
+            )
+        if several := [f"{m} ({len(found)})" for m, found in by_method.items() if len(found) > 1]:
+            notes.append(f"Values by instance are means over repeats: {some(several)}.")
+        clusters = folds = None
+        if cluster is not None:
+            parts = [
+                (method[i], _names(paths[i], cluster, i))
+                for i, have in columns.items()
+                if cluster in have
+            ]
+            if not parts:
+                raise MeasureError(
+                    f"the instances of runs {some(paths)} have no column {cluster!r}. Name another."
+                )
+            clusters = one_table(parts, cluster).sort_index()
+        with suppress(MeasureError):  # a table cannot be read
+            folds = _folds(paths, columns)
+        readers = {m: _reader(dataset, m, found) for m, found in by_method.items()}
+        yield Instances(readers, names, tuple(notes), clusters, folds)
+
+
+def _fetched(
+    client: MlflowClient, run_id: str, folder: Path, wanted: Iterable[str]
+) -> tuple[Path, pa.Schema] | None:
+    """The table of a run as a file in the folder, and what it holds; None where the run has
+    none.
+    """
+    path = download(client, run_id, schema.ARTIFACT_INSTANCES, str(folder))
+    return None if path is None else (path, _head(path, wanted))
+
+
+def _head(path: Path, wanted: Iterable[str]) -> pa.Schema:
+    """What the table holds, once its columns that are wanted have been read through.
+
+    Raises
+    ------
+    ValueError
+        The table is damaged or too large, or holds something else than names and numbers.
+    """
+    head = decoded(lambda: pq.read_schema(path))
+    if schema.INSTANCE not in head.names:
+        raise ValueError(f"it has no column {schema.INSTANCE}")
+    for measure in (m for m in expand(wanted) if m in head.names):
+        _series(path, measure)
+    return head
+
+
+def _series(path: Path, column: str) -> pd.Series:
+    """A column by instance, of numbers or of names, in the order of the instances' names."""
+    head = pq.read_schema(path)
+    names = [name for name in (schema.INSTANCE, column) if not _is_number(head.field(name).type)]
+    columns = [name for name in (schema.INSTANCE, column) if name not in names]
+    return read_table(path, columns, names).set_index(schema.INSTANCE)[column].sort_index()
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _names(path: Path, column: str, run: str) -> pd.Series:
+    """A column of names or numbers, instances as the index."""
+    try:
+        return _series(path, column)
+    except ValueError as error:
+        raise MeasureError(
+            f"the column {column!r} of run {run} cannot be read: {error}."
+        ) from error
+
+
+def _folds(paths: Mapping[str, Path], columns: Mapping[str, set[str]]) -> pd.Series | None:
+    """Which fold tested each instance, where there are several and all tables say the same."""
+    if any(_FOLD not in columns[run] for run in paths):
+        return None
+    found, *others = (_names(path, _FOLD, run) for run, path in paths.items())
+    return found if found.nunique() > 1 and all(own.equals(found) for own in others) else None
+
+
+def _reader(dataset: str, method: str, paths: list[Path]) -> Callable[[str], pd.Series]:
+    """Reads a measure by its name, the mean over repeats; they have to be of the same instances."""
+
+    def read(measure: str) -> pd.Series:
+        total = _series(paths[0], measure)
+        for path in paths[1:]:
+            more = _series(path, measure)
+            if not more.index.equals(total.index):
+                raise IncomparableRunsError(
+                    f"the repeats of {method} on {dataset} were evaluated on other instances of it."
+                )
+            total = total + more
+        return total / len(paths)
+
+    return read
+
+
+# --------------------------------------------------------------------------------------------------
+# Counts of right and wrong label cells by fold, from the artifacts of the runs of a study.
+
+CELLS = ("tp", "fp", "fn", "tn")
+
+
+def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study:
+    """The study with tp, fp, fn and tn of every fold beside its measures, summed over labels.
+
+    Tests over folds can then be made on them and on the rates that follow (tpr, fpr ..), or on a
+    single label.
+
+    Parameters
+    ----------
+    study : Study
+        As `load_study` returns it, with values by fold.
+    labels : iterable, optional
+        Only these labels. Runs hold their names as text.
+
+    Raises
+    ------
+    MissingResultsError
+        No run of the study carries counts, or none of its labels is among `labels`.
+    StoreError
+        The store cannot be reached.
+    """
+    wanted = None if labels is None else [str(label) for label in labels]
+    runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
+    client = store.connect()
+    tables = at_once(
+        lambda run_id: artifact(
+            client, run_id, schema.ARTIFACT_COUNTS, lambda path: _sums(path, wanted)
+        ),
+        runs["run_id"],
+    )
+    parts, without, broken = [], [], []
+    for run, sums in zip(runs.itertuples(), tables, strict=True):
+        if isinstance(sums, str):
+            name = f"{schema.ARTIFACT_COUNTS} of {run.method} on {run.dataset} (run {run.run_id})"
+            broken.append(Excluded("artifact", name, sums))
+        if not isinstance(sums, pd.DataFrame) or sums.empty:
+            without.append(f"{run.method} on {run.dataset}")
+            continue
+        keys = [(run.dataset, run.method, fold) for fold in sums.index]
+        parts.append(
+            sums.set_axis(pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"]))
+        )
+    if study.folds is None or not parts:
+        which = "" if wanted is None else f" of {some(map(repr, wanted))}"
+        why = f" {' '.join(left_out(broken))}" if broken else ""
+        raise MissingResultsError(
+            f"no run of the study carries counts by fold{which}. Log the evaluations with "
+            f"folds.{why}"
+        )
+    notes = (
+        [f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."]
+        if without
+        else []
+    )
+    over_repeats = pd.concat(parts).groupby(level=[0, 1, 2]).mean()
+    folds = study.folds.drop(columns=[c for c in CELLS if c in study.folds]).join(over_repeats)
+    return replace(
+        study, folds=folds, notes=(*study.notes, *notes), excluded=(*study.excluded, *broken)
+    )
+
+
+def _sums(path: Path, labels: list[str] | None) -> pd.DataFrame:
+    """tp, fp, fn and tn of each fold in a run's table of counts, of these labels only."""
+    table = read_table(path, ["fold", *CELLS], ["label"] if labels is not None else [])
+    if labels is not None:
+        table = table[table["label"].isin(labels)]
+    if (table[list(CELLS)].to_numpy(float) < 0).any():
+        raise ValueError("a count is negative")
+    return table.groupby(by_fold(table))[list(CELLS)].sum().astype(float)
+
+
+def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study:
+    """The Study that a selection of runs yields, with counts by fold where measures or rates of
+    counts are asked for.
+
+    Parameters
+    ----------
+    measures : iterable of str, optional
+        As for `load_study`; also tp, fp, fn, tn and the rates tpr, fpr, tnr, fnr, from metrics of
+        these names where runs have them, else from their tables of counts.
+    **selection
+        The other arguments of `load_study`.
+    """
+    refuse_keywords(load_study, selection)
+    names = None if measures is None else list(measures)
+    counted = [m for m in names or () if m in COUNTS]
+    if not counted:
+        return load_study(measures=names, **selection)
+    others = [m for m in names if m not in COUNTS]
+    declared = {way: [m for m in CELLS if COUNTS[m] == way[:3]] for way in ("minimize", "maximize")}
+    ways = {way: [*selection.pop(way, ()), *declared[way]] for way in declared}
+    selected: dict[str, Any] = {**selection, **ways}
+    try:
+        return load_study(measures=[*others, *CELLS], **selected)
+    except MeasureError:
+        return with_counts(load_study(measures=others or None, **selection))
+
+
+# --------------------------------------------------------------------------------------------------
+# Loss profiles of tracked runs: `load_profiles` returns
+# `mlflow_mleval.analysis.loss_profiles.Profiles`.
+#
+# One paged search reads them, for they travel in tags: the numbers of wrong labels by fold
+# ("hard"), and the mean i-th largest errors by fold ("soft"). `profiles_of` takes them from a Study
+# that is loaded already, so that a report of measures and profiles needs one search. Where a tag
+# says that it had no room, the artifact mleval/profile.csv is read, which has no folds. What has no
+# profile is listed in `Profiles.absent` with the reason; `Profiles.runs`, `.notes` and `.source`
+# are those of the study.
+
+_OTHER = {"hard": "soft", "soft": "hard"}
+_WHAT = {"hard": "label sets", "soft": "scores"}
+
+
+def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> Profiles:
+    """The loss profiles that a selection of tracked runs carries.
+
+    Parameters
+    ----------
+    kind : {"hard", "soft"}
+        Of the predicted label sets, as in the study of Hüllermeier et al. (2022, section 5), or of
+        the scores.
+    **selection
+        As for `load_study`: experiment_names, methods, datasets, filter_string …
+
+    Returns
+    -------
+    Profiles
+
+    Raises
+    ------
+    NoRunsError
+        No run of the selection has such a profile; and as `load_study` does.
+    MlevalError
+        As `load_study` does.
+    """
+    refuse_keywords(load_study, selection)
+    try:  # the measure that every profile gives: runs need not have any other in common
+        study = load_study(
+            **selection | {"measures": selection.get("measures") or ["hamming_loss"]}
+        )
+    except MeasureError:
+        study = load_study(**selection)
+    found = profiles_of(study, kind)
+    return replace(
+        found,
+        notes=(*found.notes, *left_out(e for e in study.excluded if e.kind in ("run", "tag"))),
+    )
+
+
+def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profiles:
+    """The loss profiles of the runs of a study.
+
+    Parameters
+    ----------
+    study : Study
+        As `load_study` returns it.
+    kind : {"hard", "soft"}
+
+    Returns
+    -------
+    Profiles
+
+    Raises
+    ------
+    NoRunsError
+        None of the runs has such a profile.
+    StoreError
+        The store cannot be reached for runs whose tags do not hold the profile.
+    """
+    one_of(kind, "kind", schema.TAG_PROFILES)
+    errors: dict[Pair, Array] = {}
+    n_labels: dict[Pair, int] = {}
+    folds: dict[Pair, tuple[int, ...]] = {}
+    absent: dict[str, str] = {}
+    pooled, elsewhere = [], []
+    ids = (
+        study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
+        if "run_id" in study.runs
+        else {}
+    )
+    for pair in map(tuple, study.values.index):
+        held, name = study.profiles.get(pair, {}), f"{pair[1]} on {pair[0]}"
+        if kind not in [*held]:
+            other = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only"
+            absent[name] = other if held else "its run carries no profile"
+            continue
+        tag = store.of_one_run(partial(held.__getitem__, kind))
+        if isinstance(tag, str):
+            absent[name] = f"{tag} (run {ids.get(pair, '')})"
+            continue
+        n_labels[pair], folds[pair] = tag.n_labels, tuple(tag.folds)
+        if tag.omitted:
+            elsewhere.append(pair)
+        else:
+            errors[pair] = errors_of(tag, kind)
+        if tag.omitted or tag.pooled:
+            pooled.append(name)
+    tables = _from_artifacts({pair: (ids[pair], n_labels[pair]) for pair in elsewhere}, kind)
+    for pair, row in zip(elsewhere, tables, strict=True):
+        if row is None or isinstance(row, str):
+            why = "" if row is None else f"{row}; "
+            absent[f"{pair[1]} on {pair[0]}"] = (
+                f"its run has no {schema.ARTIFACT_PROFILE} that holds it ({why}run {ids[pair]})"
+            )
+        else:
+            errors[pair] = row.to_numpy()
+    if not errors:
+        reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
+        raise NoRunsError(
+            f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons})."
+        )
+    notes = list(study.notes)
+    if several := [f"{m} on {d}" for d, m in errors if (study.n_repeats.get((d, m), 1)) > 1]:
+        notes.append(f"Loss profiles are of the latest repeat only: {some(several, 3)}.")
+    if pooled:
+        notes.append(
+            f"{len(pooled)} profiles are of all folds together, for instances have weights or a "
+            f"tag has no room for more ({some(pooled, 3)})."
+        )
+    return gather(
+        errors,
+        n_labels,
+        folds,
+        kind,
+        absent=absent,
+        runs=study.runs,
+        notes=notes,
+        source=study.source,
+    )
+
+
+def _from_artifacts(
+    runs: Mapping[Pair, tuple[str, int]], kind: str
+) -> list[pd.DataFrame | str | None]:
+    """The mean i-th largest errors of all instances, one row, of runs (id, number of labels) whose
+    tag had no room for them.
+    """
+    if not runs:
+        return []
+    client = store.connect()
+    return at_once(
+        lambda run: artifact(
+            client, run[0], schema.ARTIFACT_PROFILE, lambda path: _errors(path, kind, run[1])
+        ),
+        runs.values(),
+    )
+
+
+def _errors(path: Path, kind: str, n_labels: int) -> pd.DataFrame:
+    table = read_table(path, ["parameter", "loss"], ["family", "kind"])
+    own = table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
+    at, loss = own["parameter"].to_numpy(float), own["loss"].to_numpy(float)
+    if not len(own):
+        raise ValueError("it holds none of this kind")
+    if not ((at % 1 == 0) & (at >= 1) & (at <= min(n_labels, schema.MOST_ERRORS))).all() or len(
+        set(at)
+    ) < len(at):
+        raise ValueError("its parameters are none, or more than are read")
+    row = np.zeros((1, int(at.max())))
+    row[0, at.astype(int) - 1] = loss
+    if not ((loss >= 0) & (loss <= 1 + schema.SLACK)).all() or (np.diff(row) > schema.SLACK).any():
+        raise ValueError("its errors are none")
+    return pd.DataFrame(row)
