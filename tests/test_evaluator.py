@@ -534,6 +534,24 @@ def test_a_classifier_is_one_label_where_mleval_is_named(client, evaluators):
     assert ("accuracy_score" in result.metrics) == ("default" in evaluators)
 
 
+def test_weights_of_instances_weigh_all_measures(client):
+    w = np.random.default_rng(0).gamma(0.5, 3.0, len(Y))
+    expected = mleval.evaluate(Y, S, sample_weight=w)
+    same(evaluate(score, X, {"sample_weights": w}, targets=Y), expected, client)
+    kinds = [0, 1, 1, 0, 1]
+    frame = pd.DataFrame({"x": [0.1, 0.9, 0.2, 0.3, 0.8], "kind": kinds, "w": [1.0, 2, 3, 0.5, 4]})
+    ours = mleval.evaluate(kinds, y_pred=[0, 1, 0, 0, 1], sample_weight=frame["w"])
+    config = {"targets": ["kind"], "sample_weights": "w"}
+
+    def model(data):
+        assert list(data) == ["x"]  # neither truth nor weights
+        return (data["x"] > 0.5).astype(int)
+
+    same(evaluate(model, frame, config, "one_label"), ours, client)
+    with pytest.raises(ValueError, match="Did you mean 'sample_weights'"):
+        evaluate(score, X, {"sample_weight": w}, targets=Y)
+
+
 def test_types_that_are_not_ours_are_named(client):
     frame = pd.DataFrame({"x": 0.5, "y": [0.5, 1.5], "p": [0.4, 1.4]})
     columns = {"targets": "y", "predictions": "p"}

@@ -35,6 +35,7 @@ _EVALUATION = (
     "threshold",
     "conventions",
     "hierarchy",
+    "sample_weights",
 )
 
 
@@ -68,6 +69,8 @@ class MlevalEvaluator(ModelEvaluator):
         Columns by label: of the data, or, with a model, of what it returns. What ``scores`` names are scores in any case.
     ``label_names``
         By default the columns of the targets, else 0..K-1.
+    ``sample_weights``
+        How much each instance counts, as for MLflow's own evaluator: an array, or a column of the data.
     ``hierarchy``
         A Hierarchy, its (parent, child) edges, or a file of them. The type hierarchical needs it.
     ``threshold``, ``conventions``, ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``,

@@ -67,6 +67,7 @@ def evaluate_output(
     raw, seconds = _output(dataset, model, estimator, config, None if sets else len(names))
     options = {name: config[name] for name in HIERARCHICAL if name in config} | {
         "predict_time": seconds,
+        "sample_weight": _weights(dataset, config),
         **_on_request(config),
     }
     if sets:
@@ -106,17 +107,13 @@ def _evaluate_classes(
     options = {
         name: config[name] for name in (*HIERARCHICAL, "threshold", "conventions") if name in config
     } | _on_request(config)
+    options["sample_weight"] = _weights(dataset, config)
     if (
         estimator is not None
         and hasattr(estimator, "classes_")
         and not {"predictions", "scores"} & config.keys()
     ):
-        table = dataset.features_data
-        table = (
-            table.drop(columns=_listed(config.get("targets", [])))
-            if isinstance(table, pd.DataFrame)
-            else table
-        )
+        table = _without_others(dataset.features_data, config)
         classes = np.asarray(estimator.classes_).tolist() if given is None else list(given)
         found = estimators.predict_classes(estimator, _inputs(model, table), classes)
         if found.without_score:
@@ -206,8 +203,7 @@ def _output(
         return {
             name: _chosen(table, columns, name, "the data") for name, columns in named.items()
         }, None
-    if isinstance(table, pd.DataFrame):
-        table = table.drop(columns=_listed(config.get("targets", [])))
+    table = _without_others(table, config)
     if estimator is not None and not named and n_labels is not None:
         found = estimators.predict(estimator, _inputs(model, table), n_labels)
         if found.without_score:
@@ -225,6 +221,23 @@ def _output(
             for name, columns in named.items()
         }, seconds
     return {"predictions": raw}, seconds
+
+
+def _without_others(table: Any, config: Mapping[str, Any]) -> Any:
+    """The data without what no model takes: the truth, and weights."""
+    if not isinstance(table, pd.DataFrame):
+        return table
+    weights = config.get("sample_weights")
+    own = [weights] if isinstance(weights, str) else []
+    return table.drop(columns=[*_listed(config.get("targets", [])), *own])
+
+
+def _weights(dataset: Any, config: Mapping[str, Any]) -> Any:
+    """The weights of the instances: a column of the data, an array, or None."""
+    given = config.get("sample_weights")
+    if not isinstance(given, str):
+        return given
+    return _chosen(dataset.features_data, given, "sample_weights", "the data").iloc[:, 0].to_numpy()
 
 
 def _labels(raw: Mapping[str, Any], names: Sequence[Any]) -> dict[str, Any]:
