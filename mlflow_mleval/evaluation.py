@@ -38,6 +38,7 @@ from mlflow_mleval.measures.flat import (
     further_label_measures,
     label_measures,
     predicted,
+    ratio,
     set_measures,
 )
 from mlflow_mleval.measures.from_sums import (
@@ -209,6 +210,10 @@ class Evaluation(Reported):
     @cached_property
     def _figures(self) -> tuple[dict[str, float], dict[str, str]]:
         sums = self.total
+        if not sums.size:  # nothing weighs anything
+            has_hierarchy = self.hierarchy is not None
+            why = partial(why_absent, kind=self.kind, sums=sums, has_hierarchy=has_hierarchy)
+            return dict(sums.seconds), {n: why(n) for n in MEASURES if n not in sums.seconds}
         found = (
             sums.means
             | dict(sums.seconds)
@@ -257,6 +262,8 @@ class Evaluation(Reported):
         too, can be wrong by.
         """
         sums = self.total
+        if not sums.size:
+            return {}, {}
         if self.kind == ONE_LABEL:
             return {}, one_label_bounds(sums, self.asked)
         values, bounds = (
@@ -293,8 +300,8 @@ class Evaluation(Reported):
             "n_labels": len(self.label_names),
             "empty_truth": int(sums.empty[1]),
             "empty_prediction": int(sums.empty[0]),
-            "cardinality_true": float(true / sums.size),
-            "cardinality_pred": float(predicted / sums.size),
+            "cardinality_true": float(ratio(true, sums.size)),
+            "cardinality_pred": float(ratio(predicted, sums.size)),
         }
 
     @property
@@ -636,7 +643,7 @@ def evaluate(
         given = {"y_score": y_score, "y_pred": y_pred, "sample_weight": each}
         inputs = tuple(name for name, value in given.items() if value is not None)
         effects = None
-        if rows is not None:
+        if rows is not None and (each is None or each.any()):
             effects = label_influences(
                 sets[0], None, sets[1], None, sums.values(), one_label=True, weights=each
             )
@@ -717,7 +724,7 @@ def evaluate(
     if rows is not None and isinstance(y_true, pd.DataFrame):
         rows.index = y_true.index
     effects = None
-    if rows is not None:
+    if rows is not None and (each is None or each.any()):
         effects = label_influences(true, score, pred, cut, sums.values(), conventions, weights=each)
     cut = tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut
     return Evaluation(

@@ -248,7 +248,7 @@ def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | NDArra
 
 
 def instance_weights(value: Any, name: str, n_rows: int) -> NDArray[np.float64]:
-    """One finite weight an instance, not negative and not all 0; else a TypeError or ValueError."""
+    """One finite weight an instance, not negative; else a TypeError or ValueError."""
     given = np.asarray(value)
     if given.dtype.kind not in "biufO":
         raise TypeError(f"`{name}` must hold numbers, got dtype {given.dtype}. Convert it.")
@@ -267,8 +267,8 @@ def instance_weights(value: Any, name: str, n_rows: int) -> NDArray[np.float64]:
         raise ValueError(f"`{name}` must be finite and not negative, got {got}. Correct them.")
     with np.errstate(over="ignore"):
         total = weights.sum()
-    if not 0 < total < np.inf:
-        raise ValueError(f"`{name}` must have a finite sum above 0, got {total}.")
+    if not np.isfinite(total):
+        raise ValueError(f"`{name}` must have a finite sum, got {total}. Scale the weights.")
     return weights
 
 

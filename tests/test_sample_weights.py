@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn import metrics
 
 import mlflow_mleval as mleval
-from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.errors import ImportFileError, IncomparableRunsError
+from mlflow_mleval.files.predictions import evaluate_file
 
 #: All that is computed of label sets, and of one label.
 ASKED = (
@@ -277,8 +278,7 @@ def test_what_has_no_weighted_form_says_so():
         (2.0, r"one weight for each of the 3 instances, got shape \(\)"),
         ([1, -1, 1], r"must be finite and not negative, got -1.0 in row 1 \(1 such rows\)"),
         ([1, np.nan, 1], "finite and not negative, got nan in row 1"),
-        ([0, 0, 0], "must have a finite sum above 0, got 0.0"),
-        ([1e308, 1e308, 1e308], "must have a finite sum above 0, got inf"),
+        ([1e308, 1e308, 1e308], "must have a finite sum, got inf. Scale the weights"),
         (["a", "b", "c"], "`sample_weight` must hold numbers, got dtype <U1"),
         (pd.Series([1, 1, 1], index=[3, 4, 5]), "`sample_weight` must have the index of `y_true`"),
     ],
@@ -293,8 +293,6 @@ def test_weights_do_not_mix_with_none():
     y, s, w = label_sets(4)
     with pytest.raises(ValueError, match="must agree in inputs"):
         mleval.merge([mleval.evaluate(y, s), mleval.evaluate(y, s, sample_weight=w)])
-    with pytest.raises(ValueError, match="`sample_weight` must not be 0 in all of fold 1"):
-        mleval.evaluate(y, s, folds=np.arange(60) % 2, sample_weight=np.arange(60) % 2 == 0)
     scaled = mleval.evaluate(y, s, sample_weight=w[::-1])
     assert scaled.weights_digest != mleval.evaluate(y, s, sample_weight=w).weights_digest
 
@@ -345,3 +343,47 @@ def test_reports_of_one_label_show_weights():
     y, p, w = classes(7)
     text = mleval.evaluate(y, p, sample_weight=w).report("m", "d").to_markdown()
     assert "count by their sample weights" in text
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_batch_without_weight_adds_nothing_and_alone_says_so():
+    y, s, w = label_sets(8)
+    options = {"measures": ASKED, "instances": False}
+    none = mleval.evaluate(y[:20], s[:20], sample_weight=np.zeros(20), **options)
+    assert none.measures == {} and none.absent["f1"] == "all instances have the weight 0"
+    assert none.warnings and none.labels["f1"].tolist() == [0] * 4
+    rest = mleval.evaluate(y[20:], s[20:], sample_weight=w[20:], **options)
+    merged = mleval.merge([none, rest])
+    assert merged.measures == pytest.approx(rest.measures, **EXACT) and merged.total.n == 60
+    c, p, w = classes(8)
+    alone = mleval.evaluate(c, p, sample_weight=np.zeros(80))
+    assert alone.measures == {} and "matthews" in alone.absent
+    folds = mleval.evaluate(y, s, folds=np.arange(60) % 2, sample_weight=np.arange(60) % 2)
+    assert folds.folds["f1"].isna().tolist() == [True, False]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_column_of_a_file_holds_weights(tmp_path, suffix, monkeypatch):
+    y, s, w = label_sets(9)
+    columns = {f"true_{i}": y[:, i] for i in range(4)} | {f"score_{i}": s[:, i] for i in range(4)}
+    table = pd.DataFrame(columns | {"importance": w})
+    path = tmp_path / f"predictions.{suffix}"
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    monkeypatch.setattr("mlflow_mleval.files.predictions._BLOCK", 300)  # several blocks
+    monkeypatch.setattr("mlflow_mleval.files.predictions._CELLS", 80)
+    found = evaluate_file(path, sample_weight="importance")
+    expected = mleval.evaluate(y, s, sample_weight=w, label_names=list("0123"))
+    assert found.measures == pytest.approx(expected.measures, **EXACT)
+    c, p, w = classes(9)
+    columns = {"true": c.astype(str)} | {f"score_{i}": p[:, i] for i in range(4)}
+    table = pd.DataFrame(columns | {"importance": w})
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    found = evaluate_file(path, sample_weight="importance")
+    assert found.measures == pytest.approx(mleval.evaluate(c, p, sample_weight=w).measures, **EXACT)
+    with pytest.raises(ValueError, match="`sample_weight` must be a column of .*, got 'weight'"):
+        evaluate_file(path, sample_weight="weight")
+    table = table.astype({"importance": str})
+    table.loc[2, "importance"] = "much"
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    with pytest.raises(ImportFileError, match="column 'importance': 'much' in row 3 is no weight"):
+        evaluate_file(path, sample_weight="importance")

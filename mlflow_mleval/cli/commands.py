@@ -84,6 +84,7 @@ _HIERARCHICAL = (
 #: What has no meaning for answers that a run holds.
 _FOR_FILES = (
     "cluster",
+    "sample_weight",
     "threshold",
     "probabilities",
     "truth",
@@ -173,6 +174,12 @@ _FOR_FILES = (
                 "The column of FILE that says which instances belong together, such as pictures "
                 "of a patient: intervals of the measures allow for it."
             ),
+        ),
+        Option(
+            "Evaluation",
+            "--sample-weight",
+            metavar="COLUMN",
+            help="The column of FILE that says how much each instance counts, as in scikit-learn.",
         ),
         Option(
             "Hierarchy",
@@ -344,9 +351,8 @@ def evaluate(
         raise click.UsageError(f"Missing option '{lacking[0]}'.")
     notes: list[str] = []
     if engine == "spark":
-        if apart := [
-            name for name in ("truth", "train_labels", "cluster", "probabilities") if name in given
-        ]:
+        alone = ("truth", "train_labels", "cluster", "sample_weight", "probabilities")
+        if apart := [name for name in alone if name in given]:
             raise click.UsageError(
                 f"{typed[apart[0]]} must be left out with --engine spark, which lacks it."
             )
@@ -367,7 +373,8 @@ def evaluate(
     run = log_evaluation(
         ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name
     )
-    ignored = [name for name in ignored if name != choices["cluster"]]
+    used = (choices["cluster"], choices["sample_weight"])
+    ignored = [name for name in ignored if name not in used]
     if ignored:
         notes.append(
             f"not used, because they hold neither truth nor predictions: {', '.join(ignored)}"

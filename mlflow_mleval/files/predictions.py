@@ -51,7 +51,7 @@ from mlflow_mleval.files.results import (
 from mlflow_mleval.measures.classes import is_vector
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, split_digest
-from mlflow_mleval.validation import groups, present
+from mlflow_mleval.validation import groups, instance_weights, present
 from mlflow_mleval.words import quoted
 
 _NAMING = (
@@ -670,6 +670,7 @@ def evaluate_file(
     measures: Sequence[str] | None = None,
     train_labels: str | Path | None = None,
     cluster: str | None = None,
+    sample_weight: str | None = None,
     probabilities: bool | None = None,
     say: Callable[[str], object] = lambda text: None,
     **hierarchy_options: Any,
@@ -683,11 +684,12 @@ def evaluate_file(
     leave `threshold` and `conventions` alone. The hierarchy is a Hierarchy or a file of lines
     "parent child" or CSV with the columns parent, child and maybe weight. `train_labels` is a file
     of labels as `truth`, for propensities. `cluster` is a column of a CSV or parquet file that
-    tells which instances belong together. `probabilities` is that of `evaluate`, for one label; by
-    default probabilities whose sums only rounding keeps from 1 are divided by them, and `say` is
-    told once. Further options are those of `mlflow_mleval.evaluate_hierarchical`. An
-    ImportFileError names the line of a broken row. The Evaluation has `instances` where the file is
-    read in one block; its `split` takes the rows of the file for the instances in their order.
+    tells which instances belong together, `sample_weight` one of how much each counts.
+    `probabilities` is that of `evaluate`, for one label; by default probabilities whose sums only
+    rounding keeps from 1 are divided by them, and `say` is told once. Further options are those of
+    `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row. The
+    Evaluation has `instances` where the file is read in one block; its `split` takes the rows of
+    the file for the instances in their order.
     """
     h = (
         hierarchy
@@ -728,8 +730,13 @@ def evaluate_file(
     whole: Evaluation | None = None
     tested: dict[Any, Any] = {}
     note = ""
+    weights = None if sample_weight is None else _weights(path, sample_weight)
     for batch in source.batches:
         start = 0 if whole is None else whole.total.n
+        if weights is not None:
+            rows = batch["true_sets" if "true_sets" in batch else "y_true"]
+            n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+            batch["sample_weight"] = weights[start : start + n]
         one_label = truth is None and is_vector(batch["y_true"])
         if one_label:
             note = _as_probabilities(batch, probabilities) or note
@@ -750,7 +757,7 @@ def evaluate_file(
     if note:
         say(note)
     if cluster is not None:
-        whole = with_clusters(whole, _column(path, cluster))
+        whole = with_clusters(whole, _column(path, cluster, "cluster"))
     return (
         replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
         if tested
@@ -769,18 +776,33 @@ def _as_probabilities(batch: dict[str, Any], probabilities: bool | None) -> str:
     return note
 
 
-def _column(path: str | Path, name: str) -> pd.Series:
+def _weights(path: str | Path, name: str) -> NDArray[np.float64]:
+    """A column of weights; what is none is named by its row."""
+    column = _column(path, name, "sample_weight")
+    values = pd.to_numeric(column, errors="coerce").to_numpy(float)
+    if (wrong := np.isnan(values)).any():
+        row = int(wrong.argmax())
+        cell = f"{quoted(column.iloc[row])} in row {row + 1}"
+        raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: {cell} is no weight.")
+    found = instance_weights(values, "sample_weight", len(values))
+    if not found.any():
+        raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: all weights are 0.")
+    return found
+
+
+def _column(path: str | Path, name: str, argument: str) -> pd.Series:
     """One column of a CSV or parquet file."""
     kind = Path(path).suffix
     if kind not in (".csv", ".parquet"):
-        raise ValueError(f"`cluster` must go with a CSV or parquet file, got {Path(path).name!r}.")
+        file = Path(path).name
+        raise ValueError(f"`{argument}` must go with a CSV or parquet file, got {file!r}.")
     try:
         if kind == ".parquet":
             return pd.read_parquet(path, columns=[name])[name]
         return pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]
     except (ValueError, KeyError) as error:
         raise ValueError(
-            f"`cluster` must be a column of {Path(path).name!r}, got {name!r}."
+            f"`{argument}` must be a column of {Path(path).name!r}, got {name!r}."
         ) from error
 
 

@@ -215,9 +215,10 @@ def label_influences(
     """
     n, n_labels = true.shape
     counts = np.sum([part.by_label for part in sums], axis=0)
-    each = np.ones(n) if weights is None else weights * (n / weights.sum())
+    each = np.ones(n)
     if weights is not None:
-        counts = counts * (n / weights.sum())
+        scale = n / weights.sum()
+        each, counts = weights * scale, counts * scale
     slopes = _slopes(counts, conventions, one_label)
     rates = np.stack(list(slopes.values()), axis=-1).astype(np.float32)
     if sparse.issparse(true) and (
@@ -342,6 +343,8 @@ def why_absent(
 ) -> str:
     """Why an evaluation of this kind lacks a measure."""
     measure = MEASURES[name]
+    if sums.weight == 0 and measure.family != "cost":
+        return "all instances have the weight 0"
     if kind in measure.asked and name not in asked:
         return "it was not asked for"
     if measure.family == "cost":
@@ -428,7 +431,8 @@ def doubts_about(
             f"labels with a score of at least 0.5 were predicted, but the scores reach {sums.reach}"
         )
         found.append(f"{text}: they are no probabilities")
-    soft = None if sums.errors is None or "y_pred" in inputs else sums.mean_errors("soft")
+    told = sums.errors is not None and "y_pred" not in inputs and sums.size
+    soft = sums.mean_errors("soft") if told else None
     if soft is not None and (soft == sums.mean_errors("hard")).all():
         found.append(
             "all scores are 0 or 1, so the ranking measures tell little more than the label sets do"

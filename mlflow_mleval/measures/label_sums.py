@@ -209,7 +209,7 @@ class Sums:
         return (
             found
             if self.squares is None
-            else found | {"brier_score": self.squares.sum(axis=0) / self.size}
+            else found | {"brier_score": self.squares.sum(axis=0) / (self.size or np.nan)}
         )
 
     @property
@@ -610,10 +610,6 @@ def sum_folds(
     for key, rows in by_fold.items():
         known = {name: of[key] for name, of in times.items()}
         if weights is not None:
-            if not weights[rows].any():
-                raise ValueError(
-                    f"`sample_weight` must not be 0 in all of fold {key!r}. Leave it out."
-                )
             weighting = weighted_rows(digests[rows], weights[rows])
             options |= {"weights": weights, "weighting": weighting}
         sums[key], values = sum_part(
