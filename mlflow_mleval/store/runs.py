@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
@@ -36,7 +36,7 @@ from mlflow.utils.mlflow_tags import (
 from mlflow_mleval import words
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import artifacts as artifact_routes
-from mlflow_mleval.store import schema, store
+from mlflow_mleval.store import budget, schema, store
 from mlflow_mleval.store.reader import model_of
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.store import alone, patiently
@@ -61,10 +61,6 @@ _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-
-
-#: Set where a caller waits no longer for what this thread writes: no further request is made then.
-stopped: ContextVar[threading.Event | None] = ContextVar("stopped", default=None)
 
 
 class RunRefusedError(StoreError):
@@ -379,13 +375,10 @@ def end(client: MlflowClient, run_id: str, status: str) -> None:
 
 def _request(act: Callable[[], T]) -> T:
     """Ask the store, unless nobody waits for it any more."""
-    _go_on()
-    return patiently(act)
-
-
-def _go_on() -> None:
-    if (event := stopped.get()) is not None and event.is_set():
-        raise StoreError("nobody waits for this any more.")
+    budget.go_on()
+    answer = patiently(act)
+    budget.mark()
+    return answer
 
 
 def send(
@@ -402,8 +395,9 @@ def send(
     artifact_routes.check_targets(repository, files)
 
     def upload(local: Path, parent: str) -> None:
-        _go_on()
-        repository.log_artifact(str(local), None if parent == "." else parent)
+        folder = None if parent == "." else parent
+        budget.within("log_artifact", lambda: repository.log_artifact(str(local), folder))
+        budget.mark()
 
     with tempfile.TemporaryDirectory() as folder:
         crew = _Crew()

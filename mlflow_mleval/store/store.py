@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import mlflow
@@ -33,7 +34,7 @@ from mlflow.utils.search_utils import SearchUtils
 
 from mlflow_mleval import words
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
-from mlflow_mleval.store import schema
+from mlflow_mleval.store import budget, schema
 from mlflow_mleval.words import did_you_mean, masked, raise_alone, some
 
 # --------------------------------------------------------------------------------------------------
@@ -273,6 +274,8 @@ T = TypeVar("T")
 PAGE = 2_500
 #: How MLflow fails on a page with a run whose start time another program has taken away.
 _TIMELESS = "start_time cannot be None"
+#: Of what is listed in pages, more than any store is known to hold.
+MOST = 5_000_000
 #: What was found by which search, while that is remembered.
 _known: ContextVar[dict[tuple[tuple[str, ...], str], list[Run]] | None] = ContextVar(
     "known", default=None
@@ -313,14 +316,60 @@ def connect(*, create: bool = False) -> MlflowClient:
     uri = mlflow.get_tracking_uri()
     with store_errors("open"), _quiet():
         _refuse_split(uri)
+        if is_elsewhere(uri):
+            return budget.within("connect", lambda: _elsewhere(uri, create))
         if _is_database(uri):
             _probe_database(uri, create)
         if (file := _sqlite_file(uri)) is None:
-            return MlflowClient(uri)
+            return _Client(uri)
         # MLflow makes the tables of a new file here, and two processes that do it at once leave it
         # broken.
         with alone(os.path.realpath(file)):
-            return patiently(lambda: MlflowClient(uri))
+            return patiently(lambda: _Client(uri))
+
+
+class _Client(MlflowClient):
+    """A client that waits for a store elsewhere, and for artifacts, as long as `budget` says."""
+
+    def __getattribute__(self, name: str) -> Any:
+        method = super().__getattribute__(name)
+        if name.startswith("_") or not callable(method):
+            return method
+        if name != "download_artifacts" and not is_elsewhere(self.tracking_uri):
+            return method
+        return lambda *args, **parts: budget.within(name, partial(method, *args, **parts))
+
+
+def _elsewhere(uri: str, create: bool) -> MlflowClient:
+    if _is_database(uri):
+        _probe_database(uri, create)
+    return _Client(uri)
+
+
+def is_elsewhere(uri: str) -> bool:
+    """Whether the store is no file of this machine, but something that may not answer."""
+    if _is_database(uri):
+        return sqlalchemy.engine.make_url(uri).get_backend_name() != "sqlite"
+    return "://" in uri and not uri.startswith("file:")
+
+
+def prepare() -> None:
+    """Make the tables of a new SQLite store, which takes as long as the machine is busy."""
+    uri = mlflow.get_tracking_uri()
+    with store_errors("open"):
+        _refuse_split(uri)
+        file = _sqlite_file(uri)
+    if file is not None and not _has_tables(Path(file)):
+        connect(create=True)
+
+
+def _has_tables(file: Path) -> bool:
+    """Whether MLflow made the tables of the database; its last step is to name their version."""
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            return bool(database.execute("SELECT 1 FROM alembic_version").fetchall())
+    except sqlite3.Error:
+        return False
 
 
 def find_experiments(
@@ -405,15 +454,13 @@ def _or_existing(client: MlflowClient, name: str) -> str:
 
 def all_experiments(client: MlflowClient) -> list[Experiment]:
     """Every active experiment of the store."""
-    experiments: list[Experiment] = []
-    token = None
-    while True:
+
+    def page(token: str | None) -> Any:
         with quick(), store_errors("read"):
-            page = client.search_experiments(max_results=PAGE, page_token=token)
-        experiments += page
-        token = page.token
-        if not token:
-            return experiments
+            return client.search_experiments(max_results=PAGE, page_token=token)
+
+    every = paged(page, lambda experiment: experiment.experiment_id, "experiments")
+    return [experiment for each in every for experiment in each]
 
 
 def search(
@@ -528,20 +575,52 @@ def pages(
     """The pages of a search, in an order that does not change while runs are written; the runs as
     `opened` gives them.
     """
-    token = None
-    while True:
+
+    def page(token: str | None) -> Any:
         with store_errors("search", filter_string):
-            page = client.search_runs(
+            return client.search_runs(
                 list(experiment_ids),
                 filter_string,
                 max_results=PAGE,
                 order_by=["attributes.start_time ASC"],
                 page_token=token,
             )
-        yield [opened(run) for run in page]
-        token = page.token
-        if not token:
+
+    for each in paged(page, lambda run: run.info.run_id, "runs"):
+        yield [opened(run) for run in each]
+
+
+def paged(
+    page: Callable[[str | None], Any], identity: Callable[[Any], str], what: str
+) -> Iterator[Any]:
+    """The pages of a search, each asked for with the token of the one before.
+
+    Raises
+    ------
+    StoreError
+        A page that is not the last brings nothing new, or its token comes again: there would be no
+        end.
+    """
+    seen: set[str] = set()
+    tokens: set[str] = set()
+    token = None
+    while True:
+        each = page(token)
+        yield each
+        if not (token := each.token):
             return
+        before = len(seen)
+        seen.update(map(identity, each))
+        if token in tokens or len(seen) == before:
+            raise StoreError(
+                f"the store {store_name()} comes to no end: it names one more page of {what} "
+                "after one that brought nothing new. Is it well?"
+            )
+        if len(seen) > MOST:
+            raise StoreError(
+                f"the store {store_name()} names more than {MOST:,} {what}. Choose fewer of them."
+            )
+        tokens.add(token)
 
 
 def store_name() -> str:

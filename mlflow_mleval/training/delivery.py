@@ -16,7 +16,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +26,7 @@ from mlflow.entities import Metric, Run
 from mlflow.utils import autologging_utils
 
 from mlflow_mleval.errors import ImportFileError, StoreError
-from mlflow_mleval.store import runs, schema, store
+from mlflow_mleval.store import budget, runs, schema, store
 from mlflow_mleval.store.store import alone
 from mlflow_mleval.words import check_paths, quoted, raise_alone, some
 
@@ -264,11 +263,10 @@ def _unsent_made(text: str) -> Callable[[], bytes]:
 T = TypeVar("T")
 #: Seconds that one evaluation waits for the store in all, and those after which a store that failed
 #: is asked again.
-LIMIT, AGAIN = "MLEVAL_TIMEOUT", "MLEVAL_RETRY"
-_DEFAULTS = {LIMIT: 8.0, AGAIN: 60.0}
+LIMIT, AGAIN = budget.SETTING, "MLEVAL_RETRY"
+_DEFAULTS = {LIMIT: budget.TRAINING, AGAIN: 60.0}
 #: At most so long, a store that failed is given to answer one small question.
 _PROBE = 2.0
-_FOREVER = threading.TIMEOUT_MAX
 
 
 @dataclass
@@ -302,13 +300,18 @@ class Delivery:
         Ask a store that has failed even if its time has not come.
     seconds : float, optional
         How long to wait for the store in all, by default as `LIMIT` says.
+    renewed : bool
+        Whether each request has that time.
     """
 
-    def __init__(self, *, now: bool = False, seconds: float | None = None) -> None:
+    def __init__(
+        self, *, now: bool = False, seconds: float | None = None, renewed: bool = False
+    ) -> None:
         self.warning = self.reason = ""
         self.error: Exception | None = None
         self.news = False
         self._uri = mlflow.get_tracking_uri()
+        self._renewed = renewed
         self._left = _seconds(LIMIT) if seconds is None else seconds
         if (trouble := _troubles.get(self._uri)) is not None:
             if time.monotonic() < trouble.until and not now:
@@ -362,7 +365,9 @@ class Delivery:
     def _try(self, act: Callable[[], T], seconds: float) -> T | None:
         start = time.monotonic()
         try:
-            return bounded(act, seconds)
+            store.prepare()
+            start = time.monotonic()
+            return bounded(act, seconds, self._renewed)
         except Exception as error:
             self.error = error
             self.reason = store.redacted(f"{_name(error)}: {error}")
@@ -376,7 +381,7 @@ class Delivery:
             self._left -= time.monotonic() - start
 
 
-def bounded(act: Callable[[], T], seconds: float | None = None) -> T:
+def bounded(act: Callable[[], T], seconds: float | None = None, renewed: bool = False) -> T:
     """What the call returns, in at most so many seconds; one that takes longer does no more than
     the request it waits for.
 
@@ -385,41 +390,20 @@ def bounded(act: Callable[[], T], seconds: float | None = None) -> T:
     StoreError
         It has taken longer; else what the call raises.
     """
-    seconds = _seconds(LIMIT) if seconds is None else seconds
-    found: list[tuple[bool, Any]] = []
-    stopped = threading.Event()
-
-    def run() -> None:
-        runs.stopped.set(stopped)
-        try:
-            found.append((True, act()))
-        except BaseException as error:
-            found.append((False, error))
-
-    patience = str(max(1, int(min(seconds, _seconds(LIMIT)) / 2)))
+    limit = _seconds(LIMIT)
+    seconds = limit if seconds is None else seconds
+    patience = str(max(1, int(min(seconds, limit) / 2)))
     settings = {"MAX_RETRIES": "1", "BACKOFF_FACTOR": "1", "TIMEOUT": patience}
+
+    def late() -> str:
+        name = store.store_name()
+        return f"the store {name} has not done it within {limit:g} seconds ({LIMIT})."
+
     with (
         store.environment(**{f"MLFLOW_HTTP_REQUEST_{k}": v for k, v in settings.items()}),
         runs.quiet(),
     ):
-        # No executor: the interpreter would wait for its threads in the end.
-        thread = threading.Thread(
-            target=copy_context().run, args=(run,), daemon=True, name="mleval-delivery"
-        )
-        try:
-            thread.start()
-            thread.join(max(seconds, 0))
-        finally:
-            stopped.set()
-    if not found:
-        raise StoreError(
-            f"the store {store.store_name()} has not done it within {_seconds(LIMIT):g} seconds "
-            f"({LIMIT})."
-        )
-    good, result = found[0]
-    if good:
-        return result
-    raise result
+        return budget.bounded(act, max(seconds, 0), late, renewed)
 
 
 def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | None) -> str:
@@ -434,10 +418,7 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
     """
     if experiment_name is None:
         run_id = runs.target(run_id)  # here, for the thread that writes has no active run
-    # Processes that write to one database wait for each other, which may take long, and MLflow ends
-    # it.
-    server = mlflow.get_tracking_uri().startswith("http")
-    payload, delivery = _made(payload), Delivery(now=True, seconds=None if server else _FOREVER)
+    payload, delivery = _made(payload), Delivery(now=True, **_patience())
     written = delivery.write(
         lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name)
     )
@@ -457,6 +438,16 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
             f"{text} The result is kept in {folder}. Bring it in later: mleval import {folder}"
         )
     )
+
+
+def _patience() -> dict[str, Any]:
+    """How long to wait for the store: processes that write to one database wait for each other, so
+    there each request has the time that a server has in all; a file answers in the end.
+    """
+    uri = mlflow.get_tracking_uri()
+    if not store.is_elsewhere(uri):
+        return {"seconds": threading.TIMEOUT_MAX}
+    return {"renewed": not uri.startswith("http")}
 
 
 def forget() -> None:

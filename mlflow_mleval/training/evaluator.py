@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -209,10 +210,12 @@ class StoredFile(EvaluationArtifact):
     def _save(self, output_artifact_path: str) -> None:
         from mlflow.artifacts import download_artifacts
 
+        from mlflow_mleval.store import budget
+
         with TemporaryDirectory() as folder:
-            Path(output_artifact_path).write_bytes(
-                Path(download_artifacts(self.uri, dst_path=folder)).read_bytes()
-            )
+            fetch = partial(download_artifacts, self.uri, dst_path=folder)
+            file = budget.within("download_artifacts", fetch)
+            Path(output_artifact_path).write_bytes(Path(file).read_bytes())
 
 
 def _method(estimator: Any, run_id: str) -> str:
