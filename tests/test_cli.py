@@ -284,12 +284,12 @@ def headings(text):
 
 def test_help_lists_options_under_headings_in_one_column():
     text = CliRunner().invoke(main, ["rank", "--help"], terminal_width=110).stdout
-    assert headings(text) == ["Selection", "Measures", "Fusion", "Tests", "Output"]
+    assert headings(text) == ["Selection", "Measures", "Fusion", "Tests", "Store", "Output"]
     assert {"Folds", "Beyond p-values", "Random numbers"} <= {
         *headings(mleval("compare", "--help").stdout)
     }
     sections = re.split(r"^\S.*:$", text, flags=re.M)[1:]
-    assert "--missing" in sections[1] and "--alpha" in sections[3] and "--help" in sections[4]
+    assert "--missing" in sections[1] and "--alpha" in sections[3] and "--help" in sections[5]
     texts = [
         found for line in text.splitlines() if (found := re.match(r"  -\S.*?\s{2,}(?=\S)", line))
     ]

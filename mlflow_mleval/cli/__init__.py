@@ -98,6 +98,7 @@ main.add_command(profile)
                 "or unknown."
             ),
         ),
+        opt.timeout,
         opt.quiet_alone,
     ],
 )
@@ -142,7 +143,7 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
     click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions, quiet))
 
 
-@main.command(params=[*opt.selection, opt.folds_by, *opt.measures, *opt.output])
+@main.command(params=[*opt.selection, opt.folds_by, *opt.measures, opt.timeout, *opt.output])
 def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
     """Show what the store or some runs hold, and how to rank them.
 
@@ -186,7 +187,16 @@ def measures(format: str | None, filename: str | None, quiet: bool) -> None:
 
 
 @main.command(
-    params=[*_STUDY, *opt.fusion, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.output]
+    params=[
+        *_STUDY,
+        *opt.fusion,
+        *opt.tests,
+        opt.anytime,
+        opt.level,
+        opt.gate,
+        opt.timeout,
+        *opt.output,
+    ]
 )
 def rank(
     format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any
@@ -224,6 +234,7 @@ def rank(
         opt.rope,
         opt.swaps,
         opt.seed,
+        opt.timeout,
         *opt.output,
     ]
 )
@@ -297,6 +308,7 @@ def compare(
             metavar="NAME",
             help="The same in this experiment. Default: that of the runs.",
         ),
+        opt.timeout,
         *opt.output,
     ]
 )

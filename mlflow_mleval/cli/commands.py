@@ -262,6 +262,7 @@ _FOR_FILES = (
                 "Default: as Spark is set."
             ),
         ),
+        opt.timeout,
         *opt.output,
     ],
 )
@@ -675,7 +676,8 @@ _PROFILES = (
 
 
 @click.command(
-    cls=Command, params=[*opt.selection, *_PROFILES, *opt.protocol, opt.seed, *opt.output]
+    cls=Command,
+    params=[*opt.selection, *_PROFILES, *opt.protocol, opt.seed, opt.timeout, *opt.output],
 )
 def profile(
     kind: str, format: str | None, filename: str | None, quiet: bool, **choices: Any

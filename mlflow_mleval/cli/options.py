@@ -437,6 +437,24 @@ by_seed = Option(
     help="Over repeats: pair those of the same seed, such as seeds that split the data, too.",
 )
 seed = Option("Random numbers", "--seed", type=int, default=0, help="Seed of everything random.")
+
+
+def _allow(context: click.Context, option: click.Parameter, seconds: float | None) -> None:
+    """Let the store have that time while the command runs."""
+    from mlflow_mleval.store.budget import allowing
+
+    context.with_resource(allowing(seconds))
+
+
+timeout = Option(
+    "Store",
+    "--timeout",
+    type=FloatRange(0, min_open=True),
+    envvar="MLEVAL_TIMEOUT",
+    expose_value=False,
+    callback=_allow,
+    help="Seconds to wait for an answer of the store. Default: 30, or MLEVAL_TIMEOUT.",
+)
 quiet, quiet_alone = (
     Option(heading, "-q", "--quiet", is_flag=True, help="Write no messages to stderr.")
     for heading in ("Output", "Options")

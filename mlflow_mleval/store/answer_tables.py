@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -166,22 +166,30 @@ def traces_of(
     ValueError
         There are more than `most`, or inputs are cut and the spans that held them are lost.
     """
-    token, spans, n = None, False, 0
+    spans, n = False, 0
     lost: list[str] = []
-    while True:
-        search = partial(
+
+    def read(page: Iterable[Trace]) -> list[list[Any]]:
+        return [[_whole(trace, part) for part in parts] for trace in page]
+
+    def search(token: str | None) -> Any:
+        nonlocal spans
+        ask = partial(
             client.search_traces,
             locations=[run.info.experiment_id],
             run_id=run.info.run_id,
             max_results=PAGE,
             page_token=token,
         )
-        page = search(include_spans=spans)
-        known = [[_whole(trace, part) for part in parts] for trace in page]
-        cut = any(value is None for values in known for value in values)
+        page = ask(include_spans=spans)
+        cut = any(value is None for values in read(page) for value in values)
         if cut and not spans:
-            page = search(include_spans=True)
-            known = [[_whole(trace, part) for part in parts] for trace in page]
+            page = ask(include_spans=True)
+        spans = cut
+        return page
+
+    for page in store.paged(search, lambda trace: trace.info.trace_id, "traces"):
+        known = read(page)
         if most is not None and (n := n + len(page)) > most:
             raise ValueError(f"it holds more answers than the {most:,} that are read here.")
         for trace, values in zip(page, known, strict=True):
@@ -191,9 +199,6 @@ def traces_of(
             if INPUTS in parts and values[parts.index(INPUTS)] is None:
                 lost.append(trace.info.trace_id)
             yield trace, values
-        if not (token := page.token):
-            break
-        spans = cut
     if lost:
         raise ValueError(
             f"the inputs of {len(lost):,} traces are cut, and their spans are not there "

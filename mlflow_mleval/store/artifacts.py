@@ -24,7 +24,8 @@ from mlflow.store.artifact.artifact_repository_registry import (
     get_registered_artifact_repositories,
 )
 
-from mlflow_mleval.store import store
+from mlflow_mleval.errors import StoreError
+from mlflow_mleval.store import budget, store
 from mlflow_mleval.words import check_paths, inside, masked, remember
 
 #: Bytes that the server takes in one file, and seconds that it may take.
@@ -60,13 +61,18 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
         return _fetched(run_id, path, Path(folder))
     run = client.get_run(run_id)
     with _address_errors(run.info.artifact_uri):
-        there = repository(run)
-        beside = there.list_artifacts(path.rpartition("/")[0] or None)
-        if all(entry.path != path for entry in beside):
-            return None
-        target.parent.mkdir(parents=True, exist_ok=True)
-        there._download_file(path, str(target))  # in this thread: `download_artifacts` has a pool
-    return target
+        fetched = budget.within("download_artifacts", lambda: _from_address(run, path, target))
+    return target if fetched else None
+
+
+def _from_address(run: Run, path: str, target: Path) -> bool:
+    there = repository(run)
+    beside = there.list_artifacts(path.rpartition("/")[0] or None)
+    if all(entry.path != path for entry in beside):
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    there._download_file(path, str(target))  # in this thread: `download_artifacts` has a pool
+    return True
 
 
 @contextmanager
@@ -75,6 +81,8 @@ def _address_errors(address: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if isinstance(error, StoreError) and address.startswith("mlflow-artifacts:"):
+            raise  # the store itself gives no answer, and would give none of the next run's
         if isinstance(error, ImportError):
             why = f"which takes the package {error.name}, and that is not installed"
         else:
@@ -181,8 +189,13 @@ def _ask(
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     headers |= {"Content-Type": "application/octet-stream"} if body is not None else {}
     address = mlflow.get_tracking_uri().rstrip("/") + path
-    response = requests.request(
-        method, address, params=query, data=body, headers=headers, timeout=SECONDS
-    )
+
+    def ask() -> requests.Response:
+        with budget.session() as session:
+            return session.request(
+                method, address, params=query, data=body, headers=headers, timeout=SECONDS
+            )
+
+    response = budget.within(path, ask)
     response.raise_for_status()
     return response

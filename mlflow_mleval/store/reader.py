@@ -533,16 +533,16 @@ def logged_models(
     """
     named: dict[str, str] = {}
     by_run: dict[str, set[str]] = {}
-    token = None
-    while True:
+
+    def search(token: str | None) -> Any:
         with store.store_errors("read"):
-            page = client.search_logged_models(
+            return client.search_logged_models(
                 experiment_ids=list(experiment_ids), page_token=token
             )
+
+    for page in store.paged(search, lambda model: model.model_id, "models"):
         for model in page:
             named[model.model_id] = model.name
             for metric in model.metrics or ():
                 by_run.setdefault(metric.run_id, set()).add(model.model_id)
-        if not (token := page.token):
-            break
     return named, {run: next(iter(models)) for run, models in by_run.items() if len(models) == 1}

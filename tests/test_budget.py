@@ -1,0 +1,293 @@
+"""Whatever a store does, a command ends in its time with one line."""
+
+import json
+import socket
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from mlflow.utils import request_utils
+from sklearn.neighbors import KNeighborsClassifier
+
+import mlflow_mleval as mleval
+from mlflow_mleval.cli import main
+from mlflow_mleval.errors import MlevalError, StoreError
+from mlflow_mleval.store import budget, store
+from mlflow_mleval.training import delivery
+
+EXPERIMENT = {"experiment_id": "1", "name": "e", "lifecycle_stage": "active"}
+#: Generous: what is bounded at all ends long before, and what is not, never.
+MOST = 100
+
+
+def run(token):
+    """A page of one run."""
+    info = {
+        "run_id": "a" * 32,
+        "experiment_id": "1",
+        "status": "FINISHED",
+        "lifecycle_stage": "active",
+        "artifact_uri": "mlflow-artifacts:/1/a/artifacts",
+    }
+    return {"runs": [{"info": info, "data": {}}], "next_page_token": token}
+
+
+def reply(body=b"", status="200 OK", *headers):
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return ["\r\n".join([*head, "", ""]).encode() + body]
+
+
+def dripping(start, drop):
+    yield start
+    while True:
+        time.sleep(0.1)
+        yield drop
+
+
+def endless():
+    yield b"HTTP/1.1 200 OK\r\n\r\n"
+    while True:
+        yield b" " * 65536
+
+
+def tokens():
+    """Ever new tokens, and never a new run."""
+    n = 0
+    while True:
+        n += 1
+        yield run(f"t{n}")
+
+
+NEW = tokens()
+#: What a server answers to a search of runs; it answers all else well.
+SEARCHES = {
+    "500": lambda: reply(b"out of order", "500 Internal Server Error"),
+    "silent": lambda: dripping(b"", b""),
+    "endless pages": lambda: reply(next(NEW)),
+    "a token again": lambda: reply(run("same")),
+    "come back later": lambda: reply(b"", "429 Too Many Requests", "Retry-After: 600"),
+    "a dripping body": lambda: dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b" "),
+    "dripping headers": lambda: dripping(b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
+    "an endless body": endless,
+    "an endless error": lambda: (
+        b"HTTP/1.1 500 No\r\n\r\n" if part.startswith(b"HTTP") else part for part in endless()
+    ),
+}
+REASONS = {
+    "endless pages": "comes to no end",
+    "a token again": "comes to no end",
+    "come back later": "has answered 429 and asks to wait for 600 seconds",
+}
+
+
+class Server:
+    """Listens, and answers each connection in the way it was told."""
+
+    def __init__(self, searches):
+        self.searches, self.over = searches, threading.Event()
+        self.artifacts, self.answering = searches, set()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        while not self.over.is_set():
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def answer(self, connection):
+        try:
+            with connection:
+                asked = b""
+                while b"\r\n\r\n" not in asked and (more := connection.recv(65536)):
+                    asked += more
+                if b"/experiments/" in asked:
+                    one = {"experiment": EXPERIMENT, "experiments": [EXPERIMENT]}
+                    parts = reply(one)
+                elif b"/runs/get" in asked:
+                    parts = reply({"run": run("")["runs"][0]})
+                elif b"artifacts" in asked:
+                    self.answering.add(connection)
+                    parts = self.artifacts()
+                else:
+                    parts = self.searches()
+                for part in parts:
+                    if self.over.is_set():
+                        return
+                    connection.sendall(part)
+        except OSError:
+            pass
+        finally:
+            self.answering.discard(connection)
+
+
+@contextmanager
+def serving(searches):
+    server = Server(searches)
+    try:
+        yield server
+    finally:
+        server.over.set()
+        server.listener.close()
+
+
+@contextmanager
+def silent_database():
+    """A port that takes connections, and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        yield f"postgresql+psycopg2://u:p@127.0.0.1:{listener.getsockname()[1]}/mlflow"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setenv("MLEVAL_TIMEOUT", "2")
+    monkeypatch.setattr(delivery, "_troubles", {})
+
+
+def failure(*command):
+    """The one line with which the command ends."""
+    start = time.monotonic()
+    ended = CliRunner().invoke(main, list(command))
+    assert time.monotonic() - start < MOST
+    assert ended.exit_code == 1, ended.output
+    (line,) = ended.output.splitlines()
+    return line
+
+
+def eventually(done):
+    until = time.monotonic() + MOST
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+def test_a_command_ends_whatever_a_server_does(kind, monkeypatch):
+    with serving(SEARCHES[kind]) as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+        # Those that end by themselves have the time that a busy machine takes.
+        line = failure("runs", "-n", "e", "--timeout", "60" if kind in REASONS else "2")
+    if kind in REASONS:
+        assert REASONS[kind] in line
+    else:
+        assert "within 2 seconds" in line or "500" in line or "bytes" in line
+
+
+def test_a_database_that_says_nothing_ends_a_command(monkeypatch):
+    with silent_database() as uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        line = failure("runs", "--timeout", "1")
+    assert "has not answered `connect` within 1 seconds" in line and ":p@" not in line
+
+
+@pytest.mark.parametrize("kind", ["a dripping body", "dripping headers", "an endless body"])
+def test_what_nobody_waits_for_is_read_no_further(kind, monkeypatch):
+    monkeypatch.setattr(budget, "MOST_ANSWER", 2**60)
+    with serving(SEARCHES[kind]) as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+        with pytest.raises(StoreError, match="has not answered"):
+            store.search(store.connect(), ["1"])
+        eventually(lambda: all(t.name != "mleval-store" for t in threading.enumerate()))
+
+
+def test_an_artifact_that_drips_ends_also_in_threads_of_mlflow(monkeypatch, tmp_path):
+    """Its headers drip, so that no timeout of a single read ends it."""
+    with serving(lambda: reply(run(""))) as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+        client = store.connect()
+        server.artifacts = SEARCHES["dripping headers"]
+        with pytest.raises(StoreError, match="`download_artifacts` within 2"):
+            client.download_artifacts("a" * 32, "mleval/x.json", str(tmp_path))
+        eventually(lambda: not server.answering)
+
+
+def test_mlflow_asks_by_our_adapter_and_without_a_budget_as_ever():
+    session = request_utils._get_request_session(2, 1, 0, (500,), True, True)
+    adapter = session.get_adapter("http://host")
+    assert isinstance(adapter, budget._InTime)
+    assert isinstance(adapter.max_retries, budget._Pauses) and adapter.max_retries.total == 2
+    with serving(lambda: reply(b"x" * 300_000)) as server:
+        answer = session.get(f"http://127.0.0.1:{server.port}/", timeout=60)
+    assert answer.content == b"x" * 300_000
+
+
+def test_the_time_is_that_of_the_option_then_of_the_setting(monkeypatch):
+    with budget.allowing(7):
+        assert budget.seconds(30) == 7
+    assert budget.seconds(30) == 2
+    monkeypatch.delenv("MLEVAL_TIMEOUT")
+    with budget.allowing(7):
+        assert budget.seconds(30) == 7
+    assert budget.seconds(30) == 30
+    wrong = CliRunner().invoke(main, ["runs", "--timeout", "0"])
+    assert wrong.exit_code == 2 and "--timeout" in wrong.output
+
+
+def test_a_renewed_budget_ends_only_without_progress():
+    def steps():
+        for _ in range(6):
+            time.sleep(0.5)
+            budget.mark()
+        return "done"
+
+    assert budget.bounded(steps, 2, lambda: "late", renewed=True) == "done"
+    with pytest.raises(StoreError, match="late"):
+        budget.bounded(lambda: time.sleep(3), 0.1, lambda: "late", renewed=True)
+
+
+def test_a_new_local_store_may_take_its_time(tmp_path, monkeypatch):
+    """MLflow makes its tables in more time than a training waits for the store."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/new.db")
+    connect = store.connect
+    monkeypatch.setenv("MLEVAL_TIMEOUT", "1")
+
+    def slowly(**parts):
+        if not store._has_tables(tmp_path / "new.db"):
+            time.sleep(1.5)
+        return connect(**parts)
+
+    monkeypatch.setattr(store, "connect", slowly)
+    asked = delivery.Delivery()
+    assert asked.ask(lambda: len(connect().search_experiments()), 0) == 1, asked.reason
+
+
+@pytest.mark.parametrize("call", ["log_evaluation", "log_profile", "cross_validate", "autolog"])
+def test_a_training_outlasts_a_database_that_says_nothing(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLEVAL_UNSENT", str(tmp_path / "unsent"))
+    X, Y = np.arange(120.0).reshape(60, 2), np.arange(180).reshape(60, 3) % 2
+    knn = KNeighborsClassifier(3)
+    calls = {
+        "log_evaluation": lambda: mleval.log_evaluation(
+            mleval.evaluate(Y, Y * 0.8), method="m", dataset="d"
+        ),
+        "log_profile": lambda: mleval.log_profile([5, 3, 2, 0], method="p", dataset="d"),
+        "cross_validate": lambda: mleval.cross_validate(knn, X, Y, cv=3, method="m", dataset="d"),
+        "autolog": lambda: autologged(knn, X, Y),
+    }
+    with silent_database() as uri, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        start = time.monotonic()
+        if call == "autolog":
+            calls[call]()
+        else:
+            with pytest.raises(MlevalError, match="has not done it within 2 seconds"):
+                calls[call]()
+        assert time.monotonic() - start < MOST
+    assert call == "cross_validate" or len(list((tmp_path / "unsent").glob("*.json"))) == 1
+
+
+def autologged(knn, X, Y):
+    mleval.autolog(dataset="d")
+    try:
+        knn.fit(X[:40], Y[:40]).score(X[40:], Y[40:])
+    finally:
+        mleval.autolog(disable=True)
