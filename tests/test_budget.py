@@ -1,11 +1,14 @@
 """Whatever a store does, a command ends in its time with one line."""
 
 import json
+import os
 import socket
+import sys
 import threading
 import time
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -291,3 +294,30 @@ def autologged(knn, X, Y):
         knn.fit(X[:40], Y[:40]).score(X[40:], Y[40:])
     finally:
         mleval.autolog(disable=True)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_does_not_grow_behind_a_read_that_nobody_waits_for(monkeypatch):
+    monkeypatch.setattr(budget, "MOST_ANSWER", 2**60)
+    with serving(slowly_endless) as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.port}")
+        with pytest.raises(StoreError, match="has not answered"):
+            store.search(store.connect(), ["1"])
+        eventually(lambda: all(t.name != "mleval-store" for t in threading.enumerate()))
+        before = resident()
+        time.sleep(5)
+        print(f"{before:,} bytes, and after 5 s {resident() - before:,} more")
+        assert resident() - before < 20 * 2**20
+
+
+def slowly_endless():
+    for part in endless():
+        time.sleep(0.002)
+        yield part
+
+
+def resident():
+    """Bytes that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
