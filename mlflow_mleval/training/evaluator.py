@@ -219,8 +219,6 @@ class StoredFile(EvaluationArtifact):
 
 
 def _method(estimator: Any, run_id: str) -> str:
-    from mlflow import MlflowClient
-
     from mlflow_mleval.store import store
     from mlflow_mleval.training.delivery import bounded
     from mlflow_mleval.training.estimators import method_name
@@ -228,7 +226,7 @@ def _method(estimator: Any, run_id: str) -> str:
     if estimator is not None:
         return method_name(estimator)
     with store.store_errors("read"):
-        return bounded(lambda: MlflowClient().get_run(run_id).info.run_name)
+        return bounded(lambda: store.connect().get_run(run_id).info.run_name)
 
 
 def _dataset(dataset: Any, ev: Any) -> str:
@@ -242,12 +240,10 @@ def _dataset(dataset: Any, ev: Any) -> str:
 
 def _paths(run_id: str, folder: str | None = None) -> Iterator[str]:
     """Our files among the artifacts of the run."""
-    from mlflow import MlflowClient
-
     from mlflow_mleval.store import schema, store
 
     with store.store_errors("read"):
-        entries = MlflowClient().list_artifacts(run_id, folder)
+        entries = store.connect().list_artifacts(run_id, folder)
     for entry in entries:
         if entry.path == schema.ARTIFACT_FOLDER:
             yield from _paths(run_id, entry.path)
