@@ -182,7 +182,9 @@ def test_an_input_can_be_the_key_and_then_counts_once(store):
         read_traces(client, runs["prompt2"], instance_by="nothing")
 
 
-def test_the_run_counted_more_than_the_store_holds(store, read):
+@pytest.fixture(scope="module")
+def run_with_lost_answers(store):
+    """A run of which the store holds half the answers."""
     client, runs = store
     experiment = runs["prompt2"].info.experiment_id
     with mlflow.start_run(experiment_id=experiment, run_name="lost"):
@@ -199,7 +201,11 @@ def test_the_run_counted_more_than_the_store_holds(store, read):
         )
     traces = client.search_traces(locations=[experiment], run_id=copy.run_id, include_spans=False)
     client.delete_traces(experiment, trace_ids=[t.info.trace_id for t in traces[: N // 2]])
-    lost = read_traces(client, client.get_run(copy.run_id))
+    return client.get_run(copy.run_id)
+
+
+def test_the_run_counted_more_than_the_store_holds(store, read, run_with_lost_answers):
+    lost = read_traces(store[0], run_with_lost_answers)
     assert lost.counted == N and len(lost.values) == N // 2
     with pytest.raises(MissingResultsError, match="lost answers of lost: 12 of 24"):
         aligned({"prompt2": read["prompt2"], "lost": lost})
@@ -254,7 +260,9 @@ def test_tables_of_models_evaluate_align_by_what_all_runs_share(store):
     assert {w: found.tables[f"w{w}"]["match"].sum() for w in (2, 3)} == {2: 12, 3: 16}
 
 
-def test_any_logged_table_is_read_by_a_column(store, tmp_path):
+@pytest.fixture(scope="module")
+def runs_with_a_table(store):
+    """Two runs that logged a table of scores."""
     client, _ = store
     runs = {}
     for name in "ab":
@@ -271,6 +279,11 @@ def test_any_logged_table_is_read_by_a_column(store, tmp_path):
             )
             mlflow.log_table(table, "scored.json")
         runs[name] = client.get_run(run.info.run_id)
+    return runs
+
+
+def test_any_logged_table_is_read_by_a_column(store, runs_with_a_table, tmp_path):
+    (client, _), runs = store, runs_with_a_table
     found = aligned(
         read_answer_tables(
             client, runs, table="scored.json", instance_by="id", grades={"grade": ["poor", "fair"]}
@@ -295,7 +308,7 @@ def compare(*args, code=0):
     return result.stdout if code == 0 else " ".join(result.output.split())
 
 
-def test_two_runs_are_compared_from_the_command_line(store):
+def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answers):
     _, runs = store
     ids = [runs["prompt2"].info.run_id, runs["prompt3"].info.run_id]
     assert "no direction is known for 'length', 'fails'" in compare(
@@ -407,7 +420,7 @@ def test_a_survey_names_the_comparison_answer_by_answer(store):
     )
 
 
-def test_answers_of_a_selection_with_a_table_of_its_own(store):
+def test_answers_of_a_selection_with_a_table_of_its_own(runs_with_a_table):
     args = [
         "-n",
         "qa",
