@@ -41,13 +41,13 @@ def checked_ratio(ratio: float | None) -> float | None:
     return number
 
 
-def variance_factor(n: ArrayLike, ratio: float | None = None) -> Any:
+def variance_factor(n: Any, ratio: float | None = None) -> Any:
     """The variance of a mean over n folds in variances of a single fold: 1/n + n_test/n_train
     (Nadeau & Bengio 2003).
 
     Without a ratio, that of independent values such as datasets, 1/n.
     """
-    return 1 / np.asarray(n) + (ratio or 0.0)
+    return 1 / n + (ratio or 0.0)
 
 
 def drawn_folds(rng: np.random.Generator, n: int, n_resamples: int, ratio: float | None) -> Array:
