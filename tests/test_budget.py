@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import MlevalError, StoreError
-from mlflow_mleval.store import budget, store
+from mlflow_mleval.store import artifacts, budget, store
 from mlflow_mleval.training import delivery
 
 EXPERIMENT = {"experiment_id": "1", "name": "e", "lifecycle_stage": "active"}
@@ -321,3 +321,12 @@ def resident():
     """Bytes that this process holds."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize(
+    "address, whose",
+    [("mlflow-artifacts:/0/run/artifacts", StoreError), ("mlflow-artifacts://other/0", ValueError)],
+)
+def test_a_silent_host_that_one_run_names_leaves_out_that_run_alone(address, whose):
+    with pytest.raises(whose), artifacts._address_errors(address):
+        raise StoreError("no answer")

@@ -81,8 +81,11 @@ def _address_errors(address: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, StoreError) and address.startswith("mlflow-artifacts:"):
-            raise  # the store itself gives no answer, and would give none of the next run's
+        # With a host the address may be a stranger's; without one it is the store, which gives no
+        # answer and would give none of the next run's.
+        is_the_store = address.startswith("mlflow-artifacts:/") and "//" not in address
+        if isinstance(error, StoreError) and is_the_store:
+            raise
         if isinstance(error, ImportError):
             why = f"which takes the package {error.name}, and that is not installed"
         else:
