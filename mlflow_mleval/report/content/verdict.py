@@ -56,7 +56,7 @@ def verdict(c: Comparison) -> list[Sentence]:
     --------
     >>> import pandas as pd
     >>> from mlflow_mleval.analysis.comparison import compare
-    >>> from mlflow_mleval.report.document import plain
+    >>> from mlflow_mleval.report.blocks import plain
     >>> from mlflow_mleval.study import Study
     >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
     >>> for sentence in verdict(compare(Study.from_frame(frame))):
