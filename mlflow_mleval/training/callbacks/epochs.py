@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
@@ -310,6 +309,8 @@ def _evaluated(found: Evaluation | tuple[Any, Any], **options: Any) -> Evaluatio
 
 def array(value: Any) -> np.ndarray:
     """The values, in a precision that numpy knows."""
+    import torch  # only the callbacks of frameworks that bring it come here
+
     if not isinstance(value, torch.Tensor):
         return np.asarray(value)
     value = value.detach().cpu()
