@@ -16,6 +16,7 @@ from mlflow.entities import Metric
 from mlflow_mleval import words
 from mlflow_mleval.errors import ImportFileError, StoreError
 from mlflow_mleval.store import schema
+from mlflow_mleval.store.bounds import LARGEST
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.query import load_study
 
@@ -402,7 +403,7 @@ names = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40
 )
 names = names.map(str.strip).filter(len)
-numbers = st.floats(-1e300, 1e300)
+numbers = st.floats(-LARGEST, LARGEST)
 
 
 @given(
