@@ -5,12 +5,10 @@ test, a server, a browser.
 import os
 import random
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +17,7 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
+from waiting import MLFLOW_SETTINGS, PATIENCE, free_port, wait_for
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault(
@@ -27,15 +26,6 @@ os.environ.setdefault(
 # Locks go there, and not to the home of whoever runs the tests. It stays, for others keep there
 # what takes long to make.
 os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.gettempdir(), f"mleval-tests-{os.getuid()}"))
-MLFLOW_SETTINGS = (
-    "MLFLOW_TRACKING_URI",
-    "MLFLOW_EXPERIMENT_ID",
-    "MLFLOW_EXPERIMENT_NAME",
-    "MLFLOW_RUN_ID",
-)
-#: Seconds that a test waits at most for a server or a browser; a busy machine needs many times what
-#: a quiet one does.
-PATIENCE = 240
 CHROME, DRIVER = (
     shutil.which("chromium") or shutil.which("google-chrome"),
     shutil.which("chromedriver"),
@@ -152,7 +142,7 @@ def db(empty_store, tmp_path, monkeypatch, unset) -> Path:
 
 @pytest.fixture(scope="session")
 def plain_store(empty_store, tmp_path_factory) -> Path:
-    """A database file with the 300 runs of plain MLflow that tests/plain_store.py describes; for
+    """A database file with the 300 runs of plain MLflow that helpers/plain_store.py describes; for
     reading only.
     """
     from plain_store import write
@@ -198,9 +188,7 @@ def server_url(empty_store, tmp_path_factory):
     """A real MLflow server on localhost, one for all tests that ask for it."""
     folder = tmp_path_factory.mktemp("server")
     shutil.copy(empty_store, folder / "mlflow.db")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [
         sys.executable,
         "-m",
@@ -229,7 +217,7 @@ def server_url(empty_store, tmp_path_factory):
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(url, process, folder / "server.log")
+        wait_for(url, process, folder / "server.log")
         yield url
     finally:
         os.killpg(process.pid, 15)
@@ -332,21 +320,3 @@ def show(chrome, tmp_path):
         return chrome
 
     return show
-
-
-def _wait_for(url: str, process: subprocess.Popen, log: Path) -> None:
-    import requests
-
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            if requests.get(f"{url}/health", timeout=10).ok:
-                return
-        except requests.RequestException:
-            time.sleep(0.2)
-    how = (
-        f"ended with {process.returncode}"
-        if process.poll() is not None
-        else f"was not ready after {PATIENCE} seconds"
-    )
-    raise RuntimeError(f"the MLflow server {how}:\n{log.read_text()[-2000:]}")

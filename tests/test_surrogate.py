@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import GOLDEN, ROOT
 from scipy import stats
 from sklearn.datasets import make_multilabel_classification
 from sklearn.model_selection import KFold, RepeatedKFold
@@ -26,7 +27,7 @@ from mlflow_mleval.measures.minimisers import NearestNeighbourMinimiser
 from mlflow_mleval.store import schema
 from mlflow_mleval.surrogate import best_surrogates
 
-PAPER = json.loads((Path(__file__).parent / "golden" / "huellermeier2022.json").read_text())
+PAPER = json.loads((GOLDEN / "huellermeier2022.json").read_text())
 X, Y = make_multilabel_classification(90, 8, n_classes=4, n_labels=2, random_state=3)
 STUDY = {"dataset": "made", "cv": 5, "n_neighbors": 5, "experiment_name": "surrogates"}
 
@@ -160,7 +161,7 @@ def test_a_study_that_was_killed_goes_on(client, tmp_path):
     )
     done = subprocess.run(
         [sys.executable, str(script)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     left = results_of(client)
     assert done.returncode == -signal.SIGKILL and len(left) == 4

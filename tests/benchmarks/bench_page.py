@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import requests
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 FACTOR, MORE, SECOND, READERS = 1.3, 2.0, 0.3, 20
 
 

@@ -1,0 +1,760 @@
+"""Loss profiles of many runs: what travels, what it is turned into, who is better where."""
+
+import json
+from itertools import combinations, product
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import GOLDEN, SHARED
+from scipy import stats
+
+import mlflow_mleval as mleval
+from mlflow_mleval import words
+from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.profile_comparison import compare_profiles
+from mlflow_mleval.analysis.profiles_on_dataset import along_parameter, stepped
+from mlflow_mleval.errors import NoRunsError
+from mlflow_mleval.measures.dependence import profile_from_histogram, profile_from_means
+from mlflow_mleval.store import runs, schema
+
+SHARED = SHARED / "golden"
+#: Published profiles: six of them, and all where they lie beside the project.
+PUBLISHED = [p / "huellermeier2022_profiles.json" for p in (GOLDEN, SHARED)]
+
+# ---- tags ----------------------------------------------------------------------------------------
+
+
+def histograms(n_labels, n_folds, n, rate, seed):
+    """Numbers of instances with 0 .. K wrong labels, by fold."""
+    wrong = np.random.default_rng(seed).binomial(n_labels, rate, size=(n_folds, n))
+    return np.array([np.bincount(row, minlength=n_labels + 1) for row in wrong])
+
+
+def pad(rows, width):
+    return np.array([[*row, *[0] * (width - len(row))] for row in rows])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([1, 2, 14, 174, 5000]),
+    st.integers(0, 30),
+    st.integers(1, 500),
+    st.sampled_from([0, 0.01, 0.1, 0.5, 1]),
+    st.integers(0, 2**32 - 1),
+)
+def test_counts_travel_exactly_by_fold_or_added_up(n_labels, n_folds, n, rate, seed):
+    counts = histograms(n_labels, max(n_folds, 1), n, rate, seed)
+    folds = list(range(3, 3 + n_folds))
+    text = schema.encode_profile(counts, folds)
+    assert len(text) <= words.MAX_TAG
+    found = schema.decode_profile(text)
+    assert found.n_labels == n_labels
+    if found.pooled:
+        assert (
+            n_folds > 1 and not found.folds and counts.astype(bool).sum() > 800
+        )  # too many to list
+        counts = counts.sum(axis=0, keepdims=True)
+    else:
+        assert found.folds == folds
+    assert (
+        pad(found.rows, n_labels + 1).tolist() == counts.tolist()
+        and found.n == counts.sum(axis=1).tolist()
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([1, 2, 14, 174, 5000]), st.integers(0, 30), st.integers(0, 2**32 - 1))
+def test_errors_travel_by_fold_or_together_or_not(n_labels, n_folds, seed):
+    rng = np.random.default_rng(seed)
+    errors = np.sort(rng.random((max(n_folds, 1), n_labels)) * rng.random(), axis=1)[:, ::-1]
+    n, folds = rng.integers(1, 500, max(n_folds, 1)).tolist(), list(range(n_folds))
+    text = schema.encode_soft_profile(errors, n, folds)
+    assert len(text) <= words.MAX_TAG
+    found = schema.decode_soft_profile(text)
+    assert found.n_labels == n_labels and found.omitted == (
+        n_labels == 5000 and errors[0, 1500] > 1e-4
+    )
+    if found.omitted:
+        return
+    rows = pad(found.rows, n_labels)
+    if found.pooled:
+        assert n_folds * n_labels > 900 and found.n == [sum(n)]
+        errors = np.average(errors, axis=0, weights=n)[None]
+    else:
+        assert (found.folds, found.n) == (folds, n)
+    np.testing.assert_allclose(rows, errors, atol=1e-12 if errors.size <= 300 else 6e-5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "3",
+        '{"schema":1}',
+        '{"schema":9,"n_labels":2,"counts":[[1]]}',
+        '{"schema":1,"n_labels":2,"counts":[]}',
+        '{"schema":1,"n_labels":2,"counts":[[1,2,3,4]]}',
+        '{"schema":1,"n_labels":2,"counts":[[-1,2]]}',
+        '{"schema":1,"n_labels":2,"counts":[[0.5]]}',
+        '{"schema":1,"n_labels":2,"counts":[[]]}',
+        '{"schema":1,"n_labels":1e99,"counts":[[1]]}',
+        '{"schema":1,"n_labels":99999999999,"counts":[[1]]}',
+        '{"schema":1,"n_labels":2,"folds":[1,1],"counts":[[1],[1]]}',
+        '{"schema":1,"n_labels":2,"folds":[1],"counts":[[1],[1]]}',
+        '{"schema":1,"n_labels":2,"sparse":[[9,1]]}',
+        '{"schema":1,"n_labels":2,"sparse":[[1]]}',
+        '{"schema":1,"n_labels":2,"counts":' + "[" * 5000,
+    ],
+)
+def test_broken_counts_are_an_error(text):
+    with pytest.raises(ValueError, match="the profile is not in the form this package writes"):
+        schema.decode_profile(text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"errors": [[0.2, 0.5]]},
+        {"errors": [[1.5]]},
+        {"errors": [[0.5, -0.1]]},
+        {"errors": [[0.5] * 3]},
+        {"n": [0]},
+        {"n": []},
+        {"errors": [["x"]]},
+        {"errors": [[float("nan")]]},
+        {"errors": [[0.5], [0.5]]},
+    ],
+)
+def test_broken_errors_are_an_error(change):
+    good = {"schema": 1, "n_labels": 2, "n": [20], "errors": [[0.5, 0.25]]}
+    assert schema.decode_soft_profile(json.dumps(good)).rows == [[0.5, 0.25]]
+    with pytest.raises(ValueError, match="the profile is not in the form this package writes"):
+        schema.decode_soft_profile(json.dumps(good | change))
+
+
+# ---- profiles ------------------------------------------------------------------------------------
+
+
+def published(path):
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    return json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=["six", "all"])
+def test_the_published_profiles_follow_from_their_counts(path):
+    golden = published(path)
+    records = {(r["dataset"], r["algorithm"]): r for r in golden["records"]}
+    found = Profiles.from_counts({pair: r["error_count_hist"] for pair, r in records.items()})
+    assert len(found.errors) == len(golden["records"]) and not found.absent
+    for dataset in found.datasets:
+        binomial, polynomial = (
+            found.losses(dataset),
+            found.losses(dataset, "polynomial", golden["alpha"]),
+        )
+        for method in found.on(dataset):
+            np.testing.assert_allclose(
+                binomial.loc[method], records[dataset, method]["binomial"], rtol=1e-12
+            )
+            np.testing.assert_allclose(
+                polynomial.loc[method], records[dataset, method]["polynomial"], rtol=1e-11
+            )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_losses_are_those_of_each_fold(n_labels, n_folds, seed):
+    rng = np.random.default_rng(seed)
+    counts = histograms(n_labels, n_folds, 20, rng.random(), seed)
+    errors = np.sort(rng.random((n_folds, n_labels)), axis=1)[:, ::-1]
+    for family in ("binomial", "polynomial"):
+        hard, soft = (
+            Profiles.from_counts({("d", "m"): counts}),
+            Profiles.from_errors({("d", "m"): errors}),
+        )
+        at = hard.parameters("d", family)
+        assert at[0] == 1 and (
+            family == "polynomial" or (at[-1] == n_labels and len(at) == min(n_labels, 100))
+        )
+        for found, rows, single in (
+            (hard, counts, profile_from_histogram),
+            (soft, errors, profile_from_means),
+        ):
+            by_fold = found.by_fold("d", family)
+            expected = np.array([single(row, family, at).losses for row in rows])
+            np.testing.assert_allclose(by_fold, expected, rtol=1e-12, atol=1e-14)
+            assert (
+                by_fold.index.tolist() == [("m", r) for r in range(n_folds)]
+                and by_fold.columns.tolist() == at.tolist()
+            )
+            mean = found.losses("d", family)
+            np.testing.assert_allclose(mean.loc["m"], expected.mean(axis=0), rtol=1e-12, atol=1e-14)
+            assert (np.diff(mean.to_numpy()) >= -1e-15).all() and (
+                np.diff(by_fold.to_numpy()) >= 0
+            ).all()
+            assert found.positions("d", family)[[0, -1]].tolist() == [
+                0,
+                float(n_labels > 1 or family == "polynomial"),
+            ]
+
+
+def test_profiles_refuse_what_is_none():
+    for counts in ([1], [0, 0], [[1, 2], [0, 0]], [-1, 2], [0.5, 1], [np.nan, 1], [np.inf, 1]):
+        with pytest.raises(ValueError, match="`counts` must hold .* for A on d"):
+            Profiles.from_counts({("d", "A"): counts})
+    for errors in ([0.2, 0.5], [1.5, 0.1], [np.nan], [0.5, -0.2], []):
+        with pytest.raises(ValueError, match="`errors` must hold .* for A on d"):
+            Profiles.from_errors({("d", "A"): errors})
+    with pytest.raises(ValueError, match="`folds` must name the 2 rows of A on d"):
+        Profiles.from_counts({("d", "A"): [[1, 2], [3, 4]]}, folds={("d", "A"): [1, 1]})
+    found = Profiles.from_counts({("d", "A"): [1, 2], ("d", "B"): [1, 2], ("d", "C"): [1, 2, 3]})
+    assert found.absent == {
+        "C on d": "it has 2 labels and most methods on the dataset have 1"
+    } and found.methods == ["A", "B"]
+    with pytest.raises(ValueError, match="`dataset` must be one of 'd', got 'e'"):
+        found.losses("e")
+    with pytest.raises(ValueError, match="`parameters` must increase"):
+        found.losses("d", "polynomial", [2, 1])
+    assert found.by_fold("d").empty and found.select([("d", "B")]).methods == ["B"]
+
+
+# ---- runs ----------------------------------------------------------------------------------------
+
+
+def logged(method, dataset="d", n=60, k=6, folds=3, seed=0, scores=True, rate=0.3):
+    rng = np.random.default_rng(seed)
+    y = rng.random((n, k)) < 0.4
+    s = np.abs(y - rng.random((n, k)) * rate * 2)
+    ev = (
+        mleval.evaluate(y, s, folds=np.arange(n) % folds if folds else None)
+        if scores
+        else mleval.evaluate(y, y_pred=s > 0.5)
+    )
+    mleval.log_evaluation(ev, method=method, dataset=dataset, experiment_name="x")
+    return ev
+
+
+def test_profiles_of_runs_are_those_of_the_evaluations(client, monkeypatch):
+    evs = {
+        ("d", "A"): logged("A"),
+        ("d", "B"): logged("B", seed=1),
+        ("e", "A"): logged("A", "e", k=1, folds=0),
+    }
+    evs["e", "B"] = logged("B", "e", k=1, folds=0, scores=False)
+    runs.write(runs.Payload("C", "d", {"hamming_loss": 0.25}), experiment_name="x")
+    calls = []
+    search = mlflow.MlflowClient.search_runs
+    monkeypatch.setattr(
+        mlflow.MlflowClient, "search_runs", lambda *a, **b: calls.append(a) or search(*a, **b)
+    )
+    study = mleval.load_study(experiment_names=["x"], measures=["hamming_loss"])
+    hard, soft = mleval.profiles_of(study), mleval.profiles_of(study, "soft")
+    assert len(calls) == 1  # and nothing per run
+    assert hard.absent == {"C on d": "its run carries no profile"} and set(hard.errors) == set(evs)
+    assert soft.absent == hard.absent | {"B on e": "its run carries a profile of label sets only"}
+    for kind, found in (("hard", hard), ("soft", soft)):
+        for (dataset, method), ev in ((pair, evs[pair]) for pair in found.errors):
+            expected = np.mean([ev.fold(f).profile(kind=kind).losses for f in ev.sums], axis=0)
+            np.testing.assert_allclose(found.losses(dataset).loc[method], expected, rtol=1e-13)
+            assert found.folds[dataset, method] == (() if dataset == "e" else (0, 1, 2))
+    again = mleval.load_profiles("soft", experiment_names=["x"], methods=["A"], datasets=["d"])
+    assert (
+        list(again.errors) == [("d", "A")]
+        and again.source["experiments"]
+        and again.runs["n_test"].tolist() == [(20,) * 3]
+    )
+    with pytest.raises(
+        NoRunsError,
+        match=(
+            "no run of the selection has a loss profile of label sets .C on d: its run carries no"
+        ),
+    ):
+        mleval.load_profiles(experiment_names=["x"], methods=["C"])
+
+
+def test_a_profile_without_room_in_its_tag_is_read_from_its_table(client):
+    n, k = 12, 4000
+    rng = np.random.default_rng(0)
+    y, s = rng.random((n, k)) < 0.1, rng.random((n, k))
+    ev = mleval.evaluate(y, s, folds=np.arange(n) % 3)
+    mleval.log_evaluation(ev, method="A", dataset="d", experiment_name="x")
+    study = mleval.load_study(experiment_names=["x"])
+    assert (
+        study.profiles["d", "A"]["soft"].omitted
+        and study.profiles["d", "A"]["soft"] is study.profiles["d", "A"]["soft"]
+    )
+    soft, hard = mleval.profiles_of(study, "soft"), mleval.profiles_of(study)
+    assert (
+        "1 profiles are of all folds together" in soft.notes[-1]
+        and soft.folds["d", "A"] == ()
+        and hard.folds["d", "A"]
+    )
+    ks = soft.parameters("d")
+    np.testing.assert_allclose(
+        soft.losses("d").loc["A"], ev.profile(ks=ks, kind="soft").losses, rtol=1e-9
+    )
+    for run in client.search_runs(study.runs["experiment_id"].tolist()):
+        client.set_tag(run.info.run_id, "mleval.soft_profile", '{"schema":1}')
+        client.set_tag(
+            run.info.run_id, "mleval.profile", '{"schema":1,"n_labels":9,"omitted":"/etc/passwd"}'
+        )
+    with pytest.raises(NoRunsError, match="the profile is not in the form"):
+        mleval.load_profiles("soft", experiment_names=["x"])
+    with pytest.raises(NoRunsError, match="its run has no mleval/profile.csv that holds it"):
+        mleval.load_profiles(experiment_names=["x"])
+
+
+def test_a_profile_is_logged_from_its_counts(client):
+    counts = histograms(14, 5, 40, 0.15, 3)
+    first = mleval.log_profile(
+        counts,
+        method="A",
+        dataset="d",
+        experiment_name="x",
+        n_train=160,
+        tags={"note": "published"},
+    )
+    mleval.log_profile(counts.sum(axis=0), method="B", dataset="d", experiment_name="x")
+    assert mleval.load_study(experiment_names=["x"]).measures == ["hamming_loss", "subset_accuracy"]
+    study = mleval.load_study(
+        experiment_names=["x"], measures=["hamming_loss", "subset_accuracy", "dependence"]
+    )
+    errors = Profiles.from_counts({("d", "A"): counts}).errors["d", "A"]
+    means = study.values.loc["d", "A"]
+    assert set(study.measures) == {
+        "hamming_loss",
+        "subset_accuracy",
+        "binomial_area",
+        "binomial_slope",
+        "binomial_gain",
+    }
+    assert means["hamming_loss"] == pytest.approx((counts @ np.arange(15) / 14 / 40).mean())
+    assert means["subset_accuracy"] == pytest.approx((counts[:, 0] / 40).mean())
+    gains = [profile_from_histogram(row).relative_gain for row in counts]
+    np.testing.assert_allclose(study.folds.loc["d", "A"]["binomial_gain"], gains)
+    found = mleval.profiles_of(study)
+    np.testing.assert_array_equal(
+        found.errors["d", "A"][:, : errors.shape[1]], errors[:, : found.errors["d", "A"].shape[1]]
+    )
+    assert (found.folds["d", "A"], found.folds["d", "B"]) == ((0, 1, 2, 3, 4), ())
+    run = client.get_run(first)
+    assert run.data.tags["mleval.status"] == "complete" and run.data.tags["note"] == "published"
+    assert study.runs["n_train"].tolist() == [(160,) * 5, ()] and run.info.status == "FINISHED"
+    history = client.get_metric_history(first, "mleval.profile/binomial")
+    np.testing.assert_allclose([m.value for m in history], found.losses("d").loc["A"])
+    assert (
+        mleval.log_profile(
+            counts, method="A", dataset="d", run_id=first, n_train=160, tags={"note": "published"}
+        )
+        == first
+    )
+    for bad in (
+        {"method": ""},
+        {"dataset": 3},
+        {"run_id": first},
+        {"folds": [1]},
+        {"counts": [0, 0]},
+        {"n_train": [1, 2]},
+    ):
+        with pytest.raises(ValueError):
+            mleval.log_profile(
+                **{"counts": counts, "method": "A", "dataset": "d", "experiment_name": "x"} | bad
+            )
+
+
+# ---- comparison ----------------------------------------------------------------------------------
+
+
+def methods_of(n_labels=14, n_folds=10, n=80, seed=0, methods=("BR", "LP", "CC"), datasets=("d",)):
+    """Independent errors, errors that fall together, and something between; folds of the same
+    split.
+    """
+    rng = np.random.default_rng(seed)
+    rates = {
+        "BR": lambda: np.full(n, 0.12),
+        "LP": lambda: 0.5 * (rng.random(n) < 0.35),
+        "CC": lambda: rng.beta(0.6, 4, n),
+    }
+    counts = {
+        (d, m): [
+            np.bincount(rng.binomial(n_labels, rates[m[:2]]()), minlength=n_labels + 1)
+            for _ in range(n_folds)
+        ]
+        for d in datasets
+        for m in methods
+    }
+    runs = pd.DataFrame(
+        [
+            {"dataset": d, "method": m, "split_digest": "s", "n_train": 9 * n, "n_test": n}
+            for d, m in counts
+        ]
+    )
+    return Profiles.from_counts(counts, runs=runs)
+
+
+def test_one_parameter_is_the_corrected_paired_t_test():
+    profiles = methods_of()
+    found = compare_profiles(profiles, parameters=[3], alpha=0.05)
+    by = profiles.by_fold("d", parameters=[3])[3].unstack("fold")
+    pvalues = {}
+    for a, b in combinations(["BR", "LP", "CC"], 2):
+        d = by.loc[b] - by.loc[a]
+        t = d.mean() / np.sqrt(d.var() * (1 / 10 + 1 / 9))  # Nadeau & Bengio 2003
+        pvalues[a, b] = 2 * stats.t.sf(abs(t), 9)
+    order = sorted(pvalues, key=pvalues.get)
+    holm = np.maximum.accumulate([pvalues[pair] * (3 - i) for i, pair in enumerate(order)])
+    for pair, p in zip(order, holm, strict=True):
+        assert found.ratios.loc[("d", *pair, 3), "pvalue"] == pytest.approx(min(p, 1))
+    independent = compare_profiles(
+        profiles.select([("d", "BR"), ("d", "LP")]), parameters=[3], protocol="independent"
+    )
+    expected = stats.ttest_rel(by.loc["BR"], by.loc["LP"]).pvalue
+    assert independent.ratios["pvalue"].item() == pytest.approx(expected)
+    assert compare_profiles(profiles, ratio=1 / 9).ratios.equals(compare_profiles(profiles).ratios)
+
+
+def test_neighbours_that_are_equal_cost_nothing_and_others_at_most_their_number():
+    rng = np.random.default_rng(0)
+    d = rng.normal(1, 1, (5, 10, 1))
+    alone = along_parameter(d, np.sqrt(0.1))[0]
+    np.testing.assert_allclose(alone[:, 0], stats.ttest_1samp(d[..., 0], 0, axis=1).pvalue)
+    np.testing.assert_allclose(
+        along_parameter(d * np.linspace(1, -3, 7), np.sqrt(0.1))[0], np.tile(alone, 7), rtol=1e-6
+    )
+    apart = rng.normal(1, 1, (5, 10, 6))
+    single = stats.ttest_1samp(apart, 0, axis=1).pvalue
+    joint = along_parameter(apart, np.sqrt(0.1))[0]
+    assert (joint >= single).all() and (joint <= np.minimum(6 * single, 1) + 1e-12).all()
+    still = np.zeros((1, 10, 3))
+    still[..., 2] = 0.5
+    np.testing.assert_array_equal(along_parameter(still, 1.0)[0], [[1, 1, np.nan]])
+
+
+def test_the_step_down_is_closed_testing():
+    rng = np.random.default_rng(1)
+    for extra in (0, 2):
+        along = rng.random((4, 3)) ** 3
+        worst = along.max(axis=1)
+        found = stepped(along, worst, extra)
+        others = [*worst, *[1.0] * extra]
+        for i, j in np.ndindex(4, 3):
+            rest = [p for k, p in enumerate(others) if k != i]
+            sets = [c for n in range(len(rest) + 1) for c in combinations(rest, n)]
+            expected = max((len(c) + 1) * min([along[i, j], *c]) for c in sets)
+            assert found[i, j] == pytest.approx(min(expected, 1))
+
+
+@pytest.mark.thorough
+def test_the_family_of_claims_keeps_its_error_rate():
+    """Methods that differ by chance only: a claim on hardly more than 5 of 100 studies."""
+    rng = np.random.default_rng(2)
+    wrong = 0
+    for _ in range(300):
+        base = rng.beta(1.2, 5, size=(10, 40))
+        rows = {
+            m: rng.binomial(8, np.clip(base * rng.gamma(8, 1 / 8, base.shape), 0, 1))
+            for m in "abcd"
+        }
+        counts = {("d", m): [np.bincount(r, minlength=9) for r in w] for m, w in rows.items()}
+        wrong += (
+            len(
+                compare_profiles(
+                    Profiles.from_counts(counts), protocol="independent", n_resamples=1
+                ).claims
+            )
+            > 0
+        )
+    assert wrong <= stats.binom.ppf(0.999, 300, 0.05)
+
+
+def test_claims_crossings_and_ratios_agree_with_the_curves():
+    profiles = methods_of(datasets=("d", "e"))
+    found = compare_profiles(profiles)
+    assert list(found.curves.columns) == ["position", "loss", "low", "high"]
+    assert (found.curves["low"] < found.curves["loss"]).all() and (
+        found.curves["loss"] < found.curves["high"]
+    ).all()
+    signs = {}
+    for dataset in ("d", "e"):
+        losses = profiles.losses(dataset)
+        np.testing.assert_array_equal(
+            found.curves.loc[dataset, "loss"].unstack()[losses.columns].loc[losses.index], losses
+        )
+        for a, b in combinations(profiles.methods, 2):
+            part = found.ratios.loc[dataset, a, b]
+            np.testing.assert_allclose(part["ratio"], losses.loc[b] / losses.loc[a])
+            assert (part["low"] <= part["ratio"]).all() and (part["ratio"] <= part["high"]).all()
+            outside = (part["low"] > 1) | (part["high"] < 1)
+            assert (outside <= part["significant"]).all() and (
+                part["significant"] == (part["pvalue"] <= 0.05)
+            ).all()
+            signs[dataset, a, b] = (
+                np.sign(losses.loc[b] - losses.loc[a]).to_numpy() * part["significant"].to_numpy()
+            )
+    told = {key: np.zeros(14) for key in signs}
+    for c in found.claims.itertuples():
+        key, way = (c.dataset, c.better, c.worse), 1
+        if key not in told:
+            key, way = (c.dataset, c.worse, c.better), -1
+        assert c.n_labels == 14 and not told[key][c.first - 1 : c.last].any()
+        told[key][c.first - 1 : c.last] = way
+    for key, expected in signs.items():
+        np.testing.assert_array_equal(told[key], expected)
+    crossing = found.crossings.query(
+        "dataset == 'd' and method_a == 'BR' and method_b == 'LP'"
+    ).iloc[0]
+    k = int(crossing["parameter"])
+    losses = profiles.losses("d")
+    assert (losses.loc["BR", k] - losses.loc["LP", k]) * (
+        losses.loc["BR", k + 1] - losses.loc["LP", k + 1]
+    ) < 0
+    assert (crossing["below"], crossing["above"]) == ("BR", "LP")
+    way = signs["d", "BR", "LP"]
+    assert crossing["certain"] == ((way[:k] == 1).any() and (way[k:] == -1).any())
+    assert crossing["position"] == pytest.approx((crossing["parameter"] - 1) / 13)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 12),
+    st.integers(1, 4),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["binomial", "polynomial"]),
+)
+def test_turning_a_pair_round_turns_everything_round(n_labels, n_folds, seed, family):
+    counts = {m: histograms(n_labels, n_folds, 15, 0.3, seed + i) for i, m in enumerate("ab")}
+    one, other = (
+        compare_profiles(
+            Profiles.from_counts({("d", m): counts[m] for m in order}),
+            family=family,
+            n_resamples=20,
+        )
+        for order in ("ab", "ba")
+    )
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(
+            one.ratios["ratio"], 1 / other.ratios["ratio"].to_numpy(), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            one.ratios["low"], 1 / other.ratios["high"].to_numpy(), rtol=1e-6, atol=1e-9
+        )
+    np.testing.assert_allclose(one.ratios["pvalue"], other.ratios["pvalue"])
+    same = ["parameter", "position", "below", "above", "certain"]
+    pd.testing.assert_frame_equal(one.crossings[same], other.crossings[same])
+    pd.testing.assert_frame_equal(one.claims, other.claims)
+    if n_folds == 1:
+        assert (
+            "tests.d" in one.absent
+            and one.ratios["pvalue"].isna().all()
+            and one.curves["low"].isna().all()
+        )
+
+
+def test_crossings_are_found_by_hand():
+    errors = {("d", "a"): [0.6, 0.2, 0.1], ("d", "b"): [0.4, 0.3, 0.2], ("d", "c"): [0.4, 0.3, 0.2]}
+    profiles = Profiles.from_errors(errors)
+    found = compare_profiles(profiles)
+    losses = profiles.losses("d")  # a .3 .4667 .6, b .3 .3667 .4: equal at k = 1, then b is better
+    assert losses.loc["a", 1] == pytest.approx(losses.loc["b", 1])
+    assert found.crossings.empty and list(found.crossings) == [
+        "dataset",
+        "method_a",
+        "method_b",
+        "parameter",
+        "position",
+        "below",
+        "above",
+        "certain",
+    ]
+    errors = {("d", "a"): [0.6, 0.2, 0.0], ("d", "b"): [0.4, 0.3, 0.2]}
+    (row,) = compare_profiles(Profiles.from_errors(errors)).crossings.to_dict("records")
+    # a .2667 .4667 .6, b .3 .3667 .4: b - a is 1/30, then -1/10, so they are equal a quarter of the
+    # way
+    assert row["parameter"] == pytest.approx(1.25) and (
+        row["below"],
+        row["above"],
+        row["certain"],
+    ) == ("a", "b", False)
+    (row,) = compare_profiles(Profiles.from_errors(errors), family="polynomial").crossings.to_dict(
+        "records"
+    )
+    assert row["parameter"] == pytest.approx(1000 ** row["position"])
+
+
+def test_the_published_order_of_br_and_lp():
+    """BR is ahead at small k and LP at large k (section 5.3)."""
+    records = {
+        (r["dataset"], r["algorithm"]): r["error_count_hist"]
+        for r in published(PUBLISHED[1])["records"]
+    }
+    found = compare_profiles(
+        Profiles.from_counts({p: c for p, c in records.items() if p[1] in ("br", "lc")})
+    )
+    ratio = found.ratios["ratio"].unstack("dataset")
+    ends = [(column.dropna().iloc[0], column.dropna().iloc[-1]) for _, column in ratio.items()]
+    assert len(ends) == 6 and all(
+        first < last for first, last in ends
+    )  # of LP to BR: BR loses as k grows
+    assert found.crossings["dataset"].tolist() == ["emotions", "scene", "llog-f"]
+    assert set(found.crossings["below"]) == {"br"} and set(found.crossings["above"]) == {"lc"}
+
+
+def test_folds_that_are_no_pairs_are_not_tested():
+    profiles = methods_of()
+    profiles.runs["split_digest"] = ["s", "s", "other"]
+    found = compare_profiles(profiles)
+    assert found.absent["tests.d: 2 pairs"].startswith("the folds of these two are not the same")
+    tested = found.ratios["pvalue"].notna().groupby(level=["method_a", "method_b"]).all()
+    assert tested.to_dict() == {("BR", "CC"): False, ("BR", "LP"): True, ("LP", "CC"): False}
+    counts = {("d", m): histograms(4, n, 30, 0.3, n) for m, n in (("a", 5), ("b", 5), ("c", 4))}
+    found = compare_profiles(Profiles.from_counts(counts))
+    assert (
+        "sizes of the folds are not recorded" in found.warnings[0]
+        and found.protocols["d"].n_folds == 5
+    )
+    assert found.curves["low"].notna().all()
+
+
+def test_profiles_are_compared_on_the_folds_that_both_have():
+    counts = {
+        ("d", m): np.array(histograms(4, n, 30, 0.3, n))
+        for m, n in (("a", 5), ("b", 5), ("c", 4), ("e", 1))
+    }
+    found = compare_profiles(Profiles.from_counts(counts))
+    assert any(
+        "each pair is compared on those that both have: c has 4 of the 5 folds." in text
+        for text in found.warnings
+    )
+    assert "in common" in found.absent["tests.d: e"]
+    for pair in (("a", "c"), ("a", "b")):
+        n = 4 if "c" in pair else 5
+        alone = compare_profiles(
+            Profiles.from_counts({("d", m): counts["d", m][:n] for m in pair})
+        ).ratios.loc[("d", *pair)]
+        rows = found.ratios.loc[("d", *pair)]
+        np.testing.assert_allclose(rows["ratio"], alone["ratio"])
+        assert (rows["pvalue"] >= alone["pvalue"] * (1 - 1e-9)).all() and (
+            rows["low"] <= alone["low"] + 1e-9
+        ).all()
+    assert found.ratios.loc[("d", "a", "e"), "pvalue"].isna().all()
+
+
+def test_the_caution_of_the_f_test_is_not_given_to_the_t_test():
+    counts = {
+        ("d", m): np.random.default_rng(i).integers(1, 9, (10, 5)) for i, m in enumerate("ab")
+    }
+    found = compare_profiles(Profiles.from_counts(counts), protocol="5x2", seed=0)
+    assert found.protocols["d"].kind == "5x2" and not any(
+        "F test" in text for text in found.warnings
+    )
+
+
+def test_summaries_and_positions_are_tested_over_datasets():
+    profiles = methods_of(n_folds=2, n=200, datasets=[f"d{i}" for i in range(8)])
+    found = compare_profiles(profiles, n_resamples=10)
+    assert ("LP", "BR") in found.awareness_tests["relative_gain"].significant_pairs
+    assert found.awareness_tests["slope"].table["pvalue"].min() == 2 / 2**8
+    last = found.across.loc["BR", "LP"].iloc[-1]
+    assert (last["wins"], last["losses"], last["significant"]) == (0, 8, True) and last["ratio"] < 1
+    assert (
+        found.across["pvalue"].min() == 2 / 2**8
+    )  # all pairs and positions cost nothing where all datasets agree
+    gap = compare_profiles(
+        profiles.select([p for p in profiles.errors if p != ("d3", "CC")]), n_resamples=10
+    )
+    assert gap.warnings[-1] == "Tests over datasets are without CC: no profile on every dataset."
+    assert (
+        gap.awareness_tests["area"].methods == ["BR", "LP"]
+        and gap.absent["awareness_tests.area: CC"]
+    )
+    assert set(gap.across.index.get_level_values("method_b")) == {"LP"}
+    few = compare_profiles(
+        profiles.select([(d, m) for d, m in profiles.errors if d < "d4"]), n_resamples=10
+    )
+    assert few.across is None and "it takes 6 datasets" in few.absent["across"]
+    assert (
+        few.awareness_tests["area"] is None
+        and "cannot give a significant pair" in few.absent["awareness_tests.area"]
+    )
+
+
+def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all():
+    profiles = methods_of(
+        methods=[f"{m}{i}" for i in range(4) for m in ("BR", "LP", "CC")], n_folds=5
+    )
+    found, some = (
+        compare_profiles(profiles, n_resamples=10),
+        compare_profiles(profiles, n_resamples=10, top=3),
+    )
+    kept = (
+        some.ratios.index.get_level_values("method_a")
+        .union(some.ratios.index.get_level_values("method_b"))
+        .unique()
+    )
+    assert len(kept) == 3 and set(kept) == set(
+        found.awareness["area"].nsmallest(3).index.get_level_values("method")
+    )
+    assert any("Of 12 methods only the 3" in w for w in some.warnings) and len(some.curves) == len(
+        found.curves
+    )
+    assert some.across is None and "only the pairs of 3 of 12 methods" in some.absent["across"]
+    assert (some.ratios["pvalue"] >= found.ratios.loc[some.ratios.index, "pvalue"] - 1e-12).all()
+
+
+def test_one_method_has_curves_and_no_pairs():
+    found = compare_profiles(methods_of(methods=["BR"], datasets=("d", "e")))
+    assert (
+        len(found.curves) == 28 and found.curves["low"].notna().all() and len(found.awareness) == 2
+    )
+    assert (
+        found.ratios.empty and found.claims.empty and found.crossings.empty and found.across is None
+    )
+    assert found.crossings["certain"].dtype == bool and list(found.ratios) == [
+        "position",
+        "ratio",
+        "low",
+        "high",
+        "pvalue",
+        "significant",
+    ]
+
+
+def test_the_seed_decides_and_nothing_else():
+    profiles = methods_of()
+    one, two, other = (compare_profiles(profiles, seed=s, n_resamples=50) for s in (1, 1, 2))
+    pd.testing.assert_frame_equal(one.curves, two.curves)
+    assert (
+        not one.curves.equals(other.curves)
+        and one.ratios.equals(other.ratios)
+        and one.options["seed"] == 1
+    )
+    for bad in ({"alpha": 0}, {"family": "x"}, {"n_resamples": 0}, {"parameters": [0]}):
+        with pytest.raises(ValueError, match="must"):
+            compare_profiles(profiles, **bad)
+    with pytest.raises(ValueError, match="at least one profile"):
+        compare_profiles(profiles.select([]))
+
+
+@pytest.mark.parametrize(("n_labels", "n_folds"), list(product([1, 2, 150], [2, 10])))
+def test_perfect_and_hopeless_methods_are_no_trouble(n_labels, n_folds):
+    good, bad = np.zeros((n_folds, n_labels + 1)), np.zeros((n_folds, n_labels + 1))
+    good[:, 0] = bad[:, -1] = 20
+    counts = {
+        ("d", "good"): good,
+        ("d", "bad"): bad,
+        ("d", "some"): histograms(n_labels, n_folds, 20, 0.3, 1),
+    }
+    found = compare_profiles(Profiles.from_counts(counts), n_resamples=20)
+    assert (
+        found.ratios.loc[("d", "good", "bad"), "ratio"].eq(np.inf).all() and found.crossings.empty
+    )
+    assert found.ratios.loc[
+        ("d", "good", "bad"), "pvalue"
+    ].isna().all() and "cannot be tested" in " ".join(found.warnings)
+    assert (found.ratios.loc[("d", "bad", "some"), "ratio"] <= 1).all()

@@ -1,0 +1,180 @@
+"""The tests against frozen figures of R, to nine digits; golden/r_figures.R made them.
+
+Nothing here needs R.
+"""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from places import GOLDEN
+
+from mlflow_mleval import (
+    bayesian_t,
+    equivalence,
+    friedman,
+    hotelling,
+    instance_tests,
+    manova,
+    mardia,
+    nemenyi,
+    sign_test,
+    wilcoxon_pairs,
+)
+from mlflow_mleval.analysis.folds.shared_folds import five_by_two
+from mlflow_mleval.analysis.pairs import adjust
+from mlflow_mleval.analysis.planning import paired_power
+from mlflow_mleval.analysis.posthoc.nemenyi import bonferroni_dunn
+from mlflow_mleval.analysis.ranks import kendall
+
+R = json.loads((GOLDEN / "r_figures.json").read_text(encoding="utf-8"))
+
+
+def same(found, figure):
+    np.testing.assert_allclose(found, figure, rtol=1e-9, atol=1e-14)
+
+
+def columns(case):
+    return pd.DataFrame({"a": case["a"], "b": case["b"]})
+
+
+def test_the_figures_say_where_they_come_from():
+    assert R["version"].startswith("R version 4") and (GOLDEN / R["source"]).is_file()
+
+
+@pytest.mark.parametrize(
+    "case", R["manova"], ids=lambda case: f"{np.shape(case['x'])} {case['design']}"
+)
+def test_manova(case):
+    found = manova(case["x"], design=case["design"])
+    for name, figure in case["table"].items():
+        # R refers the Hotelling-Lawley trace to Pillai's F, this package to McKeon's closer one
+        keys = ["statistic"] if name == "hotelling_lawley" else list(figure)
+        same(found.table.loc[name, keys].to_numpy(float), [figure[key] for key in keys])
+    same(found.learned.eigenvalues, case["eigenvalues"])
+    for key in ("f_statistic", "pvalue"):
+        same(found.univariate[key], [row[key] for row in case["univariate"]])
+    paper = manova(case["x"], design="one-way", approximation="chi2")
+    if case["design"] == "one-way":
+        same((paper.f_statistic, paper.pvalue), (case["chi2"]["statistic"], case["chi2"]["pvalue"]))
+
+
+@pytest.mark.parametrize(
+    "case", R["hotelling"], ids=lambda case: f"{np.shape(case['a'])} ratio {case['ratio']:.2f}"
+)
+def test_hotelling(case):
+    found = hotelling(case["a"], case["b"], ratio=case["ratio"])
+    same((found.statistic, found.pvalue), (case["statistic"], case["pvalue"]))
+    same(found.direction, np.atleast_1d(case["direction"]))
+
+
+def test_hotelling_of_unpaired_folds():
+    case = R["unpaired"]
+    found = hotelling(case["a"], case["b"], paired=False)
+    same((found.statistic, found.pvalue), (case["statistic"], case["pvalue"]))
+
+
+def test_posthoc_tests():
+    case = R["posthoc"]
+    found = hotelling(case["a"], case["b"]).posthoc
+    for name, key in (
+        ("statistic",) * 2,
+        ("pvalue",) * 2,
+        ("pvalue_corrected", "corrected"),
+        ("low",) * 2,
+        ("high",) * 2,
+    ):
+        same(found[name], case[key])
+
+
+def test_five_by_two():
+    case = R["five_by_two"]
+    row = five_by_two(np.array([case["a"], case["b"]])[..., None]).table.iloc[0]
+    same((row.f_statistic, row.pvalue), (case["f_statistic"], case["pvalue"]))
+
+
+@pytest.mark.parametrize("case", R["mardia"], ids=["normal", "skewed"])
+def test_mardia(case):
+    small, large = mardia(case["x"]), mardia(case["x"], small_sample=False)
+    same((small.skewness, small.kurtosis), (case["skewness"], case["kurtosis"]))
+    same(small.skewness_pvalue, case["small_sample_pvalue"])
+    same(
+        (large.skewness_pvalue, large.kurtosis_pvalue),
+        (case["skewness_pvalue"], case["kurtosis_pvalue"]),
+    )
+
+
+@pytest.mark.parametrize("case", R["friedman"], ids=lambda case: str(np.shape(case["x"])))
+def test_ranks(case):
+    x = np.array(case["x"])
+    found = friedman(x)
+    for name in ("statistic", "pvalue", "iman_davenport_statistic", "iman_davenport_pvalue"):
+        same(getattr(found, name), case[name])
+    pairs, control = nemenyi(x), bonferroni_dunn(x, 0)
+    same(pairs.critical_difference, case["critical_difference"])
+    same(pairs.pvalues, case["nemenyi"])
+    np.testing.assert_allclose(pairs.pvalues, case["ptukey"], atol=3e-8)
+    same(control.critical_difference, case["dunn_critical_difference"])
+    same(control.pvalues.iloc[0, 1:], case["dunn"])
+
+
+@pytest.mark.parametrize("case", R["wilcoxon"], ids=lambda case: f"{len(case['a'])} datasets")
+def test_signed_ranks(case):
+    row = wilcoxon_pairs(columns(case)).table.iloc[0]
+    n = len(case["a"])
+    assert row.exact == bool(case["exact"])
+    same(
+        (min(case["statistic"], n * (n + 1) / 2 - case["statistic"]), case["pvalue"]),
+        (row.statistic, row.pvalue),
+    )
+    same(wilcoxon_pairs(columns(case), alternative="greater").table["pvalue"], case["greater"])
+    if case["exact"]:
+        same(
+            (row.median_difference, row.median_low, row.median_high),
+            (case["median"], case["low"], case["high"]),
+        )
+
+
+@pytest.mark.parametrize("method", ["holm", "bonferroni"])
+def test_corrections(method):
+    same(adjust(R["corrections"]["pvalues"], method), R["corrections"][method])
+
+
+def test_kendall():
+    same(kendall(R["kendall"]["rankings"]), R["kendall"]["tau"])
+
+
+@pytest.mark.parametrize("case", R["sign"], ids=lambda case: f"{case['k']} of {case['n']}")
+def test_signs(case):
+    found = sign_test(case["k"], case["n"])
+    same((found.pvalue, found.low, found.high), (case["pvalue"], case["low"], case["high"]))
+    same(sign_test(case["k"], case["n"], alternative="greater").pvalue, case["greater"])
+
+
+def test_signed_ranks_of_instances_with_ties_and_zeros():
+    case = R["instances"]
+    row = instance_tests(
+        columns(case).apply(lambda c: {"f1": c.to_numpy()}).to_dict(), ["f1"], n_resamples=99
+    ).table.iloc[0]
+    same((row.wilcoxon_statistic, row.wilcoxon_pvalue), (case["statistic"], case["pvalue"]))
+
+
+def test_equivalence():
+    case = R["tost"]
+    row = equivalence(columns(case), case["margin"]).table.iloc[0]
+    same(
+        (row.p_above, row.p_below, row.low, row.high),
+        [case[name] for name in ("above", "below", "low", "high")],
+    )
+
+
+def test_bayesian_t():
+    case = R["bayes"]
+    row = bayesian_t(columns(case), case["rope"], ratio=case["ratio"]).table.iloc[0]
+    same((row.p_a, row.p_b), (case["p_a"], case["p_b"]))
+
+
+@pytest.mark.parametrize("case", R["power"], ids=lambda case: f"{case['effect']} of {case['n']}")
+def test_power(case):
+    same(paired_power(case["effect"], case["n"]), case["power"])

@@ -1,0 +1,226 @@
+"""The HTML report in a real browser: what a reader sees at 600 and 1,400 pixels, by day, by night
+and in MLflow's sandbox.
+"""
+
+import html
+import json
+
+import pytest
+from browser_scripts import CONTRAST, OPEN_ALL, TEXTS
+from html_pages import render, study_page
+from report_cases import NASTY, nasty, study_of
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report.text import terminal
+
+pytestmark = pytest.mark.browser
+LONG = [
+    f"run_2025-11-{i:02d}_transformer_large_with_a_very_long_configuration_name_lr0.001_bs{i}"
+    for i in range(9)
+]
+
+
+@pytest.fixture(scope="module")
+def hostile_page() -> str:
+    return render(nasty(stability=True, n_resamples=50), experiments=NASTY)
+
+
+@pytest.fixture(scope="module")
+def long_page() -> str:
+    study = study_of(9, 14, gap=0.004, names=LONG, measures=("f1", "hamming_loss", "recall"))
+    return render(compare(study, stability=True, n_resamples=50))
+
+
+@pytest.mark.parametrize("width", [320, 600, 1400])
+def test_the_page_never_scrolls_sideways(show, hostile_page, long_page, width):
+    for page in (study_page(), hostile_page, long_page):
+        chrome = show(page, width)
+        chrome.execute_script(OPEN_ALL)
+        assert chrome.execute_script("return document.scrollingElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [600, 1400])
+def test_no_label_of_a_figure_is_cut_or_covered(show, long_page, width):
+    study = study_of(30, 12, gap=0.002, measures=("f1", "hamming_loss", "recall"))
+    thirty = render(compare(study, stability=True, n_resamples=20))
+    for page in (study_page(), long_page, thirty):
+        chrome = show(page, width)
+        chrome.execute_script(OPEN_ALL)
+        assert chrome.execute_script("return document.querySelectorAll('figure svg').length") >= 6
+        assert chrome.execute_script(TEXTS) == []
+
+
+def test_type_in_figures_is_readable_at_600_pixels(show):
+    chrome = show(study_page(), 600)
+    chrome.execute_script(OPEN_ALL)
+    sizes = chrome.execute_script(
+        "return [...document.querySelectorAll('figure svg')].flatMap(s => "
+        "[...s.querySelectorAll('text')].map(t =>"
+        " parseFloat(getComputedStyle(t).fontSize) * s.getBoundingClientRect().width / "
+        "s.viewBox.baseVal.width))"
+    )
+    assert min(sizes) >= 11 and max(sizes) <= 13
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [600, 1400])
+def test_every_text_stands_out_from_what_lies_under_it(show, scheme, width):
+    chrome = show(study_page(), width, scheme)
+    chrome.execute_script(OPEN_ALL)
+    dark = (
+        chrome.execute_script("return getComputedStyle(document.body).backgroundColor")
+        != "rgb(255, 255, 255)"
+    )
+    assert dark == (scheme == "dark")
+    assert chrome.execute_script(CONTRAST) == []
+
+
+def test_names_in_tables_never_wrap(show, long_page):
+    chrome = show(long_page, 600)
+    chrome.execute_script(OPEN_ALL)
+    lines = chrome.execute_script(
+        "return [...document.querySelectorAll('th .name, td:not(.wrap) .name')].map(n => "
+        "n.getClientRects().length)"
+    )
+    assert lines and set(lines) == {1}
+
+
+def test_names_in_the_verdict_move_to_the_next_line_as_a_whole(show):
+    names = ["alpha-beta-gamma-delta", "one-two-three-four-five", "x-y-z", "long-name-with-hyphens"]
+    chrome = show(render(compare(study_of(4, 8, gap=0.02, names=names))), 420)
+    heights = chrome.execute_script(
+        "return [...document.querySelectorAll('.verdict .name')].map(n => "
+        "n.getBoundingClientRect().height)"
+    )
+    assert heights and max(heights) < 40
+
+
+def test_the_ranking_of_the_study_fits_600_pixels(show):
+    chrome = show(study_page(), 600)
+    box = "document.querySelector('.ranking .scroll')"
+    assert chrome.execute_script(f"return {box}.scrollWidth - {box}.clientWidth") <= 0
+
+
+def test_wide_pages_use_two_columns(show):
+    left = (
+        "return ['verdict', 'doubts'].map(id => "
+        "document.getElementById(id).getBoundingClientRect().left)"
+    )
+    chrome = show(study_page(), 1400)
+    a, b = chrome.execute_script(left)
+    assert b > a + 500
+    a, b = show(study_page(), 600).execute_script(left)
+    assert a == b
+
+
+def test_sections_fold_and_the_contents_lead_to_them(show, until):
+    chrome = show(study_page(), 600)
+    opened = (
+        "return [...document.querySelectorAll('details.section')].filter(d => d.open).map(d => "
+        "d.id)"
+    )
+    assert chrome.execute_script(opened) == ["decision", "verdict", "doubts", "ranking"]
+    chrome.find_element("css selector", "#ranking > summary").click()
+    assert chrome.execute_script(opened) == ["decision", "verdict", "doubts"]
+    assert not chrome.find_element("css selector", "#ranking .body").is_displayed()
+    chrome.find_element("css selector", "nav button[data-to=stability]").click()
+    assert "stability" in chrome.execute_script(opened)
+    top = "return document.getElementById('stability').getBoundingClientRect().top"
+    until(lambda d: abs(d.execute_script(top)) < 450, "the section in view")
+
+
+def test_paper_shows_everything(show):
+    chrome = show(study_page(), 600)
+    count = "return document.querySelectorAll('details:not([open])').length"
+    before = chrome.execute_script(count)
+    chrome.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert before and chrome.execute_script(count) == 0
+    chrome.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert chrome.execute_script(count) == before
+
+
+def test_nothing_is_fetched_and_nothing_complains(show, hostile_page):
+    for page in (study_page(), hostile_page):
+        chrome = show(page)
+        chrome.execute_script(OPEN_ALL)
+        asked = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]
+        urls = {
+            m["params"]["request"]["url"]
+            for m in asked
+            if m["method"] == "Network.requestWillBeSent"
+        }
+        assert {url.split(":")[0] for url in urls} <= {"file", "data"} and sum(
+            url.startswith("file") for url in urls
+        ) == 1
+        assert chrome.get_log("browser") == []
+
+
+def test_hostile_names_run_nothing_and_read_as_text(show, hostile_page):
+    from selenium.common.exceptions import NoAlertPresentException
+
+    chrome = show(hostile_page)
+    chrome.execute_script(OPEN_ALL)
+    with pytest.raises(NoAlertPresentException):
+        _ = chrome.switch_to.alert.text
+    assert chrome.execute_script("return document.scripts.length") == 2
+    assert (
+        chrome.execute_script(
+            "return document.querySelectorAll('img,iframe,a,input:not(.weights *)').length"
+        )
+        == 0
+    )
+    seen = chrome.execute_script("return document.body.textContent")
+    for name in NASTY[:-2]:
+        assert terminal(name) in seen
+    assert "{0} %s {}" in seen and "49" not in chrome.title
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_works_in_the_sandbox_of_mlflow(show, scheme):
+    frame = (
+        '<iframe sandbox="allow-scripts" width="600" height="880" srcdoc='
+        f'"{html.escape(study_page())}"></iframe>'
+    )
+    chrome = show(f"<!doctype html>{frame}", 640, scheme)
+    chrome.switch_to.frame(0)
+    try:
+        assert chrome.execute_script("return self.origin") == "null"
+        chrome.find_element("css selector", "nav button[data-to=differences]").click()
+        assert chrome.execute_script("return document.getElementById('differences').open")
+        assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
+        assert "RF-PCT leads" in chrome.find_element("id", "verdict").text
+    finally:
+        chrome.switch_to.default_content()
+    assert chrome.get_log("browser") == []
+
+
+@pytest.mark.server
+def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server, until):
+    import mlflow
+    from selenium.webdriver.support.expected_conditions import (
+        frame_to_be_available_and_switch_to_it as frame,
+    )
+
+    with mlflow.start_run() as run:
+        mlflow.log_text(study_page(), "mleval_report.html")
+    place = f"{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/mleval_report.html"
+    chrome.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False},
+    )
+    chrome.get(f"{server}/#/experiments/{place}?workflowType=machine_learning")
+    until(frame(("css selector", "iframe[sandbox='allow-scripts']")), "the frame of the report")
+    try:
+        until(lambda d: d.find_elements("id", "verdict"), "the verdict")
+        assert "RF-PCT leads" in chrome.find_element("id", "verdict").text
+        assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
+        chrome.find_element("css selector", "nav button[data-to=stability]").click()
+        assert chrome.execute_script("return document.getElementById('stability').open")
+        chrome.execute_script("document.querySelector('.weights input[type=checkbox]').click()")
+        assert (
+            "Only the ranking and the decision axis follow"
+            in chrome.find_element("css selector", ".weights .moved").text
+        )
+    finally:
+        chrome.switch_to.default_content()
+        chrome.get("about:blank")

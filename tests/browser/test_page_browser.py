@@ -1,0 +1,416 @@
+"""The live page in a real browser on a real server with a login: two members, one without rights,
+one who is not logged in.
+"""
+
+import base64
+import json
+import shutil
+from urllib.parse import parse_qs, urlsplit
+
+import pandas as pd
+import pytest
+import requests
+from page_reader import PASSWORD, Reader
+from page_servers import ADMIN, api, grant, page_server, revoke
+from waiting import MLFLOW_SETTINGS, PATIENCE
+
+pytestmark = [pytest.mark.browser, pytest.mark.server]
+pytest.importorskip("selenium")
+pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+MEMBERS = ("ann", "bob", "nobody")
+SCRIPT = "<script>alert(1)</script>"
+RIGHTS = (
+    ("ann", "study", "EDIT"),
+    ("ann", "plain", "READ"),
+    ("ann", SCRIPT, "READ"),
+    ("bob", "study", "READ"),
+    ("bob", "secret", "READ"),
+)
+HOSTILE = ["<img src=x onerror=alert(1)>", '"><svg onload=alert(1)>', "{{7*7}} \u202egnp.exe"]
+
+
+def fill(uri: str) -> dict[str, str]:
+    """A study with a gap, plain runs whose metrics nobody knows, hostile names, and what only one
+    member may see.
+    """
+    import mlflow
+    from mlflow import MlflowClient
+
+    from mlflow_mleval.store.importing import import_results
+
+    rows = [
+        (
+            d,
+            m,
+            round(0.9 - 0.06 * i - 0.01 * ((i * 3 + j) % 4), 3),
+            round(0.1 + 0.02 * i + 0.01 * ((i + 2 * j) % 3), 3),
+        )
+        for j, d in enumerate("uvwxyz")
+        for i, m in enumerate(("RF", "BR", "CC", "LP"))
+    ]
+    results = pd.DataFrame(rows, columns=["dataset", "method", "f1", "hamming_loss"])
+    results.loc[
+        (results["method"] == "LP") & (results["dataset"] == "z"), ["f1", "hamming_loss"]
+    ] = None
+    mlflow.set_tracking_uri(uri)
+    import_results(results, experiment_name="study", conventions="sklearn")
+    import_results(
+        results[results["dataset"] < "x"], experiment_name="secret", conventions="sklearn"
+    )
+    client = MlflowClient(uri)
+    for name, models, values in (
+        ("plain", ("xgb", "rf", "mlp"), "abcd"),
+        (SCRIPT, HOSTILE, HOSTILE),
+    ):
+        experiment = client.create_experiment(name)
+        for i, model in enumerate(models):
+            for j, data in enumerate(values):
+                run = client.create_run(experiment, run_name=model)
+                log(
+                    client,
+                    run,
+                    {"model": model, "data": data},
+                    {"gain" if name == "plain" else "f1": 0.9 - 0.1 * i - 0.02 * j},
+                )
+    return {e.name: e.experiment_id for e in client.search_experiments()}
+
+
+def log(client, run, params, metrics):
+    from mlflow.entities import Metric, Param
+
+    values, texts = (
+        [Metric(*pair, 0, 0) for pair in metrics.items()],
+        [Param(*pair) for pair in params.items()],
+    )
+    client.log_batch(run.info.run_id, values, texts)
+    client.set_terminated(run.info.run_id)
+
+
+@pytest.fixture(scope="module")
+def site(empty_store, tmp_path_factory):
+    """The server, its experiments by name, and what its administrator does."""
+    folder = tmp_path_factory.mktemp("page")
+    shutil.copy(empty_store, folder / "mlflow.db")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in MLFLOW_SETTINGS:
+            patch.delenv(name, raising=False)
+        uri = f"sqlite:///{folder / 'mlflow.db'}"
+        experiments = fill(uri)
+        import mlflow
+
+        mlflow.set_tracking_uri(None)
+    with page_server(folder, uri, base="basic-auth") as server:
+        for member in MEMBERS:
+            api(server, "users/create", {"username": member, "password": PASSWORD}, ADMIN)
+        for member, name, right in RIGHTS:
+            grant(server, member, experiments[name], right)
+        server.ids = experiments
+        yield server
+
+
+@pytest.fixture
+def reader(chrome, site):
+    chrome.get_log("browser"), chrome.get_log("performance")
+    yield Reader(chrome, site)
+    chrome.get("about:blank")
+    chrome.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {}})
+
+
+def grumbles(chrome):
+    """What the browser's console says, apart from answers that are no success."""
+    return [
+        entry["message"]
+        for entry in chrome.get_log("browser")
+        if "Failed to load resource" not in entry["message"]
+    ]
+
+
+def test_who_is_not_logged_in_gets_what_mlflow_gives(site):
+    for path in (
+        "",
+        "experiments",
+        f"answer?experiment-id={site.ids['study']}",
+        "static?file=page.js",
+    ):
+        assert requests.get(f"{site.url}/mleval/{path}", timeout=PATIENCE).status_code == 401
+
+
+def test_choosing_setting_and_comparing(reader, site):
+    reader.login("ann")
+    reader.open()
+    reader.find("#experiments input")
+    listed = [row.get_attribute("data-name") for row in reader.all("#experiments input")]
+    assert sorted(listed) == sorted(["study", "plain", SCRIPT])
+    assert "12" in reader.js(
+        "document.querySelector('#experiments input[data-name=plain]').closest('tr').innerText"
+    )
+    # by keyboard: search, then down to the experiment
+    reader.find("#search").send_keys("plai")
+    reader.until("document.querySelectorAll('#experiments input').length === 1")
+    reader.find("#search").send_keys(Keys.ARROW_DOWN)
+    reader.chrome.switch_to.active_element.send_keys(Keys.SPACE)
+    # what they hold: nothing to type
+    reader.until("!!document.querySelector('input[name=method-by][value=\"param:model\"]:checked')")
+    assert "nobody has said" in reader.text("#survey .measures")
+    reader.click("input[name=dataset-by][value='param:data']")
+    # an error of the filter stands beside it
+    reader.find("#filter").send_keys("params.model ==", Keys.TAB)
+    reader.until("document.querySelector('#filter-error').textContent.includes('filter')")
+    assert reader.find("#filter").get_attribute("aria-invalid") == "true"
+    reader.find("#filter").clear()
+    reader.find("#filter").send_keys(Keys.TAB)
+    reader.until("!!document.querySelector('#condition')")
+    reader.js("document.querySelector('#condition').value = \"params.`data` = 'd'\"")
+    reader.js(
+        "document.querySelector('#condition').dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+    reader.until("document.querySelector('#facts')?.textContent.includes('3 finished runs')")
+    reader.find("#filter").clear()
+    reader.find("#filter").send_keys(Keys.TAB)
+    reader.until("document.querySelector('#facts')?.textContent.includes('12 finished runs')")
+    # which way is better: one click
+    reader.js("document.querySelector('[data-direction=max][value=gain]').click()")
+    reader.click("#compare")
+    reader.answered()
+    assert reader.chosen() == {
+        "experiment-id": [site.ids["plain"]],
+        "method-by": ["param:model"],
+        "dataset-by": ["param:data"],
+        "max": ["gain"],
+    }
+    assert (
+        "xgb" in reader.text("#decision")
+        and reader.text("#title") == "3 methods compared on 4 datasets"
+    )
+    assert not reader.js(
+        "document.querySelector('#choose').open || document.querySelector('#hold').open"
+    )
+    assert grumbles(reader.chrome) == []
+
+
+def test_a_stop_offers_its_ways_and_the_address_holds_what_was_chosen(reader, site):
+    reader.login("ann")
+    reader.of("study")
+    reader.until("document.querySelector('#state').textContent.includes('no result')")
+    assert [way.text.split()[0] for way in reader.all("#state a.way")] == ["Give", "Leave", "Leave"]
+    reader.click("#state a.way")
+    reader.answered()
+    assert reader.chosen()["missing"] == ["worst"]
+    # sections load when they are opened
+    assert reader.js("document.querySelector('#stability .body').childElementCount") == 0
+    reader.click("nav button:nth-last-child(2)")
+    reader.until("document.querySelectorAll('#stability figure svg').length > 0")
+    # a slider: the ranking follows at once, the tests when it is let go
+    reader.click("#ranking .weights input[type=range]") if reader.js("innerWidth >= 1200") else None
+    reader.chrome.switch_to.active_element.send_keys(Keys.END)
+    reader.until("new URLSearchParams(location.search).has('weights')")
+    reader.answered()
+    assert (
+        "weights" in reader.text("#about") and reader.js("document.activeElement.type") == "range"
+    )
+    # back and forward
+    reader.chrome.back()
+    reader.until("document.querySelector('#about').textContent.includes('entropy')")
+    reader.answered()
+    assert "weights" not in reader.chosen()
+    reader.chrome.forward()
+    reader.until("document.querySelector('#about').textContent.includes('weights')")
+    assert grumbles(reader.chrome) == []
+
+
+def test_details_open_beside_and_close_with_escape(reader, site):
+    reader.login("ann")
+    reader.of("study", "&missing=worst")
+    reader.answered()
+    reader.click("#ranking button.link")
+    reader.until("document.querySelector('#detail[open] #detail-body').textContent.length > 20")
+    assert "RF" in reader.text("#detail-title") and reader.js(
+        "document.activeElement.closest('dialog') !== null"
+    )
+    reader.click("#detail-body button.link")  # its first dataset
+    link = reader.find("#detail-body a[href*='/runs/']").get_attribute("href")
+    assert link.startswith(f"{site.url}/#/experiments/{site.ids['study']}/runs/")
+    assert reader.text("#detail-title") == "RF on u"
+    reader.click("#detail .back")
+    reader.until("document.querySelector('#detail-title').textContent === 'RF'")
+    reader.chrome.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert (
+        not reader.js("document.querySelector('#detail').open")
+        and reader.js("document.activeElement.textContent") == "RF"
+    )
+    reader.js(
+        "document.querySelectorAll('#differences, #ranking details').forEach(d => { d.open = "
+        "true; })"
+    )
+    reader.until("!!document.querySelector('#differences table')")
+    reader.js("document.querySelectorAll('#differences details').forEach(d => { d.open = true; })")
+    for place, title in (("#differences", " against "), ("#ranking td", " on ")):
+        reader.click(f"{place} button.link[aria-label*='{title}']")
+        reader.until(
+            "document.querySelector('#detail-title').textContent.includes(arguments[0])", title
+        )
+        reader.until("document.querySelector('#detail-body').textContent.length > 20")
+        reader.click("#detail .close")
+    assert grumbles(reader.chrome) == []
+
+
+def test_share_download_store_and_new_runs(reader, site):
+    reader.login("ann")
+    reader.of("study", "&missing=worst")
+    reader.answered()
+    address, title = reader.chrome.current_url, reader.text("#title")
+    files = reader.js("[...document.querySelectorAll('.sheet a')].map(a => a.href)")
+    assert {"report.html", "report.json", "ranking.csv"} <= {
+        parse_qs(urlsplit(f).query)["file"][0] for f in files
+    }
+    assert any(".svg" in name for name in files)
+    for name in files:
+        got = requests.get(name, auth=("ann", PASSWORD), timeout=PATIENCE)
+        assert (
+            got.status_code == 200
+            and got.content
+            and "attachment" in got.headers["Content-Disposition"]
+        )
+    assert "mleval report" in reader.text(".sheet pre")
+    reader.click("#store")
+    stored = reader.find("#stored a")
+    place = stored.get_attribute("href")
+    assert place.startswith(f"{site.url}/#/experiments/{site.ids['study']}/runs/")
+    # new runs are announced, and nothing moves before the click
+    import mlflow
+
+    client = mlflow.MlflowClient(f"sqlite:///{site.folder / 'mlflow.db'}")
+    for dataset in "uvwxyz":
+        tags = {
+            "method": "NEW",
+            "dataset": dataset,
+            "schema": "1",
+            "status": "complete",
+            "conventions": "sklearn",
+        }
+        run = client.create_run(
+            site.ids["study"], tags={f"mleval.{name}": text for name, text in tags.items()}
+        )
+        log(client, run, {}, {"mleval/f1": 0.95, "mleval/hamming_loss": 0.05})
+    reader.js("document.dispatchEvent(new Event('visibilitychange'))")
+    reader.until("document.querySelector('#news').checkVisibility()")
+    assert reader.text("#news").startswith("6 new runs since") and reader.text("#title") == title
+    reader.click("#news")
+    reader.until("document.querySelector('#title').textContent.startsWith('5 methods')")
+    reader.answered()
+    assert "NEW" in reader.text("#decision")
+    # a colleague opens the same address, until the right is withdrawn
+    reader.login("bob")
+    reader.chrome.get(address)
+    reader.answered()
+    assert reader.text("#title").startswith("5 methods")
+    revoke(site, "bob", site.ids["study"])
+    reader.chrome.get(address)
+    reader.until("document.querySelector('#state').textContent.includes('may not see')")
+    assert "RF" not in reader.text("body") and "study" not in reader.text("body")
+    assert grumbles(reader.chrome) == []
+
+
+def test_hostile_names_are_text(reader, site):
+    from selenium.common.exceptions import NoAlertPresentException
+
+    reader.login("ann")
+    reader.of(SCRIPT, "&method-by=run_name&dataset-by=param:data")
+    reader.answered()
+    reader.js("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    reader.until(
+        "!!document.querySelector('#survey fieldset') && !!document.querySelector('#experiments "
+        "input')"
+    )
+    reader.until("!document.querySelector('[aria-busy]')")
+    reader.click("#ranking button.link")
+    reader.until("document.querySelector('#detail[open] #detail-body').textContent.length > 20")
+    seen = reader.text("body")
+    for name in (SCRIPT, HOSTILE[0], HOSTILE[1], "{{7*7}}"):
+        assert name in seen
+    assert "\u202e" not in seen and "49 " not in reader.text("#ranking")
+    with pytest.raises(NoAlertPresentException):
+        _ = reader.chrome.switch_to.alert.text
+    assert reader.all("img, iframe, object, embed, [onload], [onerror], [style], style") == []
+    assert reader.js("[...document.scripts].filter(s => s.type !== 'application/json').length") == 2
+    assert grumbles(reader.chrome) == []
+
+
+def test_who_may_see_nothing_is_told_what_to_do(reader, site):
+    reader.login("nobody")
+    reader.open()
+    reader.until(
+        "document.querySelector('#experiments').textContent.includes('no experiment here that "
+        "you may read')"
+    )
+    assert "ask whoever owns" in reader.text("#experiments")
+    reader.of("secret")
+    reader.until("document.querySelector('#state').textContent.includes('may not see')")
+    assert "secret" not in reader.text("body")
+    # a login that ended, in a browser that asks for none; a database that is down; a server that is
+    # gone
+    gone = {
+        "resolve(new Response('', {status: 401}))": "login has ended",
+        "reject(new TypeError())": "server does not answer",
+        "resolve(new Response('{}', {status: 503}))": "store does not answer",
+    }
+    for answer, said in gone.items():
+        reader.js(f"void (window.fetch = () => Promise.{answer}, compare())")
+        reader.until("document.querySelector('#state').textContent.includes(arguments[0])", said)
+
+
+VIOLATIONS = """
+const done = arguments[0];
+axe.run().then(found => done(found.violations.map(v => [v.id, v.nodes.map(n => n.html.slice(0, 200))])));
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
+def test_axe_finds_nothing_and_nothing_scrolls_sideways(reader, site, axe, scheme, width):
+    reader.login("ann", width, scheme)
+
+    def check():
+        reader.chrome.execute_script(axe)
+        assert reader.chrome.execute_async_script(VIOLATIONS) == []
+        assert reader.js("document.scrollingElement.scrollWidth") <= width
+
+    reader.of("study")
+    reader.until(
+        "!!document.querySelector('#survey fieldset') && !!document.querySelector('#state a.way')"
+    )
+    reader.js("document.querySelectorAll('#selection details').forEach(d => { d.open = true; })")
+    reader.find("#experiments input")
+    check()
+    reader.click("#state a.way")
+    reader.answered()
+    reader.js("document.querySelectorAll('main details').forEach(d => { d.open = true; })")
+    reader.until("!document.querySelector('[aria-busy]')")
+    reader.js(
+        "document.querySelectorAll('main details:not(.menu)').forEach(d => { d.open = true; })"
+    )
+    check()
+    reader.js("document.querySelector('#ranking button.link').click()")
+    reader.until("document.querySelector('#detail[open] #detail-body').textContent.length > 20")
+    check()
+
+
+def test_paper_holds_the_answer_only(reader, site):
+    reader.login("ann")
+    reader.of("study", "&missing=worst")
+    reader.answered()
+    paper = base64.b64decode(reader.chrome.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert paper.startswith(b"%PDF")
+    reader.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    shown = "[...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility()).length"
+    assert reader.js(shown, "#selection, .actions, main > nav, button:not(.link)") == 0
+    assert reader.js(shown, "#decision .body, #ranking table") >= 2
+    reader.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+def test_without_javascript_the_page_says_so(site):
+    page = requests.get(f"{site.url}/mleval/", auth=("ann", PASSWORD), timeout=PATIENCE)
+    assert "<noscript>" in page.text and "mleval report" in page.text.partition("<noscript>")[2]
+    policy = page.headers["Content-Security-Policy"]
+    assert "unsafe" not in policy and json.dumps("study") not in page.text

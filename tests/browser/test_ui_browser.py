@@ -1,0 +1,217 @@
+"""MLflow's own pages on a real server, in a real browser: what a user sees of evaluated runs
+without a click of ours.
+"""
+
+import importlib.util
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from places import EXAMPLES
+from waiting import MLFLOW_SETTINGS
+
+from mlflow_mleval.cli import main
+
+pytestmark = [pytest.mark.browser, pytest.mark.server]
+pytest.importorskip("selenium")
+SCRIPT = EXAMPLES / "pictures" / "make_pictures.py"
+SPEC = importlib.util.spec_from_file_location("make_pictures", SCRIPT)
+ui = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(ui)
+FOLDS = 4
+# What each chart holds by name of the run, and how many lines it has drawn.
+CHARTS = """
+return [...document.querySelectorAll(".js-plotly-plot")].map(chart => ({
+  title: chart.closest("[data-testid=experiment-view-compare-runs-card]").innerText.split("\\n")[0],
+  lines: chart.data.map(line => ({name: line.name, x: [...line.x], y: [...line.y]})),
+  drawn: new Set([...chart.querySelectorAll(".scatterlayer .js-line")].map(path => path.getAttribute("d"))).size,
+}))"""  # noqa: E501
+
+
+@pytest.fixture
+def chrome(chrome, server_url):
+    """The browser as if new, at the size of a desk, without MLflow's chat window over the page."""
+    chrome.execute_cdp_cmd(
+        "Storage.clearDataForOrigin", {"origin": server_url, "storageTypes": "all"}
+    )
+    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    added = chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ui.NO_CHAT})
+    ui.size(chrome, 1400, 1000)
+    yield chrome
+    chrome.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+    chrome.get("about:blank")
+
+
+@pytest.fixture(scope="module")
+def runs(server_url):
+    """Five methods, cross-validated on real data and logged to the server."""
+    from mlflow import MlflowClient
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in MLFLOW_SETTINGS:
+            patch.delenv(name, raising=False)
+        patch.setenv("MLFLOW_TRACKING_URI", server_url)
+        evaluations = ui.cross_validate_digits("digits in the UI", folds=FOLDS, measures="micro_ap")
+    client = MlflowClient(server_url)
+    experiment_id = client.get_experiment_by_name("digits in the UI").experiment_id
+    found = {run.data.tags["mleval.method"]: run for run in client.search_runs([experiment_id])}
+    assert set(found) == set(evaluations)
+    return SimpleNamespace(
+        url=server_url,
+        client=client,
+        experiment_id=experiment_id,
+        by_method=found,
+        evaluations=evaluations,
+    )
+
+
+def charts(chrome, runs, *titles: str) -> dict:
+    """Search for the charts; each is a table: a column a run, a row a step."""
+    ui.open_charts(chrome, runs.url, runs.experiment_id, "|".join(titles))
+    names = {run.info.run_name: method for method, run in runs.by_method.items()}
+
+    def drawn(driver) -> dict | None:
+        found = {}
+        for chart in driver.execute_script(CHARTS):
+            lines = {
+                line["name"]: pd.Series(line["y"], index=line["x"])
+                for line in chart["lines"]
+                if line["y"]
+            }
+            columns = {
+                method: s
+                for name, s in lines.items()
+                for run, method in names.items()
+                if (name or "").startswith(run)
+            }
+            if set(columns) != set(runs.by_method) or chart["drawn"] < len(columns):
+                return None
+            found[chart["title"]] = pd.DataFrame(columns)
+        return found if set(found) == set(titles) else None
+
+    return ui.wait(chrome, drawn)
+
+
+def logged(runs, key: str) -> pd.DataFrame:
+    history = {
+        method: runs.client.get_metric_history(run.info.run_id, key)
+        for method, run in runs.by_method.items()
+    }
+    return pd.DataFrame(
+        {method: pd.Series({m.step: m.value for m in values}) for method, values in history.items()}
+    )
+
+
+def same(drawn: pd.DataFrame, stored: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(
+        drawn.astype(float).sort_index(), stored[drawn.columns].sort_index(), check_index_type=False
+    )
+
+
+def test_the_chart_view_overlays_loss_profiles_and_curves(chrome, runs):
+    roc = "mleval.curve/recall_at_false_positive_percent"
+    found = charts(chrome, runs, "mleval.profile/binomial", "mleval.profile/polynomial", roc)
+    profile = found["mleval.profile/binomial"]
+    assert profile.index.tolist() == list(range(1, 8)) and (profile.diff().dropna() >= 0).all(
+        axis=None
+    )
+    assert found[roc].index.tolist() == list(range(101)) and (found[roc].diff().dropna() >= 0).all(
+        axis=None
+    )
+    for title, drawn in found.items():
+        same(drawn, logged(runs, title))
+
+
+def test_the_chart_view_overlays_folds(chrome, runs):
+    found = charts(chrome, runs, "mleval.fold/f1", "mleval.fold/subset_accuracy")
+    for measure in ("f1", "subset_accuracy"):
+        drawn = found[f"mleval.fold/{measure}"].sort_index()
+        assert drawn.index.tolist() == list(range(FOLDS))
+        for method, evaluation in runs.evaluations.items():
+            np.testing.assert_allclose(drawn[method], evaluation.folds[measure], rtol=1e-6)
+
+
+def test_the_table_view_compares_labels_across_runs(chrome, runs):
+    ui.open_table(chrome, runs.url, runs.experiment_id)
+    newest = max(runs.by_method, key=lambda method: runs.by_method[method].info.start_time)
+    labels = runs.evaluations[newest].labels
+
+    def table(driver) -> tuple[str, list[str]] | None:
+        """The column that is compared, and the rows: a label, then its value in the newest run and
+        in others.
+        """
+        text = driver.find_element("tag name", "body").text
+        if "Table:\nmleval/labels.json\nGroup by:\nlabel\nCompare:\n" not in text:
+            return None
+        shown = text.split("Compare:\n")[1].splitlines()
+        rows = shown[shown.index("a") :] if "a" in shown else []
+        return (shown[0], rows) if all(label in rows[:-1] for label in "abc") else None
+
+    column, rows = ui.wait(chrome, table)
+    assert [float(rows[rows.index(label) + 1]) for label in "abc"] == pytest.approx(
+        labels.loc[list("abc"), column], rel=1e-6
+    )
+    text = chrome.find_element("tag name", "body").text
+    assert {run.info.run_name for run in runs.by_method.values()} <= set(text.splitlines())
+
+
+def test_compare_shows_the_summaries_and_reports_side_by_side(chrome, runs):
+    methods = ["random forest", "label powerset"]
+    ids = [runs.by_method[method].info.run_id for method in methods]
+    ui.open_comparison(chrome, runs.url, runs.experiment_id, ids, "mleval_report.html")
+    frames = ui.wait(
+        chrome, lambda d: len(f := d.find_elements("css selector", "iframe[sandbox]")) == 2 and f
+    )
+    assert frames[0].location["x"] + frames[0].size["width"] <= frames[1].location["x"]
+    for frame, method in zip(frames, methods, strict=True):
+        chrome.switch_to.frame(frame)
+        assert (
+            ui.wait(chrome, lambda d: d.find_elements("tag name", "h1"))[0].text
+            == f"{method} on digits"
+        )
+        chrome.switch_to.default_content()
+
+    chrome.find_element("css selector", "[artifact-name='mleval_summary.md']").click()
+    headings = [
+        ui.wait(
+            chrome,
+            lambda d, m=m: d.find_elements("xpath", f"//h1[normalize-space()='{m} on digits']"),
+        )[0]
+        for m in methods
+    ]
+    assert (
+        headings[0].location["y"] == headings[1].location["y"]
+        and headings[0].location["x"] < headings[1].location["x"]
+    )
+    assert all(heading.is_displayed() for heading in headings)
+
+
+def test_the_run_page_shows_its_report(chrome, runs):
+    run = runs.by_method["label powerset"]
+    ui.open_report(chrome, runs.url, runs.experiment_id, run.info.run_id)
+    try:
+        assert chrome.find_element("tag name", "h1").text == "label powerset on digits"
+        assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
+    finally:
+        chrome.switch_to.default_content()
+
+
+def test_the_logged_comparison_opens_in_its_run(chrome, runs, server, tmp_path):
+    done = CliRunner().invoke(
+        main, ["report", "-n", "digits in the UI", "--draws", "200", "--log", "-o", "report.html"]
+    )
+    assert done.exit_code == 0, done.output
+    (report,) = runs.client.search_runs([runs.experiment_id], "tags.`mleval.kind` = 'report'")
+    ui.open_report(chrome, runs.url, runs.experiment_id, report.info.run_id)
+    try:
+        assert "nearest neighbours leads" in chrome.find_element("id", "verdict").text
+        chrome.find_element("css selector", "nav button[data-to=ranking]").click()
+        ranking = chrome.find_element("id", "ranking").text
+        assert all(method in ranking for method in runs.by_method)
+        chrome.switch_to.default_content()
+        assert report.info.run_name in chrome.find_element("tag name", "body").text
+    finally:
+        chrome.switch_to.default_content()
+        runs.client.delete_run(report.info.run_id)  # to the other tests the experiment is as it was

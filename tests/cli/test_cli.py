@@ -1,0 +1,404 @@
+"""The command line on a real store that holds the published study."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from places import GOLDEN, ROOT, STUDY
+
+import mlflow_mleval
+from mlflow_mleval.cli import main
+
+MLEVAL = Path(sys.executable).with_name("mleval")
+ALL = ["-n", "madjarov2012"]
+WORST = [*ALL, "--missing", "worst"]
+SOME = [
+    "--dataset",
+    "emotions",
+    "--dataset",
+    "scene",
+    "--method",
+    "RF-PCT",
+    "--method",
+    "BR",
+    "--method",
+    "PCT",
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, empty_store):
+    """A folder whose SQLite store holds the published study, imported by the command itself."""
+    folder = tmp_path_factory.mktemp("store")
+    shutil.copy(empty_store, folder / "mlflow.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+        patch.chdir(folder)
+        result = CliRunner().invoke(
+            main, ["import", str(STUDY), "--conventions", "mulan"], catch_exceptions=False
+        )
+        assert "132 runs created" in result.stdout
+        yield folder
+
+
+def mleval(*args, code=0):
+    result = CliRunner().invoke(main, list(args), catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def as_json(*args):
+    return json.loads(mleval(*args, "--output", "json").stdout)
+
+
+@pytest.mark.parametrize("preference", ["usual", "v_shape"])
+def test_rank_gives_the_published_tables(store, preference):
+    found = as_json("rank", *WORST, "--preference", preference)
+    published = pd.read_csv(GOLDEN / "eftimov2019_rankings.csv")
+    published = published[published.preference == preference].set_index(["dataset", "method"])[
+        "rank"
+    ]
+    ours = pd.Series(
+        {(d, row["method"]): row["rank"] for d, rows in found["datasets"].items() for row in rows}
+    )
+    assert len(ours) == 132
+    assert (ours.reindex(published.index) == published).sum() >= 130
+
+
+def test_rank_json_keeps_its_contract(store):
+    found = as_json("rank", *WORST)
+    assert {
+        "ranking",
+        "datasets",
+        "weights",
+        "friedman",
+        "nemenyi",
+        "excluded",
+        "provenance",
+    } <= set(found)
+    first = found["ranking"][0]
+    assert first["method"] == "RF-PCT" and first["rank"] == pytest.approx(4.0, abs=0.005)
+    assert found["nemenyi"]["critical_difference"] == pytest.approx(5.025, abs=0.001)
+    assert found["nemenyi"]["significant_pairs"] == [["RF-PCT", "PCT"]]
+    assert len(found["provenance"]["run_ids"]) == 132 and found["provenance"]["policy"] == "worst"
+
+
+def test_missing_results_ask_for_a_policy_and_name_the_cells(store):
+    result = mleval("rank", "-n", "madjarov2012", code=1)
+    assert (
+        "12 of 132 cells" in result.stderr
+        and "RAkEL on bibtex" in result.stderr
+        and "--missing worst" in result.stderr
+    )
+    error, *ways = result.stderr.strip().splitlines()
+    assert result.stdout == "" and error.startswith("Error: ") and len(ways) == 6
+    for command in ways[1::2]:  # each way is a command to copy
+        mleval(*shlex.split(command)[1:])
+
+
+def test_a_second_import_changes_nothing(store):
+    assert "0 runs created, 0 updated, 132 unchanged" in mleval("import", str(STUDY)).stdout
+
+
+def test_unknown_metric_needs_a_direction(store):
+    assert "--min NAME" in mleval("rank", *WORST, "-m", "training_time", code=1).stderr
+    found = as_json("rank", *WORST, "-m", "training_time", "--min", "training_time")
+    assert [m["measure"] for m in found["measures"]] == ["training_time"]
+
+
+def test_what_python_calls_an_argument_is_an_option_on_the_command_line(store):
+    assert "declare --min or --max" in mleval("runs", "-n", "madjarov2012").stdout
+    assert "--experiment-name NAME or --experiment-id ID" in mleval("rank", code=1).stderr
+
+
+def test_unknown_names_are_named(store):
+    assert "'nowhere'" in mleval("rank", "-n", "nowhere", code=1).stderr
+    assert "nobody" in mleval("compare", *WORST, "--control", "nobody", code=1).stderr
+    assert "no_measure" in mleval("compare", *WORST, "--on", "no_measure", code=1).stderr
+
+
+def test_usage_errors_exit_with_2(store):
+    for args in (
+        ["--alpha", "2"],
+        ["--preference", "wild"],
+        ["--weights", "heavy"],
+        ["-o", "report.xyz"],
+        ["-o", "a.json", "--output", "csv"],
+        ["--p", "f1=x"],
+    ):
+        mleval("rank", *WORST, *args, code=2)
+
+
+@pytest.mark.parametrize(
+    "option, value, command",
+    [
+        ("--method-by", "bogus", "rank"),
+        ("--dataset-by", "tag:", "runs"),
+        ("--p", "-1", "rank"),
+        ("--q", "f1=-2", "rank"),
+        ("--s", "0", "report"),
+        ("--weights", "f1=0", "rank"),
+        ("--weights", "nothing=1", "compare"),
+    ],
+)
+def test_values_that_no_analysis_takes_are_wrong_usage_of_the_option_that_was_typed(
+    store, option, value, command
+):
+    function = ["--preference", {"--s": "gaussian", "--q": "linear"}.get(option, "v_shape")]
+    said = mleval(
+        command, *([*WORST, *function] if command != "runs" else ALL), option, value, code=2
+    ).stderr
+    assert f"Error: {option} must " in said and "Usage: " in said and "Traceback" not in said
+    assert value != "f1=0" or "got 0 for 'f1'. Leave" in said
+
+
+def test_a_default_is_never_the_users_mistake(store):
+    said = mleval("rank", *WORST, "--preference", "usual", "--p", "1", code=2).stderr
+    assert "Error: --p is not a threshold of 'usual'" in said
+    assert (
+        "Usage" not in mleval("rank", *WORST, "-m", "f1", "--exclude-measure", "f1", code=1).stderr
+    )
+
+
+def test_measures_that_weights_do_not_name_weigh_1_as_functions_are_v_shape(store):
+    some = ["-m", "f1", "-m", "recall", "-m", "coverage"]
+    found = as_json("rank", *WORST, *some, "--weights", "f1=2", "--preference", "f1=gaussian")
+    assert found["options"]["weights"] == {"f1": 2, "recall": 1, "coverage": 1}
+    assert all(
+        row == {"f1": 0.5, "recall": 0.25, "coverage": 0.25} for row in found["weights"].values()
+    )
+    text = mleval("rank", *WORST, *some, "--weights", "f1=2", "--preference", "f1=gaussian").stdout
+    assert (
+        "preference Gaussian for f1, V-shape for all others, weights 2 for f1, 1 for all others"
+        in " ".join(text.split())
+    )
+
+
+def test_gate_exits_with_3_only_when_asked(store):
+    few = ["-n", "madjarov2012", "--dataset", "emotions", "--dataset", "scene"]
+    mleval("compare", *few)
+    assert mleval("compare", *few, "--require-significant", code=3).stdout
+    mleval("compare", *WORST, "--require-significant")
+
+
+@pytest.mark.parametrize("command", ["runs", "rank", "compare", "report", "measures"])
+@pytest.mark.parametrize("format", ["table", "json", "csv", "md", "latex", "html"])
+def test_every_command_speaks_every_format(store, command, format):
+    args = {"measures": [], "runs": [*ALL, *SOME]}.get(command, [*WORST, *SOME])
+    extra = ["--draws", "20"] if command == "report" else []
+    result = mleval(command, *args, *extra, "--output", format)
+    assert len(result.stdout) > 200 and result.stderr == ""
+    if command != "measures":
+        assert "RF-PCT" in result.stdout
+
+
+def test_report_writes_the_page_and_its_data_whole(store, tmp_path):
+    page = tmp_path / "study.html"
+    mleval("report", *WORST, *SOME, "--draws", "20", "-o", str(page))
+    assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
+    data = tmp_path / "study_data"
+    assert (
+        json.loads((data / "report.json").read_text(encoding="utf-8"))["ranking"][0]["method"]
+        == "RF-PCT"
+    )
+    assert (data / "pairs.csv").exists() and not list(tmp_path.glob(".*.part"))
+
+
+def test_logged_report_is_a_run_that_later_selections_ignore(store, tmp_path):
+    from mlflow import MlflowClient
+
+    mleval("report", *WORST, *SOME, "--draws", "20", "--log", "-o", str(tmp_path / "r.html"))
+    client = MlflowClient()
+    experiment = client.get_experiment_by_name("madjarov2012")
+    (run,) = client.search_runs([experiment.experiment_id], "tags.`mleval.kind` = 'report'")
+    assert {"mleval_report.html", "mleval_summary.md"} <= {
+        a.path for a in client.list_artifacts(run.info.run_id)
+    }
+    assert len(as_json("rank", *WORST)["provenance"]["run_ids"]) == 132
+
+
+@pytest.mark.parametrize("args", [[], ["--help"], ["rank", "--help"], ["--version"]])
+def test_help_is_instant_because_nothing_heavy_is_imported(args):
+    code = (
+        "import sys; from mlflow_mleval.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "print([m for m in ('mlflow', 'numpy', 'pandas', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True)
+    assert args == [] or done.stdout.splitlines()[-1] == "[]"
+    assert done.returncode == (0 if args else 1)
+
+
+@pytest.mark.skipif(
+    int(pd.__version__.split(".")[0]) < 3,
+    reason="older pandas loads scipy.stats for Kendall's correlation",
+)
+def test_a_ranking_loads_nothing_that_it_does_without():
+    code = """
+import sys
+import pandas as pd
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report.content.study_report import document
+from mlflow_mleval.study import Study
+rows = [(d, m, i * j % 5, j % 3) for i, d in enumerate("defgh") for j, m in enumerate("abc")]
+study = Study.from_frame(pd.DataFrame(rows, columns=["dataset", "method", "f1", "recall"]))
+assert "c leads" in document(compare(study), {}, "ranking").render("md")
+heavy = {"scipy.stats", "scipy.optimize", "scipy.interpolate", "scipy.linalg", "networkx", "mlflow", "mlflow_mleval.evaluation"}
+print(sorted(heavy & {*sys.modules}))
+"""  # noqa: E501
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_version_is_that_of_mleval_and_of_mlflow():
+    assert (
+        mleval("--version").stdout
+        == f"mleval, version {mlflow_mleval.__version__} (MLflow {version('mlflow')})\n"
+    )
+
+
+@pytest.mark.parametrize("columns", [80, 110])
+@pytest.mark.parametrize("command", [None, *main.commands])
+def test_help_fits_the_terminal_and_cuts_no_sentence(command, columns):
+    text = (
+        CliRunner()
+        .invoke(main, [*filter(None, [command]), "--help"], terminal_width=columns)
+        .stdout
+    )
+    assert max(map(len, text.splitlines())) <= columns
+    assert "..." not in text.replace("[ARGS]...", "")
+
+
+def headings(text):
+    return re.findall(r"^(\S.*):$", text, re.M)
+
+
+def test_help_lists_options_under_headings_in_one_column():
+    text = CliRunner().invoke(main, ["rank", "--help"], terminal_width=110).stdout
+    assert headings(text) == ["Selection", "Measures", "Fusion", "Tests", "Store", "Output"]
+    assert {"Folds", "Beyond p-values", "Random numbers"} <= {
+        *headings(mleval("compare", "--help").stdout)
+    }
+    sections = re.split(r"^\S.*:$", text, flags=re.M)[1:]
+    assert "--missing" in sections[1] and "--alpha" in sections[3] and "--help" in sections[5]
+    texts = [
+        found for line in text.splitlines() if (found := re.match(r"  -\S.*?\s{2,}(?=\S)", line))
+    ]
+    assert len(texts) > 20 and {found.end() for found in texts} == {34}
+
+
+@pytest.mark.parametrize("command", main.commands)
+def test_no_two_options_of_a_command_share_a_name_or_a_flag(command):
+    params = main.commands[command].params
+    flags = [flag for p in params for flag in p.opts]
+    assert len({p.name for p in params}) == len(params) and len({*flags}) == len(flags)
+
+
+#: The commands in the help without "mleval", and without the remark that stands three spaces
+#: behind.
+EXAMPLES = [
+    shlex.split(re.split(r"\s{3,}", line.strip())[0])[1:]
+    for command in (main, *main.commands.values())
+    for line in re.sub(r"\\\n\s*", "", command.help).splitlines()
+    if line.strip().startswith("mleval ")
+]
+
+
+def test_examples_in_the_help_are_commands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        "results.csv",
+        "answers.csv",
+        "predictions.csv",
+        "predicted.txt",
+        "true.txt",
+        "edges.txt",
+    ):
+        (tmp_path / name).touch()
+    assert len(EXAMPLES) >= 18
+    for name, *args in EXAMPLES:
+        with main.commands[name].make_context(
+            name, args, parent=main.make_context("mleval", ["runs"])
+        ):
+            pass
+
+
+@pytest.mark.thorough
+def test_examples_in_the_help_work_when_copied(store, tmp_path, monkeypatch):
+    """All but those that need other files or runs than the published study has."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results.csv").write_bytes(STUDY.read_bytes())
+    (tmp_path / "answers.csv").write_text("method,dataset,instance,f1\na,d,1,0.5\n")
+    for name, *args in EXAMPLES:
+        if name in ("import", "runs", "measures", "rank", "report") or "macro_f1" in args:
+            mleval(name, *args)
+
+
+def test_an_option_of_another_command_is_refused_with_the_commands_that_heed_it(store):
+    said = mleval("runs", *WORST, code=2).stderr
+    assert (
+        "--missing does nothing in `main runs`, only in compare, rank, report. Leave it out."
+        in said
+    )
+    for command, option in (
+        ("rank", "--seed"),
+        ("rank", "--rope"),
+        ("profile", "--folds-by"),
+        ("profile", "--missing"),
+    ):
+        assert f"{option} does nothing" in mleval(command, *ALL, option, "1", code=2).stderr
+    assert "No such option" in mleval("runs", *ALL, "--nonsense", code=2).stderr
+
+
+def test_the_seed_is_told(store):
+    some = ["--method", "BR", "--method", "CC", "--method", "PCT", "--rope", "0.01", "-m", "f1"]
+    assert as_json("compare", *WORST, *some, "--seed", "1")["options"]["seed"] == 1
+
+
+def test_completion_knows_commands_options_and_values():
+    def completed(words):
+        env = os.environ | {
+            "_MLEVAL_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
+        return subprocess.run([MLEVAL], env=env, capture_output=True, text=True, check=True).stdout
+
+    assert "plain,report" in completed("mleval re") and "plain,--missing" in completed(
+        "mleval rank --mis"
+    )
+    assert "plain,instances" in completed("mleval compare --over ") and "file," in completed(
+        "mleval report -o "
+    )
+    line = re.search(r'eval "\$\((.*)\)"', mleval("--help").stdout)[1]
+    env = os.environ | {"PATH": f"{MLEVAL.parent}{os.pathsep}{os.environ['PATH']}"}
+    assert (
+        "complete"
+        in subprocess.run(
+            line, shell=True, env=env, capture_output=True, text=True, check=True
+        ).stdout
+    )
+
+
+@pytest.mark.thorough
+def test_demo_runs_ranks_reports_and_says_what_next(tmp_path):
+    done = subprocess.run(
+        [MLEVAL, "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    printed, shown = (
+        re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "", text) for text in (done.stdout, readme)
+    )
+    assert f"```text\n{printed}```" in shown, "put what mleval demo prints into README.md"
+    assert {"mlflow.db", "mleval_report.html", "mleval_report_data"} <= {
+        p.name for p in tmp_path.iterdir()
+    }

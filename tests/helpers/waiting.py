@@ -1,0 +1,42 @@
+"""What tests that start servers or browsers share: how long to wait, and for what."""
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import requests
+
+MLFLOW_SETTINGS = (
+    "MLFLOW_TRACKING_URI",
+    "MLFLOW_EXPERIMENT_ID",
+    "MLFLOW_EXPERIMENT_NAME",
+    "MLFLOW_RUN_ID",
+)
+
+
+#: Seconds that a test waits at most for a server or a browser; a busy machine needs many times what
+#: a quiet one does.
+PATIENCE = 240
+
+
+def wait_for(url: str, process: subprocess.Popen, log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if requests.get(f"{url}/health", timeout=10).ok:
+                return
+        except requests.RequestException:
+            time.sleep(0.2)
+    how = (
+        f"ended with {process.returncode}"
+        if process.poll() is not None
+        else f"was not ready after {PATIENCE} seconds"
+    )
+    raise RuntimeError(f"the MLflow server {how}:\n{log.read_text()[-2000:]}")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,518 @@
+"""Set-based and pair-based hierarchical measures: published cases, exact solvers, brute force, and
+what must hold always.
+"""
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hierarchy_reference import Reference, class_sets, hierarchies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import GOLDEN
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment, milp
+
+from mlflow_mleval.measures import class_sets as class_pairs
+from mlflow_mleval.measures import class_sets as class_sets_module
+from mlflow_mleval.measures import class_sets as set_based
+from mlflow_mleval.measures import hierarchical
+from mlflow_mleval.measures.class_sets import best_matching
+from mlflow_mleval.measures.hierarchical import FAMILIES, instance_measures, micro
+from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.registry import MEASURES, SETS
+
+GOLDEN = json.loads((GOLDEN / "hierarchical_cases.json").read_text())
+BOTH = ["set", "pair"]
+far_pairs = st.sampled_from(["forbid", "allow", "clip"])
+
+
+def hierarchy(case):
+    return Hierarchy([tuple(edge) for edge in case["edges"]])
+
+
+def measure(case, **options):
+    options = {"max_distance": case["max_distance"], "measures": BOTH} | options
+    return instance_measures([case["true"]], [case["pred"]], hierarchy(case), **options).loc[0]
+
+
+def rates(row, name):
+    return [row[f"{name}_{rate}"] for rate in ("precision", "recall", "f1")]
+
+
+# ---- published and independently solved cases ----------------------------------------------------
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["id"])
+def test_golden_sets(case):
+    expected, row, rooted = case["definition"], measure(case), measure(case, count_root=True)
+    for found, name, key in (
+        (row, "h", "ancestors_no_virtual_root"),
+        (rooted, "h", "ancestors_with_virtual_root"),
+        (row, "descendant", "descendants"),
+        (rooted, "descendant", "descendants"),
+    ):
+        assert rates(found, name) == pytest.approx([expected[key][k] for k in "PRF"], abs=1e-9)
+        assert (
+            found[f"{name}_true_size"]
+            + found[f"{name}_pred_size"]
+            - 2 * found[f"{name}_intersection"]
+            == expected[key]["sdl"]
+        )
+    assert (
+        row["symmetric_difference_loss"]
+        == rooted["symmetric_difference_loss"]
+        == expected["ancestors_no_virtual_root"]["sdl"]
+    )
+    assert row["h_loss"] == rooted["h_loss"] == expected["h_loss_sets"]["sdl"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["id"])
+@pytest.mark.parametrize(("far_pairs", "key"), [("forbid", "threshold"), ("allow", "flow")])
+def test_golden_pairs(case, far_pairs, key):
+    expected, row = case["definition"], measure(case, far_pairs=far_pairs)
+    assert row["gie"] == pytest.approx(expected[f"gie_{key}"], abs=1e-9)
+    assert row["mgia_error"] == pytest.approx(expected[f"mgia_{key}"]["error"], abs=1e-9)
+    assert row["mgia"] == pytest.approx(expected[f"mgia_{key}"]["accuracy"], abs=1e-9)
+    assert row["all_pairs_error"] == expected["sun_lim_sum_all_pairs"]
+    assert row["tree_induced_error"] == pytest.approx(
+        expected.get("tree_induced_error", np.nan), nan_ok=True
+    )
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["id"])
+def test_hemkit_where_it_follows_the_definition(case):
+    tool, row = case["hemkit"], measure(case, count_root=True)
+    if tool["agrees"]["hPRF_with_virtual_root"]:
+        assert rates(row, "h") == pytest.approx([tool["hP"], tool["hR"], tool["hF"]], abs=1e-9)
+    if tool["agrees"]["mgia_threshold_error"]:
+        assert row["mgia_error"] == pytest.approx(tool["mgia_error"], abs=1e-9)
+
+
+@pytest.mark.parametrize("case", GOLDEN["multi_instance"], ids=lambda case: case["id"])
+def test_hemkit_means_over_instances(case):
+    options = {"max_distance": case["max_distance"], "measures": ["set"], "count_root": True}
+    means = instance_measures(case["true"], case["pred"], hierarchy(case), **options).mean()
+    assert rates(means, "h") == pytest.approx(
+        [case["means"][k] for k in ("hP", "hR", "hF")], abs=1e-9
+    )
+    assert means["symmetric_difference_loss"] == pytest.approx(case["means"]["sdl"])
+
+
+# ---- brute force ---------------------------------------------------------------------------------
+
+
+def overlap(a, b):
+    both = len(a & b)
+    if not a and not b:
+        return [1, 1, 1]
+    return [both / len(b) if b else 0, both / len(a) if a else 0, 2 * both / (len(a) + len(b))]
+
+
+@given(
+    hierarchies(weighted=True), st.booleans(), st.sampled_from([None, 0, 0.3, 1, 1.2, 2]), st.data()
+)
+def test_sets_by_brute_force(drawn, count_root, height, data):
+    edges, lengths, nodes = drawn
+    true, pred = (data.draw(class_sets(nodes, 5)) for _ in range(2))
+    options = {"count_root": count_root, "max_ancestors": height, "measures": "set"}
+    row = instance_measures([true], [pred], Hierarchy(edges, lengths, nodes), **options).loc[0]
+    reference = Reference(edges, lengths, nodes)
+    above = (
+        reference.extended(true, count_root, height),
+        reference.extended(pred, count_root, height),
+    )
+    assert rates(row, "h") == pytest.approx(overlap(*above))
+    assert row["symmetric_difference_loss"] == len(above[0] ^ above[1])
+    assert rates(row, "descendant") == pytest.approx(
+        overlap(reference.below(true), reference.below(pred))
+    )
+    assert row["h_loss"] == reference.h_loss(true, pred, count_root, height)
+    assert row["exact_match"] == (true == pred)
+
+
+@given(hierarchies(weighted=True), st.sampled_from([0.3, 0.5, 1, 2.5, 5]), far_pairs, st.data())
+def test_pairs_by_brute_force(drawn, limit, far, data):
+    edges, lengths, nodes = drawn
+    true, pred = (data.draw(class_sets(nodes)) for _ in range(2))
+    options = {"max_distance": limit, "far_pairs": far, "measures": "pair"}
+    row = instance_measures([true], [pred], Hierarchy(edges, lengths, nodes), **options).loc[0]
+    reference = Reference(edges, lengths, nodes)
+    all_pairs = [reference.distance(y, p) for y in true for p in pred]
+    assert row["all_pairs_error"] == pytest.approx(
+        sum(all_pairs) if all_pairs else np.nan, nan_ok=True
+    )
+    single = all_pairs[0] if len(true) == len(pred) == 1 else np.nan
+    assert row["tree_induced_error"] == pytest.approx(single, nan_ok=True)
+    assert row["gie"] == pytest.approx(reference.cheapest(true, pred, limit, far, one_to_one=True))
+    error = reference.cheapest(true, pred, limit, far, one_to_one=False)
+    assert row["mgia_error"] == pytest.approx(error)
+    assert row["mgia"] == pytest.approx(
+        1 - error / (len(true ^ pred) * limit) if true != pred else 1
+    )
+
+
+def edge_cover(cost, limit, forbid):
+    """The cheapest set of pairs as an integer programme: each class is in a pair or pays the
+    limit.
+    """
+    m, k = cost.shape
+    pairs = np.where(forbid & (cost > limit), limit * 1e3, cost)
+    rows = np.zeros((m + k, m * k + m + k))
+    for i, j in itertools.product(range(m), range(k)):
+        rows[i, i * k + j] = rows[m + j, i * k + j] = 1
+    rows[:, m * k :] = np.eye(m + k)
+    objective = np.append(pairs.ravel(), np.full(m + k, limit))
+    return milp(
+        objective, constraints=(rows, 1, np.inf), integrality=np.ones(len(objective)), bounds=(0, 1)
+    ).fun
+
+
+@settings(deadline=None, max_examples=40)
+@given(hierarchies(most=25), st.sampled_from([1, 3, 5]), far_pairs, st.data())
+def test_many_classes_against_an_assignment_and_an_integer_programme(drawn, limit, far, data):
+    edges, lengths, nodes = drawn
+    true, pred = (sorted(data.draw(class_sets(nodes, 9))) for _ in range(2))
+    options = {"max_distance": limit, "far_pairs": far, "measures": "pair"}
+    row = instance_measures([true], [pred], Hierarchy(edges, lengths, nodes), **options).loc[0]
+    reference, forbid = Reference(edges, lengths, nodes), far == "forbid"
+    cost = np.array([[reference.distance(y, p) for p in pred] for y in true]).reshape(
+        len(true), len(pred)
+    )
+    cost = np.minimum(cost, limit) if far == "clip" else cost
+    m, k = cost.shape
+    square = np.zeros((m + k, m + k))  # every class may also take a default class of its own
+    square[:m, :k] = np.where(forbid & (cost > limit), limit * 1e3, cost)
+    square[:m, k:] = square[m:, :k] = limit
+    assert row["gie"] == pytest.approx(square[linear_sum_assignment(square)].sum())
+    if m and k:
+        assert row["mgia_error"] == pytest.approx(edge_cover(cost, limit, forbid))
+
+
+@given(st.integers(1, 5), st.integers(1, 7), st.integers(0, 2**32 - 1))
+def test_tabulated_matchings_are_optimal(m, k, seed):
+    weight = np.random.default_rng(seed).integers(0, 6, (4, m, k))
+    expected = [w[linear_sum_assignment(w, maximize=True)].sum() for w in weight]
+    assert best_matching(weight).tolist() == expected
+    assert best_matching(weight.transpose(0, 2, 1)).tolist() == expected
+
+
+# ---- what must hold always -----------------------------------------------------------------------
+
+
+@given(hierarchies(), st.data())
+def test_swapping_truth_and_prediction_swaps_precision_and_recall(drawn, data):
+    edges, lengths, nodes = drawn
+    true, pred = (data.draw(st.lists(class_sets(nodes), min_size=3, max_size=3)) for _ in range(2))
+    h = Hierarchy(edges, lengths, nodes)
+    one, other = instance_measures(true, pred, h), instance_measures(pred, true, h)
+    swapped = {
+        "precision": "recall",
+        "recall": "precision",
+        "true_size": "pred_size",
+        "pred_size": "true_size",
+    }
+    for name in one:
+        family, _, rest = name.partition("_")
+        counterpart = f"{family}_{swapped[rest]}" if rest in swapped else name
+        pd.testing.assert_series_equal(one[name], other[counterpart], check_names=False)
+
+
+@given(hierarchies(), st.sampled_from(["extended", "minimal"]), st.data())
+def test_bounds_and_perfection(drawn, lca, data):
+    edges, lengths, nodes = drawn
+    h = Hierarchy(edges, lengths, nodes)
+    true, pred = (
+        data.draw(st.lists(class_sets(nodes, 4), min_size=2, max_size=2)) for _ in range(2)
+    )
+    table = instance_measures(true, pred, h, lca=lca)
+    perfect = instance_measures(true, true, h, lca=lca)
+    for name in table.columns.intersection(MEASURES):
+        low, high = MEASURES[name].range
+        assert (
+            (table[name] >= low - 1e-12) & (table[name] <= high + 1e-12) | table[name].isna()
+        ).all(), name
+        best = high if MEASURES[name].direction == "max" else low
+        if (
+            name == "all_pairs_error"
+        ):  # the distances between different classes of the same set count
+            continue
+        assert perfect[name].dropna().tolist() == pytest.approx(
+            [best] * perfect[name].notna().sum()
+        ), name
+
+
+@given(hierarchies(most=15, tree=True), st.data())
+def test_trees_follow_the_closed_forms_of_trees(drawn, data):
+    edges, lengths, nodes = drawn
+    h, parent = Hierarchy(edges, lengths, nodes), {c: p for p, c in edges}
+    a, b = data.draw(st.sampled_from(nodes)), data.draw(st.sampled_from(nodes))
+
+    def chain(c):
+        return [c, *chain(parent[c])] if c in parent else [c]
+
+    above_a, above_b = chain(a), chain(b)
+    shared = len(set(above_a) & set(above_b))
+    row = instance_measures([[a]], [[b]], h, max_distance=100).loc[0]
+    assert (
+        row["tree_induced_error"]
+        == row["gie"]
+        == row["mgia_error"]
+        == len(above_a) + len(above_b) - 2 * shared
+    )
+    assert row["h_precision"] == shared / len(above_b) and row["h_recall"] == shared / len(above_a)
+    both = 1  # the one lowest common ancestor; a virtual one adds a node to each side
+    sizes = [len(x) - max(shared - 1, 0) + (shared == 0) for x in (above_a, above_b)]
+    assert [row["lca_intersection"], row["lca_true_size"], row["lca_pred_size"]] == [both, *sizes]
+
+
+@settings(deadline=None, max_examples=30)
+@given(hierarchies(weighted=True), st.data())
+def test_units_of_length_do_not_matter(drawn, data):
+    edges, lengths, nodes = drawn
+    true, pred = (data.draw(st.lists(class_sets(nodes), min_size=2, max_size=2)) for _ in range(2))
+    roots = set(nodes) - {c for _, c in edges}
+    edges, lengths = (
+        [*(("top", c) for c in sorted(roots)), *edges],
+        [1.0] * len(roots) + lengths,
+    )  # the virtual root stays at 1
+    whole = instance_measures(
+        true, pred, Hierarchy(edges, np.rint(np.multiply(lengths, 10))), max_distance=20
+    )
+    tenth = instance_measures(true, pred, Hierarchy(edges, lengths), max_distance=2)
+    scaled = ["tree_induced_error", "gie", "all_pairs_error", "mgia_error", "mgia_bound"]
+    pd.testing.assert_frame_equal(whole.drop(columns=scaled), tenth.drop(columns=scaled))
+    pd.testing.assert_frame_equal(whole[scaled] / 10, tenth[scaled])
+
+
+def random_case(seed, n=60, instances=40):
+    rng = np.random.default_rng(seed)
+    edges = sorted(
+        {(int(rng.integers(j)), j) for j in range(1, n) for _ in range(rng.integers(1, 4))}
+    )
+    sets = [
+        [rng.choice(n, rng.integers(0, 6), replace=False).tolist() for _ in range(instances)]
+        for _ in range(2)
+    ]
+    return Hierarchy(edges, nodes=range(n)), *sets
+
+
+def test_instances_stand_for_themselves():
+    h, true, pred = random_case(0)
+    table = instance_measures(true, pred, h)
+    order = np.random.default_rng(1).integers(0, len(true), 100)
+    again = instance_measures([true[i] for i in order], [pred[i] for i in order], h)
+    pd.testing.assert_frame_equal(again, table.iloc[order].reset_index(drop=True))
+    alone = pd.concat(
+        [instance_measures([t], [p], h) for t, p in zip(true, pred, strict=True)], ignore_index=True
+    )
+    pd.testing.assert_frame_equal(alone, table)
+
+
+def test_names_and_their_order_do_not_matter():
+    h, true, pred = random_case(2)
+    rng = np.random.default_rng(3)
+    new = rng.permutation(len(h)).tolist()
+    edges = [(f"c{new[p]}", f"c{new[c]}") for c in h.nodes for p in h.parents(c)]
+    other = Hierarchy([edges[i] for i in rng.permutation(len(edges))])
+    renamed = [[{f"c{new[c]}" for c in row} for row in side] for side in (true, pred)]
+    pd.testing.assert_frame_equal(
+        instance_measures(true, pred, h), instance_measures(*renamed, other)
+    )
+
+
+def test_matrices_are_sets():
+    h, true, pred = random_case(4)
+    matrices = [sparse.csc_array(h.indicator(side).toarray().astype(int)) for side in (true, pred)]
+    pd.testing.assert_frame_equal(instance_measures(*matrices, h), instance_measures(true, pred, h))
+
+
+@pytest.mark.parametrize("cells", [1, 100])
+def test_small_blocks_change_nothing(monkeypatch, cells):
+    h, true, pred = random_case(5)
+    expected = instance_measures(true, pred, h)
+    for module, name in (
+        (hierarchical, "_BLOCK"),
+        (set_based, "_BLOCK"),
+        (set_based, "_TABLE"),
+        (class_pairs, "_TABLE"),
+        (class_sets_module, "_BLOCK"),
+    ):
+        monkeypatch.setattr(module, name, cells)
+    pd.testing.assert_frame_equal(instance_measures(true, pred, h), expected)
+
+
+def test_two_to_the_forty_paths_take_no_time():
+    edges = [
+        e for i in range(40) for e in ((i, (i, 0)), (i, (i, 1)), ((i, 0), i + 1), ((i, 1), i + 1))
+    ]
+    h = Hierarchy([*edges, (40, "x"), (40, "y")])
+    for lca, nodes in (("extended", 122), ("minimal", 82)):
+        table = instance_measures(
+            [["x"], ["x"], ["x", "y"]], [["y"], [0], [(20, 0), "x"]], h, lca=lca, max_distance=100
+        )
+        assert table["tree_induced_error"].tolist()[:2] == [2, 81]
+        assert table["h_true_size"].tolist() == [122, 122, 123] and table[
+            "h_intersection"
+        ].tolist() == [121, 1, 122]
+        assert table["lca_true_size"].tolist()[:2] == [2, nodes] and table[
+            "lca_intersection"
+        ].tolist()[:2] == [1, 1]
+
+
+# ---- conventions, options and errors -------------------------------------------------------------
+
+
+def test_empty_sets():
+    h = Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("s", "c")])
+    table = instance_measures([["c"], [], []], [[], ["a"], []], h, max_distance=3)
+    assert table["h_loss"].tolist() == [
+        2,
+        1,
+        0,
+    ]  # the roots above c, or above a, are wrong; what is below follows from it
+    rooted = instance_measures([["c"], [], []], [[], ["a"], []], h, count_root=True)
+    assert rooted["h_loss"].tolist() == [1, 1, 0] and rooted["h_true_size"].tolist() == [5, 0, 0]
+    for family in ("h", "descendant", "lca"):
+        for rate in ("precision", "recall", "f1"):
+            assert table[f"{family}_{rate}"].tolist() == [0, 0, 1]
+    assert table["symmetric_difference_loss"].tolist() == [4, 2, 0]
+    assert table["gie"].tolist() == [3, 3, 0] and table["mgia"].tolist() == [0, 0, 1]
+    assert (
+        table[["all_pairs_error", "tree_induced_error"]].isna().all(axis=None)
+    )  # no path, rather than one of no length
+    assert table["lca_true_size"].tolist() == [1, 0, 0] and table["lca_pred_size"].tolist() == [
+        0,
+        1,
+        0,
+    ]
+    empty = instance_measures([[]], [[]], Hierarchy([], nodes=["a"])).isna().loc[0]
+    assert empty[empty].index.tolist() == ["tree_induced_error", "all_pairs_error"]
+
+
+def test_h_loss_stops_below_the_first_error():
+    h = Hierarchy([("r", "a"), ("r", "b"), ("a", "a1"), ("a1", "a2"), ("b", "b1")])
+    row = instance_measures([["a2"]], [["b1"]], h).loc[0]
+    assert row["h_loss"] == 2 and row["symmetric_difference_loss"] == 5
+
+
+def test_nearest_classes_are_not_the_cheapest_cover():
+    case = next(case for case in GOLDEN["cases"] if case["id"] == "flow_beats_nearest")
+    assert measure(case)["mgia_error"] == 4  # pairing each class with its nearest costs 5
+
+
+def test_families_can_be_chosen():
+    h = Hierarchy([("r", "a"), ("r", "b")])
+    for family, columns in FAMILIES.items():
+        assert tuple(instance_measures([["a"]], [["b"]], h, measures=[family])) == columns
+    everything = instance_measures([["a"]], [["b"]], h)
+    assert set(everything) & set(MEASURES) == {
+        name for name in SETS["hierarchical"] if not name.startswith("micro")
+    }
+
+
+def test_micro_averages_are_rates_of_sums():
+    h, true, pred = random_case(6)
+    sums = instance_measures(true, pred, h).sum()
+    found = micro(sums)
+    assert set(found) == {name for name in SETS["hierarchical"] if name.startswith("micro")}
+    for family in ("h", "descendant", "lca"):
+        both, t, p = (
+            sums[f"{family}_{part}"] for part in ("intersection", "true_size", "pred_size")
+        )
+        assert rates(found, f"micro_{family}") == [both / p, both / t, 2 * both / (t + p)]
+    assert found["micro_mgia"] == 1 - sums["mgia_error"] / sums["mgia_bound"]
+    assert micro({"mgia_error": 0.0, "mgia_bound": 0.0}) == {"micro_mgia": 1}
+    assert (
+        micro({"h_intersection": 0, "h_true_size": 3, "h_pred_size": 0})["micro_h_precision"] == 0
+    )
+    assert micro({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("true", "pred", "options", "error", "text"),
+    [
+        (
+            [["a"]],
+            [["a"], ["b"]],
+            {},
+            ValueError,
+            "`pred` must hold as many instances as `true`, 1, got 2",
+        ),
+        (
+            [["a"]],
+            [["z"]],
+            {},
+            ValueError,
+            "`pred` must hold classes of the hierarchy, got 1 unknown class: 'z'",
+        ),
+        (
+            ["a"],
+            [["a"]],
+            {},
+            TypeError,
+            "`true` must hold a collection of classes for each instance, got 'a' for instance 0",
+        ),
+        (
+            [["a"]],
+            [["a"]],
+            {"max_distance": 0},
+            ValueError,
+            "`max_distance` must be a positive distance, got 0",
+        ),
+        (
+            [["a"]],
+            [["a"]],
+            {"max_distance": float("nan")},
+            ValueError,
+            "`max_distance` must be a positive distance, got nan",
+        ),
+        (
+            [["a"]],
+            [["a"]],
+            {"lca_max_distance": -1},
+            ValueError,
+            "`lca_max_distance` must be a positive distance, got -1",
+        ),
+        (
+            [["a"]],
+            [["a"]],
+            {"lca": "largest"},
+            ValueError,
+            "`lca` must be one of 'extended', 'minimal', got 'largest'",
+        ),
+        (
+            [["a"]],
+            [["a"]],
+            {"far_pairs": "ignore"},
+            ValueError,
+            "`far_pairs` must be one of 'forbid', 'allow', 'clip', got 'ignore'",
+        ),
+        (
+            [["a"]],
+            [["a"]],
+            {"max_ancestors": -1},
+            ValueError,
+            "`max_ancestors` must be a distance of at least 0, got -1",
+        ),
+        (
+            [["a"]],
+            [["a"]],
+            {"measures": ["h_f1"]},
+            ValueError,
+            "`measures` must be one of 'set', 'pair', 'lca', got 'h_f1'",
+        ),
+        (
+            [["a"]],
+            [["a"]],
+            {"measures": []},
+            ValueError,
+            "`measures` must name at least one of 'set', 'pair', 'lca', got none",
+        ),
+    ],
+)
+def test_bad_input(true, pred, options, error, text):
+    with pytest.raises(error, match=text):
+        instance_measures(true, pred, Hierarchy([("a", "b")]), **options)

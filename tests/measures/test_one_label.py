@@ -1,0 +1,341 @@
+"""One label of several classes: against scikit-learn on known and on random data, merged in any
+groups, and bad input.
+"""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from one_label_cases import _PROBA, DIGITS, of_sklearn, text_data
+from sklearn import metrics
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+
+import mlflow_mleval as mleval
+from mlflow_mleval.measures import score_counts
+from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, SETS
+from mlflow_mleval.measures.score_counts import ScoreCounts
+
+
+def assert_equal(ev, expected):
+    for name, value in expected.items():
+        assert ev.measures[name] == pytest.approx(value, rel=1e-12, abs=1e-12), name
+
+
+@pytest.fixture(scope="module", name="known")
+def known_data():
+    """Truth and cross-validated probabilities of Iris, breast cancer, digits and a text set."""
+    sets = {
+        "iris": (*load_iris(return_X_y=True), GaussianNB()),
+        "cancer": (*load_breast_cancer(return_X_y=True), GaussianNB()),
+        "digits": (*load_digits(return_X_y=True), GaussianNB()),
+        "text": (*text_data(), MultinomialNB()),
+    }
+    return {
+        n: (y, cross_val_predict(m, X, y, cv=3, method="predict_proba"))
+        for n, (X, y, m) in sets.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["iris", "cancer", "digits", "text"])
+def test_known_data_as_in_scikit_learn(known, name):
+    y, p = known[name]
+    classes = np.unique(y)
+    p = p if name != "cancer" else p[:, 1]
+    pred = classes[p.argmax(axis=1)] if p.ndim == 2 else (p > 0.5).astype(int)
+    ev = mleval.evaluate(y, p, hierarchy=DIGITS if name == "digits" else None)
+    assert_equal(ev, of_sklearn(y, pred, p))
+    assert ev.confusion.to_numpy().tolist() == metrics.confusion_matrix(y, pred).tolist()
+    assert ev.kind == ONE_LABEL and set(SETS["one-label"]) <= set(ev.measures)
+    if p.ndim == 2:  # scikit-learn's own one-vs-rest
+        assert ev.measures["macro_auroc"] == pytest.approx(
+            roc_auc_score(y, p, multi_class="ovr"), rel=1e-12
+        )
+    if p.ndim == 1 or p.shape[1] == 2:
+        assert ev.measures["brier_score"] == pytest.approx(
+            metrics.brier_score_loss(y, p), rel=1e-12
+        )
+    if name == "digits":
+        assert ev.measures["exact_match"] == ev.measures["top1_accuracy"]
+        sets = mleval.evaluate_hierarchical([[c] for c in y], [[c] for c in pred], DIGITS).measures
+        assert {m: ev.measures[m] for m in SETS["class-sets"]} == {
+            m: sets[m] for m in SETS["class-sets"]
+        }
+    # A label set's measures are absent, each with its reason.
+    assert {m for m in MEASURES if ONE_LABEL not in MEASURES[m].kinds} <= set(ev.absent)
+    assert ev.absent["micro_f1"] == "of one label it is top1_accuracy"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_cases_as_in_scikit_learn(seed):
+    """Few instances, ties, classes that never occur or are never predicted, two classes, decision
+    values.
+    """
+    rng = np.random.default_rng(seed)
+    n, c = int(rng.integers(2, 40)), int(rng.integers(2, 9))
+    names = [list("abcdefghi"), list(range(9)), list(range(-3, 6))][seed % 3][:c]
+    y = rng.choice(c, n, p=rng.dirichlet(np.ones(c) / 2))
+    y[:2] = 0, 1
+    score = rng.integers(0, 4, (n, c)) + 1.0  # many ties
+    p = score / score.sum(axis=1, keepdims=True)
+    truth, pred = np.array(names)[y], np.array(names)[p.argmax(axis=1)]
+    with np.errstate(all="ignore"):
+        known = of_sklearn(truth, pred)
+    ev = mleval.evaluate(truth, p, label_names=names)
+    assert_equal(ev, {m: v for m, v in known.items() if not np.isnan(v)})
+    occurs = [i for i in range(c) if 0 < (y == i).sum() < n]
+    areas = [roc_auc_score(y == i, p[:, i]) for i in occurs]
+    expected = (
+        {"macro_auroc": np.mean(areas)} if c > 2 else {"macro_auroc": roc_auc_score(y, p[:, 1])}
+    )
+    expected["log_loss"] = metrics.log_loss(
+        truth, **{_PROBA: p[:, np.argsort(names)]}, labels=sorted(names)
+    )
+    assert_equal(ev, expected)
+    values = mleval.evaluate(truth, score, truth, label_names=names)
+    assert values.measures["top1_accuracy"] == 1 and "log_loss" in values.absent
+    assert values.absent["log_loss"].startswith("it needs scores in [0, 1], and `y_score` reaches")
+    if c > 5:
+        before = (
+            (p > p[np.arange(n), y][:, None]).sum(axis=1)
+            + [(p[i, : y[i]] == p[i, y[i]]).sum() for i in range(n)]
+        ) < 5
+        assert ev.measures["top_k_accuracy_5"] == pytest.approx(before.mean())
+
+
+def test_binary_in_each_form():
+    p = np.array([0.1, 0.7, 0.6, 0.5])
+    forms = [
+        [0, 1, 0, 1],
+        [False, True, False, True],
+        ["no", "yes", "no", "yes"],
+        [-1, 1, -1, 1],
+        [0.0, 1.0, 0.0, 1.0],
+        pd.Series(["no", "yes", "no", "yes"], dtype="category"),
+        pd.Series([0, 1, 0, 1], dtype="Int64"),
+    ]
+    expected = mleval.evaluate(forms[0], p).measures
+    assert_equal(mleval.evaluate(forms[0], p), of_sklearn(forms[0], (p > 0.5).astype(int), p))
+    for y in forms:
+        for given in (p, p[:, None], p.tolist(), np.column_stack([1 - p, p])):
+            found = mleval.evaluate(y, given).measures
+            assert {m: found[m] for m in expected} == pytest.approx(expected, abs=1e-12)
+    values = mleval.evaluate([0, 1, 0, 1], np.array([-2.0, 0.2, 0.1, -0.3]))
+    assert values.threshold == 0 and values.total.classes.confusion.toarray().tolist() == [
+        [1, 1],
+        [1, 1],
+    ]
+    # A batch may hold one class only.
+    assert mleval.evaluate([1], [0.8]).label_names == (0, 1) and mleval.evaluate(
+        [True], [0.8]
+    ).label_names == (False, True)
+    assert mleval.evaluate([-1], [0.8]).label_names == (-1, 1)
+
+
+def test_one_instance_and_one_class():
+    ev = mleval.evaluate([2], np.array([[0.2, 0.3, 0.5]]), label_names=[0, 1, 2])
+    assert ev.measures["top1_accuracy"] == 1 and ev.measures["matthews"] == 0
+    assert ev.absent["kappa"] == "all true and all predicted classes are one"
+    assert ev.absent["macro_auroc"] == "no class has both instances and others"
+    assert mleval.evaluate(["a"], y_pred=["a"]).measures["macro_f1"] == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_merged_in_any_groups_it_is_the_same(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    if seed > 3:
+        monkeypatch.setattr(score_counts, "EXACT", 60)
+    n, c = 70, 4
+    y, p = rng.integers(0, c, n), rng.dirichlet(np.ones(c), n)
+    p = (p.round(2) + 1e-9) / (p.round(2) + 1e-9).sum(axis=1, keepdims=True) if seed % 2 else p
+    folds = rng.integers(0, 3, n)
+    whole = mleval.evaluate(y, p, label_names=range(c), folds=folds)
+    parts = np.array_split(
+        rng.permutation(n), sorted(rng.choice(np.arange(1, n), 9, replace=False))
+    )
+    evs = [mleval.evaluate(y[i], p[i], label_names=range(c), folds=folds[i]) for i in parts]
+    while len(evs) > 1:
+        i, j = rng.choice(len(evs), 2, replace=False)
+        evs = [ev for k, ev in enumerate(evs) if k not in (i, j)] + [mleval.merge([evs[i], evs[j]])]
+    assert evs[0].measures == pytest.approx(whole.measures, rel=1e-13)
+    counted = (
+        "top1_accuracy",
+        "macro_f1",
+        "matthews",
+        "kappa",
+        "macro_auroc",
+        "weighted_auroc",
+        "balanced_accuracy",
+        "ece_15",
+    )
+    assert all(evs[0].measures[m] == whole.measures[m] for m in counted)
+    pd.testing.assert_frame_equal(evs[0].folds, whole.folds, rtol=1e-13)
+    assert evs[0].truth_digest == whole.truth_digest
+    again = mleval.Evaluation.from_dict(json.loads(json.dumps(evs[0].to_dict())))
+    assert again.measures == evs[0].measures and again.kind == ONE_LABEL
+    pd.testing.assert_frame_equal(again.confusion, whole.confusion)
+
+
+def test_too_many_scores_are_put_on_a_grid_with_a_bound(monkeypatch):
+    rng = np.random.default_rng(1)
+    y, p = rng.integers(0, 2, 4000), rng.random(4000).round(5)
+    for score in (p, 6 * p - 3):
+        monkeypatch.setattr(score_counts, "EXACT", 10_000)
+        exact = mleval.evaluate(y, score)
+        assert not exact.warnings
+        monkeypatch.setattr(score_counts, "EXACT", 100)
+        monkeypatch.setattr(score_counts, "STEPS", 256)
+        rough = mleval.evaluate(y, score)
+        bound = rough.total.classes.scores.auroc()[1][0]
+        assert (
+            0 < abs(rough.measures["macro_auroc"] - exact.measures["macro_auroc"]) <= bound < 0.01
+        )
+        assert f"macro_auroc, weighted_auroc by {bound:.2g}" in rough.warnings[0]
+        monkeypatch.setattr(score_counts, "STEPS", 1 << 16)
+
+
+def test_the_grid_keeps_the_order_of_scores():
+    scores = np.sort(np.r_[np.random.default_rng(0).normal(0, 5, 500), 0, 1, 1e300, -1e300, 5e-324])
+    steps = score_counts._gridded(
+        (np.zeros(505, int), scores, np.ones(505, int), np.zeros(505, int))
+    )[1]
+    assert (np.diff(steps) > 0).all() and steps[0] >= 0 and steps[-1] < score_counts.STEPS
+
+
+def test_the_calibration_error_by_hand():
+    counts = ScoreCounts.of(
+        np.array([[0.6], [0.7], [0.8], [0.9]]), np.array([[True], [False], [True], [True]])
+    )
+    assert counts.calibration_error(2) == (pytest.approx((abs(1 - 1.3) + abs(2 - 1.7)) / 4), 0)
+    assert (counts + counts).calibration_error(2) == pytest.approx(counts.calibration_error(2))
+
+
+def test_batches_frames_and_folds():
+    rng = np.random.default_rng(0)
+    y = pd.Series(rng.choice(["a", "b", "c"], 60), index=range(100, 160))
+    p = pd.DataFrame(rng.dirichlet(np.ones(3), 60), columns=["a", "b", "c"], index=y.index)
+    ev = mleval.evaluate(y, p, folds=np.repeat([0, 1, 2], 20), fit_time={0: 1, 1: 2, 2: 3})
+    assert ev.label_names == ("a", "b", "c") and ev.instances.index.tolist() == y.index.tolist()
+    assert list(ev.instances) == ["fold", "top1_accuracy", "log_loss", "brier_score"]
+    assert (
+        ev.fold(1).measures["top1_accuracy"] == ev.folds.loc[1, "top1_accuracy"]
+        and ev.measures["fit_time"] == 6
+    )
+    folds = np.repeat([0, 1, 2], 20)
+    batches = (
+        {"y_true": y[i : i + 7], "y_score": p[i : i + 7], "folds": folds[i : i + 7]}
+        for i in range(0, 60, 7)
+    )
+    batched = mleval.evaluate_batches(batches)
+    common = [m for m in batched.measures if m in ev.measures]
+    assert len(common) > 14 and {m: ev.measures[m] for m in common} == pytest.approx(
+        batched.measures
+    )
+    assert ev.statistics == {"n_instances": 60, "n_classes": 3, "n_true_classes": 3}
+    assert re.search("3 classes, 3 folds, top1_accuracy", repr(ev))
+
+
+P3 = np.full((3, 3), 1 / 3)
+
+
+@pytest.mark.parametrize(
+    "given, error, text",
+    [
+        (
+            (["a", 1, "b"],),
+            TypeError,
+            r"classes of one type, got text \('a' in row 0\) and numbers \(1 in row 1\)",
+        ),
+        (
+            ([0, None, 1],),
+            ValueError,
+            r"`y_true` must hold a class for each instance, got none in row 1 \(1 such row\)",
+        ),
+        (
+            ([0.5, 1.2, 3.0],),
+            ValueError,
+            "0.5 in row 0 .2 such rows.: these are measurements, and mleval evaluates no "
+            "regression",
+        ),
+        (([b"a", b"b", b"c"],), TypeError, "whole numbers, text or booleans, got bytes in row 0"),
+        (([],), ValueError, "at least one instance"),
+        (
+            ([0, 1, 2], [[0.2, np.nan, 0.8]] * 3),
+            ValueError,
+            "must hold finite scores, got nan in row 0, column 1",
+        ),
+        (
+            ([0, 1, 2], [[0.2, 0.2, 0.2]] * 3),
+            ValueError,
+            r"must sum to 1 in each row .* got 0.6 in row 0 \(3 such rows\)",
+        ),
+        (([0, 1, 2], P3[:2]), ValueError, "`y_score` must hold the 3 instances of `y_true`, got 2"),
+        (
+            ([0, 1, 3], P3, None, [0, 1, 2]),
+            ValueError,
+            "`y_true` must hold classes of `label_names` .0, 1, 2., got 3 in row 2",
+        ),
+        (
+            ([1, 1, 2], P3),
+            ValueError,
+            "`label_names` must name the 3 classes .* 3 columns, and `y_true` has 2 classes .1, 2.",
+        ),
+        (
+            ([0, 1, 2], [0.1, 0.2, 0.3]),
+            ValueError,
+            "one score of two classes, and `y_true` has 3 classes",
+        ),
+        (
+            ([151.0, 75.0, 141.0, 206.0], np.full((4, 3), 1 / 3)),
+            ValueError,
+            "has 4 classes .*If these are measurements, it is a",
+        ),
+        (
+            ([0, 1, 1], None, ["a", "b", "b"]),
+            TypeError,
+            "`y_pred` must hold classes of the type of `y_true`, got 'a'",
+        ),
+        (([0, 1, 1], None, [0, 1]), ValueError, "`y_pred` must hold the 3 instances"),
+        (([0, 1, 1],), ValueError, "`y_score` or `y_pred` must be given"),
+        (([0, 1, 2], P3, None, [0, 1]), ValueError, "one name for each of the 3 classes, got 2"),
+        (
+            ([0, 1, 2], P3, [[0, 1], [1, 0], [1, 1]]),
+            ValueError,
+            "`y_pred` must hold one class for each instance",
+        ),
+    ],
+)
+def test_bad_input_gets_one_clear_error(given, error, text):
+    y, score, pred, names = (*given, None, None, None)[:4]
+    with pytest.raises(error, match=text):
+        mleval.evaluate(y, score, pred, label_names=names)
+
+
+def test_parts_of_other_classes_or_thresholds_do_not_merge():
+    with pytest.raises(ValueError, match="must agree in label_names"):
+        mleval.merge(
+            [mleval.evaluate([0, 1], y_pred=[0, 1]), mleval.evaluate([0, 2], y_pred=[0, 2])]
+        )
+    with pytest.raises(ValueError, match="must agree in threshold, got 0.5 and 0.0"):
+        mleval.merge([mleval.evaluate([0, 1], [0.1, 0.2]), mleval.evaluate([0, 1], [0.1, 2.0])])
+    ev = mleval.evaluate([0, 1], [0.1, 0.9])
+    for what in (
+        lambda: ev.profile(),
+        lambda: mleval.evaluate([[0, 1]], y_pred=[[0, 1]]).confusion,
+    ):
+        with pytest.raises(ValueError, match="label sets"):
+            what()
+
+
+def test_a_logistic_regression_on_float32():
+    X, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=300).fit(X[::2], y[::2])
+    p = model.predict_proba(X).astype(np.float32)
+    assert_equal(
+        mleval.evaluate(y, p), {"top1_accuracy": metrics.accuracy_score(y, p.argmax(axis=1))}
+    )

@@ -1,0 +1,189 @@
+"""A closer look at a comparison: what is said of a cell, a method, a dataset and a pair is what the
+study holds.
+"""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from fold_cases import three_methods
+from html_pages import Page
+from profile_cases import whole
+from report_cases import NASTY, nasty, published
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.recommendation import (
+    measures_of_cell,
+    measures_of_method,
+    measures_of_pair,
+    pairs_of,
+    runs_of_cell,
+)
+from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.report.content.details import section
+from mlflow_mleval.report.html import fragment
+from mlflow_mleval.report.text import terminal
+from mlflow_mleval.study import Study
+
+
+@cache
+def repeated():
+    """Three methods on two datasets, three seeds each; one run of b on e did not finish, nor any of
+    c.
+    """
+    rng = np.random.default_rng(0)
+    rows = [
+        (d, m, str(seed), *rng.uniform(size=2).round(3))
+        for d in "de"
+        for m in "abc"
+        for seed in range(3)
+    ]
+    frame = pd.DataFrame(rows, columns=["dataset", "method", "repeat", "f1", "hamming_loss"])
+    gone = (frame["dataset"] == "e") & (
+        (frame["method"] == "c") | ((frame["method"] == "b") & (frame["repeat"] == "1"))
+    )
+    status, ids = np.where(gone, "dnf", "complete"), [f"{i:032x}" for i in range(len(frame))]
+    runs = frame[["dataset", "method", "repeat"]].assign(
+        run_id=ids, experiment_id="7", experiment="x", status=status
+    )
+    repeats = frame[~gone].set_index(["dataset", "method", "repeat"])
+    means = repeats.groupby(level=[0, 1], sort=False).mean()
+    values = means.reindex(
+        pd.MultiIndex.from_product([[*"de"], [*"abc"]], names=["dataset", "method"])
+    )
+    return compare(
+        Study(values, {"f1": "max", "hamming_loss": "min"}, "worst", runs=runs, repeats=repeats),
+        next_dataset=False,
+    )
+
+
+def told(c, **what) -> str:
+    return " ".join(c.detail(**what).to_text(200).split())
+
+
+def test_a_cell_has_its_runs_with_their_values_and_where_they_lie():
+    c = repeated()
+    runs = runs_of_cell(c, "e", "b")
+    assert runs["status"].tolist() == ["complete", "dnf", "complete"]
+    assert np.isnan(runs["f1"][1]) and runs["f1"].mean() == pytest.approx(
+        c.study.values.loc[("e", "b"), "f1"]
+    )
+    found = measures_of_cell(c, "e", "b")
+    assert found["n"].tolist() == [2, 2] and found["sd"]["f1"] == pytest.approx(runs["f1"].std())
+    html = fragment(section(c, "cell", method="b", dataset="e", base="../"))
+    for run in runs["run_id"]:
+        assert (
+            f'<a href="../#/experiments/7/runs/{run}?workflowType=machine_learning">{run}</a>'
+            in html
+        )
+    assert "means over 2 runs" in html and "dnf" in html
+    plain = c.detail(method="b", dataset="e")
+    assert "<a " not in plain.to_html() and runs["run_id"][0] in plain.to_text()
+    filled = told(c, method="c", dataset="e")
+    assert (
+        "did not finish: what is missing counts as the worst of the dataset (policy worst)"
+        in filled
+    )
+
+
+def test_a_method_has_its_ranks_places_and_pairs():
+    c = published(stability=True, n_resamples=500)
+    found = measures_of_method(c, "RF-PCT")
+    assert found.loc["coverage", "place"] == 1
+    assert found["mean_rank"].tolist() == [
+        c.study.ranks(m)["RF-PCT"].mean() for m in c.study.measures
+    ]
+    assert found["phi"] @ c.fusion.weights.mean() == pytest.approx(
+        c.fusion.phi["RF-PCT"].mean(), abs=1e-3
+    )
+    pairs = pairs_of(c, "PCT")
+    assert set(pairs["method_a"]) == {"PCT"} and len(pairs) == 11
+    phi = c.fusion.phi.drop(index=[d for d, m in c.study.filled if m in ("PCT", "BR")])
+    assert pairs.set_index("method_b").loc["BR", "mean_difference"] == pytest.approx(
+        (phi["PCT"] - phi["BR"]).mean()
+    )
+    text = told(c, method="PCT")
+    assert "PCT has place 12 of 12" in text and "it is worse than" in text
+    page = Page(fragment(section(c, "method", method="PCT")))
+    marks = [
+        {k: v for k, v in a.items() if k.startswith("data-")}
+        for t, a in page.elements
+        if t == "bdi" and len(a) > 1
+    ]
+    assert {"data-method": "PCT", "data-dataset": "yeast"} in marks and {
+        "data-method": "PCT",
+        "data-against": "BR",
+    } in marks
+
+
+def test_a_pair_has_its_differences_and_what_each_test_says():
+    c = published(stability=True, n_resamples=500)
+    found, back = (measures_of_pair(c, *pair) for pair in (("BR", "ECC"), ("ECC", "BR")))
+    filled = {d for d, m in c.study.filled if m in ("BR", "ECC")}
+    kept = [d for d in c.study.datasets if d not in filled]
+    assert filled and (found["n"] == len(kept)).all()
+    cells = c.study.cells("hamming_loss").loc[kept]
+    assert found.loc["hamming_loss", "difference"] == pytest.approx(
+        (cells["ECC"] - cells["BR"]).mean()
+    )
+    assert (
+        found["difference"].to_numpy() == pytest.approx(-back["difference"])
+        and (found["wins"] == back["losses"]).all()
+    )
+    assert (found["low"] < found["difference"]).all() and found["low"].to_numpy() == pytest.approx(
+        -back["high"]
+    )
+    text = told(c, method="RF-PCT", against="PCT")
+    for said in (
+        "The evidence separates them, RF-PCT the better",
+        "The separation stays under 16 of 16",
+        "Nemenyi, critical difference 5.02",
+        "step-down max-T (decides)",
+    ):
+        assert said in text
+
+
+def test_folds_and_profiles_are_in_what_they_belong_to():
+    c = compare(three_methods())
+    text = told(c, method="LP", against="BR")
+    assert "10 folds of birds" in text and "LP better on recall, worse on precision" in text
+    assert "On the next dataset LP would be better by recall with probability" in text
+    assert "over 10 folds" in told(c, method="LP", dataset="birds")
+    assert "Every pair" in c.detail(dataset="birds").to_html()
+    drawn = whole().detail(method="LP", against="BR").figures()
+    assert "Ratio of losses" in drawn and "Loss profiles on yeast" in drawn
+    assert "Loss profiles on yeast" in whole().detail(dataset="yeast").figures()
+
+
+def test_hostile_names_are_text_and_found_as_shown():
+    c = nasty(next_dataset=False)
+    first, second = NASTY[0], NASTY[3]
+    for asked in ({"method": second}, {"method": terminal(second)}):
+        assert c.detail(**asked).to_html() == c.detail(method=second).to_html()
+    for what in (
+        {"method": first, "against": second},
+        {"method": first, "dataset": NASTY[1]},
+        {"dataset": first},
+    ):
+        page = Page(c.detail(**what).to_html())
+        assert (
+            not {"img", "a", "iframe"} & {t for t, _ in page.elements}
+            and terminal(first) in page.text
+        )
+
+
+@pytest.mark.parametrize(
+    "asked, says",
+    [
+        ({}, "must be of a method"),
+        ({"against": "BR"}, "must be of a method"),
+        ({"method": "BR", "dataset": "yeast", "against": "CC"}, "must be of a method"),
+        ({"method": "nobody"}, "has no method 'nobody'; it has"),
+        ({"dataset": "\x1b"}, "has no dataset '␛'"),
+        ({"method": "BR", "against": "BR"}, "needs two methods"),
+    ],
+)
+def test_what_is_not_there_is_refused(asked, says):
+    with pytest.raises((ValueError, IncomparableRunsError), match=says):
+        published(stability=True, n_resamples=500).detail(**asked)

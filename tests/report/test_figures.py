@@ -1,0 +1,385 @@
+"""Figures: they say what the tables say, as well-formed SVG, whatever the names are."""
+
+import re
+from itertools import combinations, pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawings import ALLOWED, HOSTILE, LONG, NS, classes, content, outside, overlaps, parse, texts
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import escape
+
+from mlflow_mleval.analysis.pairs import cliques
+from mlflow_mleval.report.figures.pair_diagrams import (
+    MOST_BARS,
+    critical_difference,
+    pairwise_matrix,
+    shown_cliques,
+)
+from mlflow_mleval.report.figures.weighting import (
+    bump,
+    correlation_graph,
+    flow_bar,
+    gaia,
+    likely,
+    rank_acceptability,
+    rank_strip,
+    weight_intervals,
+)
+from mlflow_mleval.report.svg import TOP, WIDTH, Scale, Svg, fit, text_width
+from mlflow_mleval.report.text import terminal
+
+
+def frame_of_pairs(methods: list[str], apart: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        [
+            {
+                "method_a": a,
+                "method_b": b,
+                "mean_difference": rng.normal(),
+                "wins": 7,
+                "ties": 1,
+                "losses": 3,
+                "effect_size": rng.uniform(-1, 1),
+                "p": rng.uniform(),
+                "separated": bool(apart.loc[a, b]),
+            }
+            for a, b in combinations(methods, 2)
+        ]
+    )
+
+
+def random_apart(methods: list[str], share: float, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.random((len(methods), len(methods))) < share, 1)
+    return pd.DataFrame(upper | upper.T, methods, methods)
+
+
+def all_figures(names: list[str], measures: list[str]) -> list[Svg]:
+    """One of each figure over these names."""
+    rng = np.random.default_rng(0)
+    m, n = len(names), len(measures)
+    ranks = pd.Series(np.sort(rng.uniform(1, m, m)), names)
+    apart = random_apart(names, 0.3, 1)
+    corr = pd.DataFrame(0.2, measures, measures)
+    corr.iloc[:3, :3] = 0.95
+    weights = pd.Series(1 / n, measures)
+    intervals = pd.DataFrame(
+        {
+            "weight": 1 / n,
+            "weight_low": 0.0,
+            "weight_high": 0.9,
+            "rival_low": None,
+            "rival_high": names[-1],
+            "order_weight_low": 1 / n,
+            "order_weight_high": 0.5,
+        },
+        index=measures,
+    )
+    orders = pd.DataFrame(
+        np.column_stack([rng.permutation(m) + 1.0 for _ in range(4)]),
+        names,
+        ["a", "b", *measures[:2]],
+    )
+    points = pd.DataFrame(rng.normal(size=(m, 2)), names, ["x", "y"])
+    arrows = pd.DataFrame(rng.normal(size=(n, 2)), measures, ["x", "y"])
+    return [
+        critical_difference(ranks, cliques(apart), 1.5),
+        pairwise_matrix(frame_of_pairs(names, apart), names, "p"),
+        correlation_graph(
+            corr,
+            0.9,
+            [measures[:3]],
+            measures[2:],
+            weights,
+            dict.fromkeys(measures, "↑"),
+            {measures[0]: measures[2]},
+        ),
+        weight_intervals(intervals),
+        rank_acceptability(pd.DataFrame(rng.dirichlet(np.ones(m), m), names, range(1, m + 1))),
+        bump(orders),
+        gaia(points, arrows, (1.0, 0.2), 0.8),
+        rank_strip(pd.Series(ranks.to_numpy(), names), m),
+    ]
+
+
+def test_hostile_names_are_text_in_every_figure():
+    for svg in all_figures(HOSTILE, [f"m {name}" for name in HOSTILE]):
+        root = parse(svg)
+        assert {node.tag.removeprefix(NS) for node in root.iter()} <= ALLOWED
+        assert not [
+            a for node in root.iter() for a in node.attrib if a.startswith("on") or "href" in a
+        ]
+    root = parse(
+        critical_difference(pd.Series(np.arange(1.0, len(HOSTILE) + 1), HOSTILE), [HOSTILE])
+    )
+    shown = " ".join(root.itertext())
+    for name in HOSTILE:
+        assert terminal(name) in shown
+
+
+def test_many_ranks_share_the_cells_of_a_strip():
+    ranks = pd.Series(np.arange(2000) % 5 + 1.0, [f"d{i}" for i in range(2000)])
+    cells = list(parse(rank_strip(ranks, 5)).iter(f"{NS}rect"))
+    shades = [float(cell.get("fill-opacity")) for cell in cells]
+    assert (
+        len(cells) == 44
+        and shades == sorted(shades, reverse=True)
+        and cells[0].findtext(f"{NS}title").endswith("rank 1")
+    )
+    shares = pd.DataFrame(np.full((2, 300), 1 / 300), list("ab"), range(1, 301))
+    tips = [
+        node.text
+        for node in parse(rank_acceptability(shares)).iter(f"{NS}title")
+        if ": rank " in node.text
+    ]
+    assert len(tips) == 120 and tips[0] == "a: rank 1 to 5 in 2%"
+
+
+@pytest.mark.parametrize("names", [["a", "b"], [f"method-{i}" for i in range(12)], LONG])
+def test_labels_stay_inside_and_do_not_touch(names):
+    for svg in all_figures(
+        names, ["hamming_loss", "f1", "a_measure_with_an_uncommonly_long_name_of_its_own", "recall"]
+    ):
+        root = parse(svg)
+        assert not outside(root), svg.title
+        assert not overlaps(texts(root)), svg.title
+
+
+def test_every_figure_has_a_title_and_a_description():
+    for svg in all_figures(list("abcd"), ["m1", "m2", "m3", "m4"])[:-1]:
+        root = parse(svg)
+        assert root.get("role") == "img"
+        assert root[0].tag == f"{NS}title" and root[0].text
+        assert root[1].tag == f"{NS}desc" and len(root[1].text) > 20
+
+
+@pytest.mark.filterwarnings("ignore:the graph of unseparated methods")
+def test_hundreds_of_methods_fall_back_to_the_best_thirty():
+    names = [f"method-{i:03d}" for i in range(200)]
+    for svg in all_figures(names, ["f1", "recall", "coverage", "one_error"])[:-1]:
+        found = {
+            t
+            for n in texts(parse(svg))
+            if re.fullmatch(r"method-\d+", t := content(n).split("  ")[0])
+        }
+        assert len(found) <= TOP, svg.title
+    assert (
+        len(
+            str(
+                escape(
+                    pairwise_matrix(frame_of_pairs(names, random_apart(names, 0.5, 0)), names, "p")
+                )
+            )
+        )
+        < 250_000
+    )
+
+
+@given(m=st.integers(2, 30), share=st.floats(0, 1), seed=st.integers(0, 999))
+def test_bars_join_exactly_the_pairs_that_are_not_separated(m, share, seed):
+    names = [f"m{i}" for i in range(m)]
+    apart = random_apart(names, share, seed)
+    groups = cliques(apart)
+    ranks = pd.Series(1 + np.arange(m) * 0.97, names)
+    root = parse(critical_difference(ranks, groups))
+    shown = shown_cliques(groups, names)
+    paths = classes(root, "path", "leader") + classes(root, "path", "elbow")
+    drops = {float(path.get("d").split()[0][1:]): i for i, path in enumerate(paths)}
+
+    def at(x: float) -> int:
+        return min(drops.items(), key=lambda item: abs(item[0] - x))[1]
+
+    joined = set()
+    for bar in classes(root, "line", "bar"):
+        a, b = at(float(bar.get("x1"))), at(float(bar.get("x2")))
+        assert b == a + 1, "a solid stretch joins neighbours"
+        assert not apart.iloc[a, b]
+        joined.add((a, b))
+    if len(shown) <= MOST_BARS:
+        neighbours = {(i, i + 1) for i in range(m - 1) if not apart.iloc[i, i + 1]}
+        assert joined == neighbours
+    for group in shown:
+        assert not apart.iloc[group, group].to_numpy().any()
+
+
+def test_a_bar_is_broken_over_a_method_that_does_not_belong():
+    root = parse(
+        critical_difference(pd.Series([1.0, 2.0, 3.0], list("abc")), [["a", "c"], ["b", "c"]])
+    )
+    assert len(classes(root, "line", "gap")) == 1
+    assert len(classes(root, "line", "bar")) == 1
+    assert len(classes(root, "circle", "bar-dot")) == 2
+
+
+def test_bars_over_shared_methods_stand_on_levels_of_their_own():
+    ranks = pd.Series(np.arange(1.0, 7), list("abcdef"))
+    root = parse(critical_difference(ranks, [list("abc"), list("bcd"), list("cde"), list("ef")]))
+    reach: dict[float, list[tuple[float, float]]] = {}
+    for bar in classes(root, "line", "bar"):
+        reach.setdefault(float(bar.get("y1")), []).append(
+            (float(bar.get("x1")), float(bar.get("x2")))
+        )
+    assert len(reach) == 3
+    for stretches in reach.values():
+        for (_, end), (start, _) in pairwise(sorted(stretches)):
+            assert end <= start, "stretches of one bar meet, and two bars never do"
+
+
+def test_the_ruler_is_as_long_as_the_critical_difference():
+    root = parse(critical_difference(pd.Series([1.0, 2.0, 3.5], list("abc")), [list("abc")], 1.25))
+    (ruler,) = classes(root, "path", "ruler")
+    xs = [float(pair.split()[0]) for pair in re.split("[ML]", ruler.get("d")) if pair]
+    ticks = {content(t): float(t.get("x")) for t in texts(root) if content(t) in "1234"}
+    assert max(xs) - min(xs) == pytest.approx(1.25 * (ticks["2"] - ticks["1"]), abs=0.05)
+    far = parse(critical_difference(pd.Series([1.0, 1.5], list("ab")), [list("ab")], 9))
+    assert not classes(far, "path", "ruler") and any(
+        "more than this axis" in content(t) for t in texts(far)
+    )
+
+
+def test_cliques_of_the_methods_that_are_drawn():
+    assert shown_cliques([["a", "b", "c"], ["c", "d"], ["b", "d"]], ["a", "b", "c"]) == [[0, 1, 2]]
+    assert shown_cliques([["a"], ["b"]], ["a", "b"]) == []
+
+
+def test_the_matrix_frames_the_separated_pairs():
+    names = [f"m{i}" for i in range(9)]
+    apart = random_apart(names, 0.4, 3)
+    root = parse(pairwise_matrix(frame_of_pairs(names, apart), names, "p"))
+    assert len(classes(root, "rect", "sep")) == int(np.triu(apart, 1).sum())
+    assert len(classes(root, "rect", "fpos")) + len(classes(root, "rect", "fneg")) == 36
+    assert sum(content(t) == "7/1/3" for t in texts(root)) == 36
+
+
+def test_differences_of_float_noise_have_no_sign():
+    pairs = frame_of_pairs(["a", "b"], random_apart(["a", "b"], 0, 0)).assign(mean_difference=1e-17)
+    assert "0" in [content(t) for t in texts(parse(pairwise_matrix(pairs, ["a", "b"], "p")))]
+
+
+def test_arcs_join_the_pairs_above_the_threshold():
+    rng = np.random.default_rng(5)
+    names = [f"measure{i}" for i in range(10)]
+    upper = np.triu(rng.random((10, 10)), 1)
+    corr = pd.DataFrame(upper + upper.T + np.eye(10), names, names)
+    weights = pd.Series(rng.dirichlet(np.ones(10)), names)
+    root = parse(
+        correlation_graph(corr, 0.7, [names[:4]], names[:5], weights, dict.fromkeys(names, "↓"), {})
+    )
+    arcs = [p for p in root.iter(f"{NS}path") if "A" in p.get("d")]
+    assert len(arcs) == int((upper > 0.7).sum())
+    hollow = [c for c in root.iter(f"{NS}circle") if "fbg" in c.get("class")]
+    assert len(hollow) == 5
+
+
+def test_bars_of_weights_span_their_interval():
+    table = pd.DataFrame(
+        {
+            "weight": [0.2],
+            "weight_low": [0.1],
+            "weight_high": [0.6],
+            "rival_low": [None],
+            "rival_high": ["b"],
+            "order_weight_low": [0.15],
+            "order_weight_high": [0.25],
+        },
+        index=["f1"],
+    )
+    root = parse(weight_intervals(table))
+    pale, dark = (float(r.get("width")) for r in classes(root, "rect", "faccent"))
+    assert pale / dark == pytest.approx(5, abs=0.01)
+    assert "b above 0.600" in [content(t) for t in texts(root)]
+
+
+def test_strips_of_acceptability_fill_the_axis():
+    shares = pd.DataFrame(
+        [[0.5, 0.3, 0.2], [0.0, 0.5, 0.5], [0.5, 0.2, 0.3]], list("abc"), [1, 2, 3]
+    )
+    root = parse(rank_acceptability(shares))
+    rects = classes(root, "rect", "faccent")
+    assert len(rects) == 8
+    axis = classes(root, "line", "axis")[0]
+    whole = float(axis.get("x2")) - float(axis.get("x1"))
+    assert sum(float(r.get("width")) + 0.6 for r in rects) == pytest.approx(3 * whole, abs=0.2)
+
+
+@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=12))
+def test_likely_ranks_hold_the_middle_of_the_draws(raw):
+    shares = np.array(raw) / sum(raw)
+    low, high = ([int(p) for p in likely(shares).split("–")] * 2)[:2]
+    assert shares[low - 1 : high].sum() >= 0.95 - 1e-9
+    assert shares[: low - 1].sum() <= 0.025 + 1e-9 and shares[high:].sum() <= 0.025 + 1e-9
+
+
+def test_a_line_is_broken_where_a_method_was_left_out():
+    ranks = pd.DataFrame(
+        {"now": [1.0, 2.0, 3.0], "without": [1.0, np.nan, 2.0], "other": [2.0, 1.0, 3.0]},
+        list("abc"),
+    )
+    root = parse(bump(ranks))
+    lines = [n for n in root.iter(f"{NS}line") if "grid" not in n.get("class")]
+    assert len(lines) == 4
+    assert len(list(root.iter(f"{NS}circle"))) == 8
+    assert {n.get("class") for n in classes(root, "line", "thick")} == {"c0 thick"}, (
+        "b is first where its line is broken"
+    )
+
+
+def test_flow_bars_point_to_their_side():
+    right, left = (parse(flow_bar(v, 0.5)) for v in (0.25, -0.25))
+    (a,), (b,) = classes(right, "rect", "fpos"), classes(left, "rect", "fneg")
+    assert float(a.get("width")) == pytest.approx(float(b.get("width")))
+    assert float(a.get("x")) > float(b.get("x"))
+    assert right.get("aria-hidden") == "true"
+
+
+def test_rank_strips_are_stronger_for_better_ranks():
+    root = parse(rank_strip(pd.Series([1.0, 4.0, 2.5], ["d", "e", "f"]), 4))
+    strength = [float(r.get("fill-opacity")) for r in classes(root, "rect", "faccent")]
+    assert strength[0] == 1 and strength[0] > strength[2] > strength[1] > 0
+    assert len(classes(root, "circle", "fbg")) == 1
+    assert "d: rank 1" in root[1][0].text
+
+
+@given(st.text(max_size=60), st.floats(30, 400))
+def test_fitted_names_fit(text, room):
+    assert fit("short", 100) == "short" and text_width("ill") < text_width("MMM")
+    shown = fit(text, room)
+    assert text_width(shown) <= room or len(shown) <= 3
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))
+def test_ticks_are_round_and_inside(low, span):
+    ticks = Scale(low, low + span, 0, 1).ticks(6)
+    assert 2 <= len(ticks) <= 14
+    assert all(low - span * 1e-6 <= t <= low + span * (1 + 1e-6) for t in ticks)
+
+
+def test_gaia_places_every_label_of_a_crowd():
+    rng = np.random.default_rng(2)
+    methods = pd.DataFrame(
+        rng.normal(0, 0.05, (14, 2)), [f"method{i}" for i in range(14)], ["x", "y"]
+    )
+    measures = pd.DataFrame(
+        rng.normal(0, 1, (16, 2)), [f"measure_{i}" for i in range(16)], ["x", "y"]
+    )
+    root = parse(gaia(methods, measures, (1.0, 0.0), 0.7))
+    assert len(texts(root)) == 31, "each method, each measure, the decision axis"
+    assert not overlaps(texts(root)) and not outside(root)
+    assert float(root.get("viewBox").split()[2]) == WIDTH
+
+
+def test_gaia_says_which_labels_have_no_room():
+    crowd = pd.DataFrame(
+        0.001, [f"a_method_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"]
+    )
+    measures = pd.DataFrame(
+        0.001, [f"a_measure_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"]
+    )
+    root = parse(gaia(crowd, measures, (1.0, 0.0), 0.7))
+    shown = [content(t) for t in texts(root)]
+    missing = 61 - len(shown) + any("no room" in t for t in shown)
+    assert (f"no room for {missing} names: see the table" in shown) == (missing > 0)

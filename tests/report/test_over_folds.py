@@ -1,0 +1,303 @@
+"""What reports say about tests over folds: it agrees with the tests, in every format, whatever the
+names are.
+"""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawings import outside, parse, texts
+from fold_cases import fold_study, three_methods
+from report_cases import NASTY
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
+from mlflow_mleval.report import FORMATS
+from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.content.differences import NOT_TRUSTED
+from mlflow_mleval.report.content.folds import (
+    fold_pairs,
+    folds_document,
+    frames,
+    means_table,
+    overview_table,
+    sentences,
+    words,
+)
+from mlflow_mleval.report.content.verdict import verdict
+from mlflow_mleval.report.figures.lines import (
+    DETAILED,
+    INSIDE,
+    _ellipse,
+    fold_histogram,
+    fold_scatter,
+)
+from mlflow_mleval.report.text import terminal
+
+
+def told(found) -> str:
+    return plain(" ".join(sentences(found)))
+
+
+def answered(c) -> str:
+    return plain(" ".join(s.text for s in verdict(c)))
+
+
+def cells(table, head: str) -> list[str]:
+    return next(c.cells for c in table.columns if c.head == head)
+
+
+def test_sentences_say_what_the_tests_find():
+    found = compare_folds(three_methods(), "birds")
+    said = told(found)
+    assert (
+        "separates 2 of 3 pairs" in said
+        and "10 folds, 3 methods, tested on precision and recall together" in said
+    )
+    assert "Not separated from each other: CC and BR. LP is separated from all others." in said
+    assert (
+        f"holds {found.learned.shares.iloc[0]:.0%} of what separates them" in said
+        or "more than 99%" in said
+    )
+    assert "uncorrected" not in said and "refused" not in said
+
+
+def test_pairs_are_ordered_by_mean_rank_and_say_which_measure_favours_whom():
+    found = compare_folds(three_methods(), "birds")
+    table = fold_pairs(found)
+    place = {m: i for i, m in enumerate(found.order)}
+    for a, b, carried in zip(
+        *(cells(table, h) for h in ("method", "against", "carried by")), strict=True
+    ):
+        assert place[a] < place[b]
+        if "LP" in (a, b):
+            assert set(carried.split()) == (
+                {"−precision", "+recall"} if a == "LP" else {"+precision", "−recall"}
+            )
+        else:
+            assert carried == ""
+    assert [text.split()[0] for text in cells(table, "separated")] == ["yes", "yes", "no"]
+    assert [c.head for c in table.columns][2:5] == ["T²", "p (Holm)", "separated"]
+
+
+def test_a_combination_is_named_where_no_measure_carries_the_difference():
+    study = fold_study({"a": (0.02, -0.02), "b": (0.0, 0.0)})
+    shared = np.random.default_rng(1).normal(0, 0.1, 10)
+    study.folds.iloc[:10] += shared[:, None]
+    found = compare_folds(study, "birds", ["precision", "recall"])
+    assert found.pairs["significant"].all() and cells(fold_pairs(found), "carried by") == [
+        "a combination"
+    ]
+
+
+def test_intervals_stand_beside_every_mean():
+    found = compare_folds(three_methods(), "birds")
+    table = means_table(found)
+    text = cells(table, "recall ↑")[cells(table, "method").index("LP")]
+    shown = [float(x) for x in re.findall(r"[\d.]+", text)]
+    row = found.means.loc[("LP", "recall")]
+    assert shown == pytest.approx([row["mean"], row["low"], row["high"]], abs=5e-4)
+
+
+def test_the_overview_says_once_what_all_datasets_share():
+    folds = {dataset: compare_folds(three_methods(), dataset) for dataset in ("birds", "flags")}
+    table = overview_table(folds)
+    assert [c.head for c in table.columns] == [
+        "dataset",
+        "pairs separated",
+        "doubt",
+        "uncorrected",
+        "MANOVA p",
+    ]
+    assert (
+        plain(table.columns[0].note)
+        == "On every dataset: 10 folds, 3 methods, precision and recall."
+    )
+    folds["flags"] = compare_folds(three_methods(), "flags", ["precision"])
+    assert [*map(plain, cells(overview_table(folds), "measures"))] == [
+        "precision and recall",
+        "precision",
+    ]
+
+
+def test_many_groups_are_counted_not_listed():
+    shifts = {f"m{i}": (0.008 * i, -0.008 * i) for i in range(16)}
+    found = compare_folds(
+        fold_study(shifts, split_digest="x", n_train=90, n_test=10),
+        "birds",
+        ["precision", "recall"],
+    )
+    groups = [g for g in found.cliques if len(g) > 1]
+    said = (
+        f"The methods form {len(groups)} groups of up to {max(map(len, groups))} in which no two "
+        "are separated"
+    )
+    assert len(groups) > 4 and said in told(found)
+
+
+def test_verdicts_that_assumptions_do_not_carry_are_marked_on_their_rows():
+    found = compare_folds(
+        fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4), "birds", ["precision", "recall"]
+    )
+    assert not found.pairs["reliable"].any()
+    assert all(text.endswith(NOT_TRUSTED) for text in cells(fold_pairs(found), "separated"))
+    assert NOT_TRUSTED in dict(words(found))
+    fine = compare_folds(three_methods(), "birds")
+    assert NOT_TRUSTED not in "".join(
+        cells(fold_pairs(fine), "separated")
+    ) and NOT_TRUSTED not in dict(words(fine))
+
+
+def test_repeated_cross_validation_says_that_the_uncorrected_test_was_refused():
+    study = fold_study(
+        {"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=30, n_train=90, n_test=10, split_digest="x"
+    )
+    found = compare_folds(study, "birds", ["precision", "recall"])
+    assert "The uncorrected test was refused" in told(found)
+    assert "uncorrected" not in [c.head for c in fold_pairs(found).columns]
+
+
+def test_a_comparison_holds_the_folds_of_every_dataset_and_why_others_have_none():
+    study = three_methods()
+    assert list(compare(study).folds) == ["birds", "flags"]
+    lost = study.folds.drop(index=[("flags", "BR"), ("flags", "CC")])
+    c = compare(type(study)(study.values, study.directions, folds=lost, runs=study.runs))
+    assert list(c.folds) == ["birds"] and "two methods" in c.absent["folds.flags"]
+    assert compare(type(study)(study.values, study.directions)).folds == {}
+
+
+def test_options_reach_the_tests_over_folds():
+    c = compare(three_methods(), over_folds={"measures": ["recall"], "protocol": "independent"})
+    found = c.folds["birds"]
+    assert found.measures == ["recall"] and found.protocol.ratio is None
+    assert "Student's t" in told(found) and "tells the methods apart best" not in told(found)
+
+
+def test_the_verdict_says_what_the_folds_say():
+    several = answered(compare(three_methods()))
+    assert (
+        "recall together separate 4 of 6 pairs on 2 datasets, corrected over pairs and datasets."
+        in several
+    )
+    one = fold_study(
+        {"BR": (0.0, 0.0), "LP": (0.06, 0.06)}, split_digest="abc", n_train=90, n_test=10
+    )
+    assert "by precision and recall together, LP is separated from BR: better on both." in answered(
+        compare(one)
+    )
+    few = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4)
+    doubtful = compare(few, over_folds={"measures": ["precision", "recall"]})
+    assert "(in doubt: see the tests by fold)." in answered(doubtful)
+    mixed = replace(
+        doubtful, folds={"four folds": doubtful.folds["birds"], **compare(three_methods()).folds}
+    )
+    said = answered(mixed)
+    assert (
+        "separate 5 of 7" in said
+        and "datasets (in doubt on four folds: see the tests by fold)." in said
+    )
+
+
+def test_json_holds_what_the_tests_hold():
+    c = compare(three_methods())
+    record = json.loads(c.report().render("json"))["folds"]["birds"]
+    found = c.folds["birds"]
+    assert [row["pvalue"] for row in record["pairs"]] == pytest.approx(
+        found.pairs["pvalue"].tolist()
+    )
+    assert record["manova"]["pvalue"] == pytest.approx(found.manova.pvalue)
+    assert (
+        record["protocol"]["ratio"] == pytest.approx(1 / 9) and record["cliques"] == found.cliques
+    )
+    assert record["sentences"] == [*map(plain, sentences(found))]
+
+
+def test_every_table_has_a_file_with_all_rows():
+    c = compare(three_methods())
+    files, tables = c.report().files(), frames(c)
+    assert {f"{name}.csv" for name in tables} <= set(files)
+    for name, frame in tables.items():
+        rows = list(csv.reader(io.StringIO(files[f"{name}.csv"])))
+        assert (
+            glossary("files")[f"{name}.csv"].split(", ") == rows[0] == list(frame.columns)
+            and len(rows) == len(frame) + 1
+        )
+    assert len(tables["fold_values"]) == 2 * 3 * 10 * 2 and set(
+        tables["fold_pairs"]["dataset"]
+    ) == {"birds", "flags"}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_tells_the_same_pairs(format):
+    c = compare(three_methods())
+    text = folds_document(c.folds, {"yeast": "no folds"}, ["a note"], {"time": "now"}).render(
+        format
+    )
+    for name in ("birds", "flags", "LP"):
+        assert name in text
+    if format == "table":
+        assert max(map(len, text.split("\n"))) <= 100 and "yeast was not tested: no folds" in text
+    if format == "json":
+        assert json.loads(text)["absent"] == {"yeast": "no folds"}
+
+
+def test_names_of_strangers_are_text():
+    names = {name: (0.05 * i, 0.0) for i, name in enumerate(NASTY)}
+    c = compare(fold_study(names, datasets=(NASTY[0], NASTY[1])))
+    page = c.report().to_html()
+    assert "<img" not in page.replace("<img src", "<img") or "&lt;img" in page
+    text = folds_document(c.folds, {}, [], {}).to_text()
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+    assert terminal(NASTY[0])[:10] in text
+
+
+@pytest.mark.parametrize("n_methods", [2, 7, 40])
+def test_figures_hold_their_names(n_methods):
+    names = {f"method number {i}": (0.02 * i, -0.01 * i) for i in range(n_methods)}
+    found = compare_folds(fold_study(names), "birds", ["precision", "recall"])
+    scatter = parse(fold_scatter(found.values, found.order, ["precision ↑", "recall ↑"], "t"))
+    shown = fold_histogram(
+        found.values["recall"], found.order, "recall ↑", found.means.xs("recall", level="measure")
+    )
+    histogram = parse(shown)
+    assert outside(scatter) == [] and outside(histogram) == []
+    ellipses = [p for p in scatter.iter("{http://www.w3.org/2000/svg}path") if "A" in p.get("d")]
+    assert len(ellipses) == min(n_methods, DETAILED)
+    assert sum("method number" in (t.text or "") for t in texts(histogram)) == min(n_methods, 30)
+
+
+def test_the_ellipse_holds_its_share_of_the_fitted_distribution():
+    covariance = np.array([[90_000.0, 50_000.0], [50_000.0, 40_000.0]])
+    radius = np.sqrt(-2 * np.log(1 - INSIDE))
+    x, y, rest = re.match(r"M(\S+) (\S+)A(.*)", _ellipse(0, 0, radius, covariance)).groups()
+    along = np.array([float(x), float(y)])
+    long, short = np.array(rest.split()[:2], dtype=float)
+    assert long * short == pytest.approx(radius**2 * np.sqrt(np.linalg.det(covariance)), rel=0.03)
+    assert np.sqrt(along @ np.linalg.solve(covariance, along)) == pytest.approx(radius, rel=0.03)
+    points = np.random.default_rng(0).multivariate_normal([0, 0], covariance, 20_000)
+    inside = (
+        np.einsum("ij,jk,ik->i", points, np.linalg.inv(covariance), points) <= radius**2
+    ).mean()
+    assert inside == pytest.approx(INSIDE, abs=0.02)
+
+
+def test_short_names_of_methods_are_not_cut():
+    index = pd.MultiIndex.from_product([["svm1", "svm2"], range(3)], names=["method", "fold"])
+    drawn = str(fold_histogram(pd.Series(range(6), index), ["svm1", "svm2"], "error").__html__())
+    assert ">svm1<" in drawn and ">svm2<" in drawn
+
+
+def test_folds_that_never_vary_are_drawn():
+    index = pd.MultiIndex.from_product([["a", "b"], range(3)], names=["method", "fold"])
+    values = pd.DataFrame({"x": 0.5, "y": 0.5}, index)
+    for svg in (
+        fold_scatter(values, ["a", "b"], ["x", "y"], "t"),
+        fold_histogram(values["x"], ["a", "b"], "x"),
+    ):
+        assert "nan" not in str(svg.__html__()).lower()

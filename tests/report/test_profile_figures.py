@@ -1,0 +1,299 @@
+"""Drawings of loss profiles: they say what the frames say, whatever the names are and however many
+there are.
+"""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawings import (
+    ALLOWED,
+    HOSTILE,
+    LONG,
+    NS,
+    classes,
+    content,
+    outside,
+    overlaps,
+    parse,
+    texts,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_mleval.measures.dependence import ALPHAS
+from mlflow_mleval.report.figures.lines import (
+    NAMED,
+    SUMMARIES,
+    awareness_strips,
+    profile_lines,
+    ratio_panels,
+)
+from mlflow_mleval.report.svg import TOP, spread
+from mlflow_mleval.report.text import terminal
+from mlflow_mleval.surrogate import surrogate_differences, surrogate_heatmap
+
+KS = np.arange(1, 15)
+
+
+def curves_of(methods: list[str], parameters: np.ndarray = KS, band: float = 0.02) -> pd.DataFrame:
+    """Profiles that rise from .1 or so to .6 or so, in another order at the end than at the
+    beginning.
+    """
+    rng = np.random.default_rng(0)
+    at = np.linspace(0, 1, len(parameters))
+    parts = []
+    for _ in methods:
+        loss = rng.uniform(0.08, 0.16) + rng.uniform(0.4, 0.6) * at**0.6
+        parts.append(
+            pd.DataFrame({"loss": loss, "low": loss - band, "high": loss + band}, parameters)
+        )
+    return pd.concat(parts, keys=methods, names=["method", "parameter"])
+
+
+def ratios_of(methods: list[str], datasets: list[str], parameters: np.ndarray = KS) -> pd.DataFrame:
+    """Ratios that fall from above 1 to below it; the first and the last quarter are significant."""
+    rng = np.random.default_rng(0)
+    at = np.linspace(0, 1, len(parameters))
+    parts = {}
+    for d in datasets:
+        for a, b in combinations(methods, 2):
+            ratio = rng.uniform(1.1, 1.6) - rng.uniform(0.3, 0.8) * at
+            far = (at < 0.25) | (at > 0.75)
+            parts[d, a, b] = pd.DataFrame(
+                {"position": at, "ratio": ratio, "significant": far}, parameters
+            )
+    return pd.concat(parts, names=["dataset", "method_a", "method_b", "parameter"])
+
+
+def crossings_of(ratios: pd.DataFrame, certain: bool = True) -> pd.DataFrame:
+    rows = [
+        {
+            "dataset": d,
+            "method_a": a,
+            "method_b": b,
+            "position": 0.5,
+            "below": a,
+            "above": b,
+            "certain": certain,
+        }
+        for d, a, b in dict.fromkeys(key[:3] for key in ratios.index)
+    ]
+    return pd.DataFrame(rows)
+
+
+def awareness_of(methods: list[str], datasets: list[str]) -> pd.DataFrame:
+    index = pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
+    return pd.DataFrame(
+        np.random.default_rng(0).uniform(0, 1, (len(index), 3)), index, list(SUMMARIES)
+    )
+
+
+def all_figures(methods: list[str], datasets: list[str]) -> list:
+    ratios = ratios_of(methods[:4], datasets)
+    losses = pd.DataFrame(np.random.default_rng(0).uniform(0.2, 0.23, (14, 14)), KS, KS)
+    letters = {summary: dict.fromkeys(methods, "abc") for summary in SUMMARIES}
+    return [
+        profile_lines(curves_of(methods), "binomial", f"Profiles on {datasets[0]}"),
+        profile_lines(curves_of(methods, ALPHAS), "polynomial", "Profiles"),
+        ratio_panels(
+            ratios, crossings_of(ratios), list(combinations(methods[:4], 2)), "binomial", "Ratios"
+        ),
+        ratio_panels(
+            ratios, crossings_of(ratios, False), [tuple(methods[:2])], "polynomial", "Ratios"
+        ),
+        awareness_strips(awareness_of(methods, datasets), methods, letters, "Awareness"),
+        surrogate_heatmap(losses, title=f"Surrogates on {datasets[0]}"),
+    ]
+
+
+def test_hostile_names_are_text_in_every_figure():
+    for svg in all_figures(HOSTILE, HOSTILE):
+        root = parse(svg)
+        assert {node.tag.removeprefix(NS) for node in root.iter()} <= ALLOWED
+        assert not [
+            a for node in root.iter() for a in node.attrib if a.startswith("on") or "href" in a
+        ]
+    shown = " ".join(parse(profile_lines(curves_of(HOSTILE), "binomial", "")).itertext())
+    for name in HOSTILE:
+        assert terminal(name) in shown
+
+
+@pytest.mark.parametrize("methods", [["a", "b"], [f"method-{i}" for i in range(8)], LONG])
+@pytest.mark.parametrize("datasets", [["birds"], [f"dataset_{i}" for i in range(6)], LONG[:14]])
+def test_labels_stay_inside_and_do_not_touch(methods, datasets):
+    for svg in all_figures(methods, datasets):
+        root = parse(svg)
+        assert not outside(root), svg.title
+        assert not overlaps(texts(root)), svg.title
+
+
+def test_every_line_has_its_name_and_its_band_up_to_eight_methods():
+    root = parse(profile_lines(curves_of([f"m{i}" for i in range(8)]), "binomial", ""))
+    assert {f"m{i}" for i in range(8)} <= set(map(content, texts(root)))
+    assert len(classes(root, "path", "thick")) == 8
+    assert len([n for n in root.iter(f"{NS}path") if n.get("fill-opacity") == "0.13"]) == 8
+    without = parse(
+        profile_lines(curves_of([f"m{i}" for i in range(8)], band=np.nan), "binomial", "")
+    )
+    assert len([n for n in without.iter(f"{NS}path") if n.get("fill-opacity") == "0.13"]) == 0
+
+
+def test_thirty_lines_differ_in_colour_or_dash_and_three_hundred_fall_back_to_the_first():
+    for n in (30, 300):
+        root = parse(profile_lines(curves_of([f"m{i}" for i in range(n)]), "binomial", ""))
+        lines = [n for n in classes(root, "path", "thin") if n.get("stroke-opacity") is None]
+        assert len(lines) == TOP
+        assert len({(line.get("class"), line.get("stroke-dasharray")) for line in lines}) == TOP
+
+
+def test_a_method_keeps_its_colour_and_mark_from_figure_to_figure():
+    whole = parse(profile_lines(curves_of(["a", "b", "c"]), "binomial", ""))
+    part = parse(profile_lines(curves_of(["c", "a"]), "binomial", "", {"a": 0, "b": 1, "c": 2}))
+    for root in (whole, part):
+        colours = {
+            n[0].text.partition(":")[0]: n.get("class") for n in classes(root, "path", "thick")
+        }
+        assert colours["a"] == "c0 thick" and colours["c"] == "c2 thick"
+
+
+def test_the_axis_of_alpha_is_logarithmic_and_that_of_k_has_its_ends():
+    root = parse(profile_lines(curves_of(["a", "b"], ALPHAS), "polynomial", ""))
+    at = {
+        content(n): float(n.get("x"))
+        for n in texts(root)
+        if content(n) in ("1", "10", "100", "1000")
+    }
+    assert len(at) == 4 and np.allclose(np.diff(list(at.values())), at["10"] - at["1"], atol=0.05)
+    root = parse(profile_lines(curves_of(["a", "b"]), "binomial", ""))
+    assert {"1", "14"} <= {content(n) for n in classes(root, "text", "muted")}
+
+
+def test_one_label_is_a_point():
+    root = parse(profile_lines(curves_of(["a", "b"], KS[:1]), "binomial", ""))
+    assert {"a", "b"} <= set(map(content, texts(root)))
+
+
+def test_heavy_stretches_are_the_significant_ones_and_full_circles_the_certain_crossings():
+    ratios = ratios_of(["a", "b"], ["birds"])
+    root = parse(ratio_panels(ratios, crossings_of(ratios), [("a", "b")], "binomial", ""))
+    assert len(classes(root, "path", "thick")) == 2 and len(classes(root, "circle", "fbg")) == 0
+    assert {"↑ a better", "↓ b better", "birds"} <= set(map(content, texts(root)))
+    root = parse(ratio_panels(ratios, crossings_of(ratios, False), [("a", "b")], "binomial", ""))
+    assert len(classes(root, "circle", "fbg")) == 1
+    none = parse(
+        ratio_panels(
+            ratios.assign(significant=False), crossings_of(ratios)[:0], [("a", "b")], "binomial", ""
+        )
+    )
+    assert len(classes(none, "path", "thick")) == 0
+
+
+def test_a_pair_may_be_drawn_either_way_round():
+    ratios = ratios_of(["a", "b"], ["birds", "flags"])
+    one, other = (
+        ratio_panels(ratios, crossings_of(ratios), [p], "binomial", "")
+        for p in (("a", "b"), ("b", "a"))
+    )
+    mirrored = ratio_panels(
+        ratios.assign(ratio=1 / ratios["ratio"]).rename(index={"a": "b", "b": "a"}),
+        crossings_of(ratios),
+        [("b", "a")],
+        "binomial",
+        "",
+    )
+    assert other.parts == mirrored.parts != one.parts
+
+
+def test_twice_and_half_lie_equally_far_from_one():
+    at = np.linspace(0, 1, 14)
+    frame = pd.DataFrame({"position": at, "ratio": 4.0 ** (1 - 2 * at), "significant": False}, KS)
+    ratios = pd.concat(
+        {("d", "a", "b"): frame}, names=["dataset", "method_a", "method_b", "parameter"]
+    )
+    root = parse(ratio_panels(ratios, crossings_of(ratios)[:0], [("a", "b")], "binomial", ""))
+    y = {
+        content(n): float(n.get("y"))
+        for n in classes(root, "text", "small")
+        if n.get("text-anchor") == "end"
+    }
+    assert y["1"] - y["2"] == pytest.approx(y["0.5"] - y["1"], abs=0.02)
+
+
+@pytest.mark.parametrize("ratio", [np.inf, 0.0, np.nan])
+def test_a_loss_of_zero_breaks_nothing(ratio):
+    ratios = ratios_of(["a", "b"], ["birds", "flags"])
+    ratios.iloc[:3, ratios.columns.get_loc("ratio")] = ratio
+    root = parse(ratio_panels(ratios, crossings_of(ratios), [("a", "b")], "binomial", ""))
+    assert not outside(root) and "nan" not in " ".join(
+        n.get("d", "") for n in root.iter(f"{NS}path")
+    )
+
+
+def test_many_datasets_are_drawn_and_the_farthest_named():
+    datasets = [f"d{i}" for i in range(40)]
+    root = parse(
+        ratio_panels(
+            ratios_of(["a", "b"], datasets),
+            pd.DataFrame(columns=["method_a", "method_b"]),
+            [("a", "b")],
+            "binomial",
+            "",
+        )
+    )
+    assert len({content(n) for n in texts(root)} & set(datasets)) == NAMED
+
+
+def test_strips_have_a_dot_a_dataset_and_a_line_at_the_mean():
+    frame = awareness_of(["a", "b"], ["d", "e", "f"])
+    root = parse(awareness_strips(frame, ["a", "b"], {"slope": {"a": "x", "b": "y"}}, ""))
+    assert (
+        len(list(root.iter(f"{NS}circle"))) == 2 * 3 * 3 and len(classes(root, "line", "tick")) == 6
+    )
+    shown = {content(n) for n in texts(root)}
+    assert {
+        f"{frame.xs('a', level='method')['slope'].mean():.3f}",
+        "x",
+        "y",
+        "slope ↓",
+        "relative gain ↑",
+    } <= shown
+
+
+def test_the_heatmap_marks_the_best_surrogate_of_each_target():
+    losses = pd.DataFrame(
+        {1: [0.20, 0.215, 0.25], 2: [0.30, 0.30, 0.305], 3: [0.44, 0.42, 0.4]}, [1, 2, 3]
+    )
+    expected = [[0, 0.015, 0.05], [0, 0, 0.005], [0.04, 0.02, 0]]
+    assert surrogate_differences(losses).to_numpy() == pytest.approx(np.array(expected), abs=1e-12)
+    svg = surrogate_heatmap(losses)
+    root = parse(svg)
+    cells = [
+        content(n)
+        for n in classes(root, "text", "small")
+        if n.get("pointer-events") and "≥" not in content(n)
+    ]
+    assert cells[:6] == ["0", "15", "0", "0", "5", "0"]
+    assert len(classes(root, "rect", "sep")) == 4 + 1  # four cells and the key
+    assert "target 1: surrogate 1; target 2: surrogate 1, 2; target 3: surrogate 3" in svg.desc
+
+
+def test_the_heatmap_of_many_labels_has_colours_and_a_scale():
+    ks = np.arange(1, 250)
+    losses = pd.DataFrame(np.random.default_rng(0).uniform(0.2, 0.23, (249, 249)), ks, ks)
+    root = parse(surrogate_heatmap(losses))
+    assert not outside(root) and not overlaps(texts(root))
+    assert {"≥ 20", "0", "10"} <= set(map(content, texts(root))) and len(
+        classes(root, "rect", "faccent")
+    ) < 100 * 100
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=10), st.floats(0.5, 10))
+def test_labels_lie_apart_in_order_and_inside(places, room):
+    found = np.array(spread(places, room, 0, 100))
+    order = np.argsort(places, kind="stable")
+    assert (np.diff(found[order]) >= room - 1e-9).all()
+    assert found.min() >= -1e-9 and found.max() <= 100 + 1e-9
+    if (np.diff(np.array(places)[order]) >= room).all():
+        assert found == pytest.approx(places)

@@ -1,0 +1,433 @@
+"""What reports say about loss profiles: it agrees with the profiles, in every format, whatever the
+names are.
+"""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from browser_scripts import CONTRAST, OPEN_ALL, TEXTS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markupsafe import escape
+from profile_cases import BEHAVIOUR, compared, profiles, whole
+from report_cases import NASTY
+
+from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.profile_comparison import compare_profiles
+from mlflow_mleval.report import FORMATS
+from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content import profiles as topic
+from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.content.profiles import (
+    awareness_table,
+    certain_spans,
+    dataset_table,
+    document,
+    profile_pairs,
+    words,
+)
+from mlflow_mleval.report.content.provenance import bibliography
+from mlflow_mleval.report.content.study_report import document as whole_document
+from mlflow_mleval.report.text import columns, terminal
+
+ORIGIN = {"time": "2026-01-01T00:00:00+00:00", "tracking_uri": "sqlite:///mlflow.db", "seed": 0}
+
+
+def rendered(found, format: str, width: int = 100) -> str:
+    return document(found, ORIGIN).render(format, width)
+
+
+def sentences(found) -> list[str]:
+    return [*map(plain, topic.sentences(found))]
+
+
+def dataset_sentences(found, dataset: str) -> list[str]:
+    return [*map(plain, topic.crossings(found, dataset))]
+
+
+def cells(table, head: str) -> list[str]:
+    return next(c.cells for c in table.columns if c.head == head)
+
+
+def mean_losses(found, dataset: str):
+    return found.curves.xs(dataset, level="dataset")["loss"].unstack("parameter")
+
+
+def test_patterns_agree_with_the_profiles_themselves():
+    found = compared()
+    table = found.patterns.set_index(["dataset", "method", "against"])
+    for dataset in ("yeast", "scene", "flags"):
+        losses = mean_losses(found, dataset)
+        for a, b in combinations(losses.index, 2):
+            difference = (losses.loc[b] - losses.loc[a]).to_numpy()
+            first, second = (a, b) if difference[0] > 0 else (b, a)
+            row = table.loc[(dataset, first, second)]
+            changes = np.flatnonzero(np.diff(np.sign(difference)))
+            assert row["crossings"] == len(changes)
+            if len(changes):
+                assert changes[0] + 1 <= row["parameter"] <= changes[0] + 2
+            else:
+                assert np.isnan(row["parameter"]) and not row["certain"]
+
+
+def test_the_sentence_names_the_last_k_before_the_change():
+    found = compared()
+    losses = mean_losses(found, "yeast")
+    last = int(losses.columns[losses.loc["BR"] < losses.loc["LP"]].max())
+    said = next(text for text in dataset_sentences(found, "yeast") if "LP overtakes BR" in text)
+    assert f"On yeast LP overtakes BR above k = {last} of 14" in said
+    certain = certain_spans(found, "yeast")
+    row = found.claims.query("dataset == 'yeast' and better == 'LP' and worse == 'BR'").iloc[0]
+    assert (
+        certain["LP", "BR"] == f"from k = {row['first']:g}"
+        and row["last"] == 14
+        and ("BR", "LP") not in certain
+    )
+    assert said.endswith(f"; the folds are sure of LP {certain['LP', 'BR']}.")
+
+
+def test_many_crossings_are_summarised_over_datasets():
+    found = compared()
+    frame = found.pair_patterns.set_index(["method", "against"])
+    row = frame.loc[("BR", "LP")]
+    assert (
+        row["overtaken"] == row["datasets"] == 3
+        and row["ahead"] == row["behind"] == row["mixed"] == 0
+    )
+    assert "BR is ahead at small k and LP at large k on all 3 datasets" in " ".join(
+        sentences(found)
+    )
+    unsure = replace(found, crossings=found.crossings.assign(certain=False))
+    assert "no change of order is certain" in " ".join(
+        sentences(unsure)
+    ) and "is certain" not in " ".join(sentences(found))
+    shown = profile_pairs(found)
+    assert cells(shown, "overtaken")[cells(shown, "method").index("BR")] == "3"
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.integers(0, 5), min_size=4, max_size=4).filter(any), min_size=6, max_size=6
+    )
+)
+def test_every_dataset_of_a_pair_is_counted_once(rows):
+    counts = {(d, m): rows[3 * i + j] for i, d in enumerate("de") for j, m in enumerate("abc")}
+    frame = compare_profiles(Profiles.from_counts(counts), seed=0).pair_patterns
+    assert len(frame) == 3
+    kinds = ["overtaken", "overtakes", "ahead", "behind", "mixed", "tied"]
+    assert (frame[kinds].sum(axis=1) == frame["datasets"]).all() and (frame["datasets"] == 2).all()
+    plain = frame[frame["mixed"] == 0]
+    assert (plain["overtaken"] + plain["ahead"] >= plain["overtakes"] + plain["behind"]).all()
+
+
+def test_a_pair_that_differs_by_dataset_is_told_by_dataset():
+    one, other = profiles({"d": 6}), profiles({"e": 6}, {"BR": BEHAVIOUR["BR"], "LP": (1.0, 0.3)})
+    both = {**{p: one.errors[p] for p in (("d", "BR"), ("d", "LP"))}, **other.errors}
+    joined = type(one)(both, {"d": 6, "e": 6}, {**one.folds, **other.folds})
+    found = compare_profiles(joined, seed=0)
+    assert sentences(found)[0].startswith(
+        "BR is ahead at small k and LP at large k on 1 of 2 datasets (d); BR is ahead throughout "
+        "on e."
+    )
+
+
+def test_no_crossing_is_said():
+    found = compare_profiles(profiles({"d": 6}, {"a": (1.0, 0.1), "b": (1.0, 0.3)}), seed=0)
+    assert "No two of the profiles cross" in sentences(found)[0]
+    assert cells(dataset_table(found, "d"), "overtaken above") == ["never"]
+    assert cells(dataset_table(found, "d"), "certainly better") == ["for every k"]
+
+
+def test_equal_methods_are_equal():
+    same = profiles({"d": 6}, {"a": (1.0, 0.1)})
+    twice = type(same)(
+        {("d", m): same.errors["d", "a"] for m in "ab"},
+        {"d": 6},
+        {("d", m): same.folds["d", "a"] for m in "ab"},
+    )
+    found = compare_profiles(twice, seed=0)
+    assert cells(dataset_table(found, "d"), "overtaken above") == ["equal"]
+    assert not re.search(r"\bnan\b", rendered(found, "table") + rendered(found, "html"))
+
+
+def test_claims_come_with_their_error_rate():
+    found = compared()
+    said = " ".join(sentences(found))
+    pairs = {(r.dataset, *sorted((r.better, r.worse))) for r in found.claims.itertuples()}
+    assert f"separate {len(pairs)} of 9 pairs" in said and "at most .05" in said
+
+
+def test_profiles_without_folds_are_drawn_and_not_tested():
+    found = compare_profiles(profiles({"d": 6, "e": 7}, n_folds=1), seed=0)
+    assert "Without tests by fold" in " ".join(sentences(found))
+    assert "certain, sure" not in dict(words(found)) and "certain" not in [
+        c.head for c in profile_pairs(found).columns
+    ]
+    alone = compare_profiles(profiles({"d": 6}, n_folds=1), seed=0)
+    assert "folds are sure" not in " ".join([*sentences(alone), *sentences(found)])
+    assert len(dataset_table(alone, "d").columns) == 3
+    for format in FORMATS:
+        assert not re.search(r"\bnan\b", rendered(found, format))
+
+
+def test_the_flattest_method_is_named_with_its_slope():
+    found = compared()
+    means = found.awareness_means
+    slopes = found.awareness["slope"].groupby(level="method").mean()
+    assert means.index[0] == slopes.idxmin() == "LP" and means.index[-1] == "BR"
+    said = " ".join(sentences(found))
+    assert (
+        f"LP rises least from the Hamming to the subset 0/1 loss (by {slopes.min():.3f} on "
+        "average of 3 datasets)" in said
+    )
+    assert cells(awareness_table(found), "method") == list(means.index)
+
+
+def test_means_are_over_datasets_that_all_methods_share():
+    whole, more = profiles({"d": 6, "e": 7}), profiles({"f": 6}, {"BR": BEHAVIOUR["BR"]}, seed=1)
+    joined = type(whole)(
+        {**whole.errors, **more.errors}, {"d": 6, "e": 7, "f": 6}, {**whole.folds, **more.folds}
+    )
+    found = compare_profiles(joined, seed=0)
+    shared = found.awareness.loc[["d", "e"]].groupby(level="method")["area"].mean()
+    assert found.awareness_means["area"].to_dict() == pytest.approx(shared.to_dict())
+    assert "Means over 2 of 3 datasets that all methods share." in plain(
+        awareness_table(found).note
+    )
+
+
+def test_methods_that_lack_on_a_dataset_are_not_averaged_with_the_others():
+    whole, more = (
+        profiles({"d": 6, "e": 7}),
+        profiles({"f": 6}, {m: BEHAVIOUR[m] for m in ("BR", "LP")}, seed=1),
+    )
+    joined = type(whole)(
+        {**whole.errors, **more.errors}, {"d": 6, "e": 7, "f": 6}, {**whole.folds, **more.folds}
+    )
+    found = compare_profiles(joined, seed=0)
+    assert set(found.awareness_means.index) == {"BR", "LP"}
+    assert found.awareness_means.loc["BR", "slope"] == pytest.approx(
+        found.awareness.xs("BR", level="method")["slope"].mean()
+    )
+    assert "Without CC: not on every dataset." in plain(awareness_table(found).note)
+
+
+def test_methods_without_a_common_dataset_are_not_set_against_each_other():
+    parts = [
+        profiles({d: 6}, {m: BEHAVIOUR[m] for m in pair})
+        for d, pair in (("d", ("BR", "LP")), ("e", ("CC",)))
+    ]
+    errors, folds = (
+        {k: v for p in parts for k, v in getattr(p, name).items()} for name in ("errors", "folds")
+    )
+    found = compare_profiles(Profiles(errors, {"d": 6, "e": 6}, folds), seed=0)
+    assert "rises least" not in " ".join(sentences(found))
+    assert "the means cannot be compared" in plain(awareness_table(found).note)
+
+
+def test_equally_flat_methods_are_named_together():
+    found = compare_profiles(
+        Profiles.from_counts({("d", "A"): [9, 0, 0], ("d", "B"): [9, 0, 0], ("d", "C"): [5, 4, 0]}),
+        seed=0,
+    )
+    assert (
+        "A and B rise least from the Hamming to the subset 0/1 loss (by 0.000), C most"
+        in " ".join(sentences(found))
+    )
+
+
+@pytest.mark.parametrize("count", [8, 9])
+def test_a_figure_without_its_bands_says_so(count):
+    found = compare_profiles(
+        profiles({"d": 6}, {f"m{i}": (1.0, 0.1 + i / 50) for i in range(count)}), seed=0
+    )
+    page = rendered(found, "html")
+    assert (
+        ("Bands over folds are drawn for at most 8 methods" in page)
+        == (count > 8)
+        != ("bootstrap intervals" in page)
+    )
+
+
+def test_markdown_has_no_empty_paragraphs():
+    assert "\n\n\n" not in rendered(compared(), "md")
+
+
+def test_what_holds_over_the_datasets_is_told_in_unbroken_stretches():
+    found = compare_profiles(profiles({f"d{i}": 8 for i in range(8)}), seed=0)
+    text = next(
+        text for text in sentences(found) if text.startswith("Over the datasets, at positions")
+    )
+    table = found.across.sort_index()
+    for better, worse, low, high in re.findall(
+        r"(\w+) is better than (\w+) at ([\d.]+)(?:–([\d.]+))?", text
+    ):
+        turned = (better, worse) not in table.index.droplevel("position")
+        part = table.loc[(worse, better) if turned else (better, worse)]
+        part = part[(part.index >= float(low)) & (part.index <= float(high or low))]
+        assert (
+            part["significant"].all()
+            and (part["losses"] > part["wins"] if turned else part["wins"] > part["losses"]).all()
+        )
+    assert "BR is better than LP at 0.00" in text and re.search(
+        r"LP is better than BR at [\d.]+–1.00", text
+    )
+
+
+def test_alpha_is_named_for_the_polynomial_family():
+    found = compared(family="polynomial")
+    said = " ".join(sentences(found))
+    assert "at small α and LP at large α" in said and not re.search(r"\bk\b", said)
+    at = found.crossings.query("dataset == 'yeast' and method_a == 'BR' and method_b == 'LP'")[
+        "parameter"
+    ].iloc[0]
+    assert f"LP overtakes BR above α = {float(f'{at:.3g}'):g}" in " ".join(
+        dataset_sentences(found, "yeast")
+    )
+
+
+def test_profiles_of_scores_say_so():
+    rng = np.random.default_rng(0)
+    errors = {("d", m): np.sort(rng.uniform(0, 1, (5, 4)))[:, ::-1] for m in "ab"}
+    found = compare_profiles(Profiles.from_errors(errors), seed=0)
+    assert "Losses of scores" in rendered(found, "table")
+    assert "Mean loss of scores" in rendered(found, "html")
+    assert "Losses of scores" not in rendered(compared(), "table")
+
+
+@pytest.mark.parametrize(
+    ("datasets", "methods"), [({"d": 1}, "ab"), ({"d": 5}, "a"), ({"d": 5, "e": 4}, "a")]
+)
+@pytest.mark.parametrize("format", FORMATS)
+def test_one_label_or_one_method_has_a_report_too(datasets, methods, format):
+    found = compare_profiles(profiles(datasets, {m: (1.0, 0.1) for m in methods}), seed=0)
+    assert rendered(found, format)
+    assert len(methods) > 1 or sentences(found) == [
+        "No two methods have a profile on the same dataset."
+    ]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_names_datasets_and_methods(format):
+    text = rendered(compared(), format)
+    for name in ("yeast", "scene", "flags", "BR", "LP", "CC"):
+        assert name in text or (
+            format in ("table", "md", "latex") and name in ("yeast", "scene", "flags")
+        )
+
+
+def test_five_methods_on_five_datasets_fit_a_terminal():
+    five = {**BEHAVIOUR, "RAkEL": (0.55, 0.3), "EPCT": (0.9, 0.15)}
+    found = compare_profiles(profiles({f"data-{i}": 5 + 2 * i for i in range(5)}, five), seed=0)
+    lines = rendered(found, "table").split("\n")
+    assert len(lines) <= 30 and max(map(columns, lines)) <= 100
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_terminal_holds_it(width):
+    assert max(map(columns, rendered(compared(), "table", width).split("\n"))) <= width
+
+
+def test_json_holds_the_frames():
+    found = compared()
+    record = json.loads(rendered(found, "json"))
+    assert record["profiles"]["sentences"] == sentences(found)
+    assert [row["loss"] for row in record["profiles"]["curves"]] == pytest.approx(
+        found.curves["loss"].tolist()
+    )
+    assert record["profiles"]["options"]["alpha"] == 0.05 and len(
+        record["profiles"]["crossings"]
+    ) == len(found.crossings)
+
+
+def test_the_files_have_the_columns_that_the_module_promises():
+    frames = compared().frames
+    for name, frame in frames.items():
+        assert glossary("files")[f"{name}.csv"] == ", ".join(frame.columns)
+    rows = list(csv.reader(io.StringIO(rendered(compared(), "csv"))))
+    assert rows[0][:3] == ["dataset", "method", "against"] and len(rows) == 1 + 9
+
+
+def test_the_whole_report_holds_the_profiles():
+    c = whole()
+    files = c.report().files()
+    assert {f"{name}.csv" for name in c.profiles.frames} <= set(files)
+    assert json.loads(files["report.json"])["profiles"]["sentences"] == sentences(c.profiles)
+    page = c.report().to_html()
+    places = [page.index(f'id="{key}"') for key in ("differences", "profiles", "measures")]
+    assert places == sorted(places) and "BR is ahead at small k" in re.sub("<[^>]*>", "", page)
+    for format, head in (("md", "## Loss profiles"), ("latex", r"\label{tab:mleval-profiles}")):
+        assert head in c.report().render(format) and head not in whole_document(
+            c, {}, "pairs"
+        ).render(format)
+    assert {"Hüllermeier et al. 2022", "Hothorn et al. 2008"} <= {r.cite for r in bibliography(c)}
+
+
+def test_a_report_without_profiles_says_nothing_of_them():
+    c = replace(whole(), profiles=None)
+    assert c.report().to_dict()["profiles"] is None and not [
+        name for name in c.report().files() if name.startswith("profile")
+    ]
+    assert "Loss profiles" not in c.report().to_html()
+    assert "Hothorn et al. 2008" not in {r.cite for r in bibliography(c)}
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    names = [*NASTY[:5], "<script>alert(1)</script>", "\u202egnp.exe", "x" * 200]
+    behaviour = {name: (1 - 0.08 * i, 0.12 + 0.03 * i) for i, name in enumerate(names)}
+    return names, compare_profiles(
+        profiles({NASTY[0]: 5, "<script>alert(2)</script>": 4}, behaviour, n=60), seed=0
+    )
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_names_of_strangers_are_text(hostile, format):
+    names, found = hostile
+    text = rendered(found, format)
+    assert "\x1b" not in text and "\u202e" not in text
+    if format in ("html", "md"):
+        assert "<script>alert" not in text and "<img" not in text
+    if format == "html":
+        assert all(str(escape(terminal(name))) in text for name in names[:6])
+
+
+@pytest.fixture(scope="module")
+def pages(hostile):
+    many = {f"method_with_a_long_name_{i}": (1 - 0.015 * i, 0.1 + 0.01 * i) for i in range(35)}
+    found = (
+        compared(),
+        hostile[1],
+        compare_profiles(profiles({"d": 9, "e": 5}, many, n=60), seed=0),
+    )
+    return [rendered(f, "html") for f in found]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [320, 600, 1200])
+def test_the_page_never_scrolls_sideways_and_no_label_is_covered(show, pages, width):
+    for page in pages:
+        driver = show(page, width)
+        driver.execute_script(OPEN_ALL)
+        assert driver.execute_script("return document.scrollingElement.scrollWidth") <= width
+        assert (
+            driver.execute_script("return document.querySelectorAll('#profiles figure svg').length")
+            >= 3
+        )
+        if width >= 600:
+            assert driver.execute_script(TEXTS) == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_stands_out(show, pages, scheme):
+    driver = show(pages[0], 600, scheme)
+    driver.execute_script(OPEN_ALL)
+    assert driver.execute_script(CONTRAST) == []

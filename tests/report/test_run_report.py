@@ -1,0 +1,272 @@
+"""The report of one run: what it says is what was evaluated, in every form, whatever the labels are
+called.
+"""
+
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from browser_scripts import CONTRAST, OPEN_ALL, TEXTS
+from html_pages import Page
+from report_cases import NASTY
+
+import mlflow_mleval as mleval
+from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.run import document
+from mlflow_mleval.report.html import standalone
+from mlflow_mleval.report.text import terminal
+from mlflow_mleval.training.run_content import RunContent
+
+
+def report_of(ev, method="BR", dataset="yeast", n_train=None):
+    return RunContent(ev, method, dataset, n_train or {}).report({})
+
+
+def example(n=300, k=14, folds=10, names=None, seed=0, never=False, measures=None):
+    rng = np.random.default_rng(seed)
+    y = rng.random((n, k)) < np.linspace(0.05, 0.6, k)
+    s = np.clip(0.35 * y + 0.65 * rng.random((n, k)), 0, 1)
+    if never:
+        y[:, 0] = False
+        s[:, 0] = 0
+    ev = mleval.evaluate(
+        y, s, label_names=names, folds=np.arange(n) % folds if folds else None, measures=measures
+    )
+    return report_of(ev, n_train={f: n - n // folds for f in range(folds)} if folds else None)
+
+
+def hierarchical():
+    edges = [("animal", "cat"), ("animal", "dog"), ("pet", "dog"), ("plant", "rose")]
+    h = mleval.Hierarchy(edges)
+    rng = np.random.default_rng(0)
+    classes = np.array(["cat", "dog", "rose"])
+    true = [[c] for c in classes[rng.integers(0, 3, 200)]]
+    pred = [t if rng.random() < 0.7 else ["dog"] for t in true]
+    return report_of(
+        mleval.evaluate_hierarchical(true, pred, h, folds=np.arange(200) % 5), "flat", "pets"
+    )
+
+
+def nasty(n_labels=12):
+    rng = np.random.default_rng(1)
+    y = rng.random((80, n_labels)) < 0.4
+    s = rng.random((80, n_labels))
+    ev = mleval.evaluate(
+        y, s, label_names=NASTY[:n_labels], folds=np.arange(80) % 4, measures="probabilistic"
+    )
+    return report_of(ev, NASTY[0], NASTY[4])
+
+
+def test_the_summary_says_what_the_evaluation_says():
+    report = example()
+    page = Page(document(report).to_html())
+    ev, means = report.ev, report.means
+    text = page.section("verdict")
+    f1, half = means["f1"], report.measures.loc["f1", "half"]
+    assert (
+        f"The mean F1 of an instance is {f1:.4g} (95% interval {f1 - half:.4f} to {f1 + half:.4f})"
+        in text
+    )
+    assert f"{100 * means['subset_accuracy']:.3g}% of the label sets are exactly right" in text
+    assert f"where {ev.statistics['cardinality_true']:.3g} are true" in text
+    folds = ev.folds["f1"]
+    assert f"best in fold {folds.idxmax()}, worst in fold {folds.idxmin()}" in text
+    worst = ev.labels.sort_values(["f1", "support"], ascending=[True, False]).index[0]
+    assert f"The labels with the lowest F1 are {worst} (" in text
+    keys = ["verdict", "doubts", "measures", "labels", "profile", "folds", "provenance"]
+    assert [key for key in page.sections if key] == keys
+    without = sum(
+        any((part.labels["support"] == 0)[label] for part in map(ev.fold, range(10)))
+        for label in ev.label_names
+    )
+    assert (
+        f"Of the labels that occur in the data, {without} lack any instance in at least one fold"
+        in page.section("doubts")
+    )
+
+
+def test_the_tables_hold_every_measure_and_count():
+    report = example(never=True)
+    page = Page(document(report).to_html())
+    measures = page.section("measures")
+    for m, row in report.measures.iterrows():
+        shown = re.search(rf"(?<![a-z_]){m} [↑↓]\s*([\d.]+)", measures)
+        assert shown and float(shown[1]) == pytest.approx(row["value"], abs=1e-3)
+    labels = report.ev.labels
+    text = page.section("labels")
+    assert "Not drawn: 1 label without a true or predicted instance." in text
+    for label, row in labels.iloc[1:].iterrows():
+        counts = r"\s*".join(f"{row[c]:.0f}" for c in ("support", "tp", "fp", "fn", "tn"))
+        assert re.search(rf"{label}\s*{counts}", text)
+    assert "1 of 14 labels never occur in the truth" in page.section("doubts")
+    assert report.labels["f1"].is_monotonic_increasing
+
+
+def test_assumed_training_parts_are_a_doubt():
+    report = report_of(example().ev)
+    assert any("one 10-fold cross-validation" in text for text in report.doubts())
+
+
+def test_without_folds_without_scores_and_with_one_label():
+    rng = np.random.default_rng(0)
+    y = rng.random((40, 3)) < 0.5
+    single = report_of(mleval.evaluate(y, y_pred=rng.random((40, 3)) < 0.5))
+    page = Page(document(single).to_html())
+    assert "folds" not in page.sections and "no `y_score` was given" in page.section("doubts")
+    assert "0.5" not in page.section("")[:80] and "label sets as given" in page.text
+    one = report_of(mleval.evaluate(y[:, :1], rng.random((40, 1))))
+    assert "profile" not in Page(document(one).to_html()).sections
+    perfect = report_of(mleval.evaluate(y, y.astype(float), folds=np.arange(40) % 2))
+    assert "The mean F1 of an instance is" in document(perfect).to_markdown()
+
+
+def test_the_hierarchy_is_shown_by_depth_and_path():
+    report = hierarchical()
+    page = Page(document(report).to_html())
+    text = page.section("hierarchy")
+    assert "animal › cat" in text and "plant › rose" in text and "max distance" in text
+    labels = report.ev.labels
+    assert re.search(rf"2\s*3\s*{labels['support'].sum()}\s*{labels['tp'].sum()}", text)
+    assert "The mean hierarchical F1 of an instance is" in page.section("verdict")
+    assert "profile" not in page.sections
+
+
+def test_the_summary_in_markdown():
+    report = example()
+    text = document(report).to_markdown()
+    lines = text.splitlines()
+    assert lines[0] == "# BR on yeast" and lines.index(
+        "### In numbers, the lowest F1 first"
+    ) > lines.index("## Labels")
+    rows = [line for line in lines if line.startswith("| ") and ("↑" in line or "↓" in line)]
+    assert len(rows) == len(report.ev.measures)
+    assert all(line.count("|") == 8 for line in rows)
+
+
+def test_names_of_strangers_are_text_in_every_form():
+    report = nasty()
+    page = document(report).to_html()
+    assert "<img" not in page and "\x1b" not in page and "\u202e" not in page
+    parsed = Page(page)
+    assert len(parsed.scripts) == 1 and terminal(NASTY[0]) in parsed.text
+    text = document(report).to_markdown()
+    assert "<img" not in text and "\x1b" not in text
+    for svg in report.figures.values():
+        ET.fromstring(standalone(svg))
+
+
+def test_curves_are_drawn_where_they_were_asked_for():
+    report = example(measures="probabilistic")
+    page = Page(document(report).to_html())
+    text = page.section("curves")
+    assert "Named: the labels with the lowest average precision. Grey: the 9 others." in text
+    assert (
+        "one of 15 bins of about equally many labels of instances: the mean of their "
+        "probabilities, and the share that" in text
+    )
+    areas = report.ev.labels.sort_values("average_precision")
+    for label, row in areas.iterrows():
+        assert re.search(
+            rf"{label}\s*{row['support']:.0f}\s*{row['average_precision']:.3f}\s*{row['auroc']:.3f}",
+            text,
+        )
+    svg = str(report.figures["roc"].__html__())
+    named = [
+        label for label in areas.index if f">{label}</text>" in svg and f"<title>{label}: " in svg
+    ]
+    assert named == areas.index[:5].tolist() and f"{report.curves.whole['auroc']:.3f}" in svg
+    assert "curves" not in Page(document(example()).to_html()).sections
+    one = report_of(mleval.evaluate(["a", "b", "b"], [0.2, 0.9, 0.4]))
+    assert list(one.figures) == ["labels", "precision_recall", "roc", "reliability"]
+    assert ">b</text>" in one.figures["roc"].__html__()
+    assert "the share whose class is right" in Page(document(one).to_html()).section("curves")
+    assert "Grey: the other one." in Page(
+        document(example(k=6, measures="micro_ap")).to_html()
+    ).section("curves")
+    asked = report_of(mleval.evaluate([[1, 0]], [[0.9, 0.1]], measures="hmc")).doubts()
+    assert "Not computed, for no `hierarchy` was given: violation_rate, f_max and s_min." in map(
+        plain, asked
+    )
+
+
+def test_drawings_stand_alone():
+    report = example(measures="ece_10")
+    assert list(report.figures) == [
+        "labels",
+        "precision_recall",
+        "roc",
+        "reliability",
+        "profile",
+        "folds",
+    ]
+    for text in map(standalone, report.figures.values()):
+        root = ET.fromstring(text)
+        assert root.tag.endswith("svg") and root.find("{*}title").text and root.find("{*}desc").text
+        style = root.find("{*}style").text
+        assert (
+            "--c0" in style
+            and ".faccent" in style
+            and "prefers-color-scheme:dark" in style
+            and "body" not in style
+        )
+
+
+def test_an_evaluation_reports_itself():
+    report = example()
+    found = report.ev.report("BR", "yeast")
+    whole = found.to_dict()
+    assert (
+        whole["measures"] == report.means
+        and whole["method"] == "BR"
+        and whole["folds"]["0"] == report.ev.fold(0).measures
+    )
+    assert found.to_markdown().startswith(
+        "# BR on yeast"
+    ) and "The mean F1 of an instance is" in str(found)
+    assert (
+        "evaluation.json" not in found.to_html()
+        and "# Evaluation" in report.ev.fold(0).report().to_markdown()
+    )
+    assert (
+        r"\begin{table}" in found.to_latex()
+        and len(found.render("csv").splitlines()) == len(report.means) + 1
+    )
+
+
+@pytest.fixture(scope="module")
+def pages():
+    names = [f"a very long label name that nobody would type twice, number {i}" for i in range(120)]
+    made = [
+        example(measures="micro_ap"),
+        example(k=120, names=names, measures="ece_10"),
+        example(k=2, folds=2),
+    ]
+    made += [hierarchical(), nasty()]
+    return [document(report).to_html() for report in made]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [320, 600, 1400])
+def test_the_page_never_scrolls_sideways(show, pages, width):
+    for page in pages:
+        browser = show(page, width)
+        browser.execute_script(OPEN_ALL)
+        assert browser.execute_script("return document.scrollingElement.scrollWidth") <= width
+        assert browser.get_log("browser") == []
+
+
+@pytest.mark.browser
+def test_no_label_of_a_figure_is_cut_or_covered(show, pages):
+    for page in pages:
+        browser = show(page, 600)
+        browser.execute_script(OPEN_ALL)
+        assert browser.execute_script(TEXTS) == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_stands_out(show, pages, scheme):
+    browser = show(pages[0], 600, scheme)
+    browser.execute_script(OPEN_ALL)
+    assert browser.execute_script(CONTRAST) == []

@@ -1,0 +1,115 @@
+"""A real PostgreSQL for the tests of servers."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from places import DOCKER
+from waiting import PATIENCE, free_port
+
+
+def find_postgres() -> Path | None:
+    """The folder of initdb and postgres: Debian keeps it off the PATH."""
+    on_path = shutil.which("initdb")
+    folders = (
+        [Path(on_path).resolve().parent]
+        if on_path
+        else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    )
+    return folders[0] if folders else None
+
+
+@pytest.fixture(scope="module")
+def database():
+    """A PostgreSQL cluster of its own, with the compose file's kind of password; docker/database.sh
+    fills it.
+    """
+    programs = find_postgres()
+    if programs is None:
+        pytest.skip("no PostgreSQL on this machine: apt-get install postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="mleval-postgres-"))
+    password, superuser, port = secrets.token_urlsafe(16), secrets.token_urlsafe(16), free_port()
+    (folder / "password").write_text(superuser)
+    # PostgreSQL refuses to run as root.
+    other = (
+        {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    )
+    if other:
+        for path in (folder, folder / "password"):
+            shutil.chown(path, "postgres", "postgres")
+    environment = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "LC_ALL": "C.UTF-8",
+        "PGHOST": "127.0.0.1",
+        "PGPORT": str(port),
+        "PGPASSWORD": superuser,
+        "MLFLOW_DATABASE_PASSWORD": password,
+    }
+    call = {"env": environment, "cwd": folder, **other}
+    log = open(folder / "postgres.log", "wb")  # noqa: SIM115
+    process = None
+    try:
+        subprocess.run(
+            [
+                programs / "initdb",
+                "-D",
+                folder / "data",
+                "-U",
+                "postgres",
+                "--pwfile",
+                folder / "password",
+                "--auth=scram-sha-256",
+                "--no-sync",
+                "-E",
+                "UTF8",
+            ],
+            check=True,
+            stdout=log,
+            stderr=log,
+            **call,
+        )
+        process = subprocess.Popen(
+            [
+                programs / "postgres",
+                "-D",
+                folder / "data",
+                "-p",
+                str(port),
+                "-k",
+                folder,
+                "-F",
+                "-c",
+                "listen_addresses=127.0.0.1",
+            ],
+            stdout=log,
+            stderr=log,
+            **call,
+        )
+        deadline = time.monotonic() + PATIENCE
+        while subprocess.run([programs / "pg_isready"], capture_output=True, **call).returncode:
+            if time.monotonic() > deadline or process.poll() is not None:
+                raise RuntimeError(
+                    f"PostgreSQL did not start:\n{(folder / 'postgres.log').read_text()[-2000:]}"
+                )
+            time.sleep(0.2)
+        with open(DOCKER / "database.sh") as script:
+            subprocess.run(["sh"], check=True, stdin=script, stdout=log, stderr=log, **call)
+        yield SimpleNamespace(
+            port=port,
+            password=password,
+            superuser=superuser,
+            programs=programs,
+            log=folder / "postgres.log",
+        )
+    finally:
+        if process is not None:
+            process.terminate()
+            process.wait(PATIENCE)
+        log.close()
+        shutil.rmtree(folder)

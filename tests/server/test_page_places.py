@@ -1,0 +1,132 @@
+"""The page where a server is started in other ways: prefix, gunicorn, several processes,
+PostgreSQL, wrong settings.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from page_servers import page_server
+from waiting import PATIENCE
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+
+
+def seen_and_stored(server, experiment: str = "1") -> None:
+    """Choose, answer, download, store: as a reader does, each time on a connection of its own, and
+    so by any process.
+    """
+    import re
+
+    selection = f"experiment-id={experiment}"
+    assert "mystudy" in server.ask("experiments").text
+    assert "2 methods, 3 datasets" in server.ask(f"survey?{selection}").text
+    answer = server.ask(f"answer?{selection}").json()
+    assert answer["state"] == "ready" and answer["runs"] == 6
+    for _ in range(4):
+        assert server.ask(f"answer?{selection}").json()["made"] == answer["made"]
+        assert server.ask(f"detail?of=method&the-method=a&{selection}").ok
+    assert server.ask(f"section?part=ranking&{selection}").ok
+    assert server.ask(f"download?file=report.html&{selection}").text.startswith("<!doctype html>")
+    token = re.search('name="mleval-token" content="([0-9a-f]+)"', server.ask("").text)[1]
+    stored = server.ask(f"store?{selection}", None, "POST", headers={"X-Mleval-Token": token})
+    assert stored.ok and stored.json()["run_id"] in stored.json()["address"]
+
+
+def study(monkeypatch, uri: str) -> str:
+    from mlflow import MlflowClient
+
+    from mlflow_mleval.store.importing import import_results
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    rows = [(d, m, (i + k) / 9) for i, d in enumerate("xyz") for k, m in enumerate("ab")]
+    import_results(
+        pd.DataFrame(rows, columns=["dataset", "method", "f1"]), experiment_name="mystudy"
+    )
+    return MlflowClient().get_experiment_by_name("mystudy").experiment_id
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"prefix": "/tools/mlflow"},
+        {"options": ["--workers", "4"]},
+        {"options": ["--gunicorn-opts", "--timeout 120"]},
+        {"options": ["--gunicorn-opts", "--timeout 120", "--workers", "4"], "prefix": "/m"},
+    ],
+    ids=["prefix", "four", "gunicorn", "gunicorn-four-prefix"],
+)
+def test_other_servers(db, tmp_path, monkeypatch, options):
+    uri = f"sqlite:///{db}"
+    study(monkeypatch, uri)
+    with page_server(tmp_path, uri, *options.pop("options", ()), **options) as server:
+        seen_and_stored(server)
+
+
+def test_postgres(database, tmp_path, monkeypatch, unset):
+    monkeypatch.setenv("PGPASSWORD", database.password)
+    uri = f"postgresql+psycopg2://mlflow@127.0.0.1:{database.port}/mlflow"
+    with page_server(tmp_path, uri, "--workers", "2", PGPASSWORD=database.password) as server:
+        seen_and_stored(server, study(monkeypatch, server.url))
+
+
+def test_a_base_app_that_is_not_there_is_told_once(tmp_path, empty_store):
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    done = subprocess.run(
+        [sys.executable, "-m", "mlflow", "server", "--app-name", "mleval"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, "MLEVAL_BASE_APP": "nothing"},
+    )
+    assert (
+        done.returncode
+        and "MLEVAL_BASE_APP must be one of basic-auth, got 'nothing'" in done.stderr
+    )
+
+
+def test_a_workspace_shows_its_own_experiments_only(empty_store, tmp_path, monkeypatch, unset):
+    import requests
+
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    with page_server(
+        tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}", MLFLOW_ENABLE_WORKSPACES="true"
+    ) as server:
+        assert requests.post(
+            f"{server.url}/api/3.0/mlflow/workspaces", json={"name": "team-a"}, timeout=PATIENCE
+        ).ok
+        monkeypatch.setenv("MLFLOW_WORKSPACE", "team-a")
+        own = study(monkeypatch, server.url)
+        assert (
+            "mystudy" in server.ask("experiments?workspace=team-a").text
+            and "mystudy" not in server.ask("experiments").text
+        )
+        assert server.ask(f"answer?experiment-id={own}&workspace=team-a").json()["runs"] == 6
+        assert server.ask(f"answer?experiment-id={own}").status_code == 403
+
+
+def test_a_comparison_ends_with_its_time_and_the_worker_with_its_server(db, tmp_path, monkeypatch):
+    study(monkeypatch, f"sqlite:///{db}")
+    with page_server(tmp_path, f"sqlite:///{db}", MLEVAL_PAGE_SECONDS="0.01") as server:
+        answer = server.ask("answer?experiment-id=1")
+        assert answer.status_code == 504 and "MLEVAL_PAGE_SECONDS" in answer.json()["error"]
+        assert workers(tmp_path)
+    deadline = time.monotonic() + PATIENCE
+    while workers(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not workers(tmp_path), f"the worker is still there {PATIENCE} seconds after its server"
+
+
+def workers(folder) -> list:
+    commands = (path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+    return [
+        path
+        for path in commands
+        if b"server.worker" in (text := path.read_bytes()) and str(folder).encode() in text
+    ]

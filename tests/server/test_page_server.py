@@ -1,0 +1,336 @@
+"""The page on a real server with MLflow's login: an administrator, two members, and nobody."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import requests
+from page_servers import ADMIN, api, grant, page_server, revoke
+from waiting import PATIENCE
+
+from mlflow_mleval.server.routes import HEADERS
+
+pytestmark = [pytest.mark.server, pytest.mark.thorough]
+pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")
+ANN, BOB = ("ann", "twelve letters"), ("bob", "twelve letters more")
+HOSTILE = "<img src=x onerror=alert(1)>'\"\x1b[31m"
+SECRET = "unseen"  # stands in every name of what ann may not see
+
+
+@pytest.fixture(scope="module")
+def team(empty_store, tmp_path_factory):
+    """Ann may read experiment `mine` and edit `ours`; nobody but the administrator sees `unseen`;
+    bob sees `ours` only.
+    """
+    from mlflow.tracking import fluent
+
+    from mlflow_mleval.store.importing import import_results
+
+    folder = tmp_path_factory.mktemp("page")
+    shutil.copy(empty_store, folder / "mlflow.db")
+    rows = [
+        (d, m, (k * i % 3 + k) / 9)
+        for i, d in enumerate("abc")
+        for k, m in enumerate(("RF", "kNN", HOSTILE))
+    ]
+    table = pd.DataFrame(rows, columns=["dataset", "method", "f1"]).assign(
+        hamming_loss=lambda t: 1 - t["f1"]
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
+            patch.delenv(name, raising=False)
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
+        patch.setattr(fluent, "_active_experiment_id", None)
+        from mlflow import MlflowClient
+
+        client, ids = MlflowClient(), {}
+        client.create_experiment(HOSTILE)
+        for name in ("mine", "ours", f"{SECRET} experiment"):
+            import_results(
+                table.replace("RF", f"{SECRET} method") if SECRET in name else table,
+                experiment_name=name,
+            )
+            ids[name.partition(" ")[0]] = client.get_experiment_by_name(name).experiment_id
+    with page_server(folder, f"sqlite:///{folder / 'mlflow.db'}", base="basic-auth") as server:
+        for name, password in (ANN, BOB):
+            api(server, "users/create", {"username": name, "password": password}, ADMIN)
+        for who, what, right in (
+            ("ann", "mine", "READ"),
+            ("ann", "ours", "EDIT"),
+            ("bob", "ours", "READ"),
+        ):
+            grant(server, who, ids[what], right)
+        server.ids = ids
+        yield server
+
+
+def token(server, auth) -> str:
+    return re.search('name="mleval-token" content="([0-9a-f]+)"', server.ask("", auth).text)[1]
+
+
+def test_nobody_gets_what_mlflow_gives_nobody(team):
+    selection = f"experiment-id={team.ids['mine']}"
+    for path in (
+        "",
+        "experiments",
+        f"survey?{selection}",
+        f"answer?{selection}",
+        f"section?part=verdict&{selection}",
+        f"download?file=report.json&{selection}",
+        f"news?since=0&{selection}",
+        "static?file=page.js",
+    ):
+        answer = team.ask(path)
+        assert answer.status_code == 401 and "mleval-token" not in answer.text
+        assert answer.headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"]
+    assert team.ask(f"store?{selection}", method="POST").status_code == 401
+
+
+def test_a_member_is_let_in_and_sees_their_own_experiments_only(team):
+    page = team.ask("", ANN)
+    assert page.ok and "<script>" not in page.text and " style=" not in page.text
+    for name, value in HEADERS.items():
+        assert page.headers[name] == value
+    assert page.headers["Cache-Control"] == "private, no-store"
+    cases = (
+        (ANN, ["mine", "ours"], [SECRET, "img"]),
+        (BOB, ["ours"], ["mine", SECRET]),
+        (ADMIN, [SECRET], []),
+    )
+    for auth, seen, unseen in cases:
+        listed = team.ask("experiments", auth).text
+        assert all(f">{name}" in listed for name in seen) and not any(
+            name in listed for name in unseen
+        )
+    assert "<img" not in team.ask("experiments", ADMIN).text
+    assert "ours" in (found := team.ask("experiments?search=OUR", ANN).text) and "mine" not in found
+    assert team.ask("experiments?search=' OR name != '", ANN).ok
+    assert requests.get(f"{team.url}/mleval", auth=ANN, timeout=PATIENCE).url.endswith("/mleval/")
+
+
+def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
+    selection = f"experiment-id={team.ids['mine']}"
+    survey = team.ask(f"survey?{selection}", ANN)
+    assert (
+        survey.ok
+        and "3 methods, 3 datasets, 2 measures" in survey.text
+        and "<img" not in survey.text
+    )
+    answer = team.ask(f"answer?{selection}", ANN).json()
+    assert (
+        answer["state"] == "ready"
+        and answer["runs"] == 9
+        and answer["title"].startswith("3 methods compared on 3 datasets")
+    )
+    assert (
+        answer["experiments"] == [{"id": team.ids["mine"], "name": "mine"}]
+        and answer["selection"] == selection
+    )
+    assert answer["command"] == f"mleval report --experiment-id {team.ids['mine']}"
+    assert [s["key"] for s in answer["sections"][:2]] == ["decision", "verdict"]
+    for part in answer["sections"]:
+        section = team.ask(f"section?part={part['key']}&{selection}", ANN)
+        assert section.ok and section.headers["X-Mleval-Made"] == str(answer["made"])
+        assert (
+            "<img" not in section.text
+            and "\x1b" not in section.text
+            and " style=" not in section.text
+        )
+    for name in answer["files"]:
+        file = team.ask(f"download?file={name}&{selection}", ANN)
+        assert (
+            file.ok
+            and len(file.content) > 50
+            and f'filename="mleval-{name}"' in file.headers["Content-Disposition"]
+        )
+    data = team.ask(f"download?file=report.json&{selection}", ANN).json()
+    assert (
+        data["provenance"]["command"] == answer["command"]
+        and data["provenance"]["tracking_uri"] == team.url
+    )
+    for detail in (
+        "of=method&the-method=kNN",
+        "of=dataset&the-dataset=a",
+        "of=cell&the-method=kNN&the-dataset=a",
+        "of=pair&the-method=kNN&against=RF",
+    ):
+        found = team.ask(f"detail?{detail}&{selection}", ANN)
+        assert found.ok and "<img" not in found.text, found.text
+    assert "RF" not in team.ask(f"answer?{selection}&exclude-method=RF", ANN).json()["title"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "section?part=../about.json",
+        "section?part=../../secret",
+        "download?file=../../secret",
+        "download?file=%2Fetc%2Fpasswd",
+        "download?file=store.json",
+        "static?file=../routes.py",
+        "static?file=/etc/passwd",
+        "detail?of=file",
+    ],
+)
+def test_nothing_outside_an_answer_is_served(team, path):
+    answer = team.ask(f"{path}&experiment-id={team.ids['mine']}", ANN)
+    assert answer.status_code in (400, 404) and answer.json()["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "survey?",
+        "answer?",
+        "section?part=verdict&",
+        "download?file=report.json&",
+        "news?since=0&",
+        "detail?of=method&the-method=RF&",
+        "answer?newer-than=9999999999999&",
+    ],
+)
+def test_who_guesses_anothers_selection_learns_nothing(team, path):
+    hidden, both = (
+        team.ids[SECRET],
+        f"experiment-id={team.ids['ours']}&experiment-id={team.ids[SECRET]}",
+    )
+    assert (
+        team.ask(f"answer?experiment-id={hidden}", ADMIN).json()["state"] == "ready"
+    )  # it is in the cache now
+    for selection in (f"experiment-id={hidden}", both, "experiment-id=424242"):
+        answer = team.ask(f"{path}{selection}", BOB)
+        assert answer.status_code == 403 and SECRET not in answer.text
+    alike = [
+        re.sub(r"\d+", "N", team.ask(f"answer?experiment-id={i}", BOB).text)
+        for i in (hidden, "424242")
+    ]
+    assert (
+        alike[0] == alike[1]
+    )  # what is not theirs and what is not there are told in the same words
+
+
+def test_a_change_of_rights_shows_at_once(team):
+    selection = f"experiment-id={team.ids['mine']}"
+    assert team.ask(f"answer?{selection}", BOB).status_code == 403
+    grant(team, "bob", team.ids["mine"], "READ")
+    assert team.ask(f"answer?{selection}", BOB).json()["state"] == "ready"
+    revoke(team, "bob", team.ids["mine"])
+    for path in (
+        f"answer?{selection}",
+        f"section?part=ranking&{selection}",
+        f"download?file=report.html&{selection}",
+    ):
+        assert team.ask(path, BOB).status_code == 403
+
+
+def test_errors_name_the_field_and_offer_ways(team):
+    ours = f"experiment-id={team.ids['ours']}"
+    for selection, field, text in (
+        (f"{ours}&filter=nonsense", "filter", "MLflow does not accept the filter"),
+        ("", "experiment-id", "No experiment"),
+        (f"{ours}&alpha=2", "alpha", "not in the range"),
+        (f"{ours}&missing=perhaps", "missing", "not one of"),
+        (f"{ours}&on=<b>", None, "<b>"),
+        (f"{ours}&method-by=nothing", "method-by", "nothing"),
+    ):
+        answer = team.ask(f"answer?{selection}", ANN)
+        failed = answer.json()
+        assert answer.status_code in (400, 409) and failed["state"] == "failed"
+        assert failed.get("field") == field and text in failed["error"], failed
+        assert "127.0.0.1" not in failed["error"]
+    lost = team.ask(f"answer?{ours}&filter=metrics.f1 > 5", ANN)
+    assert lost.status_code == 409 and "no run that can be used" in lost.json()["error"]
+
+
+def test_a_report_is_stored_with_the_members_own_rights_and_by_their_own_page(team):
+    ours, mine = (f"store?experiment-id={team.ids[name]}" for name in ("ours", "mine"))
+    own = {"X-Mleval-Token": token(team, ANN)}
+    for headers in (
+        {},
+        {"X-Mleval-Token": "0" * 64},
+        {"X-Mleval-Token": token(team, BOB)},
+        {**own, "Sec-Fetch-Site": "cross-site"},
+        {**own, "Sec-Fetch-Site": "same-site"},
+        {**own, "Origin": "http://elsewhere.example"},
+    ):
+        assert team.ask(ours, ANN, "POST", headers=headers).status_code == 403
+    elsewhere = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+    assert (
+        team.ask(f"answer?experiment-id={team.ids['ours']}", ANN, headers=elsewhere).status_code
+        == 403
+    )
+    assert requests.get(
+        f"{team.page}/{ours}", auth=ANN, headers=own, timeout=PATIENCE
+    ).status_code in (403, 405)
+    refused = team.ask(mine, ANN, "POST", headers=own)
+    assert refused.status_code == 503 and "ermission" in refused.json()["error"]
+    stored = team.ask(ours, ANN, "POST", headers=own)
+    assert stored.ok and stored.json()["left_out"] == []
+    run = api(team, "runs/get", auth=ADMIN, run_id=stored.json()["run_id"])["run"]
+    tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
+    assert (
+        tags["mleval.kind"] == "report"
+        and tags["mlflow.user"] == "ann"
+        and run["info"]["status"] == "FINISHED"
+    )
+    assert run["info"]["experiment_id"] == team.ids["ours"]
+    asked = {"run_id": run["info"]["run_id"], "path": "mleval_report.html"}
+    page = requests.get(f"{team.url}/get-artifact", params=asked, auth=BOB, timeout=PATIENCE)
+    assert page.ok and "kNN" in page.text and SECRET not in page.text
+    assert team.ask(ours, ANN, "POST", headers=own).json()["run_id"] == run["info"]["run_id"]
+    assert team.ask(f"news?since=0&experiment-id={team.ids['ours']}", ANN).json() == {
+        "new": 9
+    }  # the report is no news
+
+
+def test_new_runs_are_told_and_taken_on_demand(team):
+    ours = f"experiment-id={team.ids['ours']}"
+    before = team.ask(f"answer?{ours}", ANN).json()
+    assert team.ask(f"news?since={before['made']}&{ours}", ANN).json() == {"new": 0}
+    created = api(
+        team, "runs/create", {"experiment_id": team.ids["ours"], "start_time": before["made"]}, ANN
+    )
+    made = created["run"]["info"]["run_id"]
+    api(
+        team,
+        "runs/update",
+        {"run_id": made, "status": "FINISHED", "end_time": before["made"] + 5},
+        ANN,
+    )
+    assert team.ask(f"news?since={before['made']}&{ours}", ANN).json() == {"new": 1}
+    assert team.ask(f"answer?{ours}", ANN).json()["made"] == before["made"]
+    after = team.ask(f"answer?newer-than={before['made']}&{ours}", ANN).json()
+    assert after["made"] > before["made"] and after["key"] == before["key"]
+    assert team.ask(f"answer?{ours}", ANN).json()["made"] == after["made"]
+
+
+def test_no_password_lies_in_the_folder_the_log_or_the_worker(team):
+    secrets = [ADMIN[1], ANN[1], BOB[1], "key-of-the-server"]
+    files = [
+        team.folder / "server.log",
+        *(path for path in (team.folder / "t").rglob("*") if path.is_file()),
+    ]
+    texts = [path.read_bytes() for path in files]
+    commands = {
+        path.parent: path.read_bytes()
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if path.exists()
+    }
+    workers = [
+        p
+        for p, text in commands.items()
+        if b"server.worker" in text and str(team.folder).encode() in text
+    ]
+    assert workers and any(path.suffix == ".zip" for path in files)
+    texts += [
+        path.read_bytes() for worker in workers for path in (worker / "environ", worker / "cmdline")
+    ]
+    assert not any(secret.encode() in text for secret in secrets for text in texts)
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (team.folder / "t").glob("mleval-*/*"))
+    assert (
+        json.loads(team.ask(f"answer?experiment-id={team.ids['ours']}", ANN).text)["state"]
+        == "ready"
+    )

@@ -1,0 +1,255 @@
+"""Results an answer from files: through the store and back, compared like any other answers."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from places import GOLDEN
+
+from mlflow_mleval.cli import main
+from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files.results import holds_instances, read_instance_results
+from mlflow_mleval.store.importing import import_answers
+
+LOGS = GOLDEN / "answers"
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(main, [*args])
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else " ".join(result.output.split())
+
+
+def wide(path, seed=0, n=30):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "method": np.repeat(["a", "b"], n),
+            "dataset": "qa",
+            "instance": [*range(n)] * 2,
+            "cluster": [k // 5 for k in range(n)] * 2,
+            "asked": "<b>why</b>",
+            "exact": rng.integers(0, 2, 2 * n),
+            "score": rng.random(2 * n).round(6),
+        }
+    )
+    frame.to_csv(path, index=False)
+    return frame
+
+
+def test_a_wide_table_comes_back_as_it_was(db, tmp_path):
+    frame = wide("qa.csv")
+    assert "2 runs created" in run("import", "qa.csv", "-n", "answers")
+    assert "0 runs created, 0 updated, 2 unchanged" in run("import", "qa.csv", "-n", "answers")
+    args = [
+        "compare",
+        "--over",
+        "instances",
+        "-n",
+        "answers",
+        "--max",
+        "score",
+        "--draws",
+        "199",
+        "--output",
+        "json",
+    ]
+    found = json.loads(run(*args))["datasets"]["qa"]
+    table = {row["measure"]: row for row in found["table"]}
+    means = frame.groupby("method")[["exact", "score"]].mean()
+    for measure in ("exact", "score"):
+        assert table[measure]["mean_difference"] == pytest.approx(
+            means.loc["a", measure] - means.loc["b", measure]
+        )
+    assert json.loads(run(*args, "--cluster", "cluster"))["datasets"]["qa"]["n_clusters"] == 6
+    assert "<b>why" not in run(*args[:-1], "html")
+
+
+def test_long_tables_and_parquet_say_the_same(tmp_path):
+    frame = wide(tmp_path / "wide.csv")
+    frame.to_parquet(tmp_path / "wide.parquet")
+    long = frame.melt(["method", "dataset", "instance", "cluster", "asked"], var_name="measure")
+    long.to_csv(tmp_path / "long.csv", index=False)
+    first, *others = (
+        read_instance_results(tmp_path / name) for name in ("wide.csv", "wide.parquet", "long.csv")
+    )
+    for other in others:
+        for pair, answers in first.items():
+            pd.testing.assert_frame_equal(
+                answers.values.sort_index(), other[pair].values[["exact", "score"]].sort_index()
+            )
+            assert other[pair].passing == answers.passing == ("exact",)
+
+
+def test_an_instance_that_occurs_again_is_another_answer(tmp_path):
+    table = pd.DataFrame(
+        {"method": "a", "dataset": "d", "instance": ["x", "x", "y"], "f1": [0, 1, 0.5]}
+    )
+    table.to_csv(tmp_path / "a.csv", index=False)
+    (answers,) = read_instance_results(tmp_path / "a.csv").values()
+    assert answers.values["f1"].groupby(level=0).mean().to_dict() == {"x": 0.5, "y": 0.5}
+    long = pd.DataFrame(
+        {"method": "a", "dataset": "d", "instance": ["x", "x"], "measure": "f1", "value": [0, 1]}
+    )
+    long.to_csv(tmp_path / "long.csv", index=False)
+    assert len(read_instance_results(tmp_path / "long.csv")["a", "d"].values) == 2
+
+
+def test_logs_of_other_tools_are_imported_and_compared(db):
+    for name in ("p2", "p3"):
+        assert "1 runs created" in run("import", str(LOGS / f"qa_{name}.eval"), "-n", "logs", "-q")
+        folder = Path(name)
+        folder.mkdir()
+        path = shutil.copy(
+            LOGS / f"samples_toy_{name}.jsonl",
+            folder / "samples_toy_2026-11-22T04-10-13.760672.jsonl",
+        )
+        run("import", str(path), "-n", "harness")
+    found = json.loads(
+        run("compare", "--over", "instances", "-n", "logs", "-m", "match", "--output", "json")
+    )["datasets"]["qa"]
+    assert (
+        found["methods"] == ["stub/p2", "stub/p3"]
+        and found["n_instances"] == 12
+        and len(found["sampling"]) == 2
+    )
+    found = json.loads(run("compare", "--over", "instances", "-n", "harness", "--output", "json"))[
+        "datasets"
+    ]["toy"]
+    assert found["table"][0]["mean_difference"] == pytest.approx(1 / 2 - 2 / 3)
+
+
+def test_grades_reach_the_metrics_of_imported_logs(db):
+    for name in ("p2", "p3"):
+        said = run("import", str(LOGS / f"graded_{name}.eval"), "-n", "logs")
+        assert "pair is left out" in said and "quality is left out, for 'poor', 'good'" in said
+    assert "0 runs created, 0 updated, 1 unchanged" in run(
+        "import", str(LOGS / "graded_p3.eval"), "-n", "logs"
+    )
+    args = [
+        "compare",
+        "--over",
+        "instances",
+        "-n",
+        "logs",
+        "-q",
+        "--draws",
+        "99",
+        "--output",
+        "json",
+    ]
+    directions = ["--max", "quality", "--max", "parts/length"]
+    found = json.loads(
+        run(*args, *directions, "--grades", "quality=poor,fair,good", "--cluster", "passage")
+    )
+    rows = {row["measure"]: row for row in found["datasets"]["graded"]["table"]}
+    assert rows["quality"]["mean_difference"] == pytest.approx(7 / 6 - 8 / 6)
+    doubts = " ".join(found["doubts"])
+    assert (
+        "pair is left out" in doubts
+        and "parts/grade is left out" in doubts
+        and "quality is" not in doubts
+    )
+    assert (
+        found["datasets"]["graded"]["n_clusters"] == 4
+        and "1 of 6 instances name no cluster" in doubts
+    )
+
+
+def test_columns_of_text_describe_the_instances_and_group_them(db):
+    frame = wide("qa.csv").rename(columns={"cluster": "passage"})
+    frame["passage"] = [f"p{k}" if k else "" for k in frame["passage"]]
+    frame["passes"] = np.where(frame["exact"] == 1, "Yes", "no")
+    frame["page"] = [k // 6 for k in range(30)] * 2
+    frame.to_csv("qa.csv", index=False)
+    said = run("import", "qa.csv", "-n", "answers")
+    assert (
+        "passage holds text, and is no measure: --cluster passage puts instances together by it"
+        in said
+    )
+    args = [
+        "compare",
+        "--over",
+        "instances",
+        "-n",
+        "answers",
+        "--max",
+        "score",
+        "--draws",
+        "99",
+        "--output",
+        "json",
+    ]
+    found = json.loads(run(*args, "-m", "exact", "-m", "passes", "--cluster", "passage"))[
+        "datasets"
+    ]["qa"]
+    exact, passes = found["table"]
+    assert (
+        found["n_clusters"] == 10
+        and exact["wins"] == passes["wins"]
+        and exact["low"] == passes["low"]
+    )
+    assert "5 of 30 instances name no cluster" in " ".join(found["warnings"])
+    paged = json.loads(run(*args, "--cluster", "page"))
+    assert paged["datasets"]["qa"]["n_clusters"] == 5 and paged["datasets"]["qa"]["measures"] == [
+        "exact",
+        "score",
+        "passes",
+    ]
+    assert "page says which instances belong together" in " ".join(paged["doubts"])
+    long = frame.drop(columns=["passes", "page"]).melt(
+        ["method", "dataset", "instance", "passage", "asked"], var_name="measure"
+    )
+    long.to_csv("long.csv", index=False)
+    assert read_instance_results("long.csv")["a", "qa"].about["passage"].nunique() == 6
+    long.rename(columns={"passage": "cluster"}).assign(cluster=lambda t: t["measure"]).to_csv(
+        "long.csv", index=False
+    )
+    with pytest.raises(ImportFileError, match="instances 0, 1, .* are in several clusters"):
+        read_instance_results("long.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("method,instance,f1\na,1,0.5\n", "no column 'dataset'"),
+        ("method,dataset,instance\na,d,1\n", "no column of a measure"),
+        (
+            "method,dataset,instance,f1\na,d,1,high\na,d,2,inf\n",
+            "line 2, column 'f1': 'high' is no finite number .and 1 more",
+        ),
+        (
+            "method,dataset,instance,f1\na,d,1,high\n",
+            "line 2, column 'f1': 'high' is no finite number. Leave",
+        ),
+        (
+            'method,dataset,instance,s\na,d,1,"0,5"\n',
+            "column 's': '0,5' is no .*; call the column cluster if it is no measure",
+        ),
+        (
+            "method,dataset,instance,passage\na,d,1,p1\n",
+            "no column of a measure .'passage' holds text",
+        ),
+        ("method,dataset,instance,f1\na,d,,0.5\n", "line 2, column 'instance': is empty"),
+        ("method,dataset,instance,f 1\na,d,1,0.5\n", "measure 'f 1'"),
+    ],
+)
+def test_what_is_wrong_in_a_table_is_named(db, text, message):
+    Path("bad.csv").write_text(text)
+    assert holds_instances("bad.csv")
+    with pytest.raises(ImportFileError, match=message):
+        import_answers("bad.csv", experiment_name="x")
+
+
+def test_a_damaged_table_in_the_store_is_named(client, tmp_path):
+    wide("qa.csv")
+    run("import", "qa.csv", "-n", "answers")
+    found = client.search_runs([client.get_experiment_by_name("answers").experiment_id])
+    (tmp_path / "answers.parquet").write_bytes(b"PAR1 nothing")
+    client.log_artifact(found[0].info.run_id, str(tmp_path / "answers.parquet"), "mleval")
+    said = run("compare", "--over", "instances", "-n", "answers", "--max", "score", code=1)
+    assert f"Left out: run {found[0].info.run_id}: it is damaged" in said

@@ -1,0 +1,764 @@
+"""An Evaluation in a run, and back: what is written, that it is written once and whole or not at
+all.
+"""
+
+import contextlib
+import http.server
+import io
+import json
+import os
+import re
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+import requests
+from mlflow import MlflowClient
+from scipy import sparse, stats
+from sklearn.dummy import DummyClassifier
+from waiting import PATIENCE
+
+import mlflow_mleval as mleval
+from mlflow_mleval.analysis.folds.protocol import fold_statistics
+from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
+from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures.registry import SETS
+from mlflow_mleval.store import runs, schema
+
+#: MLEVAL_ATTACK=N kills N times as often, over a time N times as long.
+KILLS = int(os.environ.get("MLEVAL_ATTACK", "1"))
+
+
+def made(n=200, k=6, folds=5, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    y = rng.random((n, k)) < 0.4
+    s = np.clip(0.3 * y + 0.7 * rng.random((n, k)), 0, 1)
+    options = {"folds": np.arange(n) % folds} | options if folds else options
+    return mleval.evaluate(y, s, **options), y
+
+
+def artifact(run_id, path):
+    return mlflow.artifacts.load_text(f"runs:/{run_id}/{path}")
+
+
+def parquet(run_id, path):
+    return pd.read_parquet(mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=path))
+
+
+def artifacts(run_id, folder=None):
+    found = set()
+    for entry in MlflowClient().list_artifacts(run_id, folder):
+        found |= artifacts(run_id, entry.path) if entry.is_dir else {entry.path}
+    return found
+
+
+def history(client, run_id):
+    """Every metric entry of the run, also those that later ones hide."""
+    keys = client.get_run(run_id).data.metrics
+    return sorted(
+        (m.key, m.step, m.value, m.timestamp)
+        for key in keys
+        for m in client.get_metric_history(run_id, key)
+    )
+
+
+def test_a_study_reads_what_was_logged(client):
+    evs = {}
+    for method in ("BR", "CC"):
+        for dataset in ("yeast", "emotions"):
+            ev, y = made(seed=len(evs), fit_time=dict.fromkeys(range(5), 0.5))
+            evs[dataset, method] = ev
+            mleval.log_evaluation(ev, method=method, dataset=dataset, experiment_name="x", y_true=y)
+    study = mleval.load_study(experiment_names=["x"])
+    assert {e.kind for e in study.excluded} == {"unasked"} and "fit_time" in {
+        e.name for e in study.excluded
+    }
+    assert sorted(study.values.index) == sorted(evs)
+    for pair, ev in evs.items():
+        means = ev.fold_means()
+        assert study.values.loc[pair].to_dict() == {m: means[m] for m in study.measures}
+        pd.testing.assert_frame_equal(
+            study.folds.sort_index().loc[pair], ev.folds[study.measures], check_index_type=False
+        )
+    assert (
+        set(study.runs["conventions"]) == {"sklearn"}
+        and study.runs["dataset_digest"].str.len().eq(64).all()
+    )
+
+
+def test_what_a_run_holds(client):
+    ev, y = made(
+        label_names=[f"label {i} ✓" for i in range(6)], fit_time=dict.fromkeys(range(5), 0.5)
+    )
+    indices = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
+    run_id = mleval.log_evaluation(
+        ev,
+        method="BR",
+        dataset="yeast",
+        experiment_name="x",
+        y_true=y,
+        test_indices=indices,
+        n_train=160,
+        log_instances=True,
+        tags={"note": "mine", "mleval.status": "dnf", "mleval.conventions": "mulan"},
+    )
+    run = client.get_run(run_id)
+    assert run.info.status == "FINISHED" and run.info.run_name == "BR · yeast"
+    tags, metrics = run.data.tags, run.data.metrics
+    assert (
+        tags["mleval.status"] == "complete"
+        and tags["mleval.schema"] == "1"
+        and tags["mleval.kind"] == "evaluation"
+    )
+    assert (
+        tags["mleval.conventions"] == "sklearn"
+        and tags["note"] == "mine"
+        and len(tags["mleval.split_digest"]) == 64
+    )
+    assert {k: v for k, v in metrics.items() if k.startswith("mleval/")} == {
+        f"mleval/{m}": v for m, v in ev.fold_means().items()
+    }
+    steps = client.get_metric_history(run_id, "mleval.fold/f1")
+    assert [(m.step, m.value) for m in steps] == list(ev.folds["f1"].items())
+    for kind, name in (("hard", "mleval.profile"), ("soft", "mleval.soft_profile")):
+        profile = np.mean(
+            [ev.fold(f).profile("binomial", kind=kind).losses for f in range(5)], axis=0
+        )
+        steps = client.get_metric_history(run_id, f"{name}/binomial")
+        assert [m.step for m in steps] == [1, 2, 3, 4, 5, 6]
+        np.testing.assert_allclose([m.value for m in steps], profile, rtol=1e-15)
+        steps = client.get_metric_history(run_id, f"{name}/polynomial")
+        cubes = [ev.fold(f).profile("polynomial", alphas=[3], kind=kind).losses for f in range(5)]
+        assert [m.step for m in steps] == [1, 2, 3, 5, 7, 10, 15, 20, 30] and steps[
+            2
+        ].value == pytest.approx(np.mean(cubes))
+    found = schema.decode_profile(tags["mleval.profile"])
+    assert (found.n_labels, found.folds, found.n, found.pooled) == (
+        6,
+        [0, 1, 2, 3, 4],
+        [40] * 5,
+        False,
+    )
+    assert found.rows[2] == np.trim_zeros(ev.sums[2].wrong, "b").tolist()
+    found = schema.decode_soft_profile(tags["mleval.soft_profile"])
+    assert (found.folds, found.n, found.rows[2]) == (
+        [0, 1, 2, 3, 4],
+        [40] * 5,
+        ev.sums[2].mean_errors("soft").tolist(),
+    )
+    (known,) = mleval.load_study(experiment_names=["x"]).runs.to_dict("records")
+    assert (known["n_train"], known["n_test"]) == ((160,) * 5, (40,) * 5) and known[
+        "split_digest"
+    ] == tags["mleval.split_digest"]
+    assert metrics["mleval.data/n_instances"] == 200 and metrics[
+        "mleval.data/cardinality_true"
+    ] == pytest.approx(y.mean() * 6)
+    (source,) = run.inputs.dataset_inputs
+    assert source.dataset.name == "yeast" and tags["mleval.dataset_digest"].startswith(
+        source.dataset.digest
+    )
+
+    folds = parquet(run_id, "mleval/folds.parquet").set_index("fold")
+    pd.testing.assert_frame_equal(folds[ev.folds.columns], ev.folds, check_index_type=False)
+    assert folds["n_train"].tolist() == [160] * 5
+    counts = parquet(run_id, "mleval/counts.parquet").set_index(["fold", "label"])
+    for fold in range(5):
+        pd.testing.assert_frame_equal(
+            counts.loc[fold], ev.fold(fold).labels[["tp", "fp", "fn", "tn"]], check_index_type=False
+        )
+    instances = parquet(run_id, "mleval/instances.parquet")
+    pd.testing.assert_frame_equal(instances.drop(columns="instance"), ev.instances)
+    back = Evaluation.from_dict(json.loads(artifact(run_id, "mleval/evaluation.json")))
+    assert (
+        back.measures == ev.measures
+        and back.folds.equals(ev.folds)
+        and back.labels.equals(ev.labels)
+    )
+    table = pd.read_csv(io.StringIO(artifact(run_id, "mleval/profile.csv")))
+    soft = table.query("family == 'binomial' and kind == 'soft'")
+    np.testing.assert_allclose(soft["loss"], ev.profile("binomial").losses)
+    labels = client.load_table(run.info.experiment_id, "mleval/labels.json", [run_id])
+    assert (
+        labels["label"].tolist() == list(ev.label_names)
+        and labels["tp"].tolist() == ev.labels["tp"].tolist()
+    )
+    assert labels.columns[:2].tolist() == [
+        "label",
+        "f1",
+    ]  # what MLflow's UI compares at first sight
+    measures = client.load_table(run.info.experiment_id, "mleval/measures.json", [run_id])
+    assert measures["measure"].tolist() == list(ev.measures)
+    np.testing.assert_allclose(measures["over_all_instances"], list(ev.measures.values()))
+    statistics = json.loads(artifact(run_id, "mleval/statistics.json"))
+    at = statistics["measures"].index("f1")
+    assert statistics["mean"][at] == ev.folds["f1"].mean()
+    np.testing.assert_allclose(statistics["covariance"][at][at], ev.folds["f1"].var())
+    assert statistics["test_to_train"] == 0.25
+
+
+def test_the_same_again_changes_nothing(client):
+    ev, y = made()
+    run_id = mleval.log_evaluation(ev, method="BR", dataset="yeast", experiment_name="x", y_true=y)
+    before = client.get_run(run_id), history(client, run_id), artifacts(run_id)
+    assert (
+        mleval.log_evaluation(ev, method="BR", dataset="yeast", run_id=run_id, y_true=y) == run_id
+    )
+    after = client.get_run(run_id), history(client, run_id), artifacts(run_id)
+    assert after[1:] == before[1:] and after[0].to_dictionary() == before[0].to_dictionary()
+    for other in ({"method": "CC"}, {"dataset": "scene"}):
+        with pytest.raises(StoreError, match="holds the evaluation of BR on yeast already"):
+            mleval.log_evaluation(ev, **{"method": "BR", "dataset": "yeast"} | other, run_id=run_id)
+    assert client.get_run(run_id).to_dictionary() == before[0].to_dictionary()
+
+
+def test_the_active_run_takes_it_and_stays_active(client, monkeypatch):
+    ev, _ = made(folds=0)
+    client.create_experiment("mine")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
+    with mlflow.start_run() as run:
+        mlflow.log_metric("loss", 0.5)
+        assert mleval.log_evaluation(ev, method="BR", dataset="yeast") == run.info.run_id
+        assert client.get_run(run.info.run_id).info.status == "RUNNING"
+        new = mleval.log_evaluation(ev, method="CC", dataset="yeast", experiment_name="other")
+        assert new != run.info.run_id and mlflow.active_run().info.run_id == run.info.run_id
+        mlflow.log_metric("loss", 0.4)
+    assert (
+        mleval.load_study(experiment_names=["mine"]).values.loc[("yeast", "BR"), "f1"]
+        == ev.measures["f1"]
+    )
+    created = mleval.log_evaluation(ev, method="LP", dataset="yeast")
+    assert client.get_run(created).info.experiment_id == run.info.experiment_id
+    assert client.get_run(new).info.status == client.get_run(created).info.status == "FINISHED"
+
+
+def test_the_run_of_the_environment_takes_it(client, monkeypatch):
+    ev, _ = made(folds=0)
+    run = client.create_run("0")
+    monkeypatch.setenv("MLFLOW_RUN_ID", run.info.run_id)
+    assert mleval.log_evaluation(ev, method="BR", dataset="yeast") == run.info.run_id
+    assert client.get_run(run.info.run_id).info.status == "RUNNING"
+
+
+def test_what_is_not_finite_is_not_logged(client):
+    rng = np.random.default_rng(0)
+    y, s = rng.random((60, 4)) < 0.4, rng.random((60, 4))
+    s[:20] *= 2  # the first fold has scores outside [0, 1]
+    ev = mleval.evaluate(y, s, folds=np.arange(60) // 20)
+    run_id = mleval.log_evaluation(ev, method="BR", dataset="d", experiment_name="x")
+    assert all(np.isfinite(m[2]) and abs(m[2]) < 1e300 for m in history(client, run_id))
+    payload = runs.Payload(
+        "CC",
+        "d",
+        {"f1": np.nan, "recall": np.inf, "precision": 0.5},
+        [1, 2],
+        {"f1": [np.nan, 0.25]},
+    )
+    run = client.get_run(runs.write(payload, experiment_name="x"))
+    assert run.data.metrics == {"mleval/precision": 0.5, "mleval.fold/f1": 0.25}
+    assert np.isnan(schema.decode_folds(run.data.tags["mleval.folds"]).values["f1"][0])
+
+
+def test_names_of_all_kinds(client):
+    labels = ["<b>", "a/b", "../..", "x" * 3000, "木村 🚀", "=1+1"]
+    rng = np.random.default_rng(0)
+    ev = mleval.evaluate(
+        rng.random((40, 6)) < 0.4,
+        rng.random((40, 6)),
+        label_names=labels,
+        folds=["a", "b", "c/d", "é"] * 10,
+    )
+    run_id = mleval.log_evaluation(
+        ev, method="<img src=x>\n", dataset="../etc 名前", experiment_name="x", log_instances=True
+    )
+    study = mleval.load_study(experiment_names=["x"])
+    assert (study.methods, study.datasets) == (["<img src=x>\n"], ["../etc 名前"])
+    assert study.folds["f1"].tolist() == ev.folds["f1"].tolist()
+    folds = parquet(run_id, "mleval/folds.parquet")
+    assert folds["name"].tolist() == ["a", "b", "c/d", "é"] and folds["fold"].tolist() == [
+        0,
+        1,
+        2,
+        3,
+    ]
+    assert client.load_table("1", "mleval/labels.json", [run_id])["label"].tolist() == labels
+    assert (
+        parquet(run_id, "mleval/instances.parquet")["fold"].tolist()
+        == ev.instances["fold"].tolist()
+    )
+    assert {p.split("/")[0] for p in artifacts(run_id)} == {
+        "mleval",
+        "mleval_report.html",
+        "mleval_summary.md",
+    }
+
+
+def test_class_sets_with_a_hierarchy(client):
+    h = mleval.Hierarchy([("animal", "cat"), ("animal", "dog"), ("plant", "rose")])
+    ev = mleval.evaluate_hierarchical(
+        [["cat"], ["dog"], ["rose"], ["cat"]], [["dog"], ["dog"], ["rose"], ["rose"]], h
+    )
+    run_id = mleval.log_evaluation(
+        ev, method="flat", dataset="pets", experiment_name="x", hierarchy=h
+    )
+    study = mleval.load_study(experiment_names=["x"])
+    assert study.values.loc[("pets", "flat")].to_dict() == {
+        m: ev.measures[m] for m in study.measures
+    }
+    tags = client.get_run(run_id).data.tags
+    other = mleval.evaluate_hierarchical([["cat"]], [["dog"]], h, max_distance=3)
+    second = mleval.log_evaluation(other, method="deep", dataset="pets", experiment_name="x")
+    assert (
+        tags["mleval.hierarchy_digest"]
+        != client.get_run(second).data.tags["mleval.hierarchy_digest"]
+    )
+    with pytest.raises(IncomparableRunsError, match="different hierarchies"):
+        mleval.load_study(experiment_names=["x"])
+    assert "animal › dog" in artifact(run_id, "mleval_report.html")
+
+
+def test_many_labels_are_thinned(client):
+    rng = np.random.default_rng(0)
+    y = sparse.random_array((300, 4_000), density=0.001, random_state=rng).astype(bool)
+    ev = mleval.evaluate(y, y_pred=y, folds=np.arange(300) % 3)
+    run_id = mleval.log_evaluation(
+        ev, method="oracle", dataset="large", experiment_name="x", selected_among=7
+    )
+    run = client.get_run(run_id)
+    steps = [m.step for m in client.get_metric_history(run_id, "mleval.profile/binomial")]
+    assert len(steps) == 100 and (steps[0], steps[-1]) == (1, 4_000)
+    assert schema.decode_profile(run.data.tags["mleval.profile"]).n_labels == 4_000
+    counts = parquet(run_id, "mleval/counts.parquet")
+    assert counts["tp"].sum() == y.sum() and (counts["tp"] + counts["fn"] > 0).all()
+    assert len(client.load_table("1", "mleval/labels.json", [run_id])) <= 2_000
+    assert "chosen among 7 candidates" in artifact(run_id, "mleval_summary.md")
+
+
+def test_chosen_measures_only(client):
+    ev, _ = made()
+    run_id = mleval.log_evaluation(
+        ev, method="BR", dataset="d", experiment_name="x", measures=["ranking", "f1"]
+    )
+    names = {
+        k.removeprefix("mleval/")
+        for k in client.get_run(run_id).data.metrics
+        if k.startswith("mleval/")
+    }
+    assert names == {"one_error", "coverage", "ranking_loss", "average_precision", "f1"}
+    assert set(mleval.load_study(experiment_names=["x"]).folds) == names
+
+
+def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
+    ev, y = made()
+    good = {"method": "BR", "dataset": "d", "experiment_name": "x"}
+    for change, error, text in (
+        ({"method": ""}, ValueError, "`method` must be a name .* is empty"),
+        ({"method": 3}, TypeError, "`method` must be text, got int"),
+        ({"dataset": "x" * 9000}, ValueError, "`dataset` must be a name"),
+        ({"run_id": "0" * 32}, ValueError, "must not both be given"),
+        ({"y_true": y[:, :2]}, ValueError, "`y_true` must have the 6 labels"),
+        ({"y_true": y[:10]}, ValueError, "`y_true` must hold at least the 40 instances of a fold"),
+        ({"n_train": [1, 2]}, ValueError, "`n_train` must hold one value for each of the 5 folds"),
+        ({"n_train": 0}, ValueError, "`n_train` must hold numbers of instances, got 0"),
+        ({"n_train": {9: 1}}, ValueError, "`n_train` must have the folds"),
+        (
+            {"test_indices": [[0]] * 5},
+            ValueError,
+            "`test_indices` must hold the 40 instances of fold 0, got 1",
+        ),
+        (
+            {"test_indices": [["a"] * 40] * 5},
+            ValueError,
+            "`test_indices` must hold an array of row numbers",
+        ),
+        ({"measures": ["f2"]}, ValueError, "`measures` must name .* got 'f2'"),
+        (
+            {"hierarchy": mleval.Hierarchy([("a", "b")])},
+            ValueError,
+            "`hierarchy` must hold the labels",
+        ),
+    ):
+        with pytest.raises(error, match=text):
+            mleval.log_evaluation(ev, **good | change)
+    with pytest.raises(TypeError, match="`ev` must be an Evaluation, got dict"):
+        mleval.log_evaluation({}, method="BR", dataset="d")
+    with pytest.raises(ValueError, match="kept no instances"):
+        mleval.log_evaluation(made(instances=False)[0], **good, log_instances=True)
+    assert client.get_experiment_by_name("x") is None
+    with pytest.raises(StoreError, match="cannot read the store"):
+        mleval.log_evaluation(ev, method="BR", dataset="d", run_id="0" * 32)
+    run = client.create_run("0", tags={"mleval.kind": "report"})
+    with pytest.raises(StoreError, match="holds a report already"):
+        mleval.log_evaluation(ev, method="BR", dataset="d", run_id=run.info.run_id)
+    newer = client.create_run("0", tags={"mleval.schema": "99"})
+    with pytest.raises(StoreError, match="has schema 99"):
+        mleval.log_evaluation(ev, method="BR", dataset="d", run_id=newer.info.run_id)
+    client.delete_run(run.info.run_id)
+    with pytest.raises(StoreError, match="is deleted"):
+        mleval.log_evaluation(ev, method="BR", dataset="d", run_id=run.info.run_id)
+
+
+# ---- digests -------------------------------------------------------------------------------------
+
+
+def tags_of(client, ev, **facts):
+    return client.get_run(
+        mleval.log_evaluation(ev, method="BR", dataset="d", experiment_name="x", **facts)
+    ).data.tags
+
+
+def test_the_evaluation_knows_what_is_logged_of_its_truth_and_hierarchy(client):
+    h = mleval.Hierarchy([("all", c) for c in "abcdef"])
+    ev, y = made(label_names=list("abcdef"), hierarchy=h)
+    alone, told = tags_of(client, ev), tags_of(client, ev, y_true=y, hierarchy=h)
+    assert alone["mleval.dataset_digest"] == told["mleval.dataset_digest"] == ev.truth_digest
+    assert (
+        alone["mleval.hierarchy_digest"] == told["mleval.hierarchy_digest"]
+        and alone["mleval.digest"] == told["mleval.digest"]
+    )
+    read = Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))
+    assert (
+        read.taxonomy is None
+        and tags_of(client, read, hierarchy=h)["mleval.digest"] == told["mleval.digest"]
+    )
+    whole = np.vstack([y, y[:50]])  # of which the folds test a part
+    assert tags_of(client, ev, y_true=whole)["mleval.dataset_digest"] not in (None, ev.truth_digest)
+
+
+def test_what_is_given_again_must_agree(client):
+    h, other = (mleval.Hierarchy([(root, c) for c in "abcdef"]) for root in ("all", "top"))
+    ev, y = made(label_names=list("abcdef"), hierarchy=h)
+    parts = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
+    moved, swapped, more = y.copy(), y.copy(), y.copy()
+    a, b = np.flatnonzero(y[:, 0] & ~y[:, 1])[:1], np.flatnonzero(~y[:, 0] & y[:, 1])[:1]
+    b = (
+        b
+        if b % 5 == a % 5
+        else np.array([next(i for i in np.flatnonzero(~y[:, 0] & y[:, 1]) if i % 5 == a % 5)])
+    )
+    swapped[[a[0], b[0]], 0] = swapped[
+        [b[0], a[0]], 0
+    ]  # the label is as frequent, but on another instance
+    moved[3, 2] ^= True
+    more[:] = False
+    cases = [
+        ({"hierarchy": other}, "`hierarchy` must be that of `ev`, got one with other classes"),
+        ({"y_true": more}, "got another in fold 0: the label 'a' has 0 instances, and"),
+        ({"y_true": moved, "test_indices": parts}, "got another in fold 3: the label 'c' has"),
+        ({"y_true": swapped, "test_indices": parts}, "occur together in other ways"),
+    ]
+    for facts, message in cases:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            tags_of(client, ev, **facts)
+    one = mleval.evaluate(y, y.astype(float))
+    with pytest.raises(ValueError, match="got another: the label 2 has"):
+        tags_of(client, one, y_true=moved)
+    split = mleval.cross_validate(
+        DummyClassifier(), np.zeros((200, 1)), y.astype(int), cv=5, log=False
+    )
+    with pytest.raises(ValueError, match="`test_indices` must be those of `ev`"):
+        tags_of(client, split, test_indices=parts)
+
+
+def test_the_digest_of_the_split_is_that_of_its_parts(client):
+    ev, _ = made()
+    parts = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
+    same = [
+        parts,
+        [p[::-1] for p in parts],
+        [p.tolist() for p in parts],
+        dict(enumerate(parts)),
+        np.array(parts, np.int32),
+    ]
+    assert len({tags_of(client, ev, test_indices=s)["mleval.split_digest"] for s in same}) == 1
+    swapped = tags_of(client, ev, test_indices=[parts[1], parts[0], *parts[2:]])
+    assert (
+        swapped["mleval.split_digest"]
+        != tags_of(client, ev, test_indices=parts)["mleval.split_digest"]
+    )
+
+
+# ---- statistics of the folds ---------------------------------------------------------------------
+
+
+def test_fold_statistics_against_scipy():
+    rng = np.random.default_rng(0)
+    folds = pd.DataFrame(
+        rng.normal(size=(10, 4)), columns=["micro_precision", "micro_recall", "f1", "constant"]
+    )
+    folds["constant"] = 0.5
+    found = fold_statistics(folds, test_to_train=1 / 9)
+    for m in folds.columns[:3]:
+        low, high = stats.ttest_1samp(folds[m], 0).confidence_interval()
+        assert found.table.loc[m, ["low", "high"]].tolist() == pytest.approx([low, high])
+        se = np.sqrt((1 / 10 + 1 / 9) * folds[m].var())  # Nadeau & Bengio 2003
+        half = stats.t.ppf(0.975, 9) * se
+        assert found.table.loc[m, "corrected_high"] == pytest.approx(folds[m].mean() + half)
+    np.testing.assert_allclose(found.covariance, np.cov(folds.T), atol=1e-15)
+    np.testing.assert_allclose(found.correlation.iloc[:3, :3], np.corrcoef(folds.iloc[:, :3].T))
+    assert found.correlation["constant"].isna().all() and not found.warnings
+    assert found.mardia.measures == ["micro_precision", "micro_recall"] and found.mardia.warnings
+    text = json.dumps(found.to_dict(), allow_nan=False)
+    assert json.loads(text)["mardia"]["pvalue"] == found.mardia.pvalue
+    assert fold_statistics(folds.iloc[:3]).no_mardia and fold_statistics(folds.iloc[:3]).warnings
+    for bad, options in (
+        (folds.iloc[:1], {}),
+        (folds, {"test_to_train": -1}),
+        (folds, {"confidence": 2}),
+    ):
+        with pytest.raises(ValueError, match="must"):
+            fold_statistics(bad, **options)
+
+
+# ---- interruptions -------------------------------------------------------------------------------
+
+
+def payload(files=None, folds=60, seed=0):
+    """More metrics than one request takes."""
+    rng = np.random.default_rng(seed)
+    values = {m: rng.random(folds).tolist() for m in SETS["sixteen"]}
+    return runs.Payload(
+        "BR",
+        "d",
+        {m: float(np.mean(v)) for m, v in values.items()},
+        list(range(folds)),
+        values,
+        files={"mleval/note.txt": lambda: "x", **(files or {})},
+    )
+
+
+def completed(run_id, result, client, experiment="x"):
+    """Skipped as it is; whole, and with every value once, after the same was written again."""
+    with pytest.raises(NoRunsError, match="written in part"):
+        mleval.load_study(experiment_names=[experiment])
+    assert runs.write(result, run_id=run_id) == run_id
+    study = mleval.load_study(experiment_names=[experiment])
+    assert study.values.loc[("d", "BR")].to_dict() == result.means and not study.excluded
+    entries = history(client, run_id)
+    assert len(entries) == len({e[:2] for e in entries}) == 16 + 16 * 60
+    assert artifacts(run_id) == set(result.files)
+
+
+def test_killed_in_the_middle(client, db):
+    script = (
+        "import os, sys; sys.path[:] = sys.argv[1:]; import test_runs as t\n"
+        "t.runs.write(t.payload({'mleval/last.txt': lambda: os.kill(os.getpid(), 9)}), "
+        "experiment_name='x')"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", script, *sys.path], capture_output=True, text=True
+    )
+    assert process.returncode == -9, process.stderr
+    (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+    assert (
+        run.data.tags["mleval.status"] == "incomplete"
+    )  # MLflow's own status is written beside the files, by another thread
+    completed(run.info.run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
+    assert client.get_run(run.info.run_id).info.status == "FINISHED"
+
+
+@pytest.mark.parametrize("delay", np.linspace(0.0, 0.025 * KILLS, 2 * KILLS))
+def test_killed_at_any_time(client, db, delay):
+    script = (
+        "import sys; sys.path[:] = sys.argv[1:]; import test_runs as t; made = "
+        "[t.payload(seed=i) for i in range(200)]\n"
+        "print('go', flush=True)\n"
+        "for p in made: t.runs.write(p, experiment_name='x')"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *sys.path],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "go\n"
+    while not client.get_experiment_by_name("x"):
+        time.sleep(0.01)
+    time.sleep(0.5 + delay)
+    process.kill()
+    process.wait()
+    found = client.search_runs(
+        [client.get_experiment_by_name("x").experiment_id], order_by=["attributes.start_time ASC"]
+    )
+    for i, run in enumerate(sorted(found, key=lambda r: (r.info.start_time, r.info.run_id))):
+        whole = run.data.tags["mleval.status"] == "complete"
+        assert whole or i == len(found) - 1
+        if not whole:
+            runs.write(payload(seed=i), run_id=run.info.run_id)
+        entries = history(client, run.info.run_id)
+        assert len(entries) == len({e[:2] for e in entries}) == 16 + 16 * 60
+        assert (
+            client.get_run(run.info.run_id).data.metrics["mleval/f1"] == payload(seed=i).means["f1"]
+        )
+
+
+def test_the_store_goes_away_in_the_middle(client, db):
+    gone = db.with_suffix(".gone")
+
+    def go():
+        time.sleep(1)  # a database that is moved while it is written to is broken for good
+        return str(db.rename(gone))
+
+    with pytest.raises(
+        StoreError, match="holds the result in part and is skipped; log again with run_id='(.*)'"
+    ) as caught:
+        runs.write(payload({"mleval/last.txt": go}), experiment_name="x")
+    gone.rename(db)
+    run_id = re.search("run_id='(.*)'", str(caught.value))[1]
+    completed(run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
+
+
+def test_the_artifacts_cannot_be_written(client, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    client.create_experiment("x", artifact_location=str(tmp_path / "file" / "below"))
+    with pytest.raises(StoreError, match="holds the result in part"):
+        runs.write(payload(), experiment_name="x")
+    (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+    assert run.info.status == "FAILED" and run.data.tags["mleval.status"] == "incomplete"
+    (tmp_path / "file").unlink()
+    completed(run.info.run_id, payload(), client)
+
+
+def test_an_error_of_our_own_leaves_no_result(client):
+    def broken():
+        raise ZeroDivisionError("ours")
+
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        runs.write(payload({"mleval/last.txt": broken}), experiment_name="x")
+    (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+    assert run.info.status == "FAILED"
+    with mlflow.start_run() as active, pytest.raises(ZeroDivisionError):
+        runs.write(payload({"mleval/last.txt": broken}))
+    assert client.get_run(active.info.run_id).info.status == "FINISHED"
+    assert client.get_run(active.info.run_id).data.tags["mleval.status"] == "incomplete"
+    completed(run.info.run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
+
+
+def test_completing_with_other_values_takes_the_new_ones(client):
+    run = client.create_run("0")
+    client.log_batch(
+        run.info.run_id,
+        tags=[mlflow.entities.RunTag(k, v) for k, v in payload(seed=1).identity().items()],
+    )
+    client.log_batch(run.info.run_id, metrics=payload(seed=1).metrics(1000)[:500])
+    runs.write(payload(seed=2), run_id=run.info.run_id)
+    study = mleval.load_study(run_ids=[run.info.run_id])
+    assert study.values.loc[("d", "BR")].to_dict() == payload(seed=2).means
+
+
+@pytest.mark.server
+def test_over_http_and_back(server, capsys):
+    ev, y = made(fit_time=dict.fromkeys(range(5), 0.5))
+    mlflow.MlflowClient().create_experiment("logged")
+    run_id = mleval.log_evaluation(
+        ev, method="BR", dataset="yeast", experiment_name="logged", y_true=y, log_instances=True
+    )
+    before = history(MlflowClient(), run_id)
+    assert (
+        mleval.log_evaluation(
+            ev, method="BR", dataset="yeast", run_id=run_id, y_true=y, log_instances=True
+        )
+        == run_id
+    )
+    assert history(MlflowClient(), run_id) == before
+    study = mleval.load_study(experiment_names=["logged"])
+    pd.testing.assert_frame_equal(
+        study.folds.droplevel([0, 1]), ev.folds[study.measures], check_index_type=False
+    )
+    assert {
+        "mleval_report.html",
+        "mleval_summary.md",
+        "mleval/folds.svg",
+        "mleval/instances.parquet",
+    } < artifacts(run_id)
+    page = requests.get(
+        f"{server}/get-artifact",
+        params={"path": "mleval_report.html", "run_uuid": run_id},
+        timeout=PATIENCE,
+    )
+    assert "BR on yeast" in page.text
+    back = Evaluation.from_dict(json.loads(artifact(run_id, "mleval/evaluation.json")))
+    assert back.measures == ev.measures
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_server_that_is_down_is_not_waited_for(unset, monkeypatch):
+    asked = []
+
+    class Down(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.path)
+            self.send_error(503)
+
+        do_GET = do_POST
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Down) as down:
+        threading.Thread(target=down.serve_forever, daemon=True).start()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{down.server_address[1]}")
+        with pytest.raises(StoreError, match="503"):
+            mleval.log_evaluation(made()[0], method="A", dataset="d")
+        down.shutdown()
+    assert len(asked) == 2  # MLflow's own eight tries take four minutes
+
+
+@pytest.fixture
+def line(server, monkeypatch):
+    """A line to the server that can be cut; MLflow uses it."""
+    opened = []
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            with socket.create_connection(("127.0.0.1", int(server.rpartition(":")[2]))) as there:
+                opened.extend([self.request, there])
+                back = threading.Thread(target=pump, args=(there, self.request), daemon=True)
+                back.start()
+                pump(self.request, there)
+                back.join()
+
+    def pump(source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    class Line(socketserver.ThreadingTCPServer):
+        daemon_threads, block_on_close, allow_reuse_address = True, False, True
+
+        def cut(self):
+            self.shutdown()
+            self.server_close()
+            for end in opened:
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+    relay = Line(("127.0.0.1", 0), Handler)
+    threading.Thread(target=relay.serve_forever, daemon=True).start()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{relay.server_address[1]}")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
+    yield relay
+    relay.cut()
+
+
+@pytest.mark.server
+def test_the_line_to_the_server_is_cut(line, server, monkeypatch):
+    def cut():
+        line.cut()
+        return "cut"
+
+    with pytest.raises(
+        StoreError, match="holds the result in part and is skipped; log again with run_id='(.*)'"
+    ) as caught:
+        runs.write(payload({"mleval/last.txt": cut}), experiment_name="cut")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    run_id = re.search("run_id='(.*)'", str(caught.value))[1]
+    completed(run_id, payload({"mleval/last.txt": lambda: "whole"}), MlflowClient(), "cut")
+    assert MlflowClient().get_run(run_id).info.status == "FINISHED"

@@ -1,0 +1,594 @@
+"""Answers read from a store: traces of `mlflow.genai.evaluate`, tables of `mlflow.models.evaluate`
+and of `log_table`.
+"""
+
+import importlib.util
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from mlflow.entities import AssessmentSource
+from mlflow.genai.scorers import scorer
+from mlflow.metrics import MetricValue, make_metric
+from mlflow.tracking import fluent
+from places import EXAMPLES
+
+import mlflow_mleval as mleval
+from mlflow_mleval.analysis.answer_comparison import aligned
+from mlflow_mleval.analysis.instance_tests import instance_tests
+from mlflow_mleval.cli import main
+from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.store.answer_tables import is_evaluated, read_answer_tables, read_traces
+
+#: Long inputs share their first 1,000 characters, more than any preview keeps.
+N, LONG = 24, "x" * 5000
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e=cmd()"
+
+
+@scorer
+def exact(outputs, expectations):
+    return outputs == expectations["answer"]
+
+
+@scorer
+def length(outputs):
+    return len(outputs) / 10
+
+
+@scorer
+def polite(outputs):
+    return "yes" if "1" in outputs else "no"
+
+
+@scorer
+def graded(outputs):
+    return "good" if outputs.startswith("a") else "poor"
+
+
+@scorer
+def fails(outputs):
+    if outputs.endswith("3"):
+        raise ValueError(HOSTILE)
+    return 0.5
+
+
+def asked(i):
+    return (LONG if i % 2 else "") + f"{HOSTILE} {i}"
+
+
+def answered(i, wrong):
+    return f"b{i}" if i % wrong == 0 else f"a{i}"
+
+
+@pytest.fixture(autouse=True)
+def fixed_seeds():
+    """None: ids of traces come from Python's generator, and the same seed would give a trace the id
+    of another.
+    """
+    random.seed()
+
+
+@pytest.fixture(scope="module")
+def store(empty_store, tmp_path_factory):
+    """Two prompts on the same questions, the second in another order, in a store on disk."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "1")
+    patch.setenv("MLFLOW_EXPERIMENT_ID", "")  # set_experiment sets it: undone at the end
+    path = shutil.copy(empty_store, tmp_path_factory.mktemp("genai"))
+    patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
+    mlflow.create_experiment("qa", artifact_location=str(tmp_path_factory.mktemp("artifacts")))
+    mlflow.set_experiment("qa")
+    for wrong, order in ((3, range(N)), (2, [*range(N)][::-1])):
+        data = [
+            {
+                "inputs": {"question": asked(i), "passage": i // 4},
+                "expectations": {"answer": f"a{i}"},
+            }
+            for i in order
+        ]
+        with mlflow.start_run(run_name=f"prompt{wrong}"):
+            mlflow.genai.evaluate(
+                data=data,
+                predict_fn=lambda question, passage, wrong=wrong: answered(
+                    int(question.split()[-1]), wrong
+                ),
+                scorers=[exact, length, polite, graded, fails],
+            )
+    client = mlflow.MlflowClient()
+    experiment = client.get_experiment_by_name("qa").experiment_id
+    yield client, {run.info.run_name: run for run in client.search_runs([experiment])}
+    patch.undo()
+    fluent._active_experiment_id = None
+
+
+@pytest.fixture(scope="module")
+def read(store):
+    client, runs = store
+    return {name: read_traces(client, run) for name, run in runs.items()}
+
+
+def test_rows_align_although_order_differs_and_previews_are_cut(store, read):
+    found = aligned(read)
+    assert all(map(is_evaluated, store[1].values()))
+    assert set(found.measures) == {"exact", "length", "polite", "fails"}
+    assert set(found.passing) == {"exact", "polite"} and len(found.tables["prompt3"]) == N
+    number = found.answers["prompt3"].about["asked"].reindex(found.tables["prompt3"].index)
+    assert number.str.len().max() == 200
+    expected = {f"prompt{w}": [answered(i, w) for i in range(N)] for w in (2, 3)}
+    for name, outputs in expected.items():
+        table = found.tables[name].sort_values("length")
+        assert table["exact"].sum() == sum(o.startswith("a") for o in outputs)
+        assert table["polite"].sum() == sum("1" in o for o in outputs)
+        assert table["fails"].isna().sum() == sum(o.endswith("3") for o in outputs)
+
+
+def test_the_tests_are_those_of_the_arrays(read):
+    found = aligned(read)
+    arrays = {
+        f"prompt{w}": pd.DataFrame({"exact": [float(answered(i, w)[0] == "a") for i in range(N)]})
+        for w in (2, 3)
+    }
+    first = instance_tests(
+        {m: found.tables[m][["exact"]] for m in arrays}, ["exact"], maximize=["exact"]
+    ).table
+    second = instance_tests(arrays, ["exact"], maximize=["exact"]).table
+    same = [
+        "n",
+        "wins",
+        "ties",
+        "losses",
+        "mean_difference",
+        "low",
+        "high",
+        "sign_pvalue",
+        "wilcoxon_pvalue",
+    ]
+    np.testing.assert_allclose(first[same].astype(float), second[same].astype(float), rtol=1e-12)
+
+
+def test_failed_scorers_and_undeclared_grades_are_said(read):
+    notes = "\n".join(aligned(read).notes)
+    assert "fails of prompt3: 3 of 24" in notes
+    assert (
+        "graded is left out, for 'poor', 'good' are no numbers" in notes
+        or "'good', 'poor' are no numbers" in notes
+    )
+
+
+def test_declared_grades_count_from_worst_to_best(store):
+    client, runs = store
+    found = read_traces(client, runs["prompt2"], grades={"graded": ["poor", "good"]})
+    assert (
+        found.values["graded"].sum() == N / 2 and "graded" not in found.passing and not found.notes
+    )
+
+
+def test_an_input_can_be_the_key_and_then_counts_once(store):
+    client, runs = store
+    found = aligned(
+        {name: read_traces(client, run, instance_by="passage") for name, run in runs.items()}
+    )
+    assert len(found.tables["prompt2"]) == N // 4 and found.several
+    with pytest.raises(ValueError, match="no input and no tag 'nothing'"):
+        read_traces(client, runs["prompt2"], instance_by="nothing")
+
+
+@pytest.fixture(scope="module")
+def run_with_lost_answers(store):
+    """A run of which the store holds half the answers."""
+    client, runs = store
+    experiment = runs["prompt2"].info.experiment_id
+    with mlflow.start_run(experiment_id=experiment, run_name="lost"):
+        copy = mlflow.genai.evaluate(
+            data=[
+                {
+                    "inputs": {"question": asked(i), "passage": i // 4},
+                    "outputs": f"a{i}",
+                    "expectations": {"answer": f"a{i}"},
+                }
+                for i in range(N)
+            ],
+            scorers=[exact],
+        )
+    traces = client.search_traces(locations=[experiment], run_id=copy.run_id, include_spans=False)
+    client.delete_traces(experiment, trace_ids=[t.info.trace_id for t in traces[: N // 2]])
+    return client.get_run(copy.run_id)
+
+
+def test_the_run_counted_more_than_the_store_holds(store, read, run_with_lost_answers):
+    lost = read_traces(store[0], run_with_lost_answers)
+    assert lost.counted == N and len(lost.values) == N // 2
+    with pytest.raises(MissingResultsError, match="lost answers of lost: 12 of 24"):
+        aligned({"prompt2": read["prompt2"], "lost": lost})
+
+
+def test_human_feedback_is_a_measure_of_its_own_and_its_repeats_are_averaged(store):
+    client, runs = store
+    run = runs["prompt3"]
+    traces = client.search_traces(
+        locations=[run.info.experiment_id], run_id=run.info.run_id, include_spans=False
+    )
+    for value in (True, False, True, True):
+        mlflow.log_feedback(
+            trace_id=traces[0].info.trace_id,
+            name="exact",
+            value=value,
+            source=AssessmentSource(source_type="HUMAN", source_id=f"person{value}"),
+        )
+    found = read_traces(client, run)
+    assert found.values["exact (human)"].dropna().tolist() == [0.75]
+    assert found.values["exact"].notna().all()
+
+
+def evaluated(client, name, outputs):
+    def eval_fn(predictions, targets):
+        scores = [float(a == b) for a, b in zip(predictions, targets, strict=True)]
+        return MetricValue(scores=scores, aggregate_results={"mean": float(np.mean(scores))})
+
+    data = pd.DataFrame(
+        {
+            "question": [asked(i) for i in range(N)],
+            "target": [f"a{i}" for i in range(N)],
+            "answer": outputs,
+        }
+    )
+    with mlflow.start_run(run_name=name) as run:
+        mlflow.models.evaluate(
+            data=data,
+            predictions="answer",
+            targets="target",
+            evaluators="default",
+            extra_metrics=[make_metric(eval_fn=eval_fn, greater_is_better=True, name="match")],
+        )
+    return client.get_run(run.info.run_id)
+
+
+def test_tables_of_models_evaluate_align_by_what_all_runs_share(store):
+    client, _ = store
+    runs = {f"w{w}": evaluated(client, f"w{w}", [answered(i, w) for i in range(N)]) for w in (2, 3)}
+    found = aligned(read_answer_tables(client, runs))
+    assert found.measures == ["match"] and len(found.tables["w2"]) == N
+    assert {w: found.tables[f"w{w}"]["match"].sum() for w in (2, 3)} == {2: 12, 3: 16}
+
+
+@pytest.fixture(scope="module")
+def runs_with_a_table(store):
+    """Two runs that logged a table of scores."""
+    client, _ = store
+    runs = {}
+    for name in "ab":
+        with mlflow.start_run(run_name=name) as run:
+            order = [2, 0, 1] if name == "a" else [0, 1, 2]
+            table = pd.DataFrame(
+                {
+                    "id": [f"i{k}" for k in order],
+                    "said": [HOSTILE, name, "c"],
+                    "ok": ["yes", "no", "yes"],
+                    "grade": ["poor", "fair", None],
+                    "score": [k / 2 for k in order],
+                }
+            )
+            mlflow.log_table(table, "scored.json")
+        runs[name] = client.get_run(run.info.run_id)
+    return runs
+
+
+def test_any_logged_table_is_read_by_a_column(store, runs_with_a_table, tmp_path):
+    (client, _), runs = store, runs_with_a_table
+    found = aligned(
+        read_answer_tables(
+            client, runs, table="scored.json", instance_by="id", grades={"grade": ["poor", "fair"]}
+        )
+    )
+    assert found.measures == ["ok", "grade", "score"] and found.passing == ["ok"]
+    assert found.tables["a"]["score"].equals(found.tables["b"]["score"])
+    for options, why in (
+        ({"table": "scored.json", "instance_by": "key"}, "has no column 'key'"),
+        ({"table": "other.json"}, "its table other.json cannot be read: it is not there"),
+    ):
+        assert all(why in said for said in read_answer_tables(client, runs, **options).values())
+    for bad in ("[" * 5000, json.dumps({"columns": ["a", "a"], "data": []}), "{}"):
+        Path(tmp_path / "bad.json").write_text(bad)
+        client.log_artifact(runs["a"].info.run_id, str(tmp_path / "bad.json"))
+        assert "cannot be read: it" in read_answer_tables(client, runs, table="bad.json")["a"]
+
+
+def compare(*args, code=0):
+    result = CliRunner().invoke(main, ["compare", "--over", "instances", *args])
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else " ".join(result.output.split())
+
+
+def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answers):
+    _, runs = store
+    ids = [runs["prompt2"].info.run_id, runs["prompt3"].info.run_id]
+    assert "no direction is known for 'length', 'fails'" in compare(
+        *ids, code=1
+    ) or "'fails', 'length'" in compare(*ids, code=1)
+    args = [*ids, "-m", "exact", "-m", "length", "--max", "length", "--draws", "199"]
+    found = json.loads(compare(*args, "--output", "json"))
+    assert found["n_instances"] == N and len(found["pairs"]) == 1
+    data = found["datasets"]["qa"]
+    assert {row["measure"]: row["mean_difference"] for row in data["table"]}[
+        "exact"
+    ] == pytest.approx(4 / N)
+    assert data["ranking"]["table"][0]["method"] == "prompt3" and len(data["joint"]) == 1
+    assert any("Passing is taken for better on exact" in said for said in found["doubts"])
+    asked = compare(*args)
+    assert (
+        "they answered here" in " ".join(asked.split())
+        and "\x1b" not in asked
+        and "\u202e" not in asked
+    )
+    page = compare(*args, "--output", "html")
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page
+    for format in ("md", "latex", "csv"):
+        text = compare(*args, "--output", format)
+        assert "\x1b" not in text and "<script>" not in text.replace("\\<script", "")
+    lost = ["-n", "qa", "--method", "prompt2", "--method", "lost"]
+    assert "compare on the shared instances (--shared)." in compare(*lost, code=1)
+    clusters = json.loads(compare(*args, "--cluster", "passage", "--output", "json"))["datasets"][
+        "qa"
+    ]
+    assert clusters["n_clusters"] == N // 4 and clusters["cluster"] == "passage"
+    wanted = json.loads(compare(*args, "--difference", "exact=0.05", "--output", "json"))[
+        "datasets"
+    ]["qa"]["needed"]
+    assert {row["measure"]: row["difference"] for row in wanted}["exact"] == 0.05 and len(
+        wanted
+    ) == 2
+    assert "`difference` must be of the measures exact, length" in compare(
+        *args, "--difference", "x=1", code=1
+    )
+    assert "no answer tells 'chapter'" in compare(*args, "--cluster", "chapter", code=1)
+    assert "not MEASURE=WORST" in compare(*ids, "--grades", "graded", code=2)
+    graded = json.loads(
+        compare(
+            *ids,
+            "-m",
+            "graded",
+            "--max",
+            "graded",
+            "--grades",
+            "graded=poor,good",
+            "--output",
+            "json",
+        )
+    )
+    assert graded["datasets"]["qa"]["measures"] == ["graded"]
+
+
+def report(*args, code=0):
+    result = CliRunner().invoke(main, ["report", *args])
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else " ".join(result.output.split())
+
+
+def test_a_report_has_a_section_on_answers(store, monkeypatch):
+    _, runs = store
+    ids = ["--run-id", runs["prompt2"].info.run_id, "--run-id", runs["prompt3"].info.run_id]
+    found = json.loads(report(*ids, "--output", "json"))
+    assert (
+        set(found["study"]["measures"]) == {"exact/mean", "polite/mean"}
+        and found["instances"] is None
+    )
+    answers = found["answers"]["qa"]
+    assert answers["measures"] == ["exact", "polite"] or answers["measures"] == ["polite", "exact"]
+    assert (
+        answers["compared"] == ["prompt3", "prompt2"]
+        and answers["n_instances"] == N
+        and len(answers["needed"]) == 2
+    )
+    assert any(
+        "no direction is known: " in said and "Declare it: --min or --max." in said
+        for said in answers["doubts"]
+    )
+    assert any("larger values of " in said and "exact/mean" in said for said in found["doubts"])
+    assert found["answer"]["by_answers"] == []
+    assert "Answer by answer it is not separated from the other there." in " ".join(
+        report(*ids, "--output", "table").split()
+    )
+    for format in ("html", "md", "latex"):
+        text = report(*ids, "--output", format, "--max", "length/mean", "--cluster", "passage")
+        assert "Who answers better" in text and "in 6 clusters" in text and "length" in text
+        assert (
+            "\x1b" not in text
+            and "\u202e" not in text
+            and "<script>alert" not in text.replace("\\<script", "")
+        )
+    monkeypatch.setattr("mlflow_mleval.assembling.MOST_ANSWERS", N)
+    few = report(*ids, "--max", "exact/mean", "--output", "table")
+    assert (
+        "qa was not compared: its runs hold 48 answers, and no more than 24 are read here"
+        in " ".join(few.split())
+    )
+
+
+def test_a_survey_names_the_comparison_answer_by_answer(store):
+    shown = CliRunner().invoke(main, ["runs", "-n", "qa"]).stdout
+    assert (
+        "# who answers better, answer by answer\nmleval compare -n qa --over instances\n" in shown
+    )
+
+
+def test_answers_of_a_selection_with_a_table_of_its_own(runs_with_a_table):
+    args = [
+        "-n",
+        "qa",
+        "--table",
+        "scored.json",
+        "--instance-by",
+        "id",
+        "-m",
+        "score",
+        "--min",
+        "score",
+    ]
+    found = " ".join(compare(*args).split())
+    assert "a and b are not separated on 3 instances" in found
+    assert "Left out: runs" in found and "cannot be read: it is not there" in found
+    both = [*args[:-4], "--method", "prompt2", "--method", "prompt3", "--max", "exact/mean"]
+    said = " ".join(report(*both, "--output", "table").split())
+    assert "qa was not compared: none of its runs can be read. Left out: runs" in said
+
+
+def evaluated_again(*args, code=0):
+    result = CliRunner().invoke(main, ["evaluate", *args])
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else " ".join(result.output.split())
+
+
+def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
+    client, runs = store
+    ids = [runs[name].info.run_id for name in ("prompt2", "prompt3")]
+    args = ["--run", ids[0], "--run", ids[1], "--labels", "outputs,expectations"]
+    found = json.loads(evaluated_again(*args, "--output", "json"))["evaluations"]
+    assert [e["answers_of"] for e in found] == sorted(
+        ids, key=[e["answers_of"] for e in found].index
+    )
+    labels = sorted(
+        {f"a{i}" for i in range(N)} | {answered(i, w) for i in range(N) for w in (2, 3)}
+    )
+    truth = [{f"a{i}"} for i in range(N)]
+    for w, run_id in zip((2, 3), ids, strict=True):
+        (one,) = (e for e in found if e["answers_of"] == run_id)
+        expected = mleval.evaluate(
+            truth, y_pred=[{answered(i, w)} for i in range(N)], label_names=labels
+        )
+        assert (
+            one["status"] == "created" and one["method"] == f"prompt{w}" and one["dataset"] == "qa"
+        )
+        assert one["measures"] == pytest.approx(expected.measures)
+        run = client.get_run(one["run_id"])
+        assert (
+            run.data.tags["mlflow.parentRunId"] == run_id
+            and run.info.experiment_id == runs["prompt2"].info.experiment_id
+        )
+        assert run.data.metrics["mleval/hamming_loss"] == expected.measures["hamming_loss"]
+    study = mleval.load_study(experiment_names=["qa"])
+    assert sorted(study.methods) == ["prompt2", "prompt3"] and len(study.values) == 2
+    same = instance_tests_of(found)
+    assert same["n_instances"] == N and {
+        row["wins"] + row["losses"] for row in same["datasets"]["qa"]["table"]
+    } == {12}
+    again = json.loads(evaluated_again(*args, "--output", "json"))["evaluations"]
+    assert [(e["run_id"], e["status"]) for e in again] == [
+        (e["run_id"], "unchanged") for e in found
+    ]
+    tree = tmp_path / "tree.csv"
+    tree.write_text("parent,child\n" + "".join(f"{label[0]}?,{label}\n" for label in labels))
+    third = json.loads(evaluated_again(*args, "--hierarchy", str(tree), "--output", "json"))[
+        "evaluations"
+    ]
+    assert all(e["status"] == "updated" and 0 < e["measures"]["h_f1"] < 1 for e in third)
+    children = client.search_runs(
+        [runs["prompt2"].info.experiment_id], "tags.`mleval.labels` = 'outputs,expectations'"
+    )
+    assert {run.info.run_id for run in children} == {e["run_id"] for e in third}
+    tree.write_text("parent,child\nx,a1\n")
+    assert "--hierarchy must hold all labels, got none called 'a0'" in evaluated_again(
+        *args, "--hierarchy", str(tree), code=2
+    )
+
+
+def instance_tests_of(found):
+    ids = [part for e in found for part in ("--run-id", e["run_id"])]
+    return json.loads(compare(*ids, "-m", "subset_accuracy", "--output", "json"))
+
+
+def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
+    client, runs = store
+    run_id = runs["prompt3"].info.run_id
+    text = evaluated_again("--run", run_id, "--labels", "outputs.topics,expectations", code=1)
+    assert "24 of 24 answers without labels that can be read" in text
+    assert "such as outputs.labels, not 'topics'" in evaluated_again(
+        "--run", run_id, "--labels", "topics,expectations", code=1
+    )
+    for wrong, said in (
+        (["--labels", "x"], "is not FOUND,TRUE"),
+        (["--threshold", "1"], "--threshold must be left out with"),
+    ):
+        assert said in evaluated_again("--run", run_id, *wrong, code=2)
+    rows = {
+        "id": [*range(40)],
+        "found": ["a, b", '["a"]', ["b"], ""] * 10,
+        "true": [["a", "b"], ["b"], ["b"], []] * 10,
+    }
+    rows["found"][3] = {"no": "list"}
+    with mlflow.start_run(run_name="tabled") as run:
+        mlflow.log_table(pd.DataFrame(rows), "sets.json")
+        model = client.create_logged_model(run.info.experiment_id, "tagger")
+        mlflow.log_metric(
+            "accuracy/mean", 0.5, model_id=model.model_id
+        )  # as mlflow.genai.evaluate links a run to its model
+    table = ["--run", run.info.run_id, "--table", "sets.json", "--labels", "found,true"]
+    one = json.loads(evaluated_again(*table, "--output", "json"))
+    assert one["measures"]["subset_accuracy"] == pytest.approx(29 / 39) and one["n_labels"] == 2
+    measured = {m.key: m.value for m in client.get_logged_model(model.model_id).metrics}
+    assert measured["mleval/subset_accuracy"] == one["measures"]["subset_accuracy"]
+    assert "1 of 40 answers are left out, for no labels can be read" in one["warnings"][-1]
+    assert "no column 'right'; it has id, found, true" in evaluated_again(
+        *table[:-1], "found,right", code=1
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["file", "server"])
+def test_a_thousand_questions_through_the_example(where, request, tmp_path):
+    """The example's two prompts x 1,000 questions x 4 scorers, read back and equal to the tests on
+    the arrays.
+    """
+    uri = (
+        f"sqlite:///{tmp_path / 'm.db'}"
+        if where == "file"
+        else request.getfixturevalue("server_url")
+    )
+    env = os.environ | {"MLFLOW_TRACKING_URI": uri}
+    example = EXAMPLES / "answers_genai.py"
+    done = subprocess.run(
+        [sys.executable, str(example), "1000"],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    ids = re.search(r"instances (\w{32}) (\w{32})", done.stdout).groups()
+    client = mlflow.MlflowClient(uri)
+    found = aligned(
+        {
+            name: read_traces(client, client.get_run(i))
+            for name, i in zip(("short", "long"), ids, strict=True)
+        }
+    )
+    assert len(found.tables["short"]) == 1000 and set(found.measures) == {
+        "exact",
+        "brief",
+        "f1",
+        "accuracy",
+    }
+    spec = importlib.util.spec_from_file_location("answers_genai", example)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    draw = random.Random(0)
+    asked_for = [draw.sample(module.TOPICS, draw.randint(1, 3)) for _ in range(1000)]
+    for name, share in (("short", 0.80), ("long", 0.88)):
+        questions = [
+            f"Passage {i // 5}, question {i}: what of {' and '.join(x)}?"
+            for i, x in enumerate(asked_for)
+        ]
+        right = [
+            set(module.answer(q, share).split(", ")) == set(x)
+            for q, x in zip(questions, asked_for, strict=True)
+        ]
+        assert found.tables[name]["exact"].sum() == sum(right)

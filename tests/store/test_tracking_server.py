@@ -1,0 +1,126 @@
+"""The same over HTTP, against a real tracking server."""
+
+from importlib.resources import files
+
+import pandas as pd
+import pytest
+import requests
+from waiting import PATIENCE
+
+from mlflow_mleval.errors import NoRunsError, StoreError
+from mlflow_mleval.store import store
+from mlflow_mleval.store.importing import import_results
+from mlflow_mleval.store.query import load_study
+from mlflow_mleval.store.runs import log_report
+
+pytestmark = pytest.mark.server
+STUDY = files("mlflow_mleval") / "data" / "madjarov2012.csv"
+
+
+@pytest.fixture
+def requested(monkeypatch):
+    """The paths that were really asked of the server."""
+    paths = []
+    send = requests.Session.send
+
+    def counting(self, request, **options):
+        paths.append(request.path_url.partition("?")[0])
+        return send(self, request, **options)
+
+    monkeypatch.setattr(requests.Session, "send", counting)
+    return paths
+
+
+def test_import_twice_and_read_two_published_datasets(server, requested, capsys):
+    source = pd.read_csv(STUDY).query("dataset in ('yeast', 'bookmarks')")
+    first = import_results(source, experiment_name="published", conventions="mulan")
+    assert (first.created, first.unfinished) == (24, 7)
+    assert len(requested) == 4 + 3 * 24  # the last looks whether somebody else imported the same
+    requested.clear()
+    assert import_results(source, experiment_name="published").unchanged == 24
+    assert [path.rpartition("/")[2] for path in requested] == ["get-by-name", "search"]
+    requested.clear()
+    study = load_study(experiment_names=["published"], missing="worst")
+    assert [path.rpartition("/")[2] for path in requested] == ["get-by-name", "search"]
+    assert capsys.readouterr() == ("", "")
+
+    published = source.pivot(index=["dataset", "method"], columns="measure", values="value")
+    expected = published.loc[study.values.index, study.measures]
+    pd.testing.assert_frame_equal(study.values, expected, check_names=False, check_exact=True)
+    assert (
+        len(study.measures) == 16
+        and len(study.gaps()) == 7
+        and study.source["tracking_uri"] == server
+    )
+
+
+def test_changes_and_names_of_strangers_over_http(server):
+    strange = [
+        "<img src=x onerror=alert(1)>",
+        "\x1b[31mred",
+        "two\nlines",
+        "x" * 5000,
+        "名前 🚀",
+        "'; --",
+    ]
+    table = pd.DataFrame(
+        [(d, m, f, f / 4) for d in strange[:2] for m in strange for f in (1, 2)],
+        columns=["dataset", "method", "fold", "f1"],
+    )
+    import_results(table, experiment_name="strange\x1b")
+    study = load_study(experiment_names=["strange\x1b"])
+    assert study.methods == strange and study.datasets == strange[:2]
+    expected = table.set_index(["dataset", "method", "fold"])
+    pd.testing.assert_frame_equal(study.folds, expected, check_index_type=False)
+    table = table.drop(columns="fold").drop_duplicates(["dataset", "method"])
+    report = import_results(table, experiment_name="strange\x1b")
+    assert report.updated == len(table) and report.changes[0].endswith("f1 0.375 -> 0.25")
+    assert load_study(experiment_names=["strange\x1b"]).folds is None
+
+
+def test_a_report_and_its_files(server, capsys):
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    experiment_id = client.create_experiment("reports")
+    files = {
+        "mleval_report.html": "<!doctype html><p>ä",
+        "mleval_summary.md": "# ä",
+        "mleval/ranking.csv": b"a\n",
+    }
+    run_id = log_report(files, experiment_id=experiment_id, run_name="report", summary="# ä")
+    assert {f.path for f in client.list_artifacts(run_id)} == {
+        "mleval",
+        "mleval_report.html",
+        "mleval_summary.md",
+    }
+    page = requests.get(
+        f"{server}/get-artifact",
+        params={"path": "mleval_report.html", "run_uuid": run_id},
+        timeout=PATIENCE,
+    )
+    assert page.content.decode() == "<!doctype html><p>ä"
+    assert client.get_run(run_id).data.tags["mlflow.note.content"] == "# ä"
+    assert capsys.readouterr() == ("", "")
+
+
+def test_errors_over_http(server, monkeypatch):
+    with pytest.raises(NoRunsError, match="there is no experiment 'none'. The store http"):
+        load_study(experiment_names=["none"])
+    import_results(
+        pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [1.0]}), experiment_name="errors"
+    )
+    with pytest.raises(StoreError, match="MLflow does not accept the filter 'nonsense'"):
+        load_study(experiment_names=["errors"], filter_string="nonsense")
+    with pytest.raises(NoRunsError, match="there is no run 0123"):
+        load_study(run_ids=["0123"])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{server}/elsewhere")
+    with pytest.raises(StoreError, match="cannot read the store http.*404"):
+        load_study(experiment_names=["errors"])
+
+
+def test_pages_over_http(server, monkeypatch):
+    table = pd.DataFrame({"dataset": "d", "method": [f"m{i}" for i in range(7)], "f1": 0.5})
+    import_results(table, experiment_name="pages")
+    monkeypatch.setattr(store, "PAGE", 3)
+    assert load_study(experiment_names=["pages"]).methods == table["method"].tolist()

@@ -1,0 +1,570 @@
+"""Autologging of scikit-learn: what is logged, into which run, and what a user may choose."""
+
+import pickle
+import warnings
+
+import joblib
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from autolog_cases import (
+    X_TEST,
+    X_TRAIN,
+    Y_TEST,
+    Y_TRAIN,
+    X,
+    Y,
+    assert_held_out,
+    folds_of,
+    metrics,
+    mlflow_off,
+    mlflow_on,
+    model_selection,
+    value,
+)
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import mlflow_mleval as mleval
+from mlflow_mleval.store import schema
+
+# ---- what is logged ------------------------------------------------------------------------------
+
+METHODS = [
+    KNeighborsClassifier(3),
+    RandomForestClassifier(5, random_state=0),
+    ClassifierChain(LogisticRegression()),
+    MultiOutputClassifier(LinearSVC()),
+    OneVsRestClassifier(LinearSVC()),
+    MLPClassifier((5,), max_iter=600, random_state=0),
+    make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0)),
+]
+
+
+@pytest.mark.parametrize("estimator", METHODS, ids=lambda e: type(e).__name__)
+def test_score_after_fit_logs_a_full_evaluation(runs, estimator):
+    expected = clone(estimator).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    mleval.autolog()
+    model = clone(estimator)
+    assert model.fit(X_TRAIN, Y_TRAIN) is model
+    assert model.score(X_TEST, Y_TEST) == expected
+    (run,) = runs()
+    assert_held_out(run, model)
+    assert {
+        "mleval/ranking_loss",
+        "mleval/fit_time",
+        "mleval/predict_time",
+    } <= run.data.metrics.keys()
+    assert (
+        run.data.tags[schema.TAG_DATASET].startswith("50x4 labels-")
+        and run.info.status == "FINISHED"
+    )
+
+
+def calls_of_metrics(model):
+    predicted = model.predict(X_TEST)
+    yield lambda: metrics.f1_score(Y_TEST, predicted, average="micro")
+    yield lambda: metrics.hamming_loss(y_true=Y_TEST, y_pred=predicted)
+    yield lambda: metrics.accuracy_score(pd.DataFrame(Y_TEST), predicted)
+    yield lambda: metrics.classification_report(Y_TEST, predicted, zero_division=0)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_metric_of_predictions_logs_a_full_evaluation(runs, number):
+    model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
+    expected = list(calls_of_metrics(model))[number]()
+    mleval.autolog()
+    model.fit(X_TRAIN, Y_TRAIN)
+    assert list(calls_of_metrics(model))[number]() == expected
+    (run,) = runs()
+    assert_held_out(run, model)
+
+
+def test_a_metric_of_scores_logs_a_full_evaluation(runs):
+    mleval.autolog()
+    model = OneVsRestClassifier(LogisticRegression()).fit(X_TRAIN, Y_TRAIN)
+    found = metrics.label_ranking_loss(Y_TEST, model.predict_proba(X_TEST))
+    (run,) = runs()
+    assert_held_out(run, model)
+    assert value(run, "ranking_loss") == pytest.approx(found)
+
+
+def test_the_same_data_is_evaluated_once_and_other_data_in_another_run(runs):
+    mleval.autolog()
+    with mlflow.start_run() as active:
+        model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
+        model.score(X_TEST, Y_TEST)
+        predicted = model.predict(X_TEST)
+        metrics.f1_score(Y_TEST, predicted, average="macro")
+        model.score(X_TEST.copy(), Y_TEST.copy())
+        assert [r.info.run_id for r in runs()] == [active.info.run_id]
+        model.score(X_TEST[:20], Y_TEST[:20])
+    first, second = runs()
+    assert_held_out(first, model)
+    assert_held_out(second, model, X_TEST[:20], Y_TEST[:20])
+    assert second.info.run_id != active.info.run_id
+
+
+def test_training_data_is_not_held_out(runs):
+    mleval.autolog()
+    model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
+    model.score(X_TRAIN, Y_TRAIN)
+    model.score(X_TRAIN.copy(), pd.DataFrame(Y_TRAIN).to_numpy())
+    metrics.f1_score(Y_TRAIN, model.predict(X_TRAIN), average="micro")
+    assert runs() == []
+
+
+def test_a_second_fit_is_another_result(runs):
+    mleval.autolog()
+    model = KNeighborsClassifier(3).fit(X_TRAIN, Y_TRAIN)
+    model.score(X_TEST, Y_TEST)
+    model.set_params(n_neighbors=9).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    assert [r.data.tags[schema.TAG_METHOD] for r in runs()] == [
+        "KNeighborsClassifier",
+        "KNeighborsClassifier(n_neighbors=9)",
+    ]
+    assert len({r.data.tags[schema.TAG_DATASET] for r in runs()}) == 1
+
+
+def test_a_model_from_elsewhere_is_evaluated_too(runs):
+    model = pickle.loads(pickle.dumps(KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)))
+    mleval.autolog()
+    model.score(X_TEST, Y_TEST)
+    (run,) = runs()
+    assert_held_out(run, model)
+
+
+def own_class(calls_super):
+    class Own(KNeighborsClassifier):
+        def fit(self, X, y):
+            return super().fit(X, y)
+
+    class Other(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.model_ = KNeighborsClassifier(2).fit(X, y)
+            return self
+
+        def predict(self, X):
+            return self.model_.predict(X)
+
+    return Own() if calls_super else Other()
+
+
+@pytest.mark.parametrize("calls_super", [True, False])
+def test_classes_of_the_script_are_seen(runs, calls_super):
+    model = own_class(calls_super)
+    mleval.autolog(silent=True, eval_data=(X_TEST, Y_TEST))
+    model.fit(X_TRAIN, Y_TRAIN).score(X_TRAIN, Y_TRAIN)
+    model.score(X_TEST, Y_TEST)
+    (run,) = runs()
+    assert_held_out(run, model)
+
+
+def test_classes_newer_than_the_call_are_not_trusted(runs):
+    mleval.autolog()
+    newer = own_class(calls_super=False).fit(X_TRAIN, Y_TRAIN)
+    with pytest.warns(
+        UserWarning,
+        match=(
+            "Other on held-out data was not logged. RuntimeError: its class is newer than autolog"
+        ),
+    ):
+        newer.score(X_TRAIN, Y_TRAIN)
+    mleval.autolog(silent=True)
+    newer.fit(X_TRAIN, Y_TRAIN).score(X_TRAIN, Y_TRAIN)
+    newer.score(X_TEST, Y_TEST)
+    (run,) = runs()
+    assert_held_out(run, newer)
+
+
+@pytest.mark.parametrize(
+    "backend, n_jobs",
+    [("sequential", 1), ("threading", 2), pytest.param("loky", 2, marks=pytest.mark.thorough)],
+)
+def test_scorers_of_the_script_do_not_log_their_folds(runs, backend, n_jobs):
+    def scorer(estimator, X, Y):
+        estimator.score(X, Y)
+        return metrics.f1_score(Y, estimator.predict(X), average="micro")
+
+    earlier = model_selection.cross_validate
+    mleval.autolog(silent=True)
+    with joblib.parallel_backend(backend):
+        found = model_selection.cross_validate(
+            KNeighborsClassifier(), X, Y, cv=3, scoring=scorer, n_jobs=n_jobs
+        )
+        earlier(KNeighborsClassifier(), X, Y, cv=3, scoring=scorer, n_jobs=n_jobs)
+        GridSearchCV(
+            KNeighborsClassifier(), {"n_neighbors": [1, 2]}, cv=3, scoring=scorer, n_jobs=n_jobs
+        ).fit(X, Y)
+    assert len(runs()) == 2 and folds_of(runs()[0]).values["micro_f1"] == pytest.approx(
+        found["test_score"].tolist()
+    )
+
+
+def test_containers(runs):
+    mleval.autolog(dataset="d")
+    frame = pd.DataFrame(Y, columns=list("abcd"))
+    for i, (train, test) in enumerate(
+        [
+            (frame[:100], frame[100:]),
+            (sparse.csr_matrix(Y_TRAIN), sparse.csr_matrix(Y_TEST)),
+            (Y_TRAIN.tolist(), Y_TEST.tolist()),
+        ]
+    ):
+        model = OneVsRestClassifier(LogisticRegression()).fit(X_TRAIN, train)
+        model.score(X_TEST, test)
+        assert len(runs()) == i + 1
+        assert_held_out(runs()[-1], OneVsRestClassifier(LogisticRegression()).fit(X_TRAIN, Y_TRAIN))
+
+
+def test_eval_data_is_evaluated_after_every_fit(runs):
+    mleval.autolog(eval_data=(X_TEST, Y_TEST))
+    models = [
+        e.fit(X_TRAIN, Y_TRAIN)
+        for e in (KNeighborsClassifier(), DecisionTreeClassifier(random_state=0))
+    ]
+    assert len(runs()) == 2
+    for run, model in zip(runs(), models, strict=True):
+        assert_held_out(run, model)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cross_validate",
+        "cross_val_score",
+        "cross_val_predict",
+        "predict_proba",
+        "decision_function",
+    ],
+)
+def test_cross_validation_logs_every_fold(runs, call, n_jobs):
+    estimator = OneVsRestClassifier(LogisticRegression())
+    cv = KFold(4, shuffle=True, random_state=3)
+    options = {"cv": cv, "n_jobs": n_jobs}
+    if call in ("predict_proba", "decision_function"):
+        options["method"], call = call, "cross_val_predict"
+    expected = getattr(model_selection, call)(estimator, X, Y, **options)
+    mleval.autolog(dataset="d")
+    found = getattr(model_selection, call)(estimator, X, Y, **options)
+    if isinstance(found, dict):
+        assert list(found) == list(expected)
+        found, expected = found["test_score"], expected["test_score"]
+    np.testing.assert_array_equal(found, expected)
+    (run,) = runs()
+    ev = mleval.cross_validate(estimator, X, Y, cv=cv, log=False)
+    for name in ("micro_f1", "hamming_loss", "subset_accuracy"):
+        np.testing.assert_allclose(folds_of(run).values[name], ev.folds[name])
+    assert run.data.tags[schema.TAG_SPLIT_DIGEST]
+    has_scores = call != "cross_val_predict" or "method" in options
+    assert ("mleval/ranking_loss" in run.data.metrics) is has_scores
+
+
+def test_cross_validation_pairs_with_the_call_of_ours(runs):
+    mleval.autolog(dataset="d")
+    model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=5)
+    mleval.cross_validate(DecisionTreeClassifier(random_state=0), X, Y, cv=5, dataset="d")
+    study = mleval.load_study(experiment_names=["Default"])
+    assert study.runs["split_digest"].nunique() == 1 and study.runs["dataset_digest"].nunique() == 1
+    assert study.folds.shape[0] == 10
+
+
+def test_cross_validated_probabilities_by_label(runs):
+    """A list of arrays by label, one of them of a label that has one class only."""
+    target = np.column_stack([Y, np.ones(len(Y), int)])
+    mleval.autolog()
+    found = model_selection.cross_val_predict(
+        RandomForestClassifier(5, random_state=0), X, target, cv=4, method="predict_proba"
+    )
+    (run,) = runs()
+    score = np.column_stack([*(p[:, 1] for p in found[:4]), np.ones(len(Y))])
+    ev = mleval.evaluate(
+        target, score, (score > 0.5).astype(int), folds=np.repeat(range(4), [38, 38, 37, 37])
+    )
+    for name in ("ranking_loss", "micro_f1"):
+        np.testing.assert_allclose(folds_of(run).values[name], ev.folds[name])
+
+
+def test_what_the_user_asked_to_be_returned_is_returned(runs):
+    mleval.autolog()
+    found = model_selection.cross_validate(
+        KNeighborsClassifier(),
+        X,
+        Y,
+        cv=3,
+        return_estimator=True,
+        return_indices=True,
+        return_train_score=True,
+        scoring=["f1_micro", "accuracy"],
+    )
+    assert list(found) == [
+        "fit_time",
+        "score_time",
+        "estimator",
+        "indices",
+        "test_f1_micro",
+        "train_f1_micro",
+        "test_accuracy",
+        "train_accuracy",
+    ]
+    assert len(found["estimator"]) == 3 and len(runs()) == 1
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("kind", [GridSearchCV, RandomizedSearchCV])
+def test_a_search_logs_its_winner_with_folds(runs, kind, n_jobs):
+    space = {"n_neighbors": [1, 5, 15]}
+    options = {
+        "cv": KFold(4, shuffle=True, random_state=np.random.RandomState(5)),
+        "n_jobs": n_jobs,
+        "scoring": "f1_micro",
+    }
+    options |= {"n_iter": 2, "random_state": 0} if kind is RandomizedSearchCV else {}
+
+    def search():
+        options["cv"].random_state = np.random.RandomState(5)
+        return kind(KNeighborsClassifier(), space, **options).fit(X_TRAIN, Y_TRAIN)
+
+    expected = search()
+    mleval.autolog()
+    found = search()
+    assert found.best_params_ == expected.best_params_
+    np.testing.assert_array_equal(
+        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
+    )
+    (run,) = runs()
+    assert folds_of(run).values["micro_f1"] == pytest.approx(
+        [found.cv_results_[f"split{i}_test_score"][found.best_index_] for i in range(4)]
+    )
+    assert run.data.tags[schema.TAG_SELECTED] == ("2" if kind is RandomizedSearchCV else "3")
+    found.score(X_TEST, Y_TEST)
+    held_out = runs()[1]
+    assert_held_out(held_out, found)
+
+
+def test_searches_can_be_left_out(runs):
+    mleval.autolog(searches=False)
+    GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=3).fit(X_TRAIN, Y_TRAIN).score(
+        X_TEST, Y_TEST
+    )
+    (run,) = runs()
+    assert schema.TAG_FOLDS not in run.data.tags
+
+
+def test_searches_that_cannot_be_logged_say_so(runs):
+    mleval.autolog()
+    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=KFold(3).split(X_TRAIN))
+    with pytest.warns(
+        UserWarning, match="a search was not logged. TypeError: its splits can be drawn only once"
+    ):
+        grid.fit(X_TRAIN, Y_TRAIN)
+    grid = GridSearchCV(
+        KNeighborsClassifier(),
+        {"n_neighbors": [1, 5]},
+        scoring=["f1_micro", "accuracy"],
+        refit=False,
+        cv=3,
+    )
+    with pytest.warns(
+        UserWarning, match=r"a search was not logged: it names no best candidate \(refit=False\)"
+    ):
+        grid.fit(X_TRAIN, Y_TRAIN)
+    assert runs() == []
+
+
+def test_fit_parameters_and_groups_reach_the_winner(runs):
+    mleval.autolog()
+    groups, weights = np.arange(100) // 25, np.linspace(0, 1, 100)
+    search = GridSearchCV(
+        RandomForestClassifier(3, random_state=0),
+        {"max_depth": [2, 4]},
+        cv=model_selection.GroupKFold(4),
+        scoring="f1_micro",
+    )
+    search.fit(X_TRAIN, Y_TRAIN, groups=groups, sample_weight=weights)
+    (run,) = runs()
+    expected = mleval.cross_validate(
+        clone(search.best_estimator_),
+        X_TRAIN,
+        Y_TRAIN,
+        cv=model_selection.GroupKFold(4),
+        log=False,
+        groups=groups,
+        params={"sample_weight": weights},
+    )
+    assert folds_of(run).values["micro_f1"] == pytest.approx(expected.folds["micro_f1"].tolist())
+
+
+# ---- options -------------------------------------------------------------------------------------
+
+
+def test_names_measures_and_instances_are_the_users_to_choose(runs, client):
+    mleval.autolog(
+        method="mine",
+        dataset="yeast",
+        measures=["f1", "ranking"],
+        log_instances=True,
+        label_names=list("abcd"),
+    )
+    KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    (run,) = runs()
+    assert (run.data.tags[schema.TAG_METHOD], run.data.tags[schema.TAG_DATASET]) == (
+        "mine",
+        "yeast",
+    )
+    assert {k for k in run.data.metrics if k.startswith("mleval/")} == {
+        "mleval/f1",
+        "mleval/one_error",
+        "mleval/coverage",
+        "mleval/ranking_loss",
+        "mleval/average_precision",
+    }
+    files = [f.path for f in client.list_artifacts(run.info.run_id, "mleval")]
+    assert schema.ARTIFACT_INSTANCES in files
+
+
+def test_defaults_are_light(runs, client):
+    mleval.autolog()
+    KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    assert schema.ARTIFACT_INSTANCES not in [
+        f.path for f in client.list_artifacts(runs()[0].info.run_id, "mleval")
+    ]
+
+
+def test_hierarchy_and_conventions(runs):
+    h = mleval.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
+    mleval.autolog(hierarchy=h, label_names=list("abcd"), conventions="mulan", max_distance=4)
+    model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
+    model.score(X_TEST, Y_TEST)
+    expected = mleval.evaluate(
+        Y_TEST,
+        y_pred=model.predict(X_TEST),
+        hierarchy=h,
+        label_names=list("abcd"),
+        max_distance=4,
+        conventions="mulan",
+    ).measures
+    (run,) = runs()
+    assert (
+        value(run, "h_f1") == pytest.approx(expected["h_f1"])
+        and run.data.tags[schema.TAG_CONVENTIONS] == "mulan"
+    )
+
+
+@pytest.mark.parametrize(
+    "options, error",
+    [
+        ({"conventions": "x"}, "conventions"),
+        ({"measures": ["f7"]}, "measures"),
+        ({"eval_data": X_TEST}, "eval_data"),
+        ({"max_distance": 4}, "hierarchy"),
+    ],
+)
+def test_wrong_options(options, error):
+    with pytest.raises((ValueError, TypeError), match=f"`{error}` must"):
+        mleval.autolog(**options)
+
+
+def test_calling_again_changes_the_names(runs):
+    for name in ("first", "second"):
+        mleval.autolog(dataset=name)
+        KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    assert [r.data.tags[schema.TAG_DATASET] for r in runs()] == ["first", "second"]
+
+
+def test_names_imported_between_calls_stay_good(runs):
+    mleval.autolog(dataset="first")
+    cross_validate, f1_score = model_selection.cross_validate, metrics.f1_score
+    mleval.autolog(dataset="second")
+    cross_validate(KNeighborsClassifier(), X, Y, cv=3)
+    mleval.autolog(disable=True)
+    cross_validate(KNeighborsClassifier(), X, Y, cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mleval.autolog(dataset="third")
+    f1_score(Y_TEST, KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).predict(X_TEST), average="micro")
+    assert [r.data.tags[schema.TAG_DATASET] for r in runs()] == ["second", "third"]
+
+
+@pytest.mark.parametrize(
+    "steps", ["ours mlflow ours off", "mlflow ours mlflow ours off", "ours off mlflow ours"]
+)
+def test_options_change_beside_mlflow_too(runs, steps):
+    for number, step in enumerate(steps.split()):
+        {
+            "ours": lambda n=number: mleval.autolog(dataset=f"{n}"),
+            "mlflow": mlflow_on,
+            "off": mlflow_off,
+        }[step]()
+    last = len(steps.split()) - 1 - steps.split()[::-1].index("ours")
+    model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
+    KNeighborsClassifier(3).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    assert [r.data.tags[schema.TAG_DATASET] for r in runs()] == [f"{last}"] * 2
+
+
+def test_in_the_background(runs):
+    mleval.autolog(asynchronous=True)
+    models = [KNeighborsClassifier(n).fit(X_TRAIN, Y_TRAIN) for n in (1, 3, 7)]
+    with mlflow.start_run() as active:
+        for model in models:
+            model.score(X_TEST, Y_TEST)
+    mleval.autolog(disable=True)
+    assert len(runs()) == 3
+    for run, model in zip(runs(), models, strict=True):
+        assert_held_out(run, model)
+    assert active.info.run_id in {r.info.run_id for r in runs()}
+
+
+# ---- runs ----------------------------------------------------------------------------------------
+
+
+def test_the_run_that_was_active_at_the_fit_takes_the_result(runs):
+    mleval.autolog()
+    with mlflow.start_run(tags={"mleval.method": "m", "mleval.dataset": "d"}) as first:
+        model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
+    with mlflow.start_run():
+        model.score(X_TEST, Y_TEST)
+    (run,) = runs()
+    assert run.info.run_id == first.info.run_id
+    assert (run.data.tags[schema.TAG_METHOD], run.data.tags[schema.TAG_DATASET]) == ("m", "d")
+
+
+def test_nested_runs(runs):
+    mleval.autolog(dataset="d")
+    with mlflow.start_run() as outer:
+        with mlflow.start_run(nested=True) as inner:
+            KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+        model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
+    assert [
+        r.info.run_id for r in sorted(runs(), key=lambda r: schema.TAG_FOLDS in r.data.tags)
+    ] == [inner.info.run_id, outer.info.run_id]
+
+
+def test_further_results_of_an_active_run_go_to_new_runs_of_its_experiment(runs, client):
+    mlflow.set_experiment("mine")
+    try:
+        mleval.autolog(dataset="d")
+        with mlflow.start_run():
+            for estimator in (
+                KNeighborsClassifier(1),
+                KNeighborsClassifier(7),
+                DecisionTreeClassifier(),
+            ):
+                model_selection.cross_validate(estimator, X, Y, cv=3)
+        study = mleval.load_study(experiment_names=["mine"])
+        assert len(study.values) == 3 and not [e for e in study.excluded if e.kind == "run"]
+    finally:
+        mlflow.set_experiment("Default")

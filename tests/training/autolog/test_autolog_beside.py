@@ -1,0 +1,321 @@
+"""Autologging of scikit-learn with MLflow's own around, what stays as it is, and names imported
+earlier.
+"""
+
+import gc
+import pickle
+import random
+import sys
+import types
+import warnings
+
+import mlflow
+import numpy as np
+import pytest
+from autolog_cases import (
+    BEFORE,
+    EACH_ORDER,
+    ORDERS,
+    X_TEST,
+    X_TRAIN,
+    Y_TEST,
+    Y_TRAIN,
+    X,
+    Y,
+    assert_held_out,
+    functions,
+    metrics,
+    mlflow_off,
+    mlflow_on,
+    model_selection,
+    ours,
+)
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import mlflow_mleval as mleval
+from mlflow_mleval.store import schema
+
+
+@pytest.mark.parametrize("order", EACH_ORDER)
+@pytest.mark.parametrize("turn", [0, 1])
+def test_fit_and_score_beside_mlflow(runs, client, order, turn):
+    """In no run, in a run, or in one nested in it: each order of calls in two of the three."""
+    depth = (list(ORDERS).index(order) + turn) % 3
+    for step in ORDERS[order]:
+        step()
+    is_on = ORDERS[order][-1] is not mlflow_off and mlflow_on in ORDERS[order]
+    opened = [mlflow.start_run(nested=i > 0) for i in range(depth)]
+    model = make_pipeline(StandardScaler(), KNeighborsClassifier()).fit(X_TRAIN, Y_TRAIN)
+    model.score(X_TRAIN, Y_TRAIN)
+    model.score(X_TEST, Y_TEST)
+    for _ in opened:
+        mlflow.end_run()
+    (run,) = runs()
+    assert_held_out(run, model)
+    if opened:
+        assert run.info.run_id == opened[-1].info.run_id
+    assert len(client.search_runs(["0"])) == max(1, len(opened))
+    if is_on:
+        assert (
+            run.data.params["standardscaler__copy"] == "True"
+            and "training_score" in run.data.metrics
+        )
+
+
+@pytest.mark.parametrize("order", EACH_ORDER)
+def test_cross_validation_and_searches_beside_mlflow(runs, client, order):
+    cross_validate_and_search(runs, client, order, n_jobs=1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("order", ["ours only", "before", "after, off, on"])
+def test_cross_validation_and_searches_in_processes_beside_mlflow(runs, client, order):
+    cross_validate_and_search(runs, client, order, n_jobs=2)
+
+
+def cross_validate_and_search(runs, client, order, n_jobs):
+    for step in ORDERS[order]:
+        step()
+    model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3, n_jobs=n_jobs)
+    assert len(client.search_runs(["0"])) == 1
+    model_selection.cross_val_score(KNeighborsClassifier(3), X, Y, cv=3, n_jobs=n_jobs)
+    model_selection.cross_val_predict(KNeighborsClassifier(7), X, Y, cv=3, n_jobs=n_jobs)
+    assert len(client.search_runs(["0"])) == 3
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 9]}, cv=3, n_jobs=n_jobs).fit(
+        X, Y
+    )
+    assert len(runs()) == 4 and all(schema.TAG_FOLDS in r.data.tags for r in runs())
+    children = client.search_runs(["0"], f"tags.mlflow.parentRunId = '{runs()[-1].info.run_id}'")
+    is_on = ORDERS[order][-1] is not mlflow_off and mlflow_on in ORDERS[order]
+    assert len(children) == (1 if is_on else 0)
+    assert search.best_params_
+
+
+@pytest.mark.parametrize("order", EACH_ORDER)
+def test_cross_validation_and_searches_in_runs_beside_mlflow(runs, client, order):
+    """The first result is the innermost run's; the search's is a run of its own, and MLflow's notes
+    stay where it writes them.
+    """
+    depth = 1 + list(ORDERS).index(order) % 2
+    for step in ORDERS[order]:
+        step()
+    opened = [mlflow.start_run(nested=i > 0) for i in range(depth)]
+    model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
+    GridSearchCV(KNeighborsClassifier(3), {"n_neighbors": [1, 9]}, cv=3).fit(X, Y)
+    assert mlflow.active_run().info.run_id == opened[-1].info.run_id
+    for _ in opened:
+        mlflow.end_run()
+    found = {run.info.run_id: run for run in runs()}
+    assert len(found) == 2 and opened[-1].info.run_id in found
+    assert all(
+        schema.TAG_FOLDS in run.data.tags and run.info.status == "FINISHED"
+        for run in found.values()
+    )
+    assert schema.TAG_SELECTED not in found.pop(opened[-1].info.run_id).data.tags
+    assert [run.data.tags[schema.TAG_SELECTED] for run in found.values()] == ["2"]
+
+
+@pytest.mark.parametrize("order", EACH_ORDER)
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_everything_is_restored_in_any_order(client, order, ours_first):
+    for step in ORDERS[order]:
+        step()
+    for step in [lambda: mleval.autolog(disable=True), mlflow_off][:: 1 if ours_first else -1]:
+        step()
+    now = functions()
+    assert all(now[key] is BEFORE[key] for key in BEFORE)
+
+
+def test_switched_off_below_mlflow_nothing_is_logged(runs):
+    ours()
+    mlflow_on()
+    mleval.autolog(disable=True)
+    KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
+    assert runs() == []
+
+
+# ---- what is left alone --------------------------------------------------------------------------
+
+
+def test_regressors_and_several_columns_of_classes_are_left_alone_and_that_is_said_once(client):
+    with pytest.warns(UserWarning, match="nothing is logged") as told:
+        mleval.autolog(eval_data=(X_TEST, Y_TEST))
+        regressor = RandomForestRegressor(3).fit(X_TRAIN, Y_TRAIN)
+        regressor.score(X_TEST, Y_TEST)
+        metrics.mean_squared_error(Y_TEST, regressor.predict(X_TEST))
+        model_selection.cross_validate(regressor, X, Y, cv=3)
+        several_classes = DecisionTreeClassifier().fit(X_TRAIN, Y_TRAIN + np.arange(4))
+        assert several_classes.predict(X_TEST).shape == (50, 4)
+        model_selection.cross_val_predict(several_classes, X, Y + np.arange(4), cv=3)
+        mleval.autolog(disable=True)
+    first, second = (text for w in told if "nothing" in (text := str(w.message)))
+    assert "of RandomForestRegressor: it is a regressor, and mleval evaluates classifiers" in first
+    assert (
+        "of DecisionTreeClassifier: its targets are several columns that are not 0 and 1" in second
+    )
+    assert client.search_runs(["0"]) == []
+
+
+def test_the_random_state_is_untouched(client):
+    """An unseeded script gives the same numbers with and without."""
+
+    def script():
+        np.random.seed(3)  # noqa: NPY002 what is tested
+        random.seed(3)
+        model = RandomForestClassifier(3).fit(X_TRAIN, Y_TRAIN)
+        found = [model.score(X_TEST, Y_TEST), random.random()]
+        cv = ShuffleSplit(3, test_size=0.3)
+        found += model_selection.cross_validate(RandomForestClassifier(3), X, Y, cv=cv)[
+            "test_score"
+        ].tolist()
+        found += (
+            model_selection.cross_val_predict(
+                RandomForestClassifier(3), X, Y, cv=KFold(3, shuffle=True)
+            )
+            .ravel()
+            .tolist()
+        )
+        search = GridSearchCV(
+            RandomForestClassifier(), {"max_depth": [2, 4]}, cv=KFold(3, shuffle=True)
+        ).fit(X_TRAIN, Y_TRAIN)
+        found += search.cv_results_["mean_test_score"].tolist()
+        return [*found, search.score(X_TEST, Y_TEST), np.random.random(), random.random()]  # noqa: NPY002
+
+    expected = script()
+    mleval.autolog()
+    assert script() == expected
+    assert len(client.search_runs(["0"])) == 5
+
+
+def test_exceptions_are_scikit_learns_own():
+    def refused():
+        for call in (
+            lambda: KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN[:5]),
+            lambda: KNeighborsClassifier().fit(X_TRAIN),
+            lambda: KNeighborsClassifier().score(X_TEST, Y_TEST),
+            lambda: KNeighborsClassifier(-1).fit(X_TRAIN, Y_TRAIN),
+            lambda: model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv="x"),
+            lambda: model_selection.cross_validate(
+                KNeighborsClassifier(), X, Y, cv=3, no_such_argument=1
+            ),
+            lambda: model_selection.cross_validate(),
+            lambda: model_selection.cross_validate(
+                KNeighborsClassifier(-1), X, Y, cv=3, error_score="raise"
+            ),
+            lambda: model_selection.cross_val_predict(
+                KNeighborsClassifier(), X, Y, cv=ShuffleSplit(2, random_state=0)
+            ),
+            lambda: model_selection.cross_val_predict(LinearSVC(), X, Y, method="predict_proba"),
+            lambda: metrics.f1_score(Y_TEST, Y_TEST[:5]),
+            lambda: GridSearchCV(KNeighborsClassifier(), {"no_such": [1]}).fit(X, Y),
+        ):
+            with pytest.raises(Exception) as caught:
+                call()
+            yield type(caught.value), str(caught.value)
+
+    expected = list(refused())
+    mleval.autolog()
+    assert list(refused()) == expected
+
+
+def test_folds_that_failed_are_not_logged_in_part(runs):
+    class Fails(KNeighborsClassifier):
+        def fit(self, X, y):
+            if X[0, 0] == X_FIRST:
+                raise RuntimeError("no fit")
+            return super().fit(X, y)
+
+    X_FIRST = X[0, 0]
+    mleval.autolog()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = model_selection.cross_validate(Fails(), X, Y, cv=KFold(3))
+    assert np.isnan(found["test_score"]).sum() == 2 and runs() == []
+    why = "a cross-validation was not logged. RuntimeError: fold 1 gives no predictions"
+    assert sum(why in str(w.message) for w in caught) == 1
+
+
+def test_signatures_names_and_pickles_are_kept(client):
+    import inspect
+
+    before = {
+        f: str(inspect.signature(getattr(model_selection, f)))
+        for f in ("cross_validate", "cross_val_predict")
+    }
+    mleval.autolog()
+    for name, signature in before.items():
+        assert str(inspect.signature(getattr(model_selection, name))) == signature
+        assert getattr(model_selection, name).__name__ == name
+    assert pickle.loads(pickle.dumps(metrics.f1_score)) is metrics.f1_score
+    scorer = metrics.make_scorer(metrics.f1_score, average="micro")
+    model_selection.cross_validate(KNeighborsClassifier(), X, Y, scoring=scorer, cv=3, n_jobs=2)
+
+
+def test_a_scorer_made_of_a_wrapped_metric_reaches_other_processes_beside_mlflow(runs):
+    mlflow.sklearn.autolog(log_models=False, silent=True)
+    mleval.autolog()
+    scorer = metrics.make_scorer(metrics.hamming_loss, greater_is_better=False)
+    found = model_selection.cross_val_score(
+        KNeighborsClassifier(), X, Y, scoring=scorer, cv=3, n_jobs=2
+    )
+    assert np.isfinite(found).all() and len(runs()) == 1
+
+
+def test_nothing_is_kept_alive(client):
+    import weakref
+
+    mleval.autolog()
+    model = KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN)
+    predicted = model.predict(X_TEST)
+    metrics.f1_score(Y_TEST, predicted, average="micro")
+    gone = [weakref.ref(model), weakref.ref(predicted)]
+    del model, predicted
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]
+
+
+# ---- imported earlier ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beside_mlflow", [False, True])
+def test_functions_imported_earlier_are_named_once(monkeypatch, beside_mlflow):
+    if beside_mlflow:  # the names are then those of its wrappers
+        mlflow_on()
+    script = types.ModuleType("script")
+    script.cv, script.f1_score = model_selection.cross_validate, metrics.f1_score
+    monkeypatch.setitem(sys.modules, "script", script)
+    monkeypatch.setitem(
+        sys.modules, "__mp_main__", script
+    )  # multiprocessing's second name of the script
+    with pytest.warns(
+        UserWarning, match=r"imported before autolog\(\) .*not seen: .*\bcv, f1_score in script"
+    ) as caught:
+        mleval.autolog()
+    assert len(caught) == 1 and str(caught[0].message).count("f1_score in") == 1
+    mleval.autolog(disable=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mleval.autolog(silent=True)
+
+
+def test_cross_val_score_imported_earlier_is_seen_all_the_same(runs):
+    earlier = model_selection.cross_val_score
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mleval.autolog()
+    earlier(KNeighborsClassifier(), X, Y, cv=3)
+    assert len(runs()) == 1
+
+
+def test_folds_of_a_function_imported_earlier_are_not_taken_for_held_out_data(client):
+    earlier = model_selection.cross_validate
+    mleval.autolog(silent=True)
+    earlier(KNeighborsClassifier(), X, Y, cv=3)
+    assert client.search_runs(["0"]) == []

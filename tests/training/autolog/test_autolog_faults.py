@@ -1,0 +1,322 @@
+"""Autologging while the store is away, hangs, is read-only, is full, or the script is killed: the
+script does not notice.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+import sklearn.model_selection
+from sklearn.datasets import make_multilabel_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import GridSearchCV
+
+import mlflow_mleval as mleval
+from mlflow_mleval.training import delivery
+
+X, Y = make_multilabel_classification(120, 6, n_classes=3, random_state=0)
+
+
+def script():
+    """An unseeded script; all that it can notice."""
+    np.random.seed(0)  # noqa: NPY002
+    model = RandomForestClassifier(3).fit(X[:80], Y[:80])
+    seen = [model.score(X[80:], Y[80:])]
+    seen += sklearn.model_selection.cross_validate(RandomForestClassifier(3), X, Y, cv=3)[
+        "test_score"
+    ].tolist()
+    seen.append(
+        GridSearchCV(RandomForestClassifier(2), {"max_depth": [2, 4]}, cv=2).fit(X, Y).best_score_
+    )
+    try:
+        RandomForestClassifier(-1).fit(X, Y)
+    except ValueError as error:
+        seen.append(str(error))
+    return [*seen, np.random.random()]  # noqa: NPY002
+
+
+EXPECTED = script()
+PATIENCE = 240  # as in helpers/waiting.py, which the scripts of other processes do without
+
+
+@pytest.fixture(autouse=True)
+def off(monkeypatch, tmp_path):
+    monkeypatch.setattr(delivery, "_troubles", {})
+    monkeypatch.setenv("MLEVAL_UNSENT", str(tmp_path / "unsent"))
+    yield
+    mleval.autolog(disable=True)
+
+
+def warned(run=script):
+    """The texts of our warnings, after the script has seen what it sees without autologging."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert run() == EXPECTED
+        mleval.autolog(disable=True)
+    return [str(w.message) for w in caught if "mleval" in str(w.message)]
+
+
+def assert_one_warning(texts, reason):
+    """The first evaluation is told of, and where it is kept; the others are kept without a word."""
+    (text,) = texts
+    assert text.startswith(
+        "mleval.autolog: RandomForestClassifier on held-out data was not logged. StoreError: "
+    )
+    assert reason in text and "mleval import" in text
+    assert len(list(Path(os.environ["MLEVAL_UNSENT"]).glob("*.json"))) == 3
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    for name, value in {"TIMEOUT": "1", "MAX_RETRIES": "1", "BACKOFF_FACTOR": "0"}.items():
+        monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", value)
+
+
+def test_no_server(monkeypatch, impatient):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    mleval.autolog()
+    assert_one_warning(warned(), "Connection refused")
+
+
+def test_no_server_and_warnings_are_errors(monkeypatch, impatient, capsys):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    mleval.autolog()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert script() == EXPECTED
+    assert capsys.readouterr().err.count("not logged. StoreError") == 1
+
+
+def test_silent_says_nothing(monkeypatch, impatient):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    mleval.autolog(silent=True)
+    assert warned() == []
+
+
+def test_a_server_that_never_answers(monkeypatch, impatient):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        mleval.autolog()
+        assert_one_warning(warned(), "timed out")
+
+
+def test_in_the_background_a_slow_server_does_not_hold_the_script_up(monkeypatch, impatient):
+    """The server answers nothing before the script is done."""
+    done, in_time, said = threading.Event(), [], []
+    # not by catch_warnings: where two threads use it at once, one undoes what the other set, and a
+    # warning is lost
+    monkeypatch.setattr(warnings, "warn", lambda message, *_, **__: said.append(str(message)))
+    # longer than the busiest machine takes for the script: what is tested is that the script waits
+    # for nothing
+    monkeypatch.setenv("MLEVAL_TIMEOUT", "300")
+    monkeypatch.setenv("MLEVAL_RETRY", "300")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "300")
+
+    class Slow(BaseHTTPRequestHandler):
+        def do_GET(self):
+            in_time.append(done.wait(PATIENCE))
+            self.send_error(503)
+
+        do_POST = do_GET
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.server_port}")
+        mleval.autolog(asynchronous=True)
+        seen = script()
+        done.set()
+        mleval.autolog(disable=True)  # waits until everything is written, or kept
+        server.shutdown()
+    assert seen == EXPECTED
+    assert in_time and all(in_time), f"the script waited {PATIENCE} seconds for the server"
+    assert_one_warning([text for text in said if "not logged" in text], "")
+
+
+def test_a_read_only_database(db, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///file:{db}?mode=ro&uri=true")
+    mleval.autolog()
+    assert_one_warning(warned(), "readonly database")
+
+
+def run_script(folder, body, **options):
+    """The script in a process of its own."""
+    head = (
+        f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nfrom "
+        "test_autolog_faults import *\n"
+    )
+    command, pipe = [sys.executable, "-c", head + textwrap.dedent(body)], subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, **options)
+
+
+@pytest.mark.thorough
+def test_a_full_disk(db):
+    """No file may grow beyond the size that the database has: to SQLite and to the artifact store
+    the disk is full.
+    """
+    process = run_script(
+        db.parent,
+        f"""
+        import resource, mlflow
+        mlflow.MlflowClient().search_experiments()
+        size = {db.stat().st_size}
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size // 100, size // 100))
+        mleval.autolog()
+        texts = warned()
+        assert len(texts) == 3 and all("not logged" in text for text in texts), texts
+        print(texts[0])
+    """,
+    )
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    assert "not logged" in out and ("full" in out or "disk I/O" in out or "too large" in out)
+
+
+class Gate(ThreadingHTTPServer):
+    """A proxy before the real server that lets some requests pass and then breaks off, or hangs."""
+
+    daemon_threads = True
+
+    def __init__(self, url, passing, hang):
+        self.url, self.left, self.hang, self.stuck = url, passing, hang, threading.Event()
+        super().__init__(("127.0.0.1", 0), Passing)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+class Passing(BaseHTTPRequestHandler):
+    def do_GET(self):
+        gate = self.server
+        gate.left -= 1
+        if gate.left < 0:
+            gate.stuck.set()
+            if gate.hang:
+                time.sleep(60)
+            self.connection.close()
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        answer = requests.request(
+            self.command,
+            gate.url + self.path,
+            data=body,
+            headers={"Content-Type": "application/json"},
+        )
+        self.send_response(answer.status_code)
+        self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
+        self.send_header("Content-Length", str(len(answer.content)))
+        self.end_headers()
+        self.wfile.write(answer.content)
+
+    do_POST = do_PUT = do_PATCH = do_GET
+
+    def log_message(self, *args):
+        pass
+
+
+def held_out():
+    """The start of the script."""
+    np.random.seed(0)  # noqa: NPY002
+    return RandomForestClassifier(3).fit(X[:80], Y[:80]).score(X[80:], Y[80:])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "passing", [0, 1, 3, *(pytest.param(n, marks=pytest.mark.thorough) for n in (2, 5, 9))]
+)
+def test_a_server_that_goes_away_in_the_middle(server, monkeypatch, impatient, passing):
+    import mlflow
+
+    name = f"gone after {passing}"
+    mlflow.MlflowClient().create_experiment(name)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
+    with Gate(server, passing, hang=False) as gate:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{gate.server_port}")
+        mleval.autolog()
+        with pytest.warns(UserWarning, match="held-out data was not logged. StoreError"):
+            assert held_out() == EXPECTED[0]
+        gate.shutdown()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    with pytest.raises(mleval.MlevalError, match="no run that can be used"):
+        mleval.load_study(experiment_names=[name])
+
+
+@pytest.mark.thorough
+@pytest.mark.server
+@pytest.mark.parametrize("passing", [3, 6])
+def test_a_script_that_is_killed_while_it_logs(server, db, monkeypatch, passing):
+    import mlflow
+
+    name = f"killed after {passing}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    mlflow.MlflowClient().create_experiment(name)
+    with Gate(server, passing, hang=True) as gate:
+        env = os.environ | {
+            "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{gate.server_port}",
+            "MLFLOW_EXPERIMENT_NAME": name,
+        }
+        process = run_script(db.parent, "mleval.autolog(); held_out()", env=env)
+        stuck = gate.stuck.wait(PATIENCE)
+        process.send_signal(signal.SIGKILL)
+        said = process.communicate(timeout=PATIENCE)
+        gate.shutdown()
+    assert stuck, f"{passing} requests did not come in {PATIENCE} seconds: {said}"
+    with pytest.raises(mleval.MlevalError, match="no run that can be used"):
+        mleval.load_study(experiment_names=[name])
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
+    mleval.autolog(dataset="d")
+    held_out()
+    study = mleval.load_study(experiment_names=[name])
+    assert len(study.values) == 1 and len([e for e in study.excluded if e.kind == "run"]) == 1
+
+
+def test_a_failure_of_ours_is_one_warning(monkeypatch, client):
+    """Whatever goes wrong while evaluating: here label names that do not fit."""
+    mleval.autolog(label_names=["a", "b"])
+    texts = warned()
+    assert len(texts) == 3 and all(
+        "not logged. ValueError: `label_names` must" in text for text in texts
+    )
+
+
+def test_pending_runs_are_written_before_the_script_ends(db):
+    env = os.environ | {"MLEVAL_TIMEOUT": str(PATIENCE)}
+    process = run_script(
+        db.parent, "mleval.autolog(asynchronous=True, dataset='d'); held_out()", env=env
+    )
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0 and not err, err
+    assert len(mleval.load_study(experiment_names=["Default"]).values) == 1
+
+
+def test_an_interrupt_reaches_the_script(client):
+    """Ctrl-C while predicting for the log is the user's; the wrappers do not swallow it."""
+
+    class Interrupted(RandomForestClassifier):
+        calls = 0
+
+        def predict_proba(self, X):
+            Interrupted.calls += 1
+            if Interrupted.calls == 3:
+                raise KeyboardInterrupt
+            return super().predict_proba(X)
+
+    mleval.autolog()
+    model = Interrupted(3, random_state=0).fit(X[:80], Y[:80])
+    with pytest.raises(KeyboardInterrupt):
+        model.score(X[80:], Y[80:])

@@ -1,0 +1,222 @@
+"""Autologging of one label of several classes: known data, what is said where nothing is logged,
+and what a run's page shows.
+"""
+
+import mlflow
+import numpy as np
+import pytest
+from autolog_cases import (
+    metrics,
+    mlflow_on,
+    model_selection,
+    value,
+)
+from one_label_cases import DIGITS, of_sklearn, text_data
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+import mlflow_mleval as mleval
+from mlflow_mleval.store import schema
+
+X, Y = load_iris(return_X_y=True)
+Y = np.array(["setosa", "versicolor", "virginica"])[Y]
+X_TRAIN, X_TEST, Y_TRAIN, Y_TEST = train_test_split(X, Y, random_state=0, stratify=Y)
+DATA = {
+    "iris": lambda: (X, Y, GaussianNB()),
+    "cancer": lambda: (*load_breast_cancer(return_X_y=True), GaussianNB()),
+    "digits": lambda: (
+        *(part[:600] for part in load_digits(return_X_y=True)),
+        KNeighborsClassifier(),
+    ),
+    "text": lambda: (*text_data(), MultinomialNB()),
+}
+
+
+def assert_logged(run, expected):
+    for name, known in expected.items():
+        assert value(run, name) == pytest.approx(known, rel=1e-12, abs=1e-12), name
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_known_data_held_out_and_cross_validated(runs, name):
+    X, y, model = DATA[name]()
+    a, b, c, d = train_test_split(X, y, random_state=0, stratify=y)
+    mleval.autolog(dataset=name, hierarchy=DIGITS if name == "digits" else None)
+    model.fit(a, c)
+    p = model.predict_proba(b)
+    if name == "cancer":
+        assert np.ndim(metrics.roc_auc_score(d, p[:, 1])) == 0
+    else:
+        assert np.ndim(metrics.accuracy_score(d, model.predict(b))) == 0
+    model_selection.cross_validate(model, X, y, cv=3)
+    mleval.autolog(disable=True)
+    held, crossed = runs()
+    known = of_sklearn(d, model.predict(b), p)
+    if name == "cancer":
+        known |= {m: v for m, v in of_sklearn(d, model.predict(b), p[:, 1]).items() if "auroc" in m}
+    assert_logged(held, known)
+    by_fold = schema.decode_folds(crossed.data.tags[schema.TAG_FOLDS]).values
+    splits = model_selection.StratifiedKFold(3).split(X, y)
+    for i, (train, test) in enumerate(splits):
+        fitted = model.fit(X[train], y[train])
+        known = of_sklearn(y[test], fitted.predict(X[test]), fitted.predict_proba(X[test]))
+        known = {m: v for m, v in known.items() if name != "cancer" or "auroc" not in m}
+        assert {m: by_fold[m][i] for m in known} == pytest.approx(known, rel=1e-12, abs=1e-12)
+    alone = mleval.cross_validate(
+        model, X, y, cv=3, log=False, hierarchy=DIGITS if name == "digits" else None
+    )
+    assert value(crossed, "top1_accuracy") == pytest.approx(
+        alone.fold_means()["top1_accuracy"], rel=1e-12
+    )
+    assert ("mleval/lca_f1" in held.data.metrics) == (name == "digits")
+
+
+@pytest.mark.parametrize("way", ["predict", "predict_proba", "decision_function"])
+def test_cross_validated_predictions(runs, way):
+    model = LinearSVC() if way == "decision_function" else GaussianNB()
+    for y in (Y, Y == "setosa"):
+        mleval.autolog()
+        found = model_selection.cross_val_predict(model, X, y, cv=3, method=way)
+        classes = np.unique(y)
+        pred = (
+            found
+            if way == "predict"
+            else classes[found.argmax(axis=1) if found.ndim == 2 else (found > 0).astype(int)]
+        )
+        run = runs()[-1]
+        by_fold = schema.decode_folds(run.data.tags[schema.TAG_FOLDS]).values["top1_accuracy"]
+        assert np.mean(by_fold) == pytest.approx(metrics.accuracy_score(y, pred), rel=1e-12)
+        assert ("mleval/macro_auroc" in run.data.metrics) == (way != "predict")
+        assert ("mleval/log_loss" in run.data.metrics) == (way == "predict_proba")
+
+
+def test_a_search_and_its_hold_out_are_one_method_and_the_hold_out_counts(runs):
+    mleval.autolog(dataset="iris")
+    for model in (KNeighborsClassifier(), DummyClassifier()):
+        grid = (
+            {"n_neighbors": [1, 5]}
+            if "n_neighbors" in model.get_params()
+            else {"strategy": ["prior"]}
+        )
+        GridSearchCV(model, grid, cv=3).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    searched, held = runs()[:2]
+    assert (
+        searched.data.tags[schema.TAG_METHOD]
+        == held.data.tags[schema.TAG_METHOD]
+        == "KNeighborsClassifier"
+    )
+    assert (
+        searched.data.params == held.data.params and searched.data.tags[schema.TAG_SELECTED] == "2"
+    )
+    study = mleval.load_study(experiment_names=["Default"])
+    assert (
+        study.methods == ["KNeighborsClassifier", "DummyClassifier"]
+        and (study.runs["selected_among"] == 1).all()
+    )
+    assert study.values.loc[("iris", "KNeighborsClassifier"), "top1_accuracy"] == value(
+        held, "top1_accuracy"
+    )
+
+
+def test_where_nothing_is_logged_one_line_says_why(runs):
+    with pytest.warns(UserWarning, match="nothing was logged") as told:
+        mleval.autolog()
+        model = GaussianNB().fit(X_TRAIN, Y_TRAIN)
+        model.predict(X_TEST)
+        model.score(X_TRAIN, Y_TRAIN)
+        KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+        mleval.autolog(disable=True)
+    (text,) = (text for w in told if "nothing" in (text := str(w.message)))
+    assert (
+        "nothing was logged of GaussianNB: no held-out labels were seen. Call "
+        "model.score(X_test, y_test)" in text
+    )
+    assert [r.data.tags[schema.TAG_METHOD] for r in runs()] == ["KNeighborsClassifier"]
+
+
+def test_a_class_that_was_not_trained_on_is_named(runs):
+    mleval.autolog()
+    rare = Y != "setosa"
+    with pytest.warns(UserWarning, match="'setosa' among the test rows only .50 such rows."):
+        GaussianNB().fit(X[rare], Y[rare]).score(X, Y)
+    with pytest.raises(ValueError, match="must hold classes that were trained on, got 'setosa'"):
+        mleval.cross_validate(
+            GaussianNB(), X, Y, cv=[(np.flatnonzero(rare), np.arange(60))], log=False
+        )
+    assert runs() == []
+
+
+def test_what_a_runs_page_shows(runs):
+    mleval.autolog(dataset="iris")
+    LogisticRegression(C=10, max_iter=500, n_jobs=1).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    (run,) = runs()
+    assert run.data.tags["mlflow.note.content"].startswith(
+        "# LogisticRegression on iris\n\n38 instances · 3 classes"
+    )
+    assert (
+        "The share of instances whose class is predicted is" in run.data.tags["mlflow.note.content"]
+    )
+    params = run.data.params
+    assert (params["C"], params["max_iter"], params["random_state"]) == (
+        "10",
+        "500",
+        "None",
+    ) and "n_jobs" not in params
+    assert params["estimator"] == "LogisticRegression(C=10, max_iter=500)"
+
+
+def test_hyperparameters_are_not_logged_twice_beside_mlflow(runs):
+    mlflow_on()
+    mleval.autolog(dataset="iris")
+    with mlflow.start_run(description="mine"):
+        LogisticRegression(C=10, max_iter=500).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    (run,) = runs()
+    assert (
+        run.data.params["C"] == "10"
+        and "estimator" not in run.data.params
+        and run.data.tags["mlflow.note.content"] == "mine"
+    )
+
+
+@pytest.mark.parametrize("way", ["score", "positional", "metric", "pipeline"])
+def test_weights_of_a_score_weigh_all_that_is_logged(runs, way):
+    w = np.random.default_rng(0).gamma(0.5, 3.0, len(Y_TEST))
+    mleval.autolog()
+    model = make_pipeline(GaussianNB()) if way == "pipeline" else GaussianNB()
+    model.fit(X_TRAIN[:, :2], Y_TRAIN)
+    X_held = X_TEST[:, :2]
+    p = model.predict(X_held)
+    if way == "positional":
+        model.score(X_held, Y_TEST, w)
+    elif way == "metric":
+        metrics.f1_score(Y_TEST, p, average="macro", sample_weight=w)
+    else:
+        model.score(X_held, Y_TEST, sample_weight=w)
+    model.score(X_held, Y_TEST, sample_weight=w)  # the same again is not logged again
+    mleval.autolog(disable=True)
+    (run,) = runs()
+    expected = metrics.accuracy_score(Y_TEST, p, sample_weight=w)
+    assert expected != pytest.approx(metrics.accuracy_score(Y_TEST, p), rel=1e-3)
+    areas = metrics.roc_auc_score(
+        Y_TEST, model.predict_proba(X_held), multi_class="ovr", sample_weight=w
+    )
+    assert_logged(run, {"top1_accuracy": expected, "macro_auroc": areas})
+    assert " weights-" in run.data.tags[schema.TAG_DATASET]
+
+
+def test_weighted_and_plain_scores_are_evaluations_of_their_own(runs):
+    w = np.arange(len(Y_TEST)) + 1.0
+    mleval.autolog()
+    model = GaussianNB().fit(X_TRAIN, Y_TRAIN)
+    model.score(X_TEST, Y_TEST)
+    model.score(X_TEST, Y_TEST, w)
+    mleval.autolog(disable=True)
+    assert len(runs()) == 2
+    study = mleval.load_study(experiment_names=["Default"])
+    assert len(study.datasets) == 2  # so that no comparison mixes them

@@ -1,0 +1,296 @@
+"""The callback for Lightning in real trainings."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import mlflow
+import numpy as np
+import pytest
+
+import mlflow_mleval as mleval
+from mlflow_mleval.store import schema
+
+pytest.importorskip("lightning")
+import lightning.pytorch as pl
+import lightning_processes
+import torch
+from places import ROOT
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+from mlflow_mleval.training.callbacks.lightning import LightningCallback, _own_rows
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*does not have many workers.*", "ignore:.*number of training batches.*"
+)
+NAMES = {"method": "MLP", "dataset": "toy"}
+EPOCHS = 3
+
+
+class Net(pl.LightningModule):
+    """With dropout and batch normalisation, which behave differently in training."""
+
+    def __init__(self, returns="dict"):
+        super().__init__()
+        parts = (
+            torch.nn.Linear(5, 8),
+            torch.nn.BatchNorm1d(8),
+            torch.nn.Dropout(0.5),
+            torch.nn.Linear(8, 3),
+        )
+        self.net, self.returns, self.kept = torch.nn.Sequential(*parts), returns, []
+
+    def loss(self, x, y):
+        return torch.nn.functional.binary_cross_entropy_with_logits(self.net(x), y)
+
+    def training_step(self, batch, batch_idx):
+        return self.loss(*batch)
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        x, y = batch
+        score = torch.sigmoid(self.net(x))
+        loss = self.loss(x, y)
+        if self.returns == "dict":
+            return {"loss": loss, "y_true": y, "y_score": score}
+        return score if self.returns == "score" else {"loss": loss}
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.05)
+
+    def scores(self, x):
+        self.eval()
+        with torch.no_grad():
+            return torch.sigmoid(self.net(x)).numpy()
+
+
+class Keeper(pl.Callback):
+    """The predictions after each epoch's last validation."""
+
+    def __init__(self, x):
+        self.x, self.scores = x, {}
+
+    def on_validation_epoch_end(self, trainer, pl_module):
+        self.scores[trainer.current_epoch] = pl_module.scores(self.x)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 5))
+    y = x[:, :3] + 0.5 * rng.normal(size=(120, 3)) > 0
+    x, y = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
+    return TensorDataset(x[:80], y[:80]), TensorDataset(x[80:], y[80:])
+
+
+def fit(data, callbacks, epochs=EPOCHS, returns="dict", loaders=None, **options):
+    torch.manual_seed(1)
+    net = Net(returns)
+    trainer = pl.Trainer(
+        max_epochs=epochs,
+        callbacks=callbacks,
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **options,
+    )
+    train = DataLoader(data[0], batch_size=16, shuffle=True)
+    trainer.fit(net, train, loaders or DataLoader(data[1], batch_size=16))
+    return net
+
+
+def history(client, run_id, measure):
+    return {
+        m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)
+    }
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"val_check_interval": 0.4}, {"check_val_every_n_epoch": 2}], ids=str
+)
+def test_each_validated_epoch_and_the_end(client, data, options):
+    x, y = data[1].tensors
+    callback, keeper = LightningCallback(**NAMES), Keeper(x)
+    with mlflow.start_run() as run:
+        fit(data, [callback, keeper], epochs=4, **options)
+    validated = [1, 3] if "check_val_every_n_epoch" in options else [0, 1, 2, 3]
+    for measure in ("hamming_loss", "ranking_loss", "soft_binomial_area"):
+        expected = {
+            i: mleval.evaluate(y.numpy(), keeper.scores[i]).measures[measure] for i in validated
+        }
+        assert history(client, run.info.run_id, measure) == pytest.approx(expected, rel=1e-5)
+    expected = mleval.evaluate(y.numpy(), keeper.scores[3]).measures
+    assert callback.epochs.evaluation.measures == pytest.approx(expected, rel=1e-5)
+    tags = client.get_run(run.info.run_id).data.tags
+    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == ("3", schema.COMPLETE)
+
+
+def test_the_training_is_the_same_with_and_without(client, data):
+    states = []
+    for callbacks in ([], [LightningCallback(**NAMES)]):
+        with mlflow.start_run():
+            states.append([*fit(data, callbacks).state_dict().values(), torch.get_rng_state()])
+    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
+
+
+def test_a_function_finds_truth_and_scores_elsewhere(client, data):
+    x, y = data[1].tensors
+    callback = LightningCallback(extract=lambda outputs, batch: (batch[1], outputs), **NAMES)
+    with mlflow.start_run():
+        net = fit(data, [callback], returns="score")
+    assert callback.epochs.evaluation.measures == pytest.approx(
+        mleval.evaluate(y.numpy(), net.scores(x)).measures, rel=1e-5
+    )
+
+
+def test_one_of_several_dataloaders(client, data):
+    half = TensorDataset(*(t[:20] for t in data[1].tensors))
+    loaders = [DataLoader(half, batch_size=16), DataLoader(data[1], batch_size=16)]
+    for which, n in ((0, 20), (1, 40)):
+        callback = LightningCallback(dataloader=which, **NAMES)
+        with mlflow.start_run():
+            fit(data, [callback], loaders=loaders)
+        assert callback.epochs.evaluation.statistics["n_instances"] == n
+
+
+def test_half_precision(client, data):
+    def halved(outputs, batch):
+        return outputs["y_true"].bfloat16(), outputs["y_score"].bfloat16()
+
+    callback = LightningCallback(extract=halved, **NAMES)
+    with mlflow.start_run():
+        fit(data, [callback])
+    assert callback.epochs.evaluation is not None
+
+
+def test_validation_alone_logs_nothing(client, data):
+    callback = LightningCallback(**NAMES)
+    trainer = pl.Trainer(
+        callbacks=[callback], accelerator="cpu", logger=False, enable_progress_bar=False
+    )
+    with mlflow.start_run() as run:
+        trainer.validate(Net(), DataLoader(data[1], batch_size=16), verbose=False)
+    assert not client.get_run(run.info.run_id).data.metrics
+
+
+def test_best_epoch(client, data):
+    x, y = data[1].tensors
+    callback, keeper = LightningCallback(best_by="soft_hamming_loss", **NAMES), Keeper(x)
+    with mlflow.start_run() as run:
+        fit(data, [callback, keeper])
+    losses = {
+        i: mleval.evaluate(y.numpy(), s).measures["soft_hamming_loss"]
+        for i, s in keeper.scores.items()
+    }
+    tags = client.get_run(run.info.run_id).data.tags
+    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_SELECTED]) == (
+        str(min(losses, key=losses.get)),
+        "3",
+    )
+
+
+def test_run_of_lightnings_own_logger(client, db, data):
+    logger = pl.loggers.MLFlowLogger(tracking_uri=f"sqlite:///{db}")
+    net, callback = Net(), LightningCallback(run_id=logger.run_id, **NAMES)
+    trainer = pl.Trainer(
+        max_epochs=1,
+        callbacks=[callback],
+        accelerator="cpu",
+        logger=logger,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        log_every_n_steps=1,
+    )
+    trainer.fit(net, DataLoader(data[0], batch_size=16), DataLoader(data[1], batch_size=16))
+    assert client.get_run(logger.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
+
+
+def test_under_mlflows_autologging(client, data):
+    mlflow.pytorch.autolog(log_models=False, silent=True)
+    try:
+        fit(data, [LightningCallback(**NAMES)])
+    finally:
+        mlflow.pytorch.autolog(disable=True)
+        mlflow.set_tracking_uri(None)  # which MLflow's checkpoint callback has set for good
+    (run,) = client.search_runs(["0"])
+    assert run.data.tags[schema.TAG_STATUS] == schema.COMPLETE
+
+
+@pytest.mark.parametrize(
+    ("returns", "loaders", "text"),
+    [
+        ("loss", None, "a dict with y_true and y_score, got a dict with \\['loss'\\]"),
+        ("score", None, "got Tensor"),
+        ("dict", [], "no validation"),
+    ],
+)
+def test_what_cannot_be_found_is_one_warning_and_the_model_is_the_same(
+    client, data, returns, loaders, text
+):
+    options = {"returns": returns, "limit_val_batches": 0 if loaders == [] else 1.0}
+    plain = fit(data, [], **options).state_dict()
+    callback = LightningCallback(**NAMES)
+    with mlflow.start_run(), pytest.warns(UserWarning, match=text) as said:
+        found = fit(data, [callback], **options).state_dict()
+    assert all(torch.equal(a, b) for a, b in zip(plain.values(), found.values(), strict=True))
+    assert len([w for w in said if "mleval" in str(w.message)]) == 1
+    assert callback.epochs.evaluation is None
+
+
+def test_without_a_run_there_is_one_warning_and_no_run(client, data):
+    with pytest.warns(UserWarning, match="No run is active") as said:
+        fit(data, [LightningCallback(**NAMES)])
+    assert len([w for w in said if "mleval" in str(w.message)]) == 1
+    assert not client.search_runs(["0"])
+
+
+def logged(client, run_id):
+    data = client.get_run(run_id).data
+    epochs = {
+        key: sorted((m.step, m.value) for m in client.get_metric_history(run_id, key))
+        for key in data.metrics
+    }
+    return epochs, data.tags[schema.TAG_DATASET_DIGEST], data.tags[schema.TAG_STATUS]
+
+
+def test_two_processes_log_what_one_does_to_the_bit(client, tmp_path):
+    """Of 21 instances, the sampler gives 11 to each of two processes: one instance is there
+    twice.
+    """
+    several, one = (client.create_run("0").info.run_id for _ in range(2))
+    script = Path(lightning_processes.__file__)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script), "2", "21", several]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0 and done.stdout.split() == ["21", "gloo"], done.stderr[-3000:]
+    lightning_processes.main(1, 21, one)
+    assert logged(client, several) == logged(client, one)
+    assert [step for step, _ in logged(client, one)[0]["mleval.epoch/micro_f1"]] == [0, 1]
+
+
+def test_each_process_counts_its_own_rows():
+    for n, processes in ((21, 2), (20, 2), (5, 4), (2, 4), (1, 4)):
+        samplers = [
+            DistributedSampler(range(n), processes, rank, shuffle=False)
+            for rank in range(processes)
+        ]
+        rows = []
+        for sampler in samplers:
+            trainer = SimpleNamespace(
+                val_dataloaders=[None, DataLoader(range(n), sampler=sampler)], world_size=processes
+            )
+            rows += list(sampler)[: _own_rows(trainer, 1)]
+        assert sorted(rows) == list(range(n))
+    trainer = SimpleNamespace(val_dataloaders=DataLoader(range(5)), world_size=2)
+    with pytest.raises(
+        ValueError,
+        match="no DistributedSampler tells which instances each has: got SequentialSampler",
+    ):
+        _own_rows(trainer, 0)

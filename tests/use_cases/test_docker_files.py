@@ -1,0 +1,233 @@
+"""The compose stack as text: it parses, keeps no secret, pins what it installs, is closed, and
+checks every service's health.
+"""
+
+import configparser
+import os
+import re
+import subprocess
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from places import ROOT
+
+DOCKER = ROOT / "docker"
+COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES = COMPOSE["services"]
+DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+EXAMPLE = (DOCKER / ".env.example").read_text(encoding="utf-8")
+REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
+OPTIONAL = re.compile(r"\$\{(\w+):-[^}]*\}")
+SECRET = re.compile(r"PASSWORD|SECRET|KEY|TOKEN")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_is_checked_restarted_and_waited_for(name):
+    service = SERVICES[name]
+    check = service["healthcheck"]
+    assert check["test"][0] == "CMD" and {"interval", "timeout", "retries"} <= set(check)
+    # A check that ends in "or true" never fails; localhost may mean ::1, where nobody listens.
+    assert not any("||" in part or "localhost" in part for part in check["test"])
+    assert service["restart"] == "unless-stopped"
+    assert all(
+        how == {"condition": "service_healthy"} for how in service.get("depends_on", {}).values()
+    )
+
+
+def test_the_server_waits_for_both_stores():
+    assert set(SERVICES["mlflow"]["depends_on"]) == set(SERVICES) - {"mlflow"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_secrets_come_from_outside_and_are_required(name):
+    secret = {
+        key: value for key, value in SERVICES[name]["environment"].items() if SECRET.search(key)
+    }
+    assert secret and all(REQUIRED.fullmatch(value) for value in secret.values()), secret
+    # Nor in a command or an address.
+    assert not re.search(
+        r"://[^/\s]*:[^/@\s]*@|password=|secret=", yaml.safe_dump(SERVICES[name]), re.I
+    )
+
+
+def test_the_example_names_every_variable_and_gives_no_value():
+    text = (DOCKER / "compose.yaml").read_text(encoding="utf-8")
+    required, optional = set(REQUIRED.findall(text)), set(OPTIONAL.findall(text))
+    lines = [
+        line.partition("=") for line in EXAMPLE.splitlines() if line and not line.startswith("#")
+    ]
+    assert {name for name, _, _ in lines} == required and not any(value for _, _, value in lines)
+    assert set(re.findall(r"^#(\w+)=", EXAMPLE, re.M)) == optional
+    assert set(re.findall(r"\$\{(\w+)", text)) == required | optional
+
+
+def test_other_files_hold_no_secret_either():
+    auth = configparser.ConfigParser()
+    auth.read(DOCKER / "basic_auth.ini")
+    assert "admin_password" not in auth["mlflow"] and "@" in auth["mlflow"]["database_uri"]
+    assert not re.search(r"://[^/\s]*:[^/@\s]*@", auth["mlflow"]["database_uri"])
+    assert not re.search(r"^(ENV|ARG) .*(PASSWORD|SECRET|TOKEN)", DOCKERFILE, re.M)
+    assert ".env" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_images_are_pinned():
+    images = [service["image"] for service in SERVICES.values() if "image" in service]
+    images += re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)
+    assert len(images) == 3
+    for image in images:
+        assert re.search(r":\d+\.\d+[\w.-]*@sha256:[0-9a-f]{64}$", image), image
+
+
+def test_every_package_of_the_image_is_pinned_and_nothing_else_is_installed():
+    text = (DOCKER / "requirements.lock").read_text(encoding="utf-8")
+    text = text.replace(" \\\n", "")
+    entry = re.compile(r"([\w.-]+)==(\d[\w.]*)(?: +--hash=sha256:[0-9a-f]{64})+")
+    entries = [entry.fullmatch(line) for line in text.splitlines()]
+    assert all(entries)
+    locked = dict(each.groups() for each in entries)
+    assert len(locked) == len(entries)
+    locked = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in locked.items()}
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    declared = re.findall(
+        r'^  "(.+)",$', re.search(r"^dependencies = \[\n(.*?)^\]", project, re.S | re.M)[1], re.M
+    )
+    declared += re.findall(r'^requires = \["(.+)"\]$', project, re.M)
+    assert len(declared) == 10
+    for requirement in map(Requirement, declared):
+        assert requirement.specifier.contains(locked[requirement.name]), requirement
+    # MLflow's login, its database and its storage.
+    assert {"flask-wtf", "psycopg2-binary", "boto3"} <= set(locked)
+    installs = re.findall(r"pip install (.*?)(?: &&|$)", DOCKERFILE, re.M)
+    assert installs == [
+        "--no-deps --require-hashes --only-binary :all: -r /src/requirements.lock",
+        "--no-deps --no-build-isolation /src",
+    ]
+    assert "&& pip check" in DOCKERFILE
+
+
+def test_only_what_the_dockerfile_copies_reaches_the_builder():
+    first, *lines = [
+        line
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if not line.startswith("#")
+    ]
+    assert first == "*"
+    copied = {
+        source
+        for sources in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.M)
+        for source in sources.split()
+    }
+    assert {line[1:] for line in lines if line.startswith("!")} == copied
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_containers_are_closed(name):
+    service = SERVICES[name]
+    assert service["read_only"] is True and service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert re.fullmatch(r"\d+g", service["mem_limit"]) and 100 <= service["pids_limit"] <= 1024
+    # No number that a small machine does not have.
+    assert re.fullmatch(r"\$\{[A-Z]+_CPUS:-[12]\}", service["cpus"])
+    assert {"max-size", "max-file"} == set(service["logging"]["options"])
+    # Each program wants a place for scratch files; what must last is a volume.
+    assert any(place.startswith("/tmp") for place in service["tmpfs"])
+    assert not {"privileged", "pid", "network_mode", "devices"} & set(service)
+
+
+def test_only_entrypoints_that_begin_as_root_keep_capabilities():
+    to_change_user = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]
+    assert {name: service.get("cap_add", []) for name, service in SERVICES.items()} == {
+        "mlflow": [],
+        "database": to_change_user,
+        "storage": to_change_user,
+    }
+    assert "/var/run/postgresql" in SERVICES["database"]["tmpfs"]
+    home = re.search(r"^WORKDIR (\S+)", DOCKERFILE, re.M)[1]
+    assert home in SERVICES["mlflow"]["tmpfs"]
+
+
+def test_members_read_by_default_and_the_file_says_why():
+    text = (DOCKER / "basic_auth.ini").read_text(encoding="utf-8")
+    reason, _, _ = text.partition("default_permission = READ\n")
+    assert reason != text and "stolen" in reason.splitlines()[-1] + reason.splitlines()[-2]
+
+
+@pytest.mark.parametrize("name", ["backup.sh", "restore.sh"])
+def test_scripts_are_sound_and_the_readme_shows_them(name, tmp_path):
+    script = DOCKER / name
+    assert os.access(script, os.X_OK)
+    subprocess.run(["sh", "-n", script], check=True)
+    lines = script.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "#!/bin/sh" and "set -eu" in lines
+    bare = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True)
+    assert (
+        bare.returncode and f"usage: {name} FOLDER" in bare.stderr and not list(tmp_path.iterdir())
+    )
+    assert f"\n./{name} /" in (DOCKER / "README.md").read_text(encoding="utf-8")
+    # Each service that it speaks to exists, and the server comes back however it ends.
+    words = {word for line in lines if "docker compose" in line for word in line.split()}
+    assert words & {"mlflow", "database", "storage"} == set(SERVICES)
+    assert any(re.fullmatch("trap .* EXIT", line) for line in lines)
+    assert "trap 'exit 1' HUP INT TERM" in lines
+
+
+def test_what_the_dockerfile_copies_exists_and_the_server_does_not_run_as_root():
+    for sources in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.M):
+        assert all((ROOT / source).exists() for source in sources.split())
+    assert re.search(r"^USER (?!root|0)\w+", DOCKERFILE, re.M)
+    assert (
+        DOCKER / SERVICES["mlflow"]["build"]["context"] / SERVICES["mlflow"]["build"]["dockerfile"]
+    ).exists()
+
+
+def test_only_the_server_is_reachable_and_by_default_only_from_its_own_machine():
+    assert [name for name, service in SERVICES.items() if "ports" in service] == ["mlflow"]
+    assert all(
+        port.startswith("${MLFLOW_BIND:-127.0.0.1}:") for port in SERVICES["mlflow"]["ports"]
+    )
+    assert COMPOSE["networks"]["back"] == {"internal": True}
+    assert all(SERVICES[name]["networks"] == ["back"] for name in ("database", "storage"))
+
+
+def test_what_must_last_lies_in_volumes():
+    mounts = [
+        mount.split(":") for service in SERVICES.values() for mount in service.get("volumes", [])
+    ]
+    files = [mount for mount in mounts if mount[0].startswith(".")]
+    assert files == [["./database.sh", "/docker-entrypoint-initdb.d/database.sh", "ro"]]
+    assert os.access(DOCKER / "database.sh", os.X_OK)
+    mounts = dict(mount for mount in mounts if mount not in files)
+    assert set(mounts) == set(COMPOSE["volumes"])
+    # Where PostgreSQL's image keeps its data from version 18 on; before, it was the folder data
+    # below.
+    assert int(SERVICES["database"]["image"].split(":")[1].split(".")[0]) >= 18
+    assert mounts["database"] == "/var/lib/postgresql"
+    assert f"-dir={mounts['storage']}" in SERVICES["storage"]["command"]
+
+
+def test_addresses_and_names_agree_between_services():
+    command, environment = SERVICES["mlflow"]["command"], SERVICES["mlflow"]["environment"]
+    database, storage = SERVICES["database"]["environment"], SERVICES["storage"]
+    made = (DOCKER / "database.sh").read_text(encoding="utf-8")
+    role, name = (
+        re.search(r"CREATE ROLE (\w+)", made)[1],
+        re.search(r"CREATE DATABASE (\w+)", made)[1],
+    )
+    uri = f"postgresql+psycopg2://{role}@database:5432/{name}"
+    assert f"--backend-store-uri={uri}" in command
+    assert uri in (DOCKER / "basic_auth.ini").read_text(encoding="utf-8")
+    (bucket,) = [part.split("=")[1] for part in storage["command"] if part.startswith("-bucket=")]
+    assert f"--artifacts-destination=s3://{bucket}" in command
+    assert (
+        environment["MLFLOW_S3_ENDPOINT_URL"] == "http://storage:8333"
+        and "-ip=storage" in storage["command"]
+    )
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        assert environment[name] == storage["environment"][name]
+    assert (
+        environment["PGPASSWORD"]
+        == database["MLFLOW_DATABASE_PASSWORD"]
+        != database["POSTGRES_PASSWORD"]
+    )
+    assert f"COPY docker/basic_auth.ini {environment['MLFLOW_AUTH_CONFIG_PATH']}" in DOCKERFILE

@@ -1,0 +1,402 @@
+"""The examples name what exists and show their own code; `pytest -m slow` runs them, too, and
+compares what they write.
+"""
+
+import ast
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pytest
+from example_runs import run
+from places import EXAMPLES, SHARED
+
+import mlflow_mleval as mleval
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
+def test_what_an_example_takes_from_the_package_exists(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "mlflow_mleval":
+            try:
+                exec(compile(ast.Module([node], []), path.name, "exec"), {})
+            except ModuleNotFoundError as error:
+                if error.name.startswith("mlflow_mleval"):  # and not the framework of a callback
+                    raise
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "mleval"
+        ):
+            assert hasattr(mleval, node.attr), f"line {node.lineno}: mleval.{node.attr}"
+
+
+def test_the_walkthrough_shows_its_own_cells():
+    make = loaded("make_walkthrough")
+    cells = make.cells(make.SOURCE.read_text(encoding="utf-8"))
+    shown = [cell if is_text else f"```python\n{cell}\n```" for is_text, cell in cells]
+    committed = (EXAMPLES / "walkthrough.md").read_text(encoding="utf-8").rpartition("\nMade by")[0]
+    without_output = re.sub(r"\n```text\n.*?```\n", "", committed, flags=re.S)
+    assert without_output.strip() == "\n\n".join(shown), "run python examples/make_walkthrough.py"
+    assert "Traceback" not in committed
+
+
+def loaded(name):
+    """An example as a module; what it does when run as a script is left out."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(
+        spec
+    )  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_published_against_obtained_is_up_to_date(tmp_path):
+    run("reproduce_eftimov2019.py", str(tmp_path / "out.md"), cwd=tmp_path)
+    committed = (EXAMPLES / "reproduce_eftimov2019.md").read_text(encoding="utf-8")
+    assert (tmp_path / "out.md").read_text(encoding="utf-8") == committed
+    assert committed.count("130 of 132") == 2
+
+
+@pytest.mark.slow
+def test_the_case_studies_over_folds_run(tmp_path):
+    run("case_studies_folds.py", str(tmp_path / "out.md"), "wine 0", cwd=tmp_path)
+    text = (tmp_path / "out.md").read_text(encoding="utf-8")
+    committed = (EXAMPLES / "case_studies_folds.md").read_text(encoding="utf-8")
+    for heading in (
+        "## Table 1: error and (tpr, fpr)",
+        "## Table 2: F and (precision, recall)",
+        "## Learned measures on",
+    ):
+        assert heading in text and heading in committed
+
+
+@pytest.fixture(scope="module")
+def challenges():
+    module = loaded("case_studies_hierarchical")
+    return module, {case.number: case for case in module.CASES}
+
+
+def test_the_challenge_cases_of_hierarchical_evaluation_are_up_to_date(challenges, tmp_path):
+    challenges[0].main(tmp_path / "out.md")
+    made = {
+        path.relative_to(tmp_path): path.read_text(encoding="utf-8")
+        for path in tmp_path.rglob("*.*")
+    }
+    made[Path("case_studies_hierarchical.md")] = made.pop(Path("out.md"))
+    assert made == {path: (EXAMPLES / path).read_text(encoding="utf-8") for path in made}
+    assert len(made) == 10
+
+
+def test_the_figures_that_the_hierarchical_paper_mentions_are_reproduced(challenges):
+    cases = challenges[1]
+    example = cases["8"].variants[""]
+    assert [example[f"{rate}_LCA"] for rate in "PRF"] == [0.6] * 3
+    assert [example[f"{rate}_LCA, minimal"] for rate in "PRF"] == [0.5] * 3
+    near, far = cases["12"].variants.values()
+    assert near.lca_sets() == ({"TP", "D"}, {"TP", "D", "P1"}) and far.lca_sets() == (
+        {"TP", "D", "B"},
+        {"TP", "B", "P1"},
+    )
+    a, b, *_ = cases["16"].variants.values()
+    assert [(v["l_Δ"], round(v["F_LCA"], 2), v["MGIA, error"]) for v in (a, b)] == [
+        (5, 0.44, 7),
+        (6, 0.25, 10),
+    ]
+    a, b, options = cases["17"].variants.values()
+    for v in (b, options):
+        assert a["l_Δ"] - v["l_Δ"] == 2 and a["MGIA, error"] - v["MGIA, error"] == 4
+
+
+def test_statements_of_the_hierarchical_paper_hold_but_for_three(challenges):
+    claims = [
+        (claim, claim.holds(*case.variants.values()))
+        for case in challenges[0].CASES
+        for claim in case.claims
+    ]
+    assert [claim.text for claim, held in claims if not held] == [
+        "LCA versions ignore node D.",
+        "(a) and (b) receive the same scores.",
+        "All measures lead to a higher error in (c) than in (b).",
+    ]
+    assert all(
+        held != bool(claim.but) for claim, held in claims
+    )  # what does not hold is explained, and nothing else
+
+
+@pytest.mark.slow
+def test_two_lines_make_a_script_into_a_comparison(db):
+    shown = run("autolog_sklearn.py", "2", cwd=db.parent)
+    assert [line.split()[0] for line in shown.splitlines()[:10]] == ["digits"] * 5 + ["4"] * 5
+    for said in (
+        "$ mleval rank",
+        "the fused ranking of 5 methods over 2 datasets",
+        "$ mleval compare",
+        "$ mleval report",
+    ):
+        assert said in " ".join(shown.split())
+    study = mleval.load_study(experiment_names=["autolog_sklearn"])
+    assert len(study.datasets) == 2 and len(study.methods) == 5 and study.folds.shape[0] == 100
+    assert study.runs["split_digest"].nunique() == 2  # the methods saw the same folds
+    page = (db.parent / "mleval_report.html").read_text(encoding="utf-8")
+    assert all(method in page for method in study.methods)
+
+
+@pytest.mark.slow
+def test_the_walkthrough_prints_what_it_shows(tmp_path, unset):
+    """Its text, code and tables; the wording of sentences is for others to test, and for a new
+    walkthrough.md to show.
+    """
+    run("make_walkthrough.py", str(tmp_path / "out.md"), cwd=tmp_path)
+    found, committed = (
+        path.read_text(encoding="utf-8")
+        for path in (tmp_path / "out.md", EXAMPLES / "walkthrough.md")
+    )
+    same_versions = found.splitlines()[-1] == committed.splitlines()[-1]
+    (cells, printed), (cells_shown, printed_shown) = map(parts, (found, committed))
+    assert cells == cells_shown, "run python examples/make_walkthrough.py"
+    if (
+        same_versions
+    ):  # others of numpy or scikit-learn give other numbers, and other processors other last digits
+        (words, numbers), (words_shown, numbers_shown) = map(apart, (printed, printed_shown))
+        assert words == words_shown, "run python examples/make_walkthrough.py"
+        np.testing.assert_allclose(
+            numbers,
+            numbers_shown,
+            rtol=0.1,
+            atol=0.05,
+            err_msg="run python examples/make_walkthrough.py",
+        )
+
+
+def parts(page):
+    """What is not printed, and the lines of printed tables."""
+    rest, blocks = page.rpartition("\nMade by")[0], re.findall(r"```text\n(.*?)```", page, re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return re.sub(r"```text\n.*?```", "", rest, flags=re.S), [
+        line for line in lines if re.search(r"\S {2,}\S", line)
+    ]
+
+
+def apart(lines):
+    """The words of lines without their numbers and spaces, and the numbers."""
+    number = re.compile(r"[−-]?\d*\.?\d+")
+    numbers = [float(n.replace("−", "-")) for line in lines for n in number.findall(line)]
+    return [" ".join(number.sub("#", line).split()) for line in lines], numbers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "framework, needs, best",
+    [
+        ("xgboost", "xgboost", "depth 6"),
+        ("keras", "torch", "64 units"),
+        ("lightning", "torch", "64 units"),
+        ("lightgbm", "lightgbm", "8 leaves"),
+        ("catboost", "catboost", "depth 6"),
+        ("huggingface", "transformers", "width 64"),
+    ],
+)
+def test_the_callbacks_watch_a_training(db, monkeypatch, framework, needs, best):
+    for name in {framework, needs} - {"huggingface"}:
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    run(f"callbacks_{framework}.py", cwd=db.parent)
+    study = mleval.load_study(experiment_names=[framework])
+    assert study.values["macro_f1"].idxmax() == ("digits", best)
+    client = mlflow.MlflowClient()
+    (winner,) = study.runs.loc[study.runs["method"] == best, "run_id"]
+    quality = [m.value for m in client.get_metric_history(winner, "mleval.epoch/macro_f1")]
+    assert len(quality) >= 10 and quality[-1] > quality[0]
+
+
+@pytest.mark.slow
+def test_the_trials_of_a_search_are_children(db):
+    pytest.importorskip("optuna")
+    run("callbacks_optuna.py", cwd=db.parent)
+    study = mleval.load_study(experiment_names=["optuna"])
+    assert (
+        len(study.values) == 1
+        and sum("trials of a search" in left.reason for left in study.excluded) == 8
+    )
+
+
+@pytest.mark.slow
+def test_the_surrogate_study_runs_and_goes_on_where_it_stopped(db):
+    shown = run("surrogate_study.py", cwd=db.parent)
+    first = mleval.load_surrogate_study("surrogates", "noisy digits")
+    assert first.losses.shape == (7, 7) and all(sentence in shown for sentence in first.sentences)
+    assert (db.parent / "surrogates" / "noisy_digits_scaled" / "surrogates.svg").exists()
+    assert run("surrogate_study.py", cwd=db.parent) == shown
+    assert mleval.load_surrogate_study("surrogates", "noisy digits").runs == first.runs
+
+
+@pytest.mark.slow
+def test_the_surrogates_of_real_data_are_up_to_date(db):
+    data = SHARED / "data" / "mulan"
+    if not data.exists():
+        pytest.skip("the data sets of Mulan are not at hand")
+    run("surrogate_study.py", "--repeats", "10", "-o", "out.md", str(data), "flags", cwd=db.parent)
+    found = (db.parent / "out.md").read_text(encoding="utf-8")
+    committed = (EXAMPLES / "surrogate_study.md").read_text(encoding="utf-8")
+    assert found[found.index("### flags, features as they are") :] in committed
+    assert all(line in committed for line in found.splitlines())
+
+
+def test_clus_files_are_read(tmp_path):
+    study = loaded("hierarchical_study")
+    head = (
+        "@relation r\n@attribute x numeric\n@ATTRIBUTE y {n,s}\n@attribute class hierarchical "
+        "{}\n@DATA\n"
+    )
+    tree, graph = (
+        head.replace("{}", classes) for classes in ("1,1/a,1/b,2", "root/1,root/2,1/a,2/a,1/b")
+    )
+    for name, text, a in (("tree", tree, "1/a"), ("graph", graph, "a")):
+        (tmp_path / f"{name}.train.arff").write_text(f"{text}1,n,1@{a}\n?,s,2\n")
+        (tmp_path / f"{name}_Test.arff").write_text(f"{text}3,n,{a}@2\n")
+        d = study.read_clus(tmp_path, name)
+        assert (
+            d.hierarchy.nodes == ["1", a, "2"] if name == "tree" else ["1", "2", "a"]
+        )  # no instance has b
+        assert d.X.tolist() == [[0, 1, -1], [0, -1, 1]] and d.X_test.tolist() == [[2, 1, -1]]
+        names = [[d.hierarchy.nodes[j] for j in np.flatnonzero(row)] for row in (*d.Y, *d.Y_test)]
+        assert names == (
+            [[a], ["2"], [a, "2"]] if name == "tree" else [[a], ["2"], [a]]
+        )  # the most specific ones
+        assert d.closed(d.Y)[0].sum() == (2 if name == "tree" else 3)
+    with pytest.raises(SystemExit, match="holds no other.train.arff"):
+        study.read_clus(tmp_path, "other")
+
+
+@pytest.mark.slow
+def test_the_study_of_hierarchical_systems_runs_on_made_data_and_goes_on_where_it_stopped(
+    db, capsys
+):
+    shown = run("hierarchical_study.py", cwd=db.parent)
+    assert "$ mleval rank -n 'hierarchical_study (made)' -m class-sets" in shown
+    study = mleval.load_study(experiment_names=["hierarchical_study (made)"])
+    module = loaded("hierarchical_study")
+    assert set(study.methods) == set(module.SYSTEMS) and set(study.datasets) == {
+        "made graph",
+        "made tree",
+    }
+    one, other = (study.values.xs(name, level="method") for name in ("k-NN", "k-NN + ancestors"))
+    np.testing.assert_allclose(one["h_f1"], other["h_f1"])  # the same sets, extended
+    found, committed = (
+        (where / "hierarchical_study.md").read_text(encoding="utf-8")
+        for where in (db.parent, EXAMPLES)
+    )
+    headings = [
+        [line for line in text.splitlines() if line.startswith("## ")]
+        for text in (found, committed)
+    ]
+    assert headings[0] == headings[1][:-1] and len(headings[0]) == 4
+    capsys.readouterr()
+    module.train(module.made_sets(), "hierarchical_study (made)")
+    assert "f1" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_study_of_hierarchical_systems_on_gene_functions_is_up_to_date(db):
+    data = SHARED / "data" / "hmc"
+    if not data.exists():
+        pytest.skip("the hierarchical data sets of Clus are not at hand")
+    run("hierarchical_study.py", str(data), "pheno_GO", cwd=db.parent)
+    found, committed = (
+        (where / "hierarchical_study.md").read_text(encoding="utf-8")
+        for where in (db.parent, EXAMPLES)
+    )
+    table = found[found.index("### pheno_GO") : found.index("## Rankings")]
+    assert table in committed
+
+
+@pytest.fixture(scope="module")
+def real_data():
+    return loaded("real_data_study")
+
+
+def test_sets_are_found_in_a_folder_of_the_folder_or_named(real_data, tmp_path):
+    (tmp_path / "mulan").mkdir()
+    (tmp_path / "mulan" / "tiny.xml").write_text('<labels><label name="a"/></labels>')
+    (tmp_path / "mulan" / "tiny.arff").write_text(
+        "@attribute x numeric\n@attribute a {0,1}\n@data\n1.5,0\n2.5,1\n"
+    )
+    X, Y = real_data.read_mulan(tmp_path, "tiny")
+    assert X["x"].tolist() == [1.5, 2.5] and Y["a"].tolist() == [0, 1]
+    with pytest.raises(SystemExit, match="holds no other.xml"):
+        real_data.read_mulan(tmp_path, "other")
+
+
+@pytest.mark.slow
+def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(
+    db, capsys, real_data
+):
+    shown = run("real_data_study.py", cwd=db.parent)
+    for command in ("rank", "compare", "compare", "profile", "report"):
+        shown = shown[shown.index(f"$ mleval {command} -n 'real_data_study (made)'") :]
+    profiles = mleval.load_profiles(experiment_names=["real_data_study (made)"])
+    assert (
+        len(profiles.errors) == 27
+        and profiles.methods == list(real_data.METHODS)
+        and not profiles.absent
+    )
+    found, committed = (
+        (where / "real_data_study.md").read_text(encoding="utf-8")
+        for where in (db.parent, EXAMPLES)
+    )
+    headings = [line for line in found.splitlines() if line.startswith("#")]
+    assert (
+        headings
+        == [line for line in committed.splitlines() if line.startswith("#")][: len(headings)]
+        and len(headings) == 4
+    )
+    losses = profiles.losses("made 5/2")
+    cell = (
+        f"| made 5/2 | 5 | {losses.loc['LP', 1] / losses.loc['BR', 1]:.3f} | "
+        f"{losses.loc['LP', 5] / losses.loc['BR', 5]:.3f} |"
+    )
+    assert cell in found
+    capsys.readouterr()
+    real_data.train(real_data.made_sets(), "real_data_study (made)")
+    assert "Hamming" not in capsys.readouterr().err
+
+
+def test_intervals_of_changing_ratios_hold_what_they_promise(real_data):
+    rng = np.random.default_rng(0)
+    held = []
+    for _ in range(
+        300
+    ):  # folds that share no training data, for which the interval is wide enough by far
+        counts = rng.multinomial(60, [[0.4, 0.3, 0.3], [0.3, 0.4, 0.3]], size=(10, 2)).transpose(
+            1, 0, 2
+        )
+        profiles = mleval.Profiles.from_counts({("d", "a"): counts[0], ("d", "b"): counts[1]})
+        first, last, low, high = real_data.ratios(profiles, "d", "a", "b")
+        held.append(low <= 0.7 / 0.6 - 0.5 / 0.45 <= high)
+        assert low <= last - first <= high
+    assert np.mean(held) > 0.95
+
+
+def test_mulan_files_are_read(tmp_path, real_data):
+    (tmp_path / "d.xml").write_text(
+        '<labels xmlns="http://m"><label name="Hammond\'s"></label><label name="b"/></labels>'
+    )
+    head = (
+        "@relation r\n@attribute size numeric\n@attribute 'odd name' {x, 'y z'}\n@attribute "
+        "'Hammond\\'s' {0,1}\n"
+    )
+    head += "@attribute b {0, 1}\n@DATA\n"
+    (tmp_path / "d-train.arff").write_text(head + "1.5,x,0,1\n")
+    (tmp_path / "d-test.arff").write_text(head + "% a remark\n-2,'y z',1,1\n")
+    X, Y = real_data.read_mulan(tmp_path, "d")
+    assert X.to_numpy().tolist() == [[1.5, 1, 0], [-2, 0, 1]] and Y.to_numpy().tolist() == [
+        [0, 1],
+        [1, 1],
+    ]
+    assert list(Y) == ["Hammond's", "b"]

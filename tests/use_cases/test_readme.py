@@ -1,0 +1,183 @@
+"""The README and the guides: their commands and Python run, their links lead somewhere, and the
+README fits a screen.
+"""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+from mlflow_mleval.cli import main
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDES = (
+    "reading_a_report",
+    "training",
+    "foreign_runs",
+    "hierarchical_data",
+    "mlflow_pages",
+    "page",
+    "statistics",
+    "beyond_one_machine",
+    "json_keys",
+    "README",
+)
+#: Pages by their path, and the guides among the examples; the pages that scripts write from runs
+#: are tested with these.
+PAGES = {
+    path: path.read_text(encoding="utf-8")
+    for path in (
+        *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+        *(ROOT / "examples" / f"{name}.md" for name in GUIDES),
+    )
+}
+
+
+def blocks(language: str) -> list[str]:
+    return [
+        block
+        for text in PAGES.values()
+        for block in re.findall(rf"```{language}\n(.*?)```", text, re.S)
+    ]
+
+
+LINES = [line for block in blocks("sh") for line in block.splitlines() if line]
+BLOCKS = [block for block in blocks("python") if "network.fit" not in block]
+WITH_KERAS = [block for block in blocks("python") if "network.fit" in block]
+
+
+def test_the_command_table_is_the_cli():
+    listed = re.findall(r"^\| `mleval (\w+)` \|", README, re.M)
+    assert sorted(listed) == sorted(main.commands)
+
+
+def test_the_two_commands_are_single_lines_that_need_nothing_but_python():
+    demo, tests = [line for line in README.splitlines() if line.startswith("python3 -m venv")]
+    assert demo.endswith("mleval demo") and tests.endswith("-m pytest")
+
+
+def test_the_readme_fits_a_screen():
+    """Pictures and the demo's output apart."""
+    assert len(re.sub(r"```text\n.*?```|!\[.*?\]\(.*?\)", "", README, flags=re.S).split()) <= 700
+
+
+def test_every_option_it_shows_exists():
+    for line in LINES:
+        if match := re.match(r"mleval (\w+) (.*)", line.partition("#")[0]):
+            known = {name for p in main.commands[match[1]].params for name in p.opts}
+            used = set(re.findall(r"(?<!\S)(--?[a-z][a-z-]*)", match[2]))
+            assert used <= known, (line, used - known)
+
+
+def test_links_and_pictures_exist():
+    for path, text in PAGES.items():
+        for target in re.findall(r"\]\(([^)]*)\)", text):
+            assert target.startswith("http") or (path.parent / target.partition("#")[0]).exists(), (
+                path.name,
+                target,
+            )
+
+
+def test_every_guide_is_in_both_indexes():
+    for name in (*GUIDES[:-1], "walkthrough"):
+        assert (
+            f"(examples/{name}.md)" in README
+            and f"({name}.md)" in PAGES[ROOT / "examples" / "README.md"]
+        ), name
+
+
+@pytest.mark.slow
+def test_the_demo_command_works_in_a_clean_copy(tmp_path):
+    """The first of the two commands as it stands, in a clone of what git tracks.
+
+    The second one is running this test.
+    """
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+    demo = next(line for line in LINES if line.endswith("mleval demo"))
+    done = subprocess.run(
+        ["bash", "-c", demo], cwd=clone, capture_output=True, text=True, timeout=1200
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "leads the fused ranking of 12 methods over 11 datasets" in done.stdout.replace(
+        "\n", " "
+    )
+    assert (clone / "mleval_report.html").exists()
+
+
+def data() -> dict:
+    """What the blocks take as given."""
+    import numpy as np
+    from sklearn.neighbors import KNeighborsClassifier
+
+    import mlflow_mleval as mleval
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((60, 4)), rng.integers(0, 2, (60, 5))
+    return {
+        "y_true": Y,
+        "y_score": rng.random((60, 5)),
+        "fold_of_each_instance": np.arange(60) % 4,
+        "X": X,
+        "Y": Y,
+        "X_train": X[:40],
+        "Y_train": Y[:40],
+        "X_test": X[40:],
+        "Y_test": Y[40:],
+        "estimator": KNeighborsClassifier(),
+        "label_names": list("abcde"),
+        "mleval": mleval,
+    }
+
+
+def test_the_python_examples_run(db):
+    """In their order, the study being the bundled one; each sees what the ones before it have
+    made.
+    """
+    import mlflow_mleval as mleval
+
+    mleval.import_results(
+        ROOT / "mlflow_mleval" / "data" / "madjarov2012.csv", experiment_name="mystudy"
+    )
+    names = data()
+    try:
+        for block in BLOCKS:
+            exec(compile(block, "README.md", "exec"), names)
+    finally:
+        mleval.autolog(disable=True)
+    assert len(names["study"].datasets) == 11 and "<html" in (db.parent / "report.html").read_text(
+        encoding="utf-8"
+    )
+    logged = mleval.load_study(experiment_names=["Default"])
+    assert set(logged.datasets) == {"yeast", "birds", "iris"} and "BR" in logged.methods
+    assert mleval.load_study(experiment_names=["zoo"]).methods == ["kNN"]
+
+
+def test_the_example_of_a_callback_runs(db, monkeypatch):
+    (block,) = WITH_KERAS
+    pytest.importorskip("torch")
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    keras = pytest.importorskip("keras")
+    import mlflow_mleval as mleval
+
+    network = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(5, "sigmoid")])
+    network.compile("adam", "binary_crossentropy")
+    exec(compile(block, "README.md", "exec"), data() | {"network": network})
+    assert mleval.load_study(experiment_names=["Default"]).methods == ["MLP"]
+
+
+def test_the_files_of_the_evaluation_examples_can_be_evaluated(db):
+    """`mleval evaluate` as the README has it, on files in the forms that it describes."""
+    Path("predictions.csv").write_text("true_a,score_a,true_b,score_b\n1,0.9,0,0.4\n0,0.2,1,0.7\n")
+    Path("true.txt").write_text("b c\n")
+    Path("predicted.txt").write_text("b d\n")
+    Path("edges.txt").write_text("a b\na c\na d\n")
+    lines = dict.fromkeys(
+        line.partition("#")[0].strip() for line in LINES if line.startswith("mleval evaluate")
+    )
+    assert len(lines) == 2
+    for line in lines:
+        assert main(shlex.split(line)[1:], standalone_mode=False) is None

@@ -1,0 +1,157 @@
+"""The simulation study in small: what it finds is what its page says, and the page is the one that
+the script writes.
+"""
+
+import importlib.util
+import re
+import sys
+
+import numpy as np
+import pytest
+from places import EXAMPLES
+from scipy import stats
+
+from mlflow_mleval import hotelling_pairs
+
+#: Repetitions that show what is asserted in seconds; the others run to see that they do.
+SIZES = {
+    "over_datasets": 40,
+    "verdicts": 12,
+    "over_folds": 20,
+    "over_more_folds": 12,
+    "over_instances": 20,
+    "intervals": 60,
+    "bayesian": 40,
+    "over_several_datasets": 2,
+    "unstable": 8,
+    "next_dataset": 2,
+    "over_clusters": 6,
+    "over_repeats": 8,
+    "along_profiles": 4,
+    "few_clusters": 10,
+}
+
+pytestmark = pytest.mark.thorough
+
+
+@pytest.fixture(scope="module")
+def study():
+    sys.path.insert(0, str(EXAMPLES))  # where its parts lie
+    spec = importlib.util.spec_from_file_location(
+        "simulation_study", EXAMPLES / "simulation_study.py"
+    )
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(
+        spec
+    )  # where its dataclass looks for itself
+    spec.loader.exec_module(module)
+    sys.modules["simulation_folds"].DRAWS = 200
+    return module
+
+
+@pytest.fixture(scope="module")
+def tables(study):
+    """By name of the study: its table."""
+    return {
+        run.__name__: run(np.random.default_rng(0), SIZES.get(run.__name__, 2))
+        for run in study.TABLES
+    }
+
+
+def rate(table, test, data):
+    return np.mean(table.errors[test, data])
+
+
+#: Where the page itself says that a default errs more often than 5%.
+KNOWN = r"best feature|(10 times|30 splits|5 times).*(5-NN|1-NN)"
+
+
+def test_defaults_hold_their_level(tables):
+    for name in SIZES:
+        found = tables[name].rates()
+        for (test, data), row in found[found["claimed"]].iterrows():
+            if not re.search(KNOWN, f"{test} {data}"):
+                assert row["rate"] * row["n"] <= stats.binom.ppf(0.9999, row["n"], 0.06), (
+                    test,
+                    data,
+                )
+
+
+def test_the_f_of_iman_and_davenport_errs_on_three_datasets_and_the_exact_test_does_not(tables):
+    found = tables["over_datasets"]
+    assert rate(found, "Iman-Davenport F, 3 datasets", "3 x 3") > 0.08
+    assert rate(found, "Friedman: Iman-Davenport, exact if small", "3 x 3") < 0.08
+
+
+def test_folds_that_share_training_data_mislead_uncorrected_tests(tables):
+    one, many = tables["over_folds"], tables["over_more_folds"]
+    for test in ("paired t", "T²"):
+        assert rate(one, f"{test}, naive", "normal, 4 x 3") > 1.5 * rate(
+            one, f"{test}, corrected", "normal, 4 x 3"
+        )
+        for data in ("nearest mean", "1-NN", "normal"):
+            assert rate(many, f"10 times 10-fold: {test}, naive", data) > 0.4
+            assert rate(many, f"10 times 10-fold: {test}, twice the ratio", data) < 0.08
+    assert rate(one, "MANOVA, Roy", "normal, 4 x 3") > 2 * rate(
+        one, "MANOVA, Wilks", "normal, 4 x 3"
+    )
+
+
+def test_a_choice_that_all_folds_share_misleads_corrected_tests_too(study):
+    rng = np.random.default_rng(0)
+    folds = [
+        sys.modules["simulation_folds"].cross_validated(rng, "best feature", "10 times 10-fold")[
+            ..., :1
+        ]
+        for _ in range(60)
+    ]
+    assert np.mean([hotelling_pairs(x, ratio=1 / 9).table["pvalue"] <= 0.05 for x in folds]) > 0.1
+
+
+def test_signed_ranks_compare_more_than_means_and_permutations_do_not(tables):
+    found = tables["over_instances"]
+    assert rate(found, "Wilcoxon + Holm", "1,000, other shapes") == 1
+    assert rate(found, "permutations, maximum over measures", "1,000, other shapes") < 0.25
+
+
+def test_t_squared_sees_what_the_sum_of_measures_hides(study):
+    found = study.power(np.random.default_rng(0), 40).set_index(["difference", "size"])
+    mean = "t of the measures' mean"
+    against, along = (
+        found.loc[("one up, one down: their sum stays", 2.0)],
+        found.loc[("both up", 2.0)],
+    )
+    assert against["T²"] > against["t of each, Holm"] > 0.3 and against[mean] < 0.2
+    assert along[mean] > along["T²"]
+    only = found.loc[("one of four", 4.0)]
+    assert only["t of the first"] > only["T²"] > only[mean]
+
+
+def test_the_page_is_what_the_script_writes(study, tables):
+    """Its words and the rows and columns of its tables: numbers take all repetitions."""
+    page = (EXAMPLES / "simulation_study.md").read_text(encoding="utf-8")
+    assert page.startswith(study.ABOUT + study.FINDINGS)
+    for table in tables.values():
+        lines = table.markdown()
+        heads = [
+            line.split(" | ")[0] if line.startswith("| ") else line
+            for line in lines
+            if "repetitions; standard" not in line
+        ]
+        assert all(head in page for head in heads), [head for head in heads if head not in page]
+    for line in study.power_markdown(study.power(np.random.default_rng(0), 2), 2):
+        if not line.startswith("| ") and "repetitions" not in line:
+            assert line in page
+
+
+def test_rates_above_the_limit_stand_out(study):
+    table = study.Table("title", "about", {"loose": "claims nothing"})
+    for erred in [1] * 20 + [0] * 80:
+        table.add("strict", "data", erred)
+        table.add("loose", "data", erred)
+    text = "\n".join(table.markdown())
+    assert (
+        "| strict | **.200** |" in text
+        and "| loose (1) | *.200* |" in text
+        and "(1) claims nothing." in text
+    )
+    assert "100 repetitions; standard errors of the rates are at most 0.040." in text
