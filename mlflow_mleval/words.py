@@ -11,7 +11,7 @@ import re
 import unicodedata
 from base64 import b64encode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from difflib import get_close_matches
 from functools import lru_cache
 from html.entities import codepoint2name
@@ -98,7 +98,52 @@ def count(n: int, noun: str) -> str:
     >>> count(1, "measure"), count(1200, "method"), count(2, "class")
     ('1 measure', '1,200 methods', '2 classes')
     """
-    return f"{n:,} {noun}{'' if n == 1 else 'es' if noun.endswith('s') else 's'}"
+    return f"{n:,} {noun if n == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """A noun of several.
+
+    >>> plural("method"), plural("class"), plural("policy")
+    ('methods', 'classes', 'policies')
+    """
+    if noun.endswith("cy"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}{'es' if noun.endswith('s') else 's'}"
+
+
+#: Verbs whose plural is not the singular without its -s.
+_OF_SEVERAL = {"is": "are", "was": "were", "has": "have", "does": "do"}
+
+
+def agree(subject: int | Sized, verb: str) -> str:
+    """A verb, given as of one thing, in the number of its subject: a number, or a collection.
+
+    >>> agree(1, "is"), agree(2, "is"), agree(["a", "b"], "leads"), agree(2, "does not")
+    ('is', 'are', 'lead', 'do not')
+    """
+    if (len(subject) if isinstance(subject, Sized) else subject) == 1:
+        return verb
+    word, blank, rest = verb.partition(" ")
+    return f"{_OF_SEVERAL.get(word) or word.removesuffix('s')}{blank}{rest}"
+
+
+def all_of(n: int) -> str:
+    """How all of several things are called.
+
+    >>> all_of(2), all_of(1200)
+    ('both', 'all 1,200')
+    """
+    return "both" if n == 2 else f"all {n:,}"
+
+
+def span(low: object, high: object, to: str = " to ") -> str:
+    """A range in words, or the one value that it is.
+
+    >>> span(2, 5), span(3, 3), span("0.1", "0.2", "–")
+    ('2 to 5', '3', '0.1–0.2')
+    """
+    return str(low) if low == high else f"{low}{to}{high}"
 
 
 def measure_name_problem(name: str) -> str | None:

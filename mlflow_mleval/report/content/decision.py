@@ -23,7 +23,7 @@ from mlflow_mleval.report.content.beyond import probability
 from mlflow_mleval.report.content.verdict import apart_by_folds, directions
 from mlflow_mleval.report.figures.pair_diagrams import means_figure
 from mlflow_mleval.report.text import ARROWS, aligned, number, with_intervals
-from mlflow_mleval.words import count
+from mlflow_mleval.words import agree, all_of, count
 
 #: Methods in the picture.
 SHOWN = 5
@@ -133,30 +133,13 @@ def _by_how_much(c: Comparison, found: Decision) -> str:
 
 
 def _how_sure(c: Comparison, found: Decision) -> str:
-    total, control = len(c.order) - 1, c.options["control"]
     if found.separated is None:
-        alone = "One dataset cannot say whether it would be so on others."
-        if behind := apart_by_folds(c):
-            fold = next(iter(c.folds.values()))
-            same = [m for m in fold.methods if m not in (c.leader, *behind)]
-            rest = f"; it is not separated from {listed(same)}" if same else ""
-            return (
-                "Its folds separate it from "
-                f"{listed(behind)}{directions(fold, c.leader, behind)}{rest}. {alone}"
-            )
-        if found.by_answers is None or len(found.methods) > 1 or found.next is None:
-            return alone
-        whom = (
-            listed(found.by_answers)
-            if found.by_answers
-            else "none of the others"
-            if total > 1
-            else "the other"
+        return (
+            f"{_how_sure_on_one(c, found)}One dataset cannot say whether it would be so on others."
         )
-        apart = "is" if found.by_answers or total > 1 else "is not"
-        return f"Answer by answer it {apart} separated from {whom} there. {alone}"
     if len(found.methods) > 1:
         return f"The best may be any of {len(found.best)}." if len(found.best) > 1 else ""
+    total, control = len(c.order) - 1, c.options["control"]
     if control is not None and control != c.leader:
         apart = "is" if c.is_separated(c.leader, control) else "is not"
         return (
@@ -166,18 +149,31 @@ def _how_sure(c: Comparison, found: Decision) -> str:
     if total == 1:
         return "The two are separated." if found.separated else ""
     everyone = len(found.separated) == total
-    whom = (
-        ("both" if total == 2 else f"all {total}")
-        if everyone
-        else f"{len(found.separated) or 'none'} of {total}"
-    )
-    apart = f"It is separated from {whom} others"
-    if control is not None or everyone:
-        return f"{apart}."
-    return (
-        f"{apart}; "
-        f"{'no other may be the best' if len(found.best) == 1 else f'the best is one of {len(found.best)}'}."  # noqa: E501
-    )
+    whom = all_of(total) if everyone else f"{len(found.separated) or 'none'} of {total}"
+    best = f"the best is one of {len(found.best)}"
+    if len(found.best) == 1:
+        best = "no other may be the best"
+    rest = "" if control is not None or everyone else f"; {best}"
+    return f"It is separated from {whom} others{rest}."
+
+
+def _how_sure_on_one(c: Comparison, found: Decision) -> str:
+    """What folds or answers say on the only dataset; nothing where they do not tell."""
+    if behind := apart_by_folds(c):
+        folds = next(iter(c.folds.values()))
+        same = [m for m in folds.methods if m not in (c.leader, *behind)]
+        rest = f"; it is not separated from {listed(same)}" if same else ""
+        better = directions(folds, c.leader, behind)
+        return f"Its folds separate it from {listed(behind)}{better}{rest}. "
+    if found.by_answers is None or len(found.methods) > 1 or found.next is None:
+        return ""
+    if found.by_answers:
+        apart = f"is separated from {listed(found.by_answers)}"
+    elif len(c.order) > 2:
+        apart = "is separated from none of the others"
+    else:
+        apart = "is not separated from the other"
+    return f"Answer by answer it {apart} there. "
 
 
 def _doubt(c: Comparison, found: Decision) -> str:
@@ -185,9 +181,11 @@ def _doubt(c: Comparison, found: Decision) -> str:
     if turns is None:
         tried = c.stability is not None and c.on == FUSED
         return "Nothing that was tried puts another method first." if tried else ""
-    kind, others = turns["kind"], listed(turns.get("methods", []) or [""], last="or")
-    leads = f"{others} {'leads' if len(turns.get('methods', [])) == 1 else 'lead'}"
-    said = {
+    methods = turns.get("methods", [])
+    others = listed(methods or [""], last="or")
+    leads = f"{others} {agree(methods, 'leads')}"
+    weighed = "all measures weighed alike" if turns.get("choice") == "equal" else "other weights"
+    doubts = {
         "tie": "Which of them is ahead depends on the weights of the measures.",
         "two methods": "The ranking only counts which measures each wins, not by how much.",
         "one dataset": "",
@@ -198,20 +196,16 @@ def _doubt(c: Comparison, found: Decision) -> str:
         }.get(str(turns.get("choice")), f"With missing results counted as the worst, {leads}."),
         "missing": (
             f"{len(c.study.filled)} of {count(len(c.study.datasets) * len(c.order), 'result')} "
-            f"{'is' if len(c.study.filled) == 1 else 'are'} missing, which may matter."
+            f"{agree(c.study.filled, 'is')} missing, which may matter."
         ),
-        "weights": (
-            "With "
-            f"{'all measures weighed alike' if turns.get('choice') == 'equal' else 'other weights'}, "  # noqa: E501
-            f"{leads}."
-        ),
+        "weights": f"With {weighed}, {leads}.",
         "function": f"If differences are scored in another way, {leads}.",
         "weight": (
             f"{others} leads if {name(turns.get('choice'))} weighs "
             f"{number(turns.get('to', 0), 2)} in place of {number(turns.get('weight', 0), 2)}."
         ),
     }
-    return said[kind]
+    return doubts[turns["kind"]]
 
 
 def _picture(c: Comparison, found: Decision) -> Figure:

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+import pandas as pd
+
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
-from mlflow_mleval.analysis.survivals import Survivals
+from mlflow_mleval.analysis.survivals import Separations, Survivals
 from mlflow_mleval.report.blocks import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
 from mlflow_mleval.report.text import fixed, level, number, percent, pvalue
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count
+from mlflow_mleval.words import agree, all_of, count, plural
 
 #: Names of the preference functions as the reports write them.
 PREFERENCES = {
@@ -90,47 +92,50 @@ def by_fold(c: Comparison) -> list[Sentence]:
     """
     if not c.folds:
         return []
-    first, *more = c.folds.values()
-    pairs = [found.pairs for found in c.folds.values()]
-    shaky = [dataset for dataset, found in c.folds.items() if not found.pairs["reliable"].all()]
-    where = (
-        ""
-        if not more
-        else " on all"
-        if len(shaky) == len(pairs)
-        else f" on {listed(shaky)}"
-        if shaky
-        else ""
+    behind = apart_by_folds(c)
+    text = _pairs_apart(c) if behind is None else _behind_by_folds(c, behind)
+    lost = lost_pairs(c.folds.values())
+    return [Sentence(f"{text}{lost}{_shaky(c.folds)}.", ("folds",))]
+
+
+def _by_measures(folds: FoldComparison) -> str:
+    return f"by {listed(folds.measures)}{' together' if len(folds.measures) > 1 else ''}"
+
+
+def _behind_by_folds(c: Comparison, behind: Sequence[str]) -> str:
+    """Whom the folds of the only dataset separate from the leader."""
+    (folds,) = c.folds.values()
+    others = [m for m in folds.methods if m != c.leader]
+    whom = listed(behind) if behind else "no other method"
+    if len(behind) == len(others) > 1:
+        whom = _everyone(others)
+    return (
+        f"Over its {folds.folds_of_a_pair}, {_by_measures(folds)}, {listed(c.leaders)} is "
+        f"separated from {whom}{directions(folds, c.leader, behind)}"
     )
-    doubted = f" (in doubt{where}: see the tests by fold)" if shaky else ""
-    by = f"by {listed(first.measures)}{' together' if len(first.measures) > 1 else ''}"
-    if (alone := apart_by_folds(c)) is not None:
-        others, behind = [m for m in first.methods if m != c.leader], alone
-        whom = (
-            _everyone(others)
-            if len(behind) == len(others) > 1
-            else listed(behind)
-            if behind
-            else "no other method"
-        )
-        text = (
-            f"Over its {first.folds_of_a_pair}, {by}, {listed(c.leaders)} is separated from {whom}"
-        )
-        text += directions(first, c.leader, behind)
-    else:
-        alike = (
-            f" {by}"
-            if all(tuple(found.measures) == tuple(first.measures) for found in more)
-            else ""
-        )
-        total, apart = sum(map(len, pairs)), sum(int(p["significant"].sum()) for p in pairs)
-        text = (
-            f"Tests over folds{alike} separate {apart:,} of {count(total, 'pair')} on "
-            f"{count(len(pairs), 'dataset')}"
-        )
-        text += ", corrected over pairs and datasets" if more else ""
-    text += lost_pairs(c.folds.values())
-    return [Sentence(f"{text}{doubted}.", ("folds",))]
+
+
+def _pairs_apart(c: Comparison) -> str:
+    """How many pairs the folds separate on all datasets together."""
+    first, *more = c.folds.values()
+    alike = all(tuple(folds.measures) == tuple(first.measures) for folds in more)
+    pairs = pd.concat([folds.pairs for folds in c.folds.values()])
+    return (
+        f"Tests over folds{f' {_by_measures(first)}' if alike else ''} separate "
+        f"{int(pairs['significant'].sum()):,} of {count(len(pairs), 'pair')} on "
+        f"{count(len(c.folds), 'dataset')}"
+        f"{', corrected over pairs and datasets' if more else ''}"
+    )
+
+
+def _shaky(folds: Mapping[str, FoldComparison]) -> str:
+    """On which datasets assumptions of the tests fail."""
+    shaky = [dataset for dataset, found in folds.items() if not found.pairs["reliable"].all()]
+    if not shaky:
+        return ""
+    where = "" if len(folds) == 1 else " on all" if len(shaky) == len(folds) else None
+    where = f" on {listed(shaky)}" if where is None else where
+    return f" (in doubt{where}: see the tests by fold)"
 
 
 def apart_by_folds(c: Comparison) -> list[str] | None:
@@ -159,13 +164,7 @@ def directions(found: FoldComparison, leader: str, behind: Sequence[str]) -> str
 
 
 def _everyone(others: Sequence[str]) -> str:
-    return (
-        listed(others)
-        if len(others) == 1
-        else "both others"
-        if len(others) == 2
-        else f"all {len(others)} others"
-    )
+    return listed(others) if len(others) == 1 else f"{all_of(len(others))} others"
 
 
 def choices(options: Mapping[str, Any], n_measures: int) -> str:
@@ -257,49 +256,48 @@ def _evidence(c: Comparison) -> Sentence:
 
 def _apart(c: Comparison, leader: str, them: str) -> str:
     """Whom the deciding test separates from one leader: "separates it from A and B only"."""
-    leaders, apart = c.leaders, set(c.separated)
-    others = [m for m in c.order if m not in leaders]
+    apart, others = set(c.separated), [m for m in c.order if m not in c.leaders]
     behind = [m for m in others if (leader, m) in apart]
     above = [m for m in others if (m, leader) in apart]
-    rest = [m for m in others if m not in behind + above]
-    if above and not behind:
-        return f"puts {listed(above)} above {them}, against the mean ranks"
+    puts = f"puts {listed(above)} above {them}, against the mean ranks" if above else ""
     if not others:
         return f"{'separates some of' if c.separated else 'does not separate'} them from each other"
-    if not behind:
-        either = "either" if them == "both" else them
+    if behind:
+        return ", and ".join(filter(None, [_separates(others, behind, above, them), puts]))
+    if puts:
+        return puts
+    either = "either" if them == "both" else them
+    whom = _everyone(others) if len(others) == 1 else "any other method"
+    return f"does not separate {either} from {whom}"
+
+
+def _separates(
+    others: Sequence[str], behind: Sequence[str], above: Sequence[str], them: str
+) -> str:
+    """From which others the leaders are separated, by the fewest names."""
+    rest = [m for m in others if m not in behind]
+    if not rest:
         return (
-            f"does not separate {either} from "
-            f"{_everyone(others) if len(others) == 1 else 'any other method'}"
+            f"separates {'each' if them == 'both' and len(others) == 2 else them} from "
+            f"{_everyone(others)}"
         )
-    if len(behind) == len(others):
-        whom = _everyone(others)
-        them = "each" if them == "both" and len(others) == 2 else them
-    elif len(behind) <= SHOWN:
+    whom = f"{len(behind)} of the {len(others)} others ({listed(behind)})"
+    if len(behind) <= SHOWN:
         whom = f"{listed(behind)} only"
     elif len(rest) <= SHOWN and not above:
         whom = f"all others but {listed(rest)}"
-    else:
-        whom = f"{len(behind)} of the {len(others)} others ({listed(behind)})"
-    return f"separates {them} from {whom}" + (
-        f", and puts {listed(above)} above {them}, against the mean ranks" if above else ""
-    )
+    return f"separates {them} from {whom}"
 
 
 def _against_control(c: Comparison, control: str) -> str:
     better = [a for a, b in c.separated if b == control]
     worse = [b for a, b in c.separated if a == control]
-    found = [
-        f"{listed(group)} {side} it"
-        for group, side in ((better, "above"), (worse, "below"))
-        if group
-    ]
+    sides = {"above": better, "below": worse}
+    puts = [f"{listed(group)} {side} it" for side, group in sides.items() if group]
     left = len(c.order) - 1 - len(better) - len(worse)
-    rest = (
-        f", and does not separate the other {left if left > 1 else 'one'} from it" if left else ""
-    )
-    said = f"puts {' and '.join(found)}{rest}" if found else "separates no method from it"
-    return f"Compared with the control {listed([control])} only, the evidence {said}"
+    rest = f", and does not separate the other {left if left > 1 else 'one'} from it" * bool(left)
+    verdict = f"puts {' and '.join(puts)}{rest}" if puts else "separates no method from it"
+    return f"Compared with the control {listed([control])} only, the evidence {verdict}"
 
 
 def _overall(c: Comparison) -> list[Sentence]:
@@ -368,29 +366,25 @@ def _stability(c: Comparison, leader: str) -> list[Sentence]:
     rests = ["stability.sensitivity"]
     if present(c.stability).leave_one_out is not None:
         rests.append("stability.leave_one_out")
-    sentences = (
-        [Sentence(f"Its lead survives {joined(survived)}{falls}.", tuple(rests))]
-        if survived
-        else []
-    )
+    lead = f"Its lead survives {joined(survived)}{falls}." if survived else ""
+    sentences = [Sentence(lead, tuple(rests))] if lead else []
     sentences += separations_in_words(c, leader)
     if len(c.study.measures) > 1:
-        draws, first = (
-            present(c.stability).acceptability.n_resamples,
-            present(c.stability).acceptability.acceptability[1],
-        )
-        ahead = first.idxmax()
-        other = (
-            ""
-            if first[leader] >= first[ahead]
-            else f", {listed([ahead])} under {percent(first[ahead])}"
-        )
-        text = (
-            f"It leads under {percent(first[leader])} of {draws:,} random weightings{other}; "
-            f"{_shift(c)}."
-        )
+        text = f"{_random_weights(c, leader)}; {_shift(c)}."
         sentences.append(Sentence(text, ("stability.acceptability", "stability.dethrone")))
     return sentences
+
+
+def _random_weights(c: Comparison, leader: str) -> str:
+    """How often the leader leads by chance, and who leads more often."""
+    draws = present(c.stability).acceptability
+    first = draws.acceptability[1]
+    ahead = first.idxmax()
+    more = first[ahead] > first[leader]
+    other = f", {listed([ahead])} under {percent(first[ahead])}" if more else ""
+    return (
+        f"It leads under {percent(first[leader])} of {draws.n_resamples:,} random weightings{other}"
+    )
 
 
 def counts_wins(c: Comparison) -> bool:
@@ -400,6 +394,10 @@ def counts_wins(c: Comparison) -> bool:
     return len(c.order) == 2 and all(c.options[key] is None for key in "pqs")
 
 
+#: What may be chosen otherwise, as a sentence calls it.
+_CHOICES = {"function": "function", "weights": "weights", "policy": "policy", "filter": "measures"}
+
+
 def separations_in_words(c: Comparison, leader: str) -> list[Sentence]:
     """How far the separations stay under other functions, weights, policies and sets of
     measures.
@@ -407,74 +405,74 @@ def separations_in_words(c: Comparison, leader: str) -> list[Sentence]:
     found = present(c.stability).separations
     if not found:
         return []
-    share = {pair: found.of(pair) for pair in c.separated}
-    own = {worse: share[leader, worse] for better, worse in c.separated if better == leader}
-    rest = [share[pair] for pair in c.separated if pair[0] != leader]
-    varied = {kind for kind, _ in found.leaders}
-    kinds = {"function": "function", "weights": "weights", "policy": "policy", "filter": "measures"}
-    known = [
-        word
-        for kind, word in kinds.items()
-        if kind in varied or (kind == "weights" and len(c.study.measures) > 1)
-    ]
-    other = f"choices of {joined(known, 'or')}"
-    texts = []
+    share, kinds = {pair: found.of(pair) for pair in c.separated}, _varied(c, found)
     if all(stays == of for stays, of in share.values()):
-        pairs = f"All {len(share):,} separations stay" if len(share) > 1 else "The separation stays"
+        tried = max(of for _, of in share.values())
+        subject = "The separation" if len(share) == 1 else f"All {len(share):,} separations"
         text = (
-            f"{pairs} under every other choice of {joined(known, 'or')} "
-            f"({max(share.values())[1]} were tried)."
+            f"{subject} {agree(share, 'stays')} under every other choice of {kinds} ({tried} were "
+            "tried)."
         )
         return [Sentence(text, ("stability.separations",))]
-    if own:
-        shown = list(own)[: SHOWN if len(own) <= SHOWN else SHOWN - 1]
-        stays = ["stays under", *["under"] * len(own)]
-        parts = [
-            f"from {listed([worse])} {how} {_share(*own[worse])}"
-            for worse, how in zip(shown, stays, strict=False)
-        ]
-        if more := len(own) - len(shown):
-            least = min((own[worse] for worse in own if worse not in shown), key=_part)
-            parts.append(f"from {more} more under at least {_share(*least)}")
-        texts.append(f"its separation {joined(parts)} other {other}")
-    if rest:
-        low, high = min(rest, key=_part), max(rest, key=_part)
-        least = f"{'' if low == high else 'at least '}{_share(*low)}"
-        which = (
-            f"the other {f'{len(rest):,} stay' if len(rest) > 1 else 'one stays'}"
-            if own
-            else (
-                f"the {len(rest):,} separations stay" if len(rest) > 1 else "the separation stays"
-            )
-        )
-        texts.append(f"{which} under {least}")
-    turned = []
-    for (kind, which), leaders in found.leaders.items():
-        if kind == "policy" and leader not in leaders:
-            kept, of = (
-                int(found.stays.loc[[(kind, which)]].fillna(0).to_numpy().sum()),
-                len(c.separated),
-            )
-            what = (
-                ("it stays" if kept else "it does not stay")
-                if of == 1
-                else (
-                    f"{'both' if of == 2 else f'all {of}'} stay"
-                    if kept == of
-                    else f"{kept or 'none'} of the {of} {'stays' if kept < 2 else 'stay'}"
-                )
-            )
-            said_already = set(leaders) <= set(present(c.survivals()).rivals)
-            where = (
-                ""
-                if said_already
-                else f", where {listed(leaders)} {'leads' if len(leaders) == 1 else 'lead'},"
-            )
-            turned.append(f"Under {which}{where} {what}.")
-    said = "; ".join(texts)
-    return [
-        Sentence(" ".join([f"{said[0].upper()}{said[1:]}.", *turned]), ("stability.separations",))
+    own = {worse: of for (better, worse), of in share.items() if better == leader}
+    others = [of for (better, _), of in share.items() if better != leader]
+    parts = [f"its separation {joined(_own_shares(own))} other choices of {kinds}"] if own else []
+    if others:
+        n = f"{len(others):,}"
+        other = f"other {n if len(others) > 1 else 'one'}"
+        separations = f"{n} separations" if len(others) > 1 else "separation"
+        subject = f"the {other if own else separations} {agree(others, 'stays')}"
+        parts.append(f"{subject} under {_least_share(others)}")
+    first = "; ".join(parts)
+    texts = [f"{first[0].upper()}{first[1:]}.", *_turned(c, found, leader)]
+    return [Sentence(" ".join(texts), ("stability.separations",))]
+
+
+def _varied(c: Comparison, found: Separations) -> str:
+    """What was chosen otherwise: "function, weights or policy"."""
+    varied = {kind for kind, _ in found.leaders}
+    if len(c.study.measures) > 1:
+        varied.add("weights")
+    return joined([word for kind, word in _CHOICES.items() if kind in varied], "or")
+
+
+def _own_shares(shares: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Under how many other choices each separation of the leader stays; of many, the least of the
+    others.
+    """
+    shown = list(shares)[: SHOWN if len(shares) <= SHOWN else SHOWN - 1]
+    verbs = ["stays under", *["under"] * len(shown)]
+    texts = [
+        f"from {listed([worse])} {verb} {_share(*shares[worse])}"
+        for worse, verb in zip(shown, verbs, strict=False)
     ]
+    if rest := [share for worse, share in shares.items() if worse not in shown]:
+        texts.append(f"from {len(rest)} more under at least {_share(*min(rest, key=_part))}")
+    return texts
+
+
+def _least_share(shares: Sequence[tuple[int, int]]) -> str:
+    low, high = min(shares, key=_part), max(shares, key=_part)
+    return f"{'' if low == high else 'at least '}{_share(*low)}"
+
+
+def _turned(c: Comparison, found: Separations, leader: str) -> list[str]:
+    """The policies under which somebody else leads, and what they leave of the separations."""
+    rivals, of = present(c.survivals()).rivals, len(c.separated)
+    texts = []
+    for (kind, which), leaders in found.leaders.items():
+        if kind != "policy" or leader in leaders:
+            continue
+        stays = int(found.stays.loc[[(kind, which)]].fillna(0).to_numpy().sum())
+        what = f"{stays or 'none'} of the {of} {agree(stays or 1, 'stays')}"
+        if of == 1:
+            what = "it stays" if stays else "it does not stay"
+        elif stays == of:
+            what = f"{all_of(of)} stay"
+        new = not set(leaders) <= set(rivals)
+        where = f", where {listed(leaders)} {agree(leaders, 'leads')}," if new else ""
+        texts.append(f"Under {which}{where} {what}.")
+    return texts
 
 
 def _share(stays: int, choices: int) -> str:
@@ -500,40 +498,37 @@ def _survived(found: Survivals, one: bool) -> list[str]:
     combinations = (
         "preference functions" if one else "combinations of preference function and weights"
     )
-    said = [
+    rules = f"{plural('policy') if found.policies > 1 else 'policy'} for missing results"
+    texts = [
         _of(found.functions, functions, combinations),
-        _of(
-            found.policies,
-            policies,
-            f"{'policy' if found.policies == 1 else 'policies'} for missing results",
-        ),
+        _of(found.policies, policies, rules),
+        _absences(found),
     ]
-    if (n := found.methods) is not None:
-        lost = found.lost_methods
-        few = f"any one other method{f' but {listed(lost)}' if lost else ''}"
-        some = f"{n - len(lost) or 'none'} of the {n} other methods"
-        said.append(f"the absence of {few if not lost or len(lost) <= 2 < n else some}")
-    return [text for text in said if text]
+    return [text for text in texts if text]
+
+
+def _absences(found: Survivals) -> str:
+    """Which methods may be left out; nothing where that was not tried."""
+    n, lost = found.methods, found.lost_methods
+    if n is None:
+        return ""
+    if lost and not len(lost) <= 2 < n:
+        return f"the absence of {n - len(lost) or 'none'} of the {n} other methods"
+    return f"the absence of any one other method{f' but {listed(lost)}' if lost else ''}"
 
 
 def _of(total: int, lost: Sequence[str], things: str) -> str:
+    """Which of the other choices the lead survives; nothing where there are none."""
     if total == 0:
         return ""
+    if total == 1:
+        return f"not the other {things} ({lost[0]})" if lost else f"the other {things}"
     if not lost:
-        return (
-            f"the other {things}"
-            if total == 1
-            else f"{'both' if total == 2 else f'all {total}'} other {things}"
-        )
+        return f"{all_of(total)} other {things}"
     if len(lost) == total:
-        return (
-            f"none of the {total} other {things}"
-            if total > 1
-            else f"not the other {things} ({lost[0]})"
-        )
-    return f"{total - len(lost)} of {total} other {things}" + (
-        f" (not {' or '.join(lost)})" if len(lost) <= 2 else ""
-    )
+        return f"none of the {total} other {things}"
+    but = f" (not {' or '.join(lost)})" if len(lost) <= 2 else ""
+    return f"{total - len(lost)} of {total} other {things}{but}"
 
 
 def _shift(c: Comparison) -> str:
@@ -541,12 +536,8 @@ def _shift(c: Comparison) -> str:
     single = present(c.stability).dethrone.single
     if single is None:
         return "no change of a single weight would cost it the lead"
-    rival, measure, now, to = (
-        listed([single["rival"]]),
-        listed([single["measure"]]),
-        single["weight"],
-        single["to"],
-    )
+    rival, measure = listed([single["rival"]]), listed([single["measure"]])
+    now, to = single["weight"], single["to"]
     if abs(single["change"]) < 1e-9:
         return f"the smallest change of the weight of {measure} would let {rival} take or share it"
     moved = "rose above" if to > now else "fell below"
