@@ -8,10 +8,13 @@ may read and write them.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import mlflow
 import requests
@@ -23,6 +26,7 @@ from mlflow.store.artifact.artifact_repository_registry import (
     get_artifact_repository,
     get_registered_artifact_repositories,
 )
+from mlflow.utils.credentials import get_default_host_creds
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import budget, store
@@ -30,7 +34,13 @@ from mlflow_mleval.words import check_paths, inside, masked, remember
 
 #: Bytes that the server takes in one file, and seconds that it may take.
 MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300
+#: The setting that names hosts which may learn the store's login, apart from its own.
+HOSTS = "MLEVAL_ARTIFACT_HOSTS"
+#: Seconds for which a host that gave no answer is not asked again: many runs may name it.
+_REST = 60.0
 _only_routes = False
+#: Hosts that gave no answer, and until when they are left alone.
+_silent: dict[str, float] = {}
 
 
 def go_by_routes() -> None:
@@ -65,6 +75,33 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
     return target if fetched else None
 
 
+def check_login(address: str) -> None:
+    """Raise a ValueError where MLflow would tell the store's login to another host: anybody may
+    name one as the place of a run's artifacts.
+    """
+    host = _host(address)
+    allowed = {_host(mlflow.get_tracking_uri()), *os.environ.get(HOSTS, "").split(",")}
+    login = get_default_host_creds(address)
+    told = login.username or login.password or login.token or login.auth or login.aws_sigv4
+    if host and told and host not in allowed:
+        raise ValueError(
+            f"{host} is another host than the store's, and would be told its login. If you trust "
+            f"it, set {HOSTS}={host}"
+        )
+
+
+def _host(address: str) -> str:
+    """Host and port that MLflow would ask with the store's login; empty where it asks none."""
+    url = urlsplit(address)
+    scheme = url.scheme
+    if scheme == "mlflow-artifacts":  # MLflow goes there as it goes to the store
+        scheme = urlsplit(mlflow.get_tracking_uri()).scheme
+    if not url.hostname or url.scheme not in ("http", "https", "mlflow-artifacts"):
+        return ""
+    port = url.port or (443 if scheme == "https" else 80)
+    return f"{url.hostname}:{port}"
+
+
 def _from_address(run: Run, path: str, target: Path) -> bool:
     there = repository(run)
     beside = there.list_artifacts(path.rpartition("/")[0] or None)
@@ -77,8 +114,15 @@ def _from_address(run: Run, path: str, target: Path) -> bool:
 
 @contextmanager
 def _address_errors(address: str) -> Iterator[None]:
-    """Whatever fails at an address that anybody may have written into a run names it."""
+    """Whatever fails at an address that anybody may have written into a run names it; a host that
+    gave no answer is left alone for a while.
+    """
+    host = ""
     try:
+        host = urlsplit(address).netloc
+        if time.monotonic() < _silent.get(host, 0.0):
+            raise ValueError("it gave no answer when another run asked")
+        check_login(address)
         yield
     except Exception as error:
         # With a host the address may be a stranger's; without one it is the store, which gives no
@@ -86,6 +130,8 @@ def _address_errors(address: str) -> Iterator[None]:
         is_the_store = address.startswith("mlflow-artifacts:/") and "//" not in address
         if isinstance(error, StoreError) and is_the_store:
             raise
+        if isinstance(error, StoreError) and host:
+            _silent[host] = time.monotonic() + _REST
         if isinstance(error, ImportError):
             why = f"which takes the package {error.name}, and that is not installed"
         else:
@@ -99,8 +145,10 @@ def all_of(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:
     if _only_routes:
         found = {path: _fetched(run_id, path, folder) for path in _listed(run_id)}
         return {path: file.read_bytes() for path, file in found.items() if file is not None}
+    check_login(run.info.artifact_uri)
     try:
-        root = Path(client.download_artifacts(run_id, "", str(folder)))
+        with store.environment(MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR="false"):
+            root = Path(client.download_artifacts(run_id, "", str(folder)))
     except (MlflowException, OSError):  # it has none
         return {}
     return {
@@ -115,6 +163,7 @@ def repository(run: Run) -> Any:
     if _only_routes:
         return _Routes(run.info.run_id)
     remember(run.info.artifact_uri)
+    check_login(run.info.artifact_uri)
     return get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
 
 

@@ -828,8 +828,8 @@ def _quiet() -> Iterator[None]:
 def _advice(error: Exception) -> str:
     if isinstance(error, ImportError):
         return (
-            f"Install {error.name}, the driver that SQLAlchemy {sqlalchemy.__version__} wants "
-            "for that database."
+            f"Install {error.name}, which that store takes (SQLAlchemy's version is "
+            f"{sqlalchemy.__version__})."
         )
     if _connection_error(error) is not None:
         return "Is the server running, and is MLFLOW_TRACKING_URI right?"
@@ -845,7 +845,8 @@ def _connection_error(error: BaseException | None) -> requests.ConnectionError |
 
 def _first_sentence(error: Exception) -> str:
     """The start of an error's text, on one line, without credentials of the tracking URI."""
-    lost = _connection_error(error)
+    # A plain ValueError is this package's own, and says more than what led to it.
+    lost = None if type(error) is ValueError else _connection_error(error)
     reason = getattr(lost.args[0] if lost is not None and lost.args else None, "reason", None)
     text = str(reason).rpartition(": ")[2] if reason else str(getattr(error, "orig", None) or error)
     text = " ".join(redacted(text).split())
