@@ -149,9 +149,10 @@ def bounded(act: Callable[[], T], most: float, late: Callable[[], str], renewed:
         while not done.wait(min(budget.left, threading.TIMEOUT_MAX)) and budget.left:
             pass  # it has been renewed
         spent = not budget.left
+        # As it is now: an answer that `close` cuts off may look like a whole one.
+        good, result = outcome[0] if outcome else (False, None)
     finally:
         budget.close()
-    good, result = outcome[0] if outcome else (False, None)
     if good:
         return result
     # What fails because the time is over says so in many ways, and at the same moment.
