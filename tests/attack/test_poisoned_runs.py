@@ -312,7 +312,6 @@ def test_garbage_profiles_are_named_and_the_others_are_read(client, good, log):
 READER = """
 import resource, sys
 import mlflow_mleval as mleval
-from mlflow_mleval.store import read_profiles, counts
 study = mleval.load_study(experiment_names=["x"], missing="worst")
 found = mleval.profiles_of(study)
 found.losses("d")
