@@ -50,38 +50,8 @@ _PUBLIC = {
     "losses": "losses",
     "MlevalError": "errors",
 }
-#: Names that go on working, though they are told elsewhere: in `stats`, in `losses`, or not at all.
+#: Names that go on working, though they are told nowhere; those of `stats` and `losses` do, too.
 _ALSO = {
-    "friedman": "analysis.ranks",
-    "max_t": "analysis.posthoc.max_t",
-    "betting": "analysis.posthoc.betting",
-    "nemenyi": "analysis.posthoc.nemenyi",
-    "bonferroni_dunn": "analysis.posthoc.nemenyi",
-    "skillings_mack": "analysis.ranks",
-    "wilcoxon_pairs": "analysis.posthoc.wilcoxon",
-    "hotelling": "analysis.folds.hotelling",
-    "hotelling_pairs": "analysis.folds.hotelling",
-    "five_by_two": "analysis.folds.shared_folds",
-    "manova": "analysis.folds.manova",
-    "mardia": "analysis.folds.covariance",
-    "repeat_tests": "analysis.repeat_tests",
-    "sign_test": "analysis.instance_tests",
-    "measure_intervals": "analysis.measure_intervals",
-    "bayesian_signed_rank": "analysis.beyond_pvalues",
-    "bayesian_t": "analysis.beyond_pvalues",
-    "equivalence": "analysis.planning",
-    "power_curve": "analysis.planning",
-    "rank_confidence": "analysis.resampling",
-    "bootstrap_ranks": "analysis.resampling",
-    "Capacity": "measures.capacities",
-    "Profile": "measures.dependence",
-    "NearestNeighbourMinimiser": "measures.minimisers",
-    "bayes_optimal": "measures.minimisers",
-    "binomial_loss": "measures.dependence",
-    "choquet_loss": "measures.capacities",
-    "loss_profile": "measures.dependence",
-    "owa_loss": "measures.dependence",
-    "polynomial_loss": "measures.dependence",
     "with_counts": "store.study_artifacts",
     "SurrogateStudy": "surrogate",
     "Profiles": "analysis.loss_profiles",
@@ -108,8 +78,14 @@ def _detail(result: Any, *args: Any, **options: Any) -> Any:
 reported.register(report=_report, detail=_detail)
 
 
+def _also() -> dict[str, str]:
+    from mlflow_mleval import losses, stats
+
+    return {**stats.WHERE, **losses.WHERE, **_ALSO}
+
+
 def __getattr__(name: str) -> Any:
-    where = _PUBLIC.get(name) or _ALSO.get(name)
+    where = _PUBLIC.get(name) or _also().get(name)
     if where is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{where}")

@@ -4,25 +4,17 @@
 Each framework is imported when its callback is first asked for.
 """
 
-from importlib import import_module
-
 from mlflow_mleval.words import lazily
 
-#: Framework -> the class of its callback.
-CALLBACKS = {
-    "keras": "KerasCallback",
-    "lightning": "LightningCallback",
-    "huggingface": "HuggingFaceCallback",
-    "xgboost": "XGBoostCallback",
-    "lightgbm": "LightGBMCallback",
-    "catboost": "CatBoostCallback",
-    "optuna": "OptunaCallback",
+#: Framework -> the module and the class of its callback.
+WHERE = {
+    "keras": "training.callbacks.keras:KerasCallback",
+    "lightning": "training.callbacks.lightning:LightningCallback",
+    "huggingface": "training.callbacks.huggingface:HuggingFaceCallback",
+    "xgboost": "training.callbacks.xgboost:XGBoostCallback",
+    "lightgbm": "training.callbacks.lightgbm:LightGBMCallback",
+    "catboost": "training.callbacks.catboost:CatBoostCallback",
+    "optuna": "training.callbacks.optuna:OptunaCallback",
 }
-__all__ = list(CALLBACKS)
-__getattr__, __dir__ = lazily(
-    __name__,
-    CALLBACKS,
-    lambda name: getattr(
-        import_module(f"mlflow_mleval.training.callbacks.{name}"), CALLBACKS[name]
-    ),
-)
+__all__ = list(WHERE)
+__getattr__, __dir__ = lazily(__name__, WHERE)

@@ -1,33 +1,33 @@
 """The tests by themselves: tables in, results out, as in scipy.stats."""
 
-import mlflow_mleval
 from mlflow_mleval.words import lazily
 
-NAMES = (
-    "bayesian_signed_rank",
-    "bayesian_t",
-    "betting",
-    "bonferroni_dunn",
-    "bootstrap_ranks",
-    "equivalence",
-    "five_by_two",
-    "friedman",
-    "hierarchical_t",
-    "hotelling",
-    "hotelling_pairs",
-    "instance_tests",
-    "manova",
-    "mardia",
-    "max_t",
-    "measure_intervals",
-    "nemenyi",
-    "plan",
-    "power_curve",
-    "rank_confidence",
-    "repeat_tests",
-    "sign_test",
-    "skillings_mack",
-    "wilcoxon_pairs",
-)
-__all__ = list(NAMES)
-__getattr__, __dir__ = lazily(__name__, NAMES, lambda name: getattr(mlflow_mleval, name))
+#: Name -> its module.
+WHERE = {
+    "bayesian_signed_rank": "analysis.beyond_pvalues",
+    "bayesian_t": "analysis.beyond_pvalues",
+    "betting": "analysis.posthoc.betting",
+    "bonferroni_dunn": "analysis.posthoc.nemenyi",
+    "bootstrap_ranks": "analysis.resampling",
+    "equivalence": "analysis.planning",
+    "five_by_two": "analysis.folds.shared_folds",
+    "friedman": "analysis.ranks",
+    "hierarchical_t": "analysis.hierarchical_t",
+    "hotelling": "analysis.folds.hotelling",
+    "hotelling_pairs": "analysis.folds.hotelling",
+    "instance_tests": "analysis.instance_tests",
+    "manova": "analysis.folds.manova",
+    "mardia": "analysis.folds.covariance",
+    "max_t": "analysis.posthoc.max_t",
+    "measure_intervals": "analysis.measure_intervals",
+    "nemenyi": "analysis.posthoc.nemenyi",
+    "plan": "analysis.planning",
+    "power_curve": "analysis.planning",
+    "rank_confidence": "analysis.resampling",
+    "repeat_tests": "analysis.repeat_tests",
+    "sign_test": "analysis.instance_tests",
+    "skillings_mack": "analysis.ranks",
+    "wilcoxon_pairs": "analysis.posthoc.wilcoxon",
+}
+__all__ = list(WHERE)
+__getattr__, __dir__ = lazily(__name__, WHERE)

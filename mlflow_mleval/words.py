@@ -11,10 +11,11 @@ import re
 import unicodedata
 from base64 import b64encode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
 from difflib import get_close_matches
 from functools import lru_cache
 from html.entities import codepoint2name
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import unquote, unquote_plus
@@ -565,18 +566,19 @@ def _parts(password: str) -> Iterator[str]:
 
 
 def lazily(
-    module: str, names: Iterable[str], find: Callable[[str], Any]
+    module: str, where: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a module that has these names and finds their values
-    so.
+    """``__getattr__`` and ``__dir__`` of a module whose names load on first use: each from a
+    module of the package, where ``module:other`` says that it is called otherwise there.
     """
-    told = sorted(names)
+    names = sorted(where)
 
     def __getattr__(name: str) -> Any:
-        if name not in told:
+        if name not in where:
             raise AttributeError(
-                f"module {module!r} has no attribute {name!r}; it has {', '.join(told)}"
+                f"module {module!r} has no attribute {name!r}; it has {', '.join(names)}"
             )
-        return find(name)
+        home, _, called = where[name].partition(":")
+        return getattr(import_module(f"mlflow_mleval.{home}"), called or name)
 
-    return __getattr__, lambda: told
+    return __getattr__, lambda: names

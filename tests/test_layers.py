@@ -1,20 +1,23 @@
 """Imports go one way and in no circle, only store and training know MLflow, and a file name
-means one thing.
+means one thing. What is loaded by its name or by a table on first use is imported, too.
 """
 
 import ast
 import re
 from collections import Counter
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import networkx as nx
 import pytest
+from places import ROOT
 
 import mlflow_mleval
 
-ROOT = Path(mlflow_mleval.__file__).parent
+PACKAGE = Path(mlflow_mleval.__file__).parent
+#: From the ground up. The package itself, whose table names all that is public, is the roof.
 LAYERS = [
     ["errors", "version", "words", "validation", "reported"],
     ["measures"],
@@ -25,141 +28,193 @@ LAYERS = [
     ["training", "callbacks", "genai", "stats", "losses"],
     ["surrogate", "assembling"],
     ["cli", "server", "__main__"],
+    ["mlflow_mleval"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-
-
-MODULES = [p for p in sorted(ROOT.rglob("*.py")) if p != ROOT / "__init__.py"]
+#: What loads modules by their names: the texts of a file that calls one of them may be names.
+LOADERS = {"import_module", "lazily"}
 
 
 class Import(NamedTuple):
-    """What an import statement names: a module, and what it takes from there."""
+    """What a file imports: a module, and what it takes from there."""
 
     module: str
     names: tuple[str, ...]
-    inside_function: bool
+    when: str  # "now", "on use" in a function, "by name" on use, or "types" for a checker alone
+
+    def targets(self, modules: Collection[str]) -> set[str]:
+        """The modules that it takes, or takes something from."""
+        taken = {f"{self.module}.{name}" for name in self.names} or {self.module}
+        return {name if name in modules else self.module for name in taken}
 
 
-def layer_of(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+class Source(NamedTuple):
+    """A file of the package; `layer` is its part of the package, or the package itself."""
+
+    path: Path
+    layer: str
+    lines: int
+    imports: list[Import]
 
 
 @cache
-def imports(path: Path) -> list[Import]:
-    """The imports of a file, also those of functions, classes and branches; each file is parsed
-    once.
-    """
-    found, blocks = [], [(ast.parse(path.read_text(encoding="utf-8")), False)]
+def sources() -> dict[str, Source]:
+    """The files of the package by the names of their modules; each is parsed once."""
+    paths = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        dotted = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        paths[dotted.removesuffix(".__init__")] = path
+    read = {}
+    for name, path in paths.items():
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        imports = [*statements(tree), *loaded(tree, package, paths)]
+        layer = (name.split(".") * 2)[1]
+        read[name] = Source(path, layer, len(text.splitlines()), imports)
+    return read
+
+
+def statements(tree: ast.Module) -> Iterator[Import]:
+    """The import statements of a file, also those of functions, classes and branches."""
+    blocks: list[tuple[ast.AST, str]] = [(tree, "now")]
     while blocks:
-        block, inside = blocks.pop()
+        block, when = blocks.pop()
         if isinstance(block, ast.Import):
-            found += [Import(alias.name, (), inside) for alias in block.names]
+            yield from (Import(alias.name, (), when) for alias in block.names)
         elif isinstance(block, ast.ImportFrom) and block.module:
-            found.append(Import(block.module, tuple(alias.name for alias in block.names), inside))
-        inside = inside or isinstance(block, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield Import(block.module, tuple(alias.name for alias in block.names), when)
+        elif isinstance(block, ast.FunctionDef | ast.AsyncFunctionDef):
+            when = "on use"
+        elif isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+            when = "types"
         # statements stand in lists; what stands alone is an expression, which holds no import
-        parts = [
-            part for _, field in ast.iter_fields(block) if isinstance(field, list) for part in field
-        ]
+        fields = [field for _, field in ast.iter_fields(block) if isinstance(field, list)]
         blocks += [
-            (part, inside)
-            for part in parts
+            (part, when)
+            for field in fields
+            for part in field
             if isinstance(part, ast.stmt | ast.excepthandler | ast.match_case)
         ]
-    return found
 
 
-def imported(path: Path) -> set[str]:
-    """The full names of what a file imports anywhere."""
-    return {
-        name
-        for i in imports(path)
-        for name in (i.module, *(f"{i.module}.{taken}" for taken in i.names))
-    }
+def loaded(tree: ast.Module, package: str, modules: Collection[str]) -> Iterator[Import]:
+    """Where a file calls a loader: the modules that its texts name, in full, from the root of
+    our package, or from the package that the file lies in.
+    """
+    nodes = list(ast.walk(tree))
+    called = {node.func for node in nodes if isinstance(node, ast.Call)}
+    if not LOADERS & {getattr(f, "id", getattr(f, "attr", "")) for f in called}:
+        return
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    for text in sorted(text.partition(":")[0] for text in texts if isinstance(text, str)):
+        for name in (text, f"mlflow_mleval.{text}", f"{package}.{text}"):
+            if name in modules or name.split(".")[0] == "mlflow":
+                yield Import(name, (), "by name")
 
 
-def test_every_way_to_import_is_seen(tmp_path):
-    (tmp_path / "ways.py").write_text(
+def test_every_way_to_import_is_seen():
+    tree = ast.parse(
         "import a, b.c\nif True:\n    from d import e\nelse:\n    import f\n"
         "try:\n    import g\nexcept ImportError:\n    import h\nfinally:\n    import i\n"
-        "class C:\n    import j\n    def method(self):\n        with x:\n            from k "
-        "import l\n"
-        "match x:\n    case 1:\n        import m\nfor y in x:\n    import n\nasync def f():\n    "
-        "import o\n"
+        "class C:\n    import j\n    def method(self):\n        with x:\n"
+        "            from k import l\n"
+        "match x:\n    case 1:\n        import m\nfor y in x:\n    import n\n"
+        "async def f():\n    import o\n"
+        "if TYPE_CHECKING:\n    import p\n"
     )
-    found = imports(tmp_path / "ways.py")
-    assert imported(tmp_path / "ways.py") == {*"abcdefghijklmno", "b.c", "d.e", "k.l"} - {
-        "b",
-        "c",
-        "e",
-        "l",
-    }
-    assert {i.module for i in found if i.inside_function} == {"k", "o"}
+    seen = list(statements(tree))
+    assert {i.module for i in seen} == {*"adfghijkmnop", "b.c"}
+    assert {name for i in seen for name in i.names} == {"e", "l"}
+    assert {i.module for i in seen if i.when == "on use"} == {"k", "o"}
+    assert {i.module for i in seen if i.when == "types"} == {"p"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import_module('mlflow_mleval.store.query')",
+        "importlib.import_module('mlflow_mleval.store.query')",
+        "TABLE = {'load': 'store.query'}\nlazily(__name__, TABLE)",
+        "TABLE = {'load': ('query', 'load_study')}\nimport_module(f'{__name__}.{TABLE[name][0]}')",
+        "TABLE = {'load': 'store.query:load_study'}\nlazily(__name__, TABLE)",
+    ],
+)
+def test_what_is_loaded_by_its_name_is_seen(text):
+    seen = loaded(ast.parse(text), "mlflow_mleval.store", sources())
+    assert [i.module for i in seen] == ["mlflow_mleval.store.query"]
+
+
+def test_the_tables_of_what_loads_on_first_use_are_seen():
+    graph = import_graph()
+    for package, module in (
+        ("", "store.query"),
+        ("", "stats"),
+        ("analysis.posthoc", "analysis.posthoc.max_t"),
+        ("callbacks", "training.callbacks.keras"),
+        ("genai", "training.set_scorers"),
+        ("losses", "measures.capacities"),
+        ("report", "report.html"),
+        ("report.content", "report.content.study_report"),
+        ("stats", "analysis.ranks"),
+    ):
+        loading = f"mlflow_mleval.{package}".removesuffix(".")
+        assert graph.has_edge(loading, f"mlflow_mleval.{module}"), module
+
+
+def import_graph(*without: str) -> nx.DiGraph:
+    """Which module of the package imports which, without these kinds of import."""
+    modules = sources()
+    graph = nx.DiGraph()
+    graph.add_nodes_from(modules)
+    for name, source in modules.items():
+        for i in source.imports:
+            if i.when not in without:
+                graph.add_edges_from((name, other) for other in i.targets(modules) & set(modules))
+    return graph
 
 
 def test_each_layer_imports_only_what_lies_below():
     wrong = []
-    for path in MODULES:
-        own = layer_of(path)
-        for name in imported(path):
-            parts = name.split(".")
-            if parts[0] != "mlflow_mleval" or len(parts) < 2 or parts[1] not in LEVEL:
-                continue
-            if LEVEL[parts[1]] > LEVEL[own] or (
-                parts[1] != own and {own, parts[1]} == {"store", "report"}
-            ):
-                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    for name, other in import_graph().edges:
+        own, others = sources()[name].layer, sources()[other].layer
+        if LEVEL[others] > LEVEL[own] or {own, others} == {"store", "report"}:
+            wrong.append(f"{name} imports {other}")
     assert not wrong, wrong
 
 
 def test_every_module_belongs_to_a_layer():
-    assert {layer_of(p) for p in MODULES} <= set(LEVEL)
+    assert {source.layer for source in sources().values()} == set(LEVEL)
 
 
 def test_only_store_and_training_import_mlflow():
-    users = {layer_of(p) for p in MODULES if any(n.split(".")[0] == "mlflow" for n in imported(p))}
+    users = {
+        source.layer
+        for source in sources().values()
+        if any(i.module.split(".")[0] == "mlflow" for i in source.imports)
+    }
     assert users <= {"store", "training", "surrogate", "server"}
 
 
 def test_no_two_modules_share_a_file_name():
-    names = Counter(path.name for path in MODULES)
+    names = Counter(source.path.name for source in sources().values())
     assert not {name for name, n in names.items() if n > 1 and name != "__init__.py"}
 
 
-def import_graph(inside_functions: bool) -> nx.DiGraph:
-    """Which module of the package imports which; of a package, its __init__."""
-    names = {
-        path: path.relative_to(ROOT.parent).with_suffix("").as_posix().replace("/", ".")
-        for path in ROOT.rglob("*.py")
-    }
-    names = {path: name.removesuffix(".__init__") for path, name in names.items()}
-    modules, graph = set(names.values()), nx.DiGraph()
-    for path, name in names.items():
-        for i in imports(path):
-            if i.module in modules and (inside_functions or not i.inside_function):
-                full = [f"{i.module}.{taken}" for taken in i.names] or [i.module]
-                graph.add_edges_from(
-                    (name, other if other in modules else i.module) for other in full
-                )
-    return graph
-
-
-@pytest.mark.parametrize("inside_functions", [False, True])
-def test_imports_run_in_no_circle(inside_functions):
-    graph = import_graph(inside_functions)
+# A document names its formats in a table, and each format the type of a document.
+@pytest.mark.parametrize("without", ["by name", "types"])
+def test_imports_run_in_no_circle(without):
+    graph = import_graph(without)
     assert len(graph) > 100 and not list(nx.selfloop_edges(graph))
-    assert not [found for found in nx.strongly_connected_components(graph) if len(found) > 1]
+    assert not [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
 
 
 def test_modules_stay_readable():
-    long = {
-        p.name: n for p in MODULES if (n := len(p.read_text(encoding="utf-8").splitlines())) > 1_100
-    }
-    assert not long
+    assert not {name: s.lines for name, s in sources().items() if s.lines > 1_100}
 
 
 def test_the_map_of_contributing_names_every_layer():
-    text = (ROOT.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.*?`) \|", text, re.M)
     named = [name.rstrip("/") for row in rows for name in re.findall(r"`([\w/]+)`", row)]
-    assert sorted(named) == sorted(LEVEL)
+    assert sorted([*named, "mlflow_mleval"]) == sorted(LEVEL)

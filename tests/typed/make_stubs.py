@@ -20,22 +20,27 @@ HEAD = (
 
 def stubs() -> dict[str, str]:
     """By file name the text of each stub."""
-    where = mlflow_mleval._PUBLIC | mlflow_mleval._ALSO
-    classes = callbacks.CALLBACKS
+    where = mlflow_mleval._PUBLIC | mlflow_mleval._also()
     namespaces = {
-        "stats": [(where[name], name, name) for name in stats.NAMES],
-        "losses": [(where[name], name, name) for name in losses.NAMES],
-        "genai": [(module, name, name) for name, module in genai._WHERE.items()],
-        "callbacks": [(f"training.callbacks.{name}", cls, name) for name, cls in classes.items()],
+        "stats": rows(stats.WHERE),
+        "losses": rows(losses.WHERE),
+        "genai": rows(genai.WHERE),
+        "callbacks": rows(callbacks.WHERE),
     }
     public = [(module, name, name) for name, module in where.items() if module != name]
     modules = [("", name, name) for name, module in where.items() if module == name]
     package = imports(modules + public) + "\n__version__: str\n" + exported(mlflow_mleval.__all__)
     texts = {
-        name: imports(rows) + "\n" + exported([called for *_, called in rows])
-        for name, rows in namespaces.items()
+        name: imports(taken) + "\n" + exported([called for *_, called in taken])
+        for name, taken in namespaces.items()
     }
     return {f"{name}.pyi": HEAD + text for name, text in {"__init__": package, **texts}.items()}
+
+
+def rows(where: dict[str, str]) -> list[tuple[str, str, str]]:
+    """Of a table of `lazily`: each name's module, what it is called there, and the name."""
+    parts = {name: home.partition(":") for name, home in where.items()}
+    return [(module, called or name, name) for name, (module, _, called) in parts.items()]
 
 
 def imports(rows: list[tuple[str, str, str]]) -> str:
