@@ -14,6 +14,7 @@ from inspect import signature
 from typing import Any
 
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
+from mlflow_mleval.selection import Selection
 from mlflow_mleval.words import some
 
 #: A report of more runs does not look for their values by instance: `mleval compare --over
@@ -112,21 +113,21 @@ def compared(
 
 def _study(choices: Mapping[str, Any], stage: Stage) -> tuple[Any, NoRunsError | None]:
     """The study that was asked for, or why no run holds one: it may hold answers."""
-    from mlflow_mleval.store.query import load_study
+    from mlflow_mleval.store.query import selected_study
 
     with stage("reading", "runs") as step:
         try:
-            return load_study(**_of(load_study, choices), progress=step), None
+            return selected_study(Selection.of(choices), step), None
         except NoRunsError as error:
             return None, error
 
 
 def _of_answers(choices: Mapping[str, Any], means: Mapping[str, list[str]], stage: Stage) -> Any:
     """A study of metrics that are means of answers, which are by their direction."""
-    from mlflow_mleval.store.query import load_study
+    from mlflow_mleval.store.query import selected_study
 
     with stage("reading", "runs") as step:
-        study = load_study(**{**_of(load_study, choices), **means}, progress=step)
+        study = selected_study(replace(Selection.of(choices), **means), step)
     words = zip(("smaller", "larger"), means.values(), strict=True)
     sides = (f"{word} values of {some(names)}" for word, names in words if names)
     said = (
@@ -154,7 +155,8 @@ def _answers(
 
     try:
         with stage("reading answers", "runs") as step:
-            asked = load_answers(**asked_answers(choices), most=MOST_ANSWERS, progress=step)
+            how = asked_answers(choices)
+            asked = load_answers(Selection.of(choices), **how, most=MOST_ANSWERS, progress=step)
     except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
         return {}, {}
     found: dict[str, Any] = {dataset: worded(why) for dataset, why in asked.absent.items()}
@@ -179,29 +181,15 @@ def _answers(
 
 
 def asked_answers(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the choices, which answers are read, and how, as `load_answers` takes it.
+    """Of the choices, how answers are read, as `load_answers` takes it.
 
     Raises
     ------
     ValueError
         `grades` does not say the categories of a measure.
     """
-    taken = (
-        "experiment_ids",
-        "experiment_names",
-        "run_ids",
-        "filter_string",
-        "method_by",
-        "dataset_by",
-        "datasets",
-        "methods",
-        "exclude_datasets",
-        "exclude_methods",
-        "table",
-        "instance_by",
-        "shared",
-    )
-    chosen = {name: choices[name] for name in taken if choices.get(name, ()) != ()}
+    taken = ("table", "instance_by", "shared")
+    chosen = {name: choices[name] for name in taken if name in choices}
     return chosen | {"grades": dict(map(_grades, choices.get("grades", ())))}
 
 

@@ -4,23 +4,21 @@ yields.
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
 from mlflow_mleval.measures.registry import Direction, directions, expand
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.words import count, did_you_mean, some, without_passwords
+from mlflow_mleval.selection import Missing, Selection, check_missing, command_line
+from mlflow_mleval.words import count, did_you_mean, some
 
-Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 #: More names than this are counted.
 MANY = 6
-MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 
 
 @dataclass(frozen=True)
@@ -82,10 +80,7 @@ class Study(Reported):
     repeats: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
-        if self.missing not in MISSING:
-            raise ValueError(
-                f"`missing` must be one of {', '.join(MISSING)}, got {self.missing!r}."
-            )
+        check_missing(self.missing)
         if without := [m for m in self.values.columns if m not in self.directions]:
             raise MeasureError(f"no direction for {', '.join(map(repr, without))}.")
         if self.values.index.has_duplicates:
@@ -439,22 +434,6 @@ def _which(kind: str, names: Sequence[str]) -> str:
 # A Survey: what selected runs hold, before anybody has said what names a method, and which way a
 # metric is better.
 
-#: Options of the command line whose names are not those of the arguments.
-_FLAGS = {
-    "experiment_ids": "-x",
-    "experiment_names": "-n",
-    "run_ids": "--run-id",
-    "filter_string": "--filter",
-    "measures": "-m",
-    "exclude_measures": "--exclude-measure",
-    "minimize": "--min",
-    "maximize": "--max",
-    "methods": "--method",
-    "datasets": "--dataset",
-    "exclude_methods": "--exclude-method",
-    "exclude_datasets": "--exclude-dataset",
-}
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -486,27 +465,21 @@ class Way:
         What it does, or on what condition it is right.
     command : {"rank", "runs", "compare"}
         The command of mleval.
-    options : mapping of str to Any
-        Its arguments by their names in Python, as `load_study` takes them.
+    selection : Selection
+    over : str
+        What `compare` tests over; empty for other commands.
     """
 
     what: str
     command: str
-    options: Mapping[str, Any]
+    selection: Selection
+    over: str = ""
 
     @property
     def line(self) -> str:
-        """As it is typed, with every part quoted that needs it.
-
-        >>> Way("", "rank", {"experiment_names": ("my study",), "maximize": ["auc"], "missing": "worst"}).line
-        "mleval rank -n 'my study' --max auc --missing worst"
-        """  # noqa: E501
-        parts = ["mleval", self.command]
-        for key, values in self.options.items():
-            for value in [values] if isinstance(values, str) else values:
-                flag = _FLAGS.get(key, f"--{key.replace('_', '-')}")
-                parts += [f"{flag}={value}"] if str(value).startswith("-") else [flag, str(value)]
-        return without_passwords(shlex.join(parts))
+        """As it is typed, with every part quoted that needs it."""
+        over = [("--over", self.over)] * bool(self.over)
+        return command_line(["mleval", self.command], [*self.selection.options(), *over])
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ PACKAGE = Path(mlflow_mleval.__file__).parent
 LAYERS = [
     ["errors", "version", "words", "validation", "reported"],
     ["measures"],
-    ["evaluation", "study"],
+    ["evaluation", "selection", "study"],
     ["analysis"],
     ["files"],
     ["store", "report"],

@@ -26,7 +26,8 @@ from mlflow_mleval.analysis.promethee import (
 )
 from mlflow_mleval.analysis.unicriterion import TIE, Array, place_shares, tied_places, tied_ranks
 from mlflow_mleval.errors import MissingResultsError
-from mlflow_mleval.study import MISSING, Study
+from mlflow_mleval.selection import MISSING
+from mlflow_mleval.study import Study
 from mlflow_mleval.validation import at_least_one
 
 #: Breakpoints of a weight factor closer than this, relative to their size, are one.

@@ -22,9 +22,7 @@ from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import (
     Command,
     Option,
-    arguments,
     excluded_in_flags,
-    flags,
     in_flags,
     is_stream,
     progress,
@@ -35,6 +33,7 @@ from mlflow_mleval.cli.command import (
     write_all,
 )
 from mlflow_mleval.cli.commands import evaluate, heeded, profile, run_over
+from mlflow_mleval.selection import Selection
 from mlflow_mleval.version import __version__
 from mlflow_mleval.words import inside
 
@@ -161,11 +160,8 @@ def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) 
     from mlflow_mleval.store.survey import take_stock
 
     chosen = opt.chosen_format(format, filename)
-    typed = flags(click.get_current_context(), typed=True)
     with progress("reading", quiet, "runs") as step:
-        study, found = take_stock(
-            **{k: v for k, v in arguments(choices, *_STUDY).items() if k in typed}, progress=step
-        )
+        study, found = take_stock(Selection.of(choices), progress=step)
     found = replace(found, problem=in_flags(found.problem), notes=tuple(map(in_flags, found.notes)))
     study = None if study is None else excluded_in_flags(study)
     write(found_document(study, found).render(chosen, width()), filename, quiet)

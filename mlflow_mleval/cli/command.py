@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shlex
 import shutil
 import stat
 import sys
@@ -25,7 +24,8 @@ from click.core import ParameterSource
 
 from mlflow_mleval import assembling
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError
-from mlflow_mleval.words import masked, raise_alone, redacted, tells_a_secret, without_passwords
+from mlflow_mleval.selection import command_line
+from mlflow_mleval.words import raise_alone, redacted, tells_a_secret, without_passwords
 
 #: Columns that the flags take up in the help at most; longer ones stand on a line of their own.
 _FLAGS = 30
@@ -169,18 +169,17 @@ def _with_commands(error: CandidatesError | MissingResultsError, context: click.
 
     names, lines = flags(context), []
     for what, options in error.ways:
-        typed, more = list(context.meta[_TYPED]), []
+        typed, more = context.meta[_TYPED], []
         for name, values in options.items():
             given = context.params.get(name) or ()
-            for value in (
-                [values] if isinstance(values, str) else [v for v in values if v not in given]
-            ):
-                more += [names[name], value]
-        lines += [
-            f"{what[:1].upper()}{what[1:]}:",
-            f"  {shlex.join(['mleval', context.info_name or '', *typed, *more])}",
-        ]
-    lines = [redacted(error.text), *map(without_passwords, lines)]
+            more += [
+                (names[name], value)
+                for value in ([values] if isinstance(values, str) else values)
+                if isinstance(values, str) or value not in given
+            ]
+        command = command_line(["mleval", context.info_name or "", *typed], more)
+        lines += [without_passwords(f"{what[:1].upper()}{what[1:]}:"), f"  {command}"]
+    lines = [redacted(error.text), *lines]
     return "\n".join(map(terminal, lines))
 
 
@@ -376,17 +375,5 @@ def provenance(
     source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What reproduces a result, with the command as it was typed."""
-    return assembling.provenance(
-        shlex.join(["mleval", *map(_argument, sys.argv[1:])]), source, run_ids, options
-    )
-
-
-def _argument(text: str) -> str:
-    """An argument as it may be shown, also where it holds a URI whose password has spaces or
-    quotes.
-    """
-
-    def fit(hit: re.Match[str]) -> str:
-        return masked(f"{hit[0]}host").removesuffix("host")
-
-    return re.sub(r"[\w+.-]*://[^/].*:.*@", fit, without_passwords(text), flags=re.DOTALL)
+    typed = command_line(["mleval", *sys.argv[1:]])
+    return assembling.provenance(typed, source, run_ids, options)

@@ -27,6 +27,7 @@ from mlflow_mleval.cli.command import (
     write,
 )
 from mlflow_mleval.errors import MissingResultsError, MlevalError
+from mlflow_mleval.selection import Selection
 
 # --------------------------------------------------------------------------------------------------
 # The command `mleval evaluate`: a file of predictions into a run.
@@ -443,13 +444,7 @@ def holds_answers(choices: dict[str, Any]) -> bool:
     from mlflow_mleval.store.read_answers import any_answers
 
     named = arguments(choices, *opt.answers)
-    chosen = arguments(choices, *opt.selection)
-    where = {
-        key: chosen[key]
-        for key in ("experiment_ids", "experiment_names", "run_ids", "filter_string")
-        if key in chosen
-    }
-    return any(named.values()) or any_answers(**where)
+    return any(named.values()) or any_answers(Selection.of(choices))
 
 
 def run_answers(
@@ -471,7 +466,8 @@ def run_answers(
             "--anytime: not for answers, of whose measures no bounds are known. Leave it out."
         )
     with progress("reading", quiet, unit="runs") as step:
-        asked = load_answers(**asked_answers(choices), measures=wanted, progress=step)
+        selection, how = Selection.of(choices), asked_answers(choices)
+        asked = load_answers(selection, **how, measures=wanted, progress=step)
     options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
     sides = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
     found, absent = {}, {dataset: in_flags(reason) for dataset, reason in asked.absent.items()}
@@ -697,11 +693,11 @@ def profile(
     """
     from mlflow_mleval.analysis.profile_comparison import compare_profiles
     from mlflow_mleval.report.content.profiles import document
-    from mlflow_mleval.store.study_artifacts import load_profiles
+    from mlflow_mleval.store.study_artifacts import selected_profiles
 
     chosen = opt.chosen_format(format, filename)
     say("reading runs …", quiet)
-    profiles = load_profiles(kind, **arguments(choices, *opt.selection))
+    profiles = selected_profiles(Selection.of(choices), kind)
     profiles = replace(profiles, notes=tuple(map(in_flags, profiles.notes)))
     say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)
     found = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol, opt.seed))

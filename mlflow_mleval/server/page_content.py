@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import sys
 import time
 import traceback
@@ -16,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
-from inspect import signature
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,9 +23,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, StoreError
+from mlflow_mleval.selection import Selection, command_line
 from mlflow_mleval.server.answer_cache import CacheFolder
 from mlflow_mleval.version import __version__
-from mlflow_mleval.words import redacted, without_passwords
+from mlflow_mleval.words import redacted
 
 # --------------------------------------------------------------------------------------------------
 # What a reader of the page chose: in the address, as choices of a comparison, and as the command
@@ -107,18 +106,12 @@ class PageSelection:
     @property
     def command(self) -> str:
         """The command that reports the same."""
-        parts = ["mleval", "report"]
-        for name, values in self.given:
-            flag = f"--{name}"
-            for value in values:
-                parts += (
-                    [flag]
-                    if options()[name].is_flag
-                    else [f"{flag}={value}"]
-                    if value.startswith("-")
-                    else [flag, value]
-                )
-        return without_passwords(shlex.join(parts))
+        flags = [
+            (f"--{name}", None if options()[name].is_flag else value)
+            for name, values in self.given
+            for value in values
+        ]
+        return command_line(["mleval", "report"], flags)
 
     def key(self, *more: str) -> str:
         """A name for whatever this selection yields, among strangers' selections."""
@@ -484,21 +477,15 @@ def rendered(template: str, **values: Any) -> str:
 def _survey(
     folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
 ) -> None:
-    from mlflow_mleval.store.query import load_study
     from mlflow_mleval.store.survey import take_stock
 
     made = int(time.time() * 1000)
     chosen = parsed(job["given"])
-    taken = {
-        name: chosen.choices[name]
-        for name in signature(load_study).parameters
-        if name in chosen.choices
-    }
     with _stages(tell)("reading", "runs") as step:
-        study, found = take_stock(**taken, progress=step)
+        study, found = take_stock(Selection.of(chosen.choices), progress=step)
     found = replace(found, problem=found.problem.replace(job["server"], job["address"]))
     ways = [
-        {"what": way.what, "query": chosen.adding(way.options).query}
+        {"what": way.what, "query": chosen.adding(way.selection.arguments()).query}
         for way in found.ways
         if way.command == "rank"
     ]

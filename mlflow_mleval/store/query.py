@@ -7,9 +7,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
+from typing import Any
 
 import pandas as pd
 from mlflow import MlflowClient
@@ -27,6 +28,7 @@ from mlflow_mleval.measures.registry import (
     expand,
     meant,
 )
+from mlflow_mleval.selection import Missing, Selection, best_metric
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.reader import (
     CHILD,
@@ -40,17 +42,15 @@ from mlflow_mleval.store.reader import (
     with_models,
     with_profile_measures,
 )
-from mlflow_mleval.store.repeats import RepeatRule, best_metric, check_policy, gather, mean_folds
+from mlflow_mleval.store.repeats import RepeatRule, Repeats, gather, mean_folds
 from mlflow_mleval.store.searches import (
     BestTrials,
     FoldRule,
     best_trials,
-    check_rule,
     elsewhere,
     trials_among,
 )
-from mlflow_mleval.study import MISSING, Excluded, Missing, Study
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.study import Excluded, Study
 from mlflow_mleval.words import count, did_you_mean, look_alikes, some
 
 #: Measures whose names mean something else to most, and what.
@@ -172,179 +172,297 @@ def load_study(
     ValueError
         A rule or a policy is not one of those above, or a measure is declared both ways.
     """
-    one_of(missing, "missing", MISSING)
-    check_policy(duplicates)
-    check_rule(children)
-    if children and folds_by == "children":
-        raise ValueError(
-            "`children` must not be given with folds_by='children': children are trials of a "
-            "search, or folds."
-        )
-    method_rule, dataset_rule = Rule("method", method_by), Rule("dataset", dataset_by)
-    repeat_rule = RepeatRule(repeats_by)
-    fold_rule = None if folds_by is None else FoldRule(folds_by)
-    choice = _Choice(measures, exclude_measures, minimize, maximize)
-    client = store.connect()
-    doubts: list[str] = []
-    runs, names = select(
-        client, experiment_ids, experiment_names, run_ids, filter_string, doubts, progress
+    selection = Selection(
+        experiment_ids=experiment_ids or (),
+        experiment_names=experiment_names or (),
+        run_ids=run_ids or (),
+        filter_string=filter_string,
+        method_by=() if method_by is None else method_by,
+        dataset_by=dataset_by,
+        folds_by=folds_by,
+        repeats_by=() if repeats_by is None else repeats_by,
+        children=children,
+        missing=missing,
+        minimize=tuple(minimize),
+        maximize=tuple(maximize),
+        measures=None if measures is None else tuple(measures),
+        exclude_measures=tuple(exclude_measures),
+        methods=None if methods is None else tuple(methods),
+        exclude_methods=tuple(exclude_methods),
+        datasets=None if datasets is None else tuple(datasets),
+        exclude_datasets=tuple(exclude_datasets),
+        duplicates=duplicates,
     )
+    return selected_study(selection, progress)
 
-    method_rule = with_models(client, list(names), method_rule)
-    excluded: list[Excluded] = []
-    strict = method_by is None and dataset_by is None
-    by_fold: dict[str, schema.FoldValues] = {}
-    if fold_rule is not None:
-        tops = [r for r in runs if MLFLOW_PARENT_RUN_ID not in r.data.tags]
-        by_fold = fold_rule.values(client, tops, choice.wanted, excluded)
-        if folds_by == "children":  # those that did not finish are no folds, and are listed
+
+def selected_study(
+    selection: Selection, progress: Callable[[int, int], object] = lambda done, total: None
+) -> Study:
+    """The Study that a selection of runs yields, as `load_study` says."""
+    loading = _Loading(selection, progress)
+    selected = loading.select()
+    results = loading.read(selected)
+    cells = gather(results, selection)
+    loading.excluded += cells.excluded
+    used, results, optimistic = loading.choose(cells, selected.trials)
+    return loading.study(selected, results, used, (*optimistic, *cells.notes))
+
+
+@dataclass(frozen=True)
+class _Selected:
+    """The runs of a selection, the names of their experiments, and what stands in other runs than
+    the results: values by fold, by the id of the run, and the best trials of searches.
+    """
+
+    runs: list[Run]
+    experiments: dict[str, str]
+    by_fold: dict[str, schema.FoldValues]
+    trials: BestTrials
+
+    @property
+    def to_read(self) -> list[Run]:
+        """The runs with the best trials in the place of their searches."""
+        searches = self.trials.searches
+        if not searches:
+            return self.runs
+        others = [
+            r
+            for r in self.runs
+            if searches.isdisjoint((r.info.run_id, r.data.tags.get(MLFLOW_PARENT_RUN_ID)))
+        ]
+        return [*others, *self.trials.runs]
+
+
+class _Loading:
+    """A selection on its way to a Study; what is left out on each step is listed."""
+
+    def __init__(self, selection: Selection, progress: Callable[[int, int], object]) -> None:
+        self.selection, self.progress = selection, progress
+        self.method = Rule("method", tuple(selection.method_by))
+        self.dataset = Rule("dataset", _given(selection.dataset_by))
+        self.repeat = RepeatRule(tuple(selection.repeats_by))
+        self.choice = _Choice(selection)
+        self.named = {*selection.run_ids}
+        self.client = store.connect()
+        self.excluded: list[Excluded] = []
+        self.doubts: list[str] = []
+
+    def leave_out(self, kind: str, name: str, reason: str) -> None:
+        self.excluded.append(Excluded(kind, name, reason))
+
+    def select(self) -> _Selected:
+        """Search the store, also for folds and trials among the children of runs."""
+        runs, experiments = select(self.client, self.selection, self.doubts, self.progress)
+        self.method = with_models(self.client, list(experiments), self.method)
+        by_fold: dict[str, schema.FoldValues] = {}
+        if self.selection.folds_by is not None:
+            tops = [r for r in runs if MLFLOW_PARENT_RUN_ID not in r.data.tags]
+            rule = FoldRule(self.selection.folds_by)
+            by_fold = rule.values(self.client, tops, self.choice.wanted, self.excluded)
+        if self.selection.folds_by == "children":
+            # those that did not finish are no folds, and are listed
             runs = [
                 r
                 for r in runs
                 if r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in by_fold
                 or r.info.status != "FINISHED"
             ]
-    trials, read = BestTrials(), runs
-    if children is not None:
-        trials = best_trials(client, runs, children, choice.minimize, choice.maximize)
-        gone = trials.searches
-        kept = [
-            r
-            for r in runs
-            if r.info.run_id not in gone and r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in gone
+        searched = self.selection.children is not None
+        trials = best_trials(self.client, runs, self.selection) if searched else BestTrials()
+        return _Selected(runs, experiments, by_fold, trials)
+
+    def read(self, selected: _Selected) -> list[Result]:
+        """The results that are asked for, if they can stand in one table."""
+        results = self._results(selected)
+        if not results:
+            raise NoRunsError(self._why_none(selected))
+        chosen = self.selection
+        results = _wanted(results, "method", chosen.methods, chosen.exclude_methods)
+        results = _wanted(results, "dataset", chosen.datasets, chosen.exclude_datasets)
+        results = _held_out_before_searches(results, self.named, self.excluded)
+        self.repeat.check(results)
+        _check_comparable(results)
+        if chosen.measures is not None:
+            results = [with_profile_measures(r, self.choice.wanted) for r in results]
+        return results
+
+    def _results(self, selected: _Selected) -> list[Result]:
+        """The results among the runs, in the order in which they started."""
+        runs = [
+            r for r in selected.to_read if r.data.tags.get(schema.TAG_KIND) != schema.KIND_REPORT
         ]
-        read = [*kept, *trials.runs]
-    rules = method_rule, dataset_rule, repeat_rule
-    results = _read(
-        read, names, *rules, choice, strict, by_fold, excluded, set(run_ids or ()), progress
-    )
-    results = [
-        replace(
-            r, config={k: v for k, v in r.config.items() if k not in trials.own.get(r.run_id, ())}
+        ruled = self.selection.method_by or self.selection.dataset_by
+        ours_only = not ruled and any(map(is_ours, runs))
+        trials = trials_among(runs, lambda run: self._method_of(run, selected.experiments))
+        results = []
+        runs.sort(key=lambda run: (run.info.start_time or 0, run.info.run_id))
+        for i, run in enumerate(runs, start=1):
+            self.progress(i, len(runs))
+            result = self._result(run, selected)
+            if isinstance(result, Result) and ours_only and not is_ours(run):
+                result = (
+                    f"no tag {schema.TAG_METHOD}; `method_by=` and `dataset_by=` say how to read "
+                    "such a run"
+                )
+            if isinstance(result, Result):
+                results.append(result)
+            else:
+                self._leave_out_run(run, result, trials)
+        return results
+
+    def _method_of(self, run: Run, experiments: Mapping[str, str]) -> str:
+        name = self.method.find(run, experiments[run.info.experiment_id])
+        return name[0] if name else ""
+
+    def _result(self, run: Run, selected: _Selected) -> Result | str:
+        """What the run holds, or why it cannot be used."""
+        experiment = selected.experiments[run.info.experiment_id]
+        folds = selected.by_fold.get(run.info.run_id)
+        rules = self.method, self.dataset
+        wanted = frozenset(self.choice.wanted)
+        reading = partial(read_run, run, experiment, *rules, wanted, folds, self.repeat.of)
+        result = store.of_one_run(reading)
+        searched = selected.trials.own.get(run.info.run_id, ())
+        if isinstance(result, str) or not searched:
+            return result
+        config = {param: text for param, text in result.config.items() if param not in searched}
+        return replace(result, config=config)
+
+    def _leave_out_run(self, run: Run, reason: str, trials: Mapping[str, str]) -> None:
+        if reason.startswith(NEWER) and run.info.run_id in self.named:
+            raise IncomparableRunsError(f"run {run.info.run_id} cannot be read: {reason}.")
+        name = f"{run.info.run_name} ({run.info.run_id})"
+        if reason == CHILD:
+            self.leave_out("child run", name, trials.get(run.info.run_id, reason))
+        else:
+            self.leave_out("run", name, reason)
+
+    def _why_none(self, selected: _Selected) -> str:
+        """Why no run can be used."""
+        names = selected.experiments.values()
+        several = len(names) > 1 and not self.named
+        where = f"experiment{'s' * several} {some(map(repr, names))}"
+        reasons = Counter(e.reason for e in self.excluded).most_common(5)
+        why = "; ".join(f"{count(n, 'run')}: {reason}" for reason, n in reasons)
+        if not reasons:
+            why = "it has none (reports apart)" if selected.runs else "no run fits"
+        return (
+            f"{'the selection' if self.named else where} in {store.store_name()} "
+            f"{'hold' if several else 'holds'} no run that can be used: {why}."
         )
-        for r in results
-    ]
-    if not results:
-        experiments = (
-            f"{'experiment' if len(names) == 1 else 'experiments'} "
-            f"{some(map(repr, names.values()))}"
+
+    def choose(
+        self, cells: Repeats, trials: BestTrials
+    ) -> tuple[list[str], list[Result], list[str]]:
+        """The measures to use, the results that have them, and which of them are optimistic."""
+        metric = best_metric(self.selection.children or "")
+        chosen = dict(cells.chosen)
+        for r in cells.results:
+            if among := max(trials.trials.get(m.run_id, 0) for m in r.members):
+                chosen[r.dataset, r.method] = metric, among
+        self.choice.leave_to_choose({by for by, _ in chosen.values()}, cells.results)
+        used, results = self.choice.of(cells.results, self.excluded, self.named)
+        _check_propensities(results, used)
+        optimistic = {cell: n for cell, (by, n) in chosen.items() if by in used}
+        results = [
+            replace(
+                r, selected_among=max(r.selected_among, optimistic.get((r.dataset, r.method), 1))
+            )
+            for r in results
+        ]
+        return used, results, _choice_notes(chosen, used)
+
+    def study(
+        self,
+        selected: _Selected,
+        results: Sequence[Result],
+        used: Sequence[str],
+        notes: Iterable[str],
+    ) -> Study:
+        """The Study of these results, with what a reader must know about them."""
+        folds, fold_notes = _folds(self.client, results, used, self.excluded)
+        for r in results:
+            for tag, reason in r.broken.items():
+                self.leave_out("tag", f"{tag} of {r.name}", reason)
+        values = _table(
+            [(r.dataset, r.method) for r in results],
+            {m: [r.values.get(m, math.nan) for r in results] for m in used},
         )
-        where, hold = (
-            ("the selection", "holds")
-            if run_ids
-            else (experiments, "holds" if len(names) == 1 else "hold")
+        given = self.selection.method_by, self.selection.dataset_by
+        return Study(
+            values=values,
+            directions=directions(used, self.selection.minimize, self.selection.maximize),
+            missing=self.selection.missing,
+            folds=folds,
+            runs=pd.DataFrame([_row(m, r) for r in results for m in r.members]),
+            repeats=_repeats(results, used),
+            profiles={(r.dataset, r.method): r.profiles for r in results if r.profiles},
+            excluded=tuple(self.excluded),
+            notes=(
+                *self.doubts,
+                *notes,
+                *_notes(results, used, given),
+                *_value_notes(values, self.selection),
+                *fold_notes,
+            ),
+            source=self._source(selected, results, used),
         )
-        raise NoRunsError(
-            f"{where} in {store.store_name()} {hold} no run that can be used: "
-            f"{_why_none(runs, excluded)}."
-        )
-    results = _keep(results, "method", methods, exclude_methods)
-    results = _keep(results, "dataset", datasets, exclude_datasets)
-    results = _held_out_before_searches(results, set(run_ids or ()), excluded)
-    repeat_rule.check(results)
-    _check_comparable(results)
-    if choice.asked is not None:
-        results = [with_profile_measures(r, choice.wanted) for r in results]
-    seeds = repeats_by is None
-    cells = gather(
-        results,
-        duplicates,
-        choice.minimize,
-        choice.maximize,
-        choice.asked,
-        missing == "error",
-        seeds,
-    )
-    results, excluded = cells.results, [*excluded, *cells.excluded]
-    chosen = cells.chosen | {
-        (r.dataset, r.method): (best_metric(children or ""), n)
-        for r in results
-        if (n := max(trials.trials.get(m.run_id, 0) for m in r.members))
-    }
-    choice.leave_to_choose({metric for metric, _ in chosen.values()}, results)
-    used, results = choice.of(results, excluded, set(run_ids or ()))
-    _check_propensities(results, used)
-    optimistic = {cell: n for cell, (metric, n) in chosen.items() if metric in used}
-    results = [
-        replace(r, selected_among=max(r.selected_among, optimistic.get((r.dataset, r.method), 1)))
-        for r in results
-    ]
-    folds, fold_notes = _folds(client, results, used, excluded)
-    excluded += [
-        Excluded("tag", f"{tag} of {r.name}", reason)
-        for r in results
-        for tag, reason in r.broken.items()
-    ]
-    index = pd.MultiIndex.from_tuples(
-        [(r.dataset, r.method) for r in results], names=["dataset", "method"]
-    )
-    values = pd.DataFrame(
-        {m: [r.values.get(m, math.nan) for r in results] for m in used}, index=index, dtype=float
-    )
-    experiments = {r.experiment_id for r in results}
-    return Study(
-        values=values,
-        directions=directions(used, choice.minimize, choice.maximize),
-        missing=missing,
-        folds=folds,
-        runs=pd.DataFrame(
-            [
-                {c: getattr(m, c) for c in COLUMNS} | {"selected_among": r.selected_among}
-                for r in results
-                for m in r.members
-            ]
-        ),
-        repeats=_repeats(results, used),
-        profiles={(r.dataset, r.method): r.profiles for r in results if r.profiles},
-        excluded=tuple(excluded),
-        notes=(
-            *doubts,
-            *_choice_notes(chosen, used),
-            *cells.notes,
-            *_notes(results, used, (method_by, dataset_by)),
-            *_value_notes(values, choice),
-            *fold_notes,
-        ),
-        source={
+
+    def _source(
+        self, selected: _Selected, results: Sequence[Result], used: Sequence[str]
+    ) -> dict[str, Any]:
+        """How the study came about."""
+        chosen, experiments = self.selection, {r.experiment_id for r in results}
+        return {
             "tracking_uri": store.store_name(),
             "experiments": [
-                {"id": i, "name": name} for i, name in names.items() if i in experiments
+                {"id": i, "name": name}
+                for i, name in selected.experiments.items()
+                if i in experiments
             ],
-            "filter": store.without_passwords(filter_string),
-            "method_by": ", ".join(method_rule.rules) or _rules(results, 0),
-            "dataset_by": dataset_by or _rules(results, 1),
-            "folds_by": folds_by or f"tag:{schema.TAG_FOLDS}",
-            "repeats_by": ", ".join(repeat_rule.rules) or "seeds",
-            "children": children or "",
-            "duplicates": duplicates,
-            "runs_found": len(runs),
-            "measures_by": choice.told(used),
+            "filter": store.without_passwords(chosen.filter_string),
+            "method_by": ", ".join(chosen.method_by) or _rules(results, 0),
+            "dataset_by": chosen.dataset_by or _rules(results, 1),
+            "folds_by": chosen.folds_by or f"tag:{schema.TAG_FOLDS}",
+            "repeats_by": ", ".join(chosen.repeats_by) or "seeds",
+            "children": chosen.children or "",
+            "duplicates": chosen.duplicates,
+            "runs_found": len(selected.runs),
+            "measures_by": self.choice.chosen_by(used),
             "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        },
-    )
+        }
+
+
+def _given(rule: str | None) -> tuple[str, ...]:
+    return () if rule is None else (rule,)
+
+
+def _row(run: Result, cell: Result) -> dict[str, Any]:
+    """A row of `Study.runs`: a run of the cell, or the cell itself."""
+    return {c: getattr(run, c) for c in COLUMNS} | {"selected_among": cell.selected_among}
+
+
+def _table(
+    rows: Sequence[tuple[Any, ...]], columns: Mapping[str, Sequence[float]], *by: str
+) -> pd.DataFrame:
+    """Values by dataset and method, and by what else is named."""
+    index = pd.MultiIndex.from_tuples(rows, names=["dataset", "method", *by])
+    return pd.DataFrame(columns, index=index, dtype=float)
 
 
 class _Choice:
     """Which measures are asked for, which are declared, and which of them to use."""
 
-    def __init__(
-        self,
-        measures: Iterable[str] | None,
-        exclude: Iterable[str],
-        minimize: Iterable[str],
-        maximize: Iterable[str],
-    ) -> None:
-        self.asked = None if measures is None else list(measures)
-        self.exclude, self.minimize, self.maximize = list(exclude), list(minimize), list(maximize)
+    def __init__(self, selection: Selection) -> None:
+        ways = selection.minimize, selection.maximize
+        self.asked, self.exclude = selection.measures, [*selection.exclude_measures]
         self.choosers: set[str] = set()
-        self.declared = list(
-            directions([*self.minimize, *self.maximize], self.minimize, self.maximize)
-        )
+        self.declared = list(directions([*ways[0], *ways[1]], *ways))
         self.set_name: str | None = None
         if self.asked is None:
-            self.wanted = list(
-                dict.fromkeys([*(m for m in MEASURES if m not in NOT_BY_DEFAULT), *self.declared])
-            )
+            usual = (m for m in MEASURES if m not in NOT_BY_DEFAULT)
+            self.wanted = list(dict.fromkeys([*usual, *self.declared]))
             return
         self.wanted = expand(self.asked)
         if unknown := [m for m in self.wanted if m not in MEASURES and m not in self.declared]:
@@ -355,7 +473,24 @@ class _Choice:
                 "smaller is better, `maximize=[NAME]` where larger is."
             )
 
-    def told(self, used: Sequence[str]) -> str:
+    @property
+    def dropped(self) -> set[str]:
+        return set(expand(self.exclude))
+
+    @property
+    def unasked(self) -> set[str]:
+        """Known measures that nobody asked for and that are not used by default."""
+        unasked = NOT_BY_DEFAULT if self.asked is None else frozenset()
+        return {*unasked, *self._beside_the_set}
+
+    @property
+    def _beside_the_set(self) -> set[str]:
+        """Known measures that the default set for such predictions does not hold."""
+        if self.set_name is None:
+            return set()
+        return set(MEASURES).difference(SETS[self.set_name], self.declared)
+
+    def chosen_by(self, used: Sequence[str]) -> str:
         """Which measures are used, and who chose them."""
         declared = [m for m in used if m in self.declared]
         more = f", and {count(len(declared), 'measure')} that you declared" if declared else ""
@@ -364,212 +499,159 @@ class _Choice:
         if self.set_name is None:
             return f"those known here that all runs have{more}, for no default set applies"
         kind = next(kind for kind, name in BY_DEFAULT.items() if name == self.set_name)
-        kept = len(set(used).intersection(SETS[self.set_name]))
-        part = (
-            ""
-            if kept == (most := len(SETS[self.set_name]))
-            else f" ({kept} of {most}, as far as all runs have them)"
-        )
+        held, most = len(set(used).intersection(SETS[self.set_name])), len(SETS[self.set_name])
+        part = "" if held == most else f" ({held} of {most}, as far as all runs have them)"
         return f"the set {self.set_name}, the default for {kind}{part}{more}"
 
     def leave_to_choose(self, metrics: Collection[str], results: Sequence[Result]) -> None:
         """Do not compare the metrics by which runs were chosen, unless they are asked for, or there
         is nothing else.
         """
-        others = {m for r in results for m in r.values}.intersection(self.wanted).difference(
-            metrics, expand(self.exclude)
-        )
-        if self.asked is None and others:
-            self.choosers = {*metrics} - {*expand(self.exclude)}
+        there = {m for r in results for m in r.values}.intersection(self.wanted)
+        if self.asked is None and there.difference(metrics, self.dropped):
+            self.choosers = {*metrics} - self.dropped
             self.exclude += self.choosers
 
     def of(
-        self, results: list[Result], excluded: list[Excluded], named: Collection[str] = ()
+        self, results: Sequence[Result], excluded: list[Excluded], named: Collection[str] = ()
     ) -> tuple[list[str], list[Result]]:
         """The measures to use and the results that have them; what is left out is added to the
         list, but for runs named by id.
         """
-        finished = [r for r in results if r.status == schema.COMPLETE]
-        if not finished:
-            raise NoRunsError(
-                f"of {count(len(results), 'selected run')} none finished, so there is nothing to "
-                "compare."
-            )
-        if self.asked is None and not self.declared:
-            for r, reason in self._apart(finished):
-                if r.run_id not in named:
-                    excluded.append(Excluded("run", r.name, reason))
-                    results, finished = (
-                        [x for x in results if x is not r],
-                        [x for x in finished if x is not r],
-                    )
+        apart = self._apart(_finished(results), named)
+        excluded += [Excluded("run", r.name, reason) for r, reason in apart]
+        strangers = [r for r, _ in apart]
+        results = [r for r in results if not any(r is stranger for stranger in strangers)]
+        finished = _finished(results)
         counts = Counter(m for r in finished for m in r.values)
-        named = [m for m in (*self.declared, *(self.asked or ()), *self.exclude) if m not in SETS]
-        if absent := [m for m in dict.fromkeys(named) if not counts[m]]:
-            guess = did_you_mean(absent, counts)
-            raise MeasureError(
-                f"no finished run has {some(map(repr, absent))}; there are "
-                f"{some(sorted(counts))}.{guess}"
-            )
-        dropped = set(expand(self.exclude))
-        common = [m for m in self.wanted if counts[m] == len(finished) and m not in dropped]
-        self.set_name = default_set(common) if self.asked is None else None
-        unasked = (
-            set()
-            if self.set_name is None
-            else set(MEASURES).difference(SETS[self.set_name], self.declared)
-        )
-        wanted = [m for m in self.wanted if m not in dropped and m not in unasked]
-        used = [
-            m
-            for m in wanted
-            if counts[m] == len(finished)
-            or (counts[m] and (self.asked is not None or m in self.declared))
-        ]
-        unasked |= NOT_BY_DEFAULT if self.asked is None else set()
-        for m in [*self.wanted, *(m for m in counts if m not in self.wanted)]:
-            if m not in used and (
-                reason := self._why_not(m, counts[m], len(finished), m in dropped)
-            ):
-                excluded.append(
-                    Excluded(
-                        "unasked" if m in unasked and m not in dropped else "measure", m, reason
-                    )
-                )
+        self._check_named(counts)
+        used = self._used(counts, len(finished))
+        unused = self._unused(used, counts, len(finished))
+        excluded += unused
+        wanted = {*self.wanted} - self.dropped - self._beside_the_set
         for r in finished:
             bad = [f"{m} is {v}" for m, v in r.bad.items() if m in wanted]
             excluded += [Excluded("cell", r.name, f"{text}, which is no result") for text in bad]
         if not used:
-            left = "; ".join(
-                f"{e.name}: {e.reason}" for e in excluded if e.kind in ("measure", "unasked")
-            )
+            left = "; ".join(f"{e.name}: {e.reason}" for e in unused)
             raise MeasureError(
                 f"there is no measure in common to {count(len(finished), 'finished run')} that "
                 f"can be used ({left[:1000]})."
             )
         return used, results
 
-    def _apart(self, finished: Sequence[Result]) -> list[tuple[Result, str]]:
-        """The few runs for which there would be no measure in common to all others, and why."""
-        dropped = set(expand(self.exclude))
-        have = [{m for m in self.wanted if m in r.values and m not in dropped} for r in finished]
-        counts = Counter(m for measures in have for m in measures)
-        if not counts or max(counts.values()) == len(finished):
+    def _apart(
+        self, finished: Sequence[Result], named: Collection[str]
+    ) -> list[tuple[Result, str]]:
+        """The few runs for which there would be no measure in common to all others, and why; none
+        where measures were asked for.
+        """
+        if self.asked is not None or self.declared:
+            return []
+        wanted = [m for m in self.wanted if m not in self.dropped]
+        counts = Counter(m for r in finished for m in wanted if m in r.values)
+        if not counts:
             return []
         most = max(counts, key=counts.__getitem__)
-        if 2 * counts[most] <= len(finished):
+        if counts[most] == len(finished) or 2 * counts[most] <= len(finished):
             return []
-        found = []
-        for r, measures in zip(finished, have, strict=True):
-            if most not in measures:
-                bad = f"; {most} is {r.bad[most]}" if most in r.bad else ""
-                found.append((r, f"it has no measure in common with most runs{bad}"))
-        return found
+        why = "it has no measure in common with most runs"
+        return [
+            (r, f"{why}; {most} is {r.bad[most]}" if most in r.bad else why)
+            for r in finished
+            if most not in r.values and r.run_id not in named
+        ]
 
-    def _why_not(self, measure: str, having: int, finished: int, dropped: bool) -> str:
+    def _check_named(self, counts: Mapping[str, int]) -> None:
+        """MeasureError where no finished run has a measure that was named."""
+        named = dict.fromkeys([*self.declared, *(self.asked or ()), *self.exclude])
+        if absent := [m for m in named if m not in SETS and m not in counts]:
+            guess = did_you_mean(absent, counts)
+            raise MeasureError(
+                f"no finished run has {some(map(repr, absent))}; there are "
+                f"{some(sorted(counts))}.{guess}"
+            )
+
+    def _used(self, counts: Mapping[str, int], finished: int) -> list[str]:
+        """Measures that all finished runs have, or some where they were asked for."""
+        wanted = [m for m in self.wanted if m not in self.dropped]
+        if self.asked is None:
+            self.set_name = default_set([m for m in wanted if counts[m] == finished])
+        asked = {*self.declared, *(() if self.asked is None else wanted)}
+        return [
+            m
+            for m in wanted
+            if m not in self._beside_the_set
+            and (counts[m] == finished or (counts[m] and m in asked))
+        ]
+
+    def _unused(
+        self, used: Collection[str], counts: Mapping[str, int], finished: int
+    ) -> list[Excluded]:
+        """Measures that are not used, of which a reader would ask why."""
+        others = [m for m in dict.fromkeys([*self.wanted, *counts]) if m not in used]
+        passed_over = self.unasked - self.dropped
+        reasons = {m: self._why_not(m, counts[m], finished) for m in others}
+        return [
+            Excluded("unasked" if m in passed_over else "measure", m, reason)
+            for m, reason in reasons.items()
+            if reason
+        ]
+
+    def _why_not(self, measure: str, having: int, finished: int) -> str:
         """Why a measure is not used; empty where nobody would miss it."""
         if measure in self.choosers:
             return "runs were chosen by it; `measures=` that names it compares it, too"
-        if dropped:
+        if measure in self.dropped:
             return "excluded as asked" if having else ""
-        if (
-            self.set_name is not None
-            and measure in MEASURES
-            and measure not in (*SETS[self.set_name], *NOT_BY_DEFAULT)
-        ):
-            return (
-                f"not in the set {self.set_name}, the default; `measures=` names others"
-                if having
-                else ""
-            )
+        if measure in self._beside_the_set - NOT_BY_DEFAULT:
+            why = f"not in the set {self.set_name}, the default; `measures=` names others"
+            return why if having else ""
         if measure in self.wanted:
             if having:
                 return f"lacking in {finished - having} of {finished} finished runs"
             return "in no run" if self.asked is not None else ""
-        if self.asked is not None:
-            return ""
-        if measure in MEASURES:
-            what = (
-                "costs"
-                if measure in SETS["cost"]
-                else "measures of how errors fall, not of how many there are,"
-            )
-            return f"{what} are used only where `measures=` names them"
-        return "no direction is known; declare `minimize=` or `maximize=`"
+        return self._why_unwanted(measure) if self.asked is None else ""
+
+    def _why_unwanted(self, measure: str) -> str:
+        if measure not in MEASURES:
+            return "no direction is known; declare `minimize=` or `maximize=`"
+        kind = "measures of how errors fall, not of how many there are,"
+        if measure in SETS["cost"]:
+            kind = "costs"
+        return f"{kind} are used only where `measures=` names them"
 
 
-def _read(
-    runs: Sequence[Run],
-    experiments: Mapping[str, str],
-    method: Rule,
-    dataset: Rule,
-    repeat: RepeatRule,
-    choice: _Choice,
-    strict: bool,
-    by_fold: Mapping[str, schema.FoldValues],
-    excluded: list[Excluded],
-    named: Collection[str],
-    progress: Callable[[int, int], object],
-) -> list[Result]:
-    """The results among the runs, in the order in which they started; the others go to the list,
-    but for runs named by id.
-    """
-    runs = [r for r in runs if r.data.tags.get(schema.TAG_KIND) != schema.KIND_REPORT]
-    strict = strict and any(map(is_ours, runs))
-    trials = trials_among(
-        runs, lambda run: (method.find(run, experiments[run.info.experiment_id]) or ("",))[0]
-    )
-    wanted = frozenset(choice.wanted)
-    results = []
-    for i, run in enumerate(
-        sorted(runs, key=lambda r: (r.info.start_time or 0, r.info.run_id)), start=1
-    ):
-        progress(i, len(runs))
-        experiment, folds = experiments[run.info.experiment_id], by_fold.get(run.info.run_id)
-        reading = partial(read_run, run, experiment, method, dataset, wanted, folds, repeat.of)
-        found = store.of_one_run(reading)
-        if not isinstance(found, str) and strict and not is_ours(run):
-            found = (
-                f"no tag {schema.TAG_METHOD}; `method_by=` and `dataset_by=` say how to read "
-                "such a run"
-            )
-        if isinstance(found, str):
-            if found.startswith(NEWER) and run.info.run_id in named:
-                raise IncomparableRunsError(f"run {run.info.run_id} cannot be read: {found}.")
-            kind = "child run" if found == CHILD else "run"
-            found = trials.get(run.info.run_id, found) if found == CHILD else found
-            excluded.append(Excluded(kind, f"{run.info.run_name} ({run.info.run_id})", found))
-        else:
-            results.append(found)
-    return results
+def _finished(results: Sequence[Result]) -> list[Result]:
+    """The results of runs that finished; NoRunsError where none did."""
+    finished = [r for r in results if r.status == schema.COMPLETE]
+    if not finished:
+        raise NoRunsError(
+            f"of {count(len(results), 'selected run')} none finished, so there is nothing to "
+            "compare."
+        )
+    return finished
 
 
-def _why_none(runs: Sequence[Run], excluded: Sequence[Excluded]) -> str:
-    if not excluded:
-        return "it has none (reports apart)" if runs else "no run fits"
-    reasons = Counter(e.reason for e in excluded)
-    return "; ".join(f"{count(n, 'run')}: {reason}" for reason, n in reasons.most_common(5))
-
-
-def _keep(
+def _wanted(
     results: list[Result], what: str, keep: Iterable[str] | None, drop: Iterable[str]
 ) -> list[Result]:
     """Results of the methods or datasets that are asked for."""
     have = {getattr(r, what) for r in results}
-    keep, drop = have if keep is None else set(keep), set(drop)
-    if unknown := sorted((keep | drop) - have):
+    asked, dropped = have if keep is None else set(keep), set(drop)
+    if unknown := sorted((asked | dropped) - have):
         guess = did_you_mean(unknown, have)
         listed = some(map(repr, sorted(have)))
         raise NoRunsError(
             f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}.{guess}"
         )
-    kept = [r for r in results if getattr(r, what) in keep - drop]
-    if not kept:
+    left = [r for r in results if getattr(r, what) in asked - dropped]
+    if not left:
         raise NoRunsError(
             f"no {what} is left after the exclusions; the selection has "
             f"{some(map(repr, sorted(have)))}."
         )
-    return kept
+    return left
 
 
 def _held_out_before_searches(
@@ -659,71 +741,97 @@ def _folds(
     """Values by fold of the runs that carry them, and what a reader must know about them; what is
     broken goes to the list.
     """
-    read: list[tuple[Result, schema.FoldValues]] = []
-    pointers: dict[str, str] = {}
-    rounded = []
-    for r in (m for result in results for m in result.members):
-        found = r.by_fold
-        if found is None:
-            if not r.folds or r.status != schema.COMPLETE:
-                continue
-            found = store.of_one_run(partial(schema.decode_folds, r.folds))
-            if isinstance(found, str):
-                excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {r.name}", found))
-                continue
-        if found.omitted:
-            pointers[r.run_id] = found.omitted
-        elif found.digits:
-            rounded.append(r.name)
-        read.append((r, found))
-    absent = []
-    if pointers:
-        there = elsewhere(client, pointers, used)
-        absent = [r.name for r, _ in read if r.run_id in there and there[r.run_id] is None]
-        found = [(r, there.get(r.run_id, found)) for r, found in read]
-        excluded += [
-            Excluded("artifact", f"{pointers[r.run_id]} of {r.name}", why)
-            for r, why in found
-            if isinstance(why, str)
-        ]
-        read = [(r, values) for r, values in found if isinstance(values, schema.FoldValues)]
+    tagged = _tagged_folds(results, excluded)
+    folds, absent = _fetched_folds(client, tagged, used, excluded)
+    rounded = [r.name for r, tag in tagged if tag.digits and not tag.omitted]
     by_cell: dict[tuple[str, str], list[tuple[Result, schema.FoldValues]]] = {}
-    for r, found in read:
-        by_cell.setdefault((r.dataset, r.method), []).append((r, found))
-    means = {cell: mean_folds(runs) for cell, runs in by_cell.items()}
-    excluded += [
-        Excluded("folds", f"{m} on {d}", why)
-        for (d, m), why in means.items()
-        if isinstance(why, str)
-    ]
-    read = [
-        (runs[0][0], means[cell])
-        for cell, runs in by_cell.items()
-        if not isinstance(means[cell], str)
-    ]
-    kept = [m for m in used if any(m in found.values for _, found in read)]
-    index = [(r.dataset, r.method, fold) for r, found in read for fold in found.folds]
-    columns = {
-        m: [v for _, f in read for v in f.values.get(m, [math.nan] * len(f.folds))] for m in kept
-    }
+    for r, values in folds:
+        by_cell.setdefault((r.dataset, r.method), []).append((r, values))
+    cells: dict[tuple[str, str], schema.FoldValues] = {}
+    for (dataset, method), repeats in by_cell.items():
+        mean = mean_folds(repeats)
+        if isinstance(mean, str):
+            excluded.append(Excluded("folds", f"{method} on {dataset}", mean))
+        else:
+            cells[dataset, method] = mean
     notes = [
-        f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
-        for names, what in (
-            (absent, "are too many for one tag, and not where it says"),
-            (rounded, "are rounded to few digits, because there are many"),
-        )
-        if names
+        *_fold_doubt(absent, "are too many for one tag, and not where it says"),
+        *_fold_doubt(rounded, "are rounded to few digits, because there are many"),
+        *_differing_folds(cells),
     ]
-    ways = {(r.dataset, tuple(sorted(found.folds))) for r, found in read}
-    if differing := [d for d, n in Counter(d for d, _ in sorted(ways)).items() if n > 1]:
-        notes.append(f"Not all runs have the same folds on {some(differing)}.")
-    if not kept:
-        return None, notes
-    return pd.DataFrame(
-        columns,
-        index=pd.MultiIndex.from_tuples(index, names=["dataset", "method", "fold"]),
-        dtype=float,
-    ), notes
+    return _fold_table(cells, used), notes
+
+
+def _tagged_folds(
+    results: Sequence[Result], excluded: list[Excluded]
+) -> list[tuple[Result, schema.FoldValues]]:
+    """The runs with values by fold, or with a tag that says where these are."""
+    tagged = []
+    for r in (m for result in results for m in result.members):
+        values: schema.FoldValues | str | None = r.by_fold
+        if values is None and r.folds and r.status == schema.COMPLETE:
+            values = store.of_one_run(partial(schema.decode_folds, r.folds))
+        if isinstance(values, str):
+            excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {r.name}", values))
+        elif values is not None:
+            tagged.append((r, values))
+    return tagged
+
+
+def _fetched_folds(
+    client: MlflowClient,
+    tagged: Sequence[tuple[Result, schema.FoldValues]],
+    used: Sequence[str],
+    excluded: list[Excluded],
+) -> tuple[list[tuple[Result, schema.FoldValues]], list[str]]:
+    """The values by fold, also those to which a tag only points, and the runs that have none
+    there.
+    """
+    pointers = {r.run_id: tag.omitted for r, tag in tagged if tag.omitted}
+    there = elsewhere(client, pointers, used) if pointers else {}
+    folds, absent = [], []
+    for r, tag in tagged:
+        values = there.get(r.run_id, tag)
+        if isinstance(values, str):
+            excluded.append(Excluded("artifact", f"{pointers[r.run_id]} of {r.name}", values))
+        elif values is None:
+            absent.append(r.name)
+        else:
+            folds.append((r, values))
+    return folds, absent
+
+
+def _fold_doubt(names: Sequence[str], what: str) -> list[str]:
+    runs = count(len(names), "run")
+    return [f"Values by fold of {runs} {what} ({some(names, 3)})."] if names else []
+
+
+def _differing_folds(cells: Mapping[tuple[str, str], schema.FoldValues]) -> list[str]:
+    ways = {(dataset, tuple(sorted(values.folds))) for (dataset, _), values in cells.items()}
+    counts = Counter(dataset for dataset, _ in sorted(ways))
+    differing = [dataset for dataset, n in counts.items() if n > 1]
+    return [f"Not all runs have the same folds on {some(differing)}."] if differing else []
+
+
+def _fold_table(
+    cells: Mapping[tuple[str, str], schema.FoldValues], used: Sequence[str]
+) -> pd.DataFrame | None:
+    """One row a dataset, method and fold; None where no run has values by fold of these
+    measures.
+    """
+    measures = [m for m in used if any(m in values.values for values in cells.values())]
+    if not measures:
+        return None
+    rows = [(*cell, fold) for cell, values in cells.items() for fold in values.folds]
+    columns = {
+        m: [
+            value
+            for held in cells.values()
+            for value in held.values.get(m, [math.nan] * len(held.folds))
+        ]
+        for m in measures
+    }
+    return _table(rows, columns, "fold")
 
 
 def _repeats(results: Sequence[Result], used: Sequence[str]) -> pd.DataFrame | None:
@@ -773,70 +881,88 @@ def _notes(results: Sequence[Result], used: Sequence[str], named: Sequence[objec
     """Doubts about what the runs say of themselves; `named` are the rules that were given for
     methods and for datasets.
     """
-    notes = []
-    finished = [r for r in results if r.status == schema.COMPLETE]
-    if chosen := [
-        f"{r.method} on {r.dataset} (among {r.selected_among})"
-        for r in finished
-        if r.selected_among > 1
-    ]:
-        notes.append(
-            "Results that were chosen by these very values among several candidates are "
-            f"optimistic: {some(chosen, 6)}."
-        )
-    members = [m for r in results for m in r.members]
-    finished = [m for m in members if m.status == schema.COMPLETE]
-    if plain := sorted({m for r in results for m in r.plain}.intersection(used)):
-        one = len(plain) == 1
-        notes.append(
-            f"The metric{'' if one else 's'} {some(plain)} {'was' if one else 'were'} not logged "
-            f"by this project and {'is' if one else 'are'} taken for the "
-            f"measure{'' if one else 's'} of "
-            f"{'this name' if one else 'these names'}, "
-            "which may be defined otherwise."
-            + "".join(
-                f" To most, {m} is {meaning}." for m, meaning in _OTHERWISE.items() if m in plain
-            )
-        )
-    unstated = sum(r.conventions == schema.UNKNOWN_CONVENTIONS for r in finished)
-    if unstated and not MEASURES.keys().isdisjoint(used):  # others have none
-        runs = (
-            "the only finished run"
-            if len(finished) == 1
-            else f"{unstated} of {len(finished)} finished runs"
-        )
-        notes.append(f"The conventions for empty sets and ties are unknown for {runs}.")
-    for i, what in enumerate(("method", "dataset")):
-        for alike in look_alikes(getattr(r, what) for r in results):
-            notes.append(
-                f"Names of {what}s look alike and are of different characters: "
-                f"{some(map(ascii, alike), 6)}."
-            )
-        if not named[i] and any(not r.named_by[i][0].startswith("tag:mleval.") for r in results):
-            notes.append(f"Names of the {what}s come from {_rules(results, i)}.")
-    for column, doubt in (
-        ("dataset_digest", "the data were not the same in all runs"),
-        (
+    runs = [m for r in results for m in r.members]
+    return [
+        *_optimistic(results),
+        *_otherwise_defined(results, used),
+        *_unstated_conventions(runs, used),
+        *_name_notes(results, 0, "method", bool(named[0])),
+        *_name_notes(results, 1, "dataset", bool(named[1])),
+        *_digest_notes(runs, "dataset_digest", "the data were not the same in all runs"),
+        *_digest_notes(
+            runs,
             "split_digest",
             "the data were not split in the same way in all runs, so that their folds are no pairs",
         ),
-    ):
-        found: dict[str, list[str]] = {}
-        for r in members:
-            found.setdefault(r.dataset, []).append(getattr(r, column))
-        differ = {d: schema.differ(digests) for d, digests in sorted(found.items())}
-        if differing := [d for d, known in differ.items() if known]:
-            notes.append(f"On {some(differing)} {doubt} (the tag mleval.{column} differs).")
-        if unknown := [d for d, known in differ.items() if known is None]:
-            notes.append(
-                f"Whether the data were the same in all runs on {some(unknown)} is unknown: "
-                "other versions wrote the tag "
-                f"mleval.{column}, or MLflow its own digest."
-            )
+    ]
+
+
+def _optimistic(results: Sequence[Result]) -> list[str]:
+    chosen = [
+        f"{r.method} on {r.dataset} (among {r.selected_among})"
+        for r in results
+        if r.selected_among > 1 and r.status == schema.COMPLETE
+    ]
+    why = "Results that were chosen by these very values among several candidates are optimistic"
+    return [f"{why}: {some(chosen, 6)}."] if chosen else []
+
+
+def _otherwise_defined(results: Sequence[Result], used: Sequence[str]) -> list[str]:
+    """Metrics of others that have the names of our measures."""
+    plain = sorted({m for r in results for m in r.plain}.intersection(used))
+    if not plain:
+        return []
+    words = ("metric", "was", "is", "measure of this name")
+    if len(plain) > 1:
+        words = ("metrics", "were", "are", "measures of these names")
+    metrics, were, are, measures = words
+    meanings = (f" To most, {m} is {_OTHERWISE[m]}." for m in _OTHERWISE if m in plain)
+    return [
+        f"The {metrics} {some(plain)} {were} not logged by this project and {are} taken for the "
+        f"{measures}, which may be defined otherwise.{''.join(meanings)}"
+    ]
+
+
+def _unstated_conventions(runs: Sequence[Result], used: Sequence[str]) -> list[str]:
+    finished = [r for r in runs if r.status == schema.COMPLETE]
+    unstated = sum(r.conventions == schema.UNKNOWN_CONVENTIONS for r in finished)
+    if not unstated or MEASURES.keys().isdisjoint(used):  # other metrics have no conventions
+        return []
+    which = f"{unstated} of {len(finished)} finished runs"
+    if len(finished) == 1:
+        which = "the only finished run"
+    return [f"The conventions for empty sets and ties are unknown for {which}."]
+
+
+def _name_notes(results: Sequence[Result], i: int, what: str, ruled: bool) -> list[str]:
+    """What a reader must know of the names of methods (0) or datasets (1)."""
+    notes = [
+        f"Names of {what}s look alike and are of different characters: "
+        f"{some(map(ascii, alike), 6)}."
+        for alike in look_alikes(getattr(r, what) for r in results)
+    ]
+    if not ruled and any(not r.named_by[i][0].startswith("tag:mleval.") for r in results):
+        notes.append(f"Names of the {what}s come from {_rules(results, i)}.")
     return notes
 
 
-def _value_notes(values: pd.DataFrame, choice: _Choice) -> list[str]:
+def _digest_notes(runs: Sequence[Result], column: str, doubt: str) -> list[str]:
+    digests: dict[str, list[str]] = {}
+    for r in runs:
+        digests.setdefault(r.dataset, []).append(getattr(r, column))
+    differ = {d: schema.differ(texts) for d, texts in sorted(digests.items())}
+    notes = []
+    if differing := [d for d, known in differ.items() if known]:
+        notes.append(f"On {some(differing)} {doubt} (the tag mleval.{column} differs).")
+    if unknown := [d for d, known in differ.items() if known is None]:
+        notes.append(
+            f"Whether the data were the same in all runs on {some(unknown)} is unknown: other "
+            f"versions wrote the tag mleval.{column}, or MLflow its own digest."
+        )
+    return notes
+
+
+def _value_notes(values: pd.DataFrame, selection: Selection) -> list[str]:
     """Doubts about known measures: values that their definition cannot give, and a direction turned
     round.
     """
@@ -851,7 +977,7 @@ def _value_notes(values: pd.DataFrame, choice: _Choice) -> list[str]:
                 f"({values[m].min():.4g} to {values[m].max():.4g} over all). Is it a "
                 "percentage, or another measure?"
             )
-    for way, declared in (("min", choice.minimize), ("max", choice.maximize)):
+    for way, declared in (("min", selection.minimize), ("max", selection.maximize)):
         if turned := [
             m for m in declared if m in values and m in MEASURES and MEASURES[m].direction != way
         ]:

@@ -4,7 +4,7 @@ at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from mlflow.entities import Run, Trace
 
 from mlflow_mleval.analysis.answer_comparison import MOST_LOST, Aligned, Answers, aligned, graded
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, StoreError
+from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.answer_tables import (
     EVALUATED,
@@ -61,17 +62,8 @@ class Asked:
 
 
 def load_answers(
+    selection: Selection,
     *,
-    experiment_ids: Sequence[str] | None = None,
-    experiment_names: Sequence[str] | None = None,
-    run_ids: Sequence[str] | None = None,
-    filter_string: str = "",
-    method_by: str | Sequence[str] | None = None,
-    dataset_by: str | None = None,
-    datasets: Iterable[str] | None = None,
-    methods: Iterable[str] | None = None,
-    exclude_datasets: Iterable[str] = (),
-    exclude_methods: Iterable[str] = (),
     table: str | None = None,
     instance_by: str | None = None,
     measures: Sequence[str] | None = None,
@@ -88,14 +80,10 @@ def load_answers(
 
     Parameters
     ----------
-    experiment_ids, experiment_names, run_ids, filter_string
-        As in `load_study`. Runs named by id are about the same data, unless `dataset_by` says
-        otherwise.
-    method_by, dataset_by : str, optional
-        As in `load_study`; by default the run's name, and the name of the data or of the
-        experiment.
-    datasets, methods, exclude_datasets, exclude_methods : iterable of str, optional
-        Names to keep or to leave out.
+    selection : Selection
+        Of which experiments, run ids, filter, methods and datasets count. By default the method is
+        the run's name, and the dataset the name of the data or of the experiment; runs named by id
+        are about the same data, unless `dataset_by` says otherwise.
     table : str, optional
         Path of a table that every run logged, in JSON.
     instance_by : str, optional
@@ -117,13 +105,9 @@ def load_answers(
         The selection holds no run with answers.
     StoreError
         The store cannot be reached or does not accept the filter.
-    ValueError
-        A rule is not one of those that `load_study` knows.
     """
-    method_rule, dataset_rule = Rule("method", method_by), Rule("dataset", dataset_by)
     client = store.connect()
-    chosen, names = select(client, experiment_ids, experiment_names, run_ids, filter_string)
-    method_rule = with_models(client, list(names), method_rule)
+    chosen, experiments = select(client, selection)
     holding = [run for run in chosen if table is not None or holds_answers(run)]
     if not holding:
         raise NoRunsError(
@@ -131,79 +115,92 @@ def load_answers(
             f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
             "logged."
         )
-    groups: dict[str, dict[str, list[Run]]] = {}
-    rows = []
-    nameless: dict[str, list[str]] = {}
-    for run in holding:
-        experiment = names[run.info.experiment_id]
-        if lacking := [
-            rule for rule in (method_rule, dataset_rule) if rule.find(run, experiment) is None
-        ]:
-            nameless.setdefault(lacking[0].lacking(run), []).append(run.info.run_id)
-            continue
-        method, dataset = (rule.find(run, experiment)[0] for rule in (method_rule, dataset_rule))
-        if run_ids and dataset_by is None and groups:
-            (dataset,) = groups
-        if method in {*exclude_methods} or dataset in {*exclude_datasets}:
-            continue
-        if (methods and method not in methods) or (datasets and dataset not in datasets):
-            continue
-        groups.setdefault(dataset, {}).setdefault(method, []).append(run)
-        rows.append(
-            {
-                "run_id": run.info.run_id,
-                "experiment": experiment,
-                "dataset": dataset,
-                "method": method,
-            }
-        )
+    method_rule = Rule("method", tuple(selection.method_by))
+    dataset_rule = Rule("dataset", (selection.dataset_by,) if selection.dataset_by else ())
+    rules = with_models(client, list(experiments), method_rule), dataset_rule
+    groups, rows, nameless = _grouped(holding, experiments, rules, selection)
     notes = _left_out(nameless)
     if not rows:
         why = " ".join(notes) or "they are of other methods or datasets."
         raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
     read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
-    found, absent = {}, {}
+    by_dataset, absent = {}, {}
     for dataset, by_method in groups.items():
         try:
-            found[dataset] = _chosen(aligned(read.all(by_method), shared=shared), measures)
+            side_by_side = aligned(read.all(by_method), shared=shared)
+            by_dataset[dataset] = _chosen(side_by_side, measures)
         except StoreError:
             raise
         except (MlevalError, ValueError) as error:
             absent[dataset] = " ".join([str(error), *read.left_out])
         else:
             notes += read.left_out
-    known = {run.info.run_id for run in holding}
-    without = [
-        run.info.run_id
-        for run in chosen
-        if not {run.info.run_id, run.data.tags.get(schema.TAG_ANSWERS_OF)} & known
-    ]
+    if without := _without_answers(chosen, holding):
+        notes.append(f"Runs without answers: {some(without, 5)}.")
     return Asked(
-        found,
+        by_dataset,
         absent,
         pd.DataFrame(rows),
         frozenset(m for run in holding for m in run.data.metrics),
-        (*notes, *([f"Runs without answers: {some(without, 5)}."] if without else [])),
+        tuple(notes),
         {
             "tracking_uri": store.store_name(),
-            "filter": store.without_passwords(filter_string),
-            "method_by": method_by or "run_name",
-            "dataset_by": dataset_by or "input",
+            "filter": store.without_passwords(selection.filter_string),
+            "method_by": selection.method_by or "run_name",
+            "dataset_by": selection.dataset_by or "input",
             "instance_by": instance_by or "all that was asked",
             "table": table,
         },
     )
 
 
-def any_answers(
-    experiment_ids: Sequence[str] | None = None,
-    experiment_names: Sequence[str] | None = None,
-    run_ids: Sequence[str] | None = None,
-    filter_string: str = "",
-) -> bool:
+def _grouped(
+    runs: Sequence[Run],
+    experiments: Mapping[str, str],
+    rules: tuple[Rule, Rule],
+    selection: Selection,
+) -> tuple[dict[str, dict[str, list[Run]]], list[dict[str, str]], dict[str, list[str]]]:
+    """The runs that count by dataset and method, a row about each, and by what they lack, the ids
+    of those that cannot be named.
+    """
+    groups: dict[str, dict[str, list[Run]]] = {}
+    rows: list[dict[str, str]] = []
+    nameless: dict[str, list[str]] = {}
+    for run in runs:
+        experiment, run_id = experiments[run.info.experiment_id], run.info.run_id
+        names = [rule.find(run, experiment) for rule in rules]
+        if None in names:
+            lacking = rules[names.index(None)].lacking(run)
+            nameless.setdefault(lacking, []).append(run_id)
+            continue
+        method, dataset = (name[0] for name in names if name)
+        if selection.run_ids and selection.dataset_by is None and groups:
+            (dataset,) = groups
+        by_method = _counts(method, selection.methods, selection.exclude_methods)
+        if by_method and _counts(dataset, selection.datasets, selection.exclude_datasets):
+            groups.setdefault(dataset, {}).setdefault(method, []).append(run)
+            about = {"run_id": run_id, "experiment": experiment}
+            rows.append({**about, "dataset": dataset, "method": method})
+    return groups, rows, nameless
+
+
+def _counts(name: str, asked: Sequence[str] | None, excluded: Sequence[str]) -> bool:
+    return name not in excluded and (not asked or name in asked)
+
+
+def _without_answers(runs: Sequence[Run], holding: Sequence[Run]) -> list[str]:
+    """Ids of runs that neither hold answers nor are evaluations of such runs."""
+    ids = {run.info.run_id for run in holding}
+    return [
+        run.info.run_id
+        for run in runs
+        if ids.isdisjoint((run.info.run_id, run.data.tags.get(schema.TAG_ANSWERS_OF)))
+    ]
+
+
+def any_answers(selection: Selection) -> bool:
     """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
-    client = store.connect()
-    chosen, _ = select(client, experiment_ids, experiment_names, run_ids, filter_string)
+    chosen, _ = select(store.connect(), selection)
     return any(map(holds_answers, chosen))
 
 

@@ -17,6 +17,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_GIT_COMMIT, 
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.measures.dependence import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import MAX_DIGITS, bounded_json, computable
 from mlflow_mleval.words import did_you_mean, quoted, some
@@ -139,36 +140,11 @@ class Rule:
     Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
     `models` has names of LoggedModels by their ids, and by those of runs that are not linked to
     them but gave their metrics.
-
-    Raises
-    ------
-    ValueError
-        Another rule.
     """
 
     what: str
-    rules: Any = None  # text, several texts or None; a tuple of texts once it is made
+    rules: tuple[str, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        given = (
-            ()
-            if self.rules is None
-            else (self.rules,)
-            if isinstance(self.rules, str)
-            else tuple(self.rules)
-        )
-        object.__setattr__(self, "rules", given)
-        plain = (
-            "run_name",
-            "experiment",
-            *(["input"] if self.what == "dataset" else [MODEL, PROMPT]),
-        )
-        for rule in self.rules:
-            kind, key = key_of(rule)
-            if rule not in plain and not (kind in ("tag", "param") and key):
-                allowed = f"tag:NAME, param:NAME, {', '.join(plain[:-1])} or {plain[-1]}"
-                raise ValueError(f"`{self.what}_by` must be one of {allowed}, got {rule!r}.")
 
     def find(self, run: Run, experiment: str) -> tuple[str, tuple[str, ...]] | None:
         """The name and the rules that gave it; None where the first gives none."""
@@ -183,7 +159,7 @@ class Rule:
         for rule in self.rules[1:]:
             if text := self._one(rule, run, experiment):
                 name += f", {key_of(rule)[1]}={text}" if ":" in rule else f", {text}"
-        return name, tuple(self.rules)
+        return name, self.rules
 
     def lacking(self, run: Run) -> str:
         """That the run lacks what was to name it, and of a param or tag, which ones it has."""
@@ -233,16 +209,6 @@ def _prompts(run: Run) -> str | None:
         return ", ".join(f"{prompt['name']}/{prompt['version']}" for prompt in linked) or None
     except (ValueError, TypeError, KeyError):
         return None
-
-
-def key_of(rule: str) -> tuple[str, str]:
-    """Kind and name of a rule; an empty name for one without.
-
-    >>> key_of("param:lr"), key_of("run_name")
-    (('param', 'lr'), ('run_name', ''))
-    """
-    kind, _, key = rule.partition(":")
-    return (kind, key) if key else (rule, "")
 
 
 def is_ours(run: Run) -> bool:
@@ -469,10 +435,7 @@ _IDS_AT_ONCE = 500
 
 def select(
     client: MlflowClient,
-    experiment_ids: Sequence[str] | None,
-    experiment_names: Sequence[str] | None,
-    run_ids: Sequence[str] | None,
-    filter_string: str,
+    selection: Selection,
     doubts: list[str] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> tuple[list[Run], dict[str, str]]:
@@ -486,16 +449,17 @@ def select(
     StoreError
         The store cannot be reached or does not accept the filter.
     """
-    if run_ids and not experiment_ids and not experiment_names:
+    named = selection.experiment_ids, selection.experiment_names
+    if selection.run_ids and not any(named):
         experiments = store.all_experiments(client)
     else:
-        experiments = store.find_experiments(client, experiment_ids, experiment_names)
+        experiments = store.find_experiments(client, *named)
     names = {e.experiment_id: e.name for e in experiments}
-    texts = filters_of(filter_string, run_ids)
+    texts = filters_of(selection)
     runs = [
         run for text in texts for run in store.search(client, list(names), text, doubts, progress)
     ]
-    if lost := set(run_ids or ()) - {r.info.run_id for r in runs}:
+    if lost := set(selection.run_ids) - {r.info.run_id for r in runs}:
         raise NoRunsError(
             f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in "
             "another experiment?"
@@ -503,16 +467,16 @@ def select(
     return runs, names
 
 
-def filters_of(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
+def filters_of(selection: Selection) -> list[str]:
     """The filters to search with; one, unless there are very many run ids."""
-    if not run_ids:
-        return [filter_string]
-    ids = list(dict.fromkeys(run_ids))
+    own, ids = selection.filter_string, list(dict.fromkeys(selection.run_ids))
+    if not ids:
+        return [own]
     if wrong := [i for i in ids if not i.replace("-", "").isalnum()]:
         raise NoRunsError(f"no run id: {some(map(repr, wrong))}.")
     parts = (ids[i : i + _IDS_AT_ONCE] for i in range(0, len(ids), _IDS_AT_ONCE))
     chosen = [f"attributes.run_id IN ({', '.join(map(repr, part))})" for part in parts]
-    return [f"{text} and {filter_string}" for text in chosen] if filter_string.strip() else chosen
+    return [f"{text} and {own}" for text in chosen] if own.strip() else chosen
 
 
 def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule) -> Rule:

@@ -7,17 +7,19 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from mlflow.entities import Run
 
 from mlflow_mleval.errors import CandidatesError, MeasureError, NoRunsError
-from mlflow_mleval.measures.registry import directions, meant
+from mlflow_mleval.measures.registry import MEASURES, directions, meant
+from mlflow_mleval.selection import Selection, best_metric, key_of
 from mlflow_mleval.store import schema
-from mlflow_mleval.store.reader import Result, key_of
+from mlflow_mleval.store.reader import Result
 from mlflow_mleval.study import Excluded
 from mlflow_mleval.words import count, did_you_mean, some
 
@@ -26,11 +28,12 @@ from mlflow_mleval.words import count, did_you_mean, some
 _SEED = re.compile(r"(.*[_./:-])?(seed|random_state|random_seed|rng)", re.IGNORECASE)
 #: A seed within the text of an estimator.
 _SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
-POLICIES = "mean, latest, error or best:METRIC"
 #: A metric of validation, by its name: what one chooses by.
 _VALIDATION = re.compile(r"(^|[_./-])(val|valid|validation|dev|cv)([_./-]|$)", re.IGNORECASE)
 #: Cells that an error names.
 _SHOWN = 4
+#: A dataset and a method.
+Cell = tuple[str, str]
 
 
 def is_seed(param: str) -> bool:
@@ -46,27 +49,9 @@ def is_seed(param: str) -> bool:
 class RepeatRule:
     """What tells repeats of a run from one another: seeds, and what ``param:NAME`` or ``tag:NAME``
     names.
-
-    Raises
-    ------
-    ValueError
-        Another rule.
     """
 
-    rules: str | Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        given = (
-            ()
-            if self.rules is None
-            else (self.rules,)
-            if isinstance(self.rules, str)
-            else tuple(self.rules)
-        )
-        object.__setattr__(self, "rules", given)
-        for rule in self.rules:
-            if key_of(rule)[0] not in ("param", "tag"):
-                raise ValueError(f"`repeats_by` must be param:NAME or tag:NAME, got {rule!r}.")
+    rules: tuple[str, ...] = ()
 
     def of(self, run: Run) -> tuple[str, dict[str, str]]:
         """Which repeat the run is (empty where nothing says so), and the params in which repeats
@@ -98,32 +83,18 @@ class RepeatRule:
             )
 
 
-def best_metric(policy: str) -> str:
-    """The metric of ``best:METRIC``; empty for other policies.
-
-    >>> best_metric("best:val_auc"), best_metric("mean")
-    ('val_auc', '')
-    """
-    return policy.partition(":")[2] if policy.startswith("best:") else ""
-
-
-def sign_of(metric: str, minimize: Collection[str], maximize: Collection[str]) -> int:
+def sign_of(metric: str, selection: Selection) -> int:
     """1 where larger values of the metric are better, -1 where smaller ones are; MeasureError where
     nobody says.
     """
     try:
-        return 1 if directions([metric], minimize, maximize)[metric] == "max" else -1
+        way = directions([metric], selection.minimize, selection.maximize)[metric]
+        return 1 if way == "max" else -1
     except ValueError as error:
         raise MeasureError(
             f"no direction is known for {metric!r}, by which to choose.{meant([metric])} Declare "
             "it: `minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
         ) from error
-
-
-def check_policy(policy: str) -> None:
-    """ValueError for another policy than those of `POLICIES`."""
-    if policy not in ("mean", "latest", "error") and not best_metric(policy):
-        raise ValueError(f"`duplicates` must be one of {POLICIES}, got {policy!r}.")
 
 
 @dataclass(frozen=True)
@@ -143,34 +114,12 @@ class Repeats:
     results: list[Result]
     excluded: list[Excluded]
     notes: list[str]
-    chosen: dict[tuple[str, str], tuple[str, int]]
+    chosen: dict[Cell, tuple[str, int]]
 
 
-def gather(
-    results: Sequence[Result],
-    policy: str,
-    minimize: Collection[str],
-    maximize: Collection[str],
-    compared: Collection[str] | None,
-    complete: bool,
-    seeds: bool = True,
-) -> Repeats:
-    """One result a method and dataset: of repeats the mean, of candidates as the policy says.
-
-    Parameters
-    ----------
-    results : sequence of Result
-        In the order in which they started.
-    policy : str
-        One of `POLICIES`.
-    minimize, maximize : collection of str
-        Declared directions.
-    compared : collection of str, optional
-        Measures that are asked for.
-    complete : bool
-        Whether methods without a run on some dataset stop the comparison.
-    seeds : bool
-        Whether repeats are told apart by their seeds.
+def gather(results: Sequence[Result], selection: Selection) -> Repeats:
+    """One result a method and dataset: of repeats the mean, of candidates as `duplicates` says;
+    results are in the order in which they started.
 
     Raises
     ------
@@ -179,49 +128,48 @@ def gather(
     MeasureError
         No run has the metric by which to choose, or its direction is not known.
     """
-    cells: dict[tuple[str, str], list[Result]] = {}
+    cells: dict[Cell, list[Result]] = {}
     for r in results:
         cells.setdefault((r.dataset, r.method), []).append(r)
     excluded: list[Excluded] = []
     cells = {cell: _without_copies(runs, excluded) for cell, runs in cells.items()}
     mixed = {cell: names for cell, runs in cells.items() if (names := differing(runs))}
     notes: list[str] = []
-    chosen: dict[tuple[str, str], tuple[str, int]] = {}
-    if policy == "latest":
-        older = [r for runs in cells.values() for r in runs[:-1]]
-        are = "run was" if len(older) == 1 else "runs were"
-        reason = (
-            f"{len(older):,} {are} passed over, because a later one of the same method and "
-            "dataset counts"
-        )
-        excluded += [Excluded("run", r.name, reason) for r in older]
-        cells = {cell: runs[-1:] for cell, runs in cells.items()}
-    elif mixed and policy == "error":
-        raise _error(cells, mixed, minimize, maximize, compared, complete)
-    elif mixed and policy == "mean":
-        which = some(
-            (_which(cell, cells[cell], params, " (", ")") for cell, params in mixed.items()), _SHOWN
-        )
+    chosen: dict[Cell, tuple[str, int]] = {}
+    if selection.duplicates == "latest":
+        cells = _latest(cells, excluded)
+    elif mixed and selection.duplicates == "error":
+        raise _error(cells, mixed, selection)
+    elif mixed and selection.duplicates == "mean":
+        which = (_which(cell, cells[cell], params, " (", ")") for cell, params in mixed.items())
         notes.append(
             "As asked, runs that are no repeats of each other count as one method, by their "
-            f"mean: {which}."
+            f"mean: {some(which, _SHOWN)}."
         )
     elif mixed:
-        metric = best_metric(policy)
-        larger = sign_of(metric, minimize, maximize)
+        metric = best_metric(selection.duplicates)
+        larger = sign_of(metric, selection)
+        reason = f"another candidate of the same method and dataset has a better {metric}"
         for cell in mixed:
-            cells[cell], n, gone = _best(cells[cell], metric, larger)
+            cells[cell], n, others = _best(cells[cell], metric, larger)
             chosen[cell] = metric, n
-            excluded += [
-                Excluded(
-                    "run",
-                    r.name,
-                    f"another candidate of the same method and dataset has a better {metric}",
-                )
-                for r in gone
-            ]
-    notes += _doubts(cells, seeds)
+            excluded += [Excluded("run", r.name, reason) for r in others]
+    notes += _doubts(cells, seeds=not selection.repeats_by)
     return Repeats([merged(runs) for runs in cells.values()], excluded, notes, chosen)
+
+
+def _latest(
+    cells: Mapping[Cell, list[Result]], excluded: list[Excluded]
+) -> dict[Cell, list[Result]]:
+    """Of each cell the run that started last; the others go to the list."""
+    older = [r for runs in cells.values() for r in runs[:-1]]
+    are = "run was" if len(older) == 1 else "runs were"
+    reason = (
+        f"{len(older):,} {are} passed over, because a later one of the same method and dataset "
+        "counts"
+    )
+    excluded += [Excluded("run", r.name, reason) for r in older]
+    return {cell: runs[-1:] for cell, runs in cells.items()}
 
 
 def differing(runs: Sequence[Result]) -> list[str]:
@@ -251,18 +199,18 @@ def merged(runs: Sequence[Result]) -> Result:
         return runs[0]
     finished = [r for r in runs if r.status == schema.COMPLETE]
     last = (finished or runs)[-1]
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for r in finished:
         for m, v in r.values.items():
-            found.setdefault(m, []).append(v)
-    profiled = [r for r in finished if r.profiles]
+            values.setdefault(m, []).append(v)
+    profiles = [r.profiles for r in (last, *finished) if r.profiles]
     return replace(
         last,
-        values={m: math.fsum(v) / len(v) for m, v in found.items()},
+        values={m: math.fsum(v) / len(v) for m, v in values.items()},
         selected_among=max(r.selected_among for r in runs),
         plain={m for r in runs for m in r.plain},
         bad={m: v for r in runs for m, v in r.bad.items()},
-        profiles=profiled[-1].profiles if profiled else last.profiles,
+        profiles=profiles[-1] if profiles else last.profiles,
         repeats=tuple(runs),
     )
 
@@ -272,29 +220,24 @@ def mean_folds(runs: Sequence[tuple[Result, schema.FoldValues]]) -> schema.FoldV
     first = runs[0][1]
     if len(runs) == 1:
         return first
-    if any(sorted(found.folds) != sorted(first.folds) for _, found in runs):
+    folds = sorted(first.folds)
+    if any(sorted(values.folds) != folds for _, values in runs):
         return "its repeats have different folds; `filter_string=` chooses one of them"
     if schema.differ(r.split_digest for r, _ in runs):
         return "its repeats split the data in different ways; `filter_string=` chooses one of them"
-    folds = sorted(first.folds)
-    columns = {}
-    for m in dict.fromkeys(m for _, found in runs for m in found.values):
-        rows = []
-        for _, found in runs:
-            by_fold = dict(
-                zip(found.folds, found.values.get(m, [math.nan] * len(folds)), strict=True)
-            )
-            rows.append([by_fold[fold] for fold in folds])
-        columns[m] = np.mean(rows, axis=0).tolist()
-    return schema.FoldValues(folds, columns)
+    tables = [pd.DataFrame(values.values, index=values.folds) for _, values in runs]
+    measures = dict.fromkeys(m for table in tables for m in table)
+    whole = [table.reindex(folds, columns=list(measures)) for table in tables]
+    means = np.mean([table.to_numpy(float) for table in whole], axis=0)
+    return schema.FoldValues(folds, dict(zip(measures, means.T.tolist(), strict=True)))
 
 
-def _cell(cell: tuple[str, str]) -> str:
+def _cell(cell: Cell) -> str:
     return f"{cell[1]} on {cell[0]}"
 
 
 def _which(
-    cell: tuple[str, str],
+    cell: Cell,
     runs: Sequence[Result],
     params: Sequence[str],
     before: str = ": ",
@@ -355,46 +298,47 @@ def _best(
     return groups[best], len(groups), [r for r in runs if _identity(r) != best]
 
 
-def _doubts(cells: Mapping[tuple[str, str], Sequence[Result]], seeds: bool) -> list[str]:
-    """What may be wrong with the means."""
-    found: dict[str, list[str]] = {}
+def _doubts(cells: Mapping[Cell, Sequence[Result]], seeds: bool) -> list[str]:
+    """What may be wrong with the means, and of which cells."""
+    doubts: dict[str, list[str]] = {}
     for cell, runs in cells.items():
-        finished = [r for r in runs if r.status == schema.COMPLETE]
-        counts, commits = (
-            Counter(m for r in finished for m in r.values),
-            sorted({r.commit[:7] for r in runs if r.commit}),
-        )
-        for doubt, names in {
-            "Repeats have the same seed and other results, and all of them count": [
-                label
-                for (label, *_), n in Counter((r.repeat, *_identity(r)) for r in runs).items()
-                if n > 1 and label
-            ]
-            * seeds,
-            "Some repeats did not finish, so that means are over the others": [
-                f"{len(runs) - len(finished)} of {len(runs)}"
-            ]
-            * (0 < len(finished) < len(runs)),
-            "Some repeats lack a value, so that its means are over the others": [
-                f"{m} in {len(finished) - n} of {len(finished)}"
-                for m, n in counts.items()
-                if n < len(finished)
-            ],
-            "Repeats were made by different versions of the code (their Git commits differ)": commits  # noqa: E501
-            if len(commits) > 1
-            else [],
-        }.items():
-            found.setdefault(doubt, []).extend([f"{_cell(cell)} ({some(names, 3)})"] * bool(names))
-    return [f"{doubt}: {some(which, 6)}." for doubt, which in found.items() if which]
+        for doubt, names in _doubts_of(runs, seeds).items():
+            if names:
+                doubts.setdefault(doubt, []).append(f"{_cell(cell)} ({some(names, 3)})")
+    return [f"{doubt}: {some(which, 6)}." for doubt, which in doubts.items()]
+
+
+def _doubts_of(runs: Sequence[Result], seeds: bool) -> dict[str, list[str]]:
+    """What may be wrong with the mean of these runs, with the seeds, counts and measures that show
+    it.
+    """
+    finished = [r for r in runs if r.status == schema.COMPLETE]
+    having = Counter(m for r in finished for m in r.values)
+    twice = Counter((r.repeat, *_identity(r)) for r in runs if r.repeat and seeds)
+    commits = sorted({r.commit[:7] for r in runs if r.commit})
+    part = [f"{len(runs) - len(finished)} of {len(runs)}"]
+    return {
+        "Repeats have the same seed and other results, and all of them count": [
+            label for (label, *_), n in twice.items() if n > 1
+        ],
+        "Some repeats did not finish, so that means are over the others": (
+            part if 0 < len(finished) < len(runs) else []
+        ),
+        "Some repeats lack a value, so that its means are over the others": [
+            f"{m} in {len(finished) - n} of {len(finished)}"
+            for m, n in having.items()
+            if n < len(finished)
+        ],
+        "Repeats were made by different versions of the code (their Git commits differ)": (
+            commits if len(commits) > 1 else []
+        ),
+    }
 
 
 def _error(
-    cells: Mapping[tuple[str, str], Sequence[Result]],
-    mixed: Mapping[tuple[str, str], Sequence[str]],
-    minimize: Collection[str],
-    maximize: Collection[str],
-    compared: Collection[str] | None,
-    complete: bool,
+    cells: Mapping[Cell, Sequence[Result]],
+    mixed: Mapping[Cell, Sequence[str]],
+    selection: Selection,
 ) -> CandidatesError:
     """What stops, and the ways on."""
     which = "; ".join(
@@ -406,15 +350,13 @@ def _error(
         "averaged unasked."
     )
     ways: list[tuple[str, dict[str, Any]]] = []
-    metric, also = _to_choose_by(
-        [r for cell in mixed for r in cells[cell]], minimize, maximize, compared
-    )
+    metric, also = _to_choose_by([r for cell in mixed for r in cells[cell]], selection)
     if metric:
         what = f"take the best candidate by {metric}, with its repeats"
         if also:
             what += f" ({metric} is compared, too, so that a doubt will call the result optimistic)"
         ways.append((what, {"duplicates": f"best:{metric}"}))
-    if apart := _apart(cells, mixed, complete):
+    if apart := _apart(cells, mixed, complete=selection.missing == "error"):
         ways.append(("compare them as methods of their own", apart))
     ways += [
         ("average them all the same", {"duplicates": "mean"}),
@@ -423,33 +365,25 @@ def _error(
     return CandidatesError(text, ways)
 
 
-def _to_choose_by(
-    runs: Sequence[Result],
-    minimize: Collection[str],
-    maximize: Collection[str],
-    compared: Collection[str] | None,
-) -> tuple[str, bool]:
+def _to_choose_by(runs: Sequence[Result], selection: Selection) -> tuple[str, bool]:
     """A metric that every run has and whose direction is known, rather one that is not compared,
     and whether it will be.
     """
-    shared, declared = set.intersection(*(set(r.values) for r in runs)), {*minimize, *maximize}
-    known: list[str] = []
-    for m in sorted(
-        shared,
-        key=lambda m: (m in (compared or ()), _VALIDATION.search(m) is None, m not in declared, m),
-    ):
-        try:
-            known += directions([m], minimize, maximize)
-        except ValueError:
-            continue
-    if not known:
+    ways, compared = (selection.minimize, selection.maximize), selection.measures
+    shared, declared = set.intersection(*(set(r.values) for r in runs)), {*ways[0], *ways[1]}
+    directed = [m for m in shared if m in declared or m in MEASURES]
+    if not directed:
         return "", False
-    return known[0], known[0] in compared if compared is not None else len(known) == 1
+    best = min(
+        directed,
+        key=lambda m: (m in (compared or ()), not _VALIDATION.search(m), m not in declared, m),
+    )
+    return best, best in compared if compared is not None else len(directed) == 1
 
 
 def _apart(
-    cells: Mapping[tuple[str, str], Sequence[Result]],
-    mixed: Mapping[tuple[str, str], Sequence[str]],
+    cells: Mapping[Cell, Sequence[Result]],
+    mixed: Mapping[Cell, Sequence[str]],
     complete: bool,
 ) -> dict[str, Any]:
     """The options that make methods of the candidates; on one dataset where others would have gaps;
@@ -464,8 +398,8 @@ def _apart(
 
 
 def _rules(
-    cells: Mapping[tuple[str, str], Sequence[Result]],
-    mixed: Mapping[tuple[str, str], Sequence[str]],
+    cells: Mapping[Cell, Sequence[Result]],
+    mixed: Mapping[Cell, Sequence[str]],
 ) -> list[str]:
     """The rules that name the method now, and the fewest params that tell the candidates apart;
     empty where params do not.
@@ -490,7 +424,7 @@ def _told(configs: Iterable[Mapping[str, str]], names: Sequence[str]) -> int:
     return len({tuple(config.get(name) for name in names) for config in configs})
 
 
-def _gaps(cells: Mapping[tuple[str, str], Sequence[Result]], rules: Sequence[str]) -> bool:
+def _gaps(cells: Mapping[Cell, Sequence[Result]], rules: Sequence[str]) -> bool:
     """Whether some method would lack a dataset, were methods named by these rules, too."""
     params = [key for kind, key in map(key_of, rules) if kind == "param"]
     found = {

@@ -21,11 +21,13 @@ from mlflow.entities import Metric, Param, Run, RunData, RunInfo, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
+from mlflow_mleval.selection import Selection, best_metric
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import download
 from mlflow_mleval.store.bounds import computable, open_parquet, read_table
-from mlflow_mleval.store.repeats import best_metric, differing_params, is_seed, sign_of
+from mlflow_mleval.store.repeats import differing_params, is_seed, sign_of
 from mlflow_mleval.study import Excluded
+from mlflow_mleval.validation import present
 from mlflow_mleval.words import count, did_you_mean, some
 
 #: Params that number folds.
@@ -55,12 +57,6 @@ class BestTrials:
     searches: set[str] = field(default_factory=set)
     trials: dict[str, int] = field(default_factory=dict)
     own: dict[str, set[str]] = field(default_factory=dict)
-
-
-def check_rule(rule: str | None) -> None:
-    """ValueError for another rule than ``best:METRIC``."""
-    if rule is not None and not best_metric(rule):
-        raise ValueError(f"`children` must be best:METRIC, got {rule!r}.")
 
 
 def children_of(client: MlflowClient, parents: Sequence[Run]) -> dict[str, list[Run]]:
@@ -133,9 +129,7 @@ def refuse_trials(parent: Run, children: Sequence[Run]) -> None:
 def best_trials(
     client: MlflowClient,
     runs: Sequence[Run],
-    rule: str,
-    minimize: Collection[str],
-    maximize: Collection[str],
+    selection: Selection,
 ) -> BestTrials:
     """The best child of each run that has finished children.
 
@@ -146,8 +140,8 @@ def best_trials(
     MeasureError
         No child has the metric, or its direction is not known.
     """
-    metric = best_metric(rule)
-    larger = sign_of(metric, minimize, maximize)
+    metric = best_metric(present(selection.children))
+    larger = sign_of(metric, selection)
     parents = {run.info.run_id: run for run in runs if run.info.status == "FINISHED"}
     held = {
         i: found for i, found in children_of(client, [*parents.values()]).items() if i in parents
@@ -251,8 +245,6 @@ class FoldRule:
 
     Raises
     ------
-    ValueError
-        Another rule.
     IncomparableRunsError
         From `values`: children differ in their params, so that they are trials of a search.
 
@@ -261,17 +253,6 @@ class FoldRule:
     """
 
     rule: str
-
-    def __post_init__(self) -> None:
-        if self.rule in ("steps", "children"):
-            return
-        kind, _, pattern = self.rule.partition(":")
-        if kind != "key" or any(pattern.count(part) != 1 for part in ("{fold}", "{measure}")):
-            raise ValueError(
-                "`folds_by` must be one of steps, children, or key:PATTERN with {fold} and "
-                "{measure} once each, as in "
-                f"key:fold{{fold}}_{{measure}}, got {self.rule!r}."
-            )
 
     def match(self, key: str) -> tuple[str, int] | None:
         """The measure and the fold that a metric key names; None for another key or another kind of

@@ -28,10 +28,11 @@ from mlflow_mleval.errors import (
     NoRunsError,
 )
 from mlflow_mleval.measures.registry import expand
+from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import download
 from mlflow_mleval.store.bounds import decoded, read_table
-from mlflow_mleval.store.query import load_study
+from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
 from mlflow_mleval.store.searches import artifact, at_once, by_fold
 from mlflow_mleval.study import Excluded, Study, left_out
@@ -354,18 +355,27 @@ def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study
         The other arguments of `load_study`.
     """
     refuse_keywords(load_study, selection)
-    names = None if measures is None else list(measures)
-    counted = [m for m in names or () if m in COUNTS]
+    names = None if measures is None else tuple(measures)
+    return selected_folds(Selection(**selection, measures=names))
+
+
+def selected_folds(selection: Selection) -> Study:
+    """As `load_folds` says."""
+    counted = [m for m in selection.measures or () if m in COUNTS]
     if not counted:
-        return load_study(measures=names, **selection)
-    others = [m for m in names if m not in COUNTS]
-    declared = {way: [m for m in CELLS if COUNTS[m] == way[:3]] for way in ("minimize", "maximize")}
-    ways = {way: [*selection.pop(way, ()), *declared[way]] for way in declared}
-    selected: dict[str, Any] = {**selection, **ways}
+        return selected_study(selection)
+    others = [m for m in selection.measures or () if m not in COUNTS]
+    ways = {way: [m for m in CELLS if COUNTS[m] == way] for way in ("min", "max")}
+    counts = replace(
+        selection,
+        measures=[*others, *CELLS],
+        minimize=[*selection.minimize, *ways["min"]],
+        maximize=[*selection.maximize, *ways["max"]],
+    )
     try:
-        return load_study(measures=[*others, *CELLS], **selected)
+        return selected_study(counts)
     except MeasureError:
-        return with_counts(load_study(measures=others or None, **selection))
+        return with_counts(selected_study(replace(selection, measures=others or None)))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -406,12 +416,16 @@ def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> P
         As `load_study` does.
     """
     refuse_keywords(load_study, selection)
+    return selected_profiles(Selection(**selection), kind)
+
+
+def selected_profiles(selection: Selection, kind: Literal["hard", "soft"] = "hard") -> Profiles:
+    """As `load_profiles` says."""
+    measures = selection.measures or ["hamming_loss"]
     try:  # the measure that every profile gives: runs need not have any other in common
-        study = load_study(
-            **selection | {"measures": selection.get("measures") or ["hamming_loss"]}
-        )
+        study = selected_study(replace(selection, measures=measures))
     except MeasureError:
-        study = load_study(**selection)
+        study = selected_study(selection)
     found = profiles_of(study, kind)
     return replace(
         found,

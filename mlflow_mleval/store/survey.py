@@ -17,6 +17,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, StoreError
 from mlflow_mleval.measures.registry import MEASURES, NOT_BY_DEFAULT
+from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.store import query, schema, store
 from mlflow_mleval.store.bounds import computable
 from mlflow_mleval.store.read_answers import holds_answers
@@ -79,12 +80,10 @@ _TRIES = 4
 
 
 def take_stock(
-    *, progress: Callable[[int, int], object] = lambda done, total: None, **options: Any
+    selection: Selection, *, progress: Callable[[int, int], object] = lambda done, total: None
 ) -> tuple[Study | None, Survey]:
-    """The Study that a selection yields, None where it yields none yet, and what the store holds.
-
-    Takes what `load_study` takes, and tells progress as it does. Where no experiment is named and
-    several hold runs, it tells what each holds.
+    """The Study that a selection yields, None where it yields none yet, and what the store holds;
+    where no experiment is named and several hold runs, what each holds.
 
     Raises
     ------
@@ -93,73 +92,64 @@ def take_stock(
     StoreError, ValueError
         As `load_study`.
     """
-    options = {key: value for key, value in options.items() if value not in (None, (), [], "")}
     with store.remembered():
-        study, error = _tried(options, progress=progress)
-        client, ids = store.connect(), options.get("run_ids", ())
-        chosen = store.asked(options.get("experiment_ids"), options.get("experiment_names"))
-        found = (
+        study, error = _tried(selection, progress)
+        client = store.connect()
+        chosen = store.asked(selection.experiment_ids, selection.experiment_names)
+        experiments = (
             store.find_experiments(client, *chosen)
             if any(chosen)
             else store.all_experiments(client)
         )
-        names = {e.experiment_id: e.name for e in found}
-        filters = filters_of(options.get("filter_string", ""), ids)
+        names = {e.experiment_id: e.name for e in experiments}
         runs = [
             run
-            for text in filters
+            for text in filters_of(selection)
             for run in store.search(client, [*names], text, progress=progress)
         ]
-        if error is not None and set(ids) - {run.info.run_id for run in runs}:
+        if error is not None and {*selection.run_ids} - {run.info.run_id for run in runs}:
             raise error
+        held = dict.fromkeys(run.info.experiment_id for run in runs if not _is_report(run))
+        alone = selection.run_ids or any(chosen)
+        if not alone and len(held) != 1:
+            taken, study = survey(runs, names, selection), None
+            ways = tuple(_ways_to_choose(taken, selection))
+            taken = replace(taken, ways=ways, problem=_nothing(runs, selection))
+        else:
+            if not alone:
+                selection = replace(selection, experiment_names=[names[i] for i in held])
+                study, error = _tried(selection)
+            problem = _nothing(runs, selection) or _problem(error)
+            taken = replace(survey(runs, names, selection), problem=problem)
+            taken = _with_ways(taken, selection)
+            if sum(map(holds_answers, runs)) > 1:
+                taken = replace(taken, ways=(_by_answer(selection), *taken.ways))
         source = {
             "tracking_uri": store.store_name(),
-            "filter": store.without_passwords(options.get("filter_string", "")),
+            "filter": store.without_passwords(selection.filter_string),
         }
-        held = [
-            names[i]
-            for i in dict.fromkeys(run.info.experiment_id for run in runs if not _is_report(run))
-        ]
-        if not ids and not any(chosen):
-            if len(held) != 1:
-                taken = replace(survey(runs, names, options), source=source)
-                return None, replace(
-                    taken,
-                    ways=tuple(_ways_to_choose(taken, options)),
-                    problem=_nothing(runs, options),
-                )
-            options |= {"experiment_names": (held[0],)}
-            study, error = _tried(options)
-        taken = replace(survey(runs, names, options), source=source)
-        problem = (
-            ""
-            if error is None
-            else error.text
-            if isinstance(error, CandidatesError)
-            else str(error)
-        )
-        taken = _with_ways(replace(taken, problem=_nothing(runs, options) or problem), options)
-        if sum(map(holds_answers, runs)) > 1:
-            where = {key: options[key] for key in _WHERE if key in options}
-            taken = replace(
-                taken,
-                ways=(
-                    Way("who answers better, answer by answer", "compare", where | _BY_ANSWER),
-                    *taken.ways,
-                ),
-            )
-        return study, taken
+        return study, replace(taken, source=source)
 
 
-#: Options of a selection that `load_answers` takes, and how its answers are compared.
-_WHERE, _BY_ANSWER = (
-    ("experiment_ids", "experiment_names", "run_ids", "filter_string"),
-    {"over": "instances"},
-)
+def _problem(error: MlevalError | None) -> str:
+    if error is None:
+        return ""
+    return error.text if isinstance(error, CandidatesError) else str(error)
+
+
+def _by_answer(selection: Selection) -> Way:
+    """How the answers of these runs are compared."""
+    where = Selection(
+        experiment_ids=selection.experiment_ids,
+        experiment_names=selection.experiment_names,
+        run_ids=selection.run_ids,
+        filter_string=selection.filter_string,
+    )
+    return Way("who answers better, answer by answer", "compare", where, "instances")
 
 
 def survey(
-    runs: Sequence[Run], experiments: Mapping[str, str], options: Mapping[str, Any] | None = None
+    runs: Sequence[Run], experiments: Mapping[str, str], selection: Selection | None = None
 ) -> Survey:
     """What these runs hold, and what may name their methods, datasets, repeats and folds.
 
@@ -169,53 +159,61 @@ def survey(
         As a search gives them, with failed runs and children.
     experiments : mapping of str to str
         Their experiments, id to name.
-    options : mapping, optional
-        What was chosen already, as arguments of `load_study`: declared directions count as known,
-        rules as chosen.
+    selection : Selection, optional
+        What was chosen already: declared directions count as known, rules as chosen.
     """
-    options = options or {}
+    selection = selection or Selection()
     results = [run for run in runs if not _is_report(run)]
-    children = [
-        run for run in results if MLFLOW_PARENT_RUN_ID in run.data.tags and not is_ours(run)
-    ]
-    tops = [run for run in results if MLFLOW_PARENT_RUN_ID not in run.data.tags or is_ours(run)]
-    used = [run for run in tops if _finished(run) and _keys(run)]
+    children = [run for run in results if _is_child(run) and not is_ours(run)]
+    tops = [run for run in results if not _is_child(run) or is_ours(run)]
+    used = [run for run in tops if _usable(run)]
     searches = _families(children)
     if not used:  # what there is lies in children
-        used = [run for run in children if _finished(run) and _keys(run)]
-    rule = options.get("folds_by") or _fold_pattern(used)
-    folds = FoldRule(rule) if rule else None
+        used = [run for run in children if _usable(run)]
+    rule = selection.folds_by or _fold_pattern(used)
     variables = _variables(used)
-    lost = {run.info.run_id for run in tops if _finished(run) and not _keys(run)}
-    trials = [
-        {*_keys(run)}
-        for parent, runs in searches.items()
-        if parent in lost and trial_params(runs)
-        for run in runs
-    ]
     candidates = [
-        *_method(variables, used, options),
-        *_dataset(variables, used, experiments, options),
-        *_repeats(variables, options),
-        *_folds(rule, searches, used, options),
+        *_method(variables, used, selection),
+        *_dataset(variables, used, experiments, selection),
+        *_repeats(variables, selection),
+        *_folds(rule, searches, used, selection),
     ]
-    by_rule = Rule(
-        "method", next((c.rule for c in candidates if c.role == "method" and c.chosen), None)
-    )
+    chosen = [c.rule for c in candidates if c.role == "method" and c.chosen]
+    by_rule = Rule("method", tuple(chosen[:1]))
 
     def named(run: Run) -> str | None:
         return (by_rule.find(run, experiments.get(run.info.experiment_id, "")) or (None,))[0]
 
     return Survey(
         experiments=_experiments(runs, experiments),
-        metrics=_metrics(used, folds, options),
+        metrics=_metrics(used, FoldRule(rule) if rule else None, selection),
         variables=variables,
         n_runs=len(used),
-        trials=tuple(sorted(set.intersection(*trials))) if trials else (),
+        trials=_trial_metrics(tops, searches),
         candidates=tuple(candidates),
         notes=tuple(_notes(tops, used, searches, named)),
-        foreign=any(not is_ours(run) for run in used) and "method_by" not in options,
+        foreign=any(not is_ours(run) for run in used) and not selection.method_by,
     )
+
+
+def _trial_metrics(tops: Sequence[Run], families: Mapping[str, Sequence[Run]]) -> tuple[str, ...]:
+    """Metrics that all trials of searches have whose parents have none."""
+    empty = {run.info.run_id for run in tops if _finished(run) and not _keys(run)}
+    trials = [
+        {*_keys(run)}
+        for parent, runs in families.items()
+        if parent in empty and trial_params(runs)
+        for run in runs
+    ]
+    return tuple(sorted(set.intersection(*trials))) if trials else ()
+
+
+def _is_child(run: Run) -> bool:
+    return MLFLOW_PARENT_RUN_ID in run.data.tags
+
+
+def _usable(run: Run) -> bool:
+    return _finished(run) and bool(_keys(run))
 
 
 def _is_report(run: Run) -> bool:
@@ -293,9 +291,7 @@ def _experiments(runs: Sequence[Run], names: Mapping[str, str]) -> pd.DataFrame:
     )
 
 
-def _metrics(
-    runs: Sequence[Run], folds: FoldRule | None, options: Mapping[str, Any]
-) -> pd.DataFrame:
+def _metrics(runs: Sequence[Run], folds: FoldRule | None, selection: Selection) -> pd.DataFrame:
     """One row a metric, those of most runs first."""
     values: dict[str, list[float]] = defaultdict(list)
     counts: Counter[str] = Counter()
@@ -307,9 +303,7 @@ def _metrics(
             here.add(at[0] if at else key)
         counts.update(here)
     known = {m.name: m.direction for m in MEASURES.values()}
-    known |= dict.fromkeys(options.get("minimize", ()), "min") | dict.fromkeys(
-        options.get("maximize", ()), "max"
-    )
+    known |= dict.fromkeys(selection.minimize, "min") | dict.fromkeys(selection.maximize, "max")
     rows: list[dict[str, Any]] = [
         {
             "metric": m,
@@ -368,16 +362,15 @@ def _chosen_first(found: Sequence[Candidate]) -> list[Candidate]:
     return [replace(candidate, chosen=i == 0) for i, candidate in enumerate(found)]
 
 
-def _method(
-    variables: pd.DataFrame, runs: Sequence[Run], options: Mapping[str, Any]
-) -> list[Candidate]:
-    if rules := options.get("method_by"):
-        asked = [
-            Candidate("method", rule, "as asked", True)
-            for rule in ((rules,) if isinstance(rules, str) else rules)
-        ]
-        others = _method(variables, runs, {})
-        return [*asked, *(replace(c, chosen=False) for c in others if c.rule not in rules)]
+def _as_asked(role: str, rules: Sequence[str], others: Sequence[Candidate] = ()) -> list[Candidate]:
+    """The rules that were asked for, and others that were not chosen."""
+    asked = [Candidate(role, rule, "as asked", True) for rule in rules]
+    return [*asked, *(replace(c, chosen=False) for c in others if c.rule not in rules)]
+
+
+def _method(variables: pd.DataFrame, runs: Sequence[Run], selection: Selection) -> list[Candidate]:
+    if rules := selection.method_by:
+        return _as_asked("method", rules, _method(variables, runs, Selection()))
     if not runs or all(map(is_ours, runs)):
         return []
     n, named = len(runs), _called(variables, METHOD)
@@ -414,17 +407,14 @@ def _dataset(
     variables: pd.DataFrame,
     runs: Sequence[Run],
     experiments: Mapping[str, str],
-    options: Mapping[str, Any],
+    selection: Selection,
 ) -> list[Candidate]:
-    if rule := options.get("dataset_by"):
-        others = _dataset(variables, runs, experiments, {})
-        return [
-            Candidate("dataset", rule, "as asked", True),
-            *(replace(c, chosen=False) for c in others if c.rule != rule),
-        ]
+    if rule := selection.dataset_by:
+        others = _dataset(variables, runs, experiments, Selection())
+        return _as_asked("dataset", [rule], others)
     if not runs or all(map(is_ours, runs)):
         return []
-    n, by_input = len(runs), Rule("dataset", "input")
+    n, by_input = len(runs), Rule("dataset", ("input",))
     found = [
         Candidate("dataset", f"{v.kind}:{v.name}", f"is called like one; {_numbered(v, n)}")
         for v in _called(variables, DATASET)
@@ -448,12 +438,8 @@ def _dataset(
     return _chosen_first(found)
 
 
-def _repeats(variables: pd.DataFrame, options: Mapping[str, Any]) -> list[Candidate]:
-    given = options.get("repeats_by", ())
-    found = [
-        Candidate("repeats", rule, "as asked", True)
-        for rule in ((given,) if isinstance(given, str) else given)
-    ]
+def _repeats(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
+    found = _as_asked("repeats", selection.repeats_by)
     for v in variables.itertuples(index=False):
         if v.kind == "param" and is_seed(v.name):
             found.append(
@@ -465,7 +451,7 @@ def _repeats(variables: pd.DataFrame, options: Mapping[str, Any]) -> list[Candid
                     True,
                 )
             )
-        elif _REPEAT.fullmatch(v.name) and not given:
+        elif _REPEAT.fullmatch(v.name) and not selection.repeats_by:
             found.append(
                 Candidate(
                     "repeats",
@@ -481,10 +467,10 @@ def _folds(
     rule: str | None,
     families: Mapping[str, Sequence[Run]],
     runs: Sequence[Run],
-    options: Mapping[str, Any],
+    selection: Selection,
 ) -> list[Candidate]:
-    if options.get("folds_by"):
-        return [Candidate("folds", options["folds_by"], "as asked", True)]
+    if selection.folds_by:
+        return _as_asked("folds", [selection.folds_by])
     found = [Candidate("folds", rule, "metrics are numbered like this", True)] if rule else []
     alike = [
         children
@@ -567,10 +553,12 @@ def _notes(
         yield f"{count(len(without), 'finished run')} without a metric of {their} own."
 
 
-def _tried(options: Mapping[str, Any], **more: Any) -> tuple[Study | None, MlevalError | None]:
+def _tried(
+    selection: Selection, progress: Callable[[int, int], object] = lambda done, total: None
+) -> tuple[Study | None, MlevalError | None]:
     """The Study, or why there is none."""
     try:
-        study = query.load_study(**options, **more)
+        study = query.selected_study(selection, progress)
     except StoreError:
         raise
     except MlevalError as error:
@@ -578,18 +566,15 @@ def _tried(options: Mapping[str, Any], **more: Any) -> tuple[Study | None, Mleva
     return study, None
 
 
-def _nothing(runs: Sequence[Run], options: Mapping[str, Any]) -> str:
+def _nothing(runs: Sequence[Run], selection: Selection) -> str:
     """Why nothing can be compared, where that is for want of runs."""
     results = [run for run in runs if not _is_report(run)]
     if any(map(_finished, results)):
         return ""
     if not results:
-        fits = " fits the filter" if options.get("filter_string") else ""
-        return (
-            f"No run{fits} in {store.store_name()}."
-            if fits
-            else f"The store {store.store_name()} holds no runs."
-        )
+        if selection.filter_string:
+            return f"No run fits the filter in {store.store_name()}."
+        return f"The store {store.store_name()} holds no runs."
     status = Counter(run.info.status for run in results)
     return (
         f"No run has finished: {', '.join(f'{n} {what}' for what, n in status.most_common())}. "
@@ -597,86 +582,75 @@ def _nothing(runs: Sequence[Run], options: Mapping[str, Any]) -> str:
     )
 
 
-def _ways_to_choose(found: Survey, options: Mapping[str, Any]) -> Iterator[Way]:
+def _ways_to_choose(held: Survey, selection: Selection) -> Iterator[Way]:
     """Which experiments to look at next: each by itself, and together those that have metrics in
     common.
     """
-    held = found.experiments[found.experiments["finished"] > 0]
-    together = (
-        [e.experiment for e in held.itertuples() if {*e.metrics} & {*held["metrics"].iloc[0]}]
-        if len(held)
-        else []
-    )
+    table = held.experiments[held.experiments["finished"] > 0]
+    first = {*table["metrics"].iloc[0]} if len(table) else set()
+    together = [e.experiment for e in table.itertuples() if {*e.metrics} & first]
+    what, alone = "those with metrics in common, to compare them", table["experiment"]
     if len(together) > 1:
-        yield Way(
-            "those with metrics in common, to compare them",
-            "runs",
-            {**options, "experiment_names": tuple(together)},
-        )
-    for name in held["experiment"].head(1 if len(together) > 1 else _SHOWN):
-        yield Way(
-            "one of them, what it holds and how to rank it",
-            "runs",
-            {**options, "experiment_names": (name,)},
-        )
+        yield Way(what, "runs", replace(selection, experiment_names=together))
+    for name in alone.head(1 if len(together) > 1 else _SHOWN):
+        what = "one of them, what it holds and how to rank it"
+        yield Way(what, "runs", replace(selection, experiment_names=[name]))
 
 
-def _with_ways(found: Survey, options: Mapping[str, Any]) -> Survey:
+def _with_ways(held: Survey, selection: Selection) -> Survey:
     """With commands that rank these runs, tried out, and what they choose."""
-    base, chosen = (
-        dict(options),
-        [c for c in found.candidates if c.chosen and c.reason != "as asked"],
-    )
-    for c in chosen:
-        if c.role == "method" or (c.role == "repeats" and not is_seed(c.rule.partition(":")[2])):
-            base[f"{c.role}_by"] = (c.rule,)
-        elif c.role == "folds" or (c.role == "dataset" and c.rule not in ("experiment", "input")):
-            base[f"{c.role}_by"] = c.rule
-    table, asked = (
-        found.metrics,
-        {*options.get("minimize", ()), *options.get("maximize", ()), *options.get("measures", ())},
-    )
-    known = {m.metric for m in table.itertuples() if m.direction and m.runs == found.n_runs} - {
-        *NOT_BY_DEFAULT
-    }
-    if not len(table):
-        return found
-    variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
-    undeclared = () if known or asked else tuple(found.undirected[:1])
+    if not len(held.metrics):
+        return held
+    base = _with_candidates(held, selection)
+    table = held.metrics[(held.metrics["direction"] != "") & (held.metrics["runs"] == held.n_runs)]
+    known = {*table["metric"]} - {*NOT_BY_DEFAULT}
+    asked = {*selection.minimize, *selection.maximize, *(selection.measures or ())}
+    undeclared = () if known or asked else tuple(held.undirected[:1])
     compared = asked | known or {*undeclared}
-    searched = (
-        "children" not in base
-        and "folds_by" not in base
-        and len(compared) == 1
-        and compared <= {*found.trials}
-    )
-    if undeclared:
-        variants = _either_way(undeclared)
-    if searched:
-        base["children"] = f"best:{next(iter(compared))}"
-    added, said, reason = _completed(base | variants[0][1])
-    if (
-        undeclared
-        and (searched or "duplicates" in added)
-        and (other := _counterpart(undeclared[0], found))
-    ):
+    searched = len(compared) == 1 and compared <= {*held.trials}
+    if searched := searched and not (base.children or base.folds_by):
+        base = replace(base, children=f"best:{next(iter(compared))}")
+    variants = _either_way(undeclared)
+    added, notes, reason = _completed(_adding(base, variants[0][1]))
+    chooses = undeclared and (searched or "duplicates" in added)
+    if chooses and (other := _counterpart(undeclared[0], held)):
         variants = _either_way((*undeclared, other))
-        base |= {"children": f"best:{other}"} if searched else {}
-        added, said, reason = _completed(base | variants[0][1])
-    others = [c.rule for c in found.candidates if c.role == "method" and not c.chosen]
-    if reason and others and "method_by" in options:
-        said = [f"As it was asked for: {reason}"]
-        base["method_by"] = (others[0],)
-        added, more, reason = _completed(base | variants[0][1])
-        said += more
+        base = replace(base, children=f"best:{other}") if searched else base
+        added, notes, reason = _completed(_adding(base, variants[0][1]))
+    others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
+    if reason and others and selection.method_by:
+        notes = [f"As it was asked for: {reason}"]
+        base = replace(base, method_by=others[:1])
+        added, more, reason = _completed(_adding(base, variants[0][1]))
+        notes += more
+    held = replace(held, problem=reason, notes=(*held.notes, *notes))
     if reason:
-        return replace(found, problem=reason, notes=(*found.notes, *said))
-    ways = [Way(what, "rank", base | more | added) for what, more in variants]
-    return replace(found, ways=tuple(ways), problem="", notes=(*found.notes, *said))
+        return held
+    ways = (Way(what, "rank", _adding(base, {**more, **added})) for what, more in variants)
+    return replace(held, ways=tuple(ways))
+
+
+def _with_candidates(held: Survey, selection: Selection) -> Selection:
+    """The selection with the rules that were chosen for it, but for those that hold unasked."""
+    rules: dict[str, Any] = {}
+    for c in held.candidates:
+        if not c.chosen or c.reason == "as asked":
+            continue
+        if c.role == "method" or (c.role == "repeats" and not is_seed(key_of(c.rule)[1])):
+            rules[f"{c.role}_by"] = [c.rule]
+        elif c.role == "folds" or (c.role == "dataset" and c.rule not in ("experiment", "input")):
+            rules[f"{c.role}_by"] = c.rule
+    return replace(selection, **rules)
+
+
+def _adding(selection: Selection, more: Mapping[str, Any]) -> Selection:
+    return replace(selection, **more)
 
 
 def _either_way(metrics: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
-    """The options that declare metrics, either way."""
+    """The options that declare metrics, either way; none where there are no metrics."""
+    if not metrics:
+        return [("a ranking of them", {})]
     ways = (("larger", "maximize"), ("smaller", "minimize"))
     return [
         (f"if {what} values of {' and '.join(metrics)} are better", {way: metrics})
@@ -684,47 +658,47 @@ def _either_way(metrics: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _counterpart(metric: str, found: Survey) -> str:
+def _counterpart(metric: str, held: Survey) -> str:
     """The metric that is the same on other data, val_auc of test_auc, to choose candidates by;
     empty where there is none.
     """
     stem = _PART.sub(r"\1*\3", metric)
     alike = [
         m
-        for m in found.undirected
+        for m in held.undirected
         if m != metric and _PART.search(m) and _PART.sub(r"\1*\3", m) == stem
     ]
-    return next((m for m in alike if not found.trials or m in found.trials), "")
+    return next((m for m in alike if not held.trials or m in held.trials), "")
 
 
-def _completed(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], str]:
-    """What to add to the options for a ranking, what that does in words, and why it is to no
+def _completed(selection: Selection) -> tuple[dict[str, Any], list[str], str]:
+    """What to add to the selection for a ranking, what that does in words, and why it is to no
     avail.
     """
     added: dict[str, Any] = {}
-    said: list[str] = []
+    notes: list[str] = []
     for _ in range(_TRIES):
         try:
-            study = query.load_study(**{**options, **added})
-            study.complete(added.get("missing", options.get("missing")))
+            study = query.selected_study(_adding(selection, added))
+            study.complete()
         except CandidatesError as error:
             what, more = error.ways[0]
-            said.append(
+            notes.append(
                 f"{error.text} The commands {what}; without {_flags(more)} they tell the other "
                 "ways."
             )
             added |= more
         except MissingResultsError as error:
             if "missing" in added:
-                return added, said, str(error)
-            said.append(f"{error.text} The commands give them the worst value of the dataset.")
+                return added, notes, str(error)
+            notes.append(f"{error.text} The commands give them the worst value of the dataset.")
             added["missing"] = "worst"
         except MlevalError as error:
-            return added, said, str(error)
+            return added, notes, str(error)
         else:
             alone = f"There is one method only, {study.methods[0]}, and nothing to compare it with."
-            return added, said, alone if len(study.methods) < 2 else ""
-    return added, said, "No option was found by which they can be compared."
+            return added, notes, alone if len(study.methods) < 2 else ""
+    return added, notes, "No option was found by which they can be compared."
 
 
 def _flags(options: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import read_labels
+from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.answer_tables import OUTPUTS
 from mlflow_mleval.store.read_answers import EXPECTATIONS, RawAnswers, read_raw_answers
@@ -114,7 +115,7 @@ def evaluate_answers(
     """
     ids = [run_ids] if isinstance(run_ids, str) else list(run_ids)
     client = store.connect()
-    chosen, names = select(client, None, None, ids, "")
+    chosen, names = select(client, Selection(run_ids=ids))
     sets, notes = {}, {}
     for done, run in enumerate(chosen, 1):
         with store.store_errors("read"):

@@ -158,6 +158,7 @@ def main():
     os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///mlflow.db"
     from mlflow import MlflowClient
 
+    from mlflow_mleval.selection import Selection
     from mlflow_mleval.store.read_answers import load_answers
 
     logging.getLogger("mlflow").setLevel(logging.ERROR)
@@ -182,7 +183,7 @@ def main():
         with open("/proc/self/clear_refs", "w") as file:  # the peak counts from here
             file.write("5")
         before = resident()["VmRSS"]
-        read, asked = timed(load_answers, experiment_names=[name])
+        read, asked = timed(load_answers, Selection(experiment_names=[name]))
         after = resident()
         assert n_traces == RUNS * size and len(asked.found[name].tables) == RUNS
         assert all(table.shape == (size, SCORERS) for table in asked.found[name].tables.values())

@@ -11,6 +11,7 @@ from mlflow.entities import Metric
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
+from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import schema
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.searches import FoldRule
@@ -131,7 +132,7 @@ def test_other_rules_are_refused(rule):
     with pytest.raises(
         ValueError, match="`folds_by` must be one of steps, children, or key:PATTERN"
     ):
-        FoldRule(rule)
+        Selection(folds_by=rule)
 
 
 def test_patterns_take_their_dots_and_brackets_literally():

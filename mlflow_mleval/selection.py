@@ -1,0 +1,196 @@
+"""A Selection: which runs are read, and how they become methods, datasets, repeats and folds."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from mlflow_mleval.words import did_you_mean, masked, without_passwords
+
+Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
+MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
+POLICIES = "mean, latest, error or best:METRIC"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which runs are read, and how: the arguments of `load_study`, checked.
+
+    Texts that stand alone where several may stand become tuples. `measures`, `methods` and
+    `datasets` are None where nothing was said of them.
+
+    Raises
+    ------
+    ValueError
+        A rule or a policy is not one that there is, or two of them exclude each other.
+
+    >>> Selection(method_by="param:model").method_by
+    ('param:model',)
+    """
+
+    experiment_ids: Sequence[str] = ()
+    experiment_names: Sequence[str] = ()
+    run_ids: Sequence[str] = ()
+    filter_string: str = ""
+    method_by: Sequence[str] = ()
+    dataset_by: str | None = None
+    methods: Sequence[str] | None = None
+    exclude_methods: Sequence[str] = ()
+    datasets: Sequence[str] | None = None
+    exclude_datasets: Sequence[str] = ()
+    repeats_by: Sequence[str] = ()
+    folds_by: str | None = None
+    children: str | None = None
+    measures: Sequence[str] | None = None
+    exclude_measures: Sequence[str] = ()
+    minimize: Sequence[str] = ()
+    maximize: Sequence[str] = ()
+    duplicates: str = "error"
+    missing: Missing = "error"
+
+    def __post_init__(self) -> None:
+        for name in _SEVERAL:
+            value = getattr(self, name)
+            if value is not None or name not in _UNSAID:
+                names = (value,) if isinstance(value, str) else tuple(value or ())
+                object.__setattr__(self, name, names)
+        check_missing(self.missing)
+        if self.duplicates not in ("mean", "latest", "error") and not best_metric(self.duplicates):
+            raise ValueError(f"`duplicates` must be one of {POLICIES}, got {self.duplicates!r}.")
+        if self.children is not None and not best_metric(self.children):
+            raise ValueError(f"`children` must be best:METRIC, got {self.children!r}.")
+        if self.children and self.folds_by == "children":
+            raise ValueError(
+                "`children` must not be given with folds_by='children': children are trials of a "
+                "search, or folds."
+            )
+        for rule in self.method_by:
+            _check_name("method_by", rule, ("run_name", "experiment", "model", "prompt"))
+        if self.dataset_by is not None:
+            _check_name("dataset_by", self.dataset_by, ("run_name", "experiment", "input"))
+        for rule in self.repeats_by:
+            if key_of(rule)[0] not in ("param", "tag"):
+                raise ValueError(f"`repeats_by` must be param:NAME or tag:NAME, got {rule!r}.")
+        _check_folds(self.folds_by)
+
+    @classmethod
+    def of(cls, choices: Mapping[str, Any]) -> Selection:
+        """The selection among the choices of a command; what may be repeated and is an empty tuple
+        was not given.
+        """
+        given = {name: choices[name] for name in FLAGS if choices.get(name, ()) != ()}
+        return cls(**given)
+
+    def arguments(self) -> dict[str, Any]:
+        """What was chosen, as arguments of `load_study`; what is as it is by default is left
+        out.
+        """
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f.name: values[f.name] for f in fields(self) if values[f.name] != f.default}
+
+    def options(self) -> Iterator[tuple[str, str]]:
+        """The same as options of the command line: flags and what follows them."""
+        for name, value in self.arguments().items():
+            for text in [value] if isinstance(value, str) else value:
+                yield FLAGS[name][-1 if text.startswith("-") else 0], text
+
+
+#: By argument, how it is typed on the command line: the short flag, and the long one.
+FLAGS: dict[str, tuple[str, ...]] = {
+    "experiment_ids": ("-x", "--experiment-id"),
+    "experiment_names": ("-n", "--experiment-name"),
+    "run_ids": ("--run-id",),
+    "filter_string": ("--filter",),
+    "method_by": ("--method-by",),
+    "dataset_by": ("--dataset-by",),
+    "methods": ("--method",),
+    "exclude_methods": ("--exclude-method",),
+    "datasets": ("--dataset",),
+    "exclude_datasets": ("--exclude-dataset",),
+    "repeats_by": ("--repeats-by",),
+    "folds_by": ("--folds-by",),
+    "children": ("--children",),
+    "measures": ("-m", "--measure"),
+    "exclude_measures": ("--exclude-measure",),
+    "minimize": ("--min",),
+    "maximize": ("--max",),
+    "duplicates": ("--duplicates",),
+    "missing": ("--missing",),
+}
+#: Of these, None says that nothing was said, and no name that there shall be none.
+_UNSAID = ("methods", "datasets", "measures")
+_SEVERAL = [*_UNSAID, *(f.name for f in fields(Selection) if f.default == ())]
+
+
+def key_of(rule: str) -> tuple[str, str]:
+    """Kind and name of a rule; an empty name for one without.
+
+    >>> key_of("param:lr"), key_of("run_name")
+    (('param', 'lr'), ('run_name', ''))
+    """
+    kind, _, key = rule.partition(":")
+    return (kind, key) if key else (rule, "")
+
+
+def best_metric(policy: str) -> str:
+    """The metric of ``best:METRIC``; empty for other policies.
+
+    >>> best_metric("best:val_auc"), best_metric("mean")
+    ('val_auc', '')
+    """
+    return policy.partition(":")[2] if policy.startswith("best:") else ""
+
+
+def check_missing(policy: str) -> None:
+    """ValueError for another policy than those of `MISSING`."""
+    if policy not in MISSING:
+        guess = did_you_mean([policy], MISSING)
+        listed = ", ".join(map(repr, MISSING))
+        raise ValueError(f"`missing` must be one of {listed}, got {policy!r}.{guess}")
+
+
+def _check_name(argument: str, rule: str, plain: Sequence[str]) -> None:
+    """ValueError for a rule that names no method or dataset."""
+    kind, key = key_of(rule)
+    if rule not in plain and not (kind in ("tag", "param") and key):
+        allowed = f"tag:NAME, param:NAME, {', '.join(plain[:-1])} or {plain[-1]}"
+        raise ValueError(f"`{argument}` must be one of {allowed}, got {rule!r}.")
+
+
+def _check_folds(rule: str | None) -> None:
+    kind, _, pattern = (rule or "").partition(":")
+    once = all(pattern.count(part) == 1 for part in ("{fold}", "{measure}"))
+    if rule not in (None, "steps", "children") and not (kind == "key" and once):
+        raise ValueError(
+            "`folds_by` must be one of steps, children, or key:PATTERN with {fold} and {measure} "
+            f"once each, as in key:fold{{fold}}_{{measure}}, got {rule!r}."
+        )
+
+
+def command_line(typed: Iterable[str], options: Iterable[tuple[str, str | None]] = ()) -> str:
+    """What was typed, and further options (flags and what follows them), to be copied into a shell;
+    passwords are hidden.
+
+    >>> chosen = Selection(experiment_names=["my study"], maximize=["auc"], missing="worst")
+    >>> command_line(["mleval", "rank"], chosen.options())
+    "mleval rank -n 'my study' --max auc --missing worst"
+    """
+    words = [*typed]
+    for flag, text in options:
+        if text is None:
+            words.append(flag)
+        else:  # what begins with a dash would be read as a flag
+            words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+    return shlex.join(map(_fit, words))
+
+
+def _fit(word: str) -> str:
+    """A word as it may be shown, also where it holds a URI whose password has spaces or quotes."""
+
+    def without_login(hit: re.Match[str]) -> str:
+        return masked(f"{hit[0]}host").removesuffix("host")
+
+    return re.sub(r"[\w+.-]*://[^/].*:.*@", without_login, without_passwords(word), flags=re.DOTALL)
