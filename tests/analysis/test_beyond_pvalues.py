@@ -8,7 +8,7 @@ import re
 import pandas as pd
 import pytest
 from fold_cases import fold_study, three_methods
-from report_cases import NASTY, nasty, study_of
+from report_cases import NASTY, cells, nasty, study_of
 
 from mlflow_mleval.analysis.beyond_pvalues import (
     BAYES_DRAWS,
@@ -28,10 +28,6 @@ from mlflow_mleval.report.content.beyond import (
 )
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.study_report import document
-
-
-def cells(table, head: str) -> list[str]:
-    return next(c.cells for c in table.columns if c.head == head)
 
 
 @pytest.fixture(scope="module")

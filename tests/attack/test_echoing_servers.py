@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
-from test_hostile_uris import COMMANDS, PASSWORDS, clean, write_inputs
+from passwords import COMMANDS, PASSWORDS, clean, write_inputs
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main

@@ -20,9 +20,10 @@ import os
 import sqlite3
 import sys
 import tempfile
-import time
 import uuid
 from contextlib import redirect_stderr, redirect_stdout
+
+from timing import timed
 
 BOUND, RUNS = 1.5, 10
 LONG = "Consider this passage with care. " * 30
@@ -137,12 +138,6 @@ def searched(client, experiment_id, runs, spans):
             if not token:
                 break
     return n
-
-
-def timed(call, *args, **options):
-    start = time.perf_counter()
-    result = call(*args, **options)
-    return time.perf_counter() - start, result
 
 
 def resident():

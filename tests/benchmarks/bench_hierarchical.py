@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
+from timing import best
 
 from mlflow_mleval.measures.hierarchical import instance_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
@@ -50,22 +50,13 @@ def layered(n, seed=0, parents=1.4, depth=8):
     return np.unique(np.concatenate(edges), axis=0).tolist()
 
 
-def best(call, repeats):
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def report(name, h, true, pred, families, seconds=None, memory=None, repeats=5, **options):
     """Print a line; whether a bound was missed."""
 
     def call():
         return instance_measures(true, pred, h, measures=families, **options)
 
-    took = best(call, repeats)
+    took = best(call, repeats=repeats)[0]
     tracemalloc.start()
     table = call()
     peak = tracemalloc.get_traced_memory()[1] / 1e6

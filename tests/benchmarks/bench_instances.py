@@ -12,8 +12,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
-import tracemalloc
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy import stats
+from timing import best, peak
 
 from mlflow_mleval.analysis.beyond_pvalues import bayesian_signed_rank, bayesian_t
 from mlflow_mleval.analysis.fusion import fuse
@@ -31,25 +30,6 @@ from mlflow_mleval.study import Study
 
 MEASURES = ["f1", "accuracy", "precision", "recall", "hamming_loss"]
 METHODS, INSTANCES, SAMPLE = 20, 50_000, 5
-
-
-def best(call: Callable[[], object], repeats: int = 3) -> float:
-    """The least of several times, in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def peak(call: Callable[[], object]) -> float:
-    """Memory at its highest above the start, in MB."""
-    tracemalloc.start()
-    call()
-    found = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return found / 1e6
 
 
 def main() -> int:
@@ -69,7 +49,7 @@ def main() -> int:
         peer_time: float = 0.0,
     ) -> None:
         nonlocal missed
-        took, memory = best(call), peak(call)
+        took, memory = best(call, repeats=3)[0], peak(call)
         late = took > bound or memory > most
         missed |= late
         versus = f"{peer}: {peer_time:.3g} s, {peer_time / took:.3g} times as long" if peer else ""
@@ -93,7 +73,7 @@ def main() -> int:
         ]
         differences = [(readers[a](m) - readers[b](m)).round(9) for a, b, m in some]
         per_signs = (
-            best(lambda: [stats.wilcoxon(d, method="approx") for d in differences], 1)
+            best(lambda: [stats.wilcoxon(d, method="approx") for d in differences], repeats=1)[0]
             * 950
             / SAMPLE
         )
@@ -121,7 +101,7 @@ def main() -> int:
         d = values[:, i] - values[:, j]
         return stats.t(9, d.mean(), d.std(ddof=1) * np.sqrt(1 / 10 + 1 / 9)).cdf([-0.1, 0.1])
 
-    loop = best(lambda: [one(i, j) for i, j in part], 1) * len(a) / len(part)
+    loop = best(lambda: [one(i, j) for i, j in part], repeats=1)[0] * len(a) / len(part)
     row(
         "Bayesian t, 124,750 pairs x 10 folds",
         lambda: bayesian_t(many, 0.1, ratio=1 / 9),

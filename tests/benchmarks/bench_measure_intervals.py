@@ -4,28 +4,18 @@ at 100,000 x 100.
 python tests/benchmarks/bench_measure_intervals.py
 """
 
-import time
-
 import numpy as np
+from timing import best
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.measure_intervals import measure_intervals
 
 
-def best(call, repeats=3):
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def main():
     rng = np.random.default_rng(0)
     true, score = rng.random((100_000, 100)) < 0.03, rng.random((100_000, 100))
-    bare = best(lambda: mleval.evaluate(true, score, instances=False))
-    whole = best(lambda: measure_intervals(mleval.evaluate(true, score)))
+    (bare,) = best(lambda: mleval.evaluate(true, score, instances=False), repeats=3)
+    (whole,) = best(lambda: measure_intervals(mleval.evaluate(true, score)), repeats=3)
     print(
         f"evaluation {bare:.2f} s, with instances and intervals {whole:.2f} s: "
         f"{whole / bare:.2f} times (bound 2)"

@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 import tracemalloc
 
 import numpy as np
 import pandas as pd
+from timing import timed
 
 BOUND, REPEATS = 1.3, 5
 SHAPES = ((20, 100, 0), (1000, 2, 0), (20, 100, 5))
@@ -41,12 +41,6 @@ def bare(client, experiment_id):
         n, token = n + len(page), page.token
         if not token:
             return n
-
-
-def timed(call, *args, **options):
-    start = time.perf_counter()
-    result = call(*args, **options)
-    return time.perf_counter() - start, result
 
 
 def measured(client, experiment_id, name):

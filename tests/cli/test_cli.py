@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from command_line import as_json, mleval
 from places import GOLDEN, ROOT, STUDY
 
 import mlflow_mleval
@@ -48,16 +49,6 @@ def store(tmp_path_factory, empty_store):
         )
         assert "132 runs created" in result.stdout
         yield folder
-
-
-def mleval(*args, code=0):
-    result = CliRunner().invoke(main, list(args), catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result
-
-
-def as_json(*args):
-    return json.loads(mleval(*args, "--output", "json").stdout)
 
 
 @pytest.mark.parametrize("preference", ["usual", "v_shape"])

@@ -110,3 +110,8 @@ def nasty(**options) -> Comparison:
         Study(values, study.directions, notes=("a note on \x1b]0;title\x07 </script> %",)),
         **options,
     )
+
+
+def cells(table, head: str) -> list[str]:
+    """The column of a table that stands under this heading."""
+    return next(c.cells for c in table.columns if c.head == head)

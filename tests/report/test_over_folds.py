@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from drawings import outside, parse, texts
 from fold_cases import fold_study, three_methods
-from report_cases import NASTY
+from report_cases import NASTY, cells
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
@@ -47,10 +47,6 @@ def told(found) -> str:
 
 def answered(c) -> str:
     return plain(" ".join(s.text for s in verdict(c)))
-
-
-def cells(table, head: str) -> list[str]:
-    return next(c.cells for c in table.columns if c.head == head)
 
 
 def test_sentences_say_what_the_tests_find():

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 from profile_cases import BEHAVIOUR, compared, profiles, whole
-from report_cases import NASTY
+from report_cases import NASTY, cells
 
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.profile_comparison import compare_profiles
@@ -49,10 +49,6 @@ def sentences(found) -> list[str]:
 
 def dataset_sentences(found, dataset: str) -> list[str]:
     return [*map(plain, topic.crossings(found, dataset))]
-
-
-def cells(table, head: str) -> list[str]:
-    return next(c.cells for c in table.columns if c.head == head)
 
 
 def mean_losses(found, dataset: str):

@@ -2,7 +2,6 @@
 login and proxied artifacts.
 """
 
-import json
 import os
 import secrets
 import shutil
@@ -17,6 +16,7 @@ import pytest
 import requests
 import yaml
 from click.testing import CliRunner
+from command_line import as_json, mleval
 from import_cases import import_at_once, one_run_a_pair
 from places import DOCKER, GOLDEN, STUDY
 from waiting import MLFLOW_SETTINGS, PATIENCE, free_port, wait_for
@@ -107,12 +107,6 @@ def login(team, tmp_path, monkeypatch, unset):
     return team
 
 
-def mleval(*args: str, code: int = 0) -> str:
-    result = CliRunner().invoke(main, list(args), catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result.stdout
-
-
 def rows(team, statement: str) -> list[tuple]:
     connection = psycopg2.connect(
         host="127.0.0.1",
@@ -133,12 +127,15 @@ def test_import_rank_report_and_read_it_back(login):
     published[published["dataset"].isin(["emotions", "yeast", "bookmarks"])].to_csv(
         "madjarov2012.csv", index=False
     )
-    assert "36 runs created" in mleval("import", "madjarov2012.csv", "--conventions", "mulan")
-    assert "0 runs created, 0 updated, 36 unchanged" in mleval(
-        "import", "madjarov2012.csv", "--conventions", "mulan"
+    assert (
+        "36 runs created" in mleval("import", "madjarov2012.csv", "--conventions", "mulan").stdout
+    )
+    assert (
+        "0 runs created, 0 updated, 36 unchanged"
+        in mleval("import", "madjarov2012.csv", "--conventions", "mulan").stdout
     )
 
-    found = json.loads(mleval("rank", *WORST, "--output", "json"))
+    found = as_json("rank", *WORST)
     rankings = (
         pd.read_csv(GOLDEN / "eftimov2019_rankings.csv")
         .query("preference == 'v_shape'")
@@ -294,7 +291,7 @@ def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
     client.log_text(run, "as it was", "note.txt")
     tables = {"runs", "metrics", "tags", "experiments", "users", "experiment_permissions"}
     before = {table: rows(login, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables}
-    shown = mleval("runs", "-n", "kept")
+    shown = mleval("runs", "-n", "kept").stdout
 
     done, calls = beside("backup.sh", "backup")
     assert done.returncode == 0, done.stderr
@@ -326,7 +323,7 @@ def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
         table: rows(login, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables
     } == before
     # The same server, with the same login, on the restored database.
-    assert mleval("runs", "-n", "kept") == shown
+    assert mleval("runs", "-n", "kept").stdout == shown
     assert client.get_experiment_by_name("made later") is None
     assert (
         Path(client.download_artifacts(run, "note.txt", str(tmp_path))).read_text() == "as it was"
@@ -443,12 +440,12 @@ def test_a_member_reads_everything_and_writes_what_is_theirs(login, monkeypatch)
     assert answer.ok, answer.text
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "member")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "twelve letters")
-    assert "BR" in mleval("runs", "-n", "the admin's")
+    assert "BR" in mleval("runs", "-n", "the admin's").stdout
     Path("more.csv").write_text("measure,dataset,method,value\nf1,yeast,LP,0.9\n")
     refused = CliRunner().invoke(main, ["import", "more.csv", "-n", "the admin's"])
     assert refused.exit_code == 1 and len(refused.stderr.strip().splitlines()) == 1
     assert rows(login, "SELECT count(*) FROM runs WHERE user_id = 'member'") == [(0,)]
-    assert "1 runs created" in mleval("import", "more.csv", "-n", "the member's")
+    assert "1 runs created" in mleval("import", "more.csv", "-n", "the member's").stdout
 
 
 @pytest.mark.browser

@@ -2,17 +2,15 @@
 commands that work when copied.
 """
 
-import json
 import shlex
 from pathlib import Path
 
 import numpy as np
 import plain_store
 import pytest
-from click.testing import CliRunner
+from command_line import as_json, mleval
 from mlflow import MlflowClient
 
-from mlflow_mleval.cli import main
 from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.store.query import load_study
 
@@ -21,16 +19,6 @@ ALL = [arg for name in plain_store.DATASETS for arg in ("-n", name)] + [
     "param:model",
 ]
 SEEDS = ["-n", "spam", "-n", "wine", "--method-by", "param:model"]
-
-
-def mleval(*args, code=0):
-    result = CliRunner().invoke(main, list(args), catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result
-
-
-def as_json(*args):
-    return json.loads(mleval(*args, "--output", "json").stdout)
 
 
 def load(*names, **options):

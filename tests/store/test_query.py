@@ -13,6 +13,7 @@ from mlflow_mleval.measures.registry import SETS
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.query import load_study
+from mlflow_mleval.store.reader import COLUMNS
 from mlflow_mleval.store.runs import log_report
 from mlflow_mleval.study import Study
 
@@ -102,22 +103,7 @@ def test_the_study_is_the_table_that_was_imported(db):
         {"f1": "max"},
     )
     assert study.excluded == study.notes == () and study.folds is None
-    assert list(study.runs) == [
-        "run_id",
-        "experiment_id",
-        "experiment",
-        "dataset",
-        "method",
-        "status",
-        "conventions",
-        "split_digest",
-        "dataset_digest",
-        "n_train",
-        "n_test",
-        "selected_among",
-        "repeat",
-        "start_time",
-    ]
+    assert list(study.runs) == list(COLUMNS)
     assert set(study.runs["conventions"]) == {"mulan"} and set(study.runs["status"]) == {"complete"}
     source = dict(study.source)
     assert source.pop("read_at") and source == {

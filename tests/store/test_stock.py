@@ -7,21 +7,14 @@ import shlex
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_line import mleval
 from mlflow.entities import Metric, Param, RunTag
 
-from mlflow_mleval.cli import main
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.survey import survey
 
 FORMATS = ("table", "json", "csv", "md", "latex", "html")
 FOUR = ("-n", "churn", "-n", "fraud", "-n", "spam", "-n", "wine")
-
-
-def mleval(*args, code=0):
-    found = CliRunner().invoke(main, list(args), catch_exceptions=False)
-    assert found.exit_code == code, found.output
-    return found
 
 
 def found(*args):

@@ -21,6 +21,7 @@ import sklearn.model_selection
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
+from waiting import PATIENCE
 
 import mlflow_mleval as mleval
 from mlflow_mleval.training import delivery
@@ -47,7 +48,6 @@ def script():
 
 
 EXPECTED = script()
-PATIENCE = 240  # as in helpers/waiting.py, which the scripts of other processes do without
 
 
 @pytest.fixture(autouse=True)
@@ -154,10 +154,7 @@ def test_a_read_only_database(db, monkeypatch):
 
 def run_script(folder, body, **options):
     """The script in a process of its own."""
-    head = (
-        f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nfrom "
-        "test_autolog_faults import *\n"
-    )
+    head = f"import sys; sys.path[:] = {sys.path}\nfrom test_autolog_faults import *\n"
     command, pipe = [sys.executable, "-c", head + textwrap.dedent(body)], subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, **options)
 
