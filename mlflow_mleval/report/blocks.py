@@ -14,7 +14,18 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.report.svg import Svg
-from mlflow_mleval.report.text import CLOSE, OPEN, fixed, pvalue, shorten, terminal
+from mlflow_mleval.report.text import (
+    ARROWS,
+    CLOSE,
+    OPEN,
+    fixed,
+    number,
+    pvalue,
+    shorten,
+    terminal,
+    with_intervals,
+)
+from mlflow_mleval.words import agree
 
 #: How deep a block lies: in every format, on paper (Markdown, LaTeX) and pages, on pages only.
 ALWAYS, PAPER, PAGE = 0, 1, 2
@@ -53,11 +64,7 @@ def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str
 
 def from_all_others(alone: Sequence[object]) -> str:
     """A further sentence of a verdict: who is separated from everyone; nothing for nobody."""
-    return (
-        f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others."
-        if alone
-        else ""
-    )
+    return f" {listed(alone)} {agree(alone, 'is')} separated from all others." if alone else ""
 
 
 def named(result: Any, *attributes: str) -> dict[str, Any]:
@@ -110,8 +117,8 @@ def note(text: str, depth: int = PAGE) -> Text:
 
 def points(texts: Iterable[str], title: str = "", **more: Any) -> list[Text]:
     """A list of points; nothing where there are none."""
-    found = list(texts)
-    return [Text(found, "points", title, **more)] if found else []
+    points = list(texts)
+    return [Text(points, "points", title, **more)] if points else []
 
 
 class Link(str):
@@ -163,6 +170,32 @@ def pair(frame: pd.DataFrame, first: str = "method_a", second: str = "method_b")
 def decimals(head: str, values: Iterable[float], places: int, **more: Any) -> Column:
     """A column of numbers with so many decimals."""
     return Column(head, [fixed(x, places) for x in values], **more)
+
+
+def numbers(head: str, values: Iterable[float | None], **more: Any) -> Column:
+    """A column of numbers, each with the digits that it has."""
+    return Column(head, [*map(number, values)], **more)
+
+
+def counts(head: str, values: Iterable[float], **more: Any) -> Column:
+    """A column of whole numbers."""
+    return Column(head, [f"{n:,.0f}" for n in values], **more)
+
+
+def intervals(head: str, values: pd.DataFrame, **more: Any) -> Column:
+    """A column of numbers with their intervals: of three columns, value, low and high."""
+    return Column(head, with_intervals(values.to_numpy()), **more)
+
+
+def won_tied_lost(pairs: pd.DataFrame, **more: Any) -> Column:
+    """How often the first of each pair is better, equal and worse."""
+    cells = [f"{w:,}/{t:,}/{x:,}" for w, t, x in pairs[["wins", "ties", "losses"]].to_numpy(int)]
+    return Column("won/tied/lost", cells, **more)
+
+
+def better(directions: Iterable[str]) -> Column:
+    """A column of arrows: which way is better."""
+    return Column("better", [ARROWS[direction] for direction in directions], "^")
 
 
 def pvalues(head: str, values: Iterable[float | None], **more: Any) -> Column:

@@ -80,20 +80,26 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, str):
         return doc.plain(value)
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, bool | int):
         return value
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, pd.DataFrame | pd.Series):
-        return plain(
-            value.to_dict("records") if isinstance(value, pd.DataFrame) else value.to_dict()
-        )
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.metadata.get("key", f.name): plain(getattr(value, f.name)) for f in fields(value)}
+    value = _as_container(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         return [plain(item) for item in value]
     return None if value is pd.NaT or value is pd.NA else str(value)
+
+
+def _as_container(value: Any) -> Any:
+    """Tables as rows, series and results by key; all else as it is."""
+    if isinstance(value, pd.DataFrame):
+        return value.to_dict("records")
+    if isinstance(value, pd.Series):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.metadata.get("key", f.name): getattr(value, f.name) for f in fields(value)}
+    return value

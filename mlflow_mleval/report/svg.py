@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from mlflow_mleval.report.text import shorten, terminal
+from mlflow_mleval.report.text import number, shorten, terminal
 
 WIDTH = 600
 #: Sizes of type; drawn 600 wide, they stay between 11 and 13 pixels on a page of 600.
@@ -102,13 +102,8 @@ class Svg:
     def __init__(
         self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False
     ) -> None:
-        self.title, self.desc, self.height, self.width, self.inline = (
-            title,
-            desc,
-            height,
-            width,
-            inline,
-        )
+        self.title, self.desc = title, desc
+        self.height, self.width, self.inline = height, width, inline
         self.parts: list[Markup] = []
 
     def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
@@ -139,6 +134,26 @@ class Svg:
             class_=class_,
             **attributes,
         )
+
+    def bar(
+        self,
+        scale: Scale,
+        ends: tuple[float, float],
+        y: float,
+        height: float,
+        class_: str,
+        **attributes: Any,
+    ) -> None:
+        """A rectangle from one value of a scale to another."""
+        start, stop = map(scale, ends)
+        self.rect(start, y, stop - start, height, class_, **attributes)
+
+    def band(
+        self, across: Sequence[float], low: Iterable[float], high: Iterable[float], class_: str
+    ) -> None:
+        """A pale area between two lines."""
+        edge = [*zip(across, high, strict=True), *list(zip(across, low, strict=True))[::-1]]
+        self.path(edge, class_, fill_opacity=0.13)
 
     def dot(self, x: float, y: float, r: float, class_: str, **attributes: Any) -> None:
         """A circle around a point."""
@@ -200,6 +215,19 @@ class Svg:
             self.line(x, y if top is None else top, x, y + 4, "grid")
             self.text(x, y + 17, label(tick), "muted", "middle")
         self.line(scale.start, y, scale.stop, y, "axis")
+
+    def side_axis(
+        self, scale: Scale, ticks: Iterable[tuple[float, str]], left: float, right: float
+    ) -> None:
+        """Numbers at the left of a plot, each with a faint line through it."""
+        for tick, text in ticks:
+            self.line(left, scale(tick), right, scale(tick), "grid")
+            self.text(left - 6, scale(tick) + 4, text, "muted small", "end")
+
+    def grid(self, scale: Scale, top: float, bottom: float, about: int) -> None:
+        """Faint lines from top to bottom."""
+        for tick in scale.ticks(about):
+            self.line(scale(tick), top, scale(tick), bottom, "grid")
 
     def __html__(self) -> Markup:
         own = {
@@ -274,6 +302,12 @@ def point_label(
             svg.text(x, y, shown, f"{class_} halo", tip=name if shown != name else "")
             return True
     return False
+
+
+def left_ticks(scale: Scale, about: int = 6) -> tuple[list[tuple[float, str]], float]:
+    """Values of an axis at the left with their texts, and how wide these are."""
+    ticks = [(tick, number(tick)) for tick in scale.ticks(about)]
+    return ticks, max(text_width(text, SMALL) for _, text in ticks)
 
 
 def missed(svg: Svg, count: int, x: float) -> None:

@@ -63,24 +63,23 @@ def _lines(block: Any, width: int) -> Iterator[str]:
     elif isinstance(block, Terms):
         terms = [(terminal(plain(term)), plain(words)) for term, words in block.rows]
         room = max((columns(term) for term, _ in terms), default=0) + 1
-        yield from (
-            line for term, words in terms for line in wrap(pad(term, room) + " ", words, width)
-        )
+        for term, words in terms:
+            yield from wrap(pad(term, room) + " ", words, width)
     elif block.role == "pre":
-        yield from (terminal(line) for text in block.running for line in plain(text).split("\n"))
+        yield from map(terminal, plain("\n".join(block.running)).split("\n"))
     elif block.role == "points":
-        shown = block.paragraphs[: block.most]
-        yield from (
-            line
-            for text in shown
-            for line in _point(short_ids(plain(text)), width, block.most is not None)
-        )
-        if more := len(block.paragraphs) - len(shown):
-            yield f"- and {more} more, see the report"
+        yield from _points(block, width)
     else:
-        yield from (
-            line for text in block.running for line in wrap("", short_ids(plain(text)), width)
-        )
+        for text in block.running:
+            yield from wrap("", short_ids(plain(text)), width)
+
+
+def _points(block: Text, width: int) -> Iterator[str]:
+    """A list, as far as it stands on a terminal."""
+    for text in block.paragraphs[: block.most]:
+        yield from _point(short_ids(plain(text)), width, block.most is not None)
+    if more := len(block.paragraphs) - len(block.paragraphs[: block.most]):
+        yield f"- and {more} more, see the report"
 
 
 def _point(text: str, width: int, cut: bool) -> list[str]:

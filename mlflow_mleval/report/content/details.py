@@ -2,7 +2,9 @@
 or a pair of methods.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
@@ -42,10 +44,10 @@ from mlflow_mleval.report.text import (
     aligned,
     fixed,
     number,
-    pvalue,
     terminal,
     with_intervals,
 )
+from mlflow_mleval.study import Study
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count, some
 
@@ -129,39 +131,31 @@ def _known(asked: str, names: Sequence[str], what: str) -> str:
 
 def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
     looks = (part.measures_of_cell, part.runs_of_cell, part.folds_of_cell)
-    found, runs, folds = (look(c, dataset, method) for look in looks)
+    values, runs, folds = (look(c, dataset, method) for look in looks)
     shown = _heaviest(c)
-    scatter = {key: told for key, told in _SCATTER.items() if found[key].notna().any()}
+    scatter = {key: about for key, about in _SCATTER.items() if values[key].notna().any()}
     blocks: list[Any] = [
         Text(_about_cell(c, method, dataset, len(runs), len(folds)), role="flow", depth=ALWAYS)
     ]
     columns = [
-        doc.names("measure", found.index, "measure"),
-        Column("better", [_arrow(c, m) for m in found.index], "^"),
-        Column("value", [*map(number, found["value"])]),
-        *(
-            Column(head, [*map(number, found[key])], note=text)
-            for key, (head, text) in scatter.items()
+        *_measures(c, values.index),
+        doc.numbers("value", values["value"]),
+        *(doc.numbers(head, values[key], note=text) for key, (head, text) in scatter.items()),
+        doc.numbers(
+            "rank", values["rank"], note="Rank and φ: by this measure alone, on this dataset."
         ),
-        Column(
-            "rank",
-            [*map(number, found["rank"])],
-            note="Rank and φ: by this measure alone, on this dataset.",
-        ),
-        doc.decimals("φ", found["phi"], 2),
+        doc.decimals("φ", values["phi"], 2),
     ]
-    blocks.append(Table(columns, title="Values", depth=ALWAYS, most=len(found)))
+    blocks.append(Table(columns, title="Values", depth=ALWAYS, most=len(values)))
     if len(runs):
         blocks.append(_runs(c, runs, shown, base))
     if len(folds):
         kept = [m for m in shown if m in folds]
-        about = {
-            "title": "By fold",
-            "total": len(folds),
-            "things": "folds",
-            "folded": len(folds) > 12,
-        }
-        blocks.append(grid(folds[kept].iloc[:ROWS], "fold", _heads(c, kept), number, **about))
+        table = grid(folds[kept].iloc[:ROWS], "fold", _heads(c, kept), number)
+        total = len(folds)
+        blocks.append(
+            replace(table, title="By fold", total=total, things="folds", folded=total > 12)
+        )
     return blocks
 
 
@@ -178,13 +172,8 @@ def _about_cell(c: Comparison, method: str, dataset: str, n_runs: int, n_folds: 
             f"{study.missing})."
         )
     else:
-        of = (
-            f"means over {repeats} runs"
-            if repeats > 1
-            else "those of one run"
-            if n_runs
-            else "as given"
-        )
+        of = "those of one run" if n_runs else "as given"
+        of = f"means over {repeats} runs" if repeats > 1 else of
         over = f", over {count(n_folds, 'fold')}" if n_folds else ""
         made = f"The values of {who} are {of}{over}."
     ranks, phi = c.fusion.ranks.loc[dataset], c.fusion.phi.loc[dataset, method]
@@ -237,23 +226,16 @@ def _method(c: Comparison, method: str) -> list[Any]:
     runs = c.study.n_repeats
     table = [
         doc.names("dataset", ranks.index, about={"method": method}),
-        Column("rank", [*map(number, ranks)]),
+        doc.numbers("rank", ranks),
         doc.decimals("φ", c.fusion.phi[method], 3),
-        *(
-            [Column("", ["filled" if d in filled else "" for d in ranks.index], "<", note=_FILLED)]
-            if filled
-            else []
-        ),
+        *_filled(ranks.index, filled),
         *(
             Column(head, aligned(c.study.cells(m)[method]), keep=i)
             for m, head, i in _columns(c, shown)
         ),
-        *(
-            [Column("runs", [number(runs.get((d, method))) for d in ranks.index])]
-            if len(runs)
-            else []
-        ),
     ]
+    if len(runs):
+        table.append(doc.numbers("runs", (runs.get((d, method)) for d in ranks.index)))
     blocks = [
         Text(_about_method(c, method, measures), role="flow", depth=ALWAYS),
         Table(table, title="On each dataset", things="datasets", depth=ALWAYS),
@@ -271,24 +253,22 @@ def _about_method(c: Comparison, method: str, measures: pd.DataFrame) -> list[st
     where = (
         f"with a mean rank of {fixed(row['mean_rank'], 2)} over {count(len(c.ranks), 'dataset')}"
     )
-    said = [f"{name(method)} has place {row['position']} of {len(c.order)} {what}, {where}."]
+    texts = [f"{name(method)} has place {row['position']} of {len(c.order)} {what}, {where}."]
     if len(measures) > 1:
         order = measures.sort_values(["place", "phi"], ascending=[True, False], kind="stable")
         best, worst = order.iloc[:BEST], order.iloc[max(BEST, len(order) - BEST) :][::-1]
-        told = [f"best by {_places(best)}", *([f"worst by {_places(worst)}"] if len(worst) else [])]
-        said.append(f"It does {joined(told)}.")
+        sides = {"best": best, "worst": worst}
+        does = [f"{word} by {_places(side)}" for word, side in sides.items() if len(side)]
+        texts.append(f"It does {joined(does)}.")
     if c.deciding is not None:
-        better, worse = ([pair[1 - i] for pair in c.separated if pair[i] == method] for i in (0, 1))
-        apart = [
-            f"better than {listed(better)}" if better else "",
-            f"worse than {listed(worse)}" if worse else "",
-        ]
-        said.append(
-            f"The evidence says it is {joined([*filter(None, apart)])} ({deciding_test(c)})."
-            if better or worse
-            else f"The evidence separates it from none of the others ({deciding_test(c)})."
-        )
-    return said
+        sides = {
+            "better": [worse for better, worse in c.separated if better == method],
+            "worse": [better for better, worse in c.separated if worse == method],
+        }
+        apart = [f"{word} than {listed(others)}" for word, others in sides.items() if others]
+        says = f"says it is {joined(apart)}" if apart else "separates it from none of the others"
+        texts.append(f"The evidence {says} ({deciding_test(c)}).")
+    return texts
 
 
 def _places(measures: pd.DataFrame) -> str:
@@ -297,8 +277,7 @@ def _places(measures: pd.DataFrame) -> str:
 
 def _by_measure(c: Comparison, measures: pd.DataFrame) -> Table:
     columns = [
-        doc.names("measure", measures.index, "measure"),
-        Column("better", [_arrow(c, m) for m in measures.index], "^"),
+        *_measures(c, measures.index),
         doc.decimals("weight", measures["weight"], 3),
         doc.decimals("φ", measures["phi"], 2),
         doc.decimals("mean rank", measures["mean_rank"], 2),
@@ -311,26 +290,19 @@ def _by_measure(c: Comparison, measures: pd.DataFrame) -> Table:
 
 def _against(c: Comparison, method: str) -> Table:
     pairs, test = part.pairs_of(c, method), present(c.deciding).test
-    apart = {
-        other: word
-        for pair in c.separated
-        if method in pair
-        for other, word in ((pair[1], "better") if pair[0] == method else (pair[0], "worse"),)
-    }
+    apart = {worse: "better" for better, worse in c.separated if better == method}
+    apart |= {better: "worse" for better, worse in c.separated if worse == method}
     what = c.compared if c.on == FUSED else name(c.on)
     columns = [
         doc.names("against", pairs["method_b"], about={"method": method}),
-        Column(
+        doc.intervals(
             "mean difference",
-            with_intervals(pairs[["mean_difference", "mean_low", "mean_high"]].to_numpy()),
+            pairs[["mean_difference", "mean_low", "mean_high"]],
             note=f"Mean difference: of {what}; positive where {name(method)} is better.",
         ),
         doc.pvalues("p", pairs[test.column], note=f"p: {deciding_test(c)}."),
         Column("separated", [apart.get(other, "") for other in pairs["method_b"]], "<"),
-        Column(
-            "won/tied/lost",
-            [f"{w}/{t}/{x}" for w, t, x in pairs[["wins", "ties", "losses"]].to_numpy(int)],
-        ),
+        doc.won_tied_lost(pairs),
     ]
     return Table(columns, title="Against the others", things="methods", depth=ALWAYS)
 
@@ -339,42 +311,29 @@ def _against(c: Comparison, method: str) -> Table:
 
 
 def _dataset(c: Comparison, dataset: str) -> list[Any]:
-    found = c.fusion.results[dataset]
-    flows = found.flows.sort_values("rank", kind="stable").head(ROWS)
-    filled, spread = {m for d, m in c.study.filled if d == dataset}, c.study.spread
+    fused = c.fusion.results[dataset]
+    flows = fused.flows.sort_values("rank", kind="stable").head(ROWS)
+    filled = {m for d, m in c.study.filled if d == dataset}
     columns = [
-        Column("rank", [*map(number, flows["rank"])]),
+        doc.numbers("rank", flows["rank"]),
         doc.names("method", flows.index, about={"dataset": dataset}),
         doc.decimals("φ", flows["phi"], 3),
-        *(
-            [Column("", ["filled" if m in filled else "" for m in flows.index], "<", note=_FILLED)]
-            if filled
-            else []
-        ),
+        *_filled(flows.index, filled),
         doc.decimals("φ⁺", flows["phi_plus"], 3, keep=1),
         doc.decimals("φ⁻", flows["phi_minus"], 3, keep=1),
     ]
-    several = False
-    for m, head, i in _columns(c, _heaviest(c)):
-        sd = [spread[m].get((dataset, method)) for method in flows.index]
-        cells = aligned(
-            [
-                x
-                for pair in zip(c.study.cells(m).loc[dataset, flows.index], sd, strict=True)
-                for x in pair
-            ]
-        )
-        several |= any(x != NONE for x in cells[1::2])
-        texts = [
-            v if s == NONE else f"{v} ± {s}" for v, s in zip(cells[::2], cells[1::2], strict=True)
-        ]
-        columns.append(Column(head, texts, keep=i))
+    cells = {
+        head: Column(head, _with_spread(c.study, m, dataset, flows.index), keep=i)
+        for m, head, i in _columns(c, _heaviest(c))
+    }
+    columns += cells.values()
+    several = any("±" in text for column in cells.values() for text in column.cells)
     note = "± is the standard deviation over repeats." if several else ""
     blocks: list[Any] = [
         Text(_about_dataset(c, dataset, flows, filled), role="flow", depth=ALWAYS),
         Table(
             columns,
-            len(found.flows),
+            len(fused.flows),
             title="Ranking on this dataset",
             things="methods",
             note=note,
@@ -382,7 +341,7 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
         ),
     ]
     if len(c.study.measures) > 1:
-        shown = found.unicriterion.loc[flows.index]
+        shown = fused.unicriterion.loc[flows.index]
         title = "Net flow φ by each measure alone, on this dataset"
         blocks.append(grid(shown, "method", _heads(c, shown), lambda v: fixed(v, 2), title=title))
     if dataset in c.folds:
@@ -394,68 +353,74 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
     return blocks
 
 
+def _with_spread(study: Study, measure: str, dataset: str, methods: pd.Index) -> list[str]:
+    """Values on a dataset, with their standard deviation where there is one."""
+    spread = study.spread[measure]
+    sd = [spread.get((dataset, method)) for method in methods]
+    values = study.cells(measure).loc[dataset, methods]
+    texts = aligned(chain.from_iterable(zip(values, sd, strict=True)))
+    return [
+        value if sd == NONE else f"{value} ± {sd}"
+        for value, sd in zip(texts[::2], texts[1::2], strict=True)
+    ]
+
+
+def _filled(rows: pd.Index, filled: Collection[str]) -> list[Column]:
+    """A column that marks which results a policy supplied, if any."""
+    cells = ["filled" if row in filled else "" for row in rows]
+    return [Column("", cells, "<", note=_FILLED)] if filled else []
+
+
 def _about_dataset(c: Comparison, dataset: str, flows: pd.DataFrame, filled: set[str]) -> list[str]:
     first = flows.index[flows["rank"] == flows["rank"].iloc[0]]
     lead = "leads" if len(first) == 1 else "tie for the lead"
-    said = [
+    texts = [
         f"{listed(first)} {lead} by all measures fused among "
         f"{count(len(c.fusion.phi.columns), 'method')}."
     ]
     constant = c.fusion.flows.by_measure.constant[c.study.datasets.index(dataset)]
     if constant.any():
-        said.append(
+        texts.append(
             "Alike for all methods, so that it tells none apart: "
             f"{listed(np.array(c.study.measures)[constant])}."
         )
     if filled:
         whose = listed(sorted(filled, key=lambda method: c.order.index(method)))
-        said.append(
+        texts.append(
             f"Results of {whose} are missing and count as the worst (policy {c.study.missing})."
         )
     if f"folds.{dataset}" in c.absent:
-        said.append(f"Its folds were not tested: {c.absent[f'folds.{dataset}']}")
-    return said
+        texts.append(f"Its folds were not tested: {c.absent[f'folds.{dataset}']}")
+    return texts
 
 
 # ---- A pair --------------------------------------------------------------------------------------
 
 
 def _pair(c: Comparison, a: str, b: str) -> list[Any]:
-    found = part.measures_of_pair(c, a, b)
-    means = [aligned(row) for row in found[["mean_a", "mean_b"]].to_numpy()]
-    with_low = (
-        with_intervals
-        if found["low"].notna().any()
-        else lambda rows: [number(row[0]) for row in rows]
-    )
+    measures = part.measures_of_pair(c, a, b)
+    means = [aligned(row) for row in measures[["mean_a", "mean_b"]].to_numpy()]
+    differences = measures[["difference", "low", "high"]].to_numpy()
+    tested = measures["low"].notna().any()
+    shown = [with_intervals([row])[0] if tested else number(row[0]) for row in differences]
     note = (
         f"Difference: positive where {name(a)} is better, whichever way the measure goes, with its "
         f"{100 * (1 - c.options['alpha']):g}% interval, not corrected for their number. Means "
         "are over the datasets that both finished."
     )
     columns = [
-        doc.names("measure", found.index, "measure"),
-        Column(
-            "difference",
-            [with_low([row])[0] for row in found[["difference", "low", "high"]].to_numpy()],
-            note=note,
-        ),
-        Column(
-            "won/tied/lost",
-            [f"{w}/{t}/{x}" for w, t, x in found[["wins", "ties", "losses"]].to_numpy(int)],
-        ),
-        *(
-            Column(name(method, 18), cells)
-            for method, cells in zip((a, b), zip(*means, strict=True), strict=True)
-        ),
-        Column("better", [_arrow(c, m) for m in found.index], "^"),
-        doc.decimals("weight", found["weight"], 3),
+        doc.names("measure", measures.index, "measure"),
+        Column("difference", shown, note=note),
+        doc.won_tied_lost(measures),
+        *map(Column, (name(a, 18), name(b, 18)), zip(*means, strict=True)),
+        doc.better(c.study.directions[m] for m in measures.index),
+        doc.decimals("weight", measures["weight"], 3),
     ]
     ranks, phi = c.ranks[[a, b]], c.fusion.phi[[a, b]]
     by_dataset = [
         doc.names("dataset", ranks.index),
-        Column(f"rank of {name(a, 18)}", [*map(number, ranks[a])]),
-        Column(f"rank of {name(b, 18)}", [*map(number, ranks[b])]),
+        doc.numbers(f"rank of {name(a, 18)}", ranks[a]),
+        doc.numbers(f"rank of {name(b, 18)}", ranks[b]),
         doc.decimals(
             "φ difference",
             phi[a] - phi[b],
@@ -466,7 +431,9 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
     blocks = [
         Text(_about_pair(c, a, b), role="flow", depth=ALWAYS),
         *_tests(c, a, b),
-        Table(columns, title="By each measure, over the datasets", depth=ALWAYS, most=len(found)),
+        Table(
+            columns, title="By each measure, over the datasets", depth=ALWAYS, most=len(measures)
+        ),
         Table(by_dataset, title="On each dataset", things="datasets", depth=ALWAYS),
     ]
     return [*blocks, *_profiles(c, a, b)]
@@ -477,94 +444,53 @@ def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
     dataset.
     """
     mean = c.ranks.mean()
-    ahead, other = (a, b) if c.order.index(a) < c.order.index(b) else (b, a)
-    level = abs(mean[a] - mean[b]) < 1e-9
+    ahead, other = sorted((a, b), key=c.order.index)
     ranks = f"{fixed(mean[ahead], 2)} and {fixed(mean[other], 2)}"
-    said = [
-        f"{name(a)} and {name(b)} have the same mean rank ({fixed(mean[a], 2)})."
-        if level
-        else f"{name(ahead)} is ahead of {name(other)} (mean ranks {ranks})."
-    ]
-    if c.deciding is None:
-        said.append(c.decision)
-    elif not (part.pairs_of(c, a)["method_b"] == b).any():
-        said.append(f"Only pairs with the control {name(c.options['control'])} were tested.")
-    else:
-        apart = next((pair for pair in c.separated if set(pair) == {a, b}), None)
-        said.append(
-            f"The evidence separates them, {name(apart[0])} the better ({deciding_test(c)})."
-            if apart
-            else f"The evidence does not separate them ({deciding_test(c)})."
-        )
-        kept = None if c.stability is None else c.stability.separations
-        if apart and kept is not None and apart in kept.stays:
-            stays, of = kept.of(apart)
-            lost = f", but not under {joined(lost)}" if (lost := lost_choices(kept, apart)) else ""
-            said.append(f"The separation stays under {stays} of {of} other choices{lost}.")
+    place = f"{name(ahead)} is ahead of {name(other)} (mean ranks {ranks})."
+    if abs(mean[a] - mean[b]) < 1e-9:
+        place = f"{name(a)} and {name(b)} have the same mean rank ({fixed(mean[a], 2)})."
+    texts = [place, *_separation(c, a, b)]
     if c.next_dataset is not None:
         rows = {m: c.next_dataset.pair(m, a, b) for m in c.next_dataset.pairs}
-        said += [
+        texts += [
             f"On the next dataset {name(a)} would be better by {name(m)} with probability "
             f"{probability(row.p_better)}, worse with {probability(row.p_worse)}."
             for m, row in rows.items()
             if row is not None
         ]
-    return said
+    return texts
+
+
+def _separation(c: Comparison, a: str, b: str) -> list[str]:
+    """What the deciding test says of the pair, and what a separation survives."""
+    if c.deciding is None:
+        return [c.decision]
+    if not (part.pairs_of(c, a)["method_b"] == b).any():
+        return [f"Only pairs with the control {name(c.options['control'])} were tested."]
+    apart = next((pair for pair in c.separated if set(pair) == {a, b}), None)
+    if apart is None:
+        return [f"The evidence does not separate them ({deciding_test(c)})."]
+    texts = [f"The evidence separates them, {name(apart[0])} the better ({deciding_test(c)})."]
+    tried = None if c.stability is None else c.stability.separations
+    if tried is not None and apart in tried.stays:
+        stays, of = tried.of(apart)
+        lost = lost_choices(tried, apart)
+        but = f", but not under {joined(lost)}" if lost else ""
+        texts.append(f"The separation stays under {stays} of {of} other choices{but}.")
+    return texts
 
 
 def _tests(c: Comparison, a: str, b: str) -> list[Table]:
     """What each test says, the deciding one first: over datasets, over the folds and the instances
     of each dataset.
     """
-    rows: list[tuple[str, str, str, str]] = []
-    pairs = part.pairs_of(c, a) if c.deciding is not None else pd.DataFrame(columns=["method_b"])
-    for row in pairs[pairs["method_b"] == b].to_dict("records"):
-        for made in sorted(c.posthoc, key=lambda m: m is not c.deciding):
-            apart = any({a, b} == {*pair} for pair in made.result.significant_pairs)
-            rows.append(
-                (
-                    f"{made.wording}{' (decides)' if made is c.deciding else ''}",
-                    count(int(row["n"]), "dataset"),
-                    pvalue(row[made.test.column], bare=True),
-                    "separated" if apart else "not separated",
-                )
-            )
-    for dataset, found in c.folds.items():
-        for row in _rows_of(found.pairs, a, b):
-            said = (
-                "not tested"
-                if row["pvalue"] != row["pvalue"]
-                else "separated"
-                if row["significant"]
-                else "not separated"
-            )
-            direction = f", {name(a)} {found.direction(a, b, listed)}" if row["significant"] else ""
-            doubt = "" if row["reliable"] else f" (in doubt: {row['doubts']})"
-            rows.append(
-                (
-                    by_fold.headline_test(found),
-                    f"{count(int(row['folds']), 'fold')} of {name(dataset)}",
-                    pvalue(row["pvalue_corrected"], bare=True),
-                    f"{said}{direction}{doubt}",
-                )
-            )
-    for dataset, tests in c.instances.items():
-        for row in _rows_of(tests.ordered, a, b) if isinstance(tests, InstanceTests) else ():
-            key = "anytime_corrected" if tests.anytime else "permutation_corrected"
-            rows.append(
-                (
-                    f"{'bets' if tests.anytime else 'permutations'}, by {name(row['measure'])}",
-                    f"{count(tests.n_instances, 'instance')} of {name(dataset)}",
-                    pvalue(row[key], bare=True),
-                    "separated" if row["significant"] else "not separated",
-                )
-            )
+    rows = [*_over_datasets(c, a, b), *_over_folds(c, a, b), *_over_instances(c, a, b)]
     if not rows:
         return []
     test, over, p, says = zip(*rows, strict=True)
     columns = [
         Column("test", test, "wrap"),
-        Column("p", p),
+        doc.pvalues("p", p),
         Column("says", says, "wrap"),
         Column("over", over, "<", keep=1),
     ]
@@ -575,48 +501,80 @@ def _tests(c: Comparison, a: str, b: str) -> list[Table]:
     return [Table(columns, title="What each test says", things="tests", note=note, depth=ALWAYS)]
 
 
+#: A test, over what, its p-value, and what it says.
+_Test = tuple[str, str, float, str]
+_SAYS = {True: "separated", False: "not separated"}
+
+
+def _over_datasets(c: Comparison, a: str, b: str) -> Iterator[_Test]:
+    if c.deciding is None:
+        return
+    for row in _rows_of(part.pairs_of(c, a), a, b):
+        for made in sorted(c.posthoc, key=lambda m: m is not c.deciding):
+            apart = any({a, b} == {*pair} for pair in made.result.significant_pairs)
+            wording = f"{made.wording}{' (decides)' if made is c.deciding else ''}"
+            yield wording, count(int(row["n"]), "dataset"), row[made.test.column], _SAYS[apart]
+
+
+def _over_folds(c: Comparison, a: str, b: str) -> Iterator[_Test]:
+    for dataset, folds in c.folds.items():
+        for row in _rows_of(folds.pairs, a, b):
+            says = _SAYS[row["significant"]]
+            if row["pvalue"] != row["pvalue"]:
+                says = "not tested"
+            if row["significant"]:
+                says += f", {name(a)} {folds.direction(a, b, listed)}"
+            if not row["reliable"]:
+                says += f" (in doubt: {row['doubts']})"
+            over = f"{count(int(row['folds']), 'fold')} of {name(dataset)}"
+            yield by_fold.headline_test(folds), over, row["pvalue_corrected"], says
+
+
+def _over_instances(c: Comparison, a: str, b: str) -> Iterator[_Test]:
+    for dataset, tests in c.instances.items():
+        if isinstance(tests, InstanceTests):
+            over = f"{count(tests.n_instances, 'instance')} of {name(dataset)}"
+            test, key = ("bets", "anytime") if tests.anytime else ("permutations", "permutation")
+            for row in _rows_of(tests.ordered, a, b):
+                by = f"{test}, by {name(row['measure'])}"
+                yield by, over, row[f"{key}_corrected"], _SAYS[row["significant"]]
+
+
 def _rows_of(pairs: pd.DataFrame, a: str, b: str) -> list[dict[str, Any]]:
     return pairs[pairs["method_a"].isin([a, b]) & pairs["method_b"].isin([a, b])].to_dict("records")
 
 
 def _profiles(c: Comparison, a: str, b: str) -> list[Any]:
     """Both loss profiles on each dataset that has them, beside their ratio."""
-    found = c.profiles
-    if found is None:
+    profiles = c.profiles
+    if profiles is None:
         return []
-    shared = [d for d in found.datasets if {a, b} <= {*found.methods_on(d)}]
+    shared = [d for d in profiles.datasets if {a, b} <= {*profiles.methods_on(d)}]
     if not shared:
         return []
-    kinds, family = {a: 0, b: 1}, found.options["family"]
-    figures = [
-        Figure(
-            profile_lines(
-                found.curves.xs(d, level="dataset").loc[[a, b]],
-                family,
-                f"Loss profiles on {d}",
-                kinds,
-            ),
-            f"Mean loss of {along.KINDS[found.options['kind']]}; 0 is best.",
-            title=f"On {name(d)}",
-        )
-        for d in shared[:DRAWN]
-    ]
-    ratios = found.ratios[
-        found.ratios.index.isin([a, b], level="method_a")
-        & found.ratios.index.isin([a, b], level="method_b")
-    ]
+    family, figures = profiles.options["family"], []
+    for d in shared[:DRAWN]:
+        curves = profiles.curves.xs(d, level="dataset").loc[[a, b]]
+        svg = profile_lines(curves, family, f"Loss profiles on {d}", {a: 0, b: 1})
+        caption = f"Mean loss of {along.KINDS[profiles.options['kind']]}; 0 is best."
+        figures.append(Figure(svg, caption, title=f"On {name(d)}"))
+    both = [profiles.ratios.index.isin([a, b], level=of) for of in ("method_a", "method_b")]
+    ratios = profiles.ratios[both[0] & both[1]]
     caption = (
         f"The loss of {name(b)} over that of {name(a)}, a line a dataset: above 1 {name(a)} is "
         "better."
     )
     if len(shared) > DRAWN:
         caption += f" The profiles of {DRAWN} of {len(shared)} datasets are drawn."
-    ratio = Figure(
-        ratio_panels(ratios, found.crossings, [(a, b)], family, "Ratio of losses"),
-        caption,
-        title="Their ratio",
-    )
+    svg = ratio_panels(ratios, profiles.crossings, [(a, b)], family, "Ratio of losses")
+    ratio = Figure(svg, caption, title="Their ratio")
     return [doc.Beside([ratio, *figures[1::2]], figures[::2])]
+
+
+def _measures(c: Comparison, measures: pd.Index) -> list[Column]:
+    """Measures, and which way each is better."""
+    directions = (c.study.directions[m] for m in measures)
+    return [doc.names("measure", measures, "measure"), doc.better(directions)]
 
 
 def _heaviest(c: Comparison) -> list[str]:

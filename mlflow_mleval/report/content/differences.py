@@ -32,7 +32,7 @@ from mlflow_mleval.report.figures.pair_diagrams import (
     shown_cliques,
 )
 from mlflow_mleval.report.svg import TOP
-from mlflow_mleval.report.text import number, pvalue, with_intervals
+from mlflow_mleval.report.text import number, pvalue
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count
 
@@ -279,88 +279,31 @@ def _what(c: Comparison) -> str:
 
 def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> Table:
     """The pairs, separated ones first; what decides comes right after the difference."""
-    shown, deciding = c.pairs.head(PAIRS), present(c.deciding).test
-    test = present(c.pairwise)
-    what = _what(c)
-    if c.on != FUSED and c.study.directions[c.on] == "min":
-        what += " with its sign turned"
-    reverse = {(worse, better) for better, worse in c.separated}
-    apart = [
-        "yes" + (", reversed" if pair in reverse else "") + (f" {NOT_TRUSTED}" if doubt else "")
-        if separated
-        else ""
-        for separated, doubt, pair in zip(
-            shown["separated"],
-            shown["doubts"],
-            zip(shown["method_a"], shown["method_b"], strict=True),
-            strict=True,
-        )
-    ]
-    reasons = dict.fromkeys(
-        reason for doubt in shown["doubts"] for reason in doubt.split("; ") if reason
-    )
-    untrusted = (
-        f" {NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}." if reasons else ""
-    )
-    single = test.correction == "none" or test.n_comparisons == 1
-    corrected = (
-        f"; {test.correction.capitalize()}: the same, corrected for {test.n_comparisons} "
-        "comparisons"
-    )
-    wilcoxon = f"Wilcoxon: signed ranks{'' if single else corrected}."
-    heads = {"pvalue_corrected": f"p ({'Wilcoxon' if single else test.correction.capitalize()})"}
-    tests = sorted(c.posthoc, key=lambda m: m.test is not deciding)
-    decided = [
-        doc.pvalues(
-            heads.get(m.test.column, m.test.head),
-            shown[m.test.column],
-            keep=9 if m.test is deciding else 2 - (i > 1),
-            note=wilcoxon if m.test.column == "pvalue_corrected" else "",
-        )
-        for i, m in enumerate(tests)
-    ]
-    plain = [] if single else [doc.pvalues("p (Wilcoxon)", shown["pvalue"], keep=1)]
-    counts = [
-        f"{won}/{tied}/{lost}"
-        for won, tied, lost in zip(shown["wins"], shown["ties"], shown["losses"], strict=True)
-    ]
-    gaps = shown["n"].min() < len(c.ranks)
+    shown = c.pairs.head(PAIRS)
+    test, (decided, *others) = present(c.pairwise), _tested(c, shown)
+    turned = c.on != FUSED and c.study.directions[c.on] == "min"
+    what = f"{_what(c)}{' with its sign turned' if turned else ''}"
     columns = [
         *doc.pair(shown),
-        Column(
+        doc.intervals(
             "mean difference",
-            with_intervals(shown[["mean_difference", "mean_low", "mean_high"]].to_numpy()),
+            shown[["mean_difference", "mean_low", "mean_high"]],
             keep=4,
             note=(
                 f"Mean difference: of {what}, with its {100 * (1 - test.alpha):g}% interval; "
                 "positive where the first is better."
             ),
         ),
-        decided[0],
-        Column("separated", apart, "<", note=f"Separated: by {deciding_test(c)}.{untrusted}"),
-        *(
-            [
-                Column(
-                    "datasets",
-                    shown["n"].map(str).tolist(),
-                    keep=3,
-                    note="Datasets: on which both finished.",
-                )
-            ]
-            if gaps
-            else []
-        ),
-        Column("won/tied/lost", counts, keep=3),
-        *decided[1:],
-        *plain,
+        decided,
+        _separated(c, shown),
     ]
-    title = (
-        "Every method against the control"
-        if c.options["control"] is not None
-        else "All pairs"
-        if folded
-        else ""
-    )
+    if shown["n"].min() < len(c.ranks):
+        note = "Datasets: on which both finished."
+        columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
+    columns += [doc.won_tied_lost(shown, keep=3), *others]
+    title = "All pairs" if folded else ""
+    if c.options["control"] is not None:
+        title = "Every method against the control"
     return Table(
         columns,
         len(c.pairs),
@@ -371,3 +314,40 @@ def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) ->
         folded=folded,
         depth=depth,
     )
+
+
+def _separated(c: Comparison, shown: pd.DataFrame) -> Column:
+    """Which pairs the deciding test separates, and which verdicts are not to be trusted."""
+    reverse = {(worse, better) for better, worse in c.separated}
+    cells = []
+    for row in shown.itertuples():
+        text = "yes, reversed" if (row.method_a, row.method_b) in reverse else "yes"
+        cells.append(f"{text}{f' {NOT_TRUSTED}' if row.doubts else ''}" if row.separated else "")
+    doubts = "; ".join(filter(None, shown["doubts"])).split("; ")
+    reasons = [*dict.fromkeys(filter(None, doubts))]
+    note = f"Separated: by {deciding_test(c)}."
+    if reasons:
+        note += f" {NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}."
+    return Column("separated", cells, "<", note=note)
+
+
+def _tested(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    """The p-values of each test, those of the deciding one first and kept longest."""
+    deciding, test = present(c.deciding).test, present(c.pairwise)
+    single, correction = test.correction == "none" or test.n_comparisons == 1, test.correction
+    note = "Wilcoxon: signed ranks."
+    if not single:
+        note = (
+            f"Wilcoxon: signed ranks; {correction.capitalize()}: the same, corrected for "
+            f"{test.n_comparisons} comparisons."
+        )
+    columns = []
+    for i, made in enumerate(sorted(c.posthoc, key=lambda made: made.test is not deciding)):
+        head, about = made.test.head, ""
+        if made.test.column == "pvalue_corrected":
+            head, about = f"p ({'Wilcoxon' if single else correction.capitalize()})", note
+        keep = 9 if made.test is deciding else 2 - (i > 1)
+        columns.append(doc.pvalues(head, shown[made.test.column], keep=keep, note=about))
+    if not single:
+        columns.append(doc.pvalues("p (Wilcoxon)", shown["pvalue"], keep=1))
+    return columns

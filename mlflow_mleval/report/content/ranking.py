@@ -32,7 +32,7 @@ from mlflow_mleval.report.content.verdict import choices
 from mlflow_mleval.report.figures.weighting import CELLS, flow_bar, rank_strip
 from mlflow_mleval.report.text import ARROWS, NONE, aligned, fixed, number, terminal, with_intervals
 from mlflow_mleval.study import Study
-from mlflow_mleval.words import count
+from mlflow_mleval.words import count, span
 
 # --------------------------------------------------------------------------------------------------
 # Repeats: how many runs each value is the mean of, and how they scatter.
@@ -114,15 +114,14 @@ def sentences(study: Study) -> list[str]:
 
 
 def _span(runs: pd.Series) -> str:
-    low, high = int(runs.min()), int(runs.max())
-    return str(low) if low == high else f"{low} to {high}"
+    return span(int(runs.min()), int(runs.max()))
 
 
 def _nested(cells: dict[tuple[str, str], Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    by_dataset: dict[str, dict[str, Any]] = {}
     for (dataset, method), value in cells.items():
-        found.setdefault(dataset, {})[method] = value
-    return found
+        by_dataset.setdefault(dataset, {})[method] = value
+    return by_dataset
 
 
 def _cells(
@@ -395,53 +394,31 @@ def grid(
 
 def _ranking(c: Comparison) -> Table:
     shown, several = c.ranking.head(METHODS), len(c.ranks) > 1
-    methods = shown["method"]
-    mean = [fixed(r, 2) if several else f"{r:g}" for r in shown["mean_rank"]]
+    values, minor = _flows(c, shown) if c.on == FUSED else _values(c, shown)
     columns = [
         Column("#", shown["position"].astype(str).tolist(), marks={"key": "position"}),
-        doc.names("method", methods),
-        Column(
-            "mean rank" if several else "rank",
-            mean,
-            note="Rank 1 is best.",
-            marks={"key": "mean-rank"},
-        ),
-        *(_possible(c, shown) if several else []),
+        doc.names("method", shown["method"]),
+        _place(shown, several),
     ]
-    values, minor = _flows(c, shown) if c.on == FUSED else _values(c, shown)
+    if several and c.letters_apply:
+        low, high = shown["low"], shown["high"]
+        note = "Possible: ranks that the separated pairs leave."
+        columns.append(Column("possible", [*map(_range, low, high)], keep=2, note=note))
     columns += values
     if c.letters_apply:
         note = "Methods with a letter in common are not separated."
         columns.append(Column("groups", shown["letters"].tolist(), "<", note=note))
     if several:
-        strips = [rank_strip(c.ranks[m], len(c.order)) for m in methods]
-        tip = (
-            "A cell a dataset, the stronger the better; a dot marks rank 1."
-            if len(c.ranks) <= CELLS
-            else (
-                "The datasets from the method's best rank to its worst; the stronger, the better."
-            )
-        )
-        columns.append(Column("rank on each dataset", strips, "<", tip=tip, marks={"key": "strip"}))
-    columns += [*(_best_worst(shown) if several and not c.letters_apply else []), *minor]
+        columns.append(_strips(c, shown["method"]))
+    if several and not c.letters_apply:
+        low, high = ([f"{rank:g}" for rank in shown[key]] for key in ("best_rank", "worst_rank"))
+        columns.append(Column("best–worst", [*map(_range, low, high)], keep=1))
+    columns += minor
     if c.study.repeats is not None:
-        runs = [
-            c.study.n_repeats.xs(m, level=1)
-            if m in c.study.n_repeats.index.get_level_values(1)
-            else None
-            for m in methods
-        ]
-        cells = [
-            "–" if n is None else f"{n.min()}–{n.max()}" if n.min() < n.max() else str(n.max())
-            for n in runs
-        ]
-        note = "Runs: how many repeats each value is the mean of."
-        columns.append(Column("runs", cells, keep=2, note=note, marks={"key": "runs"}))
-    by = (
-        f"all measures fused ({choices(c.options, len(c.study.measures))})"
-        if c.on == FUSED
-        else listed([c.on])
-    )
+        columns.append(_runs(c, shown["method"]))
+    by = listed([c.on])
+    if c.on == FUSED:
+        by = f"all measures fused ({choices(c.options, len(c.study.measures))})"
     datasets = c.study.datasets
     where = (
         f"over {count(len(datasets), 'dataset')}" if len(datasets) > 1 else f"on {listed(datasets)}"
@@ -459,27 +436,32 @@ def _ranking(c: Comparison) -> Table:
     )
 
 
-def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
-    if not c.letters_apply:
-        return []
-    cells = [
-        f"{low}–{high}" if low < high else str(low)
-        for low, high in zip(shown["low"], shown["high"], strict=True)
-    ]
-    return [
-        Column("possible", cells, keep=2, note="Possible: ranks that the separated pairs leave.")
-    ]
+def _range(low: object, high: object) -> str:
+    return span(low, high, "–")
 
 
-def _best_worst(shown: pd.DataFrame) -> list[Column]:
-    span = zip(shown["best_rank"], shown["worst_rank"], strict=True)
-    return [
-        Column(
-            "best–worst",
-            [f"{low:g}–{high:g}" if low < high else f"{low:g}" for low, high in span],
-            keep=1,
-        )
-    ]
+def _place(shown: pd.DataFrame, several: bool) -> Column:
+    """The mean rank of each method, or its rank on the only dataset."""
+    cells = [fixed(r, 2) if several else f"{r:g}" for r in shown["mean_rank"]]
+    head = "mean rank" if several else "rank"
+    return Column(head, cells, note="Rank 1 is best.", marks={"key": "mean-rank"})
+
+
+def _strips(c: Comparison, methods: pd.Series) -> Column:
+    """The ranks on each dataset as a strip of cells."""
+    tip = "The datasets from the method's best rank to its worst; the stronger, the better."
+    if len(c.ranks) <= CELLS:
+        tip = "A cell a dataset, the stronger the better; a dot marks rank 1."
+    strips = [rank_strip(c.ranks[m], len(c.order)) for m in methods]
+    return Column("rank on each dataset", strips, "<", tip=tip, marks={"key": "strip"})
+
+
+def _runs(c: Comparison, methods: pd.Series) -> Column:
+    """How many repeats each value of a method is the mean of."""
+    by_method = c.study.n_repeats.groupby(level=1).agg(["min", "max"])
+    cells = [_range(*by_method.loc[m]) if m in by_method.index else NONE for m in methods]
+    note = "Runs: how many repeats each value is the mean of."
+    return Column("runs", cells, keep=2, note=note, marks={"key": "runs"})
 
 
 def _flows(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:

@@ -506,15 +506,12 @@ def _extremes(report: RunReport) -> str:
 def measures(report: RunReport) -> Section:
     """Every measure, with what the folds say of it."""
     table, folds = report.measures, report.statistics
-    shown = ["value", "half", "low", "high", "whole", "ci_low", "ci_high"]
-    cells = zip(*map(aligned, table[shown].to_numpy()), strict=True)
-    value, half, low, high, whole, *ends = cells if len(table) else [()] * len(shown)
-    interval = ["" if a == NONE else f"{a} – {b}" for a, b in zip(*ends, strict=True)]
+    keys = ["value", "half", "low", "high", "whole", "ci_low", "ci_high"]
+    cells = pd.DataFrame([aligned(row) for row in table[keys].to_numpy()], columns=keys)
+    head, note = "value" if folds is None else "mean", "↑ larger is better, ↓ smaller is."
     columns = [
         doc.names("measure", [f"{m} {MEASURES[m].arrow}" for m in table.index]),
-        Column(
-            "value" if folds is None else "mean", value, note="↑ larger is better, ↓ smaller is."
-        ),
+        Column(head, [*cells["value"]], note=note),
     ]
     if folds is not None:
         note = (
@@ -522,39 +519,31 @@ def measures(report: RunReport) -> Section:
             "training data they share; smallest and largest fold; value over all instances "
             "together."
         )
+        half = ["" if h == NONE else f"± {h}" for h in cells["half"]]
         columns += [
-            Column("95%", ["" if h == NONE else f"± {h}" for h in half], keep=4, note=note),
-            Column(
-                "folds",
-                ["" if a == NONE else f"{a} – {b}" for a, b in zip(low, high, strict=True)],
-                keep=3,
-            ),
-            Column("all instances", whole, keep=1),
+            Column("95%", half, keep=4, note=note),
+            Column("folds", [*map(_ends, cells["low"], cells["high"])], keep=3),
+            Column("all instances", [*cells["whole"]], keep=1),
         ]
+    interval = [*map(_ends, cells["ci_low"], cells["ci_high"])]
     if any(interval):
-        together = (
-            f", by {count(n, 'cluster')} of instances" if (n := report.intervals.n_clusters) else ""
-        )
+        n = report.intervals.n_clusters
+        together = f", by {count(n, 'cluster')} of instances" if n else ""
         note = (
             f"ci: 95% interval of the value over all instances{together}, for others like these "
             "and the models as they are."
         )
-        columns.insert(
-            2 if folds is None else len(columns),
-            Column("ci", interval, keep=4 if folds is None else 1, note=note),
-        )
-    columns.append(
-        Column("looks at", [FAMILIES[MEASURES[m].family] for m in table.index], "<", keep=2)
-    )
-    table_of_measures = Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
-    notes = [*report.intervals.warnings, *_without_interval(report)]
-    lacking = [Text(notes, "note", depth=PAGE)] if notes else []
-    return Section(
-        "measures",
-        "Measures",
-        [table_of_measures, *lacking],
-        hint=f"{len(table)} of them, with directions",
-    )
+        columns.append(Column("ci", interval, keep=4 if folds is None else 1, note=note))
+    families = [FAMILIES[MEASURES[m].family] for m in table.index]
+    columns.append(Column("looks at", families, "<", keep=2))
+    blocks: list[Any] = [Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))]
+    if notes := [*report.intervals.warnings, *_without_interval(report)]:
+        blocks.append(Text(notes, "note", depth=PAGE))
+    return Section("measures", "Measures", blocks, hint=f"{len(table)} of them, with directions")
+
+
+def _ends(low: str, high: str) -> str:
+    return "" if low == NONE else f"{low} – {high}"
 
 
 def _without_interval(report: RunReport) -> list[str]:

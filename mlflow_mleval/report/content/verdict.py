@@ -407,21 +407,17 @@ def separations_in_words(c: Comparison, leader: str) -> list[Sentence]:
         return []
     share, kinds = {pair: found.of(pair) for pair in c.separated}, _varied(c, found)
     if all(stays == of for stays, of in share.values()):
-        tried = max(of for _, of in share.values())
         subject = "The separation" if len(share) == 1 else f"All {len(share):,} separations"
-        text = (
-            f"{subject} {agree(share, 'stays')} under every other choice of {kinds} ({tried} were "
-            "tried)."
-        )
+        stay, (_, tried) = agree(share, "stays"), max(share.values())
+        text = f"{subject} {stay} under every other choice of {kinds} ({tried} were tried)."
         return [Sentence(text, ("stability.separations",))]
     own = {worse: of for (better, worse), of in share.items() if better == leader}
     others = [of for (better, _), of in share.items() if better != leader]
     parts = [f"its separation {joined(_own_shares(own))} other choices of {kinds}"] if own else []
     if others:
-        n = f"{len(others):,}"
-        other = f"other {n if len(others) > 1 else 'one'}"
-        separations = f"{n} separations" if len(others) > 1 else "separation"
-        subject = f"the {other if own else separations} {agree(others, 'stays')}"
+        only = "other one" if own else "separation"
+        many = f"other {len(others):,}" if own else f"{len(others):,} separations"
+        subject = f"the {many if len(others) > 1 else only} {agree(others, 'stays')}"
         parts.append(f"{subject} under {_least_share(others)}")
     first = "; ".join(parts)
     texts = [f"{first[0].upper()}{first[1:]}.", *_turned(c, found, leader)]

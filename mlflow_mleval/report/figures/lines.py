@@ -4,6 +4,7 @@ label.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from mlflow_mleval.report.svg import (
     Scale,
     Svg,
     fit,
+    left_ticks,
     missed,
     point_label,
     room_for,
@@ -85,14 +87,12 @@ def fold_scatter(
     words = "; ".join(f"{m} {', '.join(map(number, mean))}" for m, mean in means.items())
     svg = Svg(title, f"Means over folds of {heads[0]} and {heads[1]}: {words}.", HEIGHT)
     up = Scale(low[1], high[1], HEIGHT - 44, 24)
-    ticks = [(t, number(t)) for t in up.ticks(6)]
-    left = 10 + max(text_width(text, SMALL) for _, text in ticks)
+    ticks, wide = left_ticks(up)
+    left = 10 + wide
     across = Scale(low[0], high[0], left, WIDTH - 12)
     bottom = HEIGHT - 44
     svg.axis(across, bottom, 24, about=6, label=number)
-    for tick, text in ticks:
-        svg.line(left, up(tick), across.stop, up(tick), "grid")
-        svg.text(left - 6, up(tick) + 4, text, "muted small", "end")
+    svg.side_axis(up, ticks, left, across.stop)
     svg.line(left, 24, left, bottom, "axis")
     svg.text(0, 13, fit(heads[1], WIDTH), "strong")
     svg.text(across.stop, HEIGHT - 8, fit(heads[0], WIDTH - 20), "strong", "end")
@@ -171,8 +171,7 @@ def fold_histogram(
     edges = np.linspace(low, high, BINS + 1)
     svg.text(0, 12, fit(head, WIDTH - 60), "strong")
     svg.text(WIDTH, 12, "mean", "muted", "end")
-    for tick in x.ticks(6):
-        svg.line(x(tick), 20, x(tick), bottom, "grid")
+    svg.grid(x, 20, bottom, 6)
     counts = {m: np.histogram(row, edges)[0] for m, row in rows.items()}
     most = max(int(c.max()) for c in counts.values())
     for i, m in enumerate(drawn):
@@ -181,12 +180,12 @@ def fold_histogram(
         svg.name(18, foot - 3, m, room - 18)
         for k in np.flatnonzero(counts[m]):
             height = (FOLD_SCATTER_ROW - 7) * counts[m][k] / most
-            left, width = x(edges[k]), x(edges[k + 1]) - x(edges[k])
+            left, right = x(edges[k]), x(edges[k + 1])
             tip = f"{m}: {counts[m][k]} folds from {number(edges[k])} to {number(edges[k + 1])}"
             svg.rect(
                 left + 0.4,
                 foot - height,
-                width - 0.8,
+                right - left - 0.8,
                 height,
                 f"f{i % COLOURS}",
                 fill_opacity=0.6,
@@ -235,61 +234,55 @@ def profile_lines(
     band). The first thirty methods are drawn, with bands if they are eight or fewer. `kinds` keeps
     colour and mark of each from figure to figure.
     """
-    lines = dict(
-        [(m, part.droplevel(0)) for m, part in curves.groupby(level=0, sort=False)][:svg_TOP]
-    )
+    lines = {m: part.droplevel(0) for m, part in curves.groupby(level=0, sort=False)}
+    lines = dict(list(lines.items())[:svg_TOP])
     kinds = kinds or {m: i for i, m in enumerate(lines)}
-    drawn = pd.concat(lines)
-    bands = len(lines) <= DETAILED
+    drawn, bands = pd.concat(lines), len(lines) <= DETAILED
     values = drawn[["loss", "low", "high"] if bands else ["loss"]].to_numpy(float)
     low, high = np.nanmin(values), np.nanmax(values)
-    bottom = max(290, LINE * len(lines) + 12)
-    room = room_for(lines, 150)
-    y = Scale(low, high if high > low else low + 1e-9, bottom, 10)
-    ticks = [(t, number(t)) for t in y.ticks(6)]
-    left = 8 + max(text_width(text, SMALL) for _, text in ticks)
-    parameters = drawn.index.get_level_values(1).to_numpy(float)
-    at = Scale(
-        *_along(np.array([1.0, max(parameters.max(), 1 + 1e-9)]), family), left, WIDTH - room - 32
-    )
-    ends = {
+    bottom, room = max(290, LINE * len(lines) + 12), room_for(lines, 150)
+    y = Scale(low, max(high, low + 1e-9), bottom, 10)
+    ticks, wide = left_ticks(y)
+    last = drawn.index.get_level_values(1).to_numpy(float).max()
+    ends = _along(np.array([1.0, max(last, 1 + 1e-9)]), family)
+    at = Scale(*ends, 8 + wide, WIDTH - room - 32)
+    tips = {
         m: f"{number(c['loss'].iloc[0])} to {number(c['loss'].iloc[-1])}" for m, c in lines.items()
     }
-    told = f"{'k' if family == 'binomial' else 'α'} = 1 to {number(parameters.max())}"
-    words = "; ".join(f"{m} from {end}" for m, end in ends.items())
-    svg = Svg(title, f"{family.capitalize()} loss for {told}: {words}. 0 is best.", bottom + 42)
-    for tick, text in ticks:
-        svg.line(left, y(tick), at.stop, y(tick), "grid")
-        svg.text(left - 6, y(tick) + 4, text, "muted small", "end")
-    for place, text in _ticks(at, family):
-        svg.line(place, bottom, place, bottom + 4, "axis")
-        svg.text(place, bottom + 17, text, "muted", "middle")
-    svg.line(left, bottom, at.stop, bottom, "axis")
-    svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
+    span = f"{'k' if family == 'binomial' else 'α'} = 1 to {number(last)}"
+    words = "; ".join(f"{m} from {tip}" for m, tip in tips.items())
+    svg = Svg(title, f"{family.capitalize()} loss for {span}: {words}. 0 is best.", bottom + 42)
+    svg.side_axis(y, ticks, at.start, at.stop)
+    _parameter_axis(svg, at, bottom, family)
     across = {m: [at(v) for v in _along(c.index.to_numpy(float), family)] for m, c in lines.items()}
-    for m, c in lines.items():
-        if bands and c["low"].notna().all():
-            edge = [
-                *zip(across[m], map(y, c["high"]), strict=True),
-                *zip(across[m][::-1], map(y, c["low"][::-1]), strict=True),
-            ]
-            svg.path(edge, f"f{kinds[m] % COLOURS}", fill_opacity=0.13)
+    for m, c in lines.items() if bands else ():
+        if c["low"].notna().all():
+            svg.band(across[m], map(y, c["low"]), map(y, c["high"]), f"f{kinds[m] % COLOURS}")
     places = spread([y(c["loss"].iloc[-1]) for c in lines.values()], LINE, 10, bottom)
     for (m, c), end in zip(lines.items(), places, strict=True):
         points = list(zip(across[m], map(y, c["loss"]), strict=True))
-        if len(points) > 1:
-            style = f"c{kinds[m] % COLOURS} {'thick' if bands else 'thin'}"
-            svg.path(
-                points,
-                style,
-                tip=f"{m}: {ends[m]}",
-                stroke_dasharray=DASHES[kinds[m] % len(DASHES)],
-            )
-        if bands:
-            for p in points[:: max(1, len(points) // 8)]:
-                mark(svg, kinds[m], *p, 3)
+        _profile(svg, kinds[m], points, bands, f"{m}: {tips[m]}")
         _named(svg, kinds[m], m, points[-1], (at.stop, end), room)
     return svg
+
+
+def _parameter_axis(svg: Svg, at: Scale, bottom: float, family: str) -> None:
+    for place, text in _ticks(at, family):
+        svg.line(place, bottom, place, bottom + 4, "axis")
+        svg.text(place, bottom + 17, text, "muted", "middle")
+    svg.line(at.start, bottom, at.stop, bottom, "axis")
+    svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
+
+
+def _profile(
+    svg: Svg, kind: int, points: list[tuple[float, float]], marked: bool, tip: str
+) -> None:
+    """One line, with marks along it where there are few lines."""
+    if len(points) > 1:
+        style = f"c{kind % COLOURS} {'thick' if marked else 'thin'}"
+        svg.path(points, style, tip=tip, stroke_dasharray=DASHES[kind % len(DASHES)])
+    for point in points[:: max(1, len(points) // 8)] if marked else ():
+        mark(svg, kind, *point, 3)
 
 
 def _named(
@@ -353,35 +346,32 @@ def ratio_panels(
     stacked = LINE if long else 0
     tall, rows = PLOT + stacked + 58, -(-len(pairs) // across)
     last = float(ratios.index.get_level_values("parameter").max())
-    known = {
+    by_pair = {
         pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)
     }
-    found = {pair: _turned(known, *pair) for pair in pairs}
-    words = "; ".join(f"{b} against {a}: {_ends(found[a, b])}" for a, b in pairs)
+    shown = {pair: _turned(by_pair, *pair) for pair in pairs}
+    words = "; ".join(f"{b} against {a}: {_ends(shown[a, b])}" for a, b in pairs)
     svg = Svg(
         title,
         f"Ratio of losses from Hamming to subset 0/1, above 1 the first is better. {words}.",
         rows * tall + 10,
     )
+    panels = _Panels(svg, kinds, family, last, wide, room, stacked)
     for i, (a, b) in enumerate(pairs):
-        left, top = (i % across) * (PANEL + GAP), (i // across) * tall
+        corner = (i % across) * (PANEL + GAP), (i // across) * tall
         here = crossings[crossings["method_a"].isin((a, b)) & crossings["method_b"].isin((a, b))]
-        _panel(
-            svg, found[a, b], here, (a, b), kinds, (left, top, wide, room), family, last, stacked
-        )
+        panels.draw(shown[a, b], here, (a, b), corner)
     svg.text(WIDTH / 2, svg.height - 4, POSITIONS[family], "muted", "middle")
     return svg
 
 
-def _turned(known: Mapping[tuple[str, str], pd.DataFrame], a: str, b: str) -> pd.DataFrame:
-    """The ratios of b to a, whichever way round they are known."""
-    other = known.get((b, a))
-    with np.errstate(divide="ignore"):
-        parts = [
-            known.get((a, b)),
-            None if other is None else other.assign(ratio=1 / other["ratio"]),
-        ]
-    return pd.concat([part for part in parts if part is not None])
+def _turned(by_pair: Mapping[tuple[str, str], pd.DataFrame], a: str, b: str) -> pd.DataFrame:
+    """The ratios of b to a, whichever way round they were computed."""
+    parts = [by_pair[a, b]] if (a, b) in by_pair else []
+    if (other := by_pair.get((b, a))) is not None:
+        with np.errstate(divide="ignore"):
+            parts.append(other.assign(ratio=1 / other["ratio"]))
+    return pd.concat(parts)
 
 
 def _ends(part: pd.DataFrame) -> str:
@@ -389,80 +379,92 @@ def _ends(part: pd.DataFrame) -> str:
     return ", ".join(f"{d} {number(r.iloc[0], 3)} to {number(r.iloc[-1], 3)}" for d, r in lines)
 
 
-def _panel(
-    svg: Svg,
-    part: pd.DataFrame,
-    crossings: pd.DataFrame,
-    pair: tuple[str, str],
-    kinds: Mapping[str, int],
-    box: tuple[float, float, float, float],
-    family: str,
-    last: float,
-    stacked: int,
-) -> None:
-    """One pair: its lines, the line at 1, names of datasets at the right; the second method
-    `stacked` below the first.
-    """
-    left, top, wide, room = box
-    lines = {d: c.droplevel(0) for d, c in part.groupby(level=0, sort=False)}
-    logs = {
-        d: np.log(c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO).to_numpy(float))
-        for d, c in lines.items()
-    }
-    known = np.concatenate([*logs.values(), [-0.05, 0.05]])
-    foot, head = top + 24 + stacked + PLOT, top + 24 + stacked
-    y = Scale(np.nanmin(known), np.nanmax(known), foot, head)
-    x = Scale(0, 1, left + 36, left + wide - room - 32)
-    for i, (arrow, method) in enumerate(zip("↑↓", pair, strict=True)):
-        place, anchor = (left + wide, "end") if i and not stacked else (left, "start")
-        short = fit(method, (wide if stacked else wide / 2 - 8) - _BETTER, SIZE * BOLD)
-        tip = method if short != method else ""
-        svg.text(
-            place, top + 13 + stacked * i, f"{arrow} {short} better", "strong", anchor, tip=tip
-        )
-    for value in _ratio_ticks(y):
-        at = y(math.log(value))
-        svg.line(x.start, at, x.stop, at, "axis" if value == 1 else "grid")
-        svg.text(x.start - 5, at + 4, number(value), "muted small", "end")
-    powers = Scale(0, math.log10(last) if last > 1 else 1.0, x.start, x.stop)
-    for place, text in (
-        [(x(p), f"{p:g}") for p in (0, 0.5, 1)] if family == "binomial" else _ticks(powers, family)
-    ):
-        svg.line(place, foot, place, foot + 4, "axis")
-        svg.text(place, foot + 16, text, "muted small", "middle")
-    ends: dict[str, tuple[float, float]] = {}
-    for d, c in lines.items():
-        points, real = (
-            np.column_stack([c["position"].map(x), [y(v) for v in logs[d]]]),
-            ~np.isnan(logs[d]),
-        )
-        if not real.any():
-            continue
-        ends[d] = tuple(points[real][-1])
-        style = f"c{kinds[d] % COLOURS}"
-        tip = f"{d}: {' to '.join(number(v, 3) for v in c['ratio'][real].iloc[[0, -1]])}"
-        for run in _runs(real):
-            _stretch(
-                svg, kinds[d], points[run], f"{style} thin", tip, DASHES[kinds[d] % len(DASHES)]
+@dataclass(frozen=True)
+class _Panels:
+    """What the panels of a figure share."""
+
+    svg: Svg
+    kinds: Mapping[str, int]
+    family: str
+    last: float
+    wide: float
+    room: float
+    stacked: int  #: how far the second method's name stands below the first's
+
+    def draw(
+        self,
+        part: pd.DataFrame,
+        crossings: pd.DataFrame,
+        pair: tuple[str, str],
+        corner: tuple[float, float],
+    ) -> None:
+        """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
+        left, top = corner
+        lines = {d: c.droplevel(0) for d, c in part.groupby(level=0, sort=False)}
+        logs = {
+            d: np.log(c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO).to_numpy(float))
+            for d, c in lines.items()
+        }
+        domain = np.concatenate([*logs.values(), [-0.05, 0.05]])
+        head = top + 24 + self.stacked
+        y = Scale(np.nanmin(domain), np.nanmax(domain), head + PLOT, head)
+        x = Scale(0, 1, left + 36, left + self.wide - self.room - 32)
+        self._heads(pair, left, top)
+        self._axes(x, y)
+        ends: dict[str, tuple[float, float]] = {}
+        for d, c in lines.items():
+            if not np.isnan(logs[d]).all():
+                ends[d] = self._line(d, c, [x(p) for p in c["position"]], [y(v) for v in logs[d]])
+        for row in crossings.itertuples():
+            kind = self.kinds[row.dataset] % COLOURS
+            style = f"c{kind} {f'f{kind}' if row.certain else 'fbg'}"
+            tip = f"{row.dataset}: {row.above} overtakes {row.below}"
+            self.svg.dot(x(row.position), y(0), 3.6, style, stroke_width=1.6, tip=tip)
+        named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(0)))[:NAMED]
+        places = spread([ends[d][1] for d in named], LINE - 1, y.stop - 4, y.start + 2)
+        for d, place in zip(named, places, strict=True):
+            _named(self.svg, self.kinds[d], d, ends[d], (x.stop, place), self.room)
+
+    def _heads(self, pair: tuple[str, str], left: float, top: float) -> None:
+        """Which method is better above 1 and which below: beside each other, or stacked."""
+        room = (self.wide if self.stacked else self.wide / 2 - 8) - _BETTER
+        for i, (arrow, method) in enumerate(zip("↑↓", pair, strict=True)):
+            beside = i and not self.stacked
+            short = fit(method, room, SIZE * BOLD)
+            self.svg.text(
+                left + self.wide if beside else left,
+                top + 13 + self.stacked * i,
+                f"{arrow} {short} better",
+                "strong",
+                "end" if beside else "start",
+                tip=method if short != method else "",
             )
-        for run in _runs(real & c["significant"].to_numpy(bool)):
-            _stretch(svg, kinds[d], points[run], f"{style} thick", tip)
-    for row in crossings.itertuples():
-        kind = kinds[row.dataset] % COLOURS
-        tip = f"{row.dataset}: {row.above} overtakes {row.below}"
-        svg.dot(
-            x(row.position),
-            y(0),
-            3.6,
-            f"c{kind} {f'f{kind}' if row.certain else 'fbg'}",
-            stroke_width=1.6,
-            tip=tip,
-        )
-    named = sorted(ends, key=lambda d: -abs(ends[d][1] - y(0)))[:NAMED]
-    for d, end in zip(
-        named, spread([ends[d][1] for d in named], LINE - 1, head - 4, foot + 2), strict=True
-    ):
-        _named(svg, kinds[d], d, ends[d], (x.stop, end), room)
+
+    def _axes(self, x: Scale, y: Scale) -> None:
+        for value in _ratio_ticks(y):
+            at = y(math.log(value))
+            self.svg.line(x.start, at, x.stop, at, "axis" if value == 1 else "grid")
+            self.svg.text(x.start - 5, at + 4, number(value), "muted small", "end")
+        powers = Scale(0, math.log10(self.last) if self.last > 1 else 1.0, x.start, x.stop)
+        shares = ((x(p), f"{p:g}") for p in (0, 0.5, 1))
+        for place, text in shares if self.family == "binomial" else _ticks(powers, self.family):
+            self.svg.line(place, y.start, place, y.start + 4, "axis")
+            self.svg.text(place, y.start + 16, text, "muted small", "middle")
+
+    def _line(
+        self, dataset: str, part: pd.DataFrame, across: list[float], up: list[float]
+    ) -> tuple[float, float]:
+        """The line of a dataset, heavy where it is significant; where it ends."""
+        points, kind = np.column_stack([across, up]), self.kinds[dataset]
+        real = ~np.isnan(points[:, 1])
+        first, last = part["ratio"][real].iloc[[0, -1]]
+        tip = f"{dataset}: {number(first, 3)} to {number(last, 3)}"
+        stretches = {"thin": real, "thick": real & part["significant"].to_numpy(bool)}
+        for style, where in stretches.items():
+            dash = DASHES[kind % len(DASHES)] if style == "thin" else None
+            for run in _runs(where):
+                _stretch(self.svg, kind, points[run], f"c{kind % COLOURS} {style}", tip, dash)
+        return tuple(points[real][-1])
 
 
 def _stretch(
@@ -583,8 +585,7 @@ def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
     )
     svg.text(WIDTH, 12, "mean", "muted", "end")
     bottom = 22 + RUN_FIGURES_ROW * len(names)
-    for tick in x.ticks(5):
-        svg.line(x(tick), 18, x(tick), bottom, "grid")
+    svg.grid(x, 18, bottom, 5)
     shown = aligned(means.get(m) for m in names)
     for i, (m, head) in enumerate(zip(names, heads, strict=True)):
         at = 20 + RUN_FIGURES_ROW * i + RUN_FIGURES_ROW / 2
@@ -632,14 +633,8 @@ def run_labels(labels: pd.DataFrame) -> Svg:
         start, whole = 0.0, max(row["tp"] + row["fn"] + row["fp"], 1)
         for column, class_, opacity, _ in _PARTS:
             if n := row[column]:
-                svg.rect(
-                    x(start),
-                    top,
-                    x(start + n / whole) - x(start),
-                    RUN_FIGURES_ROW - 5,
-                    class_,
-                    fill_opacity=opacity,
-                )
+                ends = start, start + n / whole
+                svg.bar(x, ends, top, RUN_FIGURES_ROW - 5, class_, fill_opacity=opacity)
             start += n / whole
         svg.rect(
             room,
@@ -740,9 +735,7 @@ def _square(
     left = 12 + text_width("0.0", SMALL)
     x, y = Scale(0, 1, left, right), Scale(0, 1, SCORE_CURVES_HEIGHT + 16, TOP + 16)
     svg.text(0, TOP, axes[1], "muted")
-    for tick in y.ticks(5):
-        svg.line(left, y(tick), right, y(tick), "grid")
-        svg.text(left - 6, y(tick) + 4, number(tick), "muted small", "end")
+    svg.side_axis(y, left_ticks(y, 5)[0], left, right)
     svg.axis(x, y(0), about=5, label=number)
     svg.text((left + right) / 2, SCORE_CURVES_HEIGHT + 52, axes[0], "muted", "middle")
     return svg, x, y

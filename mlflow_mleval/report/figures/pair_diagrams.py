@@ -3,7 +3,8 @@ intervals, power.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -36,6 +37,59 @@ ROW, LEVEL = 19, 9
 MOST_BARS = 24
 
 
+@dataclass(frozen=True)
+class _Diagram:
+    """What both forms of the diagram share: methods on an axis, and bars by level."""
+
+    ranks: pd.Series
+    x: Scale
+    ruler: bool  #: whether the critical difference finds room on the axis
+    bars: list[tuple[int, list[int]]]
+
+    @classmethod
+    def of(
+        cls,
+        mean_ranks: pd.Series,
+        cliques: Sequence[Sequence[str]],
+        cd: float | None,
+        ends: tuple[float, float],
+        unit: float = 1,
+    ) -> "_Diagram":
+        """The diagram from one end to the other; `unit` is a millimetre or so in their unit."""
+        ranks = mean_ranks.sort_values(kind="stable")[:TOP]
+        low, high, ruler = _domain(ranks, len(mean_ranks), cd)
+        x = Scale(low, high, *ends)
+        groups = shown_cliques(cliques, list(ranks.index))
+        return cls(ranks, x, ruler, _levels(groups, [x(rank) / unit for rank in ranks]))
+
+    @property
+    def levels(self) -> int:
+        """How many bars lie above each other."""
+        return 1 + max((level for level, _ in self.bars), default=-1)
+
+    def ticks(self) -> list[int]:
+        """The whole ranks on the axis."""
+        return [int(t) for t in self.x.ticks(12) if t == int(t)]
+
+    def rows(self) -> Iterator[tuple[str, float, bool, int]]:
+        """Each method with its rank, whether its name stands at the left, and in which row."""
+        n = len(self.ranks)
+        for i, (method, rank) in enumerate(self.ranks.items()):
+            left = i < (n + 1) // 2
+            yield method, rank, left, i if left else n - 1 - i
+
+    def pieces(self, over: float) -> Iterator[tuple[int, float, float, bool]]:
+        """The bars from member to member: level, ends, and whether it passes over others; at its
+        ends a bar reaches a little over.
+        """
+        places = [self.x(rank) for rank in self.ranks]
+        for level, members in self.bars:
+            for i, j in pairwise(members):
+                start, stop = places[i], places[j]
+                start, stop = start - over * (i == members[0]), stop + over * (j == members[-1])
+                yield level, start, stop, j > i + 1
+
+
 def critical_difference(
     mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None
 ) -> Svg:
@@ -45,113 +99,72 @@ def critical_difference(
     Of more than thirty methods the best thirty are drawn. Where a group skips a method between its
     members, its bar is broken.
     """
-    ranks = mean_ranks.sort_values(kind="stable")[:TOP]
-    methods, n = list(ranks.index), len(ranks)
+    methods = list(mean_ranks.sort_values(kind="stable").index[:TOP])
     room = room_for(methods, 124) + 48
-    low, high, ruler = _domain(ranks, len(mean_ranks), cd)
-    x = Scale(low, high, room + 14, WIDTH - room - 14)
-    places = [x(r) for r in ranks]
-    bars = _levels(shown_cliques(cliques, methods), places)
-    half = (n + 1) // 2
-    top = 64 if cd is not None else 30
-    first = top + 26 + LEVEL * (1 + max((level for level, _ in bars), default=-1))
-
-    svg = Svg(
-        "Critical-difference diagram",
-        _words(ranks, bars, methods, cd),
-        first + (half - 1) * ROW + 10,
-    )
+    drawn = _Diagram.of(mean_ranks, cliques, cd, (room + 14, WIDTH - room - 14))
+    x, top = drawn.x, 64 if cd is not None else 30
+    first = top + 26 + LEVEL * drawn.levels
+    height = first + ((len(methods) + 1) // 2 - 1) * ROW + 10
+    svg = Svg("Critical-difference diagram", _words(drawn.ranks, drawn.bars, methods, cd), height)
     if cd is not None:
-        svg.text(
-            x(low),
-            13,
-            f"critical difference {fixed(cd, 2)}{'' if ruler else ', more than this axis'}",
-            "muted",
-        )
-        if ruler:
-            a, b = x(low), x(low + cd)
-            svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
-    svg.line(x(low), top, x(high), top, "axis")
-    for tick in (t for t in x.ticks(12) if t == int(t)):
+        _ruler(svg, drawn, cd)
+    svg.line(x.start, top, x.stop, top, "axis")
+    for tick in drawn.ticks():
         svg.line(x(tick), top - 5, x(tick), top, "axis")
-        svg.text(x(tick), top - 9, int(tick), "muted", "middle")
-    for i, method in enumerate(methods):
-        left = i < half
-        y = first + (i if left else n - 1 - i) * ROW
-        end = room + 4 if left else WIDTH - room - 4
-        svg.path(
-            [(x(ranks[method]), top), (x(ranks[method]), y), (end, y)],
-            "leader" if i == 0 else "elbow",
-        )
-        size = SIZE * (BOLD if i == 0 else 1)
-        shown, value = (
-            (fit(method, room - 48, size), "strong" if i == 0 else ""),
-            (fixed(ranks[method], 2), "muted"),
-        )
-        pieces = [shown, ("  ", ""), value] if left else [value, ("  ", ""), shown]
-        svg.text(
-            room if left else WIDTH - room,
-            y + 4,
-            spans(*pieces),
-            None,
-            "end" if left else "start",
-            tip=method,
-        )
-    for level, members in bars:
+        svg.text(x(tick), top - 9, tick, "muted", "middle")
+    for method, rank, left, row in drawn.rows():
+        y, best = first + row * ROW, method == methods[0]
+        end, edge, anchor = room + 4, room, "end"
+        if not left:
+            end, edge, anchor = WIDTH - end, WIDTH - edge, "start"
+        svg.path([(x(rank), top), (x(rank), y), (end, y)], "leader" if best else "elbow")
+        short = fit(method, room - 48, SIZE * (BOLD if best else 1))
+        pieces = [(short, "strong" if best else ""), ("  ", ""), (fixed(rank, 2), "muted")]
+        text = spans(*(pieces if left else pieces[::-1]))
+        svg.text(edge, y + 4, text, None, anchor, tip=method)
+    for level, start, stop, gap in drawn.pieces(over=2):
         y = top + 14 + level * LEVEL
-        for i, j in pairwise(members):
-            svg.line(
-                places[i] - 2 * (i == members[0]),
-                y,
-                places[j] + 2 * (j == members[-1]),
-                y,
-                "bar" if j == i + 1 else "gap",
-            )
-        if members[-1] - members[0] >= len(members):
-            for i in members:
-                svg.dot(places[i], y, 3.5, "bar-dot")
+        svg.line(start, y, stop, y, "gap" if gap else "bar")
+    for level, members in drawn.bars:
+        for i in members if members[-1] - members[0] >= len(members) else ():
+            svg.dot(x(drawn.ranks.iloc[i]), top + 14 + level * LEVEL, 3.5, "bar-dot")
     return svg
+
+
+def _ruler(svg: Svg, drawn: _Diagram, cd: float) -> None:
+    """The critical difference above the axis, in words where it finds no room."""
+    more = "" if drawn.ruler else ", more than this axis"
+    svg.text(drawn.x.start, 13, f"critical difference {fixed(cd, 2)}{more}", "muted")
+    if drawn.ruler:
+        a, b = drawn.x(drawn.x.low), drawn.x(drawn.x.low + cd)
+        svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
 
 
 def in_tikz(
     mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None
 ) -> str:
     """The same diagram for a paper, as a picture in TikZ, 12 cm wide; needs no library of it."""
-    ranks = mean_ranks.sort_values(kind="stable")[:TOP]
-    methods, n = list(ranks.index), len(ranks)
-    low, high, ruler = _domain(ranks, len(mean_ranks), cd)
-    x = Scale(low, high, 0, 12)
-    places = [x(r) for r in ranks]
-    bars = _levels(shown_cliques(cliques, methods), [50 * place for place in places])
-    half, first = (n + 1) // 2, 0.45 + 0.16 * (1 + max((level for level, _ in bars), default=-1))
+    drawn = _Diagram.of(mean_ranks, cliques, cd, (0, 12), unit=0.02)
+    x, first = drawn.x, 0.45 + 0.16 * drawn.levels
     lines = [r"\begin{tikzpicture}[x=1cm,y=1cm,font=\footnotesize]", r"\draw (0,0) -- (12,0);"]
-    for tick in (t for t in x.ticks(12) if t == int(t)):
-        lines.append(
-            rf"\draw ({x(tick):.3f},0) -- ({x(tick):.3f},.12) node[above] {{{int(tick)}}};"
-        )
-    if cd is not None and ruler:
+    for tick in drawn.ticks():
+        lines.append(rf"\draw ({x(tick):.3f},0) -- ({x(tick):.3f},.12) node[above] {{{tick}}};")
+    if cd is not None and drawn.ruler:
         lines.append(
             rf"\draw[|-|] (0,.75) -- node[above] {{critical difference {cd:.2f}}} "
-            rf"({x(low + cd):.3f},.75);"
+            rf"({x(x.low + cd):.3f},.75);"
         )
-    for i, (method, rank) in enumerate(ranks.items()):
-        left = i < half
-        y, end = -first - 0.42 * (i if left else n - 1 - i), -0.3 if left else 12.3
-        name, value = latex(shorten(terminal(method), 24)), f"{rank:.2f}"
-        text = f"{name}\\quad {value}" if left else f"{value}\\quad {name}"
+    for method, rank, left, row in drawn.rows():
+        pieces = [latex(shorten(terminal(method), 24)), f"{rank:.2f}"]
+        text = r"\quad ".join(pieces if left else pieces[::-1])
+        end, side = (-0.3, "left") if left else (12.3, "right")
         lines.append(
-            rf"\draw ({places[i]:.3f},0) |- ({end},{y:.2f}) node[{'left' if left else 'right'}] "
+            rf"\draw ({x(rank):.3f},0) |- ({end},{-first - 0.42 * row:.2f}) node[{side}] "
             rf"{{{text}}};"
         )
-    for level, members in bars:
-        y = -0.25 - 0.16 * level
-        for i, j in pairwise(members):
-            style = "line width=2pt" if j == i + 1 else "dotted, thick"
-            start, stop = (
-                places[i] - 0.05 * (i == members[0]),
-                places[j] + 0.05 * (j == members[-1]),
-            )
-            lines.append(rf"\draw[{style}] ({start:.3f},{y:.2f}) -- ({stop:.3f},{y:.2f});")
+    for level, start, stop, gap in drawn.pieces(over=0.05):
+        y, style = -0.25 - 0.16 * level, "dotted, thick" if gap else "line width=2pt"
+        lines.append(rf"\draw[{style}] ({start:.3f},{y:.2f}) -- ({stop:.3f},{y:.2f});")
     return "\n".join([*lines, r"\end{tikzpicture}%"])
 
 
@@ -160,9 +173,10 @@ def shown_cliques(cliques: Sequence[Sequence[str]], methods: Sequence[str]) -> l
     maximal ones only.
     """
     place = {m: i for i, m in enumerate(methods)}
-    found = {tuple(sorted(place[m] for m in clique if m in place)) for clique in cliques}
-    kept = [c for c in found if len(c) > 1 and not any(set(c) < set(other) for other in found)]
-    return [list(c) for c in sorted(kept)]
+    groups = {tuple(sorted(place[m] for m in clique if m in place)) for clique in cliques}
+    several = [group for group in groups if len(group) > 1]
+    maximal = [g for g in several if not any(set(g) < set(other) for other in several)]
+    return [list(group) for group in sorted(maximal)]
 
 
 def _levels(groups: list[list[int]], places: list[float]) -> list[tuple[int, list[int]]]:
@@ -221,57 +235,26 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     than thirty methods in `order`, best first, thirty are drawn.
     """
     methods = list(order[:TOP])
-    place = {m: i for i, m in enumerate(methods)}
+    place, n = {m: i for i, m in enumerate(methods)}, len(methods)
     pairs = pairs[pairs["method_a"].isin(place) & pairs["method_b"].isin(place)]
-    n = len(methods)
+    pairs = pairs.assign(p=pairs[p])
     room = max(room_for(methods[:1], 138) + 12, 60)
     cell = min(CELL, (WIDTH - room - 4) / max(n - 1, 1))
     size = pairs["mean_difference"].abs().max()
     decimals = max(0, 1 - math.floor(math.log10(size))) if size > NOISE else 0
-    lines = {
-        (r.method_a, r.method_b): _lines(r, getattr(r, p), decimals) for r in pairs.itertuples()
-    }
-    widest = max((text_width(t, SMALL) for texts in lines.values() for t in texts), default=0)
+    rows = list(pairs.itertuples())
+    texts = [_lines(row, decimals) for row in rows]
+    widest = max((text_width(text, SMALL) for lines in texts for text in lines), default=0)
     detailed = widest <= cell - 1 and cell >= 40
-    apart = "; ".join(
-        f"{r.method_a} and {r.method_b}, {pvalue(getattr(r, p))}"
-        for r in pairs[pairs["separated"]].itertuples()
-    )
+    if not detailed:
+        texts = [[_sign(row.mean_difference) or "0"] for row in rows]
+    apart = [f"{r.method_a} and {r.method_b}, {pvalue(r.p)}" for r in rows if r.separated]
+    words = f"{count(len(pairs), 'pair')} of methods. Separated: {'; '.join(apart) or 'none'}."
     height = cell * (n - 1) + 20
-    svg = Svg(
-        "Pairwise matrix",
-        f"{count(len(pairs), 'pair')} of methods. Separated: {apart or 'none'}.",
-        max(height, 104),
-    )
-    for row in pairs.itertuples():
+    svg = Svg("Pairwise matrix", words, max(height, 104))
+    for row, lines in zip(rows, texts, strict=True):
         i, j = place[row.method_a], place[row.method_b]
-        x, y = room + (j - 1) * cell, 2 + i * cell
-        words = (
-            f"{row.method_a} against {row.method_b}: mean difference "
-            f"{number(row.mean_difference)}, {row.wins} wins, "
-        )
-        words += (
-            f"{row.ties} ties, {row.losses} losses, "
-            f"{pvalue(getattr(row, p))}{', separated' if row.separated else ''}"
-        )
-        svg.rect(
-            x + 0.5,
-            y + 0.5,
-            cell - 1,
-            cell - 1,
-            "fpos" if row.mean_difference >= 0 else "fneg",
-            fill_opacity=0.06 + 0.3 * min(abs(row.effect_size), 1),
-            tip=words,
-        )
-        texts = (
-            lines[row.method_a, row.method_b] if detailed else [_sign(row.mean_difference) or "0"]
-        )
-        first = y + cell / 2 + 4 - (len(texts) - 1) * 7
-        for k, text in enumerate(texts):
-            style = "small strong" if k == 0 or (k == 2 and row.separated) else "small"
-            svg.text(x + cell / 2, first + 14 * k, text, style, "middle", pointer_events="none")
-        if row.separated:
-            svg.rect(x + 1.5, y + 1.5, cell - 3, cell - 3, "sep", pointer_events="none")
+        _cell(svg, row, lines, (room + (j - 1) * cell, 2 + i * cell), cell)
     for i, method in enumerate(methods):
         x = room + i * cell - 6
         y = 2 + i * cell + cell / 2 + 4 if i < n - 1 else height - 5
@@ -281,27 +264,42 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     return svg
 
 
+def _cell(
+    svg: Svg, row: Any, lines: Sequence[str], corner: tuple[float, float], size: float
+) -> None:
+    """One pair: its colour, its texts, and a frame where it is separated."""
+    x, y = corner
+    tip = (
+        f"{row.method_a} against {row.method_b}: mean difference "
+        f"{number(row.mean_difference)}, {row.wins} wins, {row.ties} ties, {row.losses} losses, "
+        f"{pvalue(row.p)}{', separated' if row.separated else ''}"
+    )
+    colour = "fpos" if row.mean_difference >= 0 else "fneg"
+    strength = 0.06 + 0.3 * min(abs(row.effect_size), 1)
+    svg.rect(x + 0.5, y + 0.5, size - 1, size - 1, colour, fill_opacity=strength, tip=tip)
+    first = y + size / 2 + 4 - (len(lines) - 1) * 7
+    for k, text in enumerate(lines):
+        style = "small strong" if k == 0 or (k == 2 and row.separated) else "small"
+        svg.text(x + size / 2, first + 14 * k, text, style, "middle", pointer_events="none")
+    if row.separated:
+        svg.rect(x + 1.5, y + 1.5, size - 3, size - 3, "sep", pointer_events="none")
+
+
 def _key(svg: Svg, x: float, height: float) -> None:
     """What the lines of a cell are, in the empty corner."""
     y = height - CELL - 6
     svg.rect(x - 20, y, CELL - 1, CELL - 1, "fpale")
-    for k, (cell, meaning) in enumerate(
-        [("+0.10", "mean difference"), ("6/1/4", "won/tied/lost"), (".012", "p-value")]
-    ):
-        svg.text(
-            x - 20 + CELL / 2,
-            y + 13 + 14 * k,
-            cell,
-            "small strong" if k == 0 else "small",
-            "middle",
-        )
-        svg.text(x + CELL - 14, y + 13 + 14 * k, meaning, "small muted")
+    lines = {"+0.10": "mean difference", "6/1/4": "won/tied/lost", ".012": "p-value"}
+    for k, (cell, meaning) in enumerate(lines.items()):
+        at, style = y + 13 + 14 * k, "small strong" if k == 0 else "small"
+        svg.text(x - 20 + CELL / 2, at, cell, style, "middle")
+        svg.text(x + CELL - 14, at, meaning, "small muted")
 
 
-def _lines(row: Any, p: float, decimals: int) -> list[str]:
+def _lines(row: Any, decimals: int) -> list[str]:
     """Mean difference with its sign, wins/ties/losses, p-value: what a cell has room for."""
     difference = _sign(row.mean_difference) + fixed(abs(row.mean_difference), decimals)
-    return [difference, f"{row.wins}/{row.ties}/{row.losses}", pvalue(p, bare=True)]
+    return [difference, f"{row.wins}/{row.ties}/{row.losses}", pvalue(row.p, bare=True)]
 
 
 def _sign(value: float) -> str:
@@ -327,23 +325,16 @@ def means_figure(
     bottom = 24 + MEANS_ROW * len(methods)
     svg = Svg("Means in the measures' own units", _means_words(tables, directions), bottom + 24)
     for i, method in enumerate(methods):
-        svg.name(
-            room - 8,
-            24 + MEANS_ROW * (i + 0.5) + 4,
-            method,
-            room - 8,
-            "strong" if method in stressed else None,
-            "end",
-        )
+        style = "strong" if method in stressed else None
+        svg.name(room - 8, 24 + MEANS_ROW * (i + 0.5) + 4, method, room - 8, style, "end")
     for k, (measure, table) in enumerate(tables.items()):
         left = room + k * (wide + GAP) + 6
         ends = table.to_numpy()[np.isfinite(table.to_numpy())]
         low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 1.0)
         pad = 0.04 * (high - low) or 0.5
         x = Scale(low - pad, high + pad, left, left + wide - 6)
-        svg.text(
-            left, 13, fit(f"{measure} {ARROWS[directions[measure]]}", wide, SMALL), "muted small"
-        )
+        head = f"{measure} {ARROWS[directions[measure]]}"
+        svg.text(left, 13, fit(head, wide, SMALL), "muted small")
         svg.axis(x, bottom, 22, 4, lambda value: number(value, 3))
         for i, method in enumerate(methods):
             mean, start, stop = table.loc[method]
@@ -351,13 +342,8 @@ def means_figure(
             if np.isfinite([start, stop]).all():
                 svg.line(x(start), y, x(stop), y, "leader" if accent else "axis")
             if np.isfinite(mean):
-                svg.dot(
-                    x(mean),
-                    y,
-                    4,
-                    "faccent" if accent else "fgrey",
-                    tip=f"{method}: {number(mean, 3)}",
-                )
+                tip = f"{method}: {number(mean, 3)}"
+                svg.dot(x(mean), y, 4, "faccent" if accent else "fgrey", tip=tip)
     return svg
 
 
@@ -403,14 +389,8 @@ def shrinkage(
         f"{number(mean, 3)}."
     )
     svg = Svg(title, f"{words} {'; '.join(tips)}.", height + 24)
-    svg.rect(
-        x(-rope),
-        20,
-        x(rope) - x(-rope),
-        height - 20,
-        "fpale",
-        tip=f"differences up to {number(rope)} do not matter",
-    )
+    tip = f"differences up to {number(rope)} do not matter"
+    svg.bar(x, (-rope, rope), 20, height - 20, "fpale", tip=tip)
     svg.text(room - 8, 12, "dataset", "muted", "end")
     svg.name(WIDTH - 12, 12, f"{better[0]} better →", (WIDTH - room) / 2 - 10, "muted", "end")
     svg.name(room, 12, f"← {better[1]} better", (WIDTH - room) / 2 - 10, "muted")
@@ -443,28 +423,17 @@ def power_lines(found: PowerCurve, title: str) -> Svg:
         f"Power with {found.n} datasets {there:.0%}; {found.target:.0%} takes {how_many}.",
         bottom + 44,
     )
-    for share in (0, 0.2, 0.4, 0.6, 0.8, 1):
-        svg.line(46, y(share), WIDTH - 24, y(share), "grid")
-        svg.text(40, y(share) + 4, f"{share:.0%}", "muted small", "end")
+    svg.side_axis(y, [(share, f"{share:.0%}") for share in y.ticks(5)], x.start, x.stop)
     svg.axis(x, bottom, 14, label=lambda t: f"{t:,.0f}")
     svg.text(WIDTH / 2, bottom + 38, "datasets", "muted", "middle")
     across = [x(n) for n in c["n"]]
-    edge = [
-        *zip(across, map(y, c["high"]), strict=True),
-        *zip(across[::-1], map(y, c["low"][::-1]), strict=True),
-    ]
-    svg.path(edge, "f0", fill_opacity=0.13)
+    svg.band(across, map(y, c["low"]), map(y, c["high"]), "f0")
     svg.line(46, y(found.target), WIDTH - 24, y(found.target), "arrow", stroke_dasharray="4 3")
     if found.more:
         svg.path([*zip(across, map(y, c["limit"]), strict=True)], "c0", stroke_dasharray="2 3")
     svg.path([*zip(across, map(y, c["power"]), strict=True)], "c0 thick")
     svg.dot(x(found.n), y(there), 5, "hollow", tip=f"{found.n} datasets, as now: {there:.0%}")
     if found.needed <= c["n"].max():
-        svg.dot(
-            x(found.needed),
-            y(found.target),
-            5,
-            "faccent",
-            tip=f"{found.needed:,.0f} datasets: {found.target:.0%}",
-        )
+        tip = f"{found.needed:,.0f} datasets: {found.target:.0%}"
+        svg.dot(x(found.needed), y(found.target), 5, "faccent", tip=tip)
     return svg

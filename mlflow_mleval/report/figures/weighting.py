@@ -4,7 +4,7 @@ the GAIA plane.
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,7 @@ from mlflow_mleval.report.svg import (
     text_width,
 )
 from mlflow_mleval.report.text import fixed, number, shorten
+from mlflow_mleval.words import span
 
 # --------------------------------------------------------------------------------------------------
 # Small marks that stand in the rows of a table: a bar around zero, a strip of ranks.
@@ -73,20 +74,10 @@ def _ranks_in_order(ranks: pd.Series, n_methods: int, width: float) -> Svg:
     n = CELLS // 2
     svg = Svg("", "", HEIGHT, width, inline=True)
     for i, cell in enumerate(np.array_split(np.sort(ranks.to_numpy()), n)):
-        low, high = number(cell[0]), number(cell[-1])
-        tip = (
-            f"{i / n:.0%} to {(i + 1) / n:.0%} of the datasets: rank "
-            f"{low if low == high else f'{low} to {high}'}"
-        )
-        svg.rect(
-            i * width / n,
-            0,
-            width / n,
-            HEIGHT,
-            "faccent",
-            fill_opacity=shade(float(cell.mean()), n_methods),
-            tip=tip,
-        )
+        ranks_here = span(number(cell[0]), number(cell[-1]))
+        tip = f"{i / n:.0%} to {(i + 1) / n:.0%} of the datasets: rank {ranks_here}"
+        strength = shade(float(cell.mean()), n_methods)
+        svg.rect(i * width / n, 0, width / n, HEIGHT, "faccent", fill_opacity=strength, tip=tip)
     return svg
 
 
@@ -136,19 +127,9 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
         for first, last in pairwise([*range(0, n, math.ceil(n / PIECES)), n]):
             a, b, rank = edges[first], edges[last], (first + last + 1) / 2
             if b - a > 0.0005:
-                tip = (
-                    f"{method}: rank {first + 1}{f' to {last}' if last > first + 1 else ''} in "
-                    f"{percent(b - a)}"
-                )
-                svg.rect(
-                    x(a),
-                    y,
-                    x(b) - x(a) - 0.6,
-                    ROW - 4,
-                    "faccent",
-                    fill_opacity=shade(rank, n),
-                    tip=tip,
-                )
+                tip = f"{method}: rank {span(first + 1, last)} in {percent(b - a)}"
+                width, strength = x(b) - x(a) - 0.6, shade(rank, n)
+                svg.rect(x(a), y, width, ROW - 4, "faccent", fill_opacity=strength, tip=tip)
         svg.text(WIDTH - 92, y + 13, percent(row.iloc[0]), anchor="end")
         svg.text(WIDTH, y + 13, likely(row.to_numpy(float)), "muted", "end")
     svg.axis(x, 22 + ROW * len(drawn), about=4, label=lambda t: f"{t:.0%}")
@@ -163,7 +144,7 @@ def likely(shares: np.ndarray) -> str:
     """
     total = np.cumsum(shares)
     low, high = (np.searchsorted(total, [0.025 + 1e-12, 0.975 - 1e-12]) + 1).tolist()
-    return str(low) if low == high else f"{low}–{min(high, len(shares))}"
+    return span(low, min(high, len(shares)), "–")
 
 
 def weight_intervals(table: pd.DataFrame) -> Svg:
@@ -189,24 +170,14 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     for i, (measure, row) in enumerate(drawn.iterrows()):
         y = 22 + i * ROW + ROW / 2
         svg.name(room - 8, y + 4, measure, room - 8, anchor="end")
-        svg.rect(
-            x(row.weight_low),
-            y - 6,
-            x(row.weight_high) - x(row.weight_low),
-            12,
-            "faccent",
-            fill_opacity=0.28,
-            tip=f"{measure}: {_range(row)}",
-        )
+        ends, tip = (row.weight_low, row.weight_high), f"{measure}: {_range(row)}"
+        svg.bar(x, ends, y - 6, 12, "faccent", fill_opacity=0.28, tip=tip)
         a, b = x(row.order_weight_low), x(row.order_weight_high)
         svg.rect(min(a, b - 1), y - 6, max(b - a, 1), 12, "faccent")
         svg.line(x(row.weight), y - 8, x(row.weight), y + 8, "tick")
-        svg.text(
-            WIDTH - 168,
-            y + 4,
-            fit(_rivals(row), 168, SMALL),
-            "small muted" if _rivals(row) == NOBODY else "small",
-        )
+        rivals = _rivals(row)
+        style = "small muted" if rivals == NOBODY else "small"
+        svg.text(WIDTH - 168, y + 4, fit(rivals, 168, SMALL), style)
     return svg
 
 
@@ -248,36 +219,40 @@ def bump(ranks: pd.DataFrame) -> Svg:
     x = Scale(0, max(len(drawn.columns) - 1, 1), room + 10, WIDTH - room - 10)
     heads = [fit(str(c), 130) for c in drawn.columns]
     top = 26 + max(text_width(h) for h in heads) * 0.62
-    y = Scale(1, len(drawn) + 1, top, top + len(drawn) * BUMP_ROW)
-    words = "; ".join(f"{m}: {', '.join(number(r) for r in row)}" for m, row in order.iterrows())
+    bottom = top + len(drawn) * BUMP_ROW
+    y = Scale(1, len(drawn) + 1, top, bottom)
+    texts = {m: ", ".join(map(number, row)) for m, row in order.iterrows()}
+    words = "; ".join(f"{m}: {text}" for m, text in texts.items())
     words = f"Ranks under {', '.join(map(str, ranks.columns))}. {words}."
-    svg = Svg("Ranking under other choices", words, top + len(drawn) * BUMP_ROW + 2)
+    svg = Svg("Ranking under other choices", words, bottom + 2)
     for i, head in enumerate(heads):
         turned = f"translate({x(i) + 3:.1f} {top - 14:.1f}) rotate({SLANT})"
         svg.text(0, 0, head, "strong" if i == 0 else "muted", transform=turned)
-        svg.line(x(i), top - 8, x(i), top + len(drawn) * BUMP_ROW - 8, "grid")
+        svg.line(x(i), top - 8, x(i), bottom - 8, "grid")
     leaders = list(order.index[(drawn == 1).any(axis=1)])[:COLOURS]
-    for method in reversed(drawn.index):
-        leads = method in leaders
-        tip = f"{method}: {', '.join(number(r) for r in order.loc[method])}"
-        points = [(x(i), y(r)) if r == r else None for i, r in enumerate(drawn.loc[method])]
-        for a, b in pairwise(points):
-            if a and b:
-                svg.line(*a, *b, f"c{leaders.index(method)} thick" if leads else "plain thin")
-        for point in filter(None, points):
-            svg.dot(
-                *point,
-                4 if leads else 2.2,
-                f"f{leaders.index(method)}" if leads else "fgrey",
-                tip=tip,
-            )
-        first, last = drawn.loc[method].iloc[[0, -1]]
-        svg.name(room, y(first) + SIZE / 3, method, room - 4, "strong" if leads else None, "end")
+    for method, places in drawn.iloc[::-1].iterrows():
+        kind = leaders.index(method) if method in leaders else None
+        points = [(x(i), y(r)) if r == r else None for i, r in enumerate(places)]
+        _bump_line(svg, points, kind, f"{method}: {texts[method]}")
+        style, first, last = None if kind is None else "strong", places.iloc[0], places.iloc[-1]
+        svg.name(room, y(first) + SIZE / 3, method, room - 4, style, "end")
         if last == last:
-            svg.name(
-                WIDTH - room, y(last) + SIZE / 3, method, room - 4, "strong" if leads else None
-            )
+            svg.name(WIDTH - room, y(last) + SIZE / 3, method, room - 4, style)
     return svg
+
+
+def _bump_line(
+    svg: Svg, points: Sequence[tuple[float, float] | None], kind: int | None, tip: str
+) -> None:
+    """A line with a dot at each point, broken where there is none; coloured where it has a kind."""
+    line, fill, r = "plain thin", "fgrey", 2.2
+    if kind is not None:
+        line, fill, r = f"c{kind} thick", f"f{kind}", 4
+    for a, b in pairwise(points):
+        if a and b:
+            svg.line(*a, *b, line)
+    for x, y in filter(None, points):
+        svg.dot(x, y, r, fill, tip=tip)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -306,20 +281,17 @@ def correlation_graph(
     `stands_for` because of which other one the filter drops it.
     """
     large = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
-    group_of = {m: i for i, g in enumerate(large) for m in g}
-    order = sorted(correlation.index, key=lambda m: (group_of.get(m, len(large)), -weights[m]))
-    drawn = (
-        order
-        if len(order) <= TOP
-        else [m for m in order if m in set(weights[order].nlargest(TOP).index)]
-    )
-    pairs = [
-        (a, b)
-        for i, a in enumerate(drawn)
-        for b in drawn[i + 1 :]
+    group_of = {m: i % COLOURS for i, g in enumerate(large) for m in g}
+    place = {m: i for i, g in enumerate(large) for m in g}
+    order = sorted(correlation.index, key=lambda m: (place.get(m, len(large)), -weights[m]))
+    heaviest = set(weights[order].nlargest(TOP).index)
+    drawn = [m for m in order if m in heaviest] if len(order) > TOP else order
+    pairs = {
+        (a, b): correlation.loc[a, b]
+        for a, b in combinations(drawn, 2)
         if correlation.loc[a, b] > threshold
-    ]
-    words = "; ".join(f"{a} and {b} {number(correlation.loc[a, b], 2)}" for a, b in pairs) or "none"
+    }
+    words = "; ".join(f"{a} and {b} {number(r, 2)}" for (a, b), r in pairs.items()) or "none"
     above = f"above {threshold:g}"
     svg = Svg(
         "Correlated measures",
@@ -334,42 +306,32 @@ def correlation_graph(
     beside = spine + SWEEP + 16
     svg.text(spine - 5, 12, f"correlated {above}", "muted")
     y = {m: 22 + CORRELATION_ROW * i + CORRELATION_ROW / 2 for i, m in enumerate(drawn)}
-    for a, b in pairs:
-        ry = abs(y[a] - y[b]) / 2
-        rx = min(SWEEP, 12 + 0.6 * ry)
-        path = f"M{spine + 6:.1f} {y[a]:.1f}A{rx:.1f} {ry:.1f} 0 0 1 {spine + 6:.1f} {y[b]:.1f}"
-        strength = (correlation.loc[a, b] - threshold) / (1 - threshold)
-        svg.add(
-            "path",
-            d=path,
-            class_=f"c{group_of.get(a, 0) % COLOURS} thin",
-            stroke_opacity=0.35 + 0.65 * strength,
-            tip=f"{a} – {b}: {number(correlation.loc[a, b], 3)}",
-        )
+    for (a, b), r in pairs.items():
+        strength = 0.35 + 0.65 * (r - threshold) / (1 - threshold)
+        style, tip = f"c{group_of.get(a, 0)} thin", f"{a} – {b}: {number(r, 3)}"
+        path = _arc(spine + 6, y[a], y[b])
+        svg.add("path", d=path, class_=style, stroke_opacity=strength, tip=tip)
     for m in drawn:
         svg.text(room, y[m] + 4, arrows.get(m, ""), "muted", "end")
         svg.name(room - 18, y[m] + 4, m, room - 18, anchor="end")
         svg.rect(x.start, y[m] - 5, x(weights[m]) - x.start, 10, "faccent")
         svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
-        fill, stroke = (
-            (f"f{group_of[m] % COLOURS}", f"c{group_of[m] % COLOURS}")
-            if m in group_of
-            else ("fgrey", "plain")
-        )
-        svg.dot(
-            spine,
-            y[m],
-            5,
-            fill if m in kept else f"fbg {stroke}",
-            tip="kept" if m in kept else "redundant",
-        )
+        stays, kind = m in kept, group_of.get(m)
+        fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
+        style = fill if stays else f"fbg {stroke}"
+        svg.dot(spine, y[m], 5, style, tip="kept" if stays else "redundant")
         if other := stands_for.get(m):
             words = f"{fixed(correlation.loc[m, other], 2)} with "
             shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
-            svg.text(
-                beside, y[m] + 4, shown, "small muted", tip=f"redundant: correlation {words}{other}"
-            )
+            tip = f"redundant: correlation {words}{other}"
+            svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
     return svg
+
+
+def _arc(x: float, start: float, stop: float) -> str:
+    """The path of half an ellipse to the right, from one height to another."""
+    ry = abs(start - stop) / 2
+    return f"M{x:.1f} {start:.1f}A{min(SWEEP, 12 + 0.6 * ry):.1f} {ry:.1f} 0 0 1 {x:.1f} {stop:.1f}"
 
 
 # --------------------------------------------------------------------------------------------------
