@@ -15,7 +15,7 @@ from typing import Any
 
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.selection import Selection
-from mlflow_mleval.words import some
+from mlflow_mleval.words import Argument, Message, Wording, some, worded
 
 #: A report of more runs does not look for their values by instance: `mleval compare --over
 #: instances` does.
@@ -41,7 +41,7 @@ def compared(
     next_dataset: bool = True,
     stage: Stage = _silent,
     say: Callable[[str], object] = lambda text: None,
-    worded: Callable[[str], str] = lambda text: text,
+    word: Wording = str,
 ) -> Any:
     """The Comparison that a selection of runs and some options yield.
 
@@ -59,8 +59,8 @@ def compared(
         Is told what is being done.
     say : callable, optional
         Takes messages for whoever waits.
-    worded : callable, optional
-        Puts arguments of Python in reasons (`missing='worst'`) into the reader's words.
+    word : callable, optional
+        How the reader is told of arguments.
 
     Raises
     ------
@@ -78,14 +78,12 @@ def compared(
         picked["test"] = "anytime"
     with store.remembered():
         study, nothing = _study(choices, stage)
-        answers, means = _answers(choices, stage, say, worded) if whole else ({}, {})
+        answers, means = _answers(choices, stage, say, word) if whole else ({}, {})
         if study is None:
             if not any(means.values()):
                 raise nothing
             study = _of_answers(choices, means, stage)
-    study = replace(
-        study, excluded=tuple(replace(gone, reason=worded(gone.reason)) for gone in study.excluded)
-    )
+    study = study.worded(word)
     say(
         f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by "
         f"{len(study.measures)} measures …"
@@ -130,18 +128,21 @@ def _of_answers(choices: Mapping[str, Any], means: Mapping[str, list[str]], stag
         study = selected_study(replace(Selection.of(choices), **means), step)
     words = zip(("smaller", "larger"), means.values(), strict=True)
     sides = (f"{word} values of {some(names)}" for word, names in words if names)
-    said = (
-        f"Taken for better, as of single answers: {' and '.join(sides)}. Declare them (--min, "
-        "--max) if that is wrong."
+    assumed = Message(
+        f"Taken for better, as of single answers: {' and '.join(sides)}. Declare them (",
+        Argument("minimize"),
+        ", ",
+        Argument("maximize"),
+        ") if that is wrong.",
     )
-    return replace(study, notes=(*study.notes, said))
+    return replace(study, notes=(*study.notes, assumed))
 
 
 def _answers(
     choices: Mapping[str, Any],
     stage: Stage,
     say: Callable[[str], object],
-    worded: Callable[[str], str],
+    word: Wording,
 ) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """By data set, what its answers say or why that is unknown; and metrics that are means of
     theirs, by their directions.
@@ -159,7 +160,7 @@ def _answers(
             asked = load_answers(Selection.of(choices), **how, most=MOST_ANSWERS, progress=step)
     except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
         return {}, {}
-    found: dict[str, Any] = {dataset: worded(why) for dataset, why in asked.absent.items()}
+    found: dict[str, Any] = {dataset: worded(why, word) for dataset, why in asked.absent.items()}
     told = {
         way: [m.removesuffix(MEAN) for m in choices.get(way, ())]
         for way in ("minimize", "maximize")
@@ -169,14 +170,15 @@ def _answers(
     for dataset, answers in asked.found.items():
         try:
             answers = directed(answers, **told)
-            answers = replace(answers, notes=tuple(map(worded, answers.notes)))
             for measure, side in answer_directions(answers, **told).items():
                 if measure + MEAN in asked.metrics:
                     means[f"{side}imize"].append(measure + MEAN)
             say(f"comparing the answers on {dataset} …")
-            found[dataset] = compare_answers(answers, **told, **options)
+            compared = compare_answers(answers, **told, **options)
+            notes = tuple(worded(note, word) for note in compared.notes)
+            found[dataset] = replace(compared, notes=notes)
         except (MlevalError, ValueError) as error:
-            found[dataset] = worded(str(error))
+            found[dataset] = worded(error, word)
     return found, {way: [*dict.fromkeys(names)] for way, names in means.items()}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlflow_mleval.words import Message
+
 
 class MlevalError(Exception):
     """Base of every error that a user can fix; the CLI prints its text as one line and exits with
@@ -58,7 +60,7 @@ class MissingResultsError(IncomparableRunsError):
         self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]] = (), advice: str = ""
     ) -> None:
         self.text, self.ways = text, ways
-        super().__init__(f"{text} {advice}".strip())
+        super().__init__(Message(text, " ", advice) if advice else text)
 
 
 class MeasureError(MlevalError):

@@ -15,7 +15,15 @@ from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingRes
 from mlflow_mleval.measures.registry import Direction, directions, expand
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.selection import Missing, Selection, check_missing, command_line
-from mlflow_mleval.words import count, did_you_mean, some
+from mlflow_mleval.words import (
+    Argument,
+    Message,
+    Wording,
+    count,
+    did_you_mean,
+    some,
+    worded,
+)
 
 #: More names than this are counted.
 MANY = 6
@@ -120,6 +128,12 @@ class Study(Reported):
             )
         values = frame.set_index(["dataset", "method"]).astype(float)
         return cls(values, directions(values.columns, minimize, maximize), missing)
+
+    def worded(self, word: Wording) -> Study:
+        """The study with what it says of arguments in the words of a surface."""
+        excluded = (replace(gone, reason=worded(gone.reason, word)) for gone in self.excluded)
+        notes = (worded(note, word) for note in self.notes)
+        return replace(self, excluded=tuple(excluded), notes=tuple(notes))
 
     @property
     def datasets(self) -> list[str]:
@@ -356,8 +370,11 @@ class Study(Reported):
             raise MissingResultsError(
                 f"{named}.",
                 self._ways_on(gaps),
-                "Choose what to do about them: `missing='worst'` (give them that dataset's worst "
-                "value), 'drop-datasets' or 'drop-methods'.",
+                Message(
+                    "Choose what to do about them: ",
+                    Argument("missing", "worst"),
+                    " (give them that dataset's worst value), 'drop-datasets' or 'drop-methods'.",
+                ),
             )
         full = self.values.reindex(
             pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
@@ -388,7 +405,11 @@ class Study(Reported):
         kept = full[~full.index.get_level_values(level).isin(lost)]
         if kept.empty:
             raise MissingResultsError(
-                f"{named}, so `missing={policy!r}` would leave nothing. Choose another policy."
+                Message(
+                    f"{named}, so ",
+                    Argument("missing", policy),
+                    " would leave nothing. Choose another policy.",
+                )
             )
         others = {name: [gap[1 - level] for gap in gaps if gap[level] == name] for name in lost}
         gone = [
@@ -416,7 +437,10 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
         if gone.kind != "unasked":
             groups.setdefault((gone.kind, gone.reason), []).append(gone.name)
     groups = dict(sorted(groups.items(), key=lambda item: -len(item[1])))
-    return [f"Left out: {_which(kind, names)}: {why}." for (kind, why), names in groups.items()]
+    return [
+        Message(f"Left out: {_which(kind, names)}: ", why, ".")
+        for (kind, why), names in groups.items()
+    ]
 
 
 def _which(kind: str, names: Sequence[str]) -> str:
@@ -526,6 +550,11 @@ class Survey(Reported):
     problem: str = ""
     notes: tuple[str, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)
+
+    def worded(self, word: Wording) -> Survey:
+        """The survey with what it says of arguments in the words of a surface."""
+        notes = tuple(worded(note, word) for note in self.notes)
+        return replace(self, problem=worded(self.problem, word), notes=notes)
 
     @property
     def undirected(self) -> list[str]:

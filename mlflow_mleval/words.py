@@ -12,6 +12,7 @@ import unicodedata
 from base64 import b64encode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from html.entities import codepoint2name
@@ -280,6 +281,83 @@ def _seen(name: str) -> str:
         and not 0xFE00 <= ord(c) <= 0xFE0F
         and not 0xE0100 <= ord(c) <= 0xE01EF
     ).strip()
+
+
+# --------------------------------------------------------------------------------------------------
+# Messages that speak of arguments: the reader of a command line knows these as options, the reader
+# of the page as fields.
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of Python in a message, and its value: a text, True, or what stands for one, such
+    as ``("NAME",)``.
+
+    >>> print(Argument("missing", "worst"), Argument("minimize", ("NAME",)), Argument("measures"))
+    `missing='worst'` `minimize=[NAME]` `measures=`
+    """
+
+    name: str
+    value: str | bool | tuple[str] | None = None
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"`{self.name}=`"
+        value = f"[{self.value[0]}]" if isinstance(self.value, tuple) else repr(self.value)
+        return f"`{self.name}={value}`"
+
+    @property
+    def plain(self) -> str:
+        """The value as it is typed into a field; empty where the argument says it all."""
+        value = self.value[0] if isinstance(self.value, tuple) else self.value
+        return value if isinstance(value, str) else ""
+
+
+class Message(str):
+    """A text with arguments, in the words of Python; `worded` gives those of another surface.
+
+    >>> message = Message("Choose ", Argument("missing", "worst"), ".")
+    >>> message, message.worded(lambda argument: f"--{argument.name} {argument.plain}")
+    ("Choose `missing='worst'`.", 'Choose --missing worst.')
+    """
+
+    parts: tuple[object, ...]
+
+    def __new__(cls, *parts: object) -> Message:
+        whole = [p for part in parts for p in (part.parts if isinstance(part, Message) else [part])]
+        message = super().__new__(cls, "".join(map(str, whole)))
+        message.parts = tuple(whole)
+        return message
+
+    def __str__(self) -> str:
+        return self  # so that str(error) is still a Message
+
+    def worded(self, word: Wording) -> str:
+        parts = (word(part) if isinstance(part, Argument) else str(part) for part in self.parts)
+        return "".join(parts)
+
+
+#: How a surface says an argument.
+Wording = Callable[[Argument], str]
+#: How one says which way a metric is better.
+DECLARE = Message(
+    Argument("minimize", ("NAME",)),
+    " where smaller is better, ",
+    Argument("maximize", ("NAME",)),
+    " where larger is",
+)
+
+
+def worded(text: object, word: Wording) -> str:
+    """A text, or that of an error, in the words of a surface."""
+    message = str(text)
+    return message.worded(word) if isinstance(message, Message) else message
+
+
+def joined(between: str, texts: Iterable[str]) -> Message:
+    """Texts one after the other, as ``between.join(texts)``."""
+    first, *others = [*texts] or [""]
+    return Message(first, *(part for text in others for part in (between, text)))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
 from mlflow_mleval.measures.registry import MEASURES, directions
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import at_least_one, probability
-from mlflow_mleval.words import count, quoted, some
+from mlflow_mleval.words import Argument, Message, count, quoted, some
 
 # --------------------------------------------------------------------------------------------------
 # Answers that several methods gave to the same questions, put side by side: question by question,
@@ -162,12 +162,14 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
     )
     if worst > MOST_LOST and not shared:
         raise MissingResultsError(
-            f"{len(common):,} of {len(every):,} instances are known for all methods"
-            + (f"; missing in {some(gone)}" if gone else "")
-            + (f"; the store has lost answers of {some(lost)}" if lost else "")
-            + (
+            Message(
+                f"{len(common):,} of {len(every):,} instances are known for all methods",
+                f"; missing in {some(gone)}" if gone else "",
+                f"; the store has lost answers of {some(lost)}" if lost else "",
                 ". What is left may differ from what is lost. Evaluate again, or compare on the "
-                "shared instances (`shared=True`)."
+                "shared instances (",
+                Argument("shared", True),
+                ").",
             )
         )
     if lost:
@@ -433,8 +435,13 @@ def compare_answers(
     assumed = [m for m in found.passing if m not in {*minimize, *maximize} and m not in MEASURES]
     if assumed:
         notes.append(
-            f"Passing is taken for better on {some(assumed)}: declare it (--min, --max) if that "
-            "is wrong."
+            Message(
+                f"Passing is taken for better on {some(assumed)}: declare it (",
+                Argument("minimize"),
+                ", ",
+                Argument("maximize"),
+                ") if that is wrong.",
+            )
         )
     joint = _joint(found, better, groups, alpha, options)
     if joint.empty:
@@ -658,14 +665,10 @@ def directed(found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[st
     """
     told = {*minimize, *maximize, *MEASURES, *found.passing}
     kept, others = ([m for m in found.measures if (m in told) is known] for known in (True, False))
+    declare = ". Declare it: ", Argument("minimize"), " or ", Argument("maximize"), "."
     if not kept:
-        raise MissingResultsError(
-            f"no direction is known for {some(others)}. Declare it: `minimize=` or `maximize=`."
-        )
-    note = (
-        f"Left out, for no direction is known: {some(others)}. Declare it: `minimize=` or "
-        "`maximize=`."
-    )
+        raise MissingResultsError(Message(f"no direction is known for {some(others)}", *declare))
+    note = Message(f"Left out, for no direction is known: {some(others)}", *declare)
     return replace(found, measures=kept, notes=(*found.notes, *([note] if others else [])))
 
 

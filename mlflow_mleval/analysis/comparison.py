@@ -65,6 +65,7 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import one_of, probability
+from mlflow_mleval.words import Argument, Message
 
 FUSED = "fused"
 #: Fewer datasets than this, and a rank test says nothing worth printing.
@@ -577,11 +578,8 @@ def compare(
     )
     one_of(test, "test", asked_names())
     if missing_is_failure and study.missing != "worst":
-        text = (
-            "`missing_is_failure` must be False where missing results do not count as the worst. "
-            "Choose `missing='worst'`."
-        )
-        raise ValueError(text)
+        text = "`missing_is_failure` must be False where missing results do not count as the worst"
+        raise ValueError(Message(f"{text}. Choose ", Argument("missing", "worst"), "."))
     probability(alpha, "alpha")
     if len(study.methods) < 2:
         found = (

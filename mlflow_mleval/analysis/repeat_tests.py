@@ -25,7 +25,7 @@ from mlflow_mleval.measures.registry import directions
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import at_least_one, probability, unique_names
-from mlflow_mleval.words import count, some
+from mlflow_mleval.words import Argument, Message, count, some
 
 Array = NDArray[np.float64]
 #: Up to so many ways to share out the repeats of a pair, all of them are taken.
@@ -427,14 +427,20 @@ def _in_order_of_seeds(methods: Mapping[Hashable, pd.DataFrame]) -> dict[Hashabl
     for name, rows in several.items():
         if rows.index.has_duplicates:
             raise IncomparableRunsError(
-                f"{name} has several repeats of one seed: none can be paired. Leave out `by_seed="
-                "True`."
+                Message(
+                    f"{name} has several repeats of one seed: none can be paired. Leave out ",
+                    Argument("by_seed", True),
+                    ".",
+                )
             )
         if len(gone := seeds.symmetric_difference(rows.index)):
             raise IncomparableRunsError(
-                f"repeats can be paired only if methods have the same seeds: {reference} and "
-                f"{name} do not share {some(gone)}. Leave out `by_seed=True`, or train what is "
-                "missing."
+                Message(
+                    f"repeats can be paired only if methods have the same seeds: {reference} and "
+                    f"{name} do not share {some(gone)}. Leave out ",
+                    Argument("by_seed", True),
+                    ", or train what is missing.",
+                )
             )
     return {name: rows.loc[seeds] if name in several else rows for name, rows in methods.items()}
 

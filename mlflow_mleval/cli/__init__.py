@@ -22,8 +22,8 @@ from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import (
     Command,
     Option,
-    excluded_in_flags,
-    in_flags,
+    as_option,
+    in_options,
     is_stream,
     progress,
     provenance,
@@ -137,7 +137,8 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
             done = import_answers(
                 file, experiment_name=experiment_name or Path(file).stem, progress=step
             )
-        click.echo("\n".join(map(terminal, in_flags(done.summary()).splitlines())))
+        done = replace(done, warnings=tuple(map(in_options, done.warnings)))
+        click.echo("\n".join(map(terminal, done.summary().splitlines())))
         return
     click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions, quiet))
 
@@ -162,9 +163,8 @@ def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) 
     chosen = opt.chosen_format(format, filename)
     with progress("reading", quiet, "runs") as step:
         study, found = take_stock(Selection.of(choices), progress=step)
-    found = replace(found, problem=in_flags(found.problem), notes=tuple(map(in_flags, found.notes)))
-    study = None if study is None else excluded_in_flags(study)
-    write(found_document(study, found).render(chosen, width()), filename, quiet)
+    study = None if study is None else study.worded(as_option)
+    write(found_document(study, found.worded(as_option)).render(chosen, width()), filename, quiet)
 
 
 @main.command(params=[*opt.output])
@@ -395,7 +395,7 @@ def _compare(
         next_dataset=next_dataset,
         stage=lambda label, unit: progress(label, quiet, unit),
         say=partial(say, quiet=quiet),
-        worded=in_flags,
+        word=as_option,
     )
 
 

@@ -14,7 +14,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -25,7 +24,14 @@ from click.core import ParameterSource
 from mlflow_mleval import assembling
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError
 from mlflow_mleval.selection import command_line
-from mlflow_mleval.words import raise_alone, redacted, tells_a_secret, without_passwords
+from mlflow_mleval.words import (
+    Argument,
+    raise_alone,
+    redacted,
+    tells_a_secret,
+    without_passwords,
+    worded,
+)
 
 #: Columns that the flags take up in the help at most; longer ones stand on a line of their own.
 _FLAGS = 30
@@ -90,10 +96,8 @@ class Command(click.Command):
                 raise_alone(click.ClickException(_with_commands(error, ctx)))
             from mlflow_mleval.report.text import terminal
 
-            text, typed = (
-                terminal(in_flags(" ".join(redacted(str(error)).split()))),
-                flags(ctx, typed=True),
-            )
+            text = terminal(" ".join(redacted(in_options(error)).split()))
+            typed = flags(ctx, typed=True)
             about = re.match("`([a-z_]+)`", text)
             if isinstance(error, ValueError) and about and about[1] in typed:
                 raise_alone(
@@ -144,21 +148,21 @@ def flags(context: click.Context, typed: bool = False) -> dict[str, str]:
     }
 
 
-def in_flags(text: str) -> str:
-    """The text with arguments of Python (`missing='worst'`) as options (--missing worst) of this
-    command or its siblings.
+def in_options(text: object) -> str:
+    """A text, or that of an error, with arguments of Python as options of this command or its
+    siblings.
     """
+    return worded(text, as_option)
+
+
+def as_option(argument: Argument) -> str:
+    """An argument of Python as it is typed."""
     context = click.get_current_context()
     commands = [*getattr(context.find_root().command, "commands", {}).values(), context.command]
-    names = {
+    flag = {
         option.name: max(option.opts, key=len) for command in commands for option in command.params
-    }
-
-    def flag(found: re.Match[str]) -> str:
-        value = "" if found[2] in ("True", "False") else found[2].strip(_QUOTES)
-        return f"{names[found[1]]} {value}".rstrip() if found[1] in names else found[0]
-
-    return re.sub(r"`([a-z_]+)=([^`]*)`", flag, text)
+    }.get(argument.name)
+    return f"{flag} {argument.plain}".rstrip() if flag else str(argument)
 
 
 def _with_commands(error: CandidatesError | MissingResultsError, context: click.Context) -> str:
@@ -181,14 +185,6 @@ def _with_commands(error: CandidatesError | MissingResultsError, context: click.
         lines += [without_passwords(f"{what[:1].upper()}{what[1:]}:"), f"  {command}"]
     lines = [redacted(error.text), *lines]
     return "\n".join(map(terminal, lines))
-
-
-def excluded_in_flags(study: Any) -> Any:
-    """The study with the reasons why something was left out in options of the command line."""
-    return replace(
-        study,
-        excluded=tuple(replace(gone, reason=in_flags(gone.reason)) for gone in study.excluded),
-    )
 
 
 # --------------------------------------------------------------------------------------------------

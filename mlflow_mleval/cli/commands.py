@@ -17,9 +17,9 @@ from mlflow_mleval.cli.command import (
     Command,
     Option,
     arguments,
-    excluded_in_flags,
+    as_option,
     flags,
-    in_flags,
+    in_options,
     progress,
     provenance,
     say,
@@ -470,12 +470,13 @@ def run_answers(
         asked = load_answers(selection, **how, measures=wanted, progress=step)
     options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
     sides = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
-    found, absent = {}, {dataset: in_flags(reason) for dataset, reason in asked.absent.items()}
+    found, absent = {}, {dataset: in_options(reason) for dataset, reason in asked.absent.items()}
     for dataset, answers in asked.found.items():
         try:
-            found[dataset] = compare_answers(answers, **sides, **options)
+            compared = compare_answers(answers, **sides, **options)
+            found[dataset] = replace(compared, notes=tuple(map(in_options, compared.notes)))
         except (MlevalError, ValueError) as error:
-            absent[dataset] = in_flags(str(error))
+            absent[dataset] = in_options(error)
     if not found:
         why = " ".join(f"{dataset}: {reason}" for dataset, reason in absent.items())
         raise MlevalError(why) if asked.found else MissingResultsError(why)
@@ -587,8 +588,8 @@ def run_over(
         study, found, absent, notes = test(selection, wanted, options, quiet)
     except MlevalError as error:
         raise unanswered or error from None
-    study = excluded_in_flags(study)
-    absent = {dataset: in_flags(reason) for dataset, reason in absent.items()}
+    study = study.worded(as_option)
+    absent = {dataset: in_options(reason) for dataset, reason in absent.items()}
     if not found:
         why = " ".join(f"{dataset}: {reason}" for dataset, reason in absent.items())
         raise unanswered or MlevalError(why)
@@ -698,7 +699,7 @@ def profile(
     chosen = opt.chosen_format(format, filename)
     say("reading runs …", quiet)
     profiles = selected_profiles(Selection.of(choices), kind)
-    profiles = replace(profiles, notes=tuple(map(in_flags, profiles.notes)))
+    profiles = replace(profiles, notes=tuple(map(in_options, profiles.notes)))
     say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)
     found = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol, opt.seed))
     ids = [

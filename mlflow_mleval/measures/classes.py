@@ -19,7 +19,7 @@ from mlflow_mleval.measures.label_sums import Sums, summed_columns
 from mlflow_mleval.measures.registry import BINS, ECE_NAME, TOP, TOP_NAME, numbers
 from mlflow_mleval.measures.score_counts import ClassCounts, ScoreCounts
 from mlflow_mleval.validation import label_threshold, same_axes, score_matrix, unique_names
-from mlflow_mleval.words import some
+from mlflow_mleval.words import Argument, Message, some
 
 # --------------------------------------------------------------------------------------------------
 # One label of several classes as arrays: checked, and turned into the numbers of classes.
@@ -224,8 +224,8 @@ def _is_probability(score: NDArray[np.float64], epsilon: float, said: bool | Non
     inside = bool(score.min() >= 0 and score.max() <= 1)
     if said and not inside:
         raise ValueError(
-            f"`y_score` must lie in [0, 1] with `probabilities=True`, got {score.min():.6g} to "
-            f"{score.max():.6g}. Leave that out."
+            f"`y_score` must lie in [0, 1] with {Argument('probabilities', True)}, got "
+            f"{score.min():.6g} to {score.max():.6g}. Leave that out."
         )
     if said is False or not inside:
         return False
@@ -233,9 +233,12 @@ def _is_probability(score: NDArray[np.float64], epsilon: float, said: bool | Non
     wrong = np.abs(total - 1) > np.sqrt(epsilon)
     if wrong.any():
         raise ValueError(
-            "`y_score` must sum to 1 in each row where it holds probabilities, got "
-            f"{total[wrong][0]:.6g} {_where(wrong)}. Divide each row by its sum, or pass "
-            "`probabilities=False` if these are other scores."
+            Message(
+                "`y_score` must sum to 1 in each row where it holds probabilities, got "
+                f"{total[wrong][0]:.6g} {_where(wrong)}. Divide each row by its sum, or pass ",
+                Argument("probabilities", False),
+                " if these are other scores.",
+            )
         )
     return True
 

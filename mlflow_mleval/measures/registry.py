@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlflow_mleval.words import count, did_you_mean, some
+from mlflow_mleval.words import DECLARE, Message, count, did_you_mean, some
 
 INF = float("inf")
 #: The k of measures of the k highest scores, and the bins of the calibration error, that are usual.
@@ -1042,9 +1042,11 @@ def directions(
             unknown.append(name)
     if unknown:
         raise ValueError(
-            f"no direction is known for {_names(unknown)}.{meant(unknown)} Declare it: "
-            "`minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is, "
-            "or leave the measure out."
+            Message(
+                f"no direction is known for {_names(unknown)}.{meant(unknown)} Declare it: ",
+                DECLARE,
+                ", or leave the measure out.",
+            )
         )
     return found
 

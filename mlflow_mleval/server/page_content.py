@@ -26,7 +26,7 @@ from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalErr
 from mlflow_mleval.selection import Selection, command_line
 from mlflow_mleval.server.answer_cache import CacheFolder
 from mlflow_mleval.version import __version__
-from mlflow_mleval.words import redacted
+from mlflow_mleval.words import Argument, redacted, worded
 
 # --------------------------------------------------------------------------------------------------
 # What a reader of the page chose: in the address, as choices of a comparison, and as the command
@@ -48,7 +48,6 @@ _ELSEWHERE = {
 #: Most values of an option, characters of a value and experiments of a selection.
 MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_MARKS = "[]()',"
 _YES = ("", "1", "true", "on", "yes")
 
 
@@ -194,21 +193,10 @@ def field_of(argument: str) -> str | None:
     return next((name for name, option in options().items() if option.name == argument), None)
 
 
-@cache
-def _flags() -> dict[str, str]:
-    return {option.name: f"--{name}" for name, option in options().items()}
-
-
-def in_words(text: str) -> str:
-    """The text with arguments of Python as options of `mleval report`, as the stored report has
-    them.
-    """
-
-    def flag(found: re.Match[str]) -> str:
-        value = "" if found[2] == "True" else found[2].strip("[]'")
-        return f"{_flags()[found[1]]} {value}".rstrip() if found[1] in _flags() else found[0]
-
-    return re.sub(r"`([a-z_]+)=([^`]*)`", flag, text)
+def as_option(argument: Argument) -> str:
+    """An argument of Python as an option of `mleval report`, as the stored report has it."""
+    name = field_of(argument.name)
+    return f"--{name} {argument.plain}".rstrip() if name else str(argument)
 
 
 #: What the page calls its fields, by the argument of Python of which sentences speak.
@@ -228,19 +216,15 @@ _FIELDS = {
 }
 
 
-def in_fields(text: str) -> str:
-    """The text with arguments of Python as fields of the page.
+def as_field(argument: Argument) -> str:
+    """An argument of Python as a field of the page.
 
-    >>> in_fields("`children='best:METRIC'` takes the best trial of each.")
-    '“child runs: best:METRIC” takes the best trial of each.'
+    >>> as_field(Argument("children", "best:METRIC")), as_field(Argument("measures"))
+    ('“child runs: best:METRIC”', '“measures”')
     """
-
-    def field(found: re.Match[str]) -> str:
-        return (
-            f"“{_FIELDS[found[1]]}: {found[2].strip(_MARKS)}”" if found[1] in _FIELDS else found[0]
-        )
-
-    return re.sub(r"`([a-z_]+)=([^`]*)`", field, text)
+    name = _FIELDS.get(argument.name)
+    value = argument.plain and f": {argument.plain}"
+    return f"“{name}{value}”" if name else str(argument)
 
 
 Tell = Callable[..., None]
@@ -301,7 +285,7 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     if isinstance(error, CandidatesError):
         text, ways = error.text, error.ways
     elif isinstance(error, MissingResultsError):
-        text, ways = text.partition(" Choose what")[0], _GAPS
+        text, ways = error.text, _GAPS
     elif isinstance(error, TooManyError):
         status = 413
     elif isinstance(error, StoreError):
@@ -312,13 +296,11 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     elif not isinstance(error, MlevalError):
         traceback.print_exc(file=sys.stderr)
         status, text = 500, "Something went wrong that nobody foresaw. The server's log says what."
-    chosen, said = (
-        parsed(job["given"]),
-        in_fields(redacted(text.replace(job["server"], job["address"]))),
-    )
+    chosen, text = parsed(job["given"]), worded(text, as_field)
+    text = redacted(text.replace(job["server"], job["address"]))
     return {
         "status": status,
-        "error": " ".join(said.split()),
+        "error": " ".join(text.split()),
         "field": field,
         "ways": [{"what": what, "query": chosen.adding(more).query} for what, more in ways],
     }
@@ -341,7 +323,7 @@ def _answer(
 
     made = int(time.time() * 1000)
     chosen = parsed(job["given"])
-    comparison = compared(chosen.choices, whole=True, stage=_stages(tell), worded=in_words)
+    comparison = compared(chosen.choices, whole=True, stage=_stages(tell), word=as_option)
     tell(state="working", step="writing", done=0, total=0)
     study = comparison.study
     comparison = replace(
@@ -465,7 +447,6 @@ def _environment() -> Environment:
     made.filters["shown"] = (
         terminal  # names of strangers, without what would turn the text around them
     )
-    made.filters["said"] = lambda text: in_fields(terminal(text))
     return made
 
 
@@ -483,6 +464,7 @@ def _survey(
     chosen = parsed(job["given"])
     with _stages(tell)("reading", "runs") as step:
         study, found = take_stock(Selection.of(chosen.choices), progress=step)
+    found = found.worded(as_field)
     found = replace(found, problem=found.problem.replace(job["server"], job["address"]))
     ways = [
         {"what": way.what, "query": chosen.adding(way.selection.arguments()).query}

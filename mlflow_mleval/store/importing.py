@@ -35,7 +35,7 @@ from mlflow_mleval.store.bounds import LARGEST, MAX_CELLS, bounded_json, decoded
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.searches import artifact
 from mlflow_mleval.validation import one_of
-from mlflow_mleval.words import some
+from mlflow_mleval.words import Argument, Message, some
 
 #: Dataset, method and seed (empty where there are no repeats).
 _Cell = tuple[str, str, str]
@@ -509,8 +509,13 @@ def _notes(path: str | Path, found: Mapping[tuple[str, str], Answers]) -> tuple[
     if not is_answer_log(path):
         texts = {c for answers in found.values() for c in answers.about if c not in ABOUT}
         notes += [
-            f"{column} holds text, and is no measure: `cluster={column}` puts instances together "
-            f"by it, and `grades={column}=WORST,…,BEST` makes it a measure."
+            Message(
+                f"{column} holds text, and is no measure: ",
+                Argument("cluster", column),
+                " puts instances together by it, and ",
+                Argument("grades", f"{column}=WORST,…,BEST"),
+                " makes it a measure.",
+            )
             for column in sorted(texts)
         ]
     return tuple(dict.fromkeys(notes))

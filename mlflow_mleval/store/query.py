@@ -51,7 +51,16 @@ from mlflow_mleval.store.searches import (
     trials_among,
 )
 from mlflow_mleval.study import Excluded, Study
-from mlflow_mleval.words import count, did_you_mean, look_alikes, some
+from mlflow_mleval.words import (
+    DECLARE,
+    Argument,
+    Message,
+    count,
+    did_you_mean,
+    joined,
+    look_alikes,
+    some,
+)
 
 #: Measures whose names mean something else to most, and what.
 _OTHERWISE = {
@@ -61,6 +70,10 @@ _OTHERWISE = {
 }
 #: A value may miss the range of its measure by this much: sums of floats do.
 _SLACK = 1e-9
+#: Reasons why measures cannot be used that an error names.
+_SHOWN = 12
+#: What chooses runs, and what chooses measures.
+FILTER, MEASURE = Argument("filter_string"), Argument("measures")
 
 
 def load_study(
@@ -301,10 +314,9 @@ class _Loading:
             self.progress(i, len(runs))
             result = self._result(run, selected)
             if isinstance(result, Result) and ours_only and not is_ours(run):
-                result = (
-                    f"no tag {schema.TAG_METHOD}; `method_by=` and `dataset_by=` say how to read "
-                    "such a run"
-                )
+                rules = Argument("method_by"), " and ", Argument("dataset_by")
+                lacking = f"no tag {schema.TAG_METHOD}; "
+                result = Message(lacking, *rules, " say how to read such a run")
             if isinstance(result, Result):
                 results.append(result)
             else:
@@ -344,13 +356,12 @@ class _Loading:
         several = len(names) > 1 and not self.named
         where = f"experiment{'s' * several} {some(map(repr, names))}"
         reasons = Counter(e.reason for e in self.excluded).most_common(5)
-        why = "; ".join(f"{count(n, 'run')}: {reason}" for reason, n in reasons)
+        why = joined("; ", (Message(f"{count(n, 'run')}: ", reason) for reason, n in reasons))
         if not reasons:
-            why = "it has none (reports apart)" if selected.runs else "no run fits"
-        return (
-            f"{'the selection' if self.named else where} in {store.store_name()} "
-            f"{'hold' if several else 'holds'} no run that can be used: {why}."
-        )
+            why = Message("it has none (reports apart)" if selected.runs else "no run fits")
+        where = "the selection" if self.named else where
+        hold = f"{where} in {store.store_name()} {'hold' if several else 'holds'}"
+        return Message(f"{hold} no run that can be used: ", why, ".")
 
     def choose(
         self, cells: Repeats, trials: BestTrials
@@ -468,9 +479,12 @@ class _Choice:
         if unknown := [m for m in self.wanted if m not in MEASURES and m not in self.declared]:
             guess = meant(unknown)
             raise MeasureError(
-                f"no direction is known for {some(map(repr, unknown))}.{guess} "
-                f"{'If not, declare' if guess else 'Declare'} it: `minimize=[NAME]` where "
-                "smaller is better, `maximize=[NAME]` where larger is."
+                Message(
+                    f"no direction is known for {some(map(repr, unknown))}.{guess} "
+                    f"{'If not, declare' if guess else 'Declare'} it: ",
+                    DECLARE,
+                    ".",
+                )
             )
 
     @property
@@ -533,11 +547,10 @@ class _Choice:
             bad = [f"{m} is {v}" for m, v in r.bad.items() if m in wanted]
             excluded += [Excluded("cell", r.name, f"{text}, which is no result") for text in bad]
         if not used:
-            left = "; ".join(f"{e.name}: {e.reason}" for e in unused)
-            raise MeasureError(
-                f"there is no measure in common to {count(len(finished), 'finished run')} that "
-                f"can be used ({left[:1000]})."
-            )
+            left = joined("; ", (Message(f"{e.name}: ", e.reason) for e in unused[:_SHOWN]))
+            runs = count(len(finished), "finished run")
+            text = f"there is no measure in common to {runs} that can be used ("
+            raise MeasureError(Message(text, left, ")."))
         return used, results
 
     def _apart(
@@ -601,12 +614,12 @@ class _Choice:
     def _why_not(self, measure: str, having: int, finished: int) -> str:
         """Why a measure is not used; empty where nobody would miss it."""
         if measure in self.choosers:
-            return "runs were chosen by it; `measures=` that names it compares it, too"
+            return Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
         if measure in self.dropped:
             return "excluded as asked" if having else ""
         if measure in self._beside_the_set - NOT_BY_DEFAULT:
-            why = f"not in the set {self.set_name}, the default; `measures=` names others"
-            return why if having else ""
+            why = f"not in the set {self.set_name}, the default; "
+            return Message(why, MEASURE, " names others") if having else ""
         if measure in self.wanted:
             if having:
                 return f"lacking in {finished - having} of {finished} finished runs"
@@ -615,11 +628,12 @@ class _Choice:
 
     def _why_unwanted(self, measure: str) -> str:
         if measure not in MEASURES:
-            return "no direction is known; declare `minimize=` or `maximize=`"
+            declare = Argument("minimize"), " or ", Argument("maximize")
+            return Message("no direction is known; declare ", *declare)
         kind = "measures of how errors fall, not of how many there are,"
         if measure in SETS["cost"]:
             kind = "costs"
-        return f"{kind} are used only where `measures=` names them"
+        return Message(f"{kind} are used only where ", MEASURE, " names them")
 
 
 def _finished(results: Sequence[Result]) -> list[Result]:
@@ -689,18 +703,14 @@ def _check_comparable(results: Sequence[Result]) -> None:
             f"{c}: {count(len(names), 'run')} ({some(names, 3)})"
             for c, names in sorted(groups.items())
         )
-        raise IncomparableRunsError(
-            "the runs were computed under different conventions for empty sets and ties: "
-            f"{which}. Their values do not compare; choose those of one kind by "
-            f'`filter_string=`, for example "tags.`{schema.TAG_CONVENTIONS}` = '
-            f"'{min(groups)}'\"."
+        raise _of_different_kinds(
+            f"the runs were computed under different conventions for empty sets and ties: {which}.",
+            f"tags.`{schema.TAG_CONVENTIONS}` = '{min(groups)}'",
         )
     digests = {(r.dataset, r.hierarchy): r for r in results if r.hierarchy}
     if mixed := [d for d, n in Counter(d for d, _ in digests).items() if n > 1]:
-        raise IncomparableRunsError(
-            f"runs on {some(mixed)} used different hierarchies. Choose those of one by "
-            "`filter_string=`."
-        )
+        text = f"runs on {some(mixed)} used different hierarchies. Choose those of one by "
+        raise IncomparableRunsError(Message(text, FILTER, "."))
     _check_weights(stated)
 
 
@@ -715,12 +725,16 @@ def _check_weights(results: Sequence[Result]) -> None:
     mixed |= plain.intersection(dataset for dataset, _, _ in weighted)
     if mixed:
         digest = min(weights for dataset, _, weights in weighted if dataset in mixed)
-        raise IncomparableRunsError(
+        raise _of_different_kinds(
             f"runs on {some(sorted(mixed))} weigh the instances in different ways "
-            "(`sample_weight`), or some do and others do not. Their values do not compare; "
-            "choose those of one kind by `filter_string=`, for example "
-            f"\"tags.`{schema.TAG_WEIGHTS}` = '{digest}'\"."
+            "(`sample_weight`), or some do and others do not.",
+            f"tags.`{schema.TAG_WEIGHTS}` = '{digest}'",
         )
+
+
+def _of_different_kinds(what: str, example: str) -> IncomparableRunsError:
+    choose = f"{what} Their values do not compare; choose those of one kind by "
+    return IncomparableRunsError(Message(choose, FILTER, f', for example "{example}".'))
 
 
 def _check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:
@@ -729,9 +743,12 @@ def _check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:
     mixed = [d for d, n in Counter(d for d, _ in digests).items() if n > 1]
     if mixed and (scored := [m for m in used if m in MEASURES and m.startswith(("ps", "s_min"))]):
         raise IncomparableRunsError(
-            f"runs on {some(mixed)} took the propensities or information of labels from "
-            "different training labels. Choose those of one by `filter_string=` (tag "
-            f"{schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}."
+            Message(
+                f"runs on {some(mixed)} took the propensities or information of labels from "
+                "different training labels. Choose those of one by ",
+                FILTER,
+                f" (tag {schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}.",
+            )
         )
 
 

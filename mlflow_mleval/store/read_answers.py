@@ -36,7 +36,7 @@ from mlflow_mleval.store.importing import holds_imported, read_imported
 from mlflow_mleval.store.reader import Rule, select, with_models
 from mlflow_mleval.store.searches import artifact
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import some
+from mlflow_mleval.words import joined, some
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def load_answers(
         except StoreError:
             raise
         except (MlevalError, ValueError) as error:
-            absent[dataset] = " ".join([str(error), *read.left_out])
+            absent[dataset] = joined(" ", [str(error), *read.left_out])
         else:
             notes += read.left_out
     if without := _without_answers(chosen, holding):

@@ -21,7 +21,7 @@ from mlflow_mleval.selection import Selection, best_metric, key_of
 from mlflow_mleval.store import schema
 from mlflow_mleval.store.reader import Result
 from mlflow_mleval.study import Excluded
-from mlflow_mleval.words import count, did_you_mean, some
+from mlflow_mleval.words import DECLARE, Argument, Message, count, did_you_mean, some
 
 #: What is plainly a seed: these names, also as the last part of a longer one (model__random_state,
 #: train.seed, data_seed).
@@ -92,8 +92,12 @@ def sign_of(metric: str, selection: Selection) -> int:
         return 1 if way == "max" else -1
     except ValueError as error:
         raise MeasureError(
-            f"no direction is known for {metric!r}, by which to choose.{meant([metric])} Declare "
-            "it: `minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
+            Message(
+                f"no direction is known for {metric!r}, by which to choose.{meant([metric])} "
+                "Declare it: ",
+                DECLARE,
+                ".",
+            )
         ) from error
 
 
@@ -220,11 +224,11 @@ def mean_folds(runs: Sequence[tuple[Result, schema.FoldValues]]) -> schema.FoldV
     first = runs[0][1]
     if len(runs) == 1:
         return first
-    folds = sorted(first.folds)
+    folds, chooses = sorted(first.folds), (Argument("filter_string"), " chooses one of them")
     if any(sorted(values.folds) != folds for _, values in runs):
-        return "its repeats have different folds; `filter_string=` chooses one of them"
+        return Message("its repeats have different folds; ", *chooses)
     if schema.differ(r.split_digest for r, _ in runs):
-        return "its repeats split the data in different ways; `filter_string=` chooses one of them"
+        return Message("its repeats split the data in different ways; ", *chooses)
     tables = [pd.DataFrame(values.values, index=values.folds) for _, values in runs]
     measures = dict.fromkeys(m for table in tables for m in table)
     whole = [table.reindex(folds, columns=list(measures)) for table in tables]

@@ -28,12 +28,14 @@ from mlflow_mleval.store.bounds import computable, open_parquet, read_table
 from mlflow_mleval.store.repeats import differing_params, is_seed, sign_of
 from mlflow_mleval.study import Excluded
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count, did_you_mean, some
+from mlflow_mleval.words import Argument, Message, count, did_you_mean, some
 
 #: Params that number folds.
 _FOLD = re.compile(
     r"(.*[_./:-])?(fold|split)s?([_.-]?(id|idx|index|no|nr|num|number|i|k))?", re.IGNORECASE
 )
+#: What takes the best trial of each search.
+BEST_TRIAL = Argument("children", "best:METRIC")
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def trials_among(runs: Sequence[Run], name: Callable[[Run], str | None]) -> dict
     searches = [children for children in families.values() if trial_params(children)]
     of = "a search" if len(searches) == 1 else f"{len(searches)} searches"
     of += f" ({some(names, 6)})" if (names := searched(runs, searches, name)) else ""
-    why = f"trials of {of} are no results; `children='best:METRIC'` takes the best trial of each"
+    why = Message(f"trials of {of} are no results; ", BEST_TRIAL, " takes the best trial of each")
     return {run.info.run_id: why for children in searches for run in children}
 
 
@@ -120,9 +122,13 @@ def refuse_trials(parent: Run, children: Sequence[Run]) -> None:
     """IncomparableRunsError where the children of a run are trials of a search, not folds."""
     if params := trial_params(children):
         raise IncomparableRunsError(
-            f"the {count(len(children), 'child run')} of {some([parent.info.run_name])} (run "
-            f"{parent.info.run_id}) differ in {some(params, 6)}: they are trials of a search, "
-            "not folds. `children='best:METRIC'` takes the best trial of each search."
+            Message(
+                f"the {count(len(children), 'child run')} of {some([parent.info.run_name])} (run "
+                f"{parent.info.run_id}) differ in {some(params, 6)}: they are trials of a search, "
+                "not folds. ",
+                BEST_TRIAL,
+                " takes the best trial of each search.",
+            )
         )
 
 
@@ -159,9 +165,12 @@ def best_trials(
             _FOLD.fullmatch(p) for p in differing_params([r.data.params for r in children])
         ):
             raise IncomparableRunsError(
-                f"the children of {some([parent.info.run_name])} (run {parent_id}) differ in the "
-                "number of a fold only: they are no trials of a search. `folds_by='children'` "
-                "takes them for folds."
+                Message(
+                    f"the children of {some([parent.info.run_name])} (run {parent_id}) differ in "
+                    "the number of a fold only: they are no trials of a search. ",
+                    Argument("folds_by", "children"),
+                    " takes them for folds.",
+                )
             )
         values = [_metrics(run) for run in children]
         metrics = metrics.union(*values)

@@ -35,7 +35,7 @@ from mlflow.utils.search_utils import SearchUtils
 from mlflow_mleval import words
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.store import budget, schema
-from mlflow_mleval.words import did_you_mean, masked, raise_alone, some
+from mlflow_mleval.words import Argument, Message, did_you_mean, masked, raise_alone, some
 
 # --------------------------------------------------------------------------------------------------
 # Several processes that write to one store at the same time: wait for each other, and try again
@@ -187,6 +187,12 @@ EXAMPLES = (
 )
 
 
+#: What chooses experiments.
+EXPERIMENTS = Message(
+    Argument("experiment_names", ("NAME",)), " or ", Argument("experiment_ids", ("ID",))
+)
+
+
 def advice(filter_string: str) -> str:
     """What to write in place of a filter that MLflow does not accept; examples, where it cannot be
     guessed.
@@ -204,7 +210,7 @@ def advice(filter_string: str) -> str:
     if re.search(
         r"(^|\band\s+)(\w+\.)?experiment(_id|_name)?\b", filter_string.strip(), re.IGNORECASE
     ):
-        return "Experiments are chosen by `experiment_names=[NAME]` or `experiment_ids=[ID]`."
+        return Message("Experiments are chosen by ", EXPERIMENTS, ".")
     meant = _respelled(filter_string)
     if meant is None or meant == filter_string or not _accepted(meant):
         return f"Examples: {'; '.join(EXAMPLES)}. Join conditions with `and`."
@@ -386,8 +392,11 @@ def find_experiments(
     ids, names = asked(ids, names)
     if not ids and not names:
         raise NoRunsError(
-            "no experiment is chosen. Name one: `experiment_names=[NAME]` or "
-            f"`experiment_ids=[ID]`, or set MLFLOW_EXPERIMENT_NAME. {_existing(client)}"
+            Message(
+                "no experiment is chosen. Name one: ",
+                EXPERIMENTS,
+                f", or set MLFLOW_EXPERIMENT_NAME. {_existing(client)}",
+            )
         )
     found: dict[str, Experiment] = {}
     for label, wanted, lookup in (
@@ -679,13 +688,13 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
             and error.error_code == "INVALID_PARAMETER_VALUE"
         ):
             reason = text.partition(" Valid keys are")[0].rstrip(".")
-            text = (
-                f"MLflow does not accept the filter {filter_string!r}: {reason}. "
-                f"{advice(filter_string)}"
-            )
+            text = f"MLflow does not accept the filter {filter_string!r}: {reason}. "
+            message = Message(text, advice(filter_string))
         else:
-            text = f"cannot {doing} the store {store_name()}: {text} {_advice(error)}".rstrip()
-        raise_alone(StoreError(redacted(text)))
+            text = f"cannot {doing} the store {store_name()}: {text} {_advice(error)}"
+            message = Message(text.rstrip())
+        parts = (redacted(part) if isinstance(part, str) else part for part in message.parts)
+        raise_alone(StoreError(Message(*parts)))
 
 
 def of_one_run(read: Callable[[], T]) -> T | str:

@@ -23,9 +23,9 @@ from mlflow_mleval.store.bounds import computable
 from mlflow_mleval.store.read_answers import holds_answers
 from mlflow_mleval.store.reader import Rule, filters_of, is_ours, started
 from mlflow_mleval.store.repeats import is_seed
-from mlflow_mleval.store.searches import FoldRule, searched, trial_params
+from mlflow_mleval.store.searches import BEST_TRIAL, FoldRule, searched, trial_params
 from mlflow_mleval.study import Candidate, Study, Survey, Way
-from mlflow_mleval.words import count, some
+from mlflow_mleval.words import Argument, Message, count, joined, some
 
 #: What people call the param or tag that names a method or a dataset, the plainest first.
 METHOD = (
@@ -544,9 +544,10 @@ def _notes(
             sum(map(len, searches)),
         )
         of += f" ({some(names, 6)})" if (names := searched(tops, searches, named)) else ""
-        yield (
-            f"{n} child runs are trials of {of} over {some(params, 6)}: `children='best:METRIC'` "
-            "takes the best trial of each."
+        yield Message(
+            f"{n} child runs are trials of {of} over {some(params, 6)}: ",
+            BEST_TRIAL,
+            " takes the best trial of each.",
         )
     if without:
         their = "its" if len(without) == 1 else "their"
@@ -619,7 +620,7 @@ def _with_ways(held: Survey, selection: Selection) -> Survey:
         added, notes, reason = _completed(_adding(base, variants[0][1]))
     others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
     if reason and others and selection.method_by:
-        notes = [f"As it was asked for: {reason}"]
+        notes = [Message("As it was asked for: ", reason)]
         base = replace(base, method_by=others[:1])
         added, more, reason = _completed(_adding(base, variants[0][1]))
         notes += more
@@ -683,10 +684,9 @@ def _completed(selection: Selection) -> tuple[dict[str, Any], list[str], str]:
             study.complete()
         except CandidatesError as error:
             what, more = error.ways[0]
-            notes.append(
-                f"{error.text} The commands {what}; without {_flags(more)} they tell the other "
-                "ways."
-            )
+            added_arguments = joined(" and ", (Message(Argument(*item)) for item in more.items()))
+            text = f"{error.text} The commands {what}; without "
+            notes.append(Message(text, added_arguments, " they tell the other ways."))
             added |= more
         except MissingResultsError as error:
             if "missing" in added:
@@ -699,7 +699,3 @@ def _completed(selection: Selection) -> tuple[dict[str, Any], list[str], str]:
             alone = f"There is one method only, {study.methods[0]}, and nothing to compare it with."
             return added, notes, alone if len(study.methods) < 2 else ""
     return added, notes, "No option was found by which they can be compared."
-
-
-def _flags(options: Mapping[str, Any]) -> str:
-    return " and ".join(f"`{name}={value!r}`" for name, value in options.items())

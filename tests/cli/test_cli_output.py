@@ -16,8 +16,9 @@ from click.testing import CliRunner
 
 from mlflow_mleval.cli import command as output
 from mlflow_mleval.cli import main
-from mlflow_mleval.cli.command import in_flags
+from mlflow_mleval.cli.command import in_options
 from mlflow_mleval.store.importing import import_results
+from mlflow_mleval.words import Argument, Message
 
 
 def shell(line):
@@ -49,21 +50,28 @@ def test_a_reader_that_stops_early_is_no_error():
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        ("Choose `missing='worst'` or drop-datasets.", "Choose --missing worst or drop-datasets."),
-        ("declare `minimize=` or `maximize=`", "declare --min or --max"),
-        ("Name one: `experiment_names=[NAME]`.", "Name one: --experiment-name NAME."),
+        (("Choose ", Argument("missing", "worst"), "."), "Choose --missing worst."),
         (
-            "`alpha` must be a number between 0 and 1, got 2.",
-            "`alpha` must be a number between 0 and 1, got 2.",
+            ("declare ", Argument("minimize"), " or ", Argument("maximize")),
+            "declare --min or --max",
         ),
-        ("KNeighborsClassifier(weights='distance')", "KNeighborsClassifier(weights='distance')"),
-        ("`n_jobs=2` is no argument of a command", "`n_jobs=2` is no argument of a command"),
+        (
+            ("Name one: ", Argument("experiment_names", ("NAME",))),
+            "Name one: --experiment-name NAME",
+        ),
+        (("Leave out ", Argument("by_seed", True)), "Leave out --paired"),
+        ((Argument("n_jobs", "2"), " is no option"), "`n_jobs='2'` is no option"),
+        (
+            ("KNN(weights='uniform'), `missing='worst'`",),
+            "KNN(weights='uniform'), `missing='worst'`",
+        ),
     ],
 )
 def test_arguments_of_python_are_shown_as_options_that_can_be_typed(said, shown):
+    message = Message("rf (run 1): ", Message(*said))
     root = main.make_context("mleval", ["compare"], resilient_parsing=True)
     with root, main.commands["compare"].make_context("compare", ["-n", "x"], parent=root):
-        assert in_flags(said) == shown
+        assert in_options(message) == in_options(ValueError(message)) == f"rf (run 1): {shown}"
 
 
 def test_errors_of_a_command_go_through_it():
@@ -76,7 +84,7 @@ def test_errors_of_a_command_go_through_it():
 
     @click.command(cls=Command, params=[missing])
     def command(**choices):
-        raise MissingResultsError("Choose `missing='worst'`\x1b.")
+        raise MissingResultsError(Message("Choose ", Argument("missing", "worst"), "\x1b."))
 
     result = CliRunner().invoke(command, [])
     assert result.exit_code == 1 and result.stderr == "Error: Choose --missing worst␛.\n"
