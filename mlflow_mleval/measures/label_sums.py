@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -183,7 +183,7 @@ class Sums:
             n=parts["n"], seconds=parts["seconds"], truth=truth and int(truth, 16), **own, **arrays
         )
 
-    def mean_errors(self, kind: Literal["soft", "hard"]) -> NDArray[np.float64]:
+    def mean_errors(self, kind: str) -> NDArray[np.float64]:
         """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or
         of label sets.
         """

@@ -416,7 +416,7 @@ def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -
 
 
 def encode_soft_profile(
-    errors: Sequence[Sequence[float]], n: Sequence[int], folds: Sequence[int] = ()
+    errors: Sequence[Sequence[float]], n: Sequence[float], folds: Sequence[int] = ()
 ) -> str:
     """The tag `TAG_SOFT_PROFILE`: exact if that fits, else with fewer decimals, else of all folds
     together, else a pointer.

@@ -37,7 +37,7 @@ from mlflow_mleval.training.estimators import (
     predict_classes,
     refuse_regressor,
 )
-from mlflow_mleval.training.log_evaluation import payload_of
+from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.validation import binary_matrix, one_of, present, refuse_keywords
 from mlflow_mleval.words import some
 
@@ -124,14 +124,10 @@ def cross_validate(
     refuse_keywords(cross_validate, hierarchy_options, further)
     one_of(conventions, "conventions", CONVENTIONS)
     refuse_regressor(estimator)
-    if is_vector(Y):
-        found = np.unique(classes_of(Y, "Y")).tolist() if label_names is None else label_names
-        n_labels = label_names = list(found)
-    else:
-        n_labels = binary_matrix(Y, "Y").shape[1]
+    n_labels = _labels_of(Y, label_names)
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
+    target = runs.target(run_id) if experiment_name is None else None
     if log:
-        target = runs.target(run_id) if experiment_name is None else None
         tags = bounded(lambda: runs.held(target, experiment_name))
         named = {} if runs.holds_result(tags) else tags
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator, Y)
@@ -147,27 +143,30 @@ def cross_validate(
         Y,
         splits,
         fit_times,
-        label_names=label_names,
+        label_names=n_labels if isinstance(n_labels, list) else label_names,
         hierarchy=hierarchy,
         conventions=conventions,
         **hierarchy_options,
     )
-    if (together := groups if clusters is None else clusters) is not None:
-        ev = with_clusters(ev, np.asarray(together)[present(ev.instances).index])
+    clusters = groups if clusters is None else clusters
+    if clusters is not None:
+        ev = with_clusters(ev, np.asarray(clusters)[present(ev.instances).index])
     if log:
-        payload = payload_of(
-            ev,
-            method=method,
-            dataset=dataset,
-            log_instances=log_instances,
-            **split_facts(Y, splits),
-        )
+        options = replace(split_facts(Y, splits), log_instances=log_instances)
+        payload = payload_of(ev, present(method), present(dataset), options)
         payload = replace(payload, params=params_of(estimator))
         delivery = Delivery()
         delivery.send("the evaluation", payload, target, experiment_name)
         if delivery.warning:
             warnings.warn(f"{delivery.warning}. Or pass it to mleval.log_evaluation.", stacklevel=2)
     return ev
+
+
+def _labels_of(Y: Any, label_names: Sequence[Hashable] | None) -> int | list[Any]:
+    """The number of labels; of one label its classes."""
+    if not is_vector(Y):
+        return binary_matrix(Y, "Y").shape[1]
+    return list(np.unique(classes_of(Y, "Y")).tolist() if label_names is None else label_names)
 
 
 def fold_predictions(
@@ -178,7 +177,7 @@ def fold_predictions(
 
     Of one label, `n_labels` are its classes. The options are those of scikit-learn's function.
     """
-    found = model_selection.cross_validate(
+    results = model_selection.cross_validate(
         _Fold(estimator, n_labels),
         X,
         Y.toarray() if sparse.issparse(Y) else Y,
@@ -188,8 +187,8 @@ def fold_predictions(
         error_score="raise",
         **options,
     )
-    splits = list(zip(found["indices"]["train"], found["indices"]["test"], strict=True))
-    return [fold.predictions_ for fold in found["estimator"]], splits, found["fit_time"]
+    splits = list(zip(*(results["indices"][side] for side in ("train", "test")), strict=True))
+    return [fold.predictions_ for fold in results["estimator"]], splits, results["fit_time"]
 
 
 def evaluate_folds(
@@ -204,21 +203,18 @@ def evaluate_folds(
     """
     tests = [test for _, test in splits]
     rows, folds = np.concatenate(tests), range(len(tests))
+    has_scores = not without_scores(predictions)
     if is_vector(Y):
         options["probabilities"] = None if all(p.is_probability for p in predictions) else False
-        if not without_scores(predictions) and len({p.y_score.ndim for p in predictions}) > 1:
-            predictions = [
-                replace(p, y_score=None, without_score="other folds know more classes")
-                for p in predictions
-            ]
+        # a fold that knows fewer classes than others has scores of another shape
+        has_scores = has_scores and len({p.y_score.ndim for p in predictions}) == 1
+    if fit_times is not None:
+        options["fit_time"] = dict(zip(folds, map(float, fit_times), strict=True))
     ev = evaluate(
         _safe_indexing(Y, rows),
-        None if without_scores(predictions) else _stacked([p.y_score for p in predictions]),
+        _stacked([p.y_score for p in predictions]) if has_scores else None,
         _stacked([p.y_pred for p in predictions]),
         folds=np.repeat(folds, [len(test) for test in tests]),
-        fit_time=None
-        if fit_times is None
-        else dict(zip(folds, map(float, fit_times), strict=True)),
         predict_time={i: p.predict_time for i, p in enumerate(predictions)},
         **options,
     )
@@ -238,13 +234,13 @@ def without_scores(predictions: Sequence[Predictions]) -> str:
     )
 
 
-def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
-    """What pairs the folds of one run with those of another, for `log_evaluation`."""
-    return {
-        "y_true": Y,
-        "test_indices": {i: test for i, (_, test) in enumerate(splits)},
-        "n_train": {i: len(train) for i, (train, _) in enumerate(splits)},
-    }
+def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> LogOptions:
+    """What pairs the folds of one run with those of another."""
+    return LogOptions(
+        truth=Y,
+        test_indices={i: test for i, (_, test) in enumerate(splits)},
+        n_train={i: len(train) for i, (train, _) in enumerate(splits)},
+    )
 
 
 def refuse_other(tags: Mapping[str, str], method: str, dataset: str) -> None:
@@ -330,7 +326,7 @@ class Scoring:
     def __call__(self, estimator: Any, X: Any, Y: Any) -> dict[str, float]:
         refuse_regressor(estimator)
         one = is_vector(Y)
-        options = {
+        options: dict[str, Any] = {
             "conventions": self.conventions,
             "hierarchy": self.hierarchy,
             "instances": False,
@@ -339,27 +335,28 @@ class Scoring:
         if one:
             options["label_names"] = classes = np.asarray(estimator.classes_).tolist()
             refuse_unseen(Y, classes)
-            found = predict_classes(estimator, X, classes)
-            options["probabilities"] = None if found.is_probability else False
+            predictions = predict_classes(estimator, X, classes)
+            options["probabilities"] = None if predictions.is_probability else False
         else:
-            found = predict(estimator, X, Y.shape[1])
-        ev = evaluate(Y, found.y_score, found.y_pred, **options)
+            predictions = predict(estimator, X, Y.shape[1])
+        ev = evaluate(Y, predictions.y_score, predictions.y_pred, **options)
         names = self.measures
         if names is None:
-            scored = (
-                *SETS["ranking"],
-                *(m for m in SETS["one-label"] if MEASURES[m].family in ("probability", "curve")),
-            )
-            names = [
-                m
-                for m in SETS["one-label" if one else "sixteen"]
-                if found.y_score is not None or m not in scored
-            ]
-            names += [m for m in ev.measures if m in SETS["hierarchical"]]
+            names = _usual(one, predictions.y_score is not None)
+            names += tuple(m for m in ev.measures if m in SETS["hierarchical"])
         values = {m: ev.measures.get(m, np.nan) for m in names}
         return {
             scorer_key(m): -v if MEASURES[m].direction == "min" else v for m, v in values.items()
         }
+
+
+def _usual(one: bool, has_scores: bool) -> tuple[str, ...]:
+    """The usual measures of one label, or of label sets; without scores those that need none."""
+    names = SETS["one-label" if one else "sixteen"]
+    if has_scores:
+        return tuple(names)
+    of_scores = ("probability", "curve") if one else ("ranking",)
+    return tuple(m for m in names if MEASURES[m].family not in of_scores)
 
 
 def scoring(

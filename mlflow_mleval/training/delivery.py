@@ -14,20 +14,22 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import mlflow
 import numpy as np
+from mlflow import MlflowClient
 from mlflow.entities import Metric, Run
 from mlflow.utils import autologging_utils
 
 from mlflow_mleval.errors import ImportFileError, StoreError
 from mlflow_mleval.store import budget, runs, schema, store
 from mlflow_mleval.store.store import alone
+from mlflow_mleval.validation import present
 from mlflow_mleval.words import check_paths, quoted, raise_alone, some
 
 # --------------------------------------------------------------------------------------------------
@@ -160,8 +162,8 @@ def _send(payload: runs.Payload, parts: dict[str, Any], experiment_name: str | N
     already.
     """
     client = store.connect(create=True)
-    experiment = parts["experiment"]
-    if parts["run_id"] is not None and experiment_name is None:
+    name = experiment_name
+    if parts["run_id"] is not None and name is None:
         try:
             tags = runs.held(parts["run_id"])
         except StoreError:
@@ -171,12 +173,9 @@ def _send(payload: runs.Payload, parts: dict[str, Any], experiment_name: str | N
             if same or not runs.holds_result(tags):
                 runs.write(payload, run_id=parts["run_id"])
                 return same and runs.holds_result(tags)
-            with store.quick(), store.store_errors("read"):
-                experiment = {"id": client.get_run(parts["run_id"]).info.experiment_id}
-    if experiment_name is None and experiment.get("id"):
-        with store.quick(), store.store_errors("read"):
-            experiment_name = client.get_experiment(experiment["id"]).name
-    name = experiment_name or experiment["name"]
+            name = runs.experiment_of(parts["run_id"])
+    if name is None:
+        name = _name_of(client, parts["experiment"])
     experiment_id = store.ensure_experiment(client, name)
 
     def claimants() -> list[Run]:
@@ -192,6 +191,13 @@ def _send(payload: runs.Payload, parts: dict[str, Any], experiment_name: str | N
     else:
         run_id = runs.write(payload, experiment_name=name)
     return runs.settle(client, lambda: _whole(claimants()), run_id) != run_id or bool(held)
+
+
+def _name_of(client: MlflowClient, experiment: Mapping[str, str]) -> str:
+    if not experiment.get("id"):
+        return experiment["name"]
+    with store.quick(), store.store_errors("read"):
+        return client.get_experiment(experiment["id"]).name
 
 
 def _whole(claimants: Sequence[Run]) -> list[Run]:
@@ -324,11 +330,11 @@ class Delivery:
         if self.reason:
             return otherwise
         answer = self._try(question, self._left)
-        return otherwise if self.reason else answer
+        return otherwise if self.reason else cast(T, answer)
 
     def write(self, act: Callable[[], T]) -> T | None:
         """As `ask`, for something to write: a store that takes it is well again."""
-        done = self.ask(act, None)
+        done: T | None = self.ask(act, None)
         if not self.reason:
             _troubles.pop(self._uri, None)
         return done
@@ -423,7 +429,7 @@ def deliver(payload: runs.Payload, run_id: str | None, experiment_name: str | No
         lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name)
     )
     if delivery.error is None:
-        return written
+        return present(written)
     if isinstance(delivery.error, runs.RunRefusedError):
         raise_alone(delivery.error)
     text = store.redacted(

@@ -205,25 +205,25 @@ def _class_scores(estimator: Any, X: Any, classes: list[Any]) -> tuple[NDArray[n
 
 
 def columns_of_classes(
-    raw: Any, way: str, known: list[Any], classes: list[Any]
+    raw: Any, way: str, trained: list[Any], classes: list[Any]
 ) -> tuple[NDArray[np.float64], bool]:
     """What ``predict_proba`` or ``decision_function`` gives for some classes as scores of all, and
     whether it is the former.
     """
     scores, is_probability = np.asarray(raw, dtype=float), way == "predict_proba"
-    if scores.ndim == 1 and known == classes:
+    if scores.ndim == 1 and trained == classes:
         return scores, is_probability
     if (
         scores.ndim != 2
-        or scores.shape[1] != len(known)
-        or (known != classes and not is_probability)
+        or scores.shape[1] != len(trained)
+        or (trained != classes and not is_probability)
     ):
         raise ValueError(
-            f"there are scores of shape {scores.shape} for {len(known)} classes of {len(classes)}"
+            f"there are scores of shape {scores.shape} for {len(trained)} classes of {len(classes)}"
         )
-    found = np.zeros((len(scores), len(classes)))
-    found[:, [classes.index(name) for name in known]] = scores
-    return found, is_probability
+    of_all = np.zeros((len(scores), len(classes)))
+    of_all[:, [classes.index(name) for name in trained]] = scores
+    return of_all, is_probability
 
 
 def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> Any:
@@ -266,13 +266,13 @@ def _positive(part: NDArray[Any], classes: Any) -> NDArray[Any]:
     """The column of class 1; constant where the label has only one class."""
     if part.ndim == 1:
         return part
-    known = list(range(part.shape[1]) if classes is None else np.asarray(classes).tolist())
-    if len(known) != part.shape[1] or (classes is None and part.shape[1] != 2):
+    own = list(range(part.shape[1]) if classes is None else np.asarray(classes).tolist())
+    if len(own) != part.shape[1] or (classes is None and part.shape[1] != 2):
         raise ValueError(
-            f"a label's scores must have a column for each of its classes {known}, got shape "
+            f"a label's scores must have a column for each of its classes {own}, got shape "
             f"{part.shape}."
         )
-    return part[:, known.index(1)] if 1 in known else np.zeros(len(part))
+    return part[:, own.index(1)] if 1 in own else np.zeros(len(part))
 
 
 def _score(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
@@ -385,18 +385,16 @@ def method_name(estimator: Any, Y: Any = None) -> str:
     >>> method_name(make_pipeline(StandardScaler(), OneVsRestClassifier(LogisticRegression(C=10, random_state=1))))
     'StandardScaler + BR(LogisticRegression)'
     """  # noqa: E501
-    name, own = (
-        _short(estimator, Y),
-        hyperparameters(estimator) | dict.fromkeys(getattr(estimator, "best_params_", ()), "tuned"),
-    )
-    known = _named.setdefault((mlflow.get_tracking_uri(), name), {})
+    name = _short(estimator, Y)
+    tuned = dict.fromkeys(getattr(estimator, "best_params_", ()), "tuned")
+    own = hyperparameters(estimator) | tuned
+    names = _named.setdefault((mlflow.get_tracking_uri(), name), {})
     key = tuple(sorted((p, v) for p, v in own.items() if p.rpartition("__")[2] not in _SEEDS))
-    if key not in known:
-        others = list(map(dict, known))
-        differing = [p for p, v in key if any(other.get(p) != v for other in others)]
-        told = ", ".join(f"{p}={own[p]}" for p in differing)
-        known[key] = _cut(f"{name}({told})" if differing else name)
-    return known[key]
+    if key not in names:
+        others = list(map(dict, names))
+        differing = [f"{p}={v}" for p, v in key if any(other.get(p) != v for other in others)]
+        names[key] = _cut(f"{name}({', '.join(differing)})" if differing else name)
+    return names[key]
 
 
 def params_of(estimator: Any) -> dict[str, str]:
@@ -425,17 +423,12 @@ def hyperparameters(estimator: Any) -> dict[str, str]:
     >>> hyperparameters(KNeighborsClassifier(7))["n_neighbors"]
     '7'
     """
-    if not hasattr(found := _searched(estimator), "get_params"):
+    if not hasattr(inner := _searched(estimator), "get_params"):
         return {}
-    parts = {
-        name: value for name, value in found.get_params(deep=True).items() if not _is_part(value)
-    }
-    kept = {
-        name: value for name, value in parts.items() if name.rpartition("__")[2] not in _INCIDENTAL
-    }
     return {
         name: " ".join(repr(value).split()) if not isinstance(value, str) else value
-        for name, value in kept.items()
+        for name, value in inner.get_params(deep=True).items()
+        if not _is_part(value) and name.rpartition("__")[2] not in _INCIDENTAL
     }
 
 

@@ -4,9 +4,9 @@ of each, logged beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
@@ -14,6 +14,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 from mlflow_mleval.analysis.answer_comparison import MOST_LOST
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.measures.flat import Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import read_labels
 from mlflow_mleval.selection import Selection
@@ -21,8 +22,12 @@ from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.answer_tables import OUTPUTS
 from mlflow_mleval.store.read_answers import EXPECTATIONS, RawAnswers, read_raw_answers
 from mlflow_mleval.store.reader import Rule, logged_models, model_of, select
-from mlflow_mleval.training.log_evaluation import payload_of
+from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
+from mlflow_mleval.validation import present, refuse_keywords
 from mlflow_mleval.words import some
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -47,22 +52,34 @@ class EvaluatedAnswers:
     notes: tuple[str, ...]
 
 
+class AnswerOptions(TypedDict, total=False):
+    """Further options of `evaluate_answers`: where the answers are, and those of `evaluate`."""
+
+    table: str | None
+    instance_by: str | None
+    hierarchy: Hierarchy | None
+    conventions: Conventions
+    measures: Iterable[str] | None
+    max_distance: float
+    lca: str
+    lca_max_distance: float | None
+    count_root: bool
+    far_pairs: str
+    max_ancestors: float | None
+    class_costs: Mapping[Hashable, float] | str | None
+
+
 def evaluate_answers(
     run_ids: str | Sequence[str],
     predicted: str = OUTPUTS,
     expected: str = EXPECTATIONS,
     *,
-    table: str | None = None,
-    instance_by: str | None = None,
-    hierarchy: Hierarchy | None = None,
     parse: Callable[[Any], Collection[str]] | None = None,
     method: str | None = None,
     dataset: str | None = None,
     experiment_name: str | None = None,
-    conventions: str = "sklearn",
-    measures: Iterable[str] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
-    **hierarchy_options: Any,
+    **options: Unpack[AnswerOptions],
 ) -> list[EvaluatedAnswers]:
     """Evaluate the answers of runs as label sets, and log each evaluation as a child of its run.
 
@@ -77,6 +94,15 @@ def evaluate_answers(
     predicted, expected : str
         Of traces ``outputs`` and ``expectations``, or one key of them (``outputs.labels``); of a
         table two columns.
+    parse : callable, optional
+        Makes labels of an output or an expectation. Default: a list of str as it is; text is read
+        as a JSON list, else split at commas.
+    method, dataset : str, optional
+        Default: the run's name, and the name of its data or of its experiment.
+    experiment_name : str, optional
+        Where to log. Default: the experiment of each run.
+    progress : callable, optional
+        Called with the number of runs read and of all.
     table : str, optional
         Path of a table that the runs logged. Default: the traces, or the table of
         `mlflow.models.evaluate`.
@@ -85,17 +111,8 @@ def evaluate_answers(
         table the order of its rows.
     hierarchy : Hierarchy, optional
         Adds the hierarchical measures; the labels must be classes of it.
-    parse : callable, optional
-        Makes labels of an output or an expectation. Default: a list of str as it is; text is read
-        as a JSON list, else split at commas.
-    method, dataset : str, optional
-        Default: the run's name, and the name of its data or of its experiment.
-    experiment_name : str, optional
-        Where to log. Default: the experiment of each run.
-    conventions, measures, **hierarchy_options
+    conventions, measures, **options
         As in `evaluate`.
-    progress : callable, optional
-        Called with the number of runs read and of all.
 
     Returns
     -------
@@ -113,79 +130,79 @@ def evaluate_answers(
     StoreError
         The store cannot be reached.
     """
+    refuse_keywords(evaluate_answers, options, AnswerOptions.__annotations__)
+    rest: dict[str, Any] = {**options}
+    where = {name: rest.pop(name, None) for name in ("table", "instance_by")}
     ids = [run_ids] if isinstance(run_ids, str) else list(run_ids)
     client = store.connect()
     chosen, names = select(client, Selection(run_ids=ids))
-    sets, notes = {}, {}
+    answers: dict[str, _Answers] = {}
     for done, run in enumerate(chosen, 1):
         with store.store_errors("read"):
             try:
-                found = read_raw_answers(
-                    client, run, predicted, expected, table=table, instance_by=instance_by
-                )
+                raw = read_raw_answers(client, run, predicted, expected, **where)
             except ValueError as error:
                 raise ValueError(f"run {run.info.run_id} cannot be evaluated: {error}.") from error
-        sets[run.info.run_id], notes[run.info.run_id] = _label_sets(
-            found, run.info.run_id, parse or read_labels
-        )
+        answers[run.info.run_id] = _label_sets(raw, run.info.run_id, parse or read_labels)
         progress(done, len(chosen))
-    labels = sorted(
-        {label for pairs in sets.values() for pair in pairs for one in pair for label in one}
-    )
-    if hierarchy is not None and (
-        strangers := [label for label in labels if label not in hierarchy]
-    ):
+    rest["label_names"] = _labels(answers.values(), rest.get("hierarchy"))
+    with store.store_errors("read"):
+        _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
+    evaluated = []
+    for run in chosen:
+        source, experiment = run.info.run_id, names[run.info.experiment_id]
+        of_run = answers[source]
+        ev = evaluate(of_run.true, y_pred=of_run.predicted, **rest)
+        on_method = method or present(Rule("method").find(run, experiment))[0]
+        on_dataset = dataset or present(Rule("dataset").find(run, experiment))[0]
+        about = {
+            MLFLOW_PARENT_RUN_ID: source,
+            schema.TAG_ANSWERS_OF: source,
+            schema.TAG_LABELS: ",".join(filter(None, (predicted, expected, where["table"]))),
+        }
+        payload = payload_of(ev, on_method, on_dataset, LogOptions(log_instances=True, tags=about))
+        payload = replace(payload, model_id=model_of(run) or measured.get(source))
+        run_id, status = _log(client, payload, experiment_name or experiment)
+        evaluated.append(
+            EvaluatedAnswers(source, run_id, on_method, on_dataset, ev, status, of_run.notes)
+        )
+    return evaluated
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """The true and the predicted labels of each answer of a run, and what was left out."""
+
+    true: list[frozenset[str]]
+    predicted: list[frozenset[str]]
+    notes: tuple[str, ...]
+
+
+def _labels(answers: Iterable[_Answers], hierarchy: Hierarchy | None) -> list[str]:
+    """All labels that occur, which the hierarchy must know."""
+    sets = [labels for of_run in answers for labels in (*of_run.true, *of_run.predicted)]
+    labels = sorted({label for one in sets for label in one})
+    strangers = [] if hierarchy is None else [name for name in labels if name not in hierarchy]
+    if strangers:
         raise ValueError(
             f"`hierarchy` must hold all labels, got none called {some(map(repr, strangers))}. "
             "Add them, or `parse`."
         )
-    with store.store_errors("read"):
-        _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
-    made = []
-    for run in chosen:
-        true, predicted_sets = (list(side) for side in zip(*sets[run.info.run_id], strict=True))
-        ev = evaluate(
-            true,
-            y_pred=predicted_sets,
-            label_names=labels,
-            hierarchy=hierarchy,
-            conventions=conventions,
-            measures=measures,
-            **hierarchy_options,
-        )
-        experiment = names[run.info.experiment_id]
-        given = {"method": method, "dataset": dataset}
-        called = {
-            what: chosen_name or Rule(what).find(run, experiment)[0]
-            for what, chosen_name in given.items()
-        }
-        about = {
-            MLFLOW_PARENT_RUN_ID: run.info.run_id,
-            schema.TAG_ANSWERS_OF: run.info.run_id,
-            schema.TAG_LABELS: ",".join(filter(None, (predicted, expected, table))),
-        }
-        payload = payload_of(ev, **called, log_instances=True, tags=about)
-        payload = replace(payload, model_id=model_of(run) or measured.get(run.info.run_id))
-        run_id, status = _log(client, payload, experiment_name or experiment)
-        made.append(
-            EvaluatedAnswers(
-                run.info.run_id, run_id, *called.values(), ev, status, notes[run.info.run_id]
-            )
-        )
-    return made
+    return labels
 
 
-def _label_sets(
-    found: RawAnswers, run_id: str, parse: Callable[[Any], Collection[str]]
-) -> tuple[list[tuple[frozenset[str], frozenset[str]]], tuple[str, ...]]:
-    """By answer the true labels and those that were found, and what was left out."""
-    pairs, unread, first = [], 0, ""
-    for given, wanted in zip(found.outputs, found.expected, strict=True):
+def _label_sets(raw: RawAnswers, run_id: str, parse: Callable[[Any], Collection[str]]) -> _Answers:
+    """The labels of each answer, unless too many cannot be read."""
+    true, predicted, unread, first = [], [], 0, ""
+    for output, expected in zip(raw.outputs, raw.expected, strict=True):
         try:
-            pairs.append((frozenset(map(str, parse(wanted))), frozenset(map(str, parse(given)))))
+            pair = frozenset(map(str, parse(expected))), frozenset(map(str, parse(output)))
         except Exception as error:  # whatever a stranger's `parse` meets
             unread, first = unread + 1, first or str(error).rstrip(".")
-    n = len(found.outputs)
+        else:
+            true.append(pair[0])
+            predicted.append(pair[1])
+    n = len(raw.outputs)
     if unread > MOST_LOST * n:
         raise MissingResultsError(
             f"run {run_id} has {unread:,} of {n:,} answers without labels that can be read; of "
@@ -196,12 +213,12 @@ def _label_sets(
         f"{unread:,} of {n:,} answers are left out, for no labels can be read; of the first: "
         f"{first}."
     ] * bool(unread)
-    if found.counted and found.counted > n:
+    if raw.counted and raw.counted > n:
         notes.append(
-            f"The run counted {found.counted:,} answers, and the store holds {n:,}: the "
+            f"The run counted {raw.counted:,} answers, and the store holds {n:,}: the "
             "evaluation is about these."
         )
-    return pairs, tuple(notes)
+    return _Answers(true, predicted, tuple(notes))
 
 
 def _log(

@@ -114,10 +114,7 @@ class MlevalEvaluator(ModelEvaluator):
         evaluator_config: Mapping[str, Any] | None,
         model: Any = None,
         model_id: str | None = None,
-        extra_metrics: Sequence[Any] | None = None,
-        custom_artifacts: Sequence[Any] | None = None,
-        predictions: str | None = None,
-        **kwargs: Any,
+        **further: Any,
     ) -> EvaluationResult:
         """Evaluate and log; see `mlflow.models.evaluation.ModelEvaluator` for the arguments.
 
@@ -135,35 +132,24 @@ class MlevalEvaluator(ModelEvaluator):
         from mlflow_mleval.training.delivery import bounded
         from mlflow_mleval.training.log_evaluation import log_evaluation
         from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
-        from mlflow_mleval.words import did_you_mean
 
         config = dict(evaluator_config or {})
-        options = (*_LOGGING, *_EVALUATION, *HIERARCHICAL)
-        if unknown := [name for name in config if name not in options]:
-            guess = did_you_mean(unknown, options)
-            got = ", ".join(map(repr, unknown))
-            raise ValueError(
-                f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got "
-                f"{got}.{guess}"
-            )
-        for name, given in (
-            ("extra_metrics", extra_metrics),
-            ("custom_artifacts", custom_artifacts),
-        ):
-            if given:
+        _refuse_others(config, (*_LOGGING, *_EVALUATION, *HIERARCHICAL))
+        for name in ("extra_metrics", "custom_artifacts"):
+            if further.get(name):
                 warnings.warn(
                     f"mleval does not compute `{name}`; its measures are fixed.", stacklevel=2
                 )
-        if predictions is not None:
-            config.setdefault("predictions", [predictions])
+        if further.get("predictions") is not None:
+            config.setdefault("predictions", [further["predictions"]])
         if model_type == "hierarchical" and config.get("hierarchy") is None:
             raise ValueError(
                 "`evaluator_config['hierarchy']` must be given for the type hierarchical, got none."
             )
         ev, estimator = evaluate_output(MODEL_TYPES[model_type], dataset, model, config)
         asked = config.get("measures")
-        known = MEASURES if asked is None else set(known_measures(asked))
-        wanted = [name for name in ev.measures if name in known]
+        allowed = MEASURES if asked is None else set(known_measures(asked))
+        wanted = [name for name in ev.measures if name in allowed]
         log_evaluation(
             ev,
             method=config.get("method") or _method(estimator, run_id),
@@ -173,14 +159,10 @@ class MlevalEvaluator(ModelEvaluator):
             measures=wanted if model_id is None else (),
             log_instances=config.get("log_instances", False),
         )
-        return EvaluationResult(
-            {schema.metric_key(name): ev.measures[name] for name in wanted},
-            {
-                path: StoredFile(f"runs:/{run_id}/{path}")
-                for path in bounded(lambda: list(_paths(run_id)))
-            },
-            run_id,
-        )
+        metrics = {schema.metric_key(name): ev.measures[name] for name in wanted}
+        paths = bounded(lambda: list(_paths(run_id)))
+        files = {path: StoredFile(f"runs:/{run_id}/{path}") for path in paths}
+        return EvaluationResult(metrics, files, run_id)
 
 
 class StoredFile(EvaluationArtifact):
@@ -200,12 +182,10 @@ class StoredFile(EvaluationArtifact):
         text = path.read_text(encoding="utf-8")
         if path.suffix != ".json":
             return text
-        found = json.loads(text)
-        return (
-            pd.DataFrame(found["data"], columns=found["columns"])
-            if found.keys() == {"columns", "data"}
-            else found
-        )
+        content = json.loads(text)
+        if content.keys() == {"columns", "data"}:
+            return pd.DataFrame(content["data"], columns=content["columns"])
+        return content
 
     def _save(self, output_artifact_path: str) -> None:
         from mlflow.artifacts import download_artifacts
@@ -216,6 +196,18 @@ class StoredFile(EvaluationArtifact):
             fetch = partial(download_artifacts, self.uri, dst_path=folder)
             file = budget.within("download_artifacts", fetch)
             Path(output_artifact_path).write_bytes(Path(file).read_bytes())
+
+
+def _refuse_others(config: Mapping[str, Any], options: Sequence[str]) -> None:
+    from mlflow_mleval.words import did_you_mean
+
+    if unknown := [name for name in config if name not in options]:
+        guess = did_you_mean(unknown, options)
+        got = ", ".join(map(repr, unknown))
+        raise ValueError(
+            f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got "
+            f"{got}.{guess}"
+        )
 
 
 def _method(estimator: Any, run_id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlflow
@@ -17,14 +17,12 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import inputs
 from mlflow_mleval.measures.classes import class_matrix
 from mlflow_mleval.measures.dependence import hard_measures
-from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, known_measures
 from mlflow_mleval.report.content.run import description
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, deliver
 from mlflow_mleval.training.run_content import ALPHAS, EpochMetrics, RunContent, steps
-from mlflow_mleval.validation import binary_matrix
-from mlflow_mleval.words import some
+from mlflow_mleval.validation import binary_matrix, present
 
 
 def log_evaluation(
@@ -35,10 +33,8 @@ def log_evaluation(
     step: int | None = None,
     run_id: str | None = None,
     experiment_name: str | None = None,
-    y_true: Any = None,
     test_indices: Sequence[Any] | Mapping[Hashable, Any] | None = None,
     n_train: int | Sequence[int] | Mapping[Hashable, int] | None = None,
-    hierarchy: Hierarchy | None = None,
     measures: Iterable[str] | None = None,
     log_instances: bool = False,
     clusters: ArrayLike | None = None,
@@ -73,19 +69,12 @@ def log_evaluation(
     experiment_name : str, optional
         Log into a new run of this experiment, even while a run is active. The experiment is made if
         there is none.
-    y_true : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), optional
-        Deprecated: the evaluation knows its truth. It must agree, except that it may be a whole
-        dataset of which the folds test a part, or instances more than once; then the digest of the
-        whole is logged.
     test_indices : sequence of R arrays of int, or mapping of fold to array, optional
         Which instances of the dataset each fold tests. Their SHA-256 is logged, so that a
         comparison by fold can tell whether the folds of two runs are pairs.
     n_train : int, sequence of R int, or mapping of fold to int, optional
         Instances that each fold was trained on; tests over folds need it to allow for training data
         that folds share.
-    hierarchy : Hierarchy, optional
-        Deprecated: the evaluation knows its hierarchy. It must agree; only one that
-        `Evaluation.from_dict` made lacks it.
     measures : iterable of str, optional
         Measures or sets of measures to log as metrics, as far as the evaluation has them; by
         default all.
@@ -111,9 +100,9 @@ def log_evaluation(
         ``ev`` is not an Evaluation, a name is missing or not a string, or `step` is not a whole
         number.
     ValueError
-        A name that MLflow cannot store, both `run_id` and `experiment_name`; truth, hierarchy,
-        folds or sizes that are not those of the evaluation; with `step`, no run is active, or an
-        option is given that is for the end.
+        A name that MLflow cannot store, both `run_id` and `experiment_name`; folds or sizes that
+        are not those of the evaluation; with `step`, no run is active, or an option is given that
+        is for the end.
     StoreError
         The run holds another result already; or the store has failed, and the result is kept in the
         folder that the text names.
@@ -123,40 +112,16 @@ def log_evaluation(
     ...     log_evaluation(evaluate(y, network(x)), step=epoch)
     >>> log_evaluation(evaluate(y, network(x)), method="MLP", dataset="yeast")  # doctest: +SKIP
     """
+    options = LogOptions(
+        measures, log_instances, test_indices, n_train, clusters, selected_among, tags
+    )
     if step is not None:
-        late = {
-            "experiment_name": experiment_name,
-            "y_true": y_true,
-            "test_indices": test_indices,
-            "n_train": n_train,
-            "hierarchy": hierarchy,
-            "log_instances": log_instances or None,
-            "clusters": clusters,
-            "selected_among": selected_among,
-            "tags": tags,
-        }
-        return _log_step(
-            ev, step, run_id, measures, [name for name, value in late.items() if value is not None]
-        )
+        return _log_step(ev, step, run_id, options, experiment_name)
     for name, given in (("method", method), ("dataset", dataset)):
         if given is None:
             raise TypeError(f"`{name}` must be given without `step`. Pass the {name}'s name.")
-    payload = payload_of(
-        ev,
-        method=method,
-        dataset=dataset,
-        run_id=run_id,
-        experiment_name=experiment_name,
-        y_true=y_true,
-        test_indices=test_indices,
-        n_train=n_train,
-        hierarchy=hierarchy,
-        measures=measures,
-        log_instances=log_instances,
-        clusters=clusters,
-        selected_among=selected_among,
-        tags=tags,
-    )
+    runs.check(run_id=run_id, experiment_name=experiment_name)
+    payload = payload_of(ev, present(method), present(dataset), options)
     where = runs.target(run_id) if experiment_name is None else None
     epochs = _epochs.pop((mlflow.get_tracking_uri(), where), None)
     return deliver(
@@ -164,16 +129,29 @@ def log_evaluation(
     )
 
 
+@dataclass(frozen=True)
+class LogOptions:
+    """What of an Evaluation is logged, and what is known of it beside: as in `log_evaluation`.
+
+    `truth` is that of the whole dataset where folds test only a part of it, or parts twice.
+    """
+
+    measures: Iterable[str] | None = None
+    log_instances: bool = False
+    test_indices: Sequence[Any] | Mapping[Hashable, Any] | None = None
+    n_train: int | Sequence[int] | Mapping[Hashable, int] | None = None
+    clusters: ArrayLike | None = None
+    selected_among: int | None = None
+    tags: Mapping[str, str] | None = None
+    truth: Any = None
+
+
 #: By store and run, the epochs of trainings that are not in the store yet.
 _epochs: dict[tuple[str, str | None], EpochMetrics] = {}
 
 
 def _log_step(
-    ev: Evaluation,
-    step: int,
-    run_id: str | None,
-    measures: Iterable[str] | None,
-    late: Sequence[str],
+    ev: Evaluation, step: int, run_id: str | None, options: LogOptions, experiment_name: str | None
 ) -> str:
     """Log an epoch of a training into the run; what the store does not take goes with the next, or
     with the evaluation.
@@ -181,11 +159,14 @@ def _log_step(
     _refuse_others(ev)
     if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
         raise TypeError(f"`step` must be a whole number, got {step!r}. Pass the epoch.")
-    if late:
-        raise ValueError(
-            f"`{late[0]}` must not be given with `step`. Pass it with the evaluation at the end, "
-            "without `step`."
-        )
+    measures = options.measures
+    late = {"experiment_name": experiment_name} | vars(replace(options, measures=None))
+    for name, value in late.items():
+        if value is not None and value is not False:
+            raise ValueError(
+                f"`{name}` must not be given with `step`. Pass it with the evaluation at the end, "
+                "without `step`."
+            )
     names = None if measures is None else tuple(known_measures(measures))
     where = runs.target(run_id)
     if where is None:
@@ -211,139 +192,83 @@ def _refuse_others(ev: Any) -> None:
 
 
 def payload_of(
-    ev: Evaluation,
-    *,
-    method: str,
-    dataset: str,
-    run_id: str | None = None,
-    experiment_name: str | None = None,
-    y_true: Any = None,
-    test_indices: Sequence[Any] | Mapping[Hashable, Any] | None = None,
-    n_train: int | Sequence[int] | Mapping[Hashable, int] | None = None,
-    hierarchy: Hierarchy | None = None,
-    measures: Iterable[str] | None = None,
-    log_instances: bool = False,
-    clusters: ArrayLike | None = None,
-    selected_among: int | None = None,
-    tags: Mapping[str, str] | None = None,
+    ev: Evaluation, method: str, dataset: str, options: LogOptions | None = None
 ) -> runs.Payload:
     """What `log_evaluation` writes, with its checks, without asking the store."""
+    options = options or LogOptions()
     _refuse_others(ev)
-    runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
-    if log_instances and ev.instances is None:
+    runs.check(method=method, dataset=dataset)
+    if options.log_instances and ev.instances is None:
         raise ValueError(
             "`log_instances` must be False here, got True: the evaluation kept no instances. "
             "Evaluate with them."
         )
-    if hierarchy is not None:
-        ev = _with_hierarchy(ev, hierarchy)
-    if clusters is not None:
-        ev = with_clusters(ev, clusters)
-    trained = _fold_values(n_train, "n_train", ev)
-    if wrong := [n for n in trained.values() if not isinstance(n, (int, np.integer)) or n < 1]:
-        raise ValueError(
-            f"`n_train` must hold numbers of instances, got {wrong[0]!r}. Count the rows that "
-            "were fitted."
-        )
-    content = RunContent(ev, method, dataset, trained)
-    identity = dict(tags or {}) | content.tags()
-    if selected_among is not None:
-        identity[schema.TAG_SELECTED] = str(selected_among)
-    tested = _fold_values(test_indices, "test_indices", ev)
-    if tested:
-        identity[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
-    if y_true is not None:
-        identity[schema.TAG_DATASET_DIGEST] = _truth_digest(y_true, tested, ev)
-    wanted = set([*MEASURES, *ev.measures] if measures is None else known_measures(measures))
+    if options.clusters is not None:
+        ev = with_clusters(ev, options.clusters)
+    content = RunContent(ev, method, dataset, _trained(options.n_train, ev))
+    identity = dict(options.tags or {}) | content.tags() | _facts(ev, options)
+    asked = options.measures
+    wanted = {*MEASURES, *ev.measures} if asked is None else set(known_measures(asked))
     report = content.report(identity)
+    by_fold = ev.folds if len(ev.folds) else {}
     return runs.Payload(
         method=method,
         dataset=dataset,
         means={m: v for m, v in content.means.items() if m in wanted},
         folds=content.fold_numbers,
-        by_fold={m: v.tolist() for m, v in ev.folds.items() if m in wanted}
-        if len(ev.folds)
-        else {},
+        by_fold={m: v.tolist() for m, v in by_fold.items() if m in wanted},
         curves=content.curves(),
         tags=identity,
-        files=content.files(report, log_instances),
+        files=content.files(report, options.log_instances),
         note=description(report),
     )
 
 
-def _with_hierarchy(ev: Evaluation, h: Hierarchy) -> Evaluation:
-    """The evaluation with its hierarchy, which must be this one."""
-    if unknown := [name for name in ev.label_names if name not in h]:
-        names = some(map(repr, unknown))
-        raise ValueError(
-            f"`hierarchy` must hold the labels of `ev`, got one without {names}. Pass that of "
-            "the evaluation."
-        )
-    own = h.digest if ev.hierarchy is None else ev.hierarchy["hierarchy"]
-    if own != h.digest:
-        raise ValueError(
-            "`hierarchy` must be that of `ev`, got one with other classes, edges or lengths "
-            f"(digest {h.digest}, and `ev` has {own}). Leave it out: the evaluation knows its "
-            "own."
-        )
-    return replace(ev, taxonomy=h) if ev.taxonomy is None else ev
-
-
-def _truth_digest(y_true: Any, tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
-    """The digest of the whole truth, of which the folds of the evaluation must test parts."""
-    one = ev.kind == ONE_LABEL
-    truth = (
-        class_matrix(y_true, "y_true", ev.label_names) if one else binary_matrix(y_true, "y_true")
-    )
-    n, n_labels = truth.shape
-    if n_labels != len(ev.label_names):
-        raise ValueError(
-            f"`y_true` must have the {len(ev.label_names)} labels of `ev`, got {n_labels} columns."
-        )
-    if n < (least := max(sums.n for sums in ev.sums.values())):
-        raise ValueError(
-            f"`y_true` must hold at least the {least} instances of a fold of `ev`, got {n}. Pass "
-            "the whole."
-        )
-    rows = inputs.row_digests(truth)
-    for key, sums in ev.sums.items():
-        part = tested.get(key, slice(None))
-        there = np.asarray(truth[part].sum(axis=0)).ravel()
-        counted = there if sums.weight is not None else sums.by_label[2]  # weights do not count
-        wrong = np.flatnonzero(there < counted)
-        if key in tested or sums.n == n:  # known to be just these instances
-            wrong = np.append(wrong, np.flatnonzero(there > counted))
-            other = sums.truth not in (None, inputs.added(rows[part]))
-        else:
-            other = False
-        if wrong.size or other:
+def _trained(n_train: Any, ev: Evaluation) -> dict[Hashable, int]:
+    """The number of training instances of each fold."""
+    by_fold = _fold_values(n_train, "n_train", ev)
+    for n in by_fold.values():
+        if not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(
-                "`y_true` must be the truth of `ev`, got "
-                f"another{'' if key is None else f' in fold {key!r}'}: "
-                + (
-                    f"the label {ev.label_names[wrong[0]]!r} has {there[wrong[0]]} instances, and "
-                    f"{sums.by_label[2][wrong[0]]} in `ev`"
-                    if wrong.size
-                    else "its labels occur together in other ways"
-                )
-                + ". Leave it out: the evaluation knows its own."
+                f"`n_train` must hold numbers of instances, got {n!r}. Count the rows that "
+                "were fitted."
             )
-    return inputs.truth_digest(ev.label_names, n, inputs.added(rows))
+    return by_fold
+
+
+def _facts(ev: Evaluation, options: LogOptions) -> dict[str, str]:
+    """The tags of what is known of an evaluation beside itself."""
+    facts = {}
+    if options.selected_among is not None:
+        facts[schema.TAG_SELECTED] = str(options.selected_among)
+    if tested := _fold_values(options.test_indices, "test_indices", ev):
+        facts[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
+    if options.truth is not None:
+        facts[schema.TAG_DATASET_DIGEST] = _truth_digest(options.truth, ev)
+    return facts
+
+
+def _truth_digest(truth: Any, ev: Evaluation) -> str:
+    """The digest of the whole truth, of which the folds of the evaluation test parts."""
+    one = ev.kind == ONE_LABEL
+    matrix = class_matrix(truth, "Y", ev.label_names) if one else binary_matrix(truth, "Y")
+    rows = inputs.row_digests(matrix)
+    return inputs.truth_digest(ev.label_names, len(rows), inputs.added(rows))
 
 
 def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
     """The digest of which instances each fold tests."""
     for key, indices in tested.items():
-        found = np.asarray(indices)
-        if found.ndim != 1 or found.dtype.kind not in "iu":
+        rows = np.asarray(indices)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
             raise ValueError(
                 f"`test_indices` must hold an array of row numbers for each fold, got {indices!r} "
                 f"for fold {key!r}."
             )
-        if len(found) != ev.sums[key].n:
+        if len(rows) != ev.sums[key].n:
             raise ValueError(
                 f"`test_indices` must hold the {ev.sums[key].n} instances of fold {key!r}, got "
-                f"{len(found)}."
+                f"{len(rows)}."
             )
     digest = inputs.split_digest(tested.values())
     if ev.split not in (None, digest):
@@ -434,7 +359,7 @@ def log_profile(
     pair = (dataset, method)
     profiles = Profiles.from_counts({pair: counts}, folds=None if folds is None else {pair: folds})
     rows = np.atleast_2d(np.asarray(counts)).astype(np.int64)
-    numbers = profiles.folds[pair]
+    numbers: Any = profiles.folds[pair]  # whole numbers, as they were checked
     values = pd.DataFrame(hard_measures(profiles.errors[pair]))
     n_labels = profiles.n_labels[dataset]
     grids = {"binomial": steps(n_labels), "polynomial": list(ALPHAS)}
@@ -474,6 +399,6 @@ def _table(
     evaluation.
     """
     errors = np.average(profiles.errors[pair], axis=0, weights=rows.sum(axis=1))
-    found = [(family, "hard", p, v) for family, curve in losses.items() for p, v in curve.items()]
-    found += [(schema.ERRORS, "hard", i + 1, errors[i]) for i in np.flatnonzero(errors)]
-    return pd.DataFrame(found, columns=["family", "kind", "parameter", "loss"])
+    points = [(family, "hard", p, v) for family, curve in losses.items() for p, v in curve.items()]
+    points += [(schema.ERRORS, "hard", i + 1, errors[i]) for i in np.flatnonzero(errors)]
+    return pd.DataFrame(points, columns=["family", "kind", "parameter", "loss"])

@@ -50,95 +50,110 @@ def evaluate_output(
         Truth or predictions are missing or have a shape that cannot be used; the text says what
         can.
     """
-    h = _hierarchy(config.get("hierarchy"))
+    config = {**config, "hierarchy": _hierarchy(config.get("hierarchy"))}
     if model_type == "one_label":
-        return _evaluate_classes(dataset, model, config, h)
+        return _evaluate_classes(dataset, model, config)
     truth, names = _truth(dataset, config)
-    sets = model_type == "hierarchical" and names is None and truth.ndim == 1
-    if not sets:
-        truth = _matrix(truth, "the targets")
-        names = list(range(truth.shape[1])) if names is None else list(names)
-    elif wrong := [name for name in ("threshold", "conventions", "scores") if name in config]:
+    if model_type == "hierarchical" and names is None and truth.ndim == 1:
+        return _evaluate_sets(truth, dataset, model, config)
+    truth = _matrix(truth, "the targets")
+    names = list(range(truth.shape[1])) if names is None else list(names)
+    estimator = _estimator(model)
+    raw, seconds = _output(dataset, model, estimator, config, len(names))
+    sides = _labels(raw, names)
+    if "threshold" in config and "y_score" in sides:
+        sides.pop("y_pred", None)
+    options = _options(dataset, config, *_FLAT)
+    return evaluate(truth, **sides, label_names=names, predict_time=seconds, **options), estimator
+
+
+#: Options of `evaluate` that a configuration may hold, beside those of a hierarchy.
+_FLAT = ("threshold", "conventions", "hierarchy")
+
+
+def _options(dataset: Any, config: Mapping[str, Any], *further: str) -> dict[str, Any]:
+    """The options of the evaluation that the configuration holds."""
+    own = {name: config[name] for name in (*HIERARCHICAL, *further) if name in config}
+    return own | {"sample_weight": _weights(dataset, config)} | _on_request(config)
+
+
+def _evaluate_sets(
+    truth: Any, dataset: Any, model: Any, config: Mapping[str, Any]
+) -> tuple[Evaluation, Any]:
+    """The same of sets of classes by name."""
+    if wrong := [name for name in ("threshold", "conventions", "scores") if name in config]:
         raise ValueError(
             f"`evaluator_config[{wrong[0]!r}]` must be left out for sets of classes. They need "
             "it for nothing."
         )
     estimator = _estimator(model)
-    raw, seconds = _output(dataset, model, estimator, config, None if sets else len(names))
-    options = {name: config[name] for name in HIERARCHICAL if name in config} | {
-        "predict_time": seconds,
-        "sample_weight": _weights(dataset, config),
-        **_on_request(config),
-    }
-    if sets:
-        return evaluate_hierarchical(
-            list(truth), list(_column(raw["predictions"])), h, **options
-        ), estimator
-    found = _labels(raw, names)
-    if "threshold" in config and "y_score" in found:
-        found.pop("y_pred", None)
-    options |= {name: config[name] for name in ("threshold", "conventions") if name in config}
-    return evaluate(truth, **found, label_names=names, hierarchy=h, **options), estimator
+    raw, seconds = _output(dataset, model, estimator, config, None)
+    predicted = list(_column(raw["predictions"]))
+    options = _options(dataset, config)
+    ev = evaluate_hierarchical(
+        list(truth), predicted, config["hierarchy"], predict_time=seconds, **options
+    )
+    return ev, estimator
 
 
 def _evaluate_classes(
-    dataset: Any, model: Any, config: Mapping[str, Any], h: Hierarchy | None
+    dataset: Any, model: Any, config: Mapping[str, Any]
 ) -> tuple[Evaluation, Any]:
     """The same of one label of several classes."""
-    named = config.get("targets")
-    truth = (
-        dataset.labels_data
-        if named is None
-        else _chosen(dataset.features_data, named, "targets", "the data").iloc[:, 0]
-    )
+    truth = _true_classes(dataset, config.get("targets"))
+    names = config.get("label_names")
+    estimator = _estimator(model)
+    options = _options(dataset, config, *_FLAT)
+    are_named = not {"predictions", "scores"}.isdisjoint(config)
+    if estimator is None or not hasattr(estimator, "classes_") or are_named:
+        raw, options["predict_time"] = _output(dataset, model, None, config, None)
+        return evaluate(truth, **_classes(raw), label_names=names, **options), estimator
+    table = _without_others(dataset.features_data, config)
+    names = np.asarray(estimator.classes_).tolist() if names is None else list(names)
+    predictions = estimators.predict_classes(estimator, _inputs(model, table), names)
+    _warn_without_scores(predictions)
+    options["probabilities"] = None if predictions.is_probability else False
+    options["predict_time"] = predictions.predict_time
+    ev = evaluate(truth, predictions.y_score, predictions.y_pred, label_names=names, **options)
+    return ev, estimator
+
+
+def _true_classes(dataset: Any, columns: Any) -> NDArray[Any]:
+    """The class of each instance, as MLflow hands it over or from the column that is named."""
+    truth = dataset.labels_data
+    if columns is not None:
+        truth = _chosen(dataset.features_data, columns, "targets", "the data").iloc[:, 0]
     if truth is None:
         raise ValueError(
             f"`targets` must be given, got none: one class for each instance. {_INSTEAD}"
         )
-    truth = np.asarray(truth)
-    truth = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
-    if not is_vector(truth):
+    classes = _flattened(np.asarray(truth))
+    if not is_vector(classes):
         raise ValueError(
             "`targets` must hold one class for each instance with this `model_type`, got shape "
-            f"{truth.shape} of {type(truth.flat[0]).__name__}. Label sets are "
+            f"{classes.shape} of {type(classes.flat[0]).__name__}. Label sets are "
             "model_type='multilabel', sets of classes 'hierarchical'."
         )
-    estimator, given = _estimator(model), config.get("label_names")
-    options = {
-        name: config[name] for name in (*HIERARCHICAL, "threshold", "conventions") if name in config
-    } | _on_request(config)
-    options["sample_weight"] = _weights(dataset, config)
-    if (
-        estimator is not None
-        and hasattr(estimator, "classes_")
-        and not {"predictions", "scores"} & config.keys()
-    ):
-        table = _without_others(dataset.features_data, config)
-        classes = np.asarray(estimator.classes_).tolist() if given is None else list(given)
-        found = estimators.predict_classes(estimator, _inputs(model, table), classes)
-        if found.without_score:
-            warnings.warn(f"mleval: there are no scores ({found.without_score})", stacklevel=2)
-        options |= {
-            "probabilities": None if found.is_probability else False,
-            "predict_time": found.predict_time,
-        }
-        ev = evaluate(
-            truth, found.y_score, found.y_pred, label_names=classes, hierarchy=h, **options
-        )
-        return ev, estimator
-    raw, seconds = _output(dataset, model, None, config, None)
-    found = {}
+    return classes
+
+
+def _classes(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """``y_score`` and ``y_pred`` of what is predicted of one label."""
+    sides: dict[str, Any] = {}
     for name, values in raw.items():
-        array = (
-            values.to_numpy()
-            if isinstance(values, (pd.DataFrame, pd.Series))
-            else np.asarray(values)
-        )
-        array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-        found["y_score" if name == "scores" or array.ndim == 2 else "y_pred"] = array
-    return evaluate(
-        truth, **found, label_names=given, hierarchy=h, predict_time=seconds, **options
-    ), estimator
+        array = _flattened(np.asarray(values))
+        sides["y_score" if name == "scores" or array.ndim == 2 else "y_pred"] = array
+    return sides
+
+
+def _flattened(array: NDArray[Any]) -> NDArray[Any]:
+    """A single column as a vector."""
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _warn_without_scores(predictions: estimators.Predictions) -> None:
+    if predictions.without_score:
+        warnings.warn(f"mleval: there are no scores ({predictions.without_score})", stacklevel=4)
 
 
 def _on_request(config: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -192,35 +207,27 @@ def _output(
     }
     table = dataset.features_data
     if model is None:
-        if not named:
-            if dataset.predictions_data is None:
-                raise ValueError(
-                    "`predictions` must be given without a model, got none: one column of lists, "
-                    f"or columns by label in evaluator_config={{'predictions': [...]}}. "
-                    f"{_INSTEAD}"
-                )
-            return {"predictions": dataset.predictions_data}, None
-        return {
-            name: _chosen(table, columns, name, "the data") for name, columns in named.items()
-        }, None
-    table = _without_others(table, config)
-    if estimator is not None and not named and n_labels is not None:
-        found = estimators.predict(estimator, _inputs(model, table), n_labels)
-        if found.without_score:
-            warnings.warn(f"mleval: there are no scores ({found.without_score})", stacklevel=2)
-        raw = {"predictions": found.y_pred} | (
-            {} if found.y_score is None else {"scores": found.y_score}
-        )
-        return raw, found.predict_time
-    start = time.perf_counter()
-    raw = model.predict(table)
-    seconds = time.perf_counter() - start
-    if named:
-        return {
-            name: _chosen(raw, columns, name, "the model's output")
-            for name, columns in named.items()
-        }, seconds
-    return {"predictions": raw}, seconds
+        if not named and dataset.predictions_data is None:
+            raise ValueError(
+                "`predictions` must be given without a model, got none: one column of lists, "
+                f"or columns by label in evaluator_config={{'predictions': [...]}}. {_INSTEAD}"
+            )
+        output, seconds, where = table, None, "the data"
+        whole = dataset.predictions_data
+    elif estimator is not None and not named and n_labels is not None:
+        inputs = _inputs(model, _without_others(table, config))
+        predictions = estimators.predict(estimator, inputs, n_labels)
+        _warn_without_scores(predictions)
+        sides = {"predictions": predictions.y_pred, "scores": predictions.y_score}
+        there = {name: side for name, side in sides.items() if side is not None}
+        return there, predictions.predict_time
+    else:
+        start = time.perf_counter()
+        output = whole = model.predict(_without_others(table, config))
+        seconds, where = time.perf_counter() - start, "the model's output"
+    if not named:
+        return {"predictions": whole}, seconds
+    return {name: _chosen(output, columns, name, where) for name, columns in named.items()}, seconds
 
 
 def _without_others(table: Any, config: Mapping[str, Any]) -> Any:
@@ -244,7 +251,7 @@ def _labels(raw: Mapping[str, Any], names: Sequence[Any]) -> dict[str, Any]:
     """``y_score`` and ``y_pred`` of what is predicted; predictions other than 0 and 1 are
     scores.
     """
-    found = {}
+    sides: dict[str, Any] = {}
     for name, values in raw.items():
         if isinstance(values, pd.DataFrame) and not _is_column_of_lists(values):
             values = values[list(names)] if set(names) <= set(values.columns) else values
@@ -259,13 +266,13 @@ def _labels(raw: Mapping[str, Any], names: Sequence[Any]) -> dict[str, Any]:
         if sparse.issparse(matrix):
             matrix = matrix.toarray()
         binary = name == "predictions" and ((matrix == 0) | (matrix == 1)).all()
-        if ("y_pred" if binary else "y_score") in found:
+        if ("y_pred" if binary else "y_score") in sides:
             raise ValueError(
                 "`evaluator_config['predictions']` must hold 0 and 1 where there are scores too, "
                 "got others."
             )
-        found["y_pred" if binary else "y_score"] = matrix
-    return found
+        sides["y_pred" if binary else "y_score"] = matrix
+    return sides
 
 
 def _matrix(values: Any, what: str) -> NDArray[Any]:
@@ -273,15 +280,15 @@ def _matrix(values: Any, what: str) -> NDArray[Any]:
     if isinstance(values, np.ndarray) and values.ndim == 2:
         return values
     try:
-        found = np.array([np.asarray(row) for row in values])
+        matrix = np.array([np.asarray(row) for row in values])
     except ValueError:
-        found = np.empty(0)
-    if found.ndim != 2 or found.dtype.kind not in "buif":
+        matrix = np.empty(0)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "buif":
         raise ValueError(
             f"{what} must hold as many numbers for each instance as there are labels, got "
             f"{list(values[:2])!r}, ... {_INSTEAD}"
         )
-    return found
+    return matrix
 
 
 def _column(values: Any) -> Any:

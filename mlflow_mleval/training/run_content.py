@@ -69,10 +69,12 @@ class RunContent:
     def fold_numbers(self) -> list[int]:
         """The folds as steps of metrics: themselves where they are numbers, else counted from 0."""
         keys = [key for key in self.ev.sums if key is not None]
-        whole = all(
-            isinstance(key, int) and not isinstance(key, bool) and abs(key) < 2**63 for key in keys
-        )
-        return list(keys) if whole else list(range(len(keys)))
+        whole = [
+            key
+            for key in keys
+            if isinstance(key, int) and not isinstance(key, bool) and abs(key) < 2**63
+        ]
+        return whole if len(whole) == len(keys) else list(range(len(keys)))
 
     @cached_property
     def means(self) -> dict[str, float]:
@@ -127,62 +129,57 @@ class RunContent:
 
     def curves(self) -> dict[str, dict[int, float]]:
         """Profiles, curves of the scores and what was evaluated, as metrics."""
-        found = {
+        curves = {
             schema.DATA_PREFIX + name: {0: float(value)}
             for name, value in self.ev.statistics.items()
         }
+        grids = {"binomial": ("ks", self.ks), "polynomial": ("alphas", self.alphas)}
         for kind in self.kinds:
-            for family, steps, name in (
-                ("binomial", self.ks, "ks"),
-                ("polynomial", self.alphas, "alphas"),
-            ):
-                losses = self.losses(family, kind, **{name: steps}).mean(axis=0).tolist()
-                found[schema.PROFILE_PREFIXES[kind] + family] = dict(
-                    zip(steps, losses, strict=True)
-                )
-        return found | {
-            schema.CURVE_PREFIX + name: curve
-            for name, curve in percent_curves(self.ev.total).items()
-        }
+            for family, (name, grid) in grids.items():
+                losses = self.losses(family, kind, **{name: grid}).mean(axis=0).tolist()
+                key = schema.PROFILE_PREFIXES[kind] + family
+                curves[key] = dict(zip(grid, losses, strict=True))
+        for name, curve in percent_curves(self.ev.total).items():
+            curves[schema.CURVE_PREFIX + name] = dict(curve)
+        return curves
 
     def tags(self) -> dict[str, str]:
-        found: dict[str, str] = {schema.TAG_CONVENTIONS: self.ev.conventions}
-        digests = {
-            schema.TAG_DATASET_DIGEST: self.ev.truth_digest,
-            schema.TAG_SPLIT_DIGEST: self.ev.split,
+        """What identifies the result."""
+        ev = self.ev
+        tags = {
+            schema.TAG_CONVENTIONS: ev.conventions,
+            schema.TAG_DATASET_DIGEST: ev.truth_digest,
+            schema.TAG_SPLIT_DIGEST: ev.split,
+            schema.TAG_WEIGHTS: ev.weights_digest,
         }
-        found |= {tag: digest for tag, digest in digests.items() if digest is not None}
-        if self.ev.hierarchy is not None:
-            found[schema.TAG_HIERARCHY_DIGEST] = _digest(
-                {k: v for k, v in self.ev.hierarchy.items() if k != "measures"}
-            )
-        if self.ev.propensities is not None:
-            found[schema.TAG_PROPENSITIES] = self.ev.propensities["digest"]
-        if (weights := self.ev.weights_digest) is not None:
-            found[schema.TAG_WEIGHTS] = weights
+        if ev.hierarchy is not None:
+            options = {k: v for k, v in ev.hierarchy.items() if k != "measures"}
+            tags[schema.TAG_HIERARCHY_DIGEST] = _digest(options)
+        if ev.propensities is not None:
+            tags[schema.TAG_PROPENSITIES] = ev.propensities["digest"]
         if self.has_folds:
-            text = schema.encode_fold_sizes(self.ev.fold_sizes, list(self.n_train.values()))
-            if len(text) <= words.MAX_TAG:
-                found[schema.TAG_FOLD_SIZES] = text
-        sums, folds = (
-            [part.total for part in self.parts],
-            self.fold_numbers if self.has_folds else (),
-        )
+            text = schema.encode_fold_sizes(ev.fold_sizes, list(self.n_train.values()))
+            tags[schema.TAG_FOLD_SIZES] = text if len(text) <= words.MAX_TAG else None
+        return {tag: text for tag, text in tags.items() if text is not None} | self._profile_tags()
+
+    def _profile_tags(self) -> dict[str, str]:
+        """The profiles in full, from which comparisons are made."""
+        sums = [part.total for part in self.parts]
+        folds = self.fold_numbers if self.has_folds else ()
+        tags = {}
         if "hard" in self.kinds:
-            found[schema.TAG_PROFILE] = schema.encode_profile(
-                [part.wrong.tolist() for part in sums], folds
-            )
+            counts = [part.wrong.tolist() for part in sums]
+            tags[schema.TAG_PROFILE] = schema.encode_profile(counts, folds)
         if "soft" in self.kinds:
             errors = [part.mean_errors("soft").tolist() for part in sums]
-            found[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(
-                errors, [part.size for part in sums], folds
-            )
-        return found
+            sizes = [part.size for part in sums]
+            tags[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(errors, sizes, folds)
+        return tags
 
     def files(self, report: RunReport, instances: bool) -> dict[str, Callable[[], str | bytes]]:
         """Artifacts by path, made when they are sent."""
         shown = document(report)
-        found = {
+        files: dict[str, Callable[[], str | bytes]] = {
             schema.ARTIFACT_REPORT: shown.to_html,
             schema.ARTIFACT_SUMMARY: shown.to_markdown,
             schema.ARTIFACT_MEASURES: lambda: _log_table(self.measure_table(report.intervals)),
@@ -190,28 +187,28 @@ class RunContent:
             schema.ARTIFACT_COUNTS: lambda: _parquet(self.counts()),
         }
         if self.portable:
-            found[schema.ARTIFACT_EVALUATION] = lambda: _json(
+            files[schema.ARTIFACT_EVALUATION] = lambda: _json(
                 _plain(replace(self.ev, instances=None).to_dict())
             )
         if report.profiles:
-            found[schema.ARTIFACT_PROFILE] = lambda: self.profile_table(report.profiles).to_csv(
+            files[schema.ARTIFACT_PROFILE] = lambda: self.profile_table(report.profiles).to_csv(
                 index=False
             )
         if self.has_folds:
-            found[schema.ARTIFACT_FOLDS] = lambda: _parquet(self.fold_table())
+            files[schema.ARTIFACT_FOLDS] = lambda: _parquet(self.fold_table())
         if self.statistics is not None:
-            found[schema.ARTIFACT_STATISTICS] = lambda: _json(present(self.statistics).to_dict())
+            files[schema.ARTIFACT_STATISTICS] = lambda: _json(present(self.statistics).to_dict())
         if instances:
-            found[schema.ARTIFACT_INSTANCES] = self.instance_table
+            files[schema.ARTIFACT_INSTANCES] = self.instance_table
         if report.curves is not None:
-            found[schema.ARTIFACT_CURVES] = lambda: _parquet(self.of_labels(self.ev.curves))
+            files[schema.ARTIFACT_CURVES] = lambda: _parquet(self.of_labels(self.ev.curves))
             if len(report.curves.bins):
-                found[schema.ARTIFACT_RELIABILITY] = lambda: _parquet(
+                files[schema.ARTIFACT_RELIABILITY] = lambda: _parquet(
                     self.of_labels(self.ev.reliability)
                 )
         for name, drawing in report.figures.items():
-            found[f"{schema.ARTIFACT_FOLDER}/{name}.svg"] = partial(standalone, drawing)
-        return found
+            files[f"{schema.ARTIFACT_FOLDER}/{name}.svg"] = partial(standalone, drawing)
+        return files
 
     def report(self, tags: Mapping[str, str]) -> RunReport:
         """The report of the run."""
@@ -281,10 +278,9 @@ class RunContent:
         their names as text.
         """
         support = self.ev.labels["support"]
-        found = table([*support[support > 0].nlargest(_LABELS).index])
-        return found.assign(
-            label=[None if label is None else str(label) for label in found["label"]]
-        )
+        rows = table([*support[support > 0].nlargest(_LABELS).index])
+        names = [None if label is None else str(label) for label in rows["label"]]
+        return rows.assign(label=names)
 
     def fold_table(self) -> pd.DataFrame:
         """One row a fold: its number and name, sizes, measures."""
@@ -322,10 +318,10 @@ class RunContent:
         tables = []
         for part in self.parts:
             tp, predicted, true = part.total.by_label
-            kept = slice(None) if len(names) <= _LABELS else np.flatnonzero(predicted + true)
+            rows = slice(None) if len(names) <= _LABELS else np.flatnonzero(predicted + true)
             counts = {"tp": tp, "fp": predicted - tp, "fn": true - tp}
             counts["tn"] = np.maximum(part.total.size - predicted - true + tp, 0)
-            tables.append(pd.DataFrame({"label": names, **counts}).iloc[kept])
+            tables.append(pd.DataFrame({"label": names, **counts}).iloc[rows])
         table = pd.concat(tables, ignore_index=True)
         if self.has_folds:
             table.insert(0, "fold", np.repeat(self.fold_numbers, list(map(len, tables))))
@@ -336,7 +332,7 @@ class RunContent:
         error, up to the last > 0.
         """
         polynomial = {kind: self.ev.profile("polynomial", kind=kind) for kind in binomial}
-        rows = [
+        rows: list[tuple[str, str, float, float]] = [
             (profile.family, kind, p, v)
             for profiles in (binomial, polynomial)
             for kind, profile in profiles.items()

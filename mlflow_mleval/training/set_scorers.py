@@ -5,6 +5,7 @@ trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import read_labels
 from mlflow_mleval.measures.label_ranking import SCORED, parsed
 from mlflow_mleval.measures.registry import meant
+from mlflow_mleval.validation import present
 from mlflow_mleval.words import quoted, some
 
 FLAT = ("accuracy", "precision", "recall", "f1", "subset_accuracy")
@@ -68,99 +70,123 @@ def scorers(
     Examples
     --------
     >>> (flat,) = scorers(["f1"])
-    >>> [found] = flat(outputs="a, b", expectations={"labels": ["a", "c"]})
-    >>> found.name, found.value
+    >>> [feedback] = flat(outputs="a, b", expectations={"labels": ["a", "c"]})
+    >>> feedback.name, feedback.value
     ('f1', 0.5)
     """
-    known = None if labels is None else sorted({str(label) for label in labels})
-    wanted = (
-        [*FLAT, *(HIERARCHICAL if hierarchy is not None else ())]
-        if measures is None
-        else list(dict.fromkeys(measures))
-    )
+    label_names = None if labels is None else sorted(set(map(str, labels)))
+    usual = FLAT if hierarchy is None else (*FLAT, *HIERARCHICAL)
+    wanted = list(dict.fromkeys(usual if measures is None else measures))
     flat_names, tree_names = {*FLAT, "hamming_loss"}, set()
     if hierarchy is not None:
         node = [hierarchy.nodes[0]]
-        tree_names = set(evaluate_hierarchical([node], [node], hierarchy).instances)
+        tree_names = set(present(evaluate_hierarchical([node], [node], hierarchy).instances))
     ranked_names = {f"{what}_at_{k}" for what, k in parsed(wanted) if what not in SCORED}
-    if unknown := [m for m in wanted if m not in flat_names | tree_names | ranked_names]:
-        raise ValueError(
-            "`measures` must be measures of an instance "
-            f"({some(sorted(flat_names | tree_names), 30)}, precision_at_5, recall_at_5, "
-            f"ndcg_at_5 or other k), got {some(unknown)}.{meant(unknown)}"
-            + ("" if hierarchy is not None else " Hierarchical ones need `hierarchy`.")
-        )
-    if "hamming_loss" in wanted and known is None:
+    _refuse_unknown(wanted, flat_names | tree_names, ranked_names, hierarchy is not None)
+    if "hamming_loss" in wanted and label_names is None:
         raise ValueError(
             "`labels` must be given for hamming_loss, got None. Name all labels there are."
         )
-    read = parse or read_labels
+    answers = _Answers(expected, predicted, label_names, parse or read_labels)
+    ranked = [m for m in wanted if m in ranked_names]
 
-    def sets(outputs: Any, expectations: Mapping[str, Any] | None) -> tuple[set[str], set[str]]:
-        if expected not in (expectations or {}):
-            raise ValueError(
-                f"`expectations` must hold {expected!r}, got {some(expectations or ['nothing'])}."
-            )
-        if isinstance(outputs, Mapping) and predicted is not None:
-            outputs = outputs[predicted]
-        return set(map(str, read(expectations[expected]))), set(map(str, read(outputs)))
+    def tree_values(true: set[str], predicted: set[str]) -> Mapping[str, float]:
+        ev = evaluate_hierarchical([sorted(true)], [sorted(predicted)], present(hierarchy))
+        return present(ev.instances).iloc[0]
 
-    def ranking(
-        outputs: Any, expectations: Mapping[str, Any] | None
-    ) -> tuple[set[str], dict[str, float]]:
-        scores = (
-            outputs if predicted is None or not isinstance(outputs, Mapping) else outputs[predicted]
+    def ranked_values(true: set[str], scores: dict[str, float]) -> Mapping[str, float]:
+        names = answers.named(true | scores.keys())
+        ev = evaluate([true], [scores], label_names=names, measures=ranked)
+        return present(ev.instances).iloc[0]
+
+    groups: list[tuple[str, set[str], Callable, Callable]] = [
+        ("mleval", flat_names, answers.sets, answers.flat_values),
+        ("mleval_at_k", ranked_names, answers.ranking, ranked_values),
+        ("mleval_hierarchical", tree_names, answers.sets, tree_values),
+    ]
+    return [
+        _scorer(title, chosen, read, values)
+        for title, names, read, values in groups
+        if (chosen := [m for m in wanted if m in names])
+    ]
+
+
+def _refuse_unknown(
+    wanted: list[str], names: set[str], ranked_names: set[str], has_hierarchy: bool
+) -> None:
+    if unknown := [m for m in wanted if m not in names | ranked_names]:
+        raise ValueError(
+            f"`measures` must be measures of an instance ({some(sorted(names), 30)}, "
+            "precision_at_5, recall_at_5, ndcg_at_5 or other k), got "
+            f"{some(unknown)}.{meant(unknown)}"
+            + ("" if has_hierarchy else " Hierarchical ones need `hierarchy`.")
         )
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """How labels are read from an answer and from what was expected of it."""
+
+    expected: str
+    predicted: str | None
+    label_names: list[str] | None
+    parse: Callable[[Any], Collection[str]]
+
+    def truth(self, expectations: Mapping[str, Any] | None) -> set[str]:
+        if expectations is None or self.expected not in expectations:
+            raise ValueError(
+                f"`expectations` must hold {self.expected!r}, got "
+                f"{some(expectations or ['nothing'])}."
+            )
+        return set(map(str, self.parse(expectations[self.expected])))
+
+    def output(self, outputs: Any) -> Any:
+        """The part of the answer that holds the labels."""
+        is_key = isinstance(outputs, Mapping) and self.predicted is not None
+        return outputs[self.predicted] if is_key else outputs
+
+    def sets(self, outputs: Any, expectations: Any) -> tuple[set[str], set[str]]:
+        true = self.truth(expectations)
+        return true, set(map(str, self.parse(self.output(outputs))))
+
+    def ranking(self, outputs: Any, expectations: Any) -> tuple[set[str], dict[str, float]]:
+        scores = self.output(outputs)
         if not isinstance(scores, Mapping):
-            order = read(scores)
+            order = self.parse(scores)
             if isinstance(order, set | frozenset):
                 raise ValueError(
                     "an answer must be a list of labels, best first, or a mapping of label to "
                     "score, got a set."
                 )
-            scores = {
-                label: -float(place) for place, label in reversed([*enumerate(order, -len(order))])
-            }
-        return sets([], expectations)[0], {
-            str(label): float(score) for label, score in scores.items()
-        }
+            # backwards, so that of a label named twice the better place counts
+            places = reversed([*enumerate(order, -len(order))])
+            scores = {label: -float(place) for place, label in places}
+        true = self.truth(expectations)
+        return true, {str(label): float(score) for label, score in scores.items()}
 
-    def named(labels: set[str]) -> list[str]:
-        names = known or sorted(labels) or ["none"]
+    def named(self, labels: set[str]) -> list[str]:
+        """All labels there are, among which these must be."""
+        names = self.label_names or sorted(labels) or ["none"]
         if strangers := labels.difference(names):
             raise ValueError(
                 f"there is no label {some(map(quoted, sorted(strangers)))} in `labels`."
             )
         return names
 
-    def ranked_values(true: set[str], scores: dict[str, float]) -> Mapping[str, float]:
-        asked = [m for m in wanted if m in ranked_names]
-        return evaluate(
-            [true], [scores], label_names=named(true | scores.keys()), measures=asked
-        ).instances.iloc[0]
-
-    def flat_values(true: set[str], found: set[str]) -> Mapping[str, float]:
-        names = named(true | found)
-        rows = [np.array([[name in given for name in names]], dtype=int) for given in (true, found)]
-        return evaluate(rows[0], y_pred=rows[1]).instances.iloc[0]
-
-    def tree_values(true: set[str], found: set[str]) -> Mapping[str, float]:
-        return evaluate_hierarchical([sorted(true)], [sorted(found)], hierarchy).instances.iloc[0]
-
-    made = []
-    for title, names, values, read_answer in (
-        ("mleval", flat_names, flat_values, sets),
-        ("mleval_at_k", ranked_names, ranked_values, ranking),
-        ("mleval_hierarchical", tree_names, tree_values, sets),
-    ):
-        if chosen := [m for m in wanted if m in names]:
-            made.append(_scorer(title, chosen, values, read_answer))
-    return made
+    def flat_values(self, true: set[str], predicted: set[str]) -> Mapping[str, float]:
+        names = self.named(true | predicted)
+        rows = [
+            np.array([[name in labels for name in names]], dtype=int)
+            for labels in (true, predicted)
+        ]
+        return present(evaluate(rows[0], y_pred=rows[1]).instances).iloc[0]
 
 
-def _scorer(title: str, chosen: list[str], values: Callable, read_answer: Callable) -> Scorer:
+def _scorer(title: str, chosen: list[str], read: Callable, values: Callable) -> Scorer:
     def score(outputs: Any, expectations: Any) -> list[Feedback]:
-        found = values(*read_answer(outputs, expectations))
-        return [Feedback(name=m, value=float(found[m])) for m in chosen if np.isfinite(found[m])]
+        by_name = values(*read(outputs, expectations))
+        return [
+            Feedback(name=m, value=float(by_name[m])) for m in chosen if np.isfinite(by_name[m])
+        ]
 
     return scorer(score, name=title)

@@ -105,7 +105,7 @@ def main():
             fitted.predict(X[:200])
             fitted.predict_proba(X[:200])
         mleval.evaluate(Y, np.zeros(Y.shape), Y, folds=np.arange(len(Y)) // 200)
-        mleval.log_evaluation(ev, method="m", dataset="d", y_true=Y)
+        mleval.log_evaluation(ev, method="m", dataset="d")
 
     call()
     by_itself()

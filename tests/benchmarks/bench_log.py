@@ -114,7 +114,6 @@ def measured(workers: int) -> list[tuple[str, float, float, float]]:
                 method="BR",
                 dataset="made",
                 run_id=run_id,
-                y_true=y,
                 test_indices=tests,
                 n_train=9_000,
             )

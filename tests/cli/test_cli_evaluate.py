@@ -74,7 +74,7 @@ def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     logged = client.get_run(found["run_id"])
     assert logged.data.tags["mleval.method"] == "BR" and logged.info.status == "FINISHED"
     twin = mleval.log_evaluation(
-        ev, method="CC", dataset="d", experiment_name="x", y_true=y, test_indices=indices
+        ev, method="CC", dataset="d", experiment_name="x", test_indices=indices
     )
     for tag in (
         "mleval.dataset_digest",

@@ -317,7 +317,7 @@ def test_runs_hold_their_weights_and_compare_with_their_like(client):
     for i, method in enumerate(("a", "b")):
         noisy = np.clip(s + 0.2 * i * (0.5 - y), 0, 1)
         ev = mleval.evaluate(y, noisy, folds=folds, sample_weight=w, measures="probabilistic")
-        run = mleval.log_evaluation(ev, method=method, dataset="d", y_true=y, log_instances=True)
+        run = mleval.log_evaluation(ev, method=method, dataset="d", log_instances=True)
     tags = client.get_run(run).data.tags
     assert tags["mleval.sample_weight"] == ev.weights_digest
     assert "count by their sample weights" in tags["mlflow.note.content"]

@@ -23,6 +23,7 @@ import requests
 from mlflow import MlflowClient
 from scipy import sparse, stats
 from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 from waiting import PATIENCE
 
 import mlflow_mleval as mleval
@@ -73,9 +74,9 @@ def test_a_study_reads_what_was_logged(client):
     evs = {}
     for method in ("BR", "CC"):
         for dataset in ("yeast", "emotions"):
-            ev, y = made(seed=len(evs), fit_time=dict.fromkeys(range(5), 0.5))
+            ev, _ = made(seed=len(evs), fit_time=dict.fromkeys(range(5), 0.5))
             evs[dataset, method] = ev
-            mleval.log_evaluation(ev, method=method, dataset=dataset, experiment_name="x", y_true=y)
+            mleval.log_evaluation(ev, method=method, dataset=dataset, experiment_name="x")
     study = mleval.load_study(experiment_names=["x"])
     assert {e.kind for e in study.excluded} == {"unasked"} and "fit_time" in {
         e.name for e in study.excluded
@@ -103,7 +104,6 @@ def test_what_a_run_holds(client):
         method="BR",
         dataset="yeast",
         experiment_name="x",
-        y_true=y,
         test_indices=indices,
         n_train=160,
         log_instances=True,
@@ -204,12 +204,10 @@ def test_what_a_run_holds(client):
 
 
 def test_the_same_again_changes_nothing(client):
-    ev, y = made()
-    run_id = mleval.log_evaluation(ev, method="BR", dataset="yeast", experiment_name="x", y_true=y)
+    ev, _ = made()
+    run_id = mleval.log_evaluation(ev, method="BR", dataset="yeast", experiment_name="x")
     before = client.get_run(run_id), history(client, run_id), artifacts(run_id)
-    assert (
-        mleval.log_evaluation(ev, method="BR", dataset="yeast", run_id=run_id, y_true=y) == run_id
-    )
+    assert mleval.log_evaluation(ev, method="BR", dataset="yeast", run_id=run_id) == run_id
     after = client.get_run(run_id), history(client, run_id), artifacts(run_id)
     assert after[1:] == before[1:] and after[0].to_dictionary() == before[0].to_dictionary()
     for other in ({"method": "CC"}, {"dataset": "scene"}):
@@ -304,9 +302,7 @@ def test_class_sets_with_a_hierarchy(client):
     ev = mleval.evaluate_hierarchical(
         [["cat"], ["dog"], ["rose"], ["cat"]], [["dog"], ["dog"], ["rose"], ["rose"]], h
     )
-    run_id = mleval.log_evaluation(
-        ev, method="flat", dataset="pets", experiment_name="x", hierarchy=h
-    )
+    run_id = mleval.log_evaluation(ev, method="flat", dataset="pets", experiment_name="x")
     study = mleval.load_study(experiment_names=["x"])
     assert study.values.loc[("pets", "flat")].to_dict() == {
         m: ev.measures[m] for m in study.measures
@@ -355,15 +351,13 @@ def test_chosen_measures_only(client):
 
 
 def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
-    ev, y = made()
+    ev, _ = made()
     good = {"method": "BR", "dataset": "d", "experiment_name": "x"}
     for change, error, text in (
         ({"method": ""}, ValueError, "`method` must be a name .* is empty"),
         ({"method": 3}, TypeError, "`method` must be text, got int"),
         ({"dataset": "x" * 9000}, ValueError, "`dataset` must be a name"),
         ({"run_id": "0" * 32}, ValueError, "must not both be given"),
-        ({"y_true": y[:, :2]}, ValueError, "`y_true` must have the 6 labels"),
-        ({"y_true": y[:10]}, ValueError, "`y_true` must hold at least the 40 instances of a fold"),
         ({"n_train": [1, 2]}, ValueError, "`n_train` must hold one value for each of the 5 folds"),
         ({"n_train": 0}, ValueError, "`n_train` must hold numbers of instances, got 0"),
         ({"n_train": {9: 1}}, ValueError, "`n_train` must have the folds"),
@@ -378,11 +372,6 @@ def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
             "`test_indices` must hold an array of row numbers",
         ),
         ({"measures": ["f2"]}, ValueError, "`measures` must name .* got 'f2'"),
-        (
-            {"hierarchy": mleval.Hierarchy([("a", "b")])},
-            ValueError,
-            "`hierarchy` must hold the labels",
-        ),
     ):
         with pytest.raises(error, match=text):
             mleval.log_evaluation(ev, **good | change)
@@ -415,50 +404,30 @@ def tags_of(client, ev, **facts):
 
 def test_the_evaluation_knows_what_is_logged_of_its_truth_and_hierarchy(client):
     h = mleval.Hierarchy([("all", c) for c in "abcdef"])
-    ev, y = made(label_names=list("abcdef"), hierarchy=h)
-    alone, told = tags_of(client, ev), tags_of(client, ev, y_true=y, hierarchy=h)
-    assert alone["mleval.dataset_digest"] == told["mleval.dataset_digest"] == ev.truth_digest
-    assert (
-        alone["mleval.hierarchy_digest"] == told["mleval.hierarchy_digest"]
-        and alone["mleval.digest"] == told["mleval.digest"]
-    )
+    ev, _ = made(label_names=list("abcdef"), hierarchy=h)
+    tags = tags_of(client, ev)
+    assert tags["mleval.dataset_digest"] == ev.truth_digest
     read = Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))
-    assert (
-        read.taxonomy is None
-        and tags_of(client, read, hierarchy=h)["mleval.digest"] == told["mleval.digest"]
-    )
-    whole = np.vstack([y, y[:50]])  # of which the folds test a part
-    assert tags_of(client, ev, y_true=whole)["mleval.dataset_digest"] not in (None, ev.truth_digest)
+    assert read.taxonomy is None
+    again = tags_of(client, read)
+    for name in ("dataset_digest", "hierarchy_digest", "digest"):
+        assert again[f"mleval.{name}"] == tags[f"mleval.{name}"]
 
 
-def test_what_is_given_again_must_agree(client):
-    h, other = (mleval.Hierarchy([(root, c) for c in "abcdef"]) for root in ("all", "top"))
-    ev, y = made(label_names=list("abcdef"), hierarchy=h)
+def test_folds_that_test_a_part_or_parts_twice_are_of_the_whole_dataset(client):
+    _, y = made()
+    X = np.zeros((200, 1))
+    digests = set()
+    for cv in (KFold(4), ShuffleSplit(3, random_state=0), RepeatedKFold(n_splits=2, n_repeats=2)):
+        with mlflow.start_run() as run:
+            mleval.cross_validate(DummyClassifier(), X, y.astype(int), cv=cv, dataset="d")
+        digests.add(client.get_run(run.info.run_id).data.tags["mleval.dataset_digest"])
+    assert digests == {mleval.evaluate(y, y_pred=y).truth_digest}
+
+
+def test_a_split_that_is_given_again_must_agree(client):
+    _, y = made()
     parts = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
-    moved, swapped, more = y.copy(), y.copy(), y.copy()
-    a, b = np.flatnonzero(y[:, 0] & ~y[:, 1])[:1], np.flatnonzero(~y[:, 0] & y[:, 1])[:1]
-    b = (
-        b
-        if b % 5 == a % 5
-        else np.array([next(i for i in np.flatnonzero(~y[:, 0] & y[:, 1]) if i % 5 == a % 5)])
-    )
-    swapped[[a[0], b[0]], 0] = swapped[
-        [b[0], a[0]], 0
-    ]  # the label is as frequent, but on another instance
-    moved[3, 2] ^= True
-    more[:] = False
-    cases = [
-        ({"hierarchy": other}, "`hierarchy` must be that of `ev`, got one with other classes"),
-        ({"y_true": more}, "got another in fold 0: the label 'a' has 0 instances, and"),
-        ({"y_true": moved, "test_indices": parts}, "got another in fold 3: the label 'c' has"),
-        ({"y_true": swapped, "test_indices": parts}, "occur together in other ways"),
-    ]
-    for facts, message in cases:
-        with pytest.raises(ValueError, match=re.escape(message)):
-            tags_of(client, ev, **facts)
-    one = mleval.evaluate(y, y.astype(float))
-    with pytest.raises(ValueError, match="got another: the label 2 has"):
-        tags_of(client, one, y_true=moved)
     split = mleval.cross_validate(
         DummyClassifier(), np.zeros((200, 1)), y.astype(int), cv=5, log=False
     )
@@ -653,16 +622,14 @@ def test_completing_with_other_values_takes_the_new_ones(client):
 
 @pytest.mark.server
 def test_over_http_and_back(server, capsys):
-    ev, y = made(fit_time=dict.fromkeys(range(5), 0.5))
+    ev, _ = made(fit_time=dict.fromkeys(range(5), 0.5))
     mlflow.MlflowClient().create_experiment("logged")
     run_id = mleval.log_evaluation(
-        ev, method="BR", dataset="yeast", experiment_name="logged", y_true=y, log_instances=True
+        ev, method="BR", dataset="yeast", experiment_name="logged", log_instances=True
     )
     before = history(MlflowClient(), run_id)
     assert (
-        mleval.log_evaluation(
-            ev, method="BR", dataset="yeast", run_id=run_id, y_true=y, log_instances=True
-        )
+        mleval.log_evaluation(ev, method="BR", dataset="yeast", run_id=run_id, log_instances=True)
         == run_id
     )
     assert history(MlflowClient(), run_id) == before

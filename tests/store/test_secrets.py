@@ -285,12 +285,8 @@ def test_passwords_of_addresses_that_were_met_are_hidden():
 )
 def test_no_password_of_an_address_of_artifacts_is_shown(db, address):
     """A member may set any; reading the run's artifacts and writing to them fail."""
-    mleval.log_evaluation(
-        mleval.evaluate(Y, Y), method="m", dataset="d", y_true=Y, log_instances=True
-    )
-    mleval.log_evaluation(
-        mleval.evaluate(Y, Y), method="n", dataset="d", y_true=Y, log_instances=True
-    )
+    mleval.log_evaluation(mleval.evaluate(Y, Y), method="m", dataset="d", log_instances=True)
+    mleval.log_evaluation(mleval.evaluate(Y, Y), method="n", dataset="d", log_instances=True)
     open_run = mlflow.MlflowClient().create_run("0").info.run_id
     with contextlib.closing(sqlite3.connect(db)) as connection, connection:
         connection.execute("UPDATE runs SET artifact_uri = ?", (address,))

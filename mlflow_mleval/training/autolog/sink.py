@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from types import FrameType
 from typing import Any
 
 from mlflow.utils.autologging_utils.events import AutologgingEventLogger
@@ -23,7 +24,7 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, same_randomness, warn
 from mlflow_mleval.training.estimators import dataset_name, method_name, params_of
-from mlflow_mleval.training.log_evaluation import payload_of
+from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 
 # --------------------------------------------------------------------------------------------------
 # Where autologging writes: the right run, the right names, in the background if asked, and never an
@@ -104,7 +105,7 @@ class Sink:
     def log(
         self,
         what: str,
-        make: Callable[[], tuple[Evaluation, dict[str, Any]]],
+        make: Callable[[], tuple[Evaluation, LogOptions]],
         estimator: Any,
         X: Any,
         Y: Any,
@@ -118,7 +119,7 @@ class Sink:
         what : str
             What this is, for a warning.
         make : callable
-            Makes the evaluation and further arguments of `log_evaluation`.
+            Makes the evaluation and further options of `log_evaluation`.
         estimator, X, Y, weights
             What was evaluated on what, for the names: the same data with weights are another
             dataset.
@@ -131,7 +132,8 @@ class Sink:
             self.logged.add(short := method_name(estimator, Y))  # what fails is said, too
             ev, facts = make()
             names = self.method or short, self.dataset or dataset_name(X, Y, weights)
-            job = (ev, names, runs.target(run_id), self.options | facts, params_of(estimator))
+            options = replace(facts, **self.options)
+            job = (ev, names, runs.target(run_id), options, params_of(estimator))
             if self.asynchronous:
                 _jobs[:] = [f for f in _jobs if not f.done()] + [
                     _writer().submit(self._write_later, what, *job)
@@ -152,19 +154,21 @@ class Sink:
         ev: Evaluation,
         names: tuple[str, str],
         run_id: str | None,
-        options: dict[str, Any],
+        options: LogOptions,
         params: dict[str, str],
     ) -> None:
-        (method, dataset), experiment = names, None
+        method, dataset = names
+        experiment: str | None = None
         delivery = Delivery()
-        if run_id is not None:
-            tags = delivery.ask(lambda: runs.held(run_id), {})
+        if (target := run_id) is not None:
+            tags: dict[str, str] = delivery.ask(lambda: runs.held(target), {})
             if runs.holds_result(tags):
-                experiment, run_id = delivery.ask(lambda: runs.experiment_of(run_id), None), None
+                experiment = delivery.ask(lambda: runs.experiment_of(target), None)
+                run_id = None
             else:
                 method = self.method or tags.get(schema.TAG_METHOD, method)
                 dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
-        payload = replace(payload_of(ev, method=method, dataset=dataset, **options), params=params)
+        payload = replace(payload_of(ev, method, dataset, options), params=params)
         delivery.send(what, payload, run_id, experiment)
         if delivery.warning:
             self.warn(delivery.warning)
@@ -175,7 +179,7 @@ def _start_anew() -> None:
     _jobs.clear()
     _news.clear()
     _writer.cache_clear()
-    _between_writes._at_fork_reinit()
+    _between_writes._at_fork_reinit()  # type: ignore[attr-defined]  # as CPython does
 
 
 # A fork in the middle of a write would copy locks that nobody opens, and settings that hold for the
@@ -298,7 +302,7 @@ def called_by_user(through: str = "") -> bool:
     The whole stack counts, because a scorer or an estimator that the script defines is called by
     scikit-learn in turn.
     """
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
         if module.partition(".")[0] in _INTERNAL and module not in (_CHECKS, through):
@@ -309,10 +313,9 @@ def called_by_user(through: str = "") -> bool:
 
 def imported_earlier(originals: dict[int, Any]) -> dict[str, list[str]]:
     """Names of modules of the user that are still bound to a wrapped function, by module."""
-    found: dict[str, list[str]] = {}
-    for name, module in list(
-        sys.modules.items()
-    ):  # __mp_main__ is what multiprocessing calls __main__ too
+    by_module: dict[str, list[str]] = {}
+    # __mp_main__ is what multiprocessing calls __main__, too
+    for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None) or ""
         if (
             name.partition(".")[0] in {"mlflow", "__mp_main__", *_INTERNAL}
@@ -323,25 +326,25 @@ def imported_earlier(originals: dict[int, Any]) -> dict[str, list[str]]:
         bound = [
             key
             for key, value in list(vars(module).items())
-            if originals.get(id(value), found) is value
+            if originals.get(id(value), by_module) is value
         ]
         if bound:
-            found[name] = bound
-    return found
+            by_module[name] = bound
+    return by_module
 
 
 def places(owners: Iterable[type], name: str) -> list[tuple[Any, str]]:
     """Where to wrap a method of these classes: each class in their ancestry that has it, or its
     `available_if` descriptor.
     """
-    found = []
+    slots: list[tuple[Any, str]] = []
     for owner in dict.fromkeys(base for cls in owners for base in cls.__mro__):
         method = vars(owner).get(name)
         if hasattr(method, "check") and hasattr(method, "fn"):
-            found.append((method, "fn"))
+            slots.append((method, "fn"))
         elif callable(method):
-            found.append((owner, name))
-    return found
+            slots.append((owner, name))
+    return slots
 
 
 # --------------------------------------------------------------------------------------------------

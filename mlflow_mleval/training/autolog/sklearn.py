@@ -10,7 +10,7 @@ import inspect
 import sys
 import warnings
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ from mlflow_mleval.training.estimators import (
     predict_classes,
     sample,
 )
+from mlflow_mleval.training.log_evaluation import LogOptions
 from mlflow_mleval.words import some
 
 _VALIDATION = "sklearn.model_selection._validation"
@@ -89,6 +90,8 @@ class SklearnAutolog:
         logged.
     """
 
+    sink: Sink
+
     def __init__(self) -> None:
         self.patches = Patches()
         self._clock = FitClock()
@@ -105,7 +108,8 @@ class SklearnAutolog:
         self._said.clear()
         if was_on := self.patches.active:
             sink.logged |= self.sink.logged
-        self.sink, self.options, self.eval_data, self.searches = sink, options, eval_data, searches
+        self.sink, self.options = sink, options
+        self.eval_data, self.searches = eval_data, searches
         wrap = self.patches.wrap
         self._clock.start()
         for name in ("cross_validate", "cross_val_predict"):
@@ -142,10 +146,10 @@ class SklearnAutolog:
         flush()
 
     def _say_imported_earlier(self) -> None:
-        found = imported_earlier(self.patches.originals())
-        if found:
+        earlier = imported_earlier(self.patches.originals())
+        if earlier:
             names = "; ".join(
-                f"{', '.join(sorted(names))} in {module}" for module, names in found.items()
+                f"{', '.join(sorted(names))} in {module}" for module, names in earlier.items()
             )
             self.sink.warn(
                 f"imported before autolog() and therefore not seen: {names}. Call autolog() "
@@ -211,8 +215,8 @@ class SklearnAutolog:
         else:
             try:
                 self._fitted[method_name(estimator, Y)] = None
-                found = getattr(estimator, _MLFLOW_RUN, None)
-                run_id = found if found != before else runs.target()
+                of_mlflow = getattr(estimator, _MLFLOW_RUN, None)
+                run_id = of_mlflow if of_mlflow != before else runs.target()
                 self._fits[estimator] = _Fit(run_id, sample(X, Y), seconds)
             except Exception as error:
                 self.sink.warn(f"a fit was not noted. {type(error).__name__}: {error}")
@@ -246,9 +250,9 @@ class SklearnAutolog:
                 for key in keys:
                     self._predictions.pop(key, None)
 
-            kept = weakref.ref(result, forget)
+            reference = weakref.ref(result, forget)
             self._predictions |= dict.fromkeys(
-                keys - {id(None)}, (kept, estimator, _data(args, kwargs)[0])
+                keys - {id(None)}, (reference, estimator, _data(args, kwargs)[0])
             )
         return result
 
@@ -260,10 +264,10 @@ class SklearnAutolog:
             else next((kwargs[name] for name in _PREDICTED if name in kwargs), None)
         )
         base = getattr(predicted, "base", None)
-        kept, estimator, X = self._predictions.get(
+        reference, estimator, X = self._predictions.get(
             id(predicted), self._predictions.get(id(base), (None, None, None))
         )
-        seen = None if kept is None else kept()
+        seen = None if reference is None else reference()
         owners = [own for own in (seen, getattr(seen, "base", None)) if own is not None]
         if any(own is predicted or own is base for own in owners):
             Y = args[0] if args else kwargs.get("y_true")
@@ -281,45 +285,44 @@ class SklearnAutolog:
                     "its class is newer than autolog(), which has not seen it fit. Call "
                     "autolog() after it."
                 )
-            known = self._fits.setdefault(estimator, _Fit())
+            fit = self._fits.setdefault(estimator, _Fit())
             key = sample(X, Y)
             weighted = key if weights is None else (*key, *sample(weights))
-            if key == known.training or weighted in known.evaluated:
+            if key == fit.training or weighted in fit.evaluated:
                 return
-            known.evaluated.add(weighted)
+            fit.evaluated.add(weighted)
 
-            def evaluation() -> tuple[Evaluation, dict[str, Any]]:
-                found = _predicted(estimator, X, Y, getattr(estimator, "classes_", None))
-                if found.without_score:
+            def evaluation() -> tuple[Evaluation, LogOptions]:
+                predictions = _predicted(estimator, X, Y, getattr(estimator, "classes_", None))
+                if predictions.without_score:
                     self.sink.warn(
                         f"no measure of scores: {type(estimator).__name__} has none "
-                        f"({found.without_score})."
+                        f"({predictions.without_score})."
                     )
-                times = {"fit_time": known.seconds, "predict_time": found.predict_time}
-                options = self._options(Y, estimator, found)
-                return evaluate(
-                    Y, found.y_score, found.y_pred, sample_weight=weights, **times, **options
-                ), {}
+                options = self._options(Y, estimator, predictions) | {
+                    "fit_time": fit.seconds,
+                    "predict_time": predictions.predict_time,
+                    "sample_weight": weights,
+                }
+                ev = evaluate(Y, predictions.y_score, predictions.y_pred, **options)
+                return ev, LogOptions()
 
-            self.sink.log(what, evaluation, estimator, X, Y, known.run_id, weights)
+            self.sink.log(what, evaluation, estimator, X, Y, fit.run_id, weights)
 
     def _options(
-        self, Y: Any, estimator: Any = None, found: Predictions | None = None
+        self, Y: Any, estimator: Any = None, predictions: Predictions | None = None
     ) -> dict[str, Any]:
         """The options of `evaluate`; of one label with its classes, and whether the scores are
         probabilities.
         """
         if not is_vector(Y):
             return self.options
-        known = getattr(estimator, "classes_", None)
-        names = self.options["label_names"] or (
-            _classes(Y) if known is None else np.asarray(known).tolist()
-        )
-        return (
-            self.options
-            | {"label_names": names}
-            | ({} if found is None or found.is_probability else {"probabilities": False})
-        )
+        trained = getattr(estimator, "classes_", None)
+        names = _classes(Y) if trained is None else np.asarray(trained).tolist()
+        options = self.options | {"label_names": self.options["label_names"] or names}
+        if predictions is not None and not predictions.is_probability:
+            options["probabilities"] = False
+        return options
 
     # ---- folds -----------------------------------------------------------------------------------
 
@@ -333,52 +336,49 @@ class SklearnAutolog:
         estimators = result["estimator"] if asked else result.pop("estimator")
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
-        def evaluation() -> tuple[Evaluation, dict[str, Any]]:
-            found = []
+        def evaluation() -> tuple[Evaluation, LogOptions]:
+            predictions = []
             for i, (fitted, (_, test)) in enumerate(zip(estimators, splits, strict=True)):
                 try:
                     trained = getattr(fitted, "classes_", None)
-                    found.append(
-                        _predicted(
-                            fitted,
-                            _safe_indexing(X, test),
-                            _safe_indexing(Y, test),
-                            trained,
-                            _classes(Y),
-                        )
-                    )
+                    rows, truth = _safe_indexing(X, test), _safe_indexing(Y, test)
+                    predictions.append(_predicted(fitted, rows, truth, trained, _classes(Y)))
                 except Exception as error:
                     raise RuntimeError(f"fold {i} gives no predictions ({error}).") from error
-            return self._folds(found, Y, splits, result["fit_time"])
+            return self._folds(predictions, Y, splits, result["fit_time"])
 
         self.sink.log("a cross-validation", evaluation, call["estimator"], X, Y, None)
         return result
 
     def cross_val_predict(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         call = _arguments(original, args, kwargs)
-        way = "" if call is None else call.get("method", "predict")
         if call is None:
             self._say_why_not(*_data_of_call(args, kwargs))
+            return original(*args, **kwargs)
+        way = call.get("method", "predict")
         if way not in ("predict", *SCORE_METHODS):
             return original(*args, **kwargs)
         result = original(**call)
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
-        def evaluation() -> tuple[Evaluation, dict[str, Any]]:
+        def evaluation() -> tuple[Evaluation, LogOptions]:
             truth, options = np.asarray(Y), dict(self._options(Y))
             folds = np.empty(len(truth), dtype=int)
             for number, (_, test) in enumerate(splits):
                 folds[test] = number
+            scores, predicted = (None, result) if way == "predict" else (result, None)
             if is_vector(Y):
-                found, given = result, (None, result)
-                if way != "predict":
+                if scores is not None:
                     names = _classes(Y)
-                    found, options["probabilities"] = columns_of_classes(result, way, names, names)
-                    given = found, None
+                    scores, options["probabilities"] = columns_of_classes(scores, way, names, names)
             else:
-                found = as_matrix(result, truth.shape[1], [np.unique(column) for column in truth.T])
-                given = (None, found) if way == "predict" else (found, found > SCORE_METHODS[way])
-            return evaluate(Y, *given, folds=folds, **options), split_facts(Y, splits)
+                matrix = as_matrix(
+                    result, truth.shape[1], [np.unique(column) for column in truth.T]
+                )
+                scores, predicted = (
+                    (None, matrix) if way == "predict" else (matrix, matrix > SCORE_METHODS[way])
+                )
+            return evaluate(Y, scores, predicted, folds=folds, **options), split_facts(Y, splits)
 
         self.sink.log("a cross-validated prediction", evaluation, call["estimator"], X, Y, None)
         return result
@@ -395,29 +395,30 @@ class SklearnAutolog:
             )
             return
 
-        def evaluation() -> tuple[Evaluation, dict[str, Any]]:
+        def evaluation() -> tuple[Evaluation, LogOptions]:
             if cv is _SPENT:
                 raise TypeError(
                     "its splits can be drawn only once. Pass cv as a list or a splitter."
                 )
             groups = params.pop("groups", None)
             labels = _n_columns(Y) or _classes(Y)
-            found = fold_predictions(
+            predictions, splits, times = fold_predictions(
                 best, X, Y, labels, cv=cv, n_jobs=search.n_jobs, groups=groups, params=params
             )
-            ev, facts = self._folds(found[0], Y, *found[1:])
-            return ev, facts | {"selected_among": len(search.cv_results_["params"])}
+            ev, facts = self._folds(predictions, Y, splits, times)
+            return ev, replace(facts, selected_among=len(search.cv_results_["params"]))
 
         best = clone(search.estimator).set_params(**clone(search.best_params_, safe=False))
         self.sink.log("a search", evaluation, search, X, Y, self._fits.get(search, _Fit()).run_id)
 
     def _folds(
-        self, found: list[Predictions], Y: Any, splits: Any, times: Any
-    ) -> tuple[Evaluation, dict[str, Any]]:
-        if reason := without_scores(found):
+        self, predictions: list[Predictions], Y: Any, splits: Any, times: Any
+    ) -> tuple[Evaluation, LogOptions]:
+        if reason := without_scores(predictions):
             self.sink.warn(reason)
         Y = Y if hasattr(Y, "shape") else np.asarray(Y)
-        return evaluate_folds(found, Y, splits, times, **self._options(Y)), split_facts(Y, splits)
+        ev = evaluate_folds(predictions, Y, splits, times, **self._options(Y))
+        return ev, split_facts(Y, splits)
 
 
 def _estimators() -> set[type]:
@@ -425,12 +426,13 @@ def _estimators() -> set[type]:
     the script too.
     """
     all_estimators(["classifier", "regressor"])  # imports those of scikit-learn
-    found: set[type] = {ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV}
-    new = list(found)
+    classes: set[type] = {ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV}
+    new = list(classes)
     while new:
-        new = [cls for cls in new.pop().__subclasses__() if cls not in found] + new
-        found.update(new)
-    return found
+        heirs: list[type] = new.pop().__subclasses__()
+        new = [heir for heir in heirs if heir not in classes] + new
+        classes.update(new)
+    return classes
 
 
 class _Recorded:
@@ -496,7 +498,7 @@ def _data_of_call(args: Any, kwargs: Any) -> tuple[Any, Any]:
 def _n_columns(Y: Any) -> int:
     """Number of columns; 0 where it is no matrix."""
     rows = isinstance(Y, (list, tuple)) and len(Y) and isinstance(Y[0], (list, tuple))
-    shape = (len(Y), len(Y[0])) if rows else getattr(Y, "shape", ())
+    shape: tuple[int, ...] = (len(Y), len(Y[0])) if rows else getattr(Y, "shape", ())
     return shape[1] if len(shape) == 2 else 0
 
 

@@ -11,20 +11,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
-from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
+from mlflow_mleval.measures.flat import CONVENTIONS
 from mlflow_mleval.measures.hierarchical import FAMILIES, OPTIONS
-from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, known_measures, one_measure
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, same_randomness, warn
 from mlflow_mleval.training.estimators import as_matrix
-from mlflow_mleval.training.log_evaluation import payload_of
+from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.training.run_content import EpochMetrics, say
 from mlflow_mleval.validation import one_of, present, refuse_keywords
 
+#: The options of `evaluate` that need no hierarchy.
+_FLAT: dict[str, Any] = {"label_names": None, "conventions": "sklearn", "threshold": 0.5}
 #: Epochs that are faster than this share a request.
 _SECONDS = 1.0
 
@@ -87,24 +87,14 @@ class EpochLog:
         measures: Iterable[str] | None = None,
         best_by: str | None = None,
         every: int = 1,
-        label_names: Sequence[Hashable] | None = None,
-        hierarchy: Hierarchy | None = None,
-        conventions: Conventions = "sklearn",
-        threshold: ArrayLike = 0.5,
-        **hierarchy_options: Any,
+        **options: Any,
     ) -> None:
         runs.check(method=method, dataset=dataset)
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(
                 f"`every` must be a whole number of epochs, at least 1, got {every!r}."
             )
-        refuse_keywords(EpochLog, hierarchy_options, OPTIONS)
-        if hierarchy is None and hierarchy_options:
-            raise TypeError(
-                f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. "
-                "Leave these out."
-            )
-        one_of(conventions, "conventions", CONVENTIONS)
+        self._flat, of_hierarchy = _checked(options)
         self.method, self.dataset, self.every = method, dataset, every
         self.measures = None if measures is None else tuple(known_measures(measures, costs=False))
         self.best_by = None if best_by is None else one_measure(best_by, "best_by")
@@ -113,20 +103,14 @@ class EpochLog:
         self._chosen_run = run_id
         chosen = (*(self.measures or ()), *([self.best_by] if self.best_by else []))
         self._on_request = [m for m in chosen if MEASURES[m].asked]
-        self._flat = {
-            "label_names": label_names,
-            "conventions": conventions,
-            "threshold": threshold,
-        }
         self._flat["measures"] = self._on_request or None
-        self._options = self._flat | (
-            {} if hierarchy is None else {"hierarchy": hierarchy, **hierarchy_options}
-        )
+        self._options = self._flat | of_hierarchy
         self._failure: Exception | None = None
         self._forget()
 
     def _forget(self) -> None:
-        self._count, self._best = 0, None
+        self._count = 0
+        self._best: tuple[float, int, Evaluation | tuple[Any, Any]] | None = None
         self._metrics: EpochMetrics | None = None
         self._sent = -math.inf
 
@@ -216,10 +200,10 @@ class EpochLog:
         self.run_id, self._metrics = run_id, EpochMetrics(run_id)
         say("the store did not answer when the training began", delivery)
 
-    def _log_epoch(self, epoch: int, found: Evaluation | tuple[Any, Any]) -> None:
-        ev = _evaluated(found, instances=False, **self._epoch_options())
+    def _log_epoch(self, epoch: int, predicted: Evaluation | tuple[Any, Any]) -> None:
+        ev = _evaluated(predicted, instances=False, **self._epoch_options())
         if self.best_by:
-            self._compare(epoch, ev, found)
+            self._compare(self.best_by, epoch, ev, predicted)
         if not self._count and (absent := [m for m in self.measures or () if m not in ev.measures]):
             reasons = "; ".join(f"{m}: {ev.absent[m]}" for m in absent)
             warn(
@@ -243,7 +227,7 @@ class EpochLog:
             for f in sorted(families)
             if f.startswith("hierarchical-")
         ]
-        if not kinds or "hierarchy" not in self._options:
+        if not kinds or self._options["hierarchy"] is None:
             return self._flat
         return self._options | {
             "measures": [
@@ -252,30 +236,26 @@ class EpochLog:
             ]
         }
 
-    def _compare(self, epoch: int, ev: Evaluation, found: Evaluation | tuple[Any, Any]) -> None:
-        if self.best_by not in ev.measures:
+    def _compare(
+        self, measure: str, epoch: int, ev: Evaluation, predicted: Evaluation | tuple[Any, Any]
+    ) -> None:
+        if measure not in ev.measures:
             raise ValueError(
-                f"{self.best_by} cannot be computed: {ev.absent[self.best_by]}. Choose another "
-                "`best_by`."
+                f"{measure} cannot be computed: {ev.absent[measure]}. Choose another `best_by`."
             )
-        value = ev.measures[self.best_by] * (-1 if MEASURES[self.best_by].direction == "min" else 1)
+        value = ev.measures[measure] * (-1 if MEASURES[measure].direction == "min" else 1)
         if self._best is None or value > self._best[0]:
-            self._best = value, epoch, found
+            self._best = value, epoch, predicted
 
     def _log_end(self, predict: Predict, epoch: int | None, among: int | None) -> None:
         if self._best is None:
-            found = predict()
+            predicted = predict()
         else:
-            (_, epoch, found), among = self._best, self._count
-        self.evaluation = _evaluated(found, **self._options)
-        payload = payload_of(
-            self.evaluation,
-            method=self.method,
-            dataset=self.dataset,
-            run_id=self.run_id,
-            selected_among=among,
-            tags={} if epoch is None else {schema.TAG_EPOCH: str(epoch)},
-        )
+            (_, epoch, predicted), among = self._best, self._count
+        self.evaluation = _evaluated(predicted, **self._options)
+        tags = {} if epoch is None else {schema.TAG_EPOCH: str(epoch)}
+        options = LogOptions(selected_among=among, tags=tags)
+        payload = payload_of(self.evaluation, self.method, self.dataset, options)
         # A store that was away for an epoch may be back, and the result of the whole training is
         # worth a try.
         delivery = Delivery(now=True)
@@ -290,10 +270,24 @@ class EpochLog:
         self._forget()
 
 
-def _evaluated(found: Evaluation | tuple[Any, Any], **options: Any) -> Evaluation:
-    if isinstance(found, Evaluation):
-        return found
-    truth, scores = found
+def _checked(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of `evaluate`: those that need no hierarchy, and the others."""
+    refuse_keywords(EpochLog, options, (*_FLAT, "hierarchy", *OPTIONS))
+    own = {name: options[name] for name in options if name in OPTIONS}
+    hierarchy = options.get("hierarchy")
+    if hierarchy is None and own:
+        raise TypeError(
+            f"`hierarchy` must be given with {', '.join(map(repr, own))}. Leave these out."
+        )
+    flat = _FLAT | {name: options[name] for name in _FLAT if name in options}
+    one_of(flat["conventions"], "conventions", CONVENTIONS)
+    return flat, {"hierarchy": hierarchy, **own}
+
+
+def _evaluated(predicted: Evaluation | tuple[Any, Any], **options: Any) -> Evaluation:
+    if isinstance(predicted, Evaluation):
+        return predicted
+    truth, scores = predicted
     truth = truth if hasattr(truth, "shape") else np.asarray(truth)
     if len(truth.shape) == 2:
         return evaluate(truth, as_matrix(scores, truth.shape[1]), **options)

@@ -78,9 +78,8 @@ class HuggingFaceCallback(TrainerCallback):
     def _clear(self) -> None:
         self._part: Evaluation | None = None
         self._latest: Evaluation | None = None
-        self._kept: dict[
-            int, tuple[int, Evaluation]
-        ] = {}  # by the optimiser's step, those of which one may be loaded in the end
+        #: By the optimiser's step, those of which one may be loaded in the end.
+        self._by_step: dict[int, tuple[int, Evaluation]] = {}
 
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
         """The measures of all instances, or, in batches, of those since the last result."""
@@ -118,22 +117,22 @@ class HuggingFaceCallback(TrainerCallback):
         if self._training and self._latest is not None and f"{self.prefix}_runtime" in metrics:
             step = round(state.epoch) - 1 if args.eval_strategy == "epoch" else state.global_step
             if not args.load_best_model_at_end:
-                self._kept.clear()
-            self._kept[state.global_step] = step, self._latest
-            self.epochs.epoch(step, lambda: self._latest)
+                self._by_step.clear()
+            latest = self._latest
+            self._by_step[state.global_step] = step, latest
+            self.epochs.epoch(step, lambda: latest)
         self._latest = None
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if self._training:
-            chosen = args.load_best_model_at_end and state.best_global_step in self._kept
-            step, found = self._kept.get(
-                state.best_global_step if chosen else max(self._kept, default=0), (None, None)
-            )
-            self.epochs.end(
-                lambda: _given(found, self.prefix), step, among=len(self._kept) if chosen else None
-            )
+            best = state.best_global_step if args.load_best_model_at_end else None
+            is_chosen = best is not None and best in self._by_step
+            at = best if is_chosen else max(self._by_step, default=None)
+            step, last = (None, None) if at is None else self._by_step[at]
+            among = len(self._by_step) if is_chosen else None
+            self.epochs.end(lambda: _given(last, self.prefix), step, among=among)
             self._training = False
         self._clear()
 
@@ -144,11 +143,11 @@ def _from_logits(predictions: Any, label_ids: Any) -> tuple[Any, Any]:
     return truth, expit(logits) if truth.ndim == 2 else softmax(logits, axis=1)
 
 
-def _given(found: Evaluation | None, prefix: str) -> Evaluation:
-    if found is None:
+def _given(ev: Evaluation | None, prefix: str) -> Evaluation:
+    if ev is None:
         raise ValueError(
             f"There was no evaluation with the prefix {prefix!r}. Pass the callback as "
             "`compute_metrics` as well, and an `eval_dataset` and an `eval_strategy` to the "
             "trainer; of several validation sets, name one: prefix='eval_NAME'."
         )
-    return found
+    return ev

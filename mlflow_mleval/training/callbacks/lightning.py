@@ -97,7 +97,8 @@ class LightningCallback(Callback):
     ) -> None:
         if dataloader_idx == self.dataloader and _counts(trainer) and self._trouble is None:
             try:
-                self._batches.append(tuple(map(array, self.extract(outputs, batch))))
+                truth, scores = map(array, self.extract(outputs, batch))
+                self._batches.append((truth, scores))
             except Exception as error:
                 self._trouble = error
 
@@ -122,7 +123,8 @@ class LightningCallback(Callback):
         self._clear()
 
     def _joined(self) -> tuple[Any, Any]:
-        return tuple(np.concatenate(parts) for parts in zip(*self._batches, strict=True))
+        truth, scores = (np.concatenate(parts) for parts in zip(*self._batches, strict=True))
+        return truth, scores
 
     def _together(self, trainer: Trainer) -> Evaluation | None:
         """The evaluation of all processes' parts.
@@ -141,10 +143,10 @@ class LightningCallback(Callback):
             part = f"{type(error).__name__}: {error}"
         parts: list[Any] = [None] * trainer.world_size
         torch.distributed.all_gather_object(parts, part)
-        failures = [found for found in parts if isinstance(found, str)]
+        failures = [result for result in parts if isinstance(result, str)]
         self._trouble = ValueError(failures[0]) if failures and trainer.is_global_zero else None
-        found = [found for found in parts if found is not None]
-        return merge(found) if found and not failures else None
+        evaluated = [result for result in parts if result is not None]
+        return merge(evaluated) if evaluated and not failures else None
 
     def _predict(self) -> tuple[Any, Any] | Evaluation:
         if self._latest is None:
@@ -175,19 +177,18 @@ def _own_rows(trainer: Trainer, which: int) -> int:
     """How many of this process's instances are its own; those behind them are repeated to make all
     parts equally long.
     """
-    loaders = trainer.val_dataloaders
+    loaders: Any = trainer.val_dataloaders
     loader = (
         loaders
         if hasattr(loaders, "sampler")
         else list(loaders.values() if isinstance(loaders, dict) else loaders)[which]
     )
-    sampler = getattr(loader, "sampler", None)
+    sampler: Any = getattr(loader, "sampler", None)
     if not isinstance(sampler, DistributedSampler):
         raise ValueError(
             f"{trainer.world_size} processes validate, and no DistributedSampler tells which "
             f"instances each has: got {type(sampler).__name__}. Leave "
             "use_distributed_sampler=True, or evaluate afterwards: mleval.evaluate."
         )
-    return min(
-        sampler.num_samples, -(-(len(sampler.dataset) - sampler.rank) // sampler.num_replicas)
-    )
+    data: Any = sampler.dataset
+    return min(sampler.num_samples, -(-(len(data) - sampler.rank) // sampler.num_replicas))

@@ -19,7 +19,8 @@ from mlflow_mleval.measures.registry import MEASURES, one_measure
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.callbacks.epochs import EpochLog
 from mlflow_mleval.training.delivery import Delivery, warn
-from mlflow_mleval.training.log_evaluation import payload_of
+from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
+from mlflow_mleval.validation import present
 
 
 class OptunaCallback:
@@ -73,13 +74,14 @@ class OptunaCallback:
 
     def _forget(self) -> None:
         self._best: tuple[float, Evaluation] | None = None
-        self._count, self._experiment = 0, None
+        self._count = 0
+        self._experiment: str | None = None
 
     def __enter__(self) -> OptunaCallback:
         self._forget()
         self.epochs.begin()
-        if self.epochs.run_id is not None:
-            self._experiment = Delivery().ask(lambda: runs.experiment_of(self.epochs.run_id), None)
+        if (parent := self.epochs.run_id) is not None:
+            self._experiment = Delivery().ask(lambda: runs.experiment_of(parent), None)
         return self
 
     def __call__(self, objective: Callable[[Trial], Evaluation]) -> Callable[[Trial], float]:
@@ -132,8 +134,9 @@ class OptunaCallback:
             )
 
     def _log(self, trial: Trial, ev: Evaluation) -> None:
-        tags = {MLFLOW_PARENT_RUN_ID: self.epochs.run_id, schema.TAG_TRIAL: str(trial.number)}
-        payload = payload_of(ev, method=self.epochs.method, dataset=self.epochs.dataset, tags=tags)
+        parent = present(self.epochs.run_id)
+        tags = {MLFLOW_PARENT_RUN_ID: parent, schema.TAG_TRIAL: str(trial.number)}
+        payload = payload_of(ev, self.epochs.method, self.epochs.dataset, LogOptions(tags=tags))
         delivery = Delivery()
         params = {name: str(value) for name, value in trial.params.items()}
         delivery.send(
