@@ -23,6 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, StoreError
+from mlflow_mleval.report import FILES
 from mlflow_mleval.selection import Selection, command_line
 from mlflow_mleval.server.answer_cache import CacheFolder
 from mlflow_mleval.version import __version__
@@ -389,10 +390,6 @@ def _plain(text: str) -> str:
     return terminal(plain(text))
 
 
-#: What a report is called in each format.
-_FORMATS = {"report.html": "html", "report.md": "md", "report.tex": "latex"}
-
-
 def _svg_name(title: str, i: int) -> str:
     words = "".join(char if char.isascii() and char.isalnum() else "-" for char in title.lower())
     return f"{i:02}-{'-'.join(filter(None, words.split('-')))[:60]}.svg"
@@ -407,7 +404,7 @@ def file_names(document: Any) -> list[str]:
     )
     tables = [f"{name}.csv" for name, frame in document.frames().items() if len(frame)]
     return [
-        *_FORMATS,
+        *FILES.values(),
         "report.json",
         *tables,
         *(_svg_name(title, i) for i, title in enumerate(titles, 1)),
@@ -415,7 +412,7 @@ def file_names(document: Any) -> list[str]:
 
 
 def _files(document: Any) -> Iterator[tuple[str, Any]]:
-    yield from ((name, document.render(format)) for name, format in _FORMATS.items())
+    yield from ((name, document.render(format)) for format, name in FILES.items())
     yield from document.parts()
     yield from (
         (_svg_name(title, i), svg) for i, (title, svg) in enumerate(document.figures().items(), 1)
@@ -472,9 +469,34 @@ def _survey(
         if way.command == "rank"
     ]
     given = {name: list(values) for name, values in chosen.given}
-    fragment = rendered("survey.html.j2", survey=found, study=study, selection=given, ways=ways)
+    shown = {"survey": found, "study": study, "selection": given, "ways": ways}
+    fragment = rendered("survey.html.j2", **shown, values=offered())
     folder.write(key, [("about.json", json.dumps({"made": made})), ("survey", fragment)])
     tell(state="done")
+
+
+@cache
+def offered() -> dict[str, list[tuple[str, str]]]:
+    """The values that the page offers of options, as their registries call them, the default first:
+    that need not stand in the address.
+    """
+    from mlflow_mleval.analysis.pairs import CORRECTIONS
+    from mlflow_mleval.analysis.posthoc import tests
+    from mlflow_mleval.report.content.verdict import PREFERENCES
+
+    asked = options()["test"].type.choices
+    titles = {
+        test.asked: f"{test.title}, against one method" if test.control else test.title
+        for test in tests()
+        if test.asked in asked
+    }
+    words = {"test": titles, "correction": CORRECTIONS, "preference": PREFERENCES}
+    values = {}
+    for name, texts in words.items():
+        default = options()[name].default
+        others = [(value, text) for value, text in texts.items() if value != default]
+        values[name] = [("", texts[default]), *others]
+    return values
 
 
 def _store(
@@ -497,7 +519,7 @@ def _store(
         for name in folder.names(files)
         if name != "store.json"
     }
-    page, summary = held.pop("report.html"), held.pop("report.md")
+    page, summary = held.pop(FILES["html"]), held.pop(FILES["md"])
     paths = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
     paths |= {
         f"{schema.ARTIFACT_FOLDER}/{name}": text

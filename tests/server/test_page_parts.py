@@ -5,14 +5,19 @@ forged requests meet.
 import base64
 import json
 import os
+import re
 import tempfile
 from urllib.parse import parse_qs
 
+import pandas as pd
 import pytest
 import requests
+from report_cases import published
 from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
+from mlflow_mleval.report import FORMATS, SUFFIXES
+from mlflow_mleval.report.content import document_of
 from mlflow_mleval.server import members
 from mlflow_mleval.server.answer_cache import CacheFolder
 from mlflow_mleval.server.members import (
@@ -24,7 +29,15 @@ from mlflow_mleval.server.members import (
     forged,
     token_of,
 )
-from mlflow_mleval.server.page_content import SelectionError, options, parsed, rendered
+from mlflow_mleval.server.page_content import (
+    SelectionError,
+    file_names,
+    offered,
+    options,
+    parsed,
+    rendered,
+)
+from mlflow_mleval.study import Survey
 
 
 def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
@@ -357,3 +370,30 @@ def test_runs_are_counted_by_their_places(n, monkeypatch):
         "experiments.html.j2", experiments=[row, unknown], next_token="", search="", first=True
     )
     assert f"{row['runs']:,}" in page and "<td>–</td>" in page and "<e>" not in page
+
+
+def test_the_page_offers_every_value_that_an_option_takes():
+    columns = (["experiment_id"], ["metric"], ["kind"])
+    tables = [pd.DataFrame(columns=names) for names in columns]
+    page = rendered(
+        "survey.html.j2",
+        survey=Survey(*tables, n_runs=0),
+        study=None,
+        selection={},
+        ways=[],
+        values=offered(),
+    )
+    selects = dict(re.findall(r'<select id="f-([a-z-]+)".*?>(.*?)</select>', page, re.S))
+    for name, inside in selects.items():
+        if choices := getattr(options()[name].type, "choices", None):
+            values = re.findall(r'<option value="(.*?)"', inside)
+            assert {value or options()[name].default for value in values} == {*choices}, name
+    assert {"test", "correction", "missing", "preference"} <= selects.keys()
+    assert {*offered()} <= selects.keys()
+
+
+def test_the_page_offers_a_file_for_every_format_of_a_report():
+    names = file_names(document_of(published()))
+    suffixes = {name.rpartition(".")[2] for name in names}
+    assert {"html", "md", "tex", "json", "csv", "svg"} <= suffixes
+    assert len(FORMATS) == len(suffixes & {*SUFFIXES}) + 1  # but the text for a terminal
