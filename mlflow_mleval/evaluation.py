@@ -24,6 +24,7 @@ from mlflow_mleval.measures import inputs as digests
 from mlflow_mleval.measures.all_thresholds import classes_above
 from mlflow_mleval.measures.class_sets import level_measures
 from mlflow_mleval.measures.classes import (
+    ClassVectors,
     class_vectors,
     is_vector,
     one_hot,
@@ -53,7 +54,14 @@ from mlflow_mleval.measures.hierarchical import of_class_sets, of_label_matrices
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, are_lists, label_matrices
 from mlflow_mleval.measures.label_ranking import SCORED, parsed, ratios
-from mlflow_mleval.measures.label_sums import Sums, comparable, sum_folds
+from mlflow_mleval.measures.label_sums import (
+    Inputs,
+    SumPart,
+    Sums,
+    comparable,
+    sum_folds,
+    sum_rows,
+)
 from mlflow_mleval.measures.registry import (
     BINS,
     CLASS_SETS,
@@ -210,43 +218,6 @@ class Evaluation(Reported):
     @cached_property
     def _figures(self) -> tuple[dict[str, float], dict[str, str]]:
         sums = self.total
-        if not sums.size:  # nothing weighs anything
-            has_hierarchy = self.hierarchy is not None
-            why = partial(why_absent, kind=self.kind, sums=sums, has_hierarchy=has_hierarchy)
-            return dict(sums.seconds), {n: why(n) for n in MEASURES if n not in sums.seconds}
-        found = (
-            sums.means
-            | dict(sums.seconds)
-            | hierarchical.micro(sums.by_column)
-            | level_measures(sums.by_column)
-        )
-        if self.kind == ONE_LABEL:
-            found |= one_label_measures(sums, self.asked)
-        elif self.kind == LABEL_SETS:
-            found |= label_measures(sums.by_label, self.conventions) | ratios(sums.by_column)
-            found |= (
-                further_label_measures(sums.by_label, sums.size, self.conventions) | self._curves[0]
-            )
-            found |= binomial_measures(sums.mean_errors("hard"), "hard")
-        if sums.errors is not None:
-            found |= binomial_measures(sums.mean_errors("soft"), "soft")
-        # A mean over fewer instances would be another measure, except where the convention of MULAN
-        # leaves some out.
-        incomplete = {
-            n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n
-        } - {"average_precision"}
-        names = dict.fromkeys([*MEASURES, *self.asked])
-        wanted = {n for n in names if n in self.asked or self.kind not in MEASURES[n].asked}
-        values = {
-            n: found[n]
-            for n in names
-            if n in found and n in wanted - incomplete and not np.isnan(found[n])
-        }
-        if sums.weight is not None:  # rounding may lead beyond what a measure can be
-            values = {
-                n: min(max(v, MEASURES[n].range[0]), MEASURES[n].range[1])
-                for n, v in values.items()
-            }
         why = partial(
             why_absent,
             kind=self.kind,
@@ -254,7 +225,39 @@ class Evaluation(Reported):
             has_hierarchy=self.hierarchy is not None,
             asked=self.asked,
         )
+        if not sums.size:  # nothing weighs anything
+            return dict(sums.seconds), {n: why(n) for n in MEASURES if n not in sums.seconds}
+        computed = self._computed()
+        # A mean over fewer instances would be another measure, except where the convention of MULAN
+        # leaves some out.
+        incomplete = {
+            n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n
+        } - {"average_precision"}
+        names = dict.fromkeys([*MEASURES, *self.asked])
+        wanted = {n for n in names if n in self.asked or self.kind not in MEASURES[n].asked}
+        defined = {n for n, value in computed.items() if not np.isnan(value)}
+        values = {n: computed[n] for n in names if n in (wanted & defined) - incomplete}
+        if sums.weight is not None:  # rounding may lead beyond what a measure can be
+            values = {
+                n: min(max(v, MEASURES[n].range[0]), MEASURES[n].range[1])
+                for n, v in values.items()
+            }
         return values, {n: why(n) for n in names if n not in values}
+
+    def _computed(self) -> dict[str, float]:
+        """All that follows from the sums; NaN where it is not defined."""
+        sums = self.total
+        values = sums.means | dict(sums.seconds)
+        values |= hierarchical.micro(sums.by_column) | level_measures(sums.by_column)
+        if self.kind == ONE_LABEL:
+            values |= one_label_measures(sums, self.asked)
+        elif self.kind == LABEL_SETS:
+            values |= label_measures(sums.by_label, self.conventions) | ratios(sums.by_column)
+            values |= further_label_measures(sums.by_label, sums.size, self.conventions)
+            values |= self._curves[0] | binomial_measures(sums.mean_errors("hard"), "hard")
+        if sums.errors is not None:
+            values |= binomial_measures(sums.mean_errors("soft"), "soft")
+        return values
 
     @cached_property
     def _curves(self) -> tuple[dict[str, float], dict[str, float]]:
@@ -288,7 +291,7 @@ class Evaluation(Reported):
         also their sum.
         """
         sums = self.total
-        size = {"n_instances": sums.n}
+        size: dict[str, float] = {"n_instances": sums.n}
         if sums.weight is not None:
             size["sum_of_weights"] = sums.weight
         if self.kind == ONE_LABEL:
@@ -348,7 +351,7 @@ class Evaluation(Reported):
         table = {"tp": tp, "fp": predicted - tp, "fn": support - tp}
         table["tn"] = np.maximum(self.total.size - predicted - support + tp, 0)
         table |= {"support": support, "predicted": predicted}
-        rates = set_measures(tp, predicted, support, self.conventions)
+        rates = set_measures(tp, predicted, support, conventions=self.conventions)
         del rates["accuracy"]
         rates |= self.total.by_score
         return pd.DataFrame(
@@ -585,7 +588,7 @@ def evaluate(
         two equal ones, one of weight 0 as none. All measures are weighted but ``f_max`` and
         ``s_min``, which have no such form here, and times.
     **hierarchy_options
-        The other options of `mlflow_mleval.measures.hierarchical.instance_measures`:
+        The other options of `mlflow_mleval.measures.hierarchical.Options`:
         ``max_distance``, ``lca``, ...
 
     Raises
@@ -603,14 +606,24 @@ def evaluate(
     """  # noqa: E501
     refuse_keywords(evaluate, hierarchy_options, hierarchical.OPTIONS)
     one_of(conventions, "conventions", CONVENTIONS)
-    seconds = {"fit_time": fit_time, "predict_time": predict_time}
-    index = y_true.index if isinstance(y_true, (pd.DataFrame, pd.Series)) else None
+    index = own_index = y_true.index if isinstance(y_true, (pd.DataFrame, pd.Series)) else None
     if are_lists(y_true, y_score):
+        own_index = None
         y_true, y_score, y_pred, label_names = label_matrices(y_true, y_score, y_pred, label_names)
     kind = ONE_LABEL if is_vector(y_true) else LABEL_SETS
     asked, families = requested(measures, kind, hierarchy is not None)
     if families:
         hierarchy_options["measures"] = families
+    task = _Task(
+        index=own_index,
+        asked=asked,
+        folds=folds,
+        conventions=conventions,
+        instances=instances,
+        seconds={"fit_time": fit_time, "predict_time": predict_time},
+        hierarchy=hierarchy,
+        hierarchy_options=hierarchy_options,
+    )
     if kind == ONE_LABEL:
         if train_labels is not None:
             raise TypeError(
@@ -618,131 +631,178 @@ def evaluate(
                 "out."
             )
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
-        names, cut = vectors.names, vectors.threshold
-        sets = [one_hot(side, len(names)) for side in (vectors.true, vectors.pred)]
-        each = _weights_of(sample_weight, len(vectors.true), index)
-        score = None if vectors.score is None or vectors.score.ndim == 1 else vectors.score
-        further, identity = of_label_matrices(
-            *sets,
-            score=score,
-            names=names,
-            h=hierarchy,
-            options=hierarchy_options,
-            asked=asked,
-            zeros=True,
-        )
-        options: dict[str, Any] = {
-            "sum_part": sum_classes,
-            "vectors": vectors,
-            "further": further,
-            "weights": each,
-        }
-        sums, rows, truth = sum_folds(sets[0], None, None, folds, seconds, instances, **options)
-        if rows is not None and isinstance(y_true, pd.Series):
-            rows.index = y_true.index
-        given = {"y_score": y_score, "y_pred": y_pred, "sample_weight": each}
+        given = {"y_score": y_score, "y_pred": y_pred, "sample_weight": sample_weight}
         inputs = tuple(name for name, value in given.items() if value is not None)
-        effects = None
-        if rows is not None and (each is None or each.any()):
-            effects = label_influences(
-                sets[0], None, sets[1], None, sums.values(), one_label=True, weights=each
-            )
-        rest: dict[str, Any] = {"instance_truth": truth, "asked": asked, "influences": effects}
-        return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, **rest)
+        each = _weights_of(sample_weight, len(vectors.true), index)
+        return task.evaluate_classes(vectors, inputs, each)
     if probabilities is not None:
         raise TypeError(
             "`probabilities` is for one label of several classes, and `y_true` is a matrix. "
             "Leave it out."
         )
-    true = binary_matrix(y_true, "y_true")
-    score = None if y_score is None else score_matrix(y_score, "y_score")
-    pred = None if y_pred is None else binary_matrix(y_pred, "y_pred")
-    for matrix, value, name in ((score, y_score, "y_score"), (pred, y_pred, "y_pred")):
-        if matrix is not None:
-            same_shape(matrix, name, true, "y_true")
-            same_axes(value, name, y_true, "y_true")
-    inputs = tuple(
-        name for name, matrix in (("y_score", score), ("y_pred", pred)) if matrix is not None
-    )
-    if not inputs:
-        raise ValueError(
-            "`y_score` or `y_pred` must be given, got neither. Pass scores, predicted labels, or "
-            "both."
-        )
+    true, score, pred = _label_matrices(y_true, y_score, y_pred)
     n, n_labels = true.shape
     each = _weights_of(sample_weight, n, index)
-    if each is not None:
-        inputs += ("sample_weight",)
-    if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
-        text = (
-            "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`; "
-            "scores should tell labels apart."
-        )
-        warnings.warn(text, stacklevel=2)
+    _warn_of_integers(score)
     cut = None if pred is not None else label_threshold(threshold, "threshold", n_labels)
     if label_names is None:
         own = column_names(y_true)
         label_names = range(n_labels) if own is None else own
     names = unique_names(label_names, "label_names", n_labels, "labels")
-    weights = None if train_labels is None else Propensities.of(train_labels)
-    if weights is not None and len(weights.weights) != n_labels:
-        raise ValueError(
-            f"`train_labels` must have the {n_labels} labels of `y_true`, got "
-            f"{len(weights.weights)} columns."
+    propensities = _propensities(train_labels, n_labels, asked, score is not None)
+    matrices = Inputs(true, score, pred, cut, conventions, weights=each, propensities=propensities)
+    return task.evaluate_sets(matrices, names)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """How predictions are to be evaluated: options of `evaluate`, and the index of `instances`."""
+
+    index: pd.Index | None
+    asked: tuple[str, ...]
+    folds: Any
+    instances: bool
+    seconds: Mapping[str, Any]
+    hierarchy: Hierarchy | None
+    hierarchy_options: Mapping[str, Any]
+    conventions: Conventions = "sklearn"
+
+    def evaluate_classes(
+        self, vectors: ClassVectors, inputs: tuple[str, ...], weights: NDArray[np.float64] | None
+    ) -> Evaluation:
+        """Of one label of several classes."""
+        true, pred = (one_hot(side, len(vectors.names)) for side in (vectors.true, vectors.pred))
+        by_class = None if vectors.score is None or vectors.score.ndim == 1 else vectors.score
+        further, identity = of_label_matrices(
+            true,
+            pred,
+            by_class,
+            vectors.names,
+            self.hierarchy,
+            self.hierarchy_options,
+            self.asked,
+            zeros=True,
         )
-    if (
-        weights is None
-        and (scored := [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED])
-        and score is not None
-    ):
-        raise ValueError(
-            f"`train_labels` must be given for {scored[0]}. Pass the label matrix of the "
-            "training instances."
+        matrices = Inputs(true, pred=pred, further=further, weights=weights)
+        parts = self.summed(matrices, partial(sum_classes, vectors))
+        return Evaluation(
+            label_names=vectors.names,
+            inputs=inputs,
+            conventions=self.conventions,
+            threshold=vectors.threshold,
+            hierarchy=identity,
+            taxonomy=self.hierarchy,
+            asked=self.asked,
+            influences=self.influences(matrices, parts, one_label=True),
+            **parts,
         )
-    asked += SETS["at_k"] * (n_labels >= MANY_LABELS) + SETS["xmc"] * (weights is not None)
-    asked = tuple(dict.fromkeys(asked))
-    true, score, pred = comparable(true, score, pred, cut)
-    above = predicted(score, cut) if pred is None and hierarchy is not None else pred
-    further, identity = of_label_matrices(
-        true, above, score, names, hierarchy, hierarchy_options, asked
-    )
-    options = {
-        "threshold": cut,
-        "conventions": conventions,
-        "further": further,
-        "asked": asked,
-        "propensities": weights,
-    }
-    options["weights"] = each
-    if (
-        hierarchy is not None
-        and each is None
-        and not set(asked).isdisjoint(all_thresholds.MEASURES)
-    ):
-        options["classes"] = classes_above(names, hierarchy, weights)
-    sums, rows, truth = sum_folds(true, score, pred, folds, seconds, instances, **options)
-    if rows is not None and isinstance(y_true, pd.DataFrame):
-        rows.index = y_true.index
-    effects = None
-    if rows is not None and (each is None or each.any()):
-        effects = label_influences(true, score, pred, cut, sums.values(), conventions, weights=each)
-    cut = tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut
-    return Evaluation(
-        sums,
-        names,
-        inputs,
-        conventions,
-        cut,
-        identity,
-        rows,
-        hierarchy,
-        instance_truth=truth,
-        asked=asked,
-        influences=effects,
-        propensities=None
-        if weights is None
-        else {"a": weights.a, "b": weights.b, "digest": weights.digest},
-    )
+
+    def evaluate_sets(self, matrices: Inputs, names: tuple[Hashable, ...]) -> Evaluation:
+        """Of label matrices."""
+        n_labels, propensities = matrices.true.shape[1], matrices.propensities
+        given = {
+            "y_score": matrices.score,
+            "y_pred": matrices.pred,
+            "sample_weight": matrices.weights,
+        }
+        inputs = tuple(name for name, value in given.items() if value is not None)
+        asked = [*self.asked]
+        asked += SETS["at_k"] if n_labels >= MANY_LABELS else ()
+        asked += SETS["xmc"] if propensities is not None else ()
+        cut, h = matrices.threshold, self.hierarchy
+        true, score, pred = comparable(matrices.true, matrices.score, matrices.pred, cut)
+        above = predicted(score, cut) if pred is None and h is not None else pred
+        further, identity = of_label_matrices(
+            true, above, score, names, h, self.hierarchy_options, asked
+        )
+        over_thresholds = not set(asked).isdisjoint(all_thresholds.MEASURES)
+        classes = None
+        if h is not None and matrices.weights is None and over_thresholds:
+            classes = classes_above(names, h, propensities)
+        matrices = replace(
+            matrices,
+            true=true,
+            score=score,
+            pred=pred,
+            further=further,
+            asked=tuple(dict.fromkeys(asked)),
+            classes=classes,
+        )
+        parts = self.summed(matrices)
+        return Evaluation(
+            label_names=names,
+            inputs=inputs,
+            conventions=self.conventions,
+            threshold=tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut,
+            hierarchy=identity,
+            taxonomy=h,
+            asked=tuple(matrices.asked),
+            propensities=None if propensities is None else propensities.identity,
+            influences=self.influences(matrices, parts),
+            **parts,
+        )
+
+    def summed(self, matrices: Inputs, sum_part: SumPart = sum_rows) -> dict[str, Any]:
+        """What an Evaluation holds of the rows: sums by fold, a table of instances, their truth."""
+        sums, table, truth = sum_folds(matrices, self.folds, self.seconds, self.instances, sum_part)
+        if table is not None and self.index is not None:
+            table.index = self.index
+        return {"sums": sums, "instances": table, "instance_truth": truth}
+
+    def influences(
+        self, matrices: Inputs, parts: Mapping[str, Any], one_label: bool = False
+    ) -> dict[str, NDArray[np.float32]] | None:
+        """What each instance adds to averages over labels; None where nothing has a weight."""
+        weights = matrices.weights
+        if not self.instances or (weights is not None and not weights.any()):
+            return None
+        return label_influences(matrices, parts["sums"].values(), one_label)
+
+
+def _label_matrices(y_true: Any, y_score: Any, y_pred: Any) -> tuple[Any, Any, Any]:
+    """Truth, scores and predictions of label sets, checked against each other."""
+    true = binary_matrix(y_true, "y_true")
+    score = None if y_score is None else score_matrix(y_score, "y_score")
+    pred = None if y_pred is None else binary_matrix(y_pred, "y_pred")
+    if score is None and pred is None:
+        raise ValueError(
+            "`y_score` or `y_pred` must be given, got neither. Pass scores, predicted labels, or "
+            "both."
+        )
+    for matrix, value, name in ((score, y_score, "y_score"), (pred, y_pred, "y_pred")):
+        if matrix is not None:
+            same_shape(matrix, name, true, "y_true")
+            same_axes(value, name, y_true, "y_true")
+    return true, score, pred
+
+
+def _warn_of_integers(score: Any) -> None:
+    if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
+        text = (
+            "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`; "
+            "scores should tell labels apart."
+        )
+        warnings.warn(text, stacklevel=3)
+
+
+def _propensities(
+    train_labels: Any, n_labels: int, asked: Sequence[str], has_scores: bool
+) -> Propensities | None:
+    """The propensities of the labels, which some measures that were asked for need."""
+    if train_labels is None:
+        scored = [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED]
+        if scored and has_scores:
+            raise ValueError(
+                f"`train_labels` must be given for {scored[0]}. Pass the label matrix of the "
+                "training instances."
+            )
+        return None
+    propensities = Propensities.of(train_labels)
+    if (n_columns := len(propensities.weights)) != n_labels:
+        raise ValueError(
+            f"`train_labels` must have the {n_labels} labels of `y_true`, got {n_columns} columns."
+        )
+    return propensities
 
 
 def evaluate_hierarchical(
@@ -769,7 +829,7 @@ def evaluate_hierarchical(
     **hierarchy_options
         ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``,
         ``max_ancestors``, ``measures``: see
-        `mlflow_mleval.measures.hierarchical.instance_measures`.
+        `mlflow_mleval.measures.hierarchical.Options`.
 
     Returns
     -------
@@ -798,23 +858,27 @@ def evaluate_hierarchical(
     asked, families = requested(hierarchy_options.pop("measures", None), CLASS_SETS, True)
     if families:
         hierarchy_options["measures"] = families
-    further, identity = of_class_sets(sets[0], sets[1], h, hierarchy_options, asked)
-    seconds = {"fit_time": fit_time, "predict_time": predict_time}
     index = true_sets.index if isinstance(true_sets, pd.Series) else None
+    task = _Task(
+        index=index,
+        asked=asked,
+        folds=folds,
+        instances=instances,
+        seconds={"fit_time": fit_time, "predict_time": predict_time},
+        hierarchy=h,
+        hierarchy_options=hierarchy_options,
+    )
     each = _weights_of(sample_weight, sets[0].shape[0], index)
-    options = {"further": further, "flat": False, "weights": each}
-    sums, rows, truth = sum_folds(sets[0], None, sets[1], folds, seconds, instances, **options)
-    if rows is not None and isinstance(true_sets, pd.Series):
-        rows.index = true_sets.index
-    known: dict[str, Any] = {
-        "hierarchy": identity,
-        "instances": rows,
-        "taxonomy": h,
-        "instance_truth": truth,
-        "asked": asked,
-    }
-    inputs = ("pred_sets",) if each is None else ("pred_sets", "sample_weight")
-    return Evaluation(sums, tuple(h.nodes), inputs, **known)
+    further, identity = of_class_sets(sets[0], sets[1], h, hierarchy_options, asked)
+    matrices = Inputs(sets[0], pred=sets[1], flat=False, further=further, weights=each)
+    return Evaluation(
+        label_names=tuple(h.nodes),
+        inputs=("pred_sets",) if each is None else ("pred_sets", "sample_weight"),
+        hierarchy=identity,
+        taxonomy=h,
+        asked=asked,
+        **task.summed(matrices),
+    )
 
 
 def _weights_of(sample_weight: Any, n: int, index: pd.Index | None) -> NDArray[np.float64] | None:
@@ -871,11 +935,12 @@ def evaluate_batches(
         batches, label="evaluating", show_pos=True, file=sys.stderr, hidden=hidden
     ) as bar:
         for i, batch in enumerate(bar):
-            positional: Any
-            named: Any
-            positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
             try:
-                part = evaluate(*positional, **named, **options, instances=False)
+                of_part = {**options, "instances": False}
+                if isinstance(batch, Mapping):
+                    part = evaluate(**batch, **of_part)
+                else:
+                    part = evaluate(*batch, **of_part)
                 whole = part if whole is None else merge([whole, part])
             except (ValueError, TypeError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -916,13 +981,39 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
     evaluations = list(evaluations)
     if not evaluations:
         raise ValueError("`evaluations` must hold at least one, got none.")
+    first = evaluations[0]
+    _refuse_differences(first, evaluations)
+    sums: dict[Hashable, Sums] = {}
+    for ev in evaluations:
+        for key, part in ev.sums.items():
+            sums[key] = sums[key] + part if key in sums else part
+    rows, truth = [ev.instances for ev in evaluations], [ev.instance_truth for ev in evaluations]
+    instances = None
+    if len(tables := [table for table in rows if table is not None]) == len(rows):
+        instances = pd.concat(
+            tables, ignore_index=all(isinstance(t.index, pd.RangeIndex) for t in tables)
+        )
+    truths = [part for part in truth if part is not None]
+    taxonomy = next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None)
+    merged = replace(
+        first,
+        sums=_in_order(sums),
+        instances=instances,
+        instance_truth=np.concatenate(truths) if len(truths) == len(truth) else None,
+        taxonomy=taxonomy,
+    )
+    if len(evaluations) == 1:
+        return merged
+    return replace(merged, split=None, influences=None)  # folds of parts are other folds
+
+
+def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) -> None:
+    """Raise where these are not parts of one evaluation."""
     for i, ev in enumerate(evaluations):
         if not isinstance(ev, Evaluation):
             raise TypeError(
                 f"`evaluations` must hold Evaluations, got {type(ev).__name__} at position {i}."
             )
-    first = evaluations[0]
-    sums: dict[Hashable, Sums] = {}
     for i, ev in enumerate(evaluations):
         for name in IDENTITY:
             mine, theirs = getattr(first, name), getattr(ev, name)
@@ -936,27 +1027,6 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
                 f"`evaluations` must all have folds or none, got both at positions 0 and {i}. "
                 "Pass `folds` to all."
             )
-        for key, part in ev.sums.items():
-            sums[key] = sums[key] + part if key in sums else part
-    rows, truth = [ev.instances for ev in evaluations], [ev.instance_truth for ev in evaluations]
-    instances = None
-    if len(tables := [table for table in rows if table is not None]) == len(rows):
-        instances = pd.concat(
-            tables, ignore_index=all(isinstance(t.index, pd.RangeIndex) for t in tables)
-        )
-    known = None if any(part is None for part in truth) else np.concatenate([*map(present, truth)])
-    taxonomy = next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None)
-    own: dict[str, Any] = (
-        {} if len(evaluations) == 1 else {"split": None, "influences": None}
-    )  # folds of parts are other folds
-    return replace(
-        first,
-        sums=_in_order(sums),
-        instances=instances,
-        instance_truth=known,
-        taxonomy=taxonomy,
-        **own,
-    )
 
 
 def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:

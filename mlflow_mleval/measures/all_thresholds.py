@@ -8,9 +8,10 @@ instances and batches leaves no trace.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -152,17 +153,14 @@ class ClassesAbove:
 
     def sums(self, true: Any, score: Any) -> ThresholdSums:
         """The sums over instances, given their labels and scores in [0, 1], N x K."""
-        true, score = (
-            sparse.csr_array(true),
-            sparse.csr_array(score if sparse.issparse(score) else np.asarray(score, float)),
-        )
+        true = sparse.csr_array(true)
+        score = sparse.csr_array(score if sparse.issparse(score) else np.asarray(score, float))
         size = np.diff(self.above.indptr).astype(np.int64)
         cost = np.diff(np.append(0, np.cumsum(size[score.indices]))[score.indptr])
-        found = None
-        for lo, hi in stretches(cost + 1, _BLOCK):
-            part = self._part(true[lo:hi], score[lo:hi], size)
-            found = part if found is None else found + part
-        return found
+        parts = (
+            self._part(true[lo:hi], score[lo:hi], size) for lo, hi in stretches(cost + 1, _BLOCK)
+        )
+        return reduce(operator.add, parts)
 
     def _part(
         self, true: sparse.csr_array, score: sparse.csr_array, size: NDArray[np.int64]

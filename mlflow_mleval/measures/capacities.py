@@ -10,7 +10,7 @@ the number of labels have a short cut: `dependence.owa_loss`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,25 +121,7 @@ class Capacity(ABC):
         (0.5, 0.6666666666666666)
         """
         n_labels = label_count(n_labels)
-        if not isinstance(masses, Mapping):
-            masses = np.asarray(masses, dtype=float)
-            if n_labels > MOST_TABULATED or masses.shape != (1 << n_labels,):
-                raise ValueError(
-                    "`masses` must be a mapping, or an array of 2**n_labels masses for at most "
-                    f"{MOST_TABULATED} labels, got shape {masses.shape} for {n_labels} labels."
-                )
-            masses = {tuple(_labels(int(mask))): masses[mask] for mask in np.flatnonzero(masses)}
-        terms = [
-            (tuple(sorted(set(labels))), float(mass))
-            for labels, mass in masses.items()
-            if mass != 0
-        ]
-        if unknown := sorted(
-            {i for labels, _ in terms for i in labels if i not in range(n_labels)}, key=str
-        ):
-            raise ValueError(
-                f"`masses` must be of sets of labels 0..{n_labels - 1}, got labels {unknown[:5]}."
-            )
+        terms = _terms(masses, n_labels)
         negative = [_set(labels) for labels, mass in terms if not mass >= 0]
         if emphasis is None and n_labels <= MOST_TABULATED:
             values = np.zeros(1 << n_labels)
@@ -159,20 +141,7 @@ class Capacity(ABC):
                 f"`masses` must sum to 1, with none on the empty set, got {total}. Divide them "
                 "by their sum."
             )
-        factors = []
-        for labels, _ in terms:
-            factor = np.array(
-                [
-                    1.0 if emphasis is None else emphasis(r, len(labels))
-                    for r in range(len(labels) + 1)
-                ]
-            )
-            if not np.all((factor > 0) & np.isfinite(factor)):
-                raise ValueError(
-                    f"`emphasis` must be positive and finite, got {factor.tolist()} for sets of "
-                    f"{len(labels)}."
-                )
-            factors.append(factor)
+        factors = [_factors(emphasis, len(labels)) for labels, _ in terms]
         return _Mobius(n_labels, terms, factors, bool(negative))
 
     @classmethod
@@ -364,6 +333,41 @@ class Capacity(ABC):
         return self
 
 
+def _terms(
+    masses: Mapping[Iterable[int], float] | ArrayLike, n_labels: int
+) -> list[tuple[tuple[int, ...], float]]:
+    """Sets of labels with their masses, where these are not 0."""
+    if isinstance(masses, Mapping):
+        pairs = [(tuple(sorted(set(labels))), float(mass)) for labels, mass in masses.items()]
+    else:
+        by_mask = np.asarray(masses, dtype=float)
+        if n_labels > MOST_TABULATED or by_mask.shape != (1 << n_labels,):
+            raise ValueError(
+                "`masses` must be a mapping, or an array of 2**n_labels masses for at most "
+                f"{MOST_TABULATED} labels, got shape {by_mask.shape} for {n_labels} labels."
+            )
+        pairs = [(tuple(_labels(int(m))), float(by_mask[m])) for m in np.flatnonzero(by_mask)]
+    terms = [(labels, mass) for labels, mass in pairs if mass != 0]
+    numbers = {i for labels, _ in terms for i in labels}
+    if unknown := sorted((i for i in numbers if i not in range(n_labels)), key=str):
+        raise ValueError(
+            f"`masses` must be of sets of labels 0..{n_labels - 1}, got labels {unknown[:5]}."
+        )
+    return terms
+
+
+def _factors(emphasis: Callable[[int, int], float] | None, size: int) -> NDArray[np.float64]:
+    """By what a set of this size counts more if 0, 1, … of its labels are relevant."""
+    if emphasis is None:
+        return np.ones(size + 1)
+    factors = np.array([emphasis(relevant, size) for relevant in range(size + 1)])
+    if not np.all((factors > 0) & np.isfinite(factors)):
+        raise ValueError(
+            f"`emphasis` must be positive and finite, got {factors.tolist()} for sets of {size}."
+        )
+    return factors
+
+
 def choquet_loss(
     y_true: Any, y_score: Any, capacity: Capacity, *, per_instance: bool = False
 ) -> Any:
@@ -549,7 +553,9 @@ def _check_ends(empty: float, full: float) -> None:
         )
 
 
-def _check_steps(pairs: list[tuple[Iterable[int], float, Iterable[int], float]]) -> None:
+def _check_steps(
+    pairs: Sequence[tuple[Collection[int], float, Collection[int], float]],
+) -> None:
     """Raise a ValueError about pairs of a set and a larger set that is worth less."""
     if pairs:
         named = ", ".join(

@@ -4,8 +4,8 @@ follow.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures.flat import set_measures, weight_of_all
-from mlflow_mleval.measures.label_sums import Sums, summed_columns
+from mlflow_mleval.measures.label_sums import FoldFacts, Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.measures.registry import BINS, ECE_NAME, TOP, TOP_NAME, numbers
 from mlflow_mleval.measures.score_counts import ClassCounts, ScoreCounts
 from mlflow_mleval.validation import label_threshold, same_axes, score_matrix, unique_names
@@ -72,7 +72,7 @@ def is_vector(value: Any) -> bool:
     if hasattr(value, "shape") and len(value.shape) != 1:
         return False
     try:
-        first = next(iter(value), None)
+        first: Any = next(iter(value), None)
     except TypeError:
         return False
     return isinstance(first, (str, bytes)) or (
@@ -199,12 +199,11 @@ def class_vectors(
         )
     if score.ndim == 2:
         return ClassVectors(names, numbers, score.argmax(axis=1), score, probable, epsilon, None)
-    cut = label_threshold(threshold, "threshold", 1)
-    if cut == 0.5 and not probable:
-        cut = 0.0  # values of a decision function, whose border is 0
-    return ClassVectors(
-        names, numbers, (score > cut).astype(np.int64), score, probable, epsilon, cut
-    )
+    # values of a decision function, whose border is 0, were not meant to be cut at the default
+    cut: Any = label_threshold(threshold, "threshold", 1)
+    cut = 0.0 if cut == 0.5 and not probable else cut
+    above = (score > cut).astype(np.int64)
+    return ClassVectors(names, numbers, above, score, probable, epsilon, cut)
 
 
 def _scores(y_score: Any) -> tuple[NDArray[np.float64], float]:
@@ -254,29 +253,18 @@ def _names(
     if label_names is not None:
         label_names = list(label_names)
         return unique_names(label_names, "label_names", n_classes or len(label_names), "classes")
-    kinds = {"true": true} if pred is None else {"true": true, "pred": pred}
-    if len({"text" if part.dtype.kind == "U" else "numbers" for part in kinds.values()}) > 1:
+    if pred is not None and (true.dtype.kind == "U") != (pred.dtype.kind == "U"):
         raise TypeError(
             f"`y_pred` must hold classes of the type of `y_true`, got {pred[0].item()!r} where "
             f"`y_true` has {true[0].item()!r}."
         )
-    seen = np.unique(np.concatenate([*kinds.values()])).tolist()
+    seen = np.unique(true if pred is None else np.concatenate([true, pred])).tolist()
     if isinstance(y_score, pd.DataFrame) and set(seen) <= set(y_score.columns):
         return unique_names(y_score.columns, "y_score.columns", len(y_score.columns), "classes")
     if n_classes is None or len(seen) == n_classes:
         return tuple(seen)
-    # A batch may lack classes. Only where the others are beyond doubt, they are added.
-    for known in ((False, True), range(n_classes), (-1, 1)):
-        anchored = isinstance(known, tuple) or 0 in seen or n_classes == _BINARY
-        if (
-            true.dtype.kind != "U"
-            and len(known) == n_classes
-            and anchored
-            and set(seen) <= set(known)
-        ):
-            same_kind = all(isinstance(value, bool) for value in seen) == (known == (False, True))
-            if same_kind:
-                return tuple(known)
+    if true.dtype.kind != "U" and (usual := _usual_classes(seen, n_classes)):
+        return usual
     hint = ""
     if len(seen) > n_classes and true.dtype.kind in "iu":
         hint = " If these are measurements, it is a regression, and mleval evaluates none."
@@ -290,6 +278,18 @@ def _names(
         f"{columns}, and `y_true` has {len(seen)} class{'es' * (len(seen) != 1)} "
         f"({some(map(repr, seen), 8)}).{hint}"
     )
+
+
+def _usual_classes(seen: list[Any], n_classes: int) -> tuple[Hashable, ...] | None:
+    """All classes where some are seen: a batch may lack others, which are added only where they
+    are beyond doubt.
+    """
+    if all(isinstance(value, bool) for value in seen):
+        return (False, True) if n_classes == _BINARY else None
+    # of several classes only those that begin with 0 are surely 0, 1, 2, …
+    if set(seen) <= set(range(n_classes)) and (0 in seen or n_classes == _BINARY):
+        return tuple(range(n_classes))
+    return (-1, 1) if n_classes == _BINARY and set(seen) <= {-1, 1} else None
 
 
 def class_matrix(values: Any, name: str, names: Sequence[Hashable]) -> sparse.csr_array:
@@ -312,8 +312,8 @@ def one_hot(numbers: NDArray[np.int64], n_classes: int) -> sparse.csr_array:
 
 def _numbers(values: NDArray[Any], name: str, at: dict[Hashable, int]) -> NDArray[np.int64]:
     """The position of each class among the names."""
-    codes, found = pd.factorize(values)
-    numbers = np.array([at.get(value, -1) for value in found.tolist()])[codes]
+    codes, distinct = pd.factorize(values)
+    numbers = np.array([at.get(value, -1) for value in distinct.tolist()])[codes]
     unknown = numbers < 0
     if unknown.any():
         raise ValueError(
@@ -348,81 +348,95 @@ _PROBABILITIES = ("log_loss", "brier_score")
 
 
 def sum_classes(
-    true: Any,
-    score: Any,
-    pred: Any,
-    *,
-    rows: slice | NDArray[np.int64] = slice(None),
-    vectors: ClassVectors,
-    further: Mapping[str, NDArray[np.float64]] | None = None,
-    seconds: Mapping[str, float] | None = None,
-    truth: int | None = None,
-    weights: NDArray[np.float64] | None = None,
-    weighting: int | None = None,
-) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
+    vectors: ClassVectors, inputs: Inputs, rows: Rows, facts: FoldFacts
+) -> tuple[Sums, dict[str, Any]]:
     """The sums over some rows, and the values of each of these rows; see `label_sums.sum_rows`,
     whose place it takes.
 
     The matrices are those of the vectors, which know more.
     """
     n_classes = len(vectors.names)
-    t, p = vectors.true[rows], vectors.pred[rows]
-    s = None if vectors.score is None else vectors.score[rows]
-    w = None if weights is None else weights[rows]
-    right = t == p
-    values: dict[str, NDArray[np.float64]] = {"top1_accuracy": right.astype(float)}
-    each = np.ones(len(t), np.int64) if w is None else w
-    confusion = sparse.csr_array((each, (t, p)), shape=(n_classes, n_classes))
+    weights = None if inputs.weights is None else inputs.weights[rows]
+    true, pred = vectors.true[rows], vectors.pred[rows]
+    score = None if vectors.score is None else vectors.score[rows]
+    right = true == pred
+    values: dict[str, Any] = {"top1_accuracy": right.astype(float)}
+    each = np.ones(len(true), np.int64) if weights is None else weights
+    confusion = sparse.csr_array((each, (true, pred)), shape=(n_classes, n_classes))
     confusion.sum_duplicates()
-    ranks = scores = confidence = None
-    if s is not None:
-        binary = s.ndim == 1
-        if not binary:
-            ranks = np.bincount(_ranks(t, s), w, n_classes)
-        own = s if binary else s[:, 1] if n_classes == 2 else None
-        one = s if own is None else own[:, None]
-        scores = ScoreCounts.of(one, true[rows].toarray() if own is None else (t == 1)[:, None], w)
-        values |= dict.fromkeys(_PROBABILITIES, np.full(len(t), np.nan))
+    counts, span = ClassCounts(confusion), None
+    if score is not None:
+        span = float(score.min()), float(score.max())
+        counts = _counts_of_scores(true, score, weights, counts)
+        values |= dict.fromkeys(_PROBABILITIES, np.full(len(true), np.nan))
         if vectors.is_probability:
-            of_true = np.where(t == 1, s, 1 - s) if binary else s[np.arange(len(t)), t]
-            squares = (
-                (1 - of_true) ** 2 if binary else ((s**2).sum(axis=1) + 1 - 2 * of_true) / n_classes
-            )
-            loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))
-            values |= dict(zip(_PROBABILITIES, (loss, squares), strict=True))
-            largest = np.maximum(s, 1 - s) if binary else s.max(axis=1)
-            confidence = ScoreCounts.of(largest[:, None], right[:, None], w)
-    values |= {name: column[rows] for name, column in (further or {}).items()}
+            values |= _probabilistic_losses(true, score, vectors)
+            largest = np.maximum(score, 1 - score) if score.ndim == 1 else score.max(axis=1)
+            confidence = ScoreCounts.of(largest[:, None], right[:, None], weights)
+            counts = replace(counts, confidence=confidence)
+    values |= {name: column[rows] for name, column in inputs.further.items()}
+    by_label = [confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)]
     sums = Sums(
-        n=len(t),
-        **summed_columns(values, w),
-        by_label=np.array(
-            [confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)], each.dtype
-        ),
+        n=len(true),
+        **summed_columns(values, weights),
+        by_label=np.array(by_label, each.dtype),
         wrong=np.zeros(0, np.int64),
         empty=np.zeros(2, np.int64),
-        score_range=None if s is None else (float(s.min()), float(s.max())),
-        seconds=seconds or {},
-        truth=truth,
-        classes=ClassCounts(confusion, ranks, scores, confidence),
-        weight=None if w is None else weight_of_all(w),
-        weighting=weighting,
+        score_range=span,
+        seconds=facts.seconds,
+        truth=facts.truth,
+        classes=counts,
+        weight=None if weights is None else weight_of_all(weights),
+        weighting=facts.weighting,
     )
     return sums, values
+
+
+def _counts_of_scores(
+    true: NDArray[np.int64],
+    score: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    counts: ClassCounts,
+) -> ClassCounts:
+    """Counts by score of each class, of two classes of the second, and ranks of the true ones."""
+    if score.ndim == 2:
+        n_classes = score.shape[1]
+        ranks = np.bincount(_ranks(true, score), weights, n_classes)
+        counts = replace(counts, ranks=ranks)
+        if n_classes > _BINARY:
+            is_true = one_hot(true, n_classes).toarray()
+            return replace(counts, scores=ScoreCounts.of(score, is_true, weights))
+        score = score[:, 1]
+    of_second = ScoreCounts.of(score[:, None], (true == 1)[:, None], weights)
+    return replace(counts, scores=of_second)
+
+
+def _probabilistic_losses(
+    true: NDArray[np.int64], score: NDArray[np.float64], vectors: ClassVectors
+) -> dict[str, NDArray[np.float64]]:
+    """Log loss and Brier score of each instance."""
+    if score.ndim == 1:
+        of_true = np.where(true == 1, score, 1 - score)
+        squares = (1 - of_true) ** 2
+    else:
+        of_true = score[np.arange(len(true)), true]
+        squares = ((score**2).sum(axis=1) + 1 - 2 * of_true) / len(vectors.names)
+    loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))
+    return dict(zip(_PROBABILITIES, (loss, squares), strict=True))
 
 
 def _ranks(true: NDArray[np.int64], score: NDArray[np.float64]) -> NDArray[np.int64]:
     """How many classes come before the true one: those with a higher score, of equal ones those
     with a lower number.
     """
-    found = np.empty(len(true), np.int64)
+    ranks = np.empty(len(true), np.int64)
     step = max(1, _BLOCK // score.shape[1])
     columns = np.arange(score.shape[1])
     for start in range(0, len(true), step):
         s, t = score[start : start + step], true[start : start + step, None]
         own = np.take_along_axis(s, t, axis=1)
-        found[start : start + step] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
-    return found
+        ranks[start : start + step] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
+    return ranks
 
 
 def one_label_measures(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
@@ -436,46 +450,46 @@ def one_label_measures(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float
     tp, predicted, true = sums.by_label
     rates = set_measures(tp, predicted, true)
     there, occurs = predicted + true > 0, true > 0
-    found = {"balanced_accuracy": float(rates["recall"][occurs].mean())}
+    values = {"balanced_accuracy": float(rates["recall"][occurs].mean())}
     for name in ("precision", "recall", "f1"):
-        found[f"macro_{name}"] = float(rates[name][there].mean())
-        found[f"weighted_{name}"] = float(rates[name] @ true / sums.size)
-    found |= _beyond_chance(tp, predicted, true)
+        values[f"macro_{name}"] = float(rates[name][there].mean())
+        values[f"weighted_{name}"] = float(rates[name] @ true / sums.size)
+    values |= _beyond_chance(tp, predicted, true)
     counts = sums.classes
     assert counts is not None  # of one label
     if counts.ranks is not None:
         tops = [k for k in numbers(TOP_NAME, (f"top_k_accuracy_{TOP}", *asked)) if k < len(true)]
-        found |= {f"top_k_accuracy_{k}": float(counts.ranks[:k].sum() / sums.size) for k in tops}
+        values |= {f"top_k_accuracy_{k}": float(counts.ranks[:k].sum() / sums.size) for k in tops}
     if counts.scores is not None:
         areas, _ = counts.scores.auroc()
-        known = ~np.isnan(areas)
-        if known.any():
-            weights = true[known] if len(areas) == len(true) else np.ones(1)
-            found["macro_auroc"] = float(areas[known].mean())
-            found["weighted_auroc"] = float(np.average(areas[known], weights=weights))
+        defined = ~np.isnan(areas)
+        if defined.any():
+            weights = true[defined] if len(areas) == len(true) else np.ones(1)
+            values["macro_auroc"] = float(areas[defined].mean())
+            values["weighted_auroc"] = float(np.average(areas[defined], weights=weights))
     if counts.confidence is not None:
-        found |= {
+        values |= {
             f"ece_{b}": counts.confidence.calibration_error(b)[0]
             for b in numbers(ECE_NAME, (f"ece_{BINS}", *asked))
         }
-    return found
+    return values
 
 
 def one_label_bounds(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
     """What the measures can be wrong by that follow from scores on a grid."""
     counts = sums.classes
     assert counts is not None  # of one label
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     if counts.scores is not None:
-        found |= dict.fromkeys(
+        values |= dict.fromkeys(
             ("macro_auroc", "weighted_auroc"), float(np.nan_to_num(counts.scores.auroc()[1]).max())
         )
     if counts.confidence is not None:
-        found |= {
+        values |= {
             f"ece_{b}": counts.confidence.calibration_error(b)[1]
             for b in numbers(ECE_NAME, (f"ece_{BINS}", *asked))
         }
-    return found
+    return values
 
 
 def _beyond_chance(

@@ -97,6 +97,7 @@ def set_measures(
     shared: NDArray[np.int64],
     predicted: NDArray[np.int64],
     true: NDArray[np.int64],
+    *,
     conventions: Conventions = "sklearn",
 ) -> dict[str, NDArray[np.float64]]:
     """Accuracy, precision, recall and F1 of pairs of sets, given by the sizes of Y ∩ Ŷ, Ŷ and Y; in
@@ -140,7 +141,7 @@ def example_measures(
     wrong = predicted + true - 2 * shared
     return {
         "hamming_loss": wrong / n_labels,
-        **set_measures(shared, predicted, true, conventions),
+        **set_measures(shared, predicted, true, conventions=conventions),
         "subset_accuracy": (wrong == 0).astype(float),
     }
 
@@ -160,7 +161,7 @@ def label_measures(
 
 
 def further_label_measures(
-    by_label: NDArray[np.int64], n: int, conventions: Conventions = "sklearn"
+    by_label: NDArray[Any], n: float, conventions: Conventions = "sklearn"
 ) -> dict[str, float]:
     """Weighted precision, recall and F1, macro Jaccard, balanced accuracy, and Matthews
     correlations over cells and labels.

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures.flat import Conventions, apart, ratio, reached, set_measures
-from mlflow_mleval.measures.label_sums import Sums
+from mlflow_mleval.measures.label_sums import Inputs, Sums
 from mlflow_mleval.measures.registry import BINS, CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.measures.score_counts import ScoreCounts
+from mlflow_mleval.validation import present
 from mlflow_mleval.words import some
 
 # --------------------------------------------------------------------------------------------------
@@ -197,58 +198,52 @@ _BLOCK = 1 << 18  # cells handled at a time
 
 
 def label_influences(
-    true: Any,
-    score: Any,
-    pred: Any,
-    threshold: Any,
-    sums: Iterable[Sums],
-    conventions: Conventions = "sklearn",
-    one_label: bool = False,
-    weights: NDArray[np.float64] | None = None,
+    inputs: Inputs, sums: Iterable[Sums], one_label: bool = False
 ) -> dict[str, NDArray[np.float32]]:
     """By measure the change that each instance makes, to first order, shape (N,): a sum of 0 and of
     squares the variance.
 
     The jackknife (Efron 1982) by derivatives of micro, macro and weighted averages by the counts of
     a label, shape (3, K), times what the instance adds to them, times its weight of mean 1. `sums`
-    are those of all folds. Where `pred` is None, labels with ``score >= threshold`` are predicted.
+    are those of all folds.
     """
+    true, score, pred, threshold = inputs.true, inputs.score, inputs.pred, inputs.threshold
     n, n_labels = true.shape
     counts = np.sum([part.by_label for part in sums], axis=0)
-    each = np.ones(n)
-    if weights is not None:
-        scale = n / weights.sum()
-        each, counts = weights * scale, counts * scale
-    slopes = _slopes(counts, conventions, one_label)
+    each: NDArray[np.float64] = np.ones(n)
+    if inputs.weights is not None:
+        scale = n / inputs.weights.sum()
+        each, counts = inputs.weights * scale, counts * scale
+    slopes = _slopes(counts, inputs.conventions, one_label)
     rates = np.stack(list(slopes.values()), axis=-1).astype(np.float32)
     if sparse.issparse(true) and (
         sparse.issparse(pred) or (pred is None and sparse.issparse(score))
     ):
-        always, pred = (
-            (np.zeros(n_labels, bool), pred) if pred is not None else apart(score, threshold)
-        )
-        found = true.multiply(pred).tocsr() @ rates[0] + pred @ rates[1] + true @ rates[2]
-        if always.any():
-            found += true @ (rates[0] * always[:, None])  # what the rest adds is the same for all
-        return _centred(slopes, np.asarray(found).T, each)
-    found = np.empty((len(slopes), n), np.float32)
+        always = np.zeros(n_labels, bool)
+        if pred is None:
+            always, pred = apart(score, threshold)
+        sparse_changes = true.multiply(pred).tocsr() @ rates[0] + pred @ rates[1] + true @ rates[2]
+        if always.any():  # what the rest adds is the same for all
+            sparse_changes += true @ (rates[0] * always[:, None])
+        return _centred(slopes, np.asarray(sparse_changes).T, each)
+    changes = np.empty((len(slopes), n), np.float32)
     step = max(1, _BLOCK // n_labels)
     for start in range(0, n, step):
         at = slice(start, start + step)
         t, p = true[at], reached(_dense(score[at]), threshold) if pred is None else pred[at]
         t, p = _dense(t).astype(np.float32), _dense(p).astype(np.float32)
-        found[:, at] = ((t * p) @ rates[0] + p @ rates[1] + t @ rates[2]).T
-    return _centred(slopes, found, each)
+        changes[:, at] = ((t * p) @ rates[0] + p @ rates[1] + t @ rates[2]).T
+    return _centred(slopes, changes, each)
 
 
 def _centred(
-    names: Iterable[str], found: NDArray[np.float32], each: Array
+    names: Iterable[str], changes: NDArray[np.float32], each: Array
 ) -> dict[str, NDArray[np.float32]]:
     """What the number of instances adds is the same for all of them; then by the weights, whose
     mean is 1.
     """
-    mean = found.mean(axis=1) if (each == 1).all() else found @ each / len(each)
-    centred = (found - mean[:, None].astype(np.float32)) * each.astype(np.float32)
+    mean = changes.mean(axis=1) if (each == 1).all() else changes @ each / len(each)
+    centred = (changes - mean[:, None].astype(np.float32)) * each.astype(np.float32)
     return dict(zip(names, centred, strict=True))
 
 
@@ -261,7 +256,8 @@ def _slopes(
 ) -> dict[str, Array]:
     """Of each measure the derivatives by the counts of each label, shape (3, K)."""
     counts = by_label.astype(float)
-    rates, slopes = set_measures(*by_label, conventions=conventions), _of_rates(counts)
+    rates = set_measures(*by_label, conventions=conventions)
+    slopes = _of_rates(counts)
     support, total = counts[2], max(counts[2].sum(), 1)
     there = counts[1] + support > 0 if one_label else np.ones(len(support), bool)
     found = {}
@@ -334,6 +330,12 @@ _OF_OTHERS = {
     LABEL_SETS: "it is of one label of several classes, and here are label sets",
     CLASS_SETS: "it is of one label of several classes, and here are sets of classes",
 }
+#: What leaves single measures without a value.
+_UNDEFINED = {
+    "s_min": "no `train_labels` were given",
+    "binomial_gain": "with this Hamming loss all profiles are the same",
+    "kappa": "all true and all predicted classes are one",
+}
 #: Families that need scores.
 _OF_SCORES = ("ranking", "at-k", "curve", "probability", "hierarchical-threshold")
 
@@ -342,6 +344,17 @@ def why_absent(
     name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()
 ) -> str:
     """Why an evaluation of this kind lacks a measure."""
+    return (
+        _why_not_computed(name, kind, sums, has_hierarchy, asked)
+        or _why_no_scores(name, sums)
+        or _why_undefined(name, kind, sums)
+    )
+
+
+def _why_not_computed(
+    name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str]
+) -> str:
+    """The reason where the kind of input or what was asked for rules the measure out."""
     measure = MEASURES[name]
     if sums.weight == 0 and measure.family != "cost":
         return "all instances have the weight 0"
@@ -357,42 +370,48 @@ def why_absent(
         return "it needs label matrices: use `evaluate` with `hierarchy`"
     if measure.family.startswith("hierarchical") and not has_hierarchy:
         return "no `hierarchy` was given"
-    if sums.score_range is None and (
-        measure.family in _OF_SCORES or name.startswith(("soft_", "distance_"))
-    ):
+    return ""
+
+
+def _why_no_scores(name: str, sums: Sums) -> str:
+    """The reason where there are no scores, or none that the measure can use."""
+    family = MEASURES[name].family
+    needs_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
+    if needs_scores and sums.score_range is None:
         return "no `y_score` was given"
-    if measure.family in ("probability", "hierarchical-threshold") and (
-        sums.errors is None or sums.classes is not None
-    ):
+    needs_probabilities = family in ("probability", "hierarchical-threshold")
+    if needs_probabilities and (sums.errors is None or sums.classes is not None):
         return _no_probabilities(sums)
-    if measure.family == "hierarchical-threshold" and sums.weight is not None:
+    if family == "hierarchical-threshold" and sums.weight is not None:
         return "it has no form with `sample_weight`"
+    return ""
+
+
+def _why_undefined(name: str, kind: str, sums: Sums) -> str:
+    """The reason where the data give the measure no value."""
+    family = MEASURES[name].family
     if name in sums.columns:
         left_out = sums.n - sums.counts[sums.columns.index(name)]
         return f"it is not defined for {left_out} of {sums.n} instances"
-    if name == "s_min":
-        return "no `train_labels` were given"
+    if name in _UNDEFINED:
+        return _UNDEFINED[name]
     if name.startswith("distance_"):
         return "there is no score for each class"
-    if measure.family == "hierarchical-level":
+    if family == "hierarchical-level":
         return "no class of this level is true or predicted"
-    if measure.family.startswith("hierarchical-") and measure.family != "hierarchical-threshold":
+    if family.startswith("hierarchical-") and family != "hierarchical-threshold":
         return "it was not asked for"
-    if name == "binomial_gain":
-        return "with this Hamming loss all profiles are the same"
-    if name == "kappa":
-        return "all true and all predicted classes are one"
-    if measure.family == "curve":
+    if family == "curve":
         return "no class has both instances and others"
-    if kind == LABEL_SETS and measure.family in ("at-k", "one-label", "hierarchical-threshold"):
+    if kind == LABEL_SETS and family in ("at-k", "one-label", "hierarchical-threshold"):
         return "nothing is true"
-    if measure.family == "at-k":
+    if family == "at-k":
         return "there are no more classes than that, or no score for each of them"
     return _no_probabilities(sums)
 
 
 def _no_probabilities(sums: Sums) -> str:
-    low, high = sums.score_range
+    low, high = present(sums.score_range)
     if low >= 0 and high <= 1:
         return "it needs probabilities, and `y_score` is said to hold other scores"
     return f"it needs scores in [0, 1], and `y_score` reaches {sums.reach}"
@@ -407,22 +426,22 @@ def doubts_about(
     inputs: Sequence[str],
 ) -> tuple[str, ...]:
     """What a reader of the measures must know about the input."""
-    found = []
+    doubts = []
     if sums.weight is not None:
-        found.append(
+        doubts.append(
             f"the {sums.n} instances count by their sample weights, which sum to "
             f"{sums.weight:.6g}; counts of labels are sums of weights"
         )
     if kind == ONE_LABEL:
-        return (*found, *_doubts_about_classes(sums, names))
+        return (*doubts, *_doubts_about_classes(sums, names))
     if empty := int(sums.empty[1]):
-        found.append(
+        doubts.append(
             f"{empty} of {sums.n} instances have no true label; what they count is convention "
             f"({conventions})"
         )
     never = int((sums.by_label[2] == 0).sum())
     if never and kind == LABEL_SETS:
-        found.append(
+        doubts.append(
             f"{never} of {len(names)} labels never occur in the truth; what they count in macro "
             f"averages is convention ({conventions})"
         )
@@ -430,14 +449,13 @@ def doubts_about(
         text = (
             f"labels with a score of at least 0.5 were predicted, but the scores reach {sums.reach}"
         )
-        found.append(f"{text}: they are no probabilities")
-    told = sums.errors is not None and "y_pred" not in inputs and sums.size
-    soft = sums.mean_errors("soft") if told else None
-    if soft is not None and (soft == sums.mean_errors("hard")).all():
-        found.append(
+        doubts.append(f"{text}: they are no probabilities")
+    decides = sums.errors is not None and "y_pred" not in inputs and sums.size
+    if decides and (sums.mean_errors("soft") == sums.mean_errors("hard")).all():
+        doubts.append(
             "all scores are 0 or 1, so the ranking measures tell little more than the label sets do"
         )
-    return tuple(found)
+    return tuple(doubts)
 
 
 def about_bounds(bounds: Mapping[str, float]) -> str:
@@ -449,16 +467,16 @@ def about_bounds(bounds: Mapping[str, float]) -> str:
     by_size: dict[str, list[str]] = {}
     for name, bound in bounds.items():
         by_size.setdefault(f"{bound:.2g}", []).append(name)
-    told = "; ".join(f"{some(names, 9)} by {size}" for size, names in by_size.items())
-    return f"there are too many different scores to keep, and measures can be off: {told}"
+    bounded = "; ".join(f"{some(names, 9)} by {size}" for size, names in by_size.items())
+    return f"there are too many different scores to keep, and measures can be off: {bounded}"
 
 
 def _doubts_about_classes(sums: Sums, names: Sequence[Hashable]) -> tuple[str, ...]:
-    found = []
+    doubts = []
     if never := [name for name, n in zip(names, sums.by_label[2], strict=True) if not n]:
-        found.append(
+        doubts.append(
             f"{len(never)} of {len(names)} classes never occur in the truth "
             f"({some(map(repr, never), 4)}); macro averages leave out those that are not "
             "predicted either"
         )
-    return tuple(found)
+    return tuple(doubts)

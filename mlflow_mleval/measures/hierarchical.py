@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from typing import Any
 
@@ -29,7 +30,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy, closure, stretches
 from mlflow_mleval.measures.label_ranking import top_labels
 from mlflow_mleval.measures.lca import extended_graphs, meet, minimal_graphs
 from mlflow_mleval.measures.registry import DISTANCE_NAME, MEASURES, known_measures, numbers
-from mlflow_mleval.validation import one_of, same_axes
+from mlflow_mleval.validation import one_of, present, same_axes
 from mlflow_mleval.words import some
 
 #: The measures of each family, and the counts that their micro averages need.
@@ -65,28 +66,12 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 _BLOCK = 1 << 21  # ancestors and pairs of the instances that are looked at together
 
 
-def instance_measures(
-    true: Any,
-    pred: Any,
-    h: Hierarchy,
-    *,
-    max_distance: float = 5,
-    lca: str = "extended",
-    lca_max_distance: float | None = None,
-    count_root: bool = False,
-    far_pairs: str = "forbid",
-    max_ancestors: float | None = None,
-    class_costs: Mapping[Hashable, float] | str | None = None,
-    measures: Iterable[str] | str | None = None,
-) -> pd.DataFrame:
-    """Compare the true and the predicted classes of every instance in a hierarchy.
+@dataclass(frozen=True)
+class Options:
+    """The options of `instance_measures`.
 
     Parameters
     ----------
-    true, pred : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
-        The classes of each instance, inner ones too; ancestors need not be listed. The columns of a
-        matrix are ``h.nodes``.
-    h : Hierarchy
     max_distance : float
         Cost of a class that is not paired, D; in units of edge lengths. For ``gie`` and ``mgia``.
     lca : {"extended", "minimal"}
@@ -108,6 +93,53 @@ def instance_measures(
         with several parents has a share of each.
     measures : {"set", "pair", "lca"} or iterable of these, optional
         The families to compute; all without it.
+    """
+
+    max_distance: float = 5
+    lca: str = "extended"
+    lca_max_distance: float | None = None
+    count_root: bool = False
+    far_pairs: str = "forbid"
+    max_ancestors: float | None = None
+    class_costs: Mapping[Hashable, float] | str | None = None
+    measures: Iterable[str] | str | None = None
+
+    def checked(self) -> Options:
+        """The same with distances as floats, infinite where there is no limit, and a list of
+        families.
+        """
+        one_of(self.lca, "lca", ("extended", "minimal"))
+        one_of(self.far_pairs, "far_pairs", ("forbid", "allow", "clip"))
+        names = FAMILIES if self.measures is None else self.measures
+        families = [
+            one_of(name, "measures", FAMILIES)
+            for name in ([names] if isinstance(names, str) else names)
+        ]
+        if not families:
+            raise ValueError(
+                f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got "
+                "none. Omit it for all."
+            )
+        return replace(
+            self,
+            max_distance=_distance(self.max_distance, "max_distance"),
+            lca_max_distance=_limit(self.lca_max_distance, "lca_max_distance"),
+            max_ancestors=_limit(self.max_ancestors, "max_ancestors", least=0),
+            measures=families,
+        )
+
+
+def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.DataFrame:
+    """Compare the true and the predicted classes of every instance in a hierarchy.
+
+    Parameters
+    ----------
+    true, pred : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
+        The classes of each instance, inner ones too; ancestors need not be listed. The columns of a
+        matrix are ``h.nodes``.
+    h : Hierarchy
+    **options
+        Of `Options`.
 
     Returns
     -------
@@ -148,24 +180,8 @@ def instance_measures(
     0        0.667     0.667     2.0  2.0   0.8   0.500
     1        1.000     0.750     1.0  5.0   0.4   0.667
     """
-    one_of(lca, "lca", ("extended", "minimal"))
-    one_of(far_pairs, "far_pairs", ("forbid", "allow", "clip"))
-    max_distance = _distance(max_distance, "max_distance")
-    limit = np.inf if lca_max_distance is None else _distance(lca_max_distance, "lca_max_distance")
-    height = np.inf if max_ancestors is None else _distance(max_ancestors, "max_ancestors", least=0)
-    wanted = (
-        list(FAMILIES)
-        if measures is None
-        else [measures]
-        if isinstance(measures, str)
-        else list(measures)
-    )
-    families = [one_of(name, "measures", FAMILIES) for name in wanted]
-    if not families:
-        raise ValueError(
-            f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got none. "
-            "Omit it for all."
-        )
+    checked = Options(**options).checked()
+    families = list(checked.measures or ())
     same_axes(pred, "pred", true, "true")
     y, p = h.indicator(true, "true"), h.indicator(pred, "pred")
     if y.shape[0] != p.shape[0]:
@@ -174,7 +190,7 @@ def instance_measures(
             "a set for each."
         )
 
-    costs = None if class_costs is None else _costs(class_costs, h)
+    costs = None if checked.class_costs is None else _costs(checked.class_costs, h)
     first, place = distinct_rows(y, p)
     y, p = (renumbered(side[first], h._number, len(h) + 1) for side in (y, p))
     used = np.flatnonzero(np.bincount(np.concatenate([y.indices, p.indices]), minlength=len(h) + 1))
@@ -184,54 +200,52 @@ def instance_measures(
         costs[number[number >= 0]] = old[number >= 0]
     y, p = (renumbered(side, number, len(up.level)) for side in (y, p))
     above = closure(up)
-    known = pattern(above, height + up.tolerance, count_root)
+    near = pattern(above, present(checked.max_ancestors) + up.tolerance, checked.count_root)
     (y_lower, y_upper), (p_lower, p_upper) = nested(y, above), nested(p, above)
     size = np.diff(above.indptr)
-    cost = (
-        row_sums(size, y)
-        + row_sums(size, p)
-        + np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
-    )
+    n_pairs = np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
+    cost = row_sums(size, y) + row_sums(size, p) + n_pairs
     parts = []
     for lo, hi in stretches(cost, _BLOCK):
         t, q = y[lo:hi], p[lo:hi]
         columns: dict[str, np.ndarray] = {}
         if "set" in families:
-            columns |= set_measures(up, known, t, q, count_root, costs)
+            columns |= set_measures(up, near, t, q, checked.count_root, costs)
         if "pair" in families or "lca" in families:
             pairs = Pairs.of(t, q, above)
         if "pair" in families:
-            columns |= pair_measures(t, q, pairs, max_distance, far_pairs, up.tolerance)
+            columns |= pair_measures(
+                t, q, pairs, checked.max_distance, checked.far_pairs, up.tolerance
+            )
         if "lca" in families:
             lowest = ~y_upper[y.indptr[lo] : y.indptr[hi]], ~p_upper[p.indptr[lo] : p.indptr[hi]]
-            met = meet(up, above, t, q, pairs, lowest, limit, join=lca == "minimal")
-            if lca == "extended":
-                sizes = extended_graphs(met, hi - lo)
-            else:
-                *sizes, columns["lca_exact"] = minimal_graphs(met, hi - lo)
-            columns |= rates("lca", *sizes)
+            minimal = checked.lca == "minimal"
+            limit = present(checked.lca_max_distance)
+            met = meet(up, above, t, q, pairs, lowest, limit, join=minimal)
+            sizes = minimal_graphs(met, hi - lo) if minimal else extended_graphs(met, hi - lo)
+            if minimal:
+                columns["lca_exact"] = sizes[3]
+            columns |= rates("lca", *sizes[:3])
         parts.append(pd.DataFrame(columns))
-    found = pd.concat(parts, ignore_index=True).astype(float)
-    del above, known, parts  # the closure may be large, and the next one as large
+    table = pd.concat(parts, ignore_index=True).astype(float)
+    del above, near, parts  # the closure may be large, and the next one as large
     if "set" in families:
-        found = found.assign(
-            **descendant_measures(h._up, number, without(y, y_lower), without(p, p_lower))
-        )
-    names = [name for family in families for name in FAMILIES[family]] + ["lca_exact"] * (
-        "lca_exact" in found
-    )
-    return found[names].iloc[place].reset_index(drop=True)
+        descendants = descendant_measures(h._up, number, without(y, y_lower), without(p, p_lower))
+        table = table.assign(**descendants)
+    names = [name for family in families for name in FAMILIES[family]]
+    exact = ["lca_exact"] if "lca_exact" in table else []
+    return table[names + exact].iloc[place].reset_index(drop=True)
 
 
 #: The options of the hierarchical measures, with their defaults.
-OPTIONS: Mapping[str, Any] = instance_measures.__kwdefaults__ or {}
+OPTIONS: Mapping[str, Any] = {part.name: part.default for part in fields(Options)}
 
 
 def micro(sums: Mapping[str, float]) -> dict[str, float]:
     """Micro averages: precision, recall, F1 and MGIA of the columns of `instance_measures` summed
     over instances.
     """
-    found: dict[str, float] = {}
+    averages: dict[str, float] = {}
     for name in ("h", "descendant", "lca"):
         if f"{name}_intersection" in sums:
             sizes = (
@@ -239,15 +253,15 @@ def micro(sums: Mapping[str, float]) -> dict[str, float]:
                 for part in ("intersection", "true_size", "pred_size")
             )
             values = rates(f"micro_{name}", *sizes)
-            found |= {
+            averages |= {
                 f"micro_{name}_{rate}": float(values[f"micro_{name}_{rate}"])
                 for rate in ("precision", "recall", "f1")
             }
     if "mgia_bound" in sums:
-        found["micro_mgia"] = 1.0 - float(
+        averages["micro_mgia"] = 1.0 - float(
             sums["mgia_error"] / sums["mgia_bound"] if sums["mgia_bound"] else 0
         )
-    return found
+    return averages
 
 
 def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> np.ndarray:
@@ -256,29 +270,33 @@ def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> np.ndarray:
         one_of(given, "class_costs", ("siblings",))
         child = np.repeat(np.arange(len(h) + 1), h._up.count)
         children = np.bincount(h._up.parent, minlength=len(h) + 1)
-        found = np.ones(len(h) + 1)
+        by_number = np.ones(len(h) + 1)
         for level in range(1, int(h._up.level[-1]) + 1):
             edge = np.flatnonzero(h._up.level[child] == level)
             parent = h._up.parent[edge]
             here = np.flatnonzero(h._up.level == level)
-            found[here] = np.bincount(
-                child[edge] - here[0], found[parent] / children[parent], len(here)
+            by_number[here] = np.bincount(
+                child[edge] - here[0], by_number[parent] / children[parent], len(here)
             )
-        return found
+        return by_number
     if missing := [name for name in h.nodes if name not in given]:
         raise ValueError(
             "`class_costs` must have a cost for each class, got none for "
             f"{some(map(repr, missing))}. Add it."
         )
-    found = np.ones(len(h) + 1)
-    found[h._number] = costs = np.array([given[name] for name in h.nodes], float)
+    by_number = np.ones(len(h) + 1)
+    by_number[h._number] = costs = np.array([given[name] for name in h.nodes], float)
     if (wrong := np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))).size:
         name = h.nodes[wrong[0]]
         raise ValueError(
             f"`class_costs` must be finite and at least 0, got {given[name]!r} for {name!r}. "
             "Correct it."
         )
-    return found
+    return by_number
+
+
+def _limit(value: float | None, name: str, least: float = 5e-324) -> float:
+    return np.inf if value is None else _distance(value, name, least)
 
 
 def _distance(value: float, name: str, least: float = 5e-324) -> float:
@@ -304,7 +322,7 @@ def of_label_matrices(
     options: Mapping[str, Any],
     asked: Sequence[str],
     zeros: bool = False,
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """`of_class_sets` of label matrices, and what takes a score for each label; nothing without a
     hierarchy.
 
@@ -323,7 +341,7 @@ def of_label_matrices(
             f"`hierarchy` must be given with {', '.join(map(repr, options))}. Leave these out "
             "without it."
         )
-    return None, None
+    return {}, None
 
 
 def of_class_sets(
@@ -333,18 +351,13 @@ def of_class_sets(
     others.
     """
     options = {**OPTIONS, **options}
-    if options["measures"] is not None:
-        options["measures"] = (
-            [options["measures"]]
-            if isinstance(options["measures"], str)
-            else list(options["measures"])
-        )
+    families = options["measures"]
+    if families is not None:
+        options["measures"] = [families] if isinstance(families, str) else list(families)
     table = instance_measures(true, pred, h, **options)
     for name in ("max_ancestors", "class_costs"):
-        if options[name] is None:
-            del options[
-                name
-            ]  # so that results of versions without it go on agreeing in their options
+        if options[name] is None:  # so that results of versions without it go on agreeing
+            del options[name]
     if isinstance(costs := options.get("class_costs"), Mapping):
         text = repr([float(costs[name]) for name in h.nodes])
         options["class_costs"] = f"SHA-256 {sha256(text.encode()).hexdigest()[:16]}"
@@ -362,10 +375,10 @@ def _nearest(true: sparse.csr_array, top: sparse.csr_array, h: Hierarchy) -> NDA
     true, top = (renumbered(side, number[h._number], len(up.level)) for side in (true, top))
     pairs = Pairs.of(true, top, closure(up))
     some = np.flatnonzero(np.diff(pairs.start))
-    found = np.full(true.shape[0], np.nan)
+    nearest = np.full(true.shape[0], np.nan)
     if len(some):
-        found[some] = np.minimum.reduceat(pairs.apart[pairs.kind], pairs.start[some])
-    return found
+        nearest[some] = np.minimum.reduceat(pairs.apart[pairs.kind], pairs.start[some])
+    return nearest
 
 
 def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.csr_array:
@@ -376,13 +389,13 @@ def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.c
             f"`label_names` must be classes of `hierarchy`, got {len(unknown)} others: "
             f"{', '.join(map(repr, unknown[:8]))}."
         )
-    found = sparse.csr_array(matrix)
-    columns = np.array([position[name] for name in names])[found.indices]
-    found = sparse.csr_array(
-        (found.data, columns, found.indptr), shape=(found.shape[0], len(h.nodes))
+    labels = sparse.csr_array(matrix)
+    columns = np.array([position[name] for name in names])[labels.indices]
+    classes = sparse.csr_array(
+        (labels.data, columns, labels.indptr), shape=(labels.shape[0], len(h.nodes))
     )
-    found.sort_indices()
-    return found
+    classes.sort_indices()
+    return classes
 
 
 # --------------------------------------------------------------------------------------------------

@@ -46,53 +46,55 @@ def label_matrices(
     """
     given = {"y_true": y_true, "y_score": y_score, "y_pred": y_pred}
     sides = {name: list(rows) for name, rows in given.items() if rows is not None}
-    n = len(sides["y_true"])
-    for name, rows in sides.items():
-        if len(rows) != n:
-            raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
-        wanted, text = (
-            (Mapping, "mappings of label to score")
-            if name == "y_score"
-            else (Collection, "collections of labels")
-        )
-        for i, row in enumerate(rows):
-            if not isinstance(row, wanted) or isinstance(row, (str, bytes)):
-                raise TypeError(
-                    f"`{name}` must hold {text}, got {type(row).__name__} in row {i}. Convert it."
-                )
-    found = {label for rows in sides.values() for row in rows for label in row}
+    _refuse_other_rows(sides)
+    occurring = {label for rows in sides.values() for row in rows for label in row}
     if label_names is None:
         try:
-            label_names = sorted(found)
+            label_names = sorted(occurring)
         except TypeError:
-            label_names = sorted(found, key=lambda label: (type(label).__name__, str(label)))
-    names = unique_names(
-        label_names, "label_names", len(label_names := list(label_names)), "labels"
-    )
+            label_names = sorted(occurring, key=lambda label: (type(label).__name__, str(label)))
+    label_names = list(label_names)
+    names = unique_names(label_names, "label_names", len(label_names), "labels")
     place = {label: i for i, label in enumerate(names)}
-    if unknown := found.difference(place):
+    if unknown := occurring.difference(place):
         raise ValueError(
             "`label_names` must name all labels, got none for "
             f"{some(sorted(map(repr, unknown)), 8)}. Name them."
         )
     if not names:
         raise ValueError("`label_names` must name the labels where none occurs. Pass them.")
-    matrices = []
-    for name in given:
-        rows = sides.get(name)
-        if rows is None:
-            matrices.append(None)
-            continue
-        rows = rows if name == "y_score" else [dict.fromkeys(row, True) for row in rows]
-        ends = np.append(0, np.cumsum([len(row) for row in rows]))
-        columns = np.fromiter((place[label] for row in rows for label in row), np.int64, ends[-1])
-        values = np.array(
-            [v for row in rows for v in row.values()], float if name == "y_score" else bool
-        )
-        matrix = sparse.csr_array((values, columns, ends), shape=(n, len(names)))
-        matrix.sort_indices()
-        matrices.append(matrix)
-    return *matrices, names
+    matrices: dict[str, Any] = dict.fromkeys(given)
+    for name, rows in sides.items():
+        cells = rows if name == "y_score" else [dict.fromkeys(row, True) for row in rows]
+        matrices[name] = _of_cells(cells, place, float if name == "y_score" else bool)
+    return matrices["y_true"], matrices["y_score"], matrices["y_pred"], names
+
+
+def _refuse_other_rows(sides: Mapping[str, list[Any]]) -> None:
+    """Raise ValueError or TypeError for rows that are none, or others than the truth has."""
+    n = len(sides["y_true"])
+    for name, rows in sides.items():
+        if len(rows) != n:
+            raise ValueError(f"`{name}` must hold the {n} instances of `y_true`, got {len(rows)}.")
+        wanted: tuple[type, str] = (Collection, "collections of labels")
+        if name == "y_score":
+            wanted = Mapping, "mappings of label to score"
+        for i, row in enumerate(rows):
+            if not isinstance(row, wanted[0]) or isinstance(row, (str, bytes)):
+                got = f"{type(row).__name__} in row {i}"
+                raise TypeError(f"`{name}` must hold {wanted[1]}, got {got}. Convert it.")
+
+
+def _of_cells(
+    rows: list[Mapping[Hashable, Any]], place: Mapping[Hashable, int], kind: type
+) -> sparse.csr_array:
+    """A matrix of the values of each row by label."""
+    ends = np.append(0, np.cumsum([len(row) for row in rows]))
+    columns = np.fromiter((place[label] for row in rows for label in row), np.int64, ends[-1])
+    values: NDArray[Any] = np.array([value for row in rows for value in row.values()], kind)
+    matrix = sparse.csr_array((values, columns, ends), shape=(len(rows), len(place)))
+    matrix.sort_indices()
+    return matrix
 
 
 def read_labels(answer: Any) -> Collection[str]:
@@ -154,6 +156,11 @@ class Propensities:
     digest: str
     labels: sparse.csr_array = field(repr=False)
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells them from others."""
+        return {"a": self.a, "b": self.b, "digest": self.digest}
+
     @classmethod
     def of(cls, train_labels: Any, a: float = 0.55, b: float = 1.5) -> Propensities:
         """Propensities from a label matrix M x K, or these themselves; a ValueError or TypeError
@@ -171,9 +178,9 @@ class Propensities:
         n = labels.shape[0]
         scale = (log(n) - 1) * (b + 1) ** a
         text = f"{n} {float(a)!r} {float(b)!r} ".encode() + counts.astype("<i8").tobytes()
-        known = sparse.csr_array(labels, dtype=bool)
+        as_bits = sparse.csr_array(labels, dtype=bool)
         return cls(
-            1 + scale * (counts + b) ** -a, float(a), float(b), sha256(text).hexdigest(), known
+            1 + scale * (counts + b) ** -a, float(a), float(b), sha256(text).hexdigest(), as_bits
         )
 
 

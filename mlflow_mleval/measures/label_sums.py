@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,8 @@ from mlflow_mleval.measures.score_counts import (
 from mlflow_mleval.validation import groups
 
 _BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay in the cache
-_PROBABLE = frozenset(("log_loss", "brier_score"))
+#: Losses of probabilities, which take a pass over the errors of their own.
+_PROBABLE = ("log_loss", "brier_score")
 #: The parts of sums that write themselves.
 _COUNTED = ("classes", "scores", "thresholds")
 #: The column of instances that tells how much each counts.
@@ -203,14 +204,13 @@ class Sums:
         """What scores tell of each label, as far as it was asked for: auroc and average_precision,
         and brier_score.
         """
-        counts, found = self.counts_by_score, {}
+        counts, columns = self.counts_by_score, {}
         if counts is not None and counts.n_classes == self.by_label.shape[1]:
-            found = {"auroc": counts.auroc()[0], "average_precision": counts.average_precision()[0]}
-        return (
-            found
-            if self.squares is None
-            else found | {"brier_score": self.squares.sum(axis=0) / (self.size or np.nan)}
-        )
+            columns["auroc"] = counts.auroc()[0]
+            columns["average_precision"] = counts.average_precision()[0]
+        if self.squares is not None:
+            columns["brier_score"] = self.squares.sum(axis=0) / (self.size or np.nan)
+        return columns
 
     @property
     def counts_by_score(self) -> ScoreCounts | None:
@@ -263,18 +263,17 @@ def summed_columns(
     columns: Mapping[str, NDArray[np.float64]], weights: NDArray[np.float64] | None
 ) -> dict[str, Any]:
     """What `Sums` holds of columns that are summed over instances where they are defined."""
-    known = [~np.isnan(column) for column in columns.values()]
+    defined = [~np.isnan(column) for column in columns.values()]
+    pairs = zip(columns.values(), defined, strict=True)
     if weights is None:
-        sums = [column_sums(c[d, None]) for c, d in zip(columns.values(), known, strict=True)]
+        sums = [column_sums(column[where, None]) for column, where in pairs]
         of_weights = None
     else:
-        products = [
-            np.where(d, c, 0) * weights for c, d in zip(columns.values(), known, strict=True)
-        ]
+        products = [np.where(where, column, 0) * weights for column, where in pairs]
         sums = [column_sums(product[:, None]) for product in products]
-        of_weights = np.hstack([column_sums((d * weights)[:, None]) for d in known])
-        known = [d | (weights == 0) for d in known]  # what has no weight lacks nothing
-    counts = np.array([d.sum() for d in known])
+        of_weights = np.hstack([column_sums((where * weights)[:, None]) for where in defined])
+        defined = [where | (weights == 0) for where in defined]  # what has no weight lacks nothing
+    counts = np.array([where.sum() for where in defined])
     return {
         "columns": tuple(columns),
         "counts": counts,
@@ -308,176 +307,227 @@ def _added_by(
     """The sums that `add` makes along the first axis or less of it, exactly."""
     largest = np.abs(values).max(initial=0)
     if not np.isfinite(largest):
-        return np.array([found := add(values), np.zeros_like(found)])
+        return np.array([whole := add(values), np.zeros_like(whole)])
     total = np.zeros(2)[:, None]
     room = 2.0 ** np.ceil(np.log2(len(values) + 2))
     unit = 2.0 ** np.ceil(np.log2(largest or 1)) * room
     for _ in range(3):
         leading = (values + unit) - unit
-        found = add(leading)
-        total = _exact_sum(total, np.array([found, np.zeros_like(found)]))
+        exact = add(leading)
+        total = _exact_sum(total, np.array([exact, np.zeros_like(exact)]))
         values = values - leading
         unit *= room * 2.0**-53
     return total
 
 
-def sum_rows(
-    true: Any,
-    score: Any,
-    pred: Any,
-    *,
-    rows: slice | NDArray[np.int64] = slice(None),
-    threshold: Any = 0.5,
-    conventions: Conventions = "sklearn",
-    flat: bool = True,
-    further: Mapping[str, NDArray[np.float64]] | None = None,
-    seconds: Mapping[str, float] | None = None,
-    truth: int | None = None,
-    asked: Collection[str] = (),
-    propensities: Propensities | None = None,
-    classes: ClassesAbove | None = None,
-    weights: NDArray[np.float64] | None = None,
-    weighting: int | None = None,
-) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
-    """The sums over some rows of checked matrices, and the values of each of these rows.
+Rows = slice | NDArray[np.int64]
 
-    Where `pred` is None, labels with ``score >= threshold`` are predicted. `further` are quantities
-    known of each instance that are to be summed too; `asked` are names of measures beside the usual
-    ones, of which those over all thresholds need `classes`. The values are the example-based
-    measures if `flat`, the ranking measures, those asked for, the further quantities, mean and
-    largest error of scores in [0, 1], and the numbers of true and of predicted labels.
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Checked matrices, and what is to be summed over their rows.
+
+    Attributes
+    ----------
+    true, score, pred : matrix of shape (N, K), or None
+        Where `pred` is None, labels with ``score >= threshold`` are predicted.
+    flat : bool
+        Whether the example-based measures are wanted.
+    further : mapping of str to array of shape (N,)
+        Quantities known of each instance that are to be summed too.
+    asked : collection of str
+        Measures beside the usual ones; those over all thresholds need `classes`.
+    weights : array of shape (N,), or None
     """
-    all_sparse = all(map(sparse.issparse, (m for m in (true, score, pred) if m is not None)))
-    t, s, p = (
-        None if m is None else m[rows] if all_sparse or isinstance(rows, slice) else m
-        for m in (true, score, pred)
-    )
-    find = _of_stored if all_sparse else _of_blocks
-    take = None if all_sparse or isinstance(rows, slice) else rows
-    k = max((k for _, k in parsed(asked)), default=0)
-    w = None if weights is None else weights[rows]
-    found = find(t, s, p, take, threshold, conventions, k, not _PROBABLE.isdisjoint(asked), w)
-    shared, predicted, relevant = found.by_instance
-    n, n_labels = len(shared), true.shape[1]
-    values = example_measures(found.by_instance, n_labels, conventions) if flat else {}
-    low, high = found.span
-    soft = score is not None and low >= 0 and high <= 1
-    if score is not None:
-        values |= found.ranking
-        if k:
-            truths = t if all_sparse else sparse.csr_array(t if take is None else t[take])
-            values |= at_k_measures(
-                asked, truths, found.hits, None if propensities is None else propensities.weights
-            )
-        values |= {
-            m: found.probable[m] if soft else np.full(n, np.nan)
-            for m in ("log_loss", "brier_score")
-            if m in asked
-        }
-    values |= {name: column[rows] for name, column in (further or {}).items()}
+
+    true: Any
+    score: Any = None
+    pred: Any = None
+    threshold: Any = 0.5
+    conventions: Conventions = "sklearn"
+    flat: bool = True
+    further: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    asked: Collection[str] = ()
+    propensities: Propensities | None = None
+    classes: ClassesAbove | None = None
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def all_sparse(self) -> bool:
+        return all(sparse.issparse(m) for m in (self.true, self.score, self.pred) if m is not None)
+
+    @property
+    def is_probable(self) -> bool:
+        """Whether losses of probabilities were asked for."""
+        return not set(_PROBABLE).isdisjoint(self.asked)
+
+    def part(self, rows: Rows) -> Inputs:
+        """Some rows of the matrices and weights."""
+        matrices = {name: _at(getattr(self, name), rows) for name in ("true", "score", "pred")}
+        return replace(self, **matrices, weights=_at(self.weights, rows))
+
+
+def _at(values: Any, rows: Rows | None) -> Any:
+    return values if values is None or rows is None else values[rows]
+
+
+@dataclass(frozen=True)
+class FoldFacts:
+    """What is known of a fold beside its sums: see `Sums`."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    truth: int | None = None
+    weighting: int | None = None
+
+
+def sum_rows(
+    inputs: Inputs, rows: Rows = slice(None), facts: FoldFacts | None = None
+) -> tuple[Sums, dict[str, Any]]:
+    """The sums over some rows, and the values of each of these rows.
+
+    The values are the example-based measures if `flat`, the ranking measures, those asked for, the
+    further quantities, mean and largest error of scores in [0, 1], and the numbers of true and of
+    predicted labels.
+    """
+    facts = facts or FoldFacts()
+    if inputs.all_sparse or isinstance(rows, slice):
+        part, take = inputs.part(rows), None
+    else:  # a copy of so many rows of dense matrices is saved: each block takes its own
+        part, take = replace(inputs, weights=_at(inputs.weights, rows)), rows
+    n_places = max((k for _, k in parsed(inputs.asked)), default=0)
+    gathered = _of_stored(part, n_places) if inputs.all_sparse else _of_blocks(part, take, n_places)
+    shared, predicted, relevant = gathered.by_instance
+    n_labels = inputs.true.shape[1]
+    scored = inputs.score is not None
+    low, high = gathered.span
+    soft = scored and low >= 0 and high <= 1
+    values: dict[str, Any] = {}
+    if inputs.flat:
+        values |= example_measures(gathered.by_instance, n_labels, inputs.conventions)
+    if scored:
+        values |= _values_of_scores(part, take, gathered, n_places, soft)
+    values |= {name: column[rows] for name, column in inputs.further.items()}
     sums = Sums(
-        n=n,
-        **summed_columns(values, w),
-        by_label=found.by_label,
-        wrong=np.bincount(predicted + relevant - 2 * shared, w, n_labels + 1),
+        n=len(shared),
+        **summed_columns(values, part.weights),
+        by_label=gathered.by_label,
+        wrong=np.bincount(predicted + relevant - 2 * shared, part.weights, n_labels + 1),
         empty=np.array([(predicted == 0).sum(), (relevant == 0).sum()]),
-        errors=found.errors if soft else None,
-        score_range=None if score is None else (float(low) + 0.0, float(high) + 0.0),  # -0 is 0
-        seconds=seconds or {},
-        truth=truth,
-        scores=None if score is None or not need_counts(asked) else score_counts(t, s, take, w),
-        squares=found.squares if soft and "brier_score" in asked else None,
-        thresholds=classes.sums(t if take is None else t[take], s if take is None else s[take])
-        if soft and classes
-        else None,
-        weight=found.weight,
-        weighting=weighting,
+        seconds=facts.seconds,
+        truth=facts.truth,
+        weight=gathered.weight,
+        weighting=facts.weighting,
     )
+    if scored:
+        span = float(low) + 0.0, float(high) + 0.0  # -0 is 0
+        sums = replace(sums, score_range=span, scores=_counts_by_score(part, take))
     if soft:
-        values |= {"soft_hamming_loss": found.ends[0], "soft_subset_loss": found.ends[1]}
+        squares = gathered.squares if "brier_score" in inputs.asked else None
+        thresholds = _over_thresholds(part, take)
+        sums = replace(sums, errors=gathered.errors, squares=squares, thresholds=thresholds)
+        values |= {"soft_hamming_loss": gathered.ends[0], "soft_subset_loss": gathered.ends[1]}
     return sums, {**values, "true_labels": relevant, "predicted_labels": predicted}
 
 
+def _values_of_scores(
+    part: Inputs, take: NDArray[np.int64] | None, gathered: _OfRows, n_places: int, soft: bool
+) -> dict[str, NDArray[np.float64]]:
+    """What the scores give of each instance: rankings, those at k, probabilistic losses."""
+    values = dict(gathered.ranking)
+    if n_places:
+        true = sparse.csr_array(_at(part.true, take))
+        weights = None if part.propensities is None else part.propensities.weights
+        values |= at_k_measures(part.asked, true, gathered.hits, weights)
+    undefined = np.full(gathered.by_instance.shape[1], np.nan)
+    for name in _PROBABLE:
+        if name in part.asked:
+            values[name] = gathered.probable[name] if soft else undefined
+    return values
+
+
+def _counts_by_score(part: Inputs, take: NDArray[np.int64] | None) -> ScoreCounts | None:
+    if not need_counts(part.asked):
+        return None
+    return score_counts(part.true, part.score, take, part.weights)
+
+
+def _over_thresholds(part: Inputs, take: NDArray[np.int64] | None) -> ThresholdSums | None:
+    if part.classes is None:
+        return None
+    return part.classes.sums(_at(part.true, take), _at(part.score, take))
+
+
 @dataclass
-class _Found:
+class _OfRows:
     """What the rows of matrices give before it is summed."""
 
     by_instance: NDArray[np.int64]
-    by_label: NDArray[np.int64]
+    by_label: NDArray[Any]
     ranking: Mapping[str, NDArray[np.float64]]
-    hits: NDArray[np.int64]
+    hits: NDArray[Any]
     probable: Mapping[str, NDArray[np.float64]]
     ends: NDArray[np.float64]  # (2, n): mean and largest error
-    errors: NDArray[
-        np.float64
-    ]  # (2, K): sums of the largest, the second largest, …, value and rounding error
-    span: tuple[float, float]
+    # (2, K): sums of the largest, the second largest, …, value and rounding error
+    errors: NDArray[np.float64]
+    span: tuple[float, float]  # from the lowest to the highest score
     squares: NDArray[np.float64]  # (2, K): of the errors of each label, value and rounding error
     weight: float | None  # of all instances
 
 
-def _of_blocks(
-    true: Any,
-    score: Any,
-    pred: Any,
-    rows: NDArray[np.int64] | None,
-    threshold: Any,
-    conventions: Conventions,
-    k: int,
-    probable: bool,
-    weights: NDArray[np.float64] | None,
-) -> _Found:
+def _of_blocks(part: Inputs, rows: NDArray[np.int64] | None, n_places: int) -> _OfRows:
     """Dense blocks of rows, one after the other."""
-    n_labels = true.shape[1]
-    n = true.shape[0] if rows is None else len(rows)
+    weights, n_labels = part.weights, part.true.shape[1]
+    n = part.true.shape[0] if rows is None else len(rows)
     by_label = np.zeros((3, n_labels), np.int64 if weights is None else float)
-    by_instance, weight = np.empty((3, n), np.int64), None if weights is None else 0.0
+    by_instance, weight = np.empty((3, n), np.int64), 0.0
     ranking, ends = np.empty((4, n)), np.empty((2, n))
     errors, squares = np.zeros((2, n_labels)), np.zeros((2, n_labels))
-    hits, losses = np.empty((n, k), np.int64), np.empty((2, n))
+    hits, losses = np.empty((n, n_places), np.int64), np.empty((2, n))
     low, high = np.inf, -np.inf
     step = max(1, _BLOCK // n_labels)
     for start in range(0, n, step):
         at = slice(start, min(start + step, n))
-        t, s, p = (
-            None if m is None else m[at if rows is None else rows[at]] for m in (true, score, pred)
-        )
-        t, s, p = (m.toarray() if sparse.issparse(m) else m for m in (t, s, p))
-        w = None if weights is None else weights[at]
+        block = at if rows is None else rows[at]
+        t, s, p = (_dense_at(matrix, block) for matrix in (part.true, part.score, part.pred))
+        w = _at(weights, at)
         if s is not None:
             floats = ordered_floats(s)
-            ranking[:, at] = list(ranking_measures(t, floats, conventions).values())
-            if k:
-                hits[at] = dense_hits(t, floats, k)
+            ranking[:, at] = list(ranking_measures(t, floats, part.conventions).values())
+            if n_places:
+                hits[at] = dense_hits(t, floats, n_places)
             low, high = min(low, s.min()), max(high, s.max())
             if low >= 0 and high <= 1:
-                e = np.abs(np.subtract(s, t, dtype=float))
-                if probable:
-                    squared = e**2
-                    losses[:, at] = (
-                        -np.log(1 - np.clip(e, *_clip(s.dtype))).mean(axis=1),
-                        squared.mean(axis=1),
-                    )
+                off = np.abs(np.subtract(s, t, dtype=float))
+                if part.is_probable:
+                    squared = off**2
+                    clipped = np.clip(off, *_clip(s.dtype))
+                    losses[:, at] = -np.log(1 - clipped).mean(axis=1), squared.mean(axis=1)
                     squares = _exact_sum(squares, column_sums(_weighted(squared, w)))
-                e.sort(axis=1)
-                errors = _exact_sum(errors, column_sums(_weighted(e, w)))
-                ends[:, at] = e.mean(axis=1), e[:, -1]
-        by_instance[:, at], counted = overlap(t, reached(s, threshold) if p is None else p, w)
+                off.sort(axis=1)
+                errors = _exact_sum(errors, column_sums(_weighted(off, w)))
+                ends[:, at] = off.mean(axis=1), off[:, -1]
+        predicted = reached(s, part.threshold) if p is None else p
+        by_instance[:, at], counted = overlap(t, predicted, w)
         by_label += counted
         if w is not None:
             weight += weight_of_all(w)
-    return _Found(
+    return _OfRows(
         by_instance,
         by_label,
         dict(zip(_RANKING, ranking, strict=True)),
         hits,
-        dict(zip(("log_loss", "brier_score"), losses, strict=True)),
+        dict(zip(_PROBABLE, losses, strict=True)),
         ends,
         errors[:, ::-1],
         (low, high),
         squares,
-        weight,
+        None if weights is None else weight,
     )
+
+
+def _dense_at(matrix: Any, rows: Rows) -> Any:
+    block = _at(matrix, rows)
+    return block.toarray() if sparse.issparse(block) else block
 
 
 def _weighted(
@@ -487,40 +537,27 @@ def _weighted(
     return values if weights is None else values * weights[:, None]
 
 
-def _of_stored(
-    true: Any,
-    score: Any,
-    pred: Any,
-    rows: None,
-    threshold: Any,
-    conventions: Conventions,
-    k: int,
-    probable: bool,
-    weights: NDArray[np.float64] | None,
-) -> _Found:
+def _of_stored(part: Inputs, n_places: int) -> _OfRows:
     """The stored entries of CSR alone, whatever the number of labels."""
+    true, score, weights = part.true, part.score, part.weights
     n, n_labels = true.shape
     weight = None if weights is None else weight_of_all(weights)
-    if pred is not None:
-        counted = overlap(true, pred, weights)
+    if part.pred is not None:
+        counted = overlap(true, part.pred, weights)
     else:
-        counted = overlap_apart(true, *apart(score, threshold), weights)
+        counted = overlap_apart(true, *apart(score, part.threshold), weights)
     if score is None:
-        none = np.empty(0)
-        return _Found(*counted, {}, none, {}, none, none, (np.inf, -np.inf), none, weight)
+        none: NDArray[Any] = np.empty(0)
+        return _OfRows(*counted, {}, none, {}, none, none, (np.inf, -np.inf), none, weight)
     data = (
         score.data if score.nnz == n * n_labels else np.append(score.data, np.zeros(1, score.dtype))
     )
     span = data.min(), data.max()
     stored = StoredScores(true, ordered_floats(score))
-    ranking = sparse_ranking_measures(stored, conventions)
-    hits = sparse_hits(stored, k) if k else np.empty((n, 0), np.int64)
-    ends, errors, squares, losses = (
-        np.zeros((2, n)),
-        np.zeros((2, n_labels)),
-        np.zeros((2, n_labels)),
-        {},
-    )
+    ranking = sparse_ranking_measures(stored, part.conventions)
+    hits = sparse_hits(stored, n_places) if n_places else np.empty((n, 0), np.int64)
+    ends, errors, squares = np.zeros((2, n)), np.zeros((2, n_labels)), np.zeros((2, n_labels))
+    losses: dict[str, NDArray[Any]] = {}
     if span[0] >= 0 and span[1] <= 1:
         stored = StoredScores(true, score)
         missed, row = stored.missed_counts, rows_of(score)
@@ -533,7 +570,7 @@ def _of_stored(
             ::-1
         ]  # instances with at least 1, 2, … errors of 1
         errors[0, : len(least)] = least
-        if probable:
+        if part.is_probable:
             low, high = _clip(score.dtype)
             wrong = np.log(1 - high), np.log(1 - low)
             none = -missed * wrong[0] - (stored.zeros - missed) * wrong[1]
@@ -542,8 +579,9 @@ def _of_stored(
             of_rows = None if weights is None else weights[stored.missed[0]]
             squares[0] = np.bincount(stored.missed[1], of_rows, n_labels)
             weighted = squared if weights is None else squared * weights[row]
-            part = group_sums(score.indices.astype(np.int64), weighted)
-            squares[:, : part.shape[1]] = _exact_sum(squares[:, : part.shape[1]], part)
+            of_labels = group_sums(score.indices.astype(np.int64), weighted)
+            seen = of_labels.shape[1]
+            squares[:, :seen] = _exact_sum(squares[:, :seen], of_labels)
         for at_rows, _, at, there in stored.tables():
             e = np.where(there, off[at], 0)
             e.sort(axis=1)
@@ -554,9 +592,9 @@ def _of_stored(
             sums = group_sums(shift[there], _weighted(e, of_table)[there])
             errors[:, : sums.shape[1]] = _exact_sum(errors[:, : sums.shape[1]], sums)
         ends[0] /= n_labels
-        losses = {name: column / n_labels for name, column in losses.items()}
-    span = float(span[0]), float(span[1])
-    return _Found(*counted, ranking, hits, losses, ends, errors, span, squares, weight)
+        losses = {name: np.asarray(column / n_labels) for name, column in losses.items()}
+    reach = float(span[0]), float(span[1])
+    return _OfRows(*counted, ranking, hits, losses, ends, errors, reach, squares, weight)
 
 
 def _clip(kind: np.dtype) -> tuple[float, float]:
@@ -579,26 +617,24 @@ def comparable(true: Any, score: Any, pred: Any, threshold: Any) -> tuple[Any, A
     return sparse.csr_array(true), score, None if pred is None else sparse.csr_array(pred)
 
 
+#: What sums some rows, as `sum_rows`.
+SumPart = Callable[[Inputs, Rows, FoldFacts], tuple[Sums, dict[str, Any]]]
+
+
 def sum_folds(
-    true: Any,
-    score: Any,
-    pred: Any,
+    inputs: Inputs,
     folds: Any,
     seconds: Mapping[str, Any],
     instances: bool,
-    *,
-    sum_part: Callable[..., tuple[Sums, dict[str, Any]]] = sum_rows,
-    weights: NDArray[np.float64] | None = None,
-    **options: Any,
+    sum_part: SumPart = sum_rows,
 ) -> tuple[dict[Hashable, Sums], pd.DataFrame | None, NDArray[np.uint64] | None]:
     """The sums of each fold, a table of all instances in their order, and a number that tells the
     truth of each apart.
 
     `folds` is the fold of each instance, or of all; `seconds` holds one number or one a fold by
-    name; table and numbers are made only with `instances`. The table has the weights of instances,
-    where given. The options are those of `sum_part`.
+    name; table and numbers are made only with `instances`.
     """
-    n = true.shape[0]
+    n, weights = inputs.true.shape[0], inputs.weights
     by_fold = groups(folds, "folds", n)
     times = {
         name: _seconds(value, name, list(by_fold))
@@ -606,15 +642,13 @@ def sum_folds(
         if value is not None
     }
     sums, tables = {}, []
-    digests = row_digests(true)
+    digests = row_digests(inputs.true)
     for key, rows in by_fold.items():
-        known = {name: of[key] for name, of in times.items()}
+        known_times = {name: of_folds[key] for name, of_folds in times.items()}
+        facts = FoldFacts(known_times, added(digests[rows]))
         if weights is not None:
-            weighting = weighted_rows(digests[rows], weights[rows])
-            options |= {"weights": weights, "weighting": weighting}
-        sums[key], values = sum_part(
-            true, score, pred, rows=rows, seconds=known, truth=added(digests[rows]), **options
-        )
+            facts = replace(facts, weighting=weighted_rows(digests[rows], weights[rows]))
+        sums[key], values = sum_part(inputs, rows, facts)
         if weights is not None:
             values = {SAMPLE_WEIGHT: weights[rows], **values}
         if instances:
@@ -630,18 +664,12 @@ def sum_folds(
 
 
 def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, float]:
+    one = len(folds) == 1
     given = (
-        dict(value)
-        if isinstance(value, Mapping)
-        else dict.fromkeys(folds, value)
-        if len(folds) == 1
-        else {}
+        dict(value) if isinstance(value, Mapping) else dict.fromkeys(folds if one else (), value)
     )
     if given.keys() != set(folds) or not all(np.isfinite(v) and v >= 0 for v in given.values()):
-        want = (
-            "one number"
-            if len(folds) == 1
-            else f"a mapping with one number for each of the {len(folds)} folds"
-        )
+        several = f"a mapping with one number for each of the {len(folds)} folds"
+        want = "one number" if one else several
         raise ValueError(f"`{name}` must be {want}, in seconds and not negative, got {value!r}.")
     return {key: float(v) for key, v in given.items()}

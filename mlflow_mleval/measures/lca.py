@@ -18,6 +18,7 @@ from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import Pairs, distinct, meetings
 from mlflow_mleval.measures.hierarchy import Parents, lookup, spans
+from mlflow_mleval.validation import present
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,9 @@ def meet(
     row = spans(start[kind], size)
     instance, of_left, of_right = (np.repeat(a[active], size) for a in (instance, *own))
     where, node, _ = distinct(instance, top[row], n + 1)  # the meeting nodes of each instance
-    legs, used, alone, joins = [], [], [], []
+    legs: list[Legs] = []
+    used: list[np.ndarray] = []
+    alone, joins = [], []
     for classes, climb, labels, rest in zip(
         (pairs.a, pairs.b), climbs, (true, pred), kept, strict=True
     ):
@@ -109,10 +112,10 @@ def meet(
         ]
         if join:
             count = np.diff(labels.indptr)[where]
-            place = spans(labels.indptr[where], count)
-            start, end, at = labels.indices[place], np.repeat(node, count), np.repeat(where, count)
+            inside = spans(labels.indptr[where], count)
+            start, end, at = labels.indices[inside], np.repeat(node, count), np.repeat(where, count)
             far = np.where(end == n, limit / 2, lookup(above, start, np.minimum(end, n - 1)) - 1.0)
-            way = rest[place] & (far >= 0)
+            way = rest[inside] & (far >= 0)
             ways.append((start[way], end[way], far[way]))
         low, high, leg = distinct(
             np.concatenate([way[0] for way in ways]),
@@ -127,14 +130,16 @@ def meet(
         if join:
             joins.append((at[way], leg[len(pair) + lonely.sum() :]))
     return Meetings(
-        instance,
-        *used,
-        top[row],
-        of_left,
-        of_right,
-        *legs,
-        tuple(alone),
-        tuple(joins) if join else None,
+        instance=instance,
+        left=used[0],
+        right=used[1],
+        top=top[row],
+        of_left=of_left,
+        of_right=of_right,
+        true=legs[0],
+        pred=legs[1],
+        alone=tuple(alone),
+        joins=tuple(joins) if join else None,
     )
 
 
@@ -228,8 +233,9 @@ def climb_legs(
             np.repeat(left, count) - up.length[edge],
         )
         node = up.parent[edge]
-        found = lookup(above, node, end[walk])
-        tight = (found > 0) & (np.abs(found - 1 - left) <= up.tolerance)
+        # 0 where the end does not lie above, else the distance plus 1; what remains must be just it
+        distance = lookup(above, node, end[walk])
+        tight = (distance > 0) & (np.abs(distance - 1 - left) <= up.tolerance)
         walk, lower, node, left = walk[tight], lower[tight], node[tight], left[tight]
         within = whole[walk] - left < reach[walk]
         edges.append(np.stack([leg[walk], lower, np.where(within, node, n)], 1))
@@ -272,21 +278,26 @@ def minimal_graphs(meetings: Meetings, rows: int) -> np.ndarray:
     extended graphs. Among all such graphs those with the largest F1 count, then those with the
     fewest nodes, then those with the fewest predicted nodes.
     """
-    found = np.zeros((4, rows), int)
-    found[3] = 1
+    sizes = np.zeros((4, rows), int)
+    sizes[3] = 1
     for side, (instance, _) in zip((1, 2), meetings.alone, strict=True):
-        found[side] = np.bincount(instance, minlength=rows)
+        sizes[side] = np.bincount(instance, minlength=rows)
     sides = [_Side(legs) for legs in (meetings.true, meetings.pred)]
     tables = []
-    by_side = (meetings.of_left, meetings.of_right), (meetings.left, meetings.right), meetings.joins
-    for own, leg, join in zip(*by_side, strict=True):
+    by_side = zip(
+        (meetings.of_left, meetings.of_right),
+        (meetings.left, meetings.right),
+        present(meetings.joins),
+        strict=True,
+    )
+    for own, leg, join in by_side:
         mine = own >= 0
         tables.append(_by_instance(rows, meetings.instance[mine], own[mine], leg[mine]))
         tables += [_by_instance(rows, meetings.instance, leg), _by_instance(rows, *join)]
     for i in np.unique(meetings.instance):
         parts = [table[start[i] : start[i + 1]].tolist() for start, table in tables]
-        found[:, i] = _Instance(sides, parts[::3], parts[1::3], parts[2::3]).solve()
-    return found
+        sizes[:, i] = _Instance(sides, parts[::3], parts[1::3], parts[2::3]).solve()
+    return sizes
 
 
 def _by_instance(
@@ -355,10 +366,8 @@ class _Instance:
             }
             for side, edges in zip(sides, self.edges, strict=True)
         ]
-        self.shared = once = (
-            # shared: nodes of several legs, the only ones for which it matters which path is taken
-            0
-        )
+        # shared: nodes of several legs, the only ones for which it matters which path is taken
+        self.shared = once = 0
         for mask in chain.from_iterable(side.values() for side in masks):
             self.shared |= once & mask
             once |= mask
@@ -370,25 +379,20 @@ class _Instance:
                 if sides[number].single(leg):
                     ways[number][leg] = [masks[number][leg]] if leg in whole[number] else []
                     continue
-                found = self._ways(number, leg, ())
-                if len(found) > _TWINS:
+                paths = self._ways(number, leg, ())
+                if len(paths) > _TWINS:
                     spare = self._twins(masks) if spare is None else spare
-                    found = self._ways(number, leg, spare)
-                if len(found) > _WAYS:
-                    found, self.exact = found[:_WAYS], False
-                ways[number][leg] = found
-        self.classes: dict[
-            tuple[int, int], dict[int, list[int]]
-        ] = {}  # the paths of each class to each of its own meeting nodes
-        self.joins: list[dict[int, list[int]]] = [
-            defaultdict(list),
-            defaultdict(list),
-        ]  # those of all classes of a side
+                    paths = self._ways(number, leg, spare)
+                if len(paths) > _WAYS:
+                    paths, self.exact = paths[:_WAYS], False
+                ways[number][leg] = paths
+        # the paths of each class to each of its own meeting nodes, and those of all of a side
+        self.classes: dict[tuple[int, int], dict[int, list[int]]] = {}
+        self.joins: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
         for number, side in enumerate(sides):
             for owner, leg in own[number]:
-                self.classes.setdefault((number, owner), {})[self.bit[side.high[leg]]] = ways[
-                    number
-                ][leg]
+                to_tops = self.classes.setdefault((number, owner), {})
+                to_tops[self.bit[side.high[leg]]] = ways[number][leg]
             for leg in joins[number]:
                 self.joins[number][self.bit[side.high[leg]]] += ways[number][leg]
 
@@ -413,15 +417,15 @@ class _Instance:
             above
         ):  # numbers fall upwards, but the dummy node, which has the highest, is a top
             own = self.bit[node]
-            found: dict[int, int] = {}
+            fewest: dict[int, int] = {}
             for way in chain.from_iterable(ways[v].values() for v in above[node] if v in ways):
                 way |= own
-                old = found.get(way & self.shared)
+                old = fewest.get(way & self.shared)
                 if old is None or way.bit_count() < old.bit_count():
-                    found[way & self.shared] = way
-                if len(found) > _WAYS:
+                    fewest[way & self.shared] = way
+                if len(fewest) > _WAYS:
                     break
-            ways[node] = found
+            ways[node] = fewest
         return list(ways.get(side.low[leg], {}).values())
 
     def _twins(self, masks: list[dict[int, int]]) -> set[int]:
@@ -453,19 +457,13 @@ class _Instance:
         later, live = 0, []  # live: nodes that the groups after each may still add
         for group in reversed(groups):
             live.append(later)
-            later |= reduce(
-                or_,
-                chain.from_iterable(
-                    chain.from_iterable(self.classes[owner].values() for owner in group)
-                ),
-            )
-            for top in self._bits(
-                reduce(or_, chain.from_iterable(self.classes[owner] for owner in group))
-            ):
+            paths = chain.from_iterable(self.classes[owner].values() for owner in group)
+            later |= reduce(or_, chain.from_iterable(paths))
+            tops = reduce(or_, chain.from_iterable(self.classes[owner] for owner in group))
+            for top in self._bits(tops):
                 later |= reduce(or_, chain(self.joins[0][top], self.joins[1][top]))
-        most = max(
-            1, _STEPS // sum(len(ways) for tops in self.classes.values() for ways in tops.values())
-        )
+        n_ways = sum(len(ways) for tops in self.classes.values() for ways in tops.values())
+        most = max(1, _STEPS // n_ways)
         states = [(0, 0)]
         for group, after in zip(groups, reversed(live), strict=True):
             merged = _Frontier(after)
@@ -490,19 +488,10 @@ class _Instance:
         """The graphs with these classes joined to the meeting nodes of a cover, and each of these
         to a class of either side.
         """
-        steps = [
-            (
-                side,
-                0,
-                [
-                    way
-                    for top, ways in self.classes[side, owner].items()
-                    if top & cover
-                    for way in ways
-                ],
-            )
-            for side, owner in group
-        ]
+        steps = []
+        for side, owner in group:
+            of_tops = self.classes[side, owner].items()
+            steps.append((side, 0, [way for top, ways in of_tops if top & cover for way in ways]))
         steps += [
             (side, top, self.joins[side][top]) for top in self._bits(cover) for side in (0, 1)
         ]
@@ -558,7 +547,7 @@ class _Instance:
         """All smallest sets of nodes that hold a node of each of these sets."""
         sure = reduce(or_, (tops for tops in wanted if tops.bit_count() == 1), 0)
         wanted = sorted({tops for tops in wanted if not tops & sure}, key=int.bit_count)
-        found: dict[int, None] = {}
+        covers: dict[int, None] = {}
         calls = 0
 
         def extend(chosen: int, size: int) -> None:
@@ -571,26 +560,26 @@ class _Instance:
                     needed += not tops & seen  # sets without a common node need one each
                     seen |= tops
             if not missing:
-                found[chosen] = None
+                covers[chosen] = None
             elif needed <= size:
                 while missing and calls < _COVERS:
                     extend(chosen | (missing & -missing), size - 1)
                     missing &= missing - 1
 
         size = 0
-        while not found and calls < _COVERS:
+        while not covers and calls < _COVERS:
             extend(sure, size)
             size += 1
         if calls >= _COVERS:
             self.exact = False
-        if not found:  # the node that most sets hold, again and again
+        if not covers:  # the node that most sets hold, again and again
             chosen = sure
             while left := [tops for tops in wanted if not tops & chosen]:
                 chosen |= max(
                     self.bit.values(), key=lambda bit: sum(tops & bit > 0 for tops in left)
                 )
-            found[chosen] = None
-        return list(found)
+            covers[chosen] = None
+        return list(covers)
 
 
 class _Frontier:

@@ -606,8 +606,8 @@ def score_counts(
     missed = np.bincount(stored.missed[1], minlength=n_labels)
     rest = n - np.bincount(s.indices, minlength=n_labels) - missed
     zero = np.flatnonzero(missed + rest)
-    hit = stored.relevant.astype(np.int64)
-    negative = 1 - hit
+    hit: NDArray[Any] = stored.relevant.astype(np.int64)
+    negative: NDArray[Any] = 1 - hit
     if weights is not None:
         of_rows, of_missed = weights[rows_of(s)], weights[stored.missed[0]]
         hit, negative = hit * of_rows, negative * of_rows
