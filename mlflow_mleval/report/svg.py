@@ -122,7 +122,7 @@ class Svg:
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
 
     def rect(
-        self, x: float, y: float, width: float, height: float, class_: str, **attributes: Any
+        self, x: float, y: float, width: float, height: float, class_: str | None, **attributes: Any
     ) -> None:
         """A rectangle."""
         self.add(

@@ -34,17 +34,15 @@ def render(document: Document, width: int = 100) -> str:
     return "\n\n".join(parts)
 
 
-def _run_on(blocks: Iterable[object]) -> Iterator[object]:
+def _run_on(blocks: Iterable[Any]) -> Iterator[Any]:
     """The blocks, texts that run on and follow each other as one: lines are few."""
     for running, group in groupby(
         blocks, lambda b: isinstance(b, Text) and b.role in ("lead", "flow") and not b.title
     ):
         same = list(group)
-        yield from (
-            [replace(same[0], paragraphs=[p for b in same for p in b.paragraphs])]
-            if running
-            else same
-        )
+        if running:
+            same = [replace(same[0], paragraphs=[p for b in same for p in b.paragraphs])]
+        yield from same
 
 
 def noted(blocks: Sequence[object]) -> bool:

@@ -484,16 +484,15 @@ def offered() -> dict[str, list[tuple[str, str]]]:
     from mlflow_mleval.analysis.posthoc import tests
     from mlflow_mleval.report.content.verdict import PREFERENCES
 
-    asked = options()["test"].type.choices
     titles = {
         test.asked: f"{test.title}, against one method" if test.control else test.title
         for test in tests()
-        if test.asked in asked
+        if test.asked != "anytime"  # an option of its own
     }
     words = {"test": titles, "correction": CORRECTIONS, "preference": PREFERENCES}
     values = {}
     for name, texts in words.items():
-        default = options()[name].default
+        default = str(options()[name].default)
         others = [(value, text) for value, text in texts.items() if value != default]
         values[name] = [("", texts[default]), *others]
     return values

@@ -80,25 +80,26 @@ def sentences(c: Comparison) -> list[str]:
     are absent, with reasons.
     """
     found = present(c.beyond)
-    told = (
-        {"curve", "plan"} if found.curve and len(present(found.plan).table) == 1 else {"curve"}
-    )  # by the curve, too
-    parts = [part for key in PARTS if key not in told and (part := getattr(found, key)) is not None]
+    parts: list[Any] = [found.bayes, found.equivalence, found.bootstrap]
+    if found.curve is None or len(present(found.plan).table) > 1:  # else the curve says it
+        parts.insert(2, found.plan)
+    texts = [
+        f"Differences of {c.compared} up to {number(found.rope)} count as too small to matter."
+    ]
+    texts += [capitalised(part.verdict(), c.order) for part in parts if part is not None]
+    if found.curve is not None:
+        texts += [
+            found.curve.sentence(" by step-down max-T", name),
+            found.curve.sentence_on_more() or "",
+        ]
     reasons: dict[str, list[str]] = {}
     for key, reason in found.absent.items():
         reasons.setdefault(reason, []).append(
             PARTS.get(key) or f"folds of {name(key.removeprefix('by_fold.'))}"
         )
-    return [
-        f"Differences of {c.compared} up to {number(found.rope)} count as too small to matter.",
-        *(capitalised(part.verdict(), c.order) for part in parts),
-        *([found.curve.sentence(" by step-down max-T", name)] if found.curve else []),
-        *filter(None, [found.curve and found.curve.sentence_on_more()]),
-        *(
-            f"Not computed: {joined(which)} ({reason.rstrip('.')})."
-            for reason, which in reasons.items()
-        ),
-    ]
+    for reason, which in reasons.items():
+        texts.append(f"Not computed: {joined(which)} ({reason.rstrip('.')}).")
+    return [text for text in texts if text]
 
 
 def _over_folds(c: Comparison) -> list[Any]:

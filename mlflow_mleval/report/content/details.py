@@ -385,7 +385,7 @@ def _about_dataset(c: Comparison, dataset: str, flows: pd.DataFrame, filled: set
             f"{listed(np.array(c.study.measures)[constant])}."
         )
     if filled:
-        whose = listed(sorted(filled, key=lambda method: c.order.index(method)))
+        whose = listed([m for m in c.order if m in filled])
         texts.append(
             f"Results of {whose} are missing and count as the worst (policy {c.study.missing})."
         )

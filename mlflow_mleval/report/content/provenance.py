@@ -31,6 +31,7 @@ from mlflow_mleval.report.blocks import (
 from mlflow_mleval.report.content.definitions import definitions, glossary
 from mlflow_mleval.report.content.verdict import PREFERENCES, verdict
 from mlflow_mleval.report.text import level, number
+from mlflow_mleval.validation import present
 from mlflow_mleval.words import count
 
 # --------------------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def _cite(bibtex: str) -> str:
     'Demšar & Holm 1979'
     """
     authors, year = (
-        re.search(rf"\b{field} = {{(.*?)}},", bibtex)[1] for field in ("author", "year")
+        present(re.search(rf"\b{field} = {{(.*?)}},", bibtex))[1] for field in ("author", "year")
     )
     for written, letter in _LETTERS.items():
         authors = authors.replace(written, letter)

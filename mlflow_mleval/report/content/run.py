@@ -137,16 +137,12 @@ class RunReport:
     def decision(self) -> str:
         """How labels were predicted, and under which conventions."""
         cut = self.ev.threshold
-        if self.ev.kind == ONE_LABEL:
-            rule = (
-                "classes as given"
-                if "y_pred" in self.ev.inputs
-                else "the class with the highest score"
-            )
-            return (
-                rule if cut is None else f"the second class where its score is above {number(cut)}"
-            )
         least = "a threshold of their own" if isinstance(cut, tuple) else number(cut)
+        if self.ev.kind == ONE_LABEL:
+            if cut is not None:
+                return f"the second class where its score is above {least}"
+            given = "y_pred" in self.ev.inputs
+            return "classes as given" if given else "the class with the highest score"
         rule = "label sets as given" if cut is None else f"labels with a score of at least {least}"
         return f"{rule}, conventions {self.ev.conventions}"
 

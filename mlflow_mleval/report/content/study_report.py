@@ -3,7 +3,7 @@
 A topic joins by its line in `_TOPICS`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -31,7 +31,7 @@ from mlflow_mleval.words import count
 class Topic(NamedTuple):
     """What a topic gives: a section of the report, data for JSON, tables for CSV."""
 
-    section: Callable[..., Section | None] | None
+    section: Callable[[Comparison], Section | None]
     data: Callable[[Comparison], Mapping[str, Any]] | None = None
     frames: Callable[[Comparison], Mapping[str, pd.DataFrame]] | None = None
     apart: bool = False  #: not in a ranking by itself
@@ -74,10 +74,9 @@ _TOPICS = (
     Topic(beyond.section, data=beyond.data),
     Topic(measures.section, data=measures.data, frames=measures.frames),
     Topic(measures.sensitivity_section, data=measures.sensitivity_data),
-    Topic(provenance.section, data=provenance.data),
 )
-#: What JSON and CSV hold beside the topics.
-_BESIDE = Topic(None, data=provenance.best_methods_data)
+#: What JSON holds beside the topics.
+_BESIDE = (provenance.data, provenance.best_methods_data)
 PARTS = ("report", "ranking", "pairs")
 
 
@@ -88,40 +87,40 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
     `made_by` is what reproduces it: command, versions, tracking_uri, experiments, filter, run_ids,
     seed, policy, time; any may lack. The ranking lacks what is about folds, instances and profiles.
     """
+    sections: list[Section | None]
     if what == "pairs":
-        said = differences.pairs_verdict(c)
-        answer = Section(
-            "verdict", "Verdict", [Text([s.text for s in said], role="lead", depth=ALWAYS)]
-        )
-        parts = [
+        sentences = differences.pairs_verdict(c)
+        answer = Text([s.text for s in sentences], role="lead", depth=ALWAYS)
+        sections = [
+            Section("verdict", "Verdict", [answer]),
             definitions.doubts_section(c),
             differences.section(c, ALWAYS),
             beyond.next_dataset_section(c, ALWAYS),
             beyond.section(c, ALWAYS),
+            provenance.section(c, made_by, sentences),
         ]
-        sections = [answer, *parts, provenance.section(c, made_by, said)]
-        title = f"Pairs of {title_of(c)}"
     else:
-        chosen = [topic for topic in _TOPICS[:-1] if what == "report" or not topic.apart]
-        sections, title = (
-            [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)],
-            title_of(c),
-        )
+        chosen = [topic for topic in _TOPICS if what == "report" or not topic.apart]
+        sections = [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)]
     return Document(
-        title,
+        f"Pairs of {title_of(c)}" if what == "pairs" else title_of(c),
         [section for section in sections if section is not None],
         about=_about(c, made_by),
         time=provenance.when(made_by),
-        data=lambda: {**_merged(c, "data"), "provenance": dict(made_by)},
-        frames=lambda: _merged(c, "frames"),
+        data=lambda: {
+            **_merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE]),
+            "provenance": dict(made_by),
+        },
+        frames=lambda: _merged(c, [topic.frames for topic in _TOPICS]),
         main="pairs" if what == "pairs" else "ranking",
     )
 
 
-def _merged(c: Comparison, kind: str) -> dict[str, Any] | dict[str, pd.DataFrame]:
+def _merged(
+    c: Comparison, makers: Iterable[Callable[[Comparison], Mapping[str, Any]] | None]
+) -> dict[str, Any]:
     """What all topics give for JSON or CSV."""
-    makers = filter(None, (getattr(topic, kind) for topic in (*_TOPICS, _BESIDE)))
-    return {key: value for make in makers for key, value in make(c).items()}
+    return {key: value for make in makers if make for key, value in make(c).items()}
 
 
 def title_of(c: Comparison) -> str:

@@ -225,15 +225,16 @@ def _lead(c: Comparison) -> Sentence:
     if c.on == FUSED:
         how = f"{count(len(measures), 'measure')}, {choices(c.options, len(measures))}"
         verb = "leads" if not many else "tie for the whole of" if everyone else "share the lead of"
-        what, rests = f"the fused ranking of {among}", ("ranking", "study", "options")
+        what = f"the fused ranking of {among}"
         value = f"net flow {fixed(c.table.iloc[0][c.leader], 3)}{each}"
     else:
         how = f"{'smaller' if c.study.directions[c.on] == 'min' else 'larger'} is better"
         verb = "leads" if not many else "all tie" if everyone else "share the lead"
-        what, rests = f"by {listed([c.on])} among {among}", ("ranking", "study")
+        what = f"by {listed([c.on])} among {among}"
         value = number(c.study.cells(c.on).iloc[0][c.leader])
     if len(datasets) > 1:
         value = f"mean rank {fixed(c.ranks.mean()[c.leader], 2)}{each}"
+    rests = ("ranking", "study", *(["options"] if c.on == FUSED else []))
     return Sentence(f"{listed(c.leaders)} {verb} {what} {where} ({value}; {how}).", rests)
 
 

@@ -49,15 +49,15 @@ def mark(
     """The mark of a method: thirty combinations of five shapes and six colours, so that colour is
     never alone.
     """
-    options = {"class_": f"f{kind % COLOURS}", "tip": tip, "fill_opacity": opacity}
-    shape = kind % MARKS
+    style, shape = f"f{kind % COLOURS}", kind % MARKS
     if shape == 0:
-        svg.dot(x, y, r, **options)
+        svg.dot(x, y, r, style, tip=tip, fill_opacity=opacity)
         return
     corners, turn = {1: (4, 45), 2: (3, -90), 3: (4, 0), 4: (3, 90)}[shape]
     size = r * (1.25 if corners == 4 else 1.4)
     angles = (math.radians(turn + 360 * k / corners) for k in range(corners))
-    svg.path([(x + size * math.cos(a), y + size * math.sin(a)) for a in angles], **options)
+    points = [(x + size * math.cos(a), y + size * math.sin(a)) for a in angles]
+    svg.path(points, style, tip=tip, fill_opacity=opacity)
 
 
 def fold_scatter(
@@ -244,8 +244,8 @@ def profile_lines(
     y = Scale(low, max(high, low + 1e-9), bottom, 10)
     ticks, wide = left_ticks(y)
     last = drawn.index.get_level_values(1).to_numpy(float).max()
-    ends = _along(np.array([1.0, max(last, 1 + 1e-9)]), family)
-    at = Scale(*ends, 8 + wide, WIDTH - room - 32)
+    low, high = _along(np.array([1.0, max(last, 1 + 1e-9)]), family)
+    at = Scale(low, high, 8 + wide, WIDTH - room - 32)
     tips = {
         m: f"{number(c['loss'].iloc[0])} to {number(c['loss'].iloc[-1])}" for m, c in lines.items()
     }
@@ -590,13 +590,9 @@ def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
     for i, (m, head) in enumerate(zip(names, heads, strict=True)):
         at = 20 + RUN_FIGURES_ROW * i + RUN_FIGURES_ROW / 2
         svg.text(room, at + 4, head, anchor="end")
-        known = [
-            (fold, value)
-            for fold, value in zip(folds.index, folds[m].tolist(), strict=True)
-            if value == value
-        ]
-        dots = (f'<circle cx="{x(value):.2f}" cy="{at:g}" r="3.2"/>' for _, value in known)
-        tip = f"{m}: " + ", ".join(f"fold {fold} {number(value)}" for fold, value in known)
+        values = folds[m].dropna()
+        dots = (f'<circle cx="{x(value):.2f}" cy="{at:g}" r="3.2"/>' for value in values)
+        tip = f"{m}: " + ", ".join(f"fold {fold} {number(v)}" for fold, v in values.items())
         svg.add(
             "g", Markup("").join(map(Markup, dots)), class_="faccent", fill_opacity=0.45, tip=tip
         )
@@ -615,10 +611,10 @@ def run_labels(labels: pd.DataFrame) -> Svg:
     room = room_for(drawn.index, 180) + 10
     x = Scale(0, 1, room, WIDTH - 118)
     rows = drawn.to_dict("records")
-    told = [
+    texts = [
         ", ".join(f"{row[column]:,.0f} {text}" for column, _, _, text in _PARTS) for row in rows
     ]
-    words = "; ".join(f"{label}: {text}" for label, text in zip(drawn.index, told, strict=True))
+    words = "; ".join(f"{label}: {text}" for label, text in zip(drawn.index, texts, strict=True))
     svg = Svg("What becomes of each label", f"{words}.", 24 + RUN_FIGURES_ROW * len(drawn) + 6)
     at = x.start
     for _, class_, opacity, text in _PARTS:
@@ -636,15 +632,8 @@ def run_labels(labels: pd.DataFrame) -> Svg:
                 ends = start, start + n / whole
                 svg.bar(x, ends, top, RUN_FIGURES_ROW - 5, class_, fill_opacity=opacity)
             start += n / whole
-        svg.rect(
-            room,
-            top,
-            x.stop - room,
-            RUN_FIGURES_ROW - 5,
-            None,
-            fill_opacity=0,
-            tip=f"{label}: {told[i]}",
-        )
+        tip, height = f"{label}: {texts[i]}", RUN_FIGURES_ROW - 5
+        svg.rect(room, top, x.stop - room, height, None, fill_opacity=0, tip=tip)
         svg.text(WIDTH - 58, top + 12, fixed(row["f1"], 3), anchor="end")
         svg.text(WIDTH, top + 12, f"{row['support']:,.0f}", "muted", "end")
     return svg
