@@ -521,14 +521,6 @@ def _notes(path: str | Path, found: Mapping[tuple[str, str], Answers]) -> tuple[
     return tuple(dict.fromkeys(notes))
 
 
-def holds_imported(run: Run) -> bool:
-    """Whether the run holds answers that were imported, complete."""
-    return (
-        schema.TAG_ANSWERS in run.data.tags
-        and run.data.tags.get(schema.TAG_STATUS) == schema.COMPLETE
-    )
-
-
 def read_imported(client: MlflowClient, run: Run) -> Answers:
     """The answers of a run.
 

@@ -32,7 +32,6 @@ from mlflow_mleval.store.answer_tables import (
     read_traces,
     traces_of,
 )
-from mlflow_mleval.store.importing import holds_imported, read_imported
 from mlflow_mleval.store.reader import Rule, select, with_models
 from mlflow_mleval.store.searches import artifact
 from mlflow_mleval.validation import present
@@ -232,7 +231,7 @@ class _Reader:
         alone = {
             key: run
             for key, run in runs.items()
-            if self.table is None and (is_evaluated(run) or holds_imported(run))
+            if self.table is None and (is_evaluated(run) or _holds_imported(run))
         }
         parts: dict[str, Answers | str] = {}
         for key, run in alone.items():
@@ -265,7 +264,9 @@ class _Reader:
         return {method: _joined(same) for method, same in read.items()}
 
     def _one(self, run: Run) -> Answers:
-        if holds_imported(run):
+        if _holds_imported(run):
+            from mlflow_mleval.store.importing import read_imported
+
             return graded(read_imported(self.client, run), self.grades)
         return read_traces(
             self.client, run, instance_by=self.instance_by, grades=self.grades, most=self.most
@@ -325,9 +326,15 @@ def holds_answers(run: Run) -> bool:
     """Whether the run holds traces, imported answers, or the table of `mlflow.models.evaluate`."""
     return (
         is_evaluated(run)
-        or holds_imported(run)
+        or _holds_imported(run)
         or EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")
     )
+
+
+def _holds_imported(run: Run) -> bool:
+    """Whether the run holds answers that were imported, complete."""
+    tags = run.data.tags
+    return schema.TAG_ANSWERS in tags and tags.get(schema.TAG_STATUS) == schema.COMPLETE
 
 
 # --------------------------------------------------------------------------------------------------
