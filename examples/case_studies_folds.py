@@ -117,7 +117,7 @@ def decisions(study: Study, one: list[str], several: list[str], column: str) -> 
     """
     table = np.zeros((3, 3), dtype=int)
     for dataset in study.datasets:
-        found = [compare_folds(study, dataset, names).pairs[column] for names in (one, several)]
+        found = [compare_folds(study, dataset, names).table[column] for names in (one, several)]
         np.add.at(table, tuple(np.where(p.isna(), 2, p <= ALPHA).astype(int) for p in found), 1)
     return table
 

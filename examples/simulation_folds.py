@@ -248,7 +248,7 @@ def over_several_datasets(rng: Generator, n: int) -> Table:
             found.add(
                 "T², corrected over pairs and datasets",
                 data,
-                any(one.pairs["significant"].any() for one in together),
+                any(one.pairs["separated"].any() for one in together),
             )
             found.add(
                 f"T², {by_itself}",
@@ -327,7 +327,7 @@ def unstable(rng: Generator, n: int) -> Table:
             ways = {"tp": "max", "fp": "min", "fn": "min", "tn": "max"}
             study = Study(folds.groupby(level=[0, 1]).mean(), ways, folds=folds, runs=runs)
             result = compare_folds(study, "d", ["tpr", "fpr"])
-            found.add("T², corrected", data, result.pairs["significant"].any())
+            found.add("T², corrected", data, result.pairs["separated"].any())
             found.add(
                 told, data, any("models of the folds disagree" in text for text in result.warnings)
             )
@@ -413,7 +413,7 @@ def whole_comparisons(rng: Generator, n: int) -> Table:
             found.add(
                 "any pair on (tpr, fpr)",
                 data,
-                compare_folds(study, "d", measures[1:]).pairs["significant"].any(),
+                compare_folds(study, "d", measures[1:]).pairs["separated"].any(),
             )
             means.append(compare_folds(study, "d", measures[:1]).means)
         truth = np.mean([m["mean"] for m in means])

@@ -74,10 +74,8 @@ def over_instances(rng: Generator, n: int) -> Table:
             )
             found.add("sign test + Holm", data, (result.table["sign_corrected"] <= ALPHA).any())
             found.add("Wilcoxon + Holm", data, (result.table["wilcoxon_corrected"] <= ALPHA).any())
-            found.add(
-                "permutations, maximum over measures", data, result.pairs["significant"].any()
-            )
-            found.add("permutations, single measures", data, result.table["significant"].any())
+            found.add("permutations, maximum over measures", data, result.pairs["separated"].any())
+            found.add("permutations, single measures", data, result.table["separated"].any())
     return found
 
 
@@ -116,7 +114,7 @@ def over_clusters(rng: Generator, n: int) -> Table:
             options = {"n_resamples": 999, "seed": int(rng.integers(2**31))}
             for test, groups in (("permutations, clusters given", of), (ignored, None)):
                 result = instance_tests(methods, ["hamming_loss"], clusters=groups, **options)
-                found.add(test, data, result.pairs["significant"].any())
+                found.add(test, data, result.pairs["separated"].any())
     return found
 
 

@@ -257,12 +257,12 @@ def growing(rng: Generator, n: int) -> Table:
         methods = predictions(rng, 10 * LOOKS, 3)
         options = {"n_resamples": 99, "seed": int(rng.integers(2**31))}
         result = instance_tests(methods, list(methods["a"]), anytime=True, **options)
-        found.add("betting (`--anytime`)", "instances", result.pairs["significant"].any())
+        found.add("betting (`--anytime`)", "instances", result.pairs["separated"].any())
         if repetition % 10 == 0:
             looks = (
                 instance_tests(
                     {m: t[: 10 * k] for m, t in methods.items()}, list(methods["a"]), **options
-                ).pairs["significant"]
+                ).pairs["separated"]
                 for k in range(1, LOOKS + 1)
             )
             found.add(

@@ -152,6 +152,7 @@ def _answers(
         compare_answers,
         directed,
     )
+    from mlflow_mleval.analysis.pair_tests import jointly
     from mlflow_mleval.store.read_answers import load_answers
 
     try:
@@ -179,7 +180,8 @@ def _answers(
             found[dataset] = replace(compared, notes=notes)
         except (MlevalError, ValueError) as error:
             found[dataset] = worded(error, word)
-    return found, {way: [*dict.fromkeys(names)] for way, names in means.items()}
+    tests = {dataset: one for dataset, one in found.items() if not isinstance(one, str)}
+    return found | jointly(tests), {way: [*dict.fromkeys(names)] for way, names in means.items()}
 
 
 def asked_answers(choices: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,6 +225,7 @@ def tested_instances(
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """Tests over the instances by dataset, why other datasets have none, and notes."""
     from mlflow_mleval.analysis.instance_tests import bounded, instance_tests
+    from mlflow_mleval.analysis.pair_tests import jointly
     from mlflow_mleval.store.study_artifacts import instances_of
 
     found, absent, notes = {}, {}, []
@@ -247,7 +250,7 @@ def tested_instances(
             raise
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
-    return found, absent, notes
+    return jointly(found), absent, notes
 
 
 def provenance(

@@ -4,10 +4,10 @@ tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.unicriterion import tied_places
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
 from mlflow_mleval.measures.registry import MEASURES, directions
-from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import at_least_one, probability
 from mlflow_mleval.words import Argument, Message, count, quoted, some
 
@@ -320,14 +319,13 @@ REDUNDANT = 0.9
 POWER = 0.8
 
 
-@dataclass(frozen=True)
-class AnswerComparison(Reported):
-    """What the answers of several methods to the same questions say.
+@dataclass(frozen=True, kw_only=True)
+class AnswerComparison(InstanceTests):
+    """What the answers of several methods to the same questions say: tests over instances, of which
+    a question that was answered several times counts once, and what else they tell.
 
     Attributes
     ----------
-    tests : InstanceTests
-        Every pair on every measure; a question that was answered several times counts once.
     joint : One row a pair: method_a, method_b, statistic (Hotelling's T²), pvalue (by sign changes), pvalue_corrected (Holm over
         pairs), significant, exact, dependent (measures that others determine, left out). Empty
         where there are too many pairs for any to be separated.
@@ -335,11 +333,11 @@ class AnswerComparison(Reported):
     differing : The instances on which the first two of the ranking differ most, as `most_different` has them.
     compared : Those two.
     agreement, sampling, needed : As the functions of these names, and `questions_needed`, give them.
-    notes : What a reader must know about the answers.
     cluster : The column that says which instances belong together, or None.
     """  # noqa: E501
 
-    tests: InstanceTests
+    unit: ClassVar[str] = "answers"
+
     joint: pd.DataFrame
     ranking: AnswerRanking | None
     differing: pd.DataFrame
@@ -347,21 +345,31 @@ class AnswerComparison(Reported):
     agreement: pd.DataFrame
     sampling: pd.DataFrame
     needed: pd.DataFrame
-    notes: tuple[str, ...]
     cluster: str | None
 
-    def worse_than(self, method: str) -> list[str]:
+    @property
+    def about(self) -> str:
+        """What the verdict is about."""
+        return "this is about these methods as they answered here, on questions like these"
+
+    @property
+    def further(self) -> dict[str, pd.DataFrame]:
+        """What answers tell beside the tests, as tables by name."""
+        return {
+            "joint": self.joint,
+            "differing": self.differing.reset_index(names="instance"),
+            "agreement": self.agreement,
+            "sampling": self.sampling,
+            "needed": self.needed,
+        }
+
+    def worse_than(self, method: str) -> list[Hashable]:
         """The methods that are separated from this one, worse on some measure and better on
         none.
         """
-        pairs = self.tests.pairs
-        a = pairs[
-            (pairs["method_a"] == method) & (pairs["a_better"] > 0) & (pairs["b_better"] == 0)
-        ]["method_b"]
-        b = pairs[
-            (pairs["method_b"] == method) & (pairs["b_better"] > 0) & (pairs["a_better"] == 0)
-        ]["method_a"]
-        return [*a, *b]
+        better = {worse for ahead, worse in self.separated if ahead == method}
+        lost = {ahead for ahead, worse in self.separated if worse == method}
+        return [m for m in self.methods if m in better - lost]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -372,7 +380,7 @@ class AnswerComparison(Reported):
             f"{row.correlation:.2f}): count them as one."
             for row in same.itertuples()
         ]
-        return (*self.notes, *self.tests.warnings, *redundant)
+        return (*self.notes, *redundant)
 
 
 def compare_answers(
@@ -447,19 +455,20 @@ def compare_answers(
     if joint.empty:
         notes.append(
             f"Hotelling's test of all measures at once was not made: {n_resamples:,} draws can "
-            f"separate none of {len(tests.pairs):,} pairs."
+            f"separate none of {len(tests.by_pair):,} pairs."
         )
+    needed = questions_needed(found, better, difference=difference, clusters=groups, alpha=alpha)
     return AnswerComparison(
-        tests,
-        joint,
-        ranking,
-        most_different(found, first, second, better),
-        (first, second),
-        agreement(found),
-        sampling(found),
-        questions_needed(found, better, difference=difference, clusters=groups, alpha=alpha),
-        tuple(notes),
-        cluster,
+        **{part.name: getattr(tests, part.name) for part in fields(tests) if part.name != "notes"},
+        notes=(*notes, *tests.notes),
+        joint=joint,
+        ranking=ranking,
+        differing=most_different(found, first, second, better),
+        compared=(first, second),
+        agreement=agreement(found),
+        sampling=sampling(found),
+        needed=needed,
+        cluster=cluster,
     )
 
 

@@ -572,7 +572,7 @@ def beyond_pvalues(
         absent["bootstrap"] = "no run has values by fold"
     by_fold = {}
     for dataset, comparison in folds.items():
-        if not comparison.paired or (comparison.pairs["doubts"] == UNPAIRED).any():
+        if not comparison.paired or (comparison.table["doubt"] == UNPAIRED).any():
             absent[f"by_fold.{dataset}"] = "the folds of some methods are not the same"
         else:
             shown = list(comparison.letters)[:MOST]

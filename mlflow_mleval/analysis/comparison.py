@@ -11,13 +11,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis import stability as st
-from mlflow_mleval.analysis.answer_comparison import AnswerComparison
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
 from mlflow_mleval.analysis.datasets_and_folds import NextDataset, compare_all_folds
 from mlflow_mleval.analysis.datasets_and_folds import next_dataset as over_next
@@ -25,11 +24,13 @@ from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.fusion import Fusion, Redundancy, fuse, redundancy
 from mlflow_mleval.analysis.instance_tests import InstanceTests
 from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests
 from mlflow_mleval.analysis.pairs import (
     apart,
     behind,
     better_first,
     grouped,
+    pair_matrix,
     places,
     possible_ranks,
 )
@@ -65,7 +66,7 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import one_of, probability
-from mlflow_mleval.words import Argument, Message
+from mlflow_mleval.words import Argument, Message, count
 
 FUSED = "fused"
 #: Fewer datasets than this, and a rank test says nothing worth printing.
@@ -85,6 +86,33 @@ class Stability:
     leave_one_out: Any
     sensitivity: Any
     separations: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetTests(PairTests):
+    """Tests of every pair of methods over datasets, by the test that decides; `wording` names it
+    and `n` says on how many datasets.
+    """
+
+    unit: ClassVar[str] = "datasets"
+
+    wording: str
+    n: int
+
+    @property
+    def test(self) -> str:
+        """The test that decides, as the beginning of a sentence."""
+        return f"{self.wording[:1].upper()}{self.wording[1:]}"
+
+    @property
+    def extent(self) -> str:
+        """What the tests stand on."""
+        return f"on {count(self.n, 'dataset')}"
+
+    @property
+    def about(self) -> str:
+        """What the verdict is about."""
+        return "this is about datasets like these"
 
 
 @dataclass(frozen=True)
@@ -140,7 +168,7 @@ class Comparison(Detailed):
     stability: Stability | None
     folds: Mapping[str, FoldComparison]
     profiles: ProfileComparison | None
-    instances: Mapping[str, InstanceTests | AnswerComparison]
+    instances: Mapping[str, InstanceTests]
     beyond: BeyondPvalues | None
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
@@ -303,6 +331,55 @@ class Comparison(Detailed):
                 "; ".join(text for text, holds in reasons.items() if holds) if row.separated else ""
             )
         return found
+
+    def tests_over(self, unit: str) -> Mapping[str, PairTests]:
+        """By dataset, the tests of pairs over folds, repeats, instances or answers; those over
+        datasets under an empty name, if a test decides.
+        """
+        if unit == "datasets":
+            return {} if self.deciding is None else {"": self._over_datasets(self.deciding)}
+        if unit == "folds":
+            return self.folds
+        if unit == "repeats":
+            return self.repeat_tests
+        return {d: tests for d, tests in self.instances.items() if tests.unit == unit}
+
+    def untested_over(self, unit: str) -> dict[str, str]:
+        """By dataset, why there are no tests over folds, or over instances or answers."""
+        start = f"{'instances' if unit == 'answers' else unit}."
+        return {
+            key.removeprefix(start): why
+            for key, why in self.absent.items()
+            if key.startswith(start)
+        }
+
+    def _over_datasets(self, made: Made) -> DatasetTests:
+        rows = self.pairs.rename(
+            columns={
+                "mean_difference": "difference",
+                "mean_low": "low",
+                "mean_high": "high",
+                "doubts": "doubt",
+            }
+        )
+        single = getattr(made.result, "table", pd.DataFrame())
+        raw = np.full(len(rows), np.nan)
+        if "pvalue" in single:
+            a, b = single["method_a"], single["method_b"]
+            matrix = pair_matrix(self.order, a, b, single["pvalue"], np.nan)
+            at = [matrix.index.get_indexer(rows[name]) for name in PAIR]
+            raw = matrix.to_numpy(float)[at[0], at[1]]
+        rows = rows.assign(measure=self.on, pvalue=raw, pvalue_corrected=rows[made.test.column])
+        return DatasetTests(
+            table=rows[COLUMNS],
+            methods=self.order,
+            measures=[self.on],
+            alpha=self.options["alpha"],
+            n_comparisons=len(rows),
+            notes=self.doubts,
+            wording=made.wording,
+            n=len(self.ranks),
+        )
 
     @property
     def possible(self) -> pd.DataFrame:
@@ -509,7 +586,7 @@ def compare(
     profiles: Profiles | None = None,
     rope: float | None = None,
     next_dataset: bool = True,
-    instances: Mapping[str, InstanceTests | AnswerComparison | str] | None = None,
+    instances: Mapping[str, InstanceTests | str] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Comparison:
     """Fuse the measures of a study, test the differences over datasets, and say how far to trust
@@ -549,7 +626,7 @@ def compare(
         Options of `compare_folds`: measures, protocol, ratio, paired.
     profiles : Profiles, optional
         Loss profiles of the same runs, to be compared too; see `compare_profiles`.
-    instances : mapping of dataset to InstanceTests, AnswerComparison or str, optional
+    instances : mapping of dataset to InstanceTests (or AnswerComparison) or str, optional
         What the instances of datasets say, to be reported too, or why they say nothing; see
         `instance_tests`, `compare_answers`.
     rope : float, optional
@@ -662,7 +739,7 @@ def compare(
     absent |= {
         f"instances.{d}": why for d, why in (instances or {}).items() if isinstance(why, str)
     }
-    by_instance = {d: found for d, found in (instances or {}).items() if not isinstance(found, str)}
+    by_instance = {d: tests for d, tests in (instances or {}).items() if not isinstance(tests, str)}
     along = step(
         None
         if profiles is None

@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.analysis.clusters import cluster_doubts, cluster_numbers
+from mlflow_mleval.analysis.pair_tests import COLUMNS, PairTests, jointly
 from mlflow_mleval.analysis.pairs import NOISE, adjust, named_pairs
 from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.registry import MEASURES, directions
-from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import at_least_one, one_of, probability, unique_names
 from mlflow_mleval.words import some
 
@@ -147,82 +147,62 @@ def sign_test(
     )
 
 
-@dataclass(frozen=True)
-class InstanceTests(Reported):
+@dataclass(frozen=True, kw_only=True)
+class InstanceTests(PairTests):
     """Tests of every pair of methods over the instances of one test set.
 
     Attributes
     ----------
-    pairs : One row a pair: method_a, method_b, measure (the one that separates them most), statistic (its largest |mean
-        difference| in standard errors about zero), pvalue (permutation test with the maximum over
-        measures: do they differ on any?), pvalue_corrected (the smallest of its rows in `table`),
-        significant, a_better and b_better (on how many measures, see `table`).
-    table : One row a pair and measure: method_a, method_b, measure; n (instances), wins, ties, losses (of a); mean_difference
-        (positive: a is better) with its interval low, high at 1 - alpha, not corrected (with
-        clusters the differences that the permutation test does not reject, endless where it can
-        reject none); sign_statistic (Z) and sign_pvalue (exact); wilcoxon_statistic (sum of the
-        ranks where a is better), wilcoxon_pvalue and exact (whether it is); permutation_pvalue;
-        each with its *_corrected p-value over all rows: Holm for the sign and the signed-rank test;
-        for the permutation test the maximum over all rows (step-down max-T); significant (by that).
-        Of tests at any number of looks also anytime_pvalue (by betting, see `betting`) and
-        anytime_corrected (Holm); significant and `pairs` go by these then, and the statistic of a
-        pair is its largest capital.
+    table : One row a pair and measure: the columns of `pairs` (n are instances; with clusters the interval holds the differences
+        that the permutation test does not reject, endless where it can reject none; pvalue is that of the test that decides), then
+        statistic (|mean difference| in standard errors about zero), any_pvalue (the same for all rows of a pair: permutation test
+        with the maximum over measures, do they differ on any?); sign_statistic (Z) and sign_pvalue (exact); wilcoxon_statistic
+        (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is); permutation_pvalue; each with its
+        *_corrected p-value over all rows: Holm for the sign and the signed-rank test; for the permutation test the maximum over
+        all rows (step-down max-T). Of tests at any number of looks also anytime_pvalue (by betting, see `betting`) and
+        anytime_corrected (Holm); these decide then, and statistic is the largest capital.
     n_instances : Before instances without a value were left out.
     n_clusters : Of instances that belong together; None where each counts by itself.
     n_resamples, seed : Of the permutation test.
     anytime : Whether bets decide, at any number of looks.
     """  # noqa: E501
 
-    pairs: pd.DataFrame
-    table: pd.DataFrame
-    methods: tuple[Hashable, ...]
-    measures: tuple[str, ...]
+    unit: ClassVar[str] = "instances"
+    one_family: ClassVar[bool] = True
+
     n_instances: int
     n_clusters: int | None
-    alpha: float
     n_resamples: int = field(metadata={"key": "n_draws"})
     seed: int
-    warnings: tuple[str, ...] = ()
     anytime: bool = False
 
     @property
-    def ordered(self) -> pd.DataFrame:
-        """The rows of `table`, separated ones first, then by the p-value of the permutation
-        test.
-        """
-        return self.table.sort_values(
-            ["significant", "permutation_pvalue"], ascending=[False, True], kind="stable"
-        )
+    def test(self) -> str:
+        """The test that decides, as the beginning of a sentence."""
+        return "Betting" if self.anytime else "The permutation test"
 
-    def headline(self, named: Callable[[Hashable], str] = str) -> str:
-        """What the tests say, in a clause; `named` writes the names of methods."""
-        apart = self.pairs[self.pairs["significant"]]
-        on = f"{self.n_instances:,} instances" + (
-            f" in {self.n_clusters:,} clusters" if self.n_clusters else ""
-        )
-        on += f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
-        if len(self.pairs) > 1:
-            return f"{len(apart)} of {len(self.pairs)} pairs are separated on {on}"
-        row = self.pairs.iloc[0]
-        are = "are" if row.significant else "are not"
+    @property
+    def extent(self) -> str:
+        """What the tests stand on."""
+        clusters = f" in {self.n_clusters:,} clusters" if self.n_clusters else ""
+        measures = f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
+        return f"on {self.n_instances:,} instances{clusters}{measures}"
+
+    @property
+    def about(self) -> str:
+        """What the verdict is about and what it is not."""
         return (
-            f"{named(row.method_a)} and {named(row.method_b)} {are} separated on {on} (p="
-            f"{row.pvalue_corrected:.2g})"
+            "this is about these methods as they were trained, on instances like these: not about "
+            "training them again, nor about other datasets"
         )
 
     def verdict(self, named: Callable[[Hashable], str] = str) -> str:
-        """What the tests say, in a sentence, and what they do not; `named` writes the names of
-        methods.
-        """
-        return (
-            f"{self.headline(named)}; this is about these methods as they were trained, on "
-            "instances like these: not about training them again, nor about other datasets."
-            + (f" {ANYTIME}" if self.anytime else "")
-        )
+        """What the tests say and what they are about; of bets also what they cost."""
+        return super().verdict(named) + (f" {ANYTIME}" if self.anytime else "")
 
 
 def instance_tests(
-    methods: Mapping[Hashable, Source],
+    methods: Mapping[Any, Source],
     measures: Iterable[str],
     *,
     minimize: Iterable[str] = (),
@@ -290,7 +270,7 @@ def instance_tests(
     >>> a = pd.DataFrame({"f1": rng.random(200), "hamming_loss": rng.random(200)})
     >>> b = a + rng.normal(0, 0.1, a.shape) + np.array([-0.1, 0])
     >>> found = instance_tests({"a": a, "b": b}, ["f1", "hamming_loss"])
-    >>> found.table["significant"].tolist()
+    >>> found.pairs["separated"].tolist()
     [True, False]
     """
     probability(alpha, "alpha")
@@ -304,117 +284,36 @@ def instance_tests(
         )
     better = directions(names, minimize, maximize)
     limits = _limits(names) if anytime else {}
-    labels = tuple(methods)
-    first, second = np.triu_indices(len(labels), 1)
-    swapped = np.empty((len(names), n_resamples, len(labels)))
-    parts, n_instances, index, missing, unequal = (
-        [],
-        None,
-        None,
-        {},
-        np.zeros((len(names), len(first))),
-    )
-    capital = np.ones((len(first), len(names)))
-    unit: NDArray[np.intp] | None = None
-    for j, measure in enumerate(names):
-        values, index = _read(methods, measure, n_instances, index)
-        n_instances = len(values)
+    design = _Design(*np.triu_indices(len(methods), 1), alpha, n_resamples, seed)
+    columns, unit = _Columns(methods), None
+    by_measure = []
+    for measure in names:
+        values = columns.read(measure)
         if clusters is not None and unit is None:
-            unit = cluster_numbers(clusters, n_instances, index)
-        empty = np.isnan(values).any(axis=1)
-        if empty.all():
-            raise ValueError(
-                f"`methods` must have values of {measure!r}, got no instance that all have. "
-                "Leave it out."
-            )
-        missing[measure] = int(empty.sum())
+            unit = cluster_numbers(clusters, len(values), columns.index)
         if better[measure] == "min":
             np.negative(values, out=values)
-        noise = NOISE * np.abs(values[~empty]).max()
-        rows = [
-            _pair(values[:, a] - values[:, b], ~empty, unit, noise, alpha)
-            for a, b in zip(first, second, strict=True)
-        ]
-        parts.append(pd.DataFrame(rows).assign(measure=measure, pair=np.arange(len(first))))
-        if anytime:
-            for k, pair in enumerate(zip(first, second, strict=True)):
-                capital[k, j] = _largest_capital(
-                    values[~empty][:, pair], unit if unit is None else unit[~empty], limits[measure]
-                )
-        unequal[j] = np.sqrt(parts[-1].pop("square"))
-        values -= values.mean(axis=1, keepdims=True)
-        values[empty] = 0.0
-        if unit is None:
-            swapped[j] = _swapped_sums(values, n_resamples, seed)
-            continue
-        # The sizes of the clusters change signs with the sums of their values: intervals need both.
-        sums = [np.bincount(unit, column) for column in (*values.T, ~empty)]
-        drawn = _swapped_sums(np.column_stack(sums), n_resamples, seed)
-        swapped[j], sizes = drawn[:, :-1], drawn[:, -1]
-        parts[-1][["low", "high"]] = [
-            _not_rejected(row, scale, drawn[:, a] - drawn[:, b], sizes, alpha)
-            for row, a, b, scale in zip(
-                parts[-1].itertuples(), first, second, unequal[j], strict=True
-            )
-        ]
-    table = pd.concat(parts, ignore_index=True).sort_values(
-        ["pair", "measure"], kind="stable", key=_given_order(names)
-    )
-    table = table.reset_index(drop=True)
-    raw, joint, stepped, statistic = _permutation(table, swapped, unequal, first, second)
-    at = table.pop("pair")
-    table = pd.DataFrame(
-        {**named_pairs(labels, first[at], second[at]), "measure": table.pop("measure"), **table}
-    )
-    for test in ("sign", "wilcoxon"):
-        at = table.columns.get_loc(f"{test}_pvalue") + 1
-        table.insert(at, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
-    table["permutation_pvalue"] = raw.ravel()
-    table["permutation_corrected"] = stepped.ravel()
-    decisive = table["permutation_corrected"].to_numpy()
-    if anytime:
-        statistic, pvalue = capital, np.minimum(1.0, 1 / capital)
-        joint = np.minimum(1.0, pvalue.min(axis=1) * len(names))
-        decisive = adjust(pvalue)
-        stepped = decisive.reshape(pvalue.shape)
-        table["anytime_pvalue"], table["anytime_corrected"] = pvalue.ravel(), decisive
-    table["significant"] = decisive <= alpha
-    signs = np.where(table["significant"], np.sign(table["mean_difference"]), 0).reshape(
-        stepped.shape
-    )
-    most = statistic.argmax(axis=1)
-    corrected = stepped.min(axis=1)
-    pairs = pd.DataFrame(
-        {
-            **named_pairs(labels, first, second),
-            "measure": [names[k] for k in most],
-            "statistic": statistic.max(axis=1),
-            "pvalue": joint,
-            "pvalue_corrected": corrected,
-            "significant": corrected <= alpha,
-            "a_better": (signs > 0).sum(axis=1),
-            "b_better": (signs < 0).sum(axis=1),
-        }
-    )
+        by_measure.append(_on_measure(measure, values, unit, design, limits.get(measure)))
     n_clusters = None if unit is None else int(unit.max()) + 1
-    found = InstanceTests(
-        pairs,
-        table,
-        labels,
-        names,
-        int(n_instances),
-        n_clusters,
-        alpha,
-        n_resamples,
-        seed,
-        (
+    table = _table(by_measure, design, tuple(methods), names)
+    tests = InstanceTests(
+        table=table,
+        methods=tuple(methods),
+        measures=names,
+        alpha=alpha,
+        n_instances=len(values),
+        n_clusters=n_clusters,
+        n_resamples=n_resamples,
+        seed=seed,
+        anytime=anytime,
+        notes=(
             *([] if unit is None else cluster_doubts(clusters, unit)),
-            *_doubts(table, missing, n_clusters, n_resamples, alpha),
+            *_doubts(table, [part.missing for part in by_measure], n_clusters, design),
         ),
-        anytime,
     )
+    tests = jointly({"": tests})[""]
     if blocks is None or clusters is not None:
-        return found
+        return tests
     by_fold = instance_tests(
         methods,
         measures,
@@ -425,7 +324,116 @@ def instance_tests(
         n_resamples=n_resamples,
         seed=seed,
     )
-    return replace(found, warnings=(_fold_doubt(found, by_fold), *found.warnings))
+    return replace(tests, notes=(_fold_doubt(tests, by_fold), *tests.notes))
+
+
+@dataclass(frozen=True)
+class _Design:
+    """What is the same for every measure: the columns of each pair, the level, and the draws."""
+
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    alpha: float
+    n_resamples: int
+    seed: int
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The columns of each pair."""
+        return list(zip(self.first.tolist(), self.second.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class _OnMeasure:
+    """What one measure gives: a row a pair, the root of each pair's sum of squares, the sums of
+    every method under each draw of signs, the capital of bets, and how many instances lack a value.
+    """
+
+    rows: pd.DataFrame
+    scale: Array
+    swapped: Array
+    capital: Array | None
+    missing: int
+
+
+def _on_measure(
+    measure: str, values: Array, unit: NDArray[np.intp] | None, design: _Design, limit: float | None
+) -> _OnMeasure:
+    """The tests of every pair on one measure; `values`, instances x methods, larger is better, are
+    used up.
+    """
+    empty = np.isnan(values).any(axis=1)
+    if empty.all():
+        raise ValueError(
+            f"`methods` must have values of {measure!r}, got no instance that all have. "
+            "Leave it out."
+        )
+    there = ~empty
+    noise = NOISE * np.abs(values[there]).max()
+    rows = pd.DataFrame(
+        [
+            _pair(values[:, a] - values[:, b], there, unit, noise, design.alpha)
+            for a, b in design.pairs
+        ]
+    )
+    capital = None
+    if limit is not None:
+        units = None if unit is None else unit[there]
+        bets = [_largest_capital(values[there][:, pair], units, limit) for pair in design.pairs]
+        capital = np.array(bets)
+    scale = np.sqrt(rows.pop("square").to_numpy())
+    values -= values.mean(axis=1, keepdims=True)
+    values[empty] = 0.0
+    if unit is None:
+        swapped = _swapped_sums(values, design.n_resamples, design.seed)
+    else:
+        # The sizes of the clusters change signs with the sums of their values: intervals need both.
+        sums = [np.bincount(unit, column) for column in (*values.T, there)]
+        drawn = _swapped_sums(np.column_stack(sums), design.n_resamples, design.seed)
+        swapped, sizes = drawn[:, :-1], drawn[:, -1]
+        rows[["low", "high"]] = [
+            _not_rejected(row, width, swapped[:, a] - swapped[:, b], sizes, design.alpha)
+            for row, (a, b), width in zip(rows.itertuples(), design.pairs, scale, strict=True)
+        ]
+    return _OnMeasure(
+        rows.assign(measure=measure, pair=np.arange(len(rows))),
+        scale,
+        swapped,
+        capital,
+        int(empty.sum()),
+    )
+
+
+def _table(
+    parts: Sequence[_OnMeasure], design: _Design, labels: Sequence[Hashable], names: Sequence[str]
+) -> pd.DataFrame:
+    """The rows of `InstanceTests.table`: pairs in their order, of each the measures in theirs."""
+    rows = pd.concat([part.rows for part in parts], ignore_index=True)
+    rows = rows.sort_values("pair", kind="stable").reset_index(drop=True)
+    permuted = _permutation(rows, parts, design)
+    at = rows.pop("pair")
+    rows = pd.DataFrame({**named_pairs(labels, design.first[at], design.second[at]), **rows})
+    for test in ("sign", "wilcoxon"):
+        place = rows.columns.get_loc(f"{test}_pvalue") + 1
+        rows.insert(place, f"{test}_corrected", adjust(rows[f"{test}_pvalue"]))
+    rows["permutation_pvalue"] = permuted.single.ravel()
+    rows["permutation_corrected"] = permuted.corrected.ravel()
+    statistic, joint, decides = permuted.statistic, permuted.joint, "permutation"
+    bets = [part.capital for part in parts if part.capital is not None]
+    if bets:
+        capital = np.column_stack(bets)
+        statistic, pvalue, decides = capital, np.minimum(1.0, 1 / capital), "anytime"
+        joint = np.minimum(1.0, pvalue.min(axis=1) * len(names))
+        rows["anytime_pvalue"], rows["anytime_corrected"] = pvalue.ravel(), adjust(pvalue)
+    rows["pvalue"] = rows[f"{decides}_pvalue"]
+    rows["pvalue_corrected"] = rows[f"{decides}_corrected"]
+    rows["separated"] = rows["pvalue_corrected"] <= design.alpha
+    rows["statistic"] = statistic.ravel()
+    rows["any_pvalue"] = joint.repeat(len(names))
+    few = rows["wins"] + rows["losses"] <= FEW
+    rows["doubt"] = np.where(few, "so few instances differ that they say little", "")
+    first = [*COLUMNS, "statistic", "any_pvalue"]
+    return rows[[*first, *(name for name in rows if name not in first)]]
 
 
 def bounded(name: str) -> bool:
@@ -463,8 +471,9 @@ def _fold_doubt(found: InstanceTests, by_fold: InstanceTests) -> str:
         "the tests are about these models. What the instances of a fold have in common, such as "
         "a model that failed there, counts here once for each of them."
     )
-    lost = found.pairs[found.pairs["significant"] & ~by_fold.pairs["significant"]]
-    if not found.pairs["significant"].any():
+    apart = found.by_pair["separated"]
+    lost = found.by_pair[apart & ~by_fold.by_pair["separated"]]
+    if not apart.any():
         return said
     if lost.empty:
         return f"{said} With the folds as units the same pairs are separated."
@@ -472,23 +481,20 @@ def _fold_doubt(found: InstanceTests, by_fold: InstanceTests) -> str:
     return f"{said} With the {by_fold.n_clusters} folds as units, these are not separated: {shown}."
 
 
-def _given_order(names: Sequence[str]) -> Callable[[pd.Series], pd.Series]:
-    """Sorts the column `measure` as the measures were given, and others as they are."""
-    return lambda column: (
-        column.map({name: k for k, name in enumerate(names)})
-        if column.name == "measure"
-        else column
-    )
+class _Columns:
+    """Reads one measure of all methods at a time, and sees that all have the same instances."""
 
+    def __init__(self, methods: Mapping[Any, Source]) -> None:
+        self.methods = methods
+        self.n: int | None = None
+        self.index: pd.Index | None = None
 
-def _read(
-    methods: Mapping[Hashable, Source], measure: str, n: int | None, index: Any
-) -> tuple[Array, Any]:
-    """One measure as instances x methods, and the index that all columns share, if they have
-    one.
-    """
-    columns = []
-    for name, source in methods.items():
+    def read(self, measure: str) -> Array:
+        """The measure as instances x methods."""
+        return np.column_stack([self._column(name, measure) for name in self.methods])
+
+    def _column(self, name: Hashable, measure: str) -> Array:
+        source = self.methods[name]
         try:
             column = source(measure) if callable(source) else source[measure]
         except KeyError:
@@ -496,29 +502,29 @@ def _read(
                 f"`methods` must all have {measure!r}, but {name!r} has not. Leave one of the "
                 "two out."
             ) from None
-        found = np.asarray(column, dtype=float)
-        n = len(found) if n is None and found.ndim == 1 else n
-        if found.shape != (n,) or n == 0:
+        values = np.asarray(column, dtype=float)
+        if self.n is None and values.ndim == 1:
+            self.n = len(values)
+        if values.shape != (self.n,) or not len(values):
             raise ValueError(
                 "`methods` must give one value an instance, the same instances for all, got "
-                f"shape {found.shape} for {measure!r} of {name!r} and {n} instances before. "
+                f"shape {values.shape} for {measure!r} of {name!r} and {self.n} instances before. "
                 "Evaluate all methods on the same test set."
             )
         if isinstance(column, pd.Series):
-            if index is not None and not column.index.equals(index):
+            if self.index is not None and not column.index.equals(self.index):
                 raise ValueError(
                     "`methods` must have the same instances in the same order, got another index "
                     f"for {measure!r} of {name!r}. Reorder it, or pass arrays if the order is "
                     "right."
                 )
-            index = column.index
-        if bad := int(np.isinf(found).sum()):
+            self.index = column.index
+        if bad := int(np.isinf(values).sum()):
             raise ValueError(
                 f"`methods` must have finite values, got {bad} infinite ones of {measure!r} for "
                 f"{name!r}."
             )
-        columns.append(found)
-    return np.column_stack(columns), index
+        return values
 
 
 def _pair(
@@ -564,7 +570,7 @@ def _pair(
         "wins": wins,
         "ties": n - unequal,
         "losses": unequal - wins,
-        "mean_difference": mean,
+        "difference": mean,
         "low": mean - half,
         "high": mean + half,
         "sign_statistic": (2 * positive - differ) / np.sqrt(differ) if differ else 0.0,
@@ -635,7 +641,7 @@ def _not_rejected(
     right: it does so between the two places where they are equal. The interval ends where as many
     draws count as the level allows.
     """
-    n, total = pair.n, pair.mean_difference * pair.n
+    n, total = pair.n, pair.difference * pair.n
     with np.errstate(divide="ignore", invalid="ignore"):
         roots = np.stack([(total - drawn) / (n - drawn_sizes), (total + drawn) / (n + drawn_sizes)])
     roots[np.abs(roots) < EQUAL * scale / n] = 0.0
@@ -656,74 +662,72 @@ def _not_rejected(
     )
 
 
-def _permutation(
-    table: pd.DataFrame,
-    swapped: Array,
-    scale: Array,
-    first: NDArray[np.intp],
-    second: NDArray[np.intp],
-) -> tuple[Array, Array, Array, Array]:
-    """Pairs x measures: p-values of each measure; by pair, of its maximum; of the maximum over all
-    (step-down); statistics.
+@dataclass(frozen=True)
+class _Permuted:
+    """Pairs x measures: p-values of each by itself, of the maximum over all (step-down), and the
+    statistics; `joint`, by pair, of the maximum over its measures.
     """
-    n_pairs, n_measures = scale.shape[::-1]
-    draws = swapped.shape[1]
-    sums = (table["mean_difference"] * table["n"]).to_numpy().reshape(n_pairs, n_measures)
-    unit = np.where(scale.T > 0, scale.T, 1.0)
+
+    single: Array
+    corrected: Array
+    statistic: Array
+    joint: Array
+
+
+def _permutation(rows: pd.DataFrame, parts: Sequence[_OnMeasure], design: _Design) -> _Permuted:
+    """The permutation test of all pairs and measures together."""
+    first, second = design.first, design.second
+    swapped = np.stack([part.swapped for part in parts])
+    scale = np.stack([part.scale for part in parts], axis=1)
+    n_pairs, n_measures = scale.shape
+    sums = (rows["difference"] * rows["n"]).to_numpy().reshape(n_pairs, n_measures)
+    unit = np.where(scale > 0, scale, 1.0)
     statistic = np.abs(sums) / unit
     reached = statistic - EQUAL
-    raw, joint = np.zeros_like(statistic), np.zeros(n_pairs)
+    single, joint = np.zeros_like(statistic), np.zeros(n_pairs)
     order = np.argsort(statistic.ravel(), kind="stable")
     counts = np.zeros(statistic.size)
     step = max(BLOCK // statistic.size, 1)
-    for start in range(0, draws, step):
+    for start in range(0, design.n_resamples, step):
         part = swapped[:, start : start + step]
-        drawn = (np.abs(part[:, :, first] - part[:, :, second]) / unit.T[:, None, :]).transpose(
-            1, 2, 0
-        )
-        raw += (drawn >= reached).sum(axis=0)
+        drawn = np.abs(part[:, :, first] - part[:, :, second]) / unit.T[:, None, :]
+        drawn = drawn.transpose(1, 2, 0)
+        single += (drawn >= reached).sum(axis=0)
         joint += (drawn.max(axis=2) >= reached.max(axis=1)).sum(axis=0)
         largest = np.maximum.accumulate(drawn.reshape(len(drawn), -1)[:, order], axis=1)
         counts += (largest >= reached.ravel()[order]).sum(axis=0)
     stepped = np.empty(statistic.size)
     stepped[order] = np.maximum.accumulate(counts[::-1])[::-1]
-    draws += 1
-    return (
-        (raw + 1) / draws,
-        (joint + 1) / draws,
-        (stepped.reshape(statistic.shape) + 1) / draws,
-        statistic,
-    )
+    draws = design.n_resamples + 1  # the data as they are among them
+    corrected = (stepped.reshape(statistic.shape) + 1) / draws
+    return _Permuted((single + 1) / draws, corrected, statistic, (joint + 1) / draws)
 
 
 def _doubts(
-    table: pd.DataFrame,
-    missing: Mapping[str, int],
-    n_clusters: int | None,
-    n_resamples: int,
-    alpha: float,
+    table: pd.DataFrame, missing: Sequence[int], n_clusters: int | None, design: _Design
 ) -> tuple[str, ...]:
-    found = [
+    """What to tell of instances without a value, and of designs that show nothing."""
+    doubts = [
         f"{count} instances without a value of {name} for some method were left out for all of "
         "them."
-        for name, count in missing.items()
+        for name, count in zip(table["measure"].unique(), missing, strict=True)
         if count
     ]
+    n_resamples, alpha = design.n_resamples, design.alpha
     if 1 / (n_resamples + 1) > alpha:
-        found.append(
+        doubts.append(
             f"{n_resamples} draws cannot separate any pair at alpha = {alpha:g}: take at least "
             f"{ceil(1 / alpha) - 1}."
         )
     if n_clusters is not None and 2 / 2**n_clusters > alpha:
-        found.append(
+        doubts.append(
             f"{n_clusters} clusters cannot separate any pair at alpha = {alpha:g}, whatever the "
             "number of instances: intervals are endless."
         )
-    differ = table["wins"] + table["losses"]
-    if (few := differ <= FEW).any():
+    if (few := table["doubt"] != "").any():
         shown = (
             f"{r.method_a} and {r.method_b} on {r.measure} ({r.wins + r.losses})"
             for r in table[few].itertuples()
         )
-        found.append(f"Up to {FEW} instances differ, too few to say much, for {some(shown)}.")
-    return tuple(found)
+        doubts.append(f"Up to {FEW} instances differ, too few to say much, for {some(shown)}.")
+    return tuple(doubts)

@@ -146,6 +146,25 @@ def holm(pvalues: np.ndarray) -> np.ndarray:
     return out
 
 
+def stepped(pvalues: np.ndarray, worst: np.ndarray, extra: int = 0) -> np.ndarray:
+    """Holm's step-down for p-values that are corrected within families: closed testing of `worst`,
+    the largest of each family, and of so many extra ones that reject nothing.
+
+    A family counts until all of it is rejected. The p-value of a claim is the largest, over sets of
+    families with its own, of the size of the set times the least of the claim's p-value and the
+    largest ones of the others. For families of one it is Holm's. NaN where there is no test.
+
+    >>> stepped(np.array([0.01, 0.04, 0.03]), np.array([0.01, 0.04, 0.03])).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    worst = np.sort(worst)
+    ahead = np.searchsorted(worst, pvalues, side="left")
+    still = len(worst) - np.arange(len(worst)) + extra
+    before = np.concatenate([[0.0], np.maximum.accumulate(worst * still)])
+    stepwise = np.maximum(pvalues * (len(worst) - ahead + extra), before[ahead])
+    return np.where(np.isnan(pvalues), np.nan, np.minimum(stepwise, 1.0))
+
+
 def decided(pvalues: np.ndarray, alpha: float, correction: str = "holm") -> dict[str, np.ndarray]:
     """Columns of a table of tests: pvalue, pvalue_corrected (NaN does not count), significant at
     alpha.

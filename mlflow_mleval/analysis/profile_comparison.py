@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike
 
 from mlflow_mleval.analysis.folds.protocol import Protocol
 from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.pairs import apart, better_first, grouped
+from mlflow_mleval.analysis.pair_tests import PairTests
+from mlflow_mleval.analysis.pairs import apart, better_first, grouped, stepped
 from mlflow_mleval.analysis.posthoc.max_t import sign_flips
 from mlflow_mleval.analysis.posthoc.wilcoxon import PairwiseResult, feasibility, wilcoxon_pairs
 from mlflow_mleval.analysis.profiles_on_dataset import (
@@ -32,12 +33,10 @@ from mlflow_mleval.analysis.profiles_on_dataset import (
     critical,
     fieller,
     on_dataset,
-    stepped,
 )
 from mlflow_mleval.measures.dependence import FAMILIES, SUMMARIES
-from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import at_least_one, one_of, probability
-from mlflow_mleval.words import some
+from mlflow_mleval.words import count, some
 
 #: The summaries that are tested over datasets.
 TESTED = ("area", "slope", "relative_gain")
@@ -55,12 +54,15 @@ _NAMED = {"method_a": "method", "method_b": "against"}
 _CORRECTION = "largest t over the parameters, then Holm over all pairs of all datasets"
 
 
-@dataclass(frozen=True)
-class ProfileComparison(Reported):
+@dataclass(frozen=True, kw_only=True)
+class ProfileComparison(PairTests):
     """What `compare_profiles` found; 0 is the best loss.
 
     Attributes
     ----------
+    table : One row a dataset, pair and parameter (its measure, such as "k=3"): dataset, and the columns of `pairs`. Differences are
+        losses of b less those of a; intervals are those of their ratio, see `ratios`; pvalue is
+        corrected along the parameter.
     curves : Index (dataset, method, parameter): position (0 Hamming, 1 subset 0/1), loss (mean over folds), low, high (bootstrap
         over folds at 1 - alpha, pointwise; NaN without folds).
     ratios : Index (dataset, method_a, method_b, parameter): position; ratio (loss of b over that of a: above 1 a is better); low,
@@ -80,9 +82,10 @@ class ProfileComparison(Reported):
         pvalue (corrected for all pairs and positions), significant; None where `absent` says why.
     protocols : By dataset: how the folds came about.
     absent : Profiles, tests and pairs that there are not, with the reason.
-    warnings : What a reader must know before believing it.
     options : Every choice: kind, family, alpha, n_resamples, seed, correction, protocol, ratio.
     """  # noqa: E501
+
+    unit: ClassVar[str] = "profiles"
 
     curves: pd.DataFrame
     ratios: pd.DataFrame
@@ -94,8 +97,25 @@ class ProfileComparison(Reported):
     protocols: Mapping[str, Protocol]
     n_labels: Mapping[str, int]
     absent: Mapping[str, str]
-    warnings: tuple[str, ...]
     options: Mapping[str, Any]
+
+    @property
+    def test(self) -> str:
+        """The test that decides, as the beginning of a sentence."""
+        return "The largest t over the parameters"
+
+    @property
+    def extent(self) -> str:
+        """What the tests stand on."""
+        return f"over the folds of {count(len(self.datasets), 'dataset')}"
+
+    @property
+    def about(self) -> str:
+        """What the verdict is about and what it is not."""
+        return (
+            "this is about some parameter of the profile, and the folds of one dataset say nothing "
+            "of others"
+        )
 
     @property
     def datasets(self) -> list[str]:
@@ -404,7 +424,13 @@ def compare_profiles(
         protocols={part.dataset: part.protocol for part in found if part.protocol is not None},
         n_labels=dict(profiles.n_labels),
         absent=absent,
-        warnings=tuple(dict.fromkeys(warnings)),
+        table=_rows([part.pair_table() for part in found]),
+        methods=profiles.methods,
+        measures=[f"{family} loss"],
+        alpha=alpha,
+        n_datasets=len(profiles.datasets),
+        n_comparisons=sum(part.n_pairs for part in found),
+        notes=tuple(dict.fromkeys(warnings)),
         options=options,
     )
 
@@ -439,11 +465,16 @@ def _correct(found: Sequence[OnDataset], alpha: float) -> None:
         part.n_pairs - len(part.a) for part in found
     )  # pairs of methods that were not chosen count, too
     worst = np.concatenate([np.nan_to_num(t.along, nan=1.0).max(axis=1) for _, t in tested])
-    count = len(worst) + extra
+    pairs = len(worst) + extra
     for part, t in tested:
         part.pvalue[t.rows] = stepped(t.along, worst, extra)
-        level = critical(t.angles, alpha / count, t.by_fold.shape[1] - 1)
+        level = critical(t.angles, alpha / pairs, t.by_fold.shape[1] - 1)
         part.low[t.rows], part.high[t.rows] = fieller(t.by_fold, t.first, t.second, level * t.scale)
+
+
+def _rows(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The tables one below the other; empty ones, whose columns have no types, only if all are."""
+    return pd.concat([t for t in tables if len(t)] or tables[:1], ignore_index=True)
 
 
 def _table(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:

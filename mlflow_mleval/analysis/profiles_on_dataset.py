@@ -89,21 +89,6 @@ def critical(angles: Array, level: float, df: int) -> Array:
     return np.exp(high[:, 0])
 
 
-def stepped(values: Array, worst: Array, extra: int) -> Array:
-    """Holm's step-down for claims at single parameters: closed testing of `worst`, the largest
-    p-value of each pair.
-
-    The p-value of a claim is the largest, over sets of pairs with its own, of the size of the set
-    times the least of the claim's p-value and the largest ones of the others.
-    """
-    worst = np.sort(worst)
-    ahead = np.searchsorted(worst, values, side="left")
-    still = len(worst) - np.arange(len(worst)) + extra
-    before = np.concatenate([[0.0], np.maximum.accumulate(worst * still)])
-    found = np.maximum(values * (len(worst) - ahead + extra), before[ahead])
-    return np.where(np.isnan(values), np.nan, np.minimum(found, 1.0))
-
-
 def fieller(
     by_fold: Array, first: NDArray[np.int64], second: NDArray[np.int64], width: Array
 ) -> tuple[Array, Array]:
@@ -218,6 +203,34 @@ class OnDataset:
                 arrays, names=["dataset", "method_a", "method_b", "parameter"]
             ),
         )
+
+    def pair_table(self) -> pd.DataFrame:
+        """The rows of `ProfileComparison.table`: each pair at each parameter, over the folds that
+        both have.
+        """
+        shape = self.pvalue.shape
+        along, n = np.full(shape, np.nan), np.zeros(len(self.a), dtype=np.int64)
+        counts = np.full((3, *shape), np.nan)
+        for t in self.tested:
+            by_fold = t.by_fold[t.second] - t.by_fold[t.first]
+            by_fold[np.abs(by_fold) <= NOISE] = 0.0
+            along[t.rows], n[t.rows] = t.along, by_fold.shape[1]
+            counts[:, t.rows] = [x.sum(axis=1) for x in (by_fold > 0, by_fold == 0, by_fold < 0)]
+        index = self.ratio_table().index.to_frame(index=False)
+        symbol = "k" if self.family == "binomial" else "α"
+        columns: dict[str, Any] = {
+            "measure": [f"{symbol}={x:g}" for x in index.pop("parameter")],
+            "difference": self.difference.ravel(),
+            "low": np.nan,
+            "high": np.nan,
+            "pvalue": along.ravel(),
+            "pvalue_corrected": self.pvalue.ravel(),
+            "separated": (self.significant != 0).ravel(),
+            **dict(zip(("wins", "ties", "losses"), counts.reshape(3, -1), strict=True)),
+            "n": n.repeat(shape[1]),
+            "doubt": np.where(np.isnan(along), "it could not be tested over folds", "").ravel(),
+        }
+        return index.assign(**columns)
 
     def crossings(self) -> list[tuple[Any, ...]]:
         """Where the mean profiles of a pair are equal, between parameters at which one and then the

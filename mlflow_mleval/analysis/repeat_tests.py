@@ -8,51 +8,41 @@ studentised; Holm (1979) over all pairs and measures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from mlflow_mleval.analysis.pairs import NOISE, holm, named_pairs
+from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests, jointly
+from mlflow_mleval.analysis.pairs import NOISE, named_pairs
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.registry import directions
-from mlflow_mleval.reported import Reported
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import at_least_one, probability, unique_names
-from mlflow_mleval.words import Argument, Message, count, some
+from mlflow_mleval.words import Argument, Message, some
 
 Array = NDArray[np.float64]
 #: Up to so many ways to share out the repeats of a pair, all of them are taken.
 EXACT = 20_000
-#: Of `RepeatTests.table`.
-COLUMNS = [
-    "method_a",
-    "method_b",
-    "measure",
+#: Of `RepeatTests.table`, beside those of every table of pairs.
+FURTHER = [
     "n_a",
     "n_b",
     "mean_a",
     "mean_b",
-    "mean_difference",
-    "low",
-    "high",
     "effect_size",
     "statistic",
     "df",
-    "pvalue",
-    "pvalue_corrected",
-    "significant",
     "permutation_pvalue",
     "permutation_corrected",
     "exact",
     "smallest_pvalue",
-    "reason",
 ]
 #: Up to so many datasets no test over datasets separates anything at the usual level, and a report
 #: tests over repeats: of so many methods, the best ones, and so many measures.
@@ -61,51 +51,31 @@ FEW_DATASETS, MOST, MEASURES = 5, 8, 2
 FEW = 5
 
 
-@dataclass(frozen=True)
-class RepeatTests(Reported):
+@dataclass(frozen=True, kw_only=True)
+class RepeatTests(PairTests):
     """Tests of every pair of methods over their repeats on one dataset.
 
     Attributes
     ----------
-    pairs : One row a pair: method_a, method_b, measure (the one that separates them most), pvalue (of it), pvalue_corrected (the
-        smallest of its rows in `table`), significant, a_better and b_better (on how many measures,
-        see `table`).
-    table : One row a pair and measure: method_a, method_b, measure; n_a and n_b (repeats with a value); mean_a, mean_b;
-        mean_difference (positive: a is better) with its interval low, high at 1 - alpha, not
-        corrected; effect_size (the difference in standard deviations, Hedges' g); statistic (t) and
-        df; pvalue (of t), pvalue_corrected (Holm over all rows with a test), significant (by that);
-        permutation_pvalue, permutation_corrected, exact (whether every permutation was taken);
-        smallest_pvalue (that the permutation test can give); reason (why there is no test; else
-        empty).
-    methods, measures : In the order in which they were given.
+    table : One row a pair and measure: the columns of `pairs` (n is the number of repeats of the method that has fewer; repeats are
+        won only where they are paired), then n_a and n_b (repeats with a value); mean_a, mean_b;
+        effect_size (the difference in standard deviations, Hedges' g); statistic (t) and df;
+        permutation_pvalue, permutation_corrected (Holm, like the p-values of t), exact (whether
+        every permutation was taken); smallest_pvalue (that the permutation test can give).
     n_repeats : By method.
     by_seed : Whether repeats of the same seed were paired.
     same_split : Whether all repeats share their split of the data; None where unknown.
     n_resamples, seed : Of permutations that are drawn.
-    n_datasets, n_comparisons : Over how many datasets and tests together p-values are corrected.
-    notes : What was left out.
     """  # noqa: E501
 
-    pairs: pd.DataFrame
-    table: pd.DataFrame
-    methods: tuple[Hashable, ...]
-    measures: tuple[str, ...]
-    n_repeats: Mapping[Hashable, int]
+    unit: ClassVar[str] = "repeats"
+    beside: ClassVar[tuple[str, ...]] = ("permutation_",)
+
+    n_repeats: Mapping[Any, int]
     by_seed: bool
     same_split: bool | None
-    alpha: float
-    n_resamples: int
+    n_resamples: int = field(metadata={"key": "n_draws"})
     seed: int
-    n_datasets: int = 1
-    n_comparisons: int = 0
-    notes: tuple[str, ...] = ()
-
-    @property
-    def ordered(self) -> pd.DataFrame:
-        """The rows of `table`, separated ones first, then by p-value, those without a test last."""
-        return self.table.sort_values(
-            ["significant", "pvalue"], ascending=[False, True], kind="stable"
-        )
 
     @property
     def feasibility(self) -> str:
@@ -134,62 +104,17 @@ class RepeatTests(Reported):
         return "Student's t test of differences by seed" if self.by_seed else "Welch's t test"
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before believing the verdicts."""
-        found = [*self.notes]
-        if lost := {m: n for m, n in self.n_repeats.items() if n < 2}:
-            found.append(f"Not tested, for want of a second repeat: {some(lost)}.")
-        others = self.table[
-            (self.table["reason"] != "")
-            & ~self.table[["method_a", "method_b"]].isin(list(lost)).any(axis=1)
-        ]
-        for reason, rows in others.groupby("reason", sort=False):
-            shown = some(
-                (f"{r.method_a} and {r.method_b} on {r.measure}" for r in rows.itertuples()), 6
-            )
-            found.append(f"Not tested, because {reason}: {shown}.")
-        tested = self.table.dropna(subset="pvalue")
-        few = int(tested[["n_a", "n_b"]].min(axis=1).min())
-        if few < FEW:
-            found.append(
-                f"With as few as {few} repeats a method, {self.test} misses all but large "
-                "differences, and rests on values that scatter normally, which so few cannot "
-                "show."
-            )
-        if self.same_split is None:
-            found.append(
-                "How the repeats split the data is not recorded: on one split they say nothing "
-                "of other data."
-            )
-        return tuple(found)
-
-    def headline(self, named: Callable[[Hashable], str] = str) -> str:
-        """What the tests say, in a clause; `named` writes the names of methods."""
+    def extent(self) -> str:
+        """What the tests stand on."""
         runs = [n for n in self.n_repeats.values() if n > 1]
         span = str(min(runs)) if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
-        on = f"over {span} repeats a method" + (
-            f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
-        )
-        tested = self.pairs.dropna(subset="pvalue")
-        if len(self.pairs) > 1:
-            text = (
-                f"{self.test} separates {int(tested['significant'].sum())} of "
-                f"{count(len(self.pairs), 'pair')} {on}"
-            )
-            gone = len(self.pairs) - len(tested)
-            return text + (f"; {count(gone, 'pair')} could not be tested" if gone else "")
-        row = tested.iloc[0]
-        does = "separates" if row.significant else "does not separate"
-        return (
-            f"{self.test} {does} {named(row.method_a)} and {named(row.method_b)} {on} (p="
-            f"{row.pvalue_corrected:.2g})"
-        )
+        measures = f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
+        return f"over {span} repeats a method{measures}"
 
-    def verdict(self, named: Callable[[Hashable], str] = str) -> str:
-        """What the tests say, and what repeats measure, in a sentence; `named` writes the names of
-        methods.
-        """
-        what = {
+    @property
+    def about(self) -> str:
+        """What repeats measure, and what they do not."""
+        return {
             True: (
                 "the repeats share their split, so this is about the randomness of training on "
                 "this split: not about other data from the same source, nor about other "
@@ -205,7 +130,33 @@ class RepeatTests(Reported):
                 "data, nor of other datasets"
             ),
         }[self.same_split]
-        return f"{self.headline(named)}; {what}."
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before believing the verdicts."""
+        doubts = [*self.notes]
+        if lost := {m: n for m, n in self.n_repeats.items() if n < 2}:
+            doubts.append(f"Not tested, for want of a second repeat: {some(lost)}.")
+        untested = self.table["pvalue"].isna()
+        others = self.table[untested & ~self.table[PAIR].isin(list(lost)).any(axis=1)]
+        for reason, rows in others.groupby("doubt", sort=False):
+            shown = some(
+                (f"{r.method_a} and {r.method_b} on {r.measure}" for r in rows.itertuples()), 6
+            )
+            doubts.append(f"Not tested, because {reason}: {shown}.")
+        few = int(self.table["n"][~untested].min())
+        if few < FEW:
+            doubts.append(
+                f"With as few as {few} repeats a method, {self.test} misses all but large "
+                "differences, and rests on values that scatter normally, which so few cannot "
+                "show."
+            )
+        if self.same_split is None:
+            doubts.append(
+                "How the repeats split the data is not recorded: on one split they say nothing "
+                "of other data."
+            )
+        return tuple(doubts)
 
 
 def repeat_tests(
@@ -263,7 +214,7 @@ def repeat_tests(
     >>> a = pd.DataFrame({"f1": [0.61, 0.62, 0.60, 0.63, 0.61]})
     >>> b = pd.DataFrame({"f1": [0.55, 0.57, 0.56, 0.54]})
     >>> found = repeat_tests({"a": a, "b": b})
-    >>> found.pairs["significant"].item(), round(found.table["permutation_pvalue"].item(), 4)
+    >>> found.pairs["separated"].item(), round(found.table["permutation_pvalue"].item(), 4)
     (True, 0.0079)
     """
     probability(alpha, "alpha")
@@ -289,37 +240,37 @@ def repeat_tests(
     values = {name: _values(name, rows, names, better) for name, rows in methods.items()}
     labels = tuple(methods)
     first, second = np.triu_indices(len(labels), 1)
+    draws = _Draws(by_seed, alpha, n_resamples, seed)
     rows = [
-        _pair(values[labels[i]][:, k], values[labels[j]][:, k], by_seed, alpha, n_resamples, seed)
+        _pair(values[labels[i]][:, k], values[labels[j]][:, k], draws)
         for i, j in zip(first, second, strict=True)
         for k in range(len(names))
     ]
     at = np.repeat(np.arange(len(first)), len(names))
-    found = pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
     sign = np.tile([-1.0 if better[m] == "min" else 1.0 for m in names], len(first))
-    found[["mean_a", "mean_b"]] = found[["mean_a", "mean_b"]].mul(sign, axis=0)
-    if found["pvalue"].isna().all():
+    table[["mean_a", "mean_b"]] = table[["mean_a", "mean_b"]].mul(sign, axis=0)
+    if table["pvalue"].isna().all():
         raise IncomparableRunsError(
-            f"no pair of methods can be tested: {some(dict.fromkeys(found['reason']))}."
+            f"no pair of methods can be tested: {some(dict.fromkeys(table['doubt']))}."
         )
-    table = pd.DataFrame(
-        {
-            **named_pairs(labels, first[at], second[at]),
-            "measure": np.tile(names, len(first)),
-            **found,
-        }
+    table = table.assign(
+        **named_pairs(labels, first[at], second[at]),
+        measure=np.tile(names, len(first)),
+        pvalue_corrected=np.nan,
+        permutation_corrected=np.nan,
+        separated=False,
     )
     made = RepeatTests(
-        pd.DataFrame(),
-        table,
-        labels,
-        names,
-        n_repeats,
-        by_seed,
-        same_split,
-        alpha,
-        n_resamples,
-        seed,
+        table=table[[*COLUMNS, *FURTHER]],
+        methods=labels,
+        measures=names,
+        alpha=alpha,
+        n_repeats=n_repeats,
+        by_seed=by_seed,
+        same_split=same_split,
+        n_resamples=n_resamples,
+        seed=seed,
         notes=_gaps(values, names),
     )
     return jointly({"": made})[""]
@@ -374,33 +325,6 @@ def on_few_datasets(
     return {dataset: replace(one, notes=(*one.notes, note)) for dataset, one in tests.items()}
 
 
-def jointly(found: Mapping[str, RepeatTests]) -> dict[str, RepeatTests]:
-    """The same tests with Holm's correction over the pairs and measures of all datasets
-    together.
-    """
-    if not found:
-        return {}
-    ends = np.cumsum([len(one.table) for one in found.values()])[:-1]
-    columns = {
-        name: np.split(
-            holm(np.concatenate([one.table[name].to_numpy(float) for one in found.values()])), ends
-        )
-        for name in ("pvalue", "permutation_pvalue")
-    }
-    total, out = sum(int(one.table["pvalue"].notna().sum()) for one in found.values()), {}
-    for k, (dataset, one) in enumerate(found.items()):
-        table = one.table.copy()
-        table["pvalue_corrected"] = columns["pvalue"][k]
-        table["significant"] = table["pvalue_corrected"] <= one.alpha
-        table["permutation_corrected"] = columns["permutation_pvalue"][k]
-        table = table[COLUMNS]
-        pairs = _pairs(table, len(one.measures))
-        out[dataset] = replace(
-            one, pairs=pairs, table=table, n_datasets=len(found), n_comparisons=total
-        )
-    return out
-
-
 def _values(
     name: Hashable, rows: pd.DataFrame, measures: Sequence[str], better: Mapping[str, str]
 ) -> Array:
@@ -445,60 +369,59 @@ def _in_order_of_seeds(methods: Mapping[Hashable, pd.DataFrame]) -> dict[Hashabl
     return {name: rows.loc[seeds] if name in several else rows for name, rows in methods.items()}
 
 
-def _pair(
-    a: Array, b: Array, by_seed: bool, alpha: float, n_resamples: int, seed: int
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Draws:
+    """How a pair is tested: whether repeats are paired, at which level, by which permutations."""
+
+    by_seed: bool
+    alpha: float
+    n_resamples: int
+    seed: int
+
+
+def _pair(a: Array, b: Array, how: _Draws) -> dict[str, Any]:
     """Difference, tests and interval of one pair on one measure; larger is better, and positive
     differences are for a.
     """
-    if by_seed and len(a) == len(b):
+    paired = how.by_seed and len(a) == len(b)
+    if paired:
         both = ~(np.isnan(a) | np.isnan(b))
         a, b = a[both], b[both]
     a, b = a[~np.isnan(a)], b[~np.isnan(b)]
     n, m = len(a), len(b)
-    nothing = dict.fromkeys(
-        (
-            "low",
-            "high",
-            "effect_size",
-            "statistic",
-            "df",
-            "pvalue",
-            "permutation_pvalue",
-            "smallest_pvalue",
-        ),
-        np.nan,
-    )
     means = [x.mean() if len(x) else np.nan for x in (a, b)]
-    row = {
+    without = ("low", "high", "pvalue", "effect_size", "statistic", "df")
+    without = (*without, "wins", "ties", "losses", "permutation_pvalue", "smallest_pvalue")
+    row = dict.fromkeys(without, np.nan) | {
+        "n": min(n, m),
         "n_a": n,
         "n_b": m,
         "mean_a": means[0],
         "mean_b": means[1],
-        "mean_difference": means[0] - means[1],
-        **nothing,
+        "difference": means[0] - means[1],
+        "exact": False,
+        "doubt": "",
     }
-    row |= {"exact": False, "reason": ""}
     if min(n, m) < 2:
-        return row | {"reason": "it has a value in fewer than two repeats of a method"}
+        return row | {"doubt": "it has a value in fewer than two repeats of a method"}
     noise = NOISE * max(np.abs(a).max(), np.abs(b).max())
     spread_a, spread_b = (0.0 if x.std() <= noise else x.var(ddof=1) for x in (a, b))
-    if by_seed:
+    if how.by_seed:
         d = a - b
+        counts = [int(x.sum()) for x in (d > noise, np.abs(d) <= noise, d < -noise)]
+        row |= dict(zip(("wins", "ties", "losses"), counts, strict=True))
         df, error = float(n - 1), 0.0 if d.std() <= noise else d.std(ddof=1) / np.sqrt(n)
     else:
         parts = spread_a / n, spread_b / m
         error = np.sqrt(sum(parts))
         df = error**4 / (parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1)) if error else np.nan
     if not error:
-        return row | {"reason": "its values do not vary over repeats"}
-    difference, t = row["mean_difference"], row["mean_difference"] / error
-    half = special.stdtrit(df, 1 - alpha / 2) * error
+        return row | {"doubt": "its values do not vary over repeats"}
+    difference, t = row["difference"], row["difference"] / error
+    half = special.stdtrit(df, 1 - how.alpha / 2) * error
     pooled = np.sqrt((spread_a + spread_b) / 2)
     hedges = 1 - 3 / (4 * (n + m - 2) - 1)
-    permuted, exact, smallest = (
-        _flipped(a - b, n_resamples, seed) if by_seed else _shared_out(a, b, n_resamples, seed)
-    )
+    permuted, exact, smallest = _flipped(a - b, how) if how.by_seed else _shared_out(a, b, how)
     return row | {
         "low": difference - half,
         "high": difference + half,
@@ -509,10 +432,11 @@ def _pair(
         "permutation_pvalue": permuted,
         "exact": exact,
         "smallest_pvalue": smallest,
+        "doubt": f"fewer than {FEW} repeats" if min(n, m) < FEW else "",
     }
 
 
-def _shared_out(a: Array, b: Array, n_resamples: int, seed: int) -> tuple[float, bool, float]:
+def _shared_out(a: Array, b: Array, how: _Draws) -> tuple[float, bool, float]:
     """Permutation p-value of Welch's statistic, whether all permutations were taken, and the
     smallest that there is.
     """
@@ -526,11 +450,11 @@ def _shared_out(a: Array, b: Array, n_resamples: int, seed: int) -> tuple[float,
             1.0  # the first one is the data's
         )
     else:
-        rng = np.random.default_rng(seed)
-        member = np.zeros((n_resamples + 1, n + m))
+        rng = np.random.default_rng(how.seed)
+        member = np.zeros((how.n_resamples + 1, n + m))
         member[0, :n] = 1.0
         np.put_along_axis(
-            member[1:], rng.random((n_resamples, n + m)).argsort(axis=1)[:, :n], 1.0, axis=1
+            member[1:], rng.random((how.n_resamples, n + m)).argsort(axis=1)[:, :n], 1.0, axis=1
         )
     sums, squares = member @ pool, member @ pool**2
     rest, rest_squares = pool.sum() - sums, (pool**2).sum() - squares
@@ -539,10 +463,10 @@ def _shared_out(a: Array, b: Array, n_resamples: int, seed: int) -> tuple[float,
         for s, q, k in ((sums, squares, n), (rest, rest_squares, m))
     ]
     pvalue = _share(np.abs(sums / n - rest / m), np.sqrt(within[0] + within[1]))
-    return pvalue, exact, _smallest(ways, n == m, exact, n_resamples)
+    return pvalue, exact, _smallest(ways, n == m, exact, how.n_resamples)
 
 
-def _flipped(d: Array, n_resamples: int, seed: int) -> tuple[float, bool, float]:
+def _flipped(d: Array, how: _Draws) -> tuple[float, bool, float]:
     """The same of changes of the signs of differences."""
     n = len(d)
     if exact := 2**n <= EXACT:
@@ -550,11 +474,11 @@ def _flipped(d: Array, n_resamples: int, seed: int) -> tuple[float, bool, float]
             (np.arange(2**n)[:, None] >> np.arange(n)) & 1
         )  # the first row changes none
     else:
-        signs = np.random.default_rng(seed).choice([-1.0, 1.0], (n_resamples + 1, n))
+        signs = np.random.default_rng(how.seed).choice([-1.0, 1.0], (how.n_resamples + 1, n))
         signs[0] = 1.0
     means = (signs @ d) / n
     error = np.sqrt(np.maximum((d**2).mean() - means**2, 0.0) / (n - 1))
-    return _share(np.abs(means), error), exact, _smallest(2**n, True, exact, n_resamples)
+    return _share(np.abs(means), error), exact, _smallest(2**n, True, exact, how.n_resamples)
 
 
 def _share(size: Array, error: Array) -> float:
@@ -570,20 +494,6 @@ def _share(size: Array, error: Array) -> float:
 def _smallest(ways: int, mirrored: bool, exact: bool, n_resamples: int) -> float:
     least = (1 + mirrored) / ways
     return least if exact else max(least, 1 / (n_resamples + 1))
-
-
-def _pairs(table: pd.DataFrame, n_measures: int) -> pd.DataFrame:
-    """One row a pair: its row with the smallest p-value, and on how many measures each method is
-    better.
-    """
-    at = np.arange(len(table)).reshape(-1, n_measures)
-    pvalue = np.where(np.isnan(table["pvalue"]), np.inf, table["pvalue"]).reshape(at.shape)
-    best = table.iloc[at[np.arange(len(at)), pvalue.argmin(axis=1)]]
-    pairs = best[
-        ["method_a", "method_b", "measure", "pvalue", "pvalue_corrected", "significant"]
-    ].reset_index(drop=True)
-    won = np.where(table["significant"], np.sign(table["mean_difference"]), 0).reshape(at.shape)
-    return pairs.assign(a_better=(won > 0).sum(axis=1), b_better=(won < 0).sum(axis=1))
 
 
 def _gaps(values: Mapping[Hashable, Array], measures: Sequence[str]) -> tuple[str, ...]:

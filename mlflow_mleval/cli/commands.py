@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -28,6 +29,9 @@ from mlflow_mleval.cli.command import (
 )
 from mlflow_mleval.errors import MissingResultsError, MlevalError
 from mlflow_mleval.selection import Selection
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.pair_tests import PairTests
 
 # --------------------------------------------------------------------------------------------------
 # The command `mleval evaluate`: a file of predictions into a run.
@@ -447,48 +451,6 @@ def holds_answers(choices: dict[str, Any]) -> bool:
     return any(named.values()) or any_answers(Selection.of(choices))
 
 
-def run_answers(
-    choices: dict[str, Any],
-    wanted: list[str] | None,
-    format: str,
-    filename: str | None,
-    quiet: bool,
-) -> bool:
-    """Compare, write, and say whether any pair is separated; MissingResultsError where there is
-    nothing to compare.
-    """
-    from mlflow_mleval.analysis.answer_comparison import compare_answers
-    from mlflow_mleval.report.content.units import answers_document
-    from mlflow_mleval.store.read_answers import load_answers
-
-    if choices.get("anytime"):
-        raise click.UsageError(
-            "--anytime: not for answers, of whose measures no bounds are known. Leave it out."
-        )
-    with progress("reading", quiet, unit="runs") as step:
-        selection, how = Selection.of(choices), asked_answers(choices)
-        asked = load_answers(selection, **how, measures=wanted, progress=step)
-    options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
-    sides = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
-    found, absent = {}, {dataset: in_options(reason) for dataset, reason in asked.absent.items()}
-    for dataset, answers in asked.found.items():
-        try:
-            compared = compare_answers(answers, **sides, **options)
-            found[dataset] = replace(compared, notes=tuple(map(in_options, compared.notes)))
-        except (MlevalError, ValueError) as error:
-            absent[dataset] = in_options(error)
-    if not found:
-        why = " ".join(f"{dataset}: {reason}" for dataset, reason in absent.items())
-        raise MlevalError(why) if asked.found else MissingResultsError(why)
-    origin = provenance(asked.source, list(asked.runs["run_id"]), options)
-    write(
-        answers_document(found, absent, asked.notes, origin).render(format, width()),
-        filename,
-        quiet,
-    )
-    return any(c.tests.pairs["significant"].any() for c in found.values())
-
-
 # --------------------------------------------------------------------------------------------------
 # `mleval compare --over`: which options tests over datasets, folds, instances and repeats heed, and
 # the latter three.
@@ -544,6 +506,23 @@ def heeded(over: str, choices: dict[str, Any]) -> dict[str, Any]:
     return arguments(choices, *ALWAYS, *HEEDED[over])
 
 
+class Tested(NamedTuple):
+    """Tests of pairs by dataset, why other datasets have none, doubts about the selection, and what
+    was read.
+    """
+
+    tests: Mapping[str, PairTests]
+    absent: Mapping[str, str]
+    notes: Sequence[str]
+    source: Mapping[str, Any]
+    run_ids: list[str]
+
+    @property
+    def reasons(self) -> str:
+        """Why there are no tests, dataset by dataset."""
+        return " ".join(f"{dataset}: {reason}" for dataset, reason in self.absent.items())
+
+
 def run_over(
     over: str, choices: dict[str, Any], format: str, filename: str | None, quiet: bool
 ) -> bool:
@@ -551,62 +530,93 @@ def run_over(
     separated.
     """
     from mlflow_mleval.measures.registry import expand
-    from mlflow_mleval.report.content.folds import folds_document
-    from mlflow_mleval.report.content.units import instances_document, repeats_document
-    from mlflow_mleval.study import left_out
+    from mlflow_mleval.report.content.units import document
 
     say("reading runs …", quiet)
     selection = arguments(choices, *opt.selection, opt.folds_by, *opt.measures)
-    named, excluded = (
-        expand(selection.pop("measures", ())),
-        expand(choices.get("exclude_measures", ())),
-    )
+    named = expand(selection.pop("measures", ()))
+    excluded = expand(choices.get("exclude_measures", ()))
     wanted = [m for m in named if m not in excluded] or None
     if named and not wanted:
         raise MlevalError("no measure is left after the exclusions. Keep at least one.")
     unanswered: MlevalError | None = None
+    tested = None
     if over == "instances" and holds_answers(choices):
         try:
-            return run_answers(choices, wanted, format, filename, quiet)
+            tested = _answers(choices, wanted, quiet)
         except MissingResultsError as error:  # runs that only claim to hold answers hide no others
             if any(arguments(choices, *opt.answers).values()):
                 raise
             unanswered = error
-    if choices.get("difference") is not None:
+    if tested is None and choices.get("difference") is not None:
         raise click.UsageError(
             "--difference: only for answers, such as those of mlflow.genai.evaluate. Leave it out."
         )
-    test, document = {
-        "folds": (_folds, folds_document),
-        "instances": (_instances, instances_document),
-        "repeats": (_repeats, repeats_document),
-    }[over]
-    options = arguments(
-        choices, opt.level, *(o for o in HEEDED[over] if o not in (*opt.answers, opt.difference))
-    )
-    try:
-        study, found, absent, notes = test(selection, wanted, options, quiet)
-    except MlevalError as error:
-        raise unanswered or error from None
+    if tested is None:
+        heeds = (o for o in HEEDED[over] if o not in (*opt.answers, opt.difference))
+        options = arguments(choices, opt.level, *heeds)
+        test = {"folds": _folds, "instances": _instances, "repeats": _repeats}[over]
+        try:
+            tested = test(selection, wanted, options, quiet)
+            if not tested.tests:
+                raise MlevalError(tested.reasons)
+        except MlevalError as error:
+            raise unanswered or error from None
+    notes = [*tested.notes, *([f"Answers were not compared: {unanswered}"] if unanswered else [])]
+    origin = provenance(tested.source, tested.run_ids, choices)
+    made = document(tested.tests, origin, tested.absent, notes)
+    write(made.render(format, width()), filename, quiet)
+    return any(tests.separated for tests in tested.tests.values())
+
+
+def _answers(choices: dict[str, Any], wanted: list[str] | None, quiet: bool) -> Tested:
+    """The tests over answers; MissingResultsError where there is nothing to compare."""
+    from mlflow_mleval.analysis.answer_comparison import compare_answers
+    from mlflow_mleval.analysis.pair_tests import jointly
+    from mlflow_mleval.store.read_answers import load_answers
+
+    if choices.get("anytime"):
+        raise click.UsageError(
+            "--anytime: not for answers, of whose measures no bounds are known. Leave it out."
+        )
+    with progress("reading", quiet, unit="runs") as step:
+        selection, how = Selection.of(choices), asked_answers(choices)
+        asked = load_answers(selection, **how, measures=wanted, progress=step)
+    options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
+    sides = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
+    tests, absent = {}, {dataset: in_options(reason) for dataset, reason in asked.absent.items()}
+    for dataset, answers in asked.found.items():
+        try:
+            one = compare_answers(answers, **sides, **options)
+            tests[dataset] = replace(one, notes=tuple(map(in_options, one.notes)))
+        except (MlevalError, ValueError) as error:
+            absent[dataset] = in_options(error)
+    tested = Tested(jointly(tests), absent, asked.notes, asked.source, list(asked.runs["run_id"]))
+    if not tests:
+        raise (MlevalError if asked.found else MissingResultsError)(tested.reasons)
+    return tested
+
+
+def _of_study(
+    study: Any,
+    tests: Mapping[str, PairTests],
+    absent: Mapping[str, str],
+    notes: Sequence[str] = (),
+    besides: str = "",
+) -> Tested:
+    """What was tested of a study, which tells what it left out `besides` things of a kind."""
+    from mlflow_mleval.study import left_out
+
     study = study.worded(as_option)
-    absent = {dataset: in_options(reason) for dataset, reason in absent.items()}
-    if not found:
-        why = " ".join(f"{dataset}: {reason}" for dataset, reason in absent.items())
-        raise unanswered or MlevalError(why)
-    notes += [f"Answers were not compared: {unanswered}"] * bool(unanswered)
-    origin = provenance(study.source, list(study.runs["run_id"]), options)
-    gone = left_out(e for e in study.excluded if over != "instances" or e.kind != "measure")
-    write(
-        document(found, absent, [*study.notes, *gone, *notes], origin).render(format, width()),
-        filename,
-        quiet,
-    )
-    return any(tests.pairs["significant"].any() for tests in found.values())
+    gone = left_out(e for e in study.excluded if e.kind != besides)
+    why = {dataset: in_options(reason) for dataset, reason in absent.items()}
+    notes = [*study.notes, *gone, *notes]
+    return Tested(tests, why, notes, study.source, list(study.runs["run_id"]))
 
 
 def _folds(
     selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool
-) -> tuple[Any, ...]:
+) -> Tested:
     from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
     from mlflow_mleval.store.study_artifacts import load_folds
 
@@ -616,29 +626,30 @@ def _folds(
             "no selected run holds values by fold. Log them with folds, or test over datasets."
         )
     absent: dict[str, str] = {}
-    found = compare_all_folds(study, absent, measures=wanted, **options)
-    return study, found, {key.removeprefix("folds."): reason for key, reason in absent.items()}, []
+    tests = compare_all_folds(study, absent, measures=wanted, **options)
+    return _of_study(study, tests, {key.removeprefix("folds."): why for key, why in absent.items()})
 
 
 def _instances(
     selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool
-) -> tuple[Any, ...]:
+) -> Tested:
     from mlflow_mleval.store.query import load_study
 
     study = load_study(**selection)
     options |= {way: selection.get(way, ()) for way in ("minimize", "maximize")}
-    return study, *tested_instances(study, wanted, partial(say, quiet=quiet), **options)
+    tested = tested_instances(study, wanted, partial(say, quiet=quiet), **options)
+    return _of_study(study, *tested, besides="measure")
 
 
 def _repeats(
     selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool
-) -> tuple[Any, ...]:
+) -> Tested:
     from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
     from mlflow_mleval.store.query import load_study
 
     study = load_study(measures=wanted, **selection)
     absent: dict[str, str] = {}
-    return study, compare_all_repeats(study, absent, **options), absent, []
+    return _of_study(study, compare_all_repeats(study, absent, **options), absent)
 
 
 # --------------------------------------------------------------------------------------------------

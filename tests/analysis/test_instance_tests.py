@@ -13,7 +13,7 @@ from mlflow_mleval.analysis import instance_tests as module
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.instance_tests import instance_tests, sign_test
 from mlflow_mleval.report.content.definitions import glossary
-from mlflow_mleval.report.content.units import instances_document
+from mlflow_mleval.report.content.units import document as document_of_tests
 from mlflow_mleval.study import Study
 
 MEASURES = ["f1", "accuracy", "hamming_loss"]
@@ -63,7 +63,7 @@ def test_sign_test_equals_scipy(k, more, alternative):
 def test_every_pair_and_measure_equals_scipy(n, decimals):
     methods = tables(n=n, decimals=decimals)
     found = instance_tests(methods, MEASURES, n_resamples=99)
-    assert len(found.table) == 9 and len(found.pairs) == 3
+    assert len(found.table) == 9 and len(found.by_pair) == 3
     assert found.table["measure"].tolist() == MEASURES * 3
     for row in found.table.itertuples():
         sign = -1 if row.measure == "hamming_loss" else 1
@@ -74,7 +74,7 @@ def test_every_pair_and_measure_equals_scipy(n, decimals):
         d = np.where(np.abs(d) < 1e-9, 0.0, d.round(9))
         unequal = d[d != 0]
         assert (row.wins, row.ties, row.losses) == ((d > 0).sum(), (d == 0).sum(), (d < 0).sum())
-        assert row.mean_difference == pytest.approx(d.mean(), abs=1e-9)
+        assert row.difference == pytest.approx(d.mean(), abs=1e-9)
         interval = stats.ttest_1samp(d, 0).confidence_interval(0.95)
         assert (row.low, row.high) == pytest.approx((interval.low, interval.high), abs=1e-8)
         assert row.sign_pvalue == pytest.approx(
@@ -143,7 +143,7 @@ def test_a_pair_does_not_depend_on_the_other_methods_but_for_the_correction():
     rows = among.table[(among.table.method_a == "m0") & (among.table.method_b == "m3")].reset_index(
         drop=True
     )
-    for column in ("sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue", "mean_difference"):
+    for column in ("sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue", "difference"):
         np.testing.assert_allclose(rows[column], alone.table[column], rtol=1e-12)
     assert (rows["permutation_corrected"] >= alone.table["permutation_corrected"]).all()
 
@@ -155,7 +155,7 @@ def test_seed_decides_and_order_of_methods_turns_signs():
         first.table, instance_tests(methods, MEASURES, n_resamples=300, seed=1).table
     )
     back = instance_tests(dict(reversed(methods.items())), MEASURES, n_resamples=300, seed=1)
-    np.testing.assert_allclose(back.table["mean_difference"], -first.table["mean_difference"])
+    np.testing.assert_allclose(back.table["difference"], -first.table["difference"])
     np.testing.assert_allclose(back.table["permutation_pvalue"], first.table["permutation_pvalue"])
     assert not first.table["permutation_pvalue"].equals(
         instance_tests(methods, MEASURES, n_resamples=300, seed=2).table["permutation_pvalue"]
@@ -172,7 +172,7 @@ def test_family_wise_error_under_the_null():
         names = ["f1", "accuracy", "precision", "recall"]
         methods = {"a": pd.DataFrame(a, columns=names), "b": pd.DataFrame(b, columns=names)}
         rejected += (
-            instance_tests(methods, names, n_resamples=199, seed=seed).pairs["significant"].iloc[0]
+            instance_tests(methods, names, n_resamples=199, seed=seed).by_pair["separated"].iloc[0]
         )
     assert rejected <= stats.binom.ppf(0.999, 100, 0.05)
 
@@ -184,9 +184,11 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
     assert "18 draws cannot separate any pair at alpha = 0.05: take at least 19." in found.warnings
     assert "1 instances without a value of f1" in " ".join(found.warnings)
     assert (found.table["n"] == 59).all()
-    assert found.verdict().startswith("0 of 3 pairs are separated on 60 instances")
+    assert found.verdict().startswith("The permutation test separates 0 of 3 pairs on 60 instances")
     same = instance_tests({"a": methods["m1"], "b": methods["m1"].copy()}, ["f1"], n_resamples=99)
-    assert same.pairs["pvalue"].item() == 1 and "a and b are not separated" in same.verdict()
+    assert (
+        same.by_pair["any_pvalue"].item() == 1 and "does not separate a and b on" in same.verdict()
+    )
     assert "too few to say much" in same.warnings[0]
 
 
@@ -197,10 +199,10 @@ def test_headline_and_table_never_contradict_each_other():
         found = instance_tests(methods, MEASURES, n_resamples=199, seed=seed)
         by_pair = found.table.groupby(["method_a", "method_b"], sort=False)
         np.testing.assert_array_equal(
-            by_pair["permutation_corrected"].min(), found.pairs["pvalue_corrected"]
+            by_pair["permutation_corrected"].min(), found.by_pair["pvalue_corrected"]
         )
-        np.testing.assert_array_equal(by_pair["significant"].any(), found.pairs["significant"])
-        assert (found.pairs["pvalue_corrected"] >= found.pairs["pvalue"]).all()
+        np.testing.assert_array_equal(by_pair["separated"].any(), found.by_pair["separated"])
+        assert (found.by_pair["pvalue_corrected"] >= found.by_pair["any_pvalue"]).all()
 
 
 def test_all_pairs_and_measures_are_one_family():
@@ -241,8 +243,8 @@ def test_clusters_hold_the_level_that_single_instances_miss():
         methods, groups = clustered(seed)
         with_them = instance_tests(methods, ["f1"], clusters=groups, n_resamples=199, seed=seed)
         rejected += [
-            with_them.pairs["significant"].item(),
-            instance_tests(methods, ["f1"], n_resamples=199, seed=seed).pairs["significant"].item(),
+            with_them.by_pair["separated"].item(),
+            instance_tests(methods, ["f1"], n_resamples=199, seed=seed).by_pair["separated"].item(),
         ]
         row = with_them.table.iloc[0]
         covered += row.low <= 0 <= row.high
@@ -268,7 +270,7 @@ def test_intervals_of_many_equal_clusters_are_near_the_robust_ones_and_single_cl
 def test_folds_as_blocks_are_said_with_what_they_do_not_confirm():
     methods, folds = clustered(4, groups=10, size=60)
     found = instance_tests(methods, ["f1"], blocks=folds, n_resamples=199)
-    assert found.pairs["significant"].item() and found.n_clusters is None
+    assert found.by_pair["separated"].item() and found.n_clusters is None
     assert (
         "judged by 10 models of each method" in found.warnings[0]
         and "these are not separated: a from b" in found.warnings[0]
@@ -304,13 +306,12 @@ def test_the_tests_report_themselves():
     assert (
         whole["n_draws"] == 99 and whole["methods"] == names and whole["verdict"] == found.verdict()
     )
-    assert [row["significant"] for row in whole["table"]] == found.table["significant"].tolist()
-    single = instances_document(
-        {"d|1": instance_tests(tables(m=2), ["f1"])}, {"e": "no values."}, [], {}
-    )
+    assert [row["separated"] for row in whole["table"]] == found.table["separated"].tolist()
+    tests = {"d|1": instance_tests(tables(m=2), ["f1"])}
+    single = document_of_tests(tests, {}, {"e": "no values."})
     assert (
         "- e was not tested: no values." in str(single)
-        and "m0 and m1 are" in str(single)
+        and "separate m0 and m1" in str(single)
         and "On d|1" in str(single)
     )
     assert single.to_dict()["absent"] == {"e": "no values."} and single.render("csv").startswith(
@@ -324,7 +325,7 @@ def test_float_noise_is_no_difference():
     row = instance_tests(
         {"a": {"f1": noisy}, "b": {"f1": values}}, ["f1"], n_resamples=99
     ).table.iloc[0]
-    assert (row.ties, row.mean_difference, row.permutation_pvalue, row.wilcoxon_pvalue) == (
+    assert (row.ties, row.difference, row.permutation_pvalue, row.wilcoxon_pvalue) == (
         50,
         0,
         1,
@@ -362,4 +363,4 @@ def test_a_report_has_a_section_on_instances_where_these_are_given():
     )
     beside = report.files()["instances.csv"].splitlines()[0]
     assert beside.replace(",", ", ") == glossary("files")["instances.csv"]
-    assert compare(Study.from_frame(frame)).report().to_dict()["instances"] is None
+    assert compare(Study.from_frame(frame)).report().to_dict()["instances"] == {}

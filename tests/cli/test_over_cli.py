@@ -79,7 +79,7 @@ def test_folds_are_tested_on_measures_that_are_named(store):
     )
     study = mleval.load_study(experiment_names=["made"], measures=["f1", "hamming_loss"])
     expected = mleval.compare_folds(study, "made", ["f1", "hamming_loss"])
-    rows = found["datasets"]["made"]["pairs"]
+    rows = found["pairs"]
     assert [row["pvalue"] for row in rows] == pytest.approx(expected.pairs["pvalue"].tolist())
     assert found["over"] == "folds" and found["datasets"]["made"]["measures"] == [
         "f1",
@@ -120,10 +120,8 @@ def test_measures_that_depend_are_left_out_by_name_on_request(store):
         ).stdout
     )
     found, rates = found["datasets"]["cancer"], rates["datasets"]["cancer"]
-    assert found["measures"] == ["tp", "fp"] and found["pairs"] == rates["pairs"]
-    assert {"Left out: fn follows from tp.", "Left out: tn follows from fp."} <= {
-        *found["warnings"]
-    }
+    assert found["measures"] == ["tp", "fp"] and found["table"] == rates["table"]
+    assert {"Left out: fn follows from tp.", "Left out: tn follows from fp."} <= {*found["doubts"]}
 
 
 @pytest.mark.parametrize("format", ["csv", "md", "latex", "html", "table"])
@@ -208,7 +206,7 @@ def test_measures_that_are_excluded_are_not_tested(store, over):
 def test_instances_are_tested_from_the_artifacts_of_runs(store):
     args = ["-n", "made", "--over", "instances", "-m", "hamming_loss", "-m", "f1"]
     found = json.loads(mleval_(*args, "--output", "json").stdout)["datasets"]["made"]
-    apart = {frozenset((r["method_a"], r["method_b"])) for r in found["pairs"] if r["significant"]}
+    apart = {frozenset((r["method_a"], r["method_b"])) for r in found["table"] if r["separated"]}
     assert (
         apart == {frozenset(("good", "bad")), frozenset(("also", "bad"))}
         and found["n_instances"] == N

@@ -21,15 +21,8 @@ from mlflow_mleval.report import FORMATS
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.definitions import glossary
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
-from mlflow_mleval.report.content.folds import (
-    fold_pairs,
-    folds_document,
-    frames,
-    means_table,
-    overview_table,
-    sentences,
-    words,
-)
+from mlflow_mleval.report.content.folds import means_table, overview_table, sentences, words
+from mlflow_mleval.report.content.units import document, frames, pairs_table
 from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.report.figures.lines import (
     DETAILED,
@@ -42,7 +35,7 @@ from mlflow_mleval.report.text import terminal
 
 
 def told(found) -> str:
-    return plain(" ".join(sentences(found)))
+    return plain(" ".join([found.verdict(), *sentences(found)]))
 
 
 def answered(c) -> str:
@@ -53,8 +46,8 @@ def test_sentences_say_what_the_tests_find():
     found = compare_folds(three_methods(), "birds")
     said = told(found)
     assert (
-        "separates 2 of 3 pairs" in said
-        and "10 folds, 3 methods, tested on precision and recall together" in said
+        "separates 2 of 3 pairs on 10 folds and 2 measures together" in said
+        and "3 methods, tested on precision and recall together" in said
     )
     assert "Not separated from each other: CC and BR. LP is separated from all others." in said
     assert (
@@ -66,7 +59,7 @@ def test_sentences_say_what_the_tests_find():
 
 def test_pairs_are_ordered_by_mean_rank_and_say_which_measure_favours_whom():
     found = compare_folds(three_methods(), "birds")
-    table = fold_pairs(found)
+    table = pairs_table(found, "", "")
     place = {m: i for i, m in enumerate(found.order)}
     for a, b, carried in zip(
         *(cells(table, h) for h in ("method", "against", "carried by")), strict=True
@@ -87,7 +80,7 @@ def test_a_combination_is_named_where_no_measure_carries_the_difference():
     shared = np.random.default_rng(1).normal(0, 0.1, 10)
     study.folds.iloc[:10] += shared[:, None]
     found = compare_folds(study, "birds", ["precision", "recall"])
-    assert found.pairs["significant"].all() and cells(fold_pairs(found), "carried by") == [
+    assert found.table["separated"].all() and cells(pairs_table(found, "", ""), "carried by") == [
         "a combination"
     ]
 
@@ -141,12 +134,14 @@ def test_verdicts_that_assumptions_do_not_carry_are_marked_on_their_rows():
     found = compare_folds(
         fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4), "birds", ["precision", "recall"]
     )
-    assert not found.pairs["reliable"].any()
-    assert all(text.endswith(NOT_TRUSTED) for text in cells(fold_pairs(found), "separated"))
+    assert not found.table["doubt"].eq("").any()
+    assert all(
+        text.endswith(NOT_TRUSTED) for text in cells(pairs_table(found, "", ""), "separated")
+    )
     assert NOT_TRUSTED in dict(words(found))
     fine = compare_folds(three_methods(), "birds")
     assert NOT_TRUSTED not in "".join(
-        cells(fold_pairs(fine), "separated")
+        cells(pairs_table(fine, "", ""), "separated")
     ) and NOT_TRUSTED not in dict(words(fine))
 
 
@@ -156,7 +151,7 @@ def test_repeated_cross_validation_says_that_the_uncorrected_test_was_refused():
     )
     found = compare_folds(study, "birds", ["precision", "recall"])
     assert "The uncorrected test was refused" in told(found)
-    assert "uncorrected" not in [c.head for c in fold_pairs(found).columns]
+    assert "uncorrected" not in [c.head for c in pairs_table(found, "", "").columns]
 
 
 def test_a_comparison_holds_the_folds_of_every_dataset_and_why_others_have_none():
@@ -204,8 +199,8 @@ def test_json_holds_what_the_tests_hold():
     c = compare(three_methods())
     record = json.loads(c.report().render("json"))["folds"]["birds"]
     found = c.folds["birds"]
-    assert [row["pvalue"] for row in record["pairs"]] == pytest.approx(
-        found.pairs["pvalue"].tolist()
+    assert [row["pvalue"] for row in record["table"]] == pytest.approx(
+        found.table["pvalue"].tolist()
     )
     assert record["manova"]["pvalue"] == pytest.approx(found.manova.pvalue)
     assert (
@@ -216,7 +211,7 @@ def test_json_holds_what_the_tests_hold():
 
 def test_every_table_has_a_file_with_all_rows():
     c = compare(three_methods())
-    files, tables = c.report().files(), frames(c)
+    files, tables = c.report().files(), frames(c, "folds")
     assert {f"{name}.csv" for name in tables} <= set(files)
     for name, frame in tables.items():
         rows = list(csv.reader(io.StringIO(files[f"{name}.csv"])))
@@ -232,9 +227,7 @@ def test_every_table_has_a_file_with_all_rows():
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_tells_the_same_pairs(format):
     c = compare(three_methods())
-    text = folds_document(c.folds, {"yeast": "no folds"}, ["a note"], {"time": "now"}).render(
-        format
-    )
+    text = document(c.folds, {"time": "now"}, {"yeast": "no folds"}, ["a note"]).render(format)
     for name in ("birds", "flags", "LP"):
         assert name in text
     if format == "table":
@@ -248,7 +241,7 @@ def test_names_of_strangers_are_text():
     c = compare(fold_study(names, datasets=(NASTY[0], NASTY[1])))
     page = c.report().to_html()
     assert "<img" not in page.replace("<img src", "<img") or "&lt;img" in page
-    text = folds_document(c.folds, {}, [], {}).to_text()
+    text = document(c.folds, {}).to_text()
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
     assert terminal(NASTY[0])[:10] in text
 

@@ -159,7 +159,7 @@ def test_csv_is_unrounded_and_its_columns_are_those_documented():
     assert {name: ", ".join(read(text)[0]) for name, text in files.items()} == {
         name: columns
         for name, columns in glossary("files").items()
-        if not name.startswith(("fold_", "profile_", "next_dataset_", "instances", "repeats"))
+        if not name.startswith(("fold_", "profile_", "next_dataset_", "instances", "repeat"))
     }
     assert all(text.count("\r\n") == text.count("\n") for text in files.values())
     assert files["ranking.csv"] == render(found, "csv") and files["pairs.csv"] == render(

@@ -67,13 +67,13 @@ def test_other_splits_and_repeated_ones_are_seen_in_the_runs(client):
         mleval.load_study(experiment_names=["x"]), "d", ["micro_precision"]
     )
     assert (
-        found.pairs["pvalue"].isna().sum() == 2
+        found.table["pvalue"].isna().sum() == 2
         and "split digests differ" in found.refusals["pairs"]
     )
     apart = mleval.compare_folds(
         mleval.load_study(experiment_names=["x"]), "d", ["micro_precision"], paired=False
     )
-    assert apart.pairs["pvalue"].notna().all()
+    assert apart.table["pvalue"].notna().all()
 
 
 def test_repeated_cross_validation_is_recognised_from_runs(client):

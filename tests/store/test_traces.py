@@ -147,7 +147,7 @@ def test_the_tests_are_those_of_the_arrays(read):
         "wins",
         "ties",
         "losses",
-        "mean_difference",
+        "difference",
         "low",
         "high",
         "sign_pvalue",
@@ -317,11 +317,11 @@ def test_two_runs_are_compared_from_the_command_line(store, run_with_lost_answer
     ) or "'fails', 'length'" in compare(*ids, code=1)
     args = [*ids, "-m", "exact", "-m", "length", "--max", "length", "--draws", "199"]
     found = json.loads(compare(*args, "--output", "json"))
-    assert found["n_instances"] == N and len(found["pairs"]) == 1
+    assert found["n_instances"] == N and len(found["pairs"]) == 2
     data = found["datasets"]["qa"]
-    assert {row["measure"]: row["mean_difference"] for row in data["table"]}[
-        "exact"
-    ] == pytest.approx(4 / N)
+    assert {row["measure"]: row["difference"] for row in data["table"]}["exact"] == pytest.approx(
+        4 / N
+    )
     assert data["ranking"]["table"][0]["method"] == "prompt3" and len(data["joint"]) == 1
     assert any("Passing is taken for better on exact" in said for said in found["doubts"])
     asked = compare(*args)
@@ -380,7 +380,7 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
     found = json.loads(report(*ids, "--output", "json"))
     assert (
         set(found["study"]["measures"]) == {"exact/mean", "polite/mean"}
-        and found["instances"] is None
+        and found["instances"] == {}
     )
     answers = found["answers"]["qa"]
     assert answers["measures"] == ["exact", "polite"] or answers["measures"] == ["polite", "exact"]
@@ -409,7 +409,7 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
     monkeypatch.setattr("mlflow_mleval.assembling.MOST_ANSWERS", N)
     few = report(*ids, "--max", "exact/mean", "--output", "table")
     assert (
-        "qa was not compared: its runs hold 48 answers, and no more than 24 are read here"
+        "qa was not tested: its runs hold 48 answers, and no more than 24 are read here"
         in " ".join(few.split())
     )
 
@@ -435,11 +435,11 @@ def test_answers_of_a_selection_with_a_table_of_its_own(runs_with_a_table):
         "score",
     ]
     found = " ".join(compare(*args).split())
-    assert "a and b are not separated on 3 instances" in found
+    assert "does not separate a and b on 3 instances" in found
     assert "Left out: runs" in found and "cannot be read: it is not there" in found
     both = [*args[:-4], "--method", "prompt2", "--method", "prompt3", "--max", "exact/mean"]
     said = " ".join(report(*both, "--output", "table").split())
-    assert "qa was not compared: none of its runs can be read. Left out: runs" in said
+    assert "qa was not tested: none of its runs can be read. Left out: runs" in said
 
 
 def evaluated_again(*args, code=0):

@@ -5,14 +5,15 @@ they differ, and how sure.
 from __future__ import annotations
 
 import warnings as python_warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import MardiaResult, mardia
 from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, hotelling, hotelling_pairs
@@ -29,12 +30,16 @@ from mlflow_mleval.analysis.folds.protocol import (
 )
 from mlflow_mleval.analysis.folds.shared_folds import (
     FiveByTwoPairs,
+    SharedFolds,
+    Sharing,
     Tests,
     five_by_two,
     over_sharings,
     shared_folds,
 )
+from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests, jointly
 from mlflow_mleval.analysis.pairs import (
+    NOISE,
     behind,
     better_first,
     decided,
@@ -46,10 +51,12 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
-from mlflow_mleval.reported import Reported
 from mlflow_mleval.study import Excluded, Study
 from mlflow_mleval.validation import present, probability
 from mlflow_mleval.words import count, did_you_mean, some
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 #: Measures that are tested together where none are named, the first of which a study has all.
 DEFAULTS = (
@@ -103,36 +110,37 @@ class Ordering:
     letters: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class FoldComparison(Reported):
+@dataclass(frozen=True, kw_only=True)
+class FoldComparison(PairTests):
     """What `compare_folds` found.
 
     Attributes
     ----------
+    table : One row a pair: the columns of `pairs` (n are the folds that both have; differences and folds won are those of a single
+        measure, NaN where several are tested together; p-values are the headline's, corrected for
+        shared training data); statistic (T²; 5x2: Wilks' lambda), f_statistic; naive_statistic,
+        naive_pvalue, naive_corrected: the paper's test, which is not corrected for it, NaN where it
+        may not be made; plain_statistic, plain_pvalue, plain_corrected: corrected by n_test /
+        n_train where the headline takes twice that (see `Protocol.headline_ratio`), else NaN;
+        carried_by (measures that differ on their own after Holm, joined by ", "; "a combination"
+        where the pair differs but none of them alone; else empty).
     methods, measures : That were tested; `excluded` lists methods that were not, with the reason.
     n_folds, n_shared_folds : Folds that any of the methods has, and those that all of them have: MANOVA and Mardia's test stand
         on the latter, each pair on the folds that its two have.
     values : Index (method, fold), one column a tested measure.
     means : Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
-    pairs : One row a pair: method_a, method_b, folds (how many both have); statistic (T²; 5x2: Wilks' lambda), f_statistic,
-        pvalue, pvalue_corrected (Holm, over pairs), significant: the headline, corrected for shared
-        training data; naive_statistic, naive_pvalue, naive_pvalue_corrected, naive_significant: the
-        paper's test, which is not, NaN where it may not be made; plain_statistic, plain_pvalue,
-        plain_pvalue_corrected, plain_significant: corrected by n_test / n_train where the headline
-        takes twice that (see `Protocol.headline_ratio`), else NaN; carried_by (measures that differ
-        on their own after Holm, joined by ", "; "a combination" where the pair differs but none of
-        them alone; else empty); reliable; doubts (why not, or why there is no result).
-    tests : The headline tests, with differences and directions, rows as in `pairs`. Pairs that were refused are in it all the
+    tests : The headline tests, with differences and directions, rows as in `table`. Pairs that were refused are in it all the
         same.
     manova, naive_manova : Of all methods together; None where `refusals` says why.
     mardia : Whether the residuals look normal.
     cliques : Maximal groups of methods that the headline test does not separate; they may overlap.
-    letters : The same as letters.
+    letters : The same as letters, by method, the best mean rank over the measures first.
     orderings : By measure.
     refusals : Tests that were not made (naive, manova, mardia, pairs), with the reason.
-    warnings : What a reader must know before believing the verdicts.
-    n_datasets : Over the pairs of how many datasets together the p-values of `pairs` are corrected; see `jointly`.
     """  # noqa: E501
+
+    unit: ClassVar[str] = "folds"
+    beside: ClassVar[tuple[str, ...]] = ("naive_", "plain_")
 
     dataset: str
     methods: list[str]
@@ -141,21 +149,70 @@ class FoldComparison(Reported):
     n_shared_folds: int
     protocol: Protocol
     paired: bool
-    alpha: float
     values: pd.DataFrame
     means: pd.DataFrame
-    pairs: pd.DataFrame
-    tests: HotellingPairs | FiveByTwoPairs
-    manova: ManovaResult | None
-    naive_manova: ManovaResult | None
-    mardia: MardiaResult | None
-    cliques: list[list[str]]
+    tests: Tests
+    manova: ManovaResult | None = None
+    naive_manova: ManovaResult | None = None
+    mardia: MardiaResult | None = None
+    cliques: list[list[str]] = field(default_factory=list)
     letters: Mapping[str, str]
     orderings: Mapping[str, Ordering]
     excluded: tuple[Excluded, ...]
     refusals: Mapping[str, str]
-    warnings: tuple[str, ...]
-    n_datasets: int = 1
+
+    @property
+    def test(self) -> str:
+        """The headline test, with what corrects it; on one measure it is a t test."""
+        if self.is_five_by_two:
+            return "the combined 5x2 cv F test"
+        name = "Hotelling's T²" if len(self.measures) > 1 else "Student's t"
+        test = f"{name} of {'paired' if self.paired else 'unpaired'} folds"
+        if self.protocol.ratio is None:
+            return test
+        double = self.protocol.headline_ratio != self.protocol.ratio
+        twice = " by twice n_test/n_train" if double else ""
+        return f"{test} (corrected for shared training data{twice})"
+
+    @property
+    def extent(self) -> str:
+        """What the tests stand on."""
+        together = f" and {len(self.measures)} measures together" if len(self.measures) > 1 else ""
+        return f"on {self.folds_of_a_pair}{together}"
+
+    @property
+    def about(self) -> str:
+        """What the verdict is about and what it is not."""
+        return (
+            "this is about these methods on data like these, and the folds of one dataset say "
+            "nothing of others"
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before believing the verdicts."""
+        if self.manova is None or self.manova.pvalue <= self.alpha or not any(self.separated):
+            return self.notes
+        doubt = (
+            "Pairs are separated although MANOVA finds no difference (p = "
+            f"{self.manova.pvalue:.2g})."
+        )
+        return (doubt, *self.notes)
+
+    @property
+    def further(self) -> dict[str, pd.DataFrame]:
+        """What folds tell beside the tests of pairs, as tables by name."""
+        index = ["method", "fold"]
+        values = self.values.rename_axis(index).reset_index().melt(index, var_name="measure")
+        return {"posthoc": self.posthoc, "means": self.means.reset_index(), "values": values}
+
+    def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
+        """The same with the corrected table, and the groups that follow from it."""
+        table = table.assign(carried_by=table["carried_by"].where(table["separated"], ""))
+        apart = pair_matrix(self.order, table["method_a"], table["method_b"], table["separated"])
+        cliques, shown = grouped(apart)
+        made = super().corrected(table, n_datasets, n_comparisons)
+        return replace(made, cliques=cliques, letters=shown)
 
     @property
     def order(self) -> list[str]:
@@ -181,15 +238,16 @@ class FoldComparison(Reported):
     @property
     def untested(self) -> dict[str, int]:
         """Why pairs among `pairs` could not be tested, and how many for each reason."""
-        return self.pairs["doubts"][self.pairs["pvalue"].isna()].value_counts(sort=False).to_dict()
+        reasons = self.table["doubt"][self.table["pvalue"].isna()]
+        return dict(reasons.value_counts(sort=False).items())
 
     @property
     def folds_of_a_pair(self) -> str:
         """On how many folds a pair stands that could be tested, in words: "10 folds", "8 to 10
         folds".
         """
-        tested = self.pairs["pvalue"].notna()
-        folds = self.pairs.loc[tested if tested.any() else slice(None), "folds"]
+        tested = self.table["pvalue"].notna()
+        folds = self.table["n"][tested if tested.any() else slice(None)]
         least, most = folds.min(), folds.max()
         return count(most, "fold") if least == most else f"{least} to {count(most, 'fold')}"
 
@@ -202,45 +260,38 @@ class FoldComparison(Reported):
         return gone * len(self.methods) + gone * (gone - 1) // 2
 
     @property
-    def separated(self) -> pd.DataFrame:
-        """Methods x methods: whether the headline test separates the pair."""
-        return pair_matrix(
-            self.methods, self.pairs["method_a"], self.pairs["method_b"], self.pairs["significant"]
-        )
+    def separated(self) -> list[tuple[Hashable, Hashable]]:
+        """The pairs (better, worse) that the headline test separates; of several measures the
+        better mean rank over them decides which one is named first.
+        """
+        rows = self.ordered[self.ordered["separated"]]
+        return list(zip(rows["method_a"], rows["method_b"], strict=True))
 
     @cached_property
-    def ordered_pairs(self) -> pd.DataFrame:
-        """`pairs`, the better method by mean rank first: separated ones first, then by p-value.
+    def ordered(self) -> pd.DataFrame:
+        """`table`, the better method by mean rank first: separated ones first, then by p-value.
 
         Two columns more: `carried`, the measures that carry the difference, with + where the first
         is better by it and − where the second is, "a combination" where none does alone;
         `direction`, how the means lie by every measure, for the test says that the two differ, not
         which is better: "better on all", "better on x, worse on y". Both are empty for other pairs.
         """
-        turned = behind(self.pairs, self.order)
-        table = better_first(self.pairs, turned)
+        turned = behind(self.table, self.order)
+        swap, negate = [("wins", "losses"), ("low", "high")], ["difference", "low", "high"]
+        table = better_first(self.table, turned, swap=swap, negate=negate)
         won = self.posthoc["better"].to_numpy(dtype=object).reshape(len(table), -1)
-        signs = np.where(
-            won == "",
-            "",
-            np.where(won == table["method_a"].to_numpy(dtype=object)[:, None], "+", "−"),
-        )
-        named = [
-            " ".join(s + m for s, m in zip(row, self.measures, strict=True) if s) for row in signs
+        first = table["method_a"].to_numpy(dtype=object)[:, None]
+        signs = np.where(won == "", "", np.where(won == first, "+", "−"))
+        carried = [
+            " ".join(s + m for s, m in zip(row, self.measures, strict=True) if s) or "a combination"
+            for row in signs
         ]
-        table["carried"] = np.where(
-            table["significant"], [text or "a combination" for text in named], ""
-        )
-        table["direction"] = [
-            self.direction(a, b) if apart else ""
-            for a, b, apart in zip(
-                table["method_a"], table["method_b"], table["significant"], strict=True
-            )
-        ]
-        keys = table.assign(k=~table["significant"], **places(table, self.order))
-        return table.loc[
-            keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index
-        ].reset_index(drop=True)
+        pairs = zip(table["method_a"], table["method_b"], table["separated"], strict=True)
+        table["carried"] = np.where(table["separated"], carried, "")
+        table["direction"] = [self.direction(a, b) if apart else "" for a, b, apart in pairs]
+        keys = table.assign(k=~table["separated"], **places(table, self.order))
+        rows = keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index
+        return table.loc[rows].reset_index(drop=True)
 
     @cached_property
     def _gaps(self) -> dict[tuple[str, str], np.ndarray]:
@@ -249,9 +300,8 @@ class FoldComparison(Reported):
         """
         sign = [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures]
         gaps = self.tests.differences[self.measures].to_numpy() * sign
-        return dict(
-            zip(zip(self.pairs["method_a"], self.pairs["method_b"], strict=True), gaps, strict=True)
-        )
+        pairs = zip(self.table["method_a"], self.table["method_b"], strict=True)
+        return dict(zip(pairs, gaps, strict=True))
 
     def direction(self, a: str, b: str, named: Callable[[Sequence[str]], str] = ", ".join) -> str:
         """On which measures a is better than b over the folds that both have, in words; `named`
@@ -300,22 +350,19 @@ class FoldComparison(Reported):
         difference = self.tests.differences.to_numpy().ravel()
         pvalue = self.tests.posthoc_pvalues.to_numpy().copy()
         corrected = self.tests.posthoc_corrected.to_numpy().copy()
-        gone = self.pairs["pvalue"].isna() & (self.pairs["doubts"] == UNPAIRED)
+        gone = self.table["pvalue"].isna() & (self.table["doubt"] == UNPAIRED)
         pvalue[gone], corrected[gone] = np.nan, np.nan
-        a, b = (
-            np.repeat(self.pairs[name].to_numpy(dtype=object), p)
-            for name in ("method_a", "method_b")
-        )
+        a, b = (np.repeat(self.table[name].to_numpy(dtype=object), p) for name in PAIR)
         significant = corrected.ravel() <= self.alpha
         sign = np.tile(
             [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures],
-            len(self.pairs),
+            len(self.table),
         )
         better = np.where(significant, np.where(difference * sign > 0, a, b), "")
         columns = {
             "method_a": a,
             "method_b": b,
-            "measure": np.tile(np.array(self.measures, dtype=object), len(self.pairs)),
+            "measure": np.tile(np.array(self.measures, dtype=object), len(self.table)),
             "mean_difference": difference,
             "pvalue": pvalue.ravel(),
             "pvalue_corrected": corrected.ravel(),
@@ -344,14 +391,14 @@ class FoldComparison(Reported):
         ):
             raise ValueError(f"`permutation` must not be used here: {reason}.")
         by_method = {name: self.values.loc[name] for name in self.methods}
-        found = np.full(len(self.pairs), np.nan)
-        for i in np.flatnonzero(self.pairs["pvalue"].notna()):
-            a, b = (by_method[self.pairs.at[i, name]] for name in ("method_a", "method_b"))
+        pvalues = np.full(len(self.table), np.nan)
+        for i in np.flatnonzero(self.table["pvalue"].notna()):
+            a, b = (by_method[self.table.at[i, name]] for name in PAIR)
             both = a.index.intersection(b.index)
-            found[i] = hotelling(
+            pvalues[i] = hotelling(
                 a.loc[both].to_numpy(), b.loc[both].to_numpy(), method="permutation", seed=seed
             ).pvalue
-        return self.pairs[["method_a", "method_b"]].assign(**decided(found, self.alpha))
+        return self.table[PAIR].assign(**decided(pvalues, self.alpha))
 
 
 def compare_folds(
@@ -420,134 +467,175 @@ def compare_folds(
     >>> folds.loc[folds.index.get_level_values(1) == "LP", "recall"] += 0.08
     >>> study = Study(folds.groupby(level=[0, 1]).mean(), {"precision": "max", "recall": "max"}, folds=folds)
     >>> found = compare_folds(study, "birds")
-    >>> found.cliques, found.pairs["carried_by"].tolist()
+    >>> found.cliques, found.table["carried_by"].tolist()
     ([['LP'], ['CC', 'BR']], ['', 'recall', 'recall'])
     """  # noqa: E501
     probability(alpha, "alpha")
-    frame = _folds_of(study, dataset, methods)
-    names = _measures_of(frame, measures)
-    recorded, frame = frame, _with_rates(frame, names)[names].astype(float)
+    recorded = _folds_of(study, dataset, methods)
+    names = _measures_of(recorded, measures)
+    frame = _with_rates(recorded, names)[names].astype(float)
     asked = study.values.loc[dataset].index if methods is None else []
     shared = shared_folds(frame, dataset, asked)
-    kept, by_all, n_shared = shared.methods, shared.by_all, int(shared.by_all.sum())
-    values = shared.cube(frame)
+    kept = shared.methods
     runs = runs_of(study.runs, dataset, kept)
     sharings, hows, notes = shared.sharings(runs, protocol, ratio)
-    how = sharings[0].how
-    naive_refused = next((s.how.naive_refused for s in sharings if s.how.naive_refused), "")
-    refusals = {"naive": naive_refused} if naive_refused else {}
-    split, said = unpaired(runs, kept) if paired else (None, [])
-    notes += [*shared.notes, *said]
-    if n_shared > 1:
-        labels = [fold for fold, has in zip(shared.folds, by_all, strict=True) if has]
-        notes += _disagreement(recorded.loc[pd.MultiIndex.from_product([kept, labels])], runs)
+    split, unpaired_notes = unpaired(runs, kept) if paired else (None, [])
+    notes += [*shared.notes, *unpaired_notes]
+    design = _Design(shared, tuple(sharings), shared.cube(frame), names, split, paired, alpha)
+    if design.n_shared > 1:
+        folds = [fold for fold, has in zip(shared.folds, shared.by_all, strict=True) if has]
+        notes += _disagreement(recorded.loc[pd.MultiIndex.from_product([kept, folds])], runs)
+    tests: Tests = present(design.tests(names, dependent))
+    names = [str(name) for name in tests.measures]
+    beside = {kind: design.tests(names, kind=kind) for kind in ("naive", "plain")}
+    columns = [design.measures.index(name) for name in names]
+    design = replace(design, values=design.values[..., columns], measures=names)
+    frame = shared.frame(design.values, names)
+    together, refusals = _together(design, widest(hows).headline_ratio)
+    ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
+    table, doubts = _table(design, {"": tests, **beside}, ways, together.get("mardia"))
+    with python_warnings.catch_warnings(record=True) as caught:
+        python_warnings.simplefilter("always")
+        orderings = {name: _ordering(design, name, ways[name]) for name in names}
+        comparison = FoldComparison(
+            dataset=dataset,
+            methods=kept,
+            measures=names,
+            n_folds=len(shared.folds),
+            n_shared_folds=design.n_shared,
+            protocol=design.how,
+            paired=paired,
+            alpha=alpha,
+            values=frame,
+            means=_means(frame, kept, hows, alpha),
+            table=table,
+            tests=tests,
+            letters=dict.fromkeys(_overall(orderings, kept), ""),
+            orderings=orderings,
+            excluded=shared.excluded,
+            refusals=refusals,
+            **together,
+        )
+        comparison = jointly({dataset: comparison})[dataset]
+    notes += [f"Left out: {e.name} {e.reason}." for e in shared.excluded]
+    notes += getattr(together.get("manova"), "warnings", ())
+    notes += [*getattr(tests, "warnings", ()), *doubts, *(str(w.message) for w in caught)]
+    if table["doubt"].str.len().any() and table["pvalue"].isna().any():
+        notes.append("Pairs that could not be tested count as not separated in the groups.")
+    return replace(comparison, notes=tuple(dict.fromkeys(notes)))
 
-    def over_pairs(
-        names: list[str], dependent: str = "error", kind: str = "headline"
+
+@dataclass(frozen=True)
+class _Design:
+    """What the tests of a dataset stand on: values are methods x folds x measures, `split` says
+    which pairs had other splits.
+    """
+
+    shared: SharedFolds
+    sharings: tuple[Sharing, ...]
+    values: np.ndarray
+    measures: list[str]
+    split: np.ndarray | None
+    paired: bool
+    alpha: float
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods, in the order of the values."""
+        return self.shared.methods
+
+    @property
+    def n_shared(self) -> int:
+        """How many folds all methods have."""
+        return int(self.shared.by_all.sum())
+
+    @property
+    def how(self) -> Protocol:
+        """How the folds of the pairs with most folds came about."""
+        return self.sharings[0].how
+
+    @property
+    def naive_refused(self) -> str:
+        """Why the paper's test may not be made; empty where it may."""
+        return next((s.how.naive_refused for s in self.sharings if s.how.naive_refused), "")
+
+    @property
+    def gone(self) -> np.ndarray:
+        """Which pairs may not be paired."""
+        pairs = len(self.methods) * (len(self.methods) - 1) // 2
+        return np.zeros(pairs, dtype=bool) if self.split is None else self.split
+
+    def on(self, names: list[str]) -> np.ndarray:
+        """The values on these measures."""
+        if len(names) == len(self.measures):
+            return self.values
+        return self.values[..., [self.measures.index(name) for name in names]]
+
+    def tests(
+        self, names: list[str], dependent: str = "error", kind: str = "headline"
     ) -> Tests | None:
         """The tests of all pairs on these measures, each on the folds that both have."""
-        at = (
-            values
-            if len(names) == values.shape[2]
-            else values[..., [frame.columns.get_loc(name) for name in names]]
-        )
-        make = partial(
-            _pairs, names=names, paired=paired, dependent=dependent, alpha=alpha, kind=kind
-        )
-        return over_sharings(at, sharings, kept, make, len(names), len(names) + 1 if paired else 2)
+        least = len(names) + 1 if self.paired else 2
+        make = partial(self._of_sharing, names=names, dependent=dependent, kind=kind)
+        return over_sharings(self.on(names), self.sharings, self.methods, make, len(names), least)
 
-    tests = present(over_pairs(names, dependent))
-    names = [str(name) for name in tests.measures]
-    if split is not None:
-        pairs = count(int(split.sum()), "pair")
+    def _of_sharing(
+        self,
+        values: np.ndarray,
+        how: Protocol,
+        methods: list[str],
+        *,
+        names: list[str],
+        dependent: str,
+        kind: str,
+    ) -> Tests | None:
+        """The headline tests of all pairs on the same folds, or those beside them; None where these
+        may not, or need not, be made.
+        """
+        options: dict[str, Any] = {"methods": methods, "measures": names, "alpha": self.alpha}
+        pairs = partial(hotelling_pairs, values, paired=self.paired, **options)
+        if kind == "naive":
+            return None if how.naive_refused else pairs()
+        if kind == "plain":
+            return None if how.headline_ratio == how.ratio else pairs(ratio=how.ratio)
+        tests = pairs(ratio=how.headline_ratio, dependent=dependent)
+        if how.kind != "5x2" or not self.paired:
+            return tests
+        at = [names.index(str(name)) for name in tests.measures]
+        return five_by_two(values[..., at], **options | {"measures": tests.measures})
+
+
+def _together(design: _Design, ratio: float | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """MANOVA and Mardia's test of all methods on the folds that all have; and refusals, with the
+    reason.
+    """
+    made: dict[str, Any] = {}
+    refusals = {"naive": design.naive_refused} if design.naive_refused else {}
+    if design.split is not None:
+        pairs = count(int(design.split.sum()), "pair")
         refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False tests them, with less power"
-    beside = {kind: over_pairs(names, kind=kind) for kind in ("naive", "plain")}
-    values = values[..., [frame.columns.get_loc(name) for name in names]]
-    frame = shared.frame(values, names)
-    analyses: dict[str, Any] = {"manova": None, "naive_manova": None, "mardia": None}
-    several: dict[str, Any] = {"methods": kept, "measures": names}
-    everyone, widest_how = (
-        values if by_all.all() else np.ascontiguousarray(values[:, by_all]),
-        widest(hows),
-    )
-    if n_shared < 2:
-        refusals |= dict.fromkeys(
-            ("mardia", "manova"), f"all methods together have {count(n_shared, 'fold')} in common"
-        )
+    if design.n_shared < 2:
+        few = f"all methods together have {count(design.n_shared, 'fold')} in common"
+        refusals |= {"mardia": few, "manova": few}
     else:
+        values, by_all = design.values, design.shared.by_all
+        values = values if by_all.all() else np.ascontiguousarray(values[:, by_all])
+        several: dict[str, Any] = {"methods": design.methods, "measures": design.measures}
+        several["design"] = "blocked" if design.paired else "one-way"
         try:
-            analyses["mardia"] = mardia(everyone, measures=names)
+            made["mardia"] = mardia(values, measures=design.measures)
         except ValueError as error:
             refusals["mardia"] = str(error)
-    if split is not None:
-        refusals["manova"] = f"{UNPAIRED.replace('these two', 'all methods')}"
-    elif n_shared > 1:
         try:
-            design = "blocked" if paired else "one-way"
-            analyses["manova"] = manova(
-                everyone, design=design, ratio=widest_how.headline_ratio, **several
-            )
-            if not naive_refused:
-                analyses["naive_manova"] = manova(everyone, design=design, **several)
+            if design.split is None:
+                made["manova"] = manova(values, ratio=ratio, **several)
+                if not design.naive_refused:
+                    made["naive_manova"] = manova(values, **several)
         except ValueError as error:
             refusals["manova"] = str(error)
-    table, doubts = _table(
-        tests,
-        beside,
-        split,
-        how,
-        shared.in_common,
-        paired,
-        analyses["mardia"],
-        _nearly(values, names, paired),
-        alpha,
-    )
-    if (
-        analyses["manova"] is not None
-        and analyses["manova"].pvalue > alpha
-        and table["significant"].any()
-    ):
-        notes.append(
-            "Pairs are separated although MANOVA finds no difference (p = "
-            f"{analyses['manova'].pvalue:.2g})."
-        )
-    ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
-    with python_warnings.catch_warnings(record=True) as spoken:
-        python_warnings.simplefilter("always")
-        orderings = {
-            name: _ordering(values[..., [k]], name, ways[name], over_pairs, split, kept, alpha)
-            for k, name in enumerate(names)
-        }
-        order = _overall(orderings, kept)
-        groups, shown = grouped(
-            pair_matrix(order, table["method_a"], table["method_b"], table["significant"])
-        )
-    notes += [f"Left out: {e.name} {e.reason}." for e in shared.excluded]
-    notes += getattr(analyses["manova"], "warnings", ())
-    notes += [*getattr(tests, "warnings", ()), *doubts, *(str(w.message) for w in spoken)]
-    if table["doubts"].str.len().any() and table["pvalue"].isna().any():
-        notes.append("Pairs that could not be tested count as not separated in the groups.")
-    return FoldComparison(
-        dataset=dataset,
-        methods=kept,
-        measures=names,
-        n_folds=len(shared.folds),
-        n_shared_folds=n_shared,
-        protocol=how,
-        paired=paired,
-        alpha=alpha,
-        values=frame,
-        means=_means(frame, kept, hows, alpha),
-        pairs=table,
-        tests=tests,
-        cliques=groups,
-        letters=shown,
-        orderings=orderings,
-        excluded=shared.excluded,
-        refusals=refusals,
-        warnings=tuple(dict.fromkeys(notes)),
-        **analyses,
-    )
+    if design.split is not None:
+        refusals["manova"] = UNPAIRED.replace("these two", "all methods")
+    return made, refusals
 
 
 def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.DataFrame:
@@ -612,41 +700,6 @@ def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**new)
 
 
-def _pairs(
-    values: np.ndarray,
-    how: Protocol,
-    methods: list[str],
-    *,
-    names: list[str],
-    paired: bool,
-    dependent: str,
-    alpha: float,
-    kind: str,
-) -> Tests | None:
-    """The headline tests of all pairs on the same folds, or those beside them; None where these may
-    not, or need not, be made.
-    """
-    options: dict[str, Any] = {
-        "methods": methods,
-        "measures": names,
-        "paired": paired,
-        "alpha": alpha,
-    }
-    if kind == "naive":
-        return None if how.naive_refused else hotelling_pairs(values, **options)
-    if kind == "plain":
-        return (
-            None
-            if how.headline_ratio == how.ratio
-            else hotelling_pairs(values, ratio=how.ratio, **options)
-        )
-    tests = hotelling_pairs(values, ratio=how.headline_ratio, dependent=dependent, **options)
-    if how.kind != "5x2" or not paired:
-        return tests
-    at = [names.index(name) for name in tests.measures]
-    return five_by_two(values[..., at], methods=methods, measures=tests.measures, alpha=alpha)
-
-
 def _residuals(values: np.ndarray, paired: bool) -> np.ndarray:
     """What is left of the methods' means, and of the folds' where they are the same: one row a
     (method, fold).
@@ -657,60 +710,87 @@ def _residuals(values: np.ndarray, paired: bool) -> np.ndarray:
     return left if mean is np.mean else left[~np.isnan(left).any(axis=1)]
 
 
-def _nearly(values: np.ndarray, names: Sequence[str], paired: bool) -> str:
+def _nearly(design: _Design) -> str:
     """Which measures nearly follow from those before them, as rounded values of dependent ones do;
     else empty.
     """
-    left = _residuals(values, paired)
+    left = _residuals(design.values, design.paired)
     own = np.abs(np.diag(np.linalg.qr(left / np.linalg.norm(left, axis=0), mode="r")))
-    found = [name for name, share in zip(names, own, strict=True) if share < NEARLY]
-    return (
-        f"{some(found)}: nearly follows from the measures before, which magnifies rounding"
-        if found
-        else ""
-    )
+    near = [name for name, share in zip(design.measures, own, strict=True) if share < NEARLY]
+    if not near:
+        return ""
+    return f"{some(near)}: nearly follows from the measures before, which magnifies rounding"
 
 
 def _table(
-    tests: Tests,
-    beside: Mapping[str, Tests | None],
-    split: np.ndarray | None,
-    how: Protocol,
-    in_common: np.ndarray,
-    paired: bool,
+    design: _Design,
+    made: Mapping[str, Tests | None],
+    ways: Mapping[str, str],
     normal: MardiaResult | None,
-    nearly: str,
-    alpha: float,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of `FoldComparison.pairs`, and the doubts that all of them share."""
-    table = tests.table.drop(columns="problem").copy()
-    problem = tests.table["problem"].to_numpy(dtype=object).copy()
-    gone = np.zeros(len(table), dtype=bool) if split is None else split
-    problem[gone] = UNPAIRED
-    table.loc[gone, ["statistic", "f_statistic", "pvalue"]] = np.nan
-    table = table.assign(**decided(table["pvalue"].to_numpy(), alpha))
-    for kind, other in beside.items():
-        columns = (
-            pd.DataFrame(np.nan, table.index, ["statistic", "pvalue"])
-            if other is None
-            else other.table.copy()
-        )
-        columns = columns[["statistic", "pvalue"]]
-        columns.loc[gone] = np.nan
-        table = table.join(
-            columns.assign(**decided(columns["pvalue"].to_numpy(), alpha)).add_prefix(f"{kind}_")
-        )
-    differs = (tests.posthoc_corrected.to_numpy() <= alpha) & ~gone[:, None]
-    patterns, which = np.unique(differs, axis=0, return_inverse=True)
-    words = [
-        ", ".join(m for m, yes in zip(tests.measures, row, strict=True) if yes) or "a combination"
-        for row in patterns
+    """The rows of `FoldComparison.table`, not yet corrected, and the doubts that all of them
+    share.
+    """
+    gone, names, tests = design.gone, design.measures, present(made[""])
+    problem = np.where(gone, UNPAIRED, tests.table["problem"].to_numpy(dtype=object))
+    numbers = tests.table[["statistic", "f_statistic", "pvalue"]].copy()
+    for kind in ("naive", "plain"):
+        other = made[kind]
+        table = numbers * np.nan if other is None else other.table
+        columns = table[["statistic", "pvalue"]].assign(corrected=np.nan)
+        numbers = numbers.join(columns.add_prefix(f"{kind}_"))
+    numbers.loc[gone] = np.nan
+    differs = (tests.posthoc_corrected.to_numpy() <= design.alpha) & ~gone[:, None]
+    carried = [
+        ", ".join(m for m, yes in zip(names, row, strict=True) if yes) or "a combination"
+        for row in differs
     ]
-    table["carried_by"] = np.where(
-        table["significant"], np.array(words, dtype=object)[which.ravel()], ""
+    doubt, notes = _doubts(design, tests, problem, normal)
+    table = tests.table[PAIR].assign(
+        measure=", ".join(names),
+        **_differences(design, tests, ways),
+        pvalue_corrected=np.nan,
+        separated=False,
+        n=design.shared.in_common,
+        doubt=doubt,
+        **{name: numbers[name] for name in numbers},
+        carried_by=carried,
     )
+    return table[[*COLUMNS, *(name for name in table if name not in COLUMNS)]], notes
+
+
+def _differences(design: _Design, tests: Tests, ways: Mapping[str, str]) -> dict[str, Any]:
+    """By pair, of a single measure: the difference with its interval, and folds won, tied and
+    lost.
+    """
+    names = ("difference", "low", "high", "wins", "ties", "losses")
+    if len(ways) > 1:
+        return dict.fromkeys(names, np.nan)
+    (measure, way), *_ = ways.items()
+    sign = -1.0 if way == "min" else 1.0
+    first, second = np.triu_indices(len(design.methods), 1)
+    values = sign * design.on([measure])[..., 0]
+    by_fold = values[first] - values[second]
+    by_fold[np.abs(by_fold) <= NOISE * np.nanmax(np.abs(values))] = 0.0
+    counts = [x.sum(axis=1) for x in (by_fold > 0, by_fold == 0, by_fold < 0)]
+    difference = sign * tests.differences.to_numpy()[:, 0]
+    half = np.full(len(first), np.nan)
+    if isinstance(tests, HotellingPairs):
+        reach = special.stdtrit(np.asarray(tests.residual_df).ravel(), 1 - design.alpha / 2)
+        half = reach * tests.errors.to_numpy()[:, 0]
+    half[design.gone] = np.nan
+    ends = (difference, difference - half, difference + half)
+    return dict(zip(names, (*ends, *counts), strict=True))
+
+
+def _doubts(
+    design: _Design, tests: Tests, problem: np.ndarray, normal: MardiaResult | None
+) -> tuple[np.ndarray, list[str]]:
+    """Why each pair is not to be trusted, or not tested, and what is said of all of them."""
+    how, n_measures = design.how, len(tests.measures)
+    nearly = _nearly(design)
     several = []
-    if normal is not None and normal.pvalue <= alpha:
+    if normal is not None and normal.pvalue <= design.alpha:
         both = f"Mardia p = {normal.pvalue:.2g} for skewness and kurtosis together"
         several.append(
             f"the results do not look normal ({both}); in Python, compare_folds(…).permutation() "
@@ -721,30 +801,25 @@ def _table(
             f"{how.n_folds} folds of unknown origin may be repeated cross-validation, which "
             "needs a larger correction"
         )
-    fine = problem == ""
-    table["reliable"] = fine
-    df = (
-        tests.df[1]
-        if isinstance(tests, FiveByTwoPairs)
-        else tests.residual_df - len(tests.measures) + 1
-    )
-    df, said = np.broadcast_to(np.ravel(df), len(table)), []
-    for n, left in dict.fromkeys(zip(in_common[fine], df[fine], strict=True)) or [
-        (how.n_folds, tests.df[1])
-    ]:
+    if isinstance(tests, FiveByTwoPairs):
+        freedom = np.ravel(tests.df[1])
+    else:
+        freedom = np.ravel(tests.residual_df) - n_measures + 1
+    freedom = np.broadcast_to(freedom, len(problem))
+    in_common, fine, notes = design.shared.in_common, problem == "", []
+    doubt = problem.copy()
+    tested = zip(in_common[fine], freedom[fine], strict=True)
+    for n, left in dict.fromkeys(tested) or [(how.n_folds, tests.df[1])]:
         doubts = [nearly] if nearly else []
         if left < FEW_DF:
             doubts.append(
-                f"{count(len(tests.measures), 'measure')} on {count(n, 'fold')} leave too few "
+                f"{count(n_measures, 'measure')} on {count(n, 'fold')} leave too few "
                 f"degrees of freedom ({left:g}): use fewer measures or more folds"
             )
         doubts += several
-        rows = fine & (in_common == n)
-        table.loc[rows, "reliable"], problem[rows] = not doubts, "; ".join(doubts)
-        said += doubts
-    table["doubts"] = problem
-    table.insert(2, "folds", in_common)
-    return table, [f"{doubt[0].upper()}{doubt[1:]}." for doubt in dict.fromkeys(said)]
+        doubt[fine & (in_common == n)] = "; ".join(doubts)
+        notes += doubts
+    return doubt, [f"{text[0].upper()}{text[1:]}." for text in dict.fromkeys(notes)]
 
 
 def _disagreement(recorded: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
@@ -762,43 +837,6 @@ def _disagreement(recorded: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def jointly(found: Mapping[str, FoldComparison]) -> dict[str, FoldComparison]:
-    """The same comparisons with Holm's correction over the pairs of all datasets together, and what
-    follows from it.
-
-    Corrected within each dataset only, some pair of four equal methods is separated in a third of
-    studies with ten datasets.
-    """
-    if len(found) < 2:
-        return dict(found)
-    ends = np.cumsum([len(one.pairs) for one in found.values()])[:-1]
-    columns = {
-        prefix: np.split(
-            holm(
-                np.concatenate(
-                    [one.pairs[f"{prefix}pvalue"].to_numpy(float) for one in found.values()]
-                )
-            ),
-            ends,
-        )
-        for prefix in ("", "naive_", "plain_")
-    }
-    out = {}
-    for k, (dataset, one) in enumerate(found.items()):
-        table = one.pairs.copy()
-        for prefix, corrected in columns.items():
-            table[f"{prefix}pvalue_corrected"] = corrected[k]
-            table[f"{prefix}significant"] = corrected[k] <= one.alpha
-        table["carried_by"] = table["carried_by"].where(table["significant"], "")
-        groups, shown = grouped(
-            pair_matrix(one.order, table["method_a"], table["method_b"], table["significant"])
-        )
-        out[dataset] = replace(
-            one, pairs=table, cliques=groups, letters=shown, n_datasets=len(found)
-        )
-    return out
-
-
 def lost_pairs(found: Iterable[FoldComparison]) -> str:
     """How many pairs could not be tested, and for what, as the end of a sentence; empty where all
     could.
@@ -813,29 +851,23 @@ def lost_pairs(found: Iterable[FoldComparison]) -> str:
     return f"; {count(total, 'pair')} could not be tested{want}" if total else ""
 
 
-def _ordering(
-    values: np.ndarray,
-    name: str,
-    direction: str,
-    over_pairs: Callable[[list[str]], Tests | None],
-    split: np.ndarray | None,
-    methods: list[str],
-    alpha: float,
-) -> Ordering:
+def _ordering(design: _Design, name: str, direction: str) -> Ordering:
+    """The methods by one measure, and which of them its own tests separate."""
+    values, methods = design.on([name]), design.methods
     mean = np.nanmean if np.isnan(values).any() else np.mean
     means = pd.Series(mean(values, axis=(1, 2)), methods, name=name).sort_values(
         ascending=direction == "min", kind="stable"
     )
     order = means.index.tolist()
     try:
-        pvalue = present(over_pairs([name])).table["pvalue"].to_numpy().copy()
+        tests: Tests = present(design.tests([name]))
+        pvalue = tests.table["pvalue"].to_numpy().copy()
     except ValueError:  # this measure alone does not vary
-        pvalue = np.full(len(methods) * (len(methods) - 1) // 2, np.nan)
-    if split is not None:
-        pvalue[split] = np.nan
+        pvalue = np.full(len(design.gone), np.nan)
+    pvalue[design.gone] = np.nan
     first, second = zip(*combinations(methods, 2), strict=True)
     pvalues = pair_matrix(order, first, second, holm(pvalue), own=1.0)
-    return Ordering(name, direction, order, means, pvalues, *grouped(pvalues <= alpha))
+    return Ordering(name, direction, order, means, pvalues, *grouped(pvalues <= design.alpha))
 
 
 def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[str]:

@@ -11,11 +11,11 @@ from mlflow_mleval.report.document import Document
 #: Name of a result's class -> the module and its function that says it.
 _DOCUMENTS = {
     "Comparison": ("study_report", "document"),
-    "FoldComparison": ("folds", "document"),
+    "FoldComparison": ("units", "document_of_one"),
     "ProfileComparison": ("profiles", "document"),
-    "InstanceTests": ("units", "instance_tests_document"),
-    "RepeatTests": ("units", "repeat_tests_document"),
-    "AnswerComparison": ("units", "answer_comparison_document"),
+    "InstanceTests": ("units", "document_of_one"),
+    "RepeatTests": ("units", "document_of_one"),
+    "AnswerComparison": ("units", "document_of_one"),
     "Study": ("listings", "document"),
     "Survey": ("listings", "survey_document"),
     "Evaluation": ("run", "document"),

@@ -13,11 +13,11 @@ import pandas as pd
 
 from mlflow_mleval.analysis import recommendation as part
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.instance_tests import InstanceTests
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
+    PAPER,
     Column,
     Figure,
     Link,
@@ -28,13 +28,12 @@ from mlflow_mleval.report.blocks import (
     listed,
     name,
 )
-from mlflow_mleval.report.content import folds as by_fold
 from mlflow_mleval.report.content import profiles as along
+from mlflow_mleval.report.content import units
 from mlflow_mleval.report.content.beyond import probability
 from mlflow_mleval.report.content.measures import lost_choices
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.content.ranking import grid
-from mlflow_mleval.report.content.units import blocks as by_instance
 from mlflow_mleval.report.content.verdict import deciding_test
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import profile_lines, ratio_panels
@@ -344,12 +343,11 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
         shown = fused.unicriterion.loc[flows.index]
         title = "Net flow φ by each measure alone, on this dataset"
         blocks.append(grid(shown, "method", _heads(c, shown), lambda v: fixed(v, 2), title=title))
-    if dataset in c.folds:
-        blocks += by_fold.on_dataset(dataset, c.folds[dataset], 1, {})
+    for unit in ("folds", "instances"):
+        if (tests := c.tests_over(unit).get(dataset)) is not None:
+            blocks += units.on_dataset(tests, 1, dataset, PAPER)
     if c.profiles is not None and dataset in c.profiles.datasets:
         blocks += along.on_dataset(c.profiles, dataset)
-    if isinstance(tests := c.instances.get(dataset), InstanceTests):
-        blocks += by_instance(tests, 1, dataset)
     return blocks
 
 
@@ -518,26 +516,24 @@ def _over_datasets(c: Comparison, a: str, b: str) -> Iterator[_Test]:
 
 def _over_folds(c: Comparison, a: str, b: str) -> Iterator[_Test]:
     for dataset, folds in c.folds.items():
-        for row in _rows_of(folds.pairs, a, b):
-            says = _SAYS[row["significant"]]
+        for row in _rows_of(folds.table, a, b):
+            says = _SAYS[row["separated"]]
             if row["pvalue"] != row["pvalue"]:
                 says = "not tested"
-            if row["significant"]:
+            if row["separated"]:
                 says += f", {name(a)} {folds.direction(a, b, listed)}"
-            if not row["reliable"]:
-                says += f" (in doubt: {row['doubts']})"
-            over = f"{count(int(row['folds']), 'fold')} of {name(dataset)}"
-            yield by_fold.headline_test(folds), over, row["pvalue_corrected"], says
+            if row["doubt"]:
+                says += f" (in doubt: {row['doubt']})"
+            over = f"{count(int(row['n']), 'fold')} of {name(dataset)}"
+            yield folds.test, over, row["pvalue_corrected"], says
 
 
 def _over_instances(c: Comparison, a: str, b: str) -> Iterator[_Test]:
-    for dataset, tests in c.instances.items():
-        if isinstance(tests, InstanceTests):
-            over = f"{count(tests.n_instances, 'instance')} of {name(dataset)}"
-            test, key = ("bets", "anytime") if tests.anytime else ("permutations", "permutation")
-            for row in _rows_of(tests.ordered, a, b):
-                by = f"{test}, by {name(row['measure'])}"
-                yield by, over, row[f"{key}_corrected"], _SAYS[row["significant"]]
+    for dataset, tests in c.tests_over("instances").items():
+        for row in _rows_of(tests.ordered, a, b):
+            over = f"{count(int(row['n']), 'instance')} of {name(dataset)}"
+            by = f"{tests.test}, by {name(row['measure'])}"
+            yield by, over, row["pvalue_corrected"], _SAYS[row["separated"]]
 
 
 def _rows_of(pairs: pd.DataFrame, a: str, b: str) -> list[dict[str, Any]]:

@@ -2,14 +2,12 @@
 pictures of the folds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.folds.manova import ManovaResult
 from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.report import blocks as doc
@@ -19,16 +17,13 @@ from mlflow_mleval.report.blocks import (
     Beside,
     Column,
     Figure,
-    Section,
     Table,
     Terms,
     listed,
     name,
 )
-from mlflow_mleval.report.content.definitions import doubts, glossary
+from mlflow_mleval.report.content.definitions import glossary
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
-from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_histogram, fold_scatter
 from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import (
@@ -51,116 +46,30 @@ Folds = Mapping[str, FoldComparison]
 DATASETS, HISTOGRAMS, METHODS, PAIRS, GROUPS, ORDERED = 12, 4, 100, 500, 4, 15
 
 
-def section(c: Comparison) -> Section | None:
-    """The folds of every dataset that has any; nothing where none has."""
-    absent = {
-        key.removeprefix("folds."): why for key, why in c.absent.items() if key.startswith("folds.")
-    }
-    return _section(c.folds, absent, alone=False) if c.folds or absent else None
-
-
-def document(found: FoldComparison, provenance: Mapping[str, Any]) -> Document:
-    """What the folds of one dataset say."""
-    return folds_document({found.dataset: found}, {}, (), provenance)
-
-
-def folds_document(
-    found: Folds, absent: Mapping[str, str], notes: Sequence[str], provenance: Mapping[str, Any]
-) -> Document:
-    """What the folds of several datasets say; `absent` says why a dataset has none, `notes` are
-    doubts about the study.
-    """
-    ends = {"absent": absent, "doubts": notes, "provenance": provenance}
-    return Document(
-        f"Tests over folds: {listed(found)}",
-        [_section(found, absent, alone=True), *doubts(notes), made_from(provenance)],
-        time=when(provenance),
-        data=lambda: {"over": "folds", "datasets": _records(found), **ends},
-        frames=lambda: tables(found),
-        main="fold_pairs",
-    )
-
-
-def _section(folds: Folds, absent: Mapping[str, str], alone: bool) -> Section:
-    """All datasets, on a terminal too, if they are the document; in the report of a study the first
-    ones.
-    """
-    at = {"depth": ALWAYS} if alone else {}
-    blocks: list[Any] = [overview_table(folds, **at)] if len(folds) > 1 else []
-    for i, (dataset, found) in enumerate(folds.items(), start=1):
-        if i <= DATASETS or alone:
-            blocks += on_dataset(dataset, found, i, at)
-    if len(folds) > DATASETS:
-        rest = "drawn" if alone else "shown; the JSON and CSV data hold all"
-        blocks.append(doc.note(f"The first {DATASETS} of {len(folds)} datasets are {rest}."))
-    blocks += doc.points(
-        [f"{name(dataset)} was not tested: {why}" for dataset, why in absent.items()],
-        "Not tested",
-        **at,
-    )
-    if terms := {word: text for found in folds.values() for word, text in words(found)}:
-        blocks.append(Terms(list(terms.items()), doc.WORDS))
-    total, apart = (
-        sum(len(f.pairs) for f in folds.values()),
-        sum(f.pairs["significant"].sum() for f in folds.values()),
-    )
-    hint = (
-        f"{apart:,} of {count(total, 'pair')} separated on {count(len(folds), 'dataset')}"
-        if folds
-        else "not tested"
-    )
-    return Section("folds", "By fold", blocks, hint + lost_pairs(folds.values()))
-
-
-def on_dataset(dataset: str, found: FoldComparison, i: int, at: Mapping[str, Any]) -> list[Any]:
+def above(found: FoldComparison, i: int, dataset: str) -> list[Any]:
+    """The means of the methods, over the table of pairs."""
     shared = found.n_shared_folds == found.n_folds
-    where = (
-        f"over {count(found.n_folds, 'fold')}{'' if shared else ', as far as a method has them,'} "
-        f"of {name(dataset)}"
-    )
-    of_pairs = (
-        where if shared else f"over the {found.folds_of_a_pair} of {name(dataset)} that both have"
-    )
-    blocks: list[Any] = [
-        doc.Text(sentences(found), title=f"On {name(dataset)}", **at),
-        means_table(found, caption=f"Means {where}", key=f"fold-means-{i}", **at),
-        *doc.points(found.doubts, "Doubts about these verdicts", **at),
-        fold_pairs(
-            found,
-            title="Every pair",
-            caption=f"Pairs of methods {of_pairs}",
-            key=f"fold-pairs-{i}",
-            **at,
-        ),
-    ]
+    far = "" if shared else ", as far as a method has them,"
+    caption = f"Means over {count(found.n_folds, 'fold')}{far} of {name(dataset)}"
+    return [means_table(found, caption=caption, key=f"fold-means-{i}", depth=ALWAYS)]
+
+
+def below(found: FoldComparison, i: int, dataset: str) -> list[Any]:
+    """The order by each measure, and pictures of the first datasets."""
+    blocks: list[Any] = []
     if len(found.measures) > 1:
         title = "By each measure alone; methods that share a letter are not separated by it"
         title += " (corrected on this dataset only)" if found.n_datasets > 1 else ""
-        blocks.append(Terms(orderings(found), title, **at))
+        blocks.append(Terms(orderings(found), title, depth=ALWAYS))
     if i <= DATASETS:
-        blocks.append(
-            Beside([*_scatter(dataset, found), *_learned(dataset, found)], _histograms(found))
-        )
+        pictures = [*_scatter(dataset, found), *_learned(dataset, found)]
+        blocks.append(Beside(pictures, _histograms(found)))
     return blocks
 
 
-def headline_test(found: FoldComparison) -> str:
-    """The headline test, with what corrects it; on one measure it is a t test."""
-    if found.is_five_by_two:
-        return "the combined 5x2 cv F test"
-    test = "Hotelling's T²" if len(found.measures) > 1 else "Student's t"
-    test = f"{test} of {'paired' if found.paired else 'unpaired'} folds"
-    if found.protocol.ratio is None:
-        return test
-    twice = (
-        " by twice n_test/n_train" if found.protocol.headline_ratio != found.protocol.ratio else ""
-    )
-    return f"{test} (corrected for shared training data{twice})"
-
-
 def sentences(found: FoldComparison) -> list[str]:
-    """What the folds of one dataset say, a sentence each: pairs, all methods, groups, learned
-    measures, normality, refusals.
+    """What the folds of one dataset say beside the verdict, a sentence each: what was tested, all
+    methods, groups, learned measures, normality, refusals.
     """
     refused = {
         "naive": "The uncorrected test was",
@@ -168,42 +77,32 @@ def sentences(found: FoldComparison) -> list[str]:
         "mardia": "Mardia's test was",
         "pairs": "Pairs were",
     }
-    said = [_pairs(found), _overall(found), _groups(found), _combination(found), _normality(found)]
-    said += [
+    parts = [_pairs(found), _overall(found), _groups(found), _combination(found)]
+    refusals = [
         f"{refused[key]} refused: {reason.rstrip('.')}." for key, reason in found.refusals.items()
     ]
-    return [text for text in said if text]
+    return [text for text in (*parts, _normality(found), *refusals) if text]
 
 
 def _pairs(found: FoldComparison) -> str:
-    table = found.pairs
-    untested, apart = found.untested, int(table["significant"].sum())
-    each = (
-        ""
-        if found.n_shared_folds == found.n_folds
-        else f", each pair on the {found.folds_of_a_pair} that both have"
-    )
+    """What was tested, and what the tests beside the headline separate."""
+    table, apart = found.table, int(found.table["separated"].sum())
+    together = " together" if len(found.measures) > 1 else ""
+    each = f"each pair on the {found.folds_of_a_pair} that both have, "
     text = (
-        f"{count(found.n_folds, 'fold')}, {count(len(found.methods), 'method')}, tested on "
-        f"{listed(found.measures, most=8)}"
-        f"{' together' if len(found.measures) > 1 else ''}: {headline_test(found)} separates "
-        f"{apart} of {count(len(table), 'pair')}{each} (Holm's correction{_over(found)}, α = "
+        f"{count(len(found.methods), 'method')}, "
+        f"{'' if found.n_shared_folds == found.n_folds else each}tested on "
+        f"{listed(found.measures, most=8)}{together} (Holm's correction{_over(found)}, α = "
         f"{level(found.alpha)})"
     )
-    if "naive" not in found.refusals and found.shares_training:
-        naive = int(table["naive_significant"].sum())
-        text += "; without that correction it would be " + (
-            "just as many" if naive == apart else str(naive)
-        )
-    if found.pairs["plain_pvalue"].notna().any():
-        plain = int(table["plain_significant"].sum())
-        text += "; corrected by n_test/n_train alone it would be " + (
-            "just as many" if plain == apart else str(plain)
-        )
-    for why, n in untested.items():
-        text += f"; {count(n, 'pair')} could not be tested" + (
-            f": {why}" if why != UNPAIRED else ""
-        )
+    beside = {"naive": "without the correction for shared training data"}
+    beside["plain"] = "corrected by n_test/n_train alone"
+    for kind, how in beside.items():
+        if table[f"{kind}_pvalue"].notna().any() and (kind == "plain" or found.shares_training):
+            n = int((table[f"{kind}_corrected"] <= found.alpha).sum())
+            text += f"; {how} it would be {'just as many' if n == apart else n}"
+    for why, n in found.untested.items():
+        text += "" if why == UNPAIRED else f"; {count(n, 'pair')} could not be tested: {why}"
     if found.n_lost:
         gone = listed(dict.fromkeys(e.name for e in found.excluded if e.kind == "method"))
         text += (
@@ -237,7 +136,7 @@ def _overall(found: FoldComparison) -> str:
 
 def _groups(found: FoldComparison) -> str:
     groups = [g for g in found.cliques if len(g) > 1]
-    if not groups or not found.pairs["significant"].any():
+    if not groups or not found.table["separated"].any():
         return f"{'No' if groups else 'Every'} two methods are separated."
     if len(groups) > GROUPS:
         largest = max(map(len, groups))
@@ -295,7 +194,7 @@ def words(found: FoldComparison) -> list[tuple[str, str]]:
     learned = found.learned is not None and len(found.measures) > 1
     used = {
         "corrected": found.shares_training,
-        NOT_TRUSTED: not found.pairs["reliable"].all(),
+        NOT_TRUSTED: (found.table["doubt"] != "").any(),
         "learned measures": learned,
     }
     ratio = number(found.protocol.headline_ratio)
@@ -340,36 +239,20 @@ def means_table(found: FoldComparison, **options: Any) -> Table:
     return Table(columns, len(found.methods), things="methods", **options)
 
 
-def fold_pairs(found: FoldComparison, **options: Any) -> Table:
-    """The pairs, the better method by mean rank first: separated ones first, then by p-value."""
-    total, shown = len(found.ordered_pairs), found.ordered_pairs.head(PAIRS)
-    apart = np.where(
-        shown["pvalue"].isna(), "not tested", np.where(shown["significant"], "yes", "no")
-    )
-    marked = [
-        text if fine else f"{text} {NOT_TRUSTED}"
-        for text, fine in zip(apart, shown["reliable"], strict=True)
-    ]
-    columns = [
-        *doc.pair(shown),
+def columns(found: FoldComparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:
+    """Columns of the table of pairs: p-values, and what else folds tell of a pair."""
+    total = count(len(found.table), "pair")
+    each = f" of each of {found.n_datasets} datasets together" if found.n_datasets > 1 else ""
+    pvalues = [
         Column("Λ" if found.is_five_by_two else "T²", aligned(shown["statistic"]), keep=1),
         doc.pvalues(
             "p (Holm)",
             shown["pvalue_corrected"],
             keep=4,
-            note=(
-                f"p: {headline_test(found)}; Holm over {count(total, 'pair')}"
-                f"{f' of each of {found.n_datasets} datasets together' if found.n_datasets > 1 else ''}."  # noqa: E501
-            ),
+            note=f"p: {found.test}; Holm over {total}{each}.",
         ),
-        Column(
-            "separated",
-            marked,
-            "<",
-            note=""
-            if shown["reliable"].all()
-            else f"{NOT_TRUSTED}: not to be trusted, see the doubts.",
-        ),
+    ]
+    others = [
         Column(
             "direction",
             shown["direction"].tolist(),
@@ -392,24 +275,15 @@ def fold_pairs(found: FoldComparison, **options: Any) -> Table:
         doc.pvalues("p", shown["pvalue"], keep=2),
     ]
     if found.n_shared_folds < found.n_folds:
-        columns.insert(
-            2,
-            Column(
-                "folds",
-                shown["folds"].map(str).tolist(),
-                keep=3,
-                note="Folds: how many both methods have.",
-            ),
-        )
+        note = "Folds: how many both methods have."
+        pvalues.insert(0, Column("folds", shown["n"].map(str).tolist(), keep=3, note=note))
     if shown["plain_pvalue"].notna().any():
         note = "Plain: Holm's p of the test that is corrected by n_test/n_train alone."
-        columns.append(doc.pvalues("plain", shown["plain_pvalue_corrected"], keep=3, note=note))
+        others.append(doc.pvalues("plain", shown["plain_corrected"], keep=3, note=note))
     if found.shares_training and shown["naive_pvalue"].notna().any():
         note = "Uncorrected: Holm's p of the test that ignores shared training data."
-        columns.append(
-            doc.pvalues("uncorrected", shown["naive_pvalue_corrected"], keep=3, note=note)
-        )
-    return Table(columns, total, things="pairs", **options)
+        others.append(doc.pvalues("uncorrected", shown["naive_corrected"], keep=3, note=note))
+    return pvalues, others
 
 
 def orderings(found: FoldComparison) -> list[tuple[str, str]]:
@@ -435,17 +309,18 @@ def overview_table(folds: Folds, **options: Any) -> Table:
     same = [cells[0] for cells in tested.values() if len(set(cells)) == 1]
     lost = [sum(f.untested.values()) + f.n_lost for f in found]
     naive = [
-        "refused" if "naive" in f.refusals else str(int(f.pairs["naive_significant"].sum()))
+        "refused" if "naive" in f.refusals else str((f.table["naive_corrected"] <= f.alpha).sum())
         for f in found
     ]
     columns = [
         doc.names("dataset", folds, note=f"On every dataset: {', '.join(same)}." if same else ""),
         Column(
-            "pairs separated",
-            [f"{int(f.pairs['significant'].sum())} of {len(f.pairs)}" for f in found],
+            "pairs separated", [f"{f.table['separated'].sum()} of {len(f.table)}" for f in found]
         ),
         *([Column("not tested", [str(n or "") for n in lost])] if any(lost) else []),
-        Column("doubt", ["" if f.pairs["reliable"].all() else NOT_TRUSTED for f in found], "<"),
+        Column(
+            "doubt", [NOT_TRUSTED if (f.table["doubt"] != "").any() else "" for f in found], "<"
+        ),
         Column("uncorrected", naive, keep=2),
         doc.pvalues(
             "MANOVA p", [None if f.manova is None else f.manova.pvalue for f in found], keep=3
@@ -555,37 +430,12 @@ def _learned(dataset: str, found: FoldComparison) -> list[Any]:
     return [Figure(svg, caption, weights, title="Learned measures"), pairs]
 
 
-def data(c: Comparison) -> dict[str, Any]:
-    return {"folds": _records(c.folds)}
-
-
-def frames(c: Comparison) -> dict[str, pd.DataFrame]:
-    return tables(c.folds)
-
-
-def _records(folds: Folds) -> dict[str, Any]:
-    return {dataset: _record(found) for dataset, found in folds.items()}
-
-
-def _record(found: FoldComparison) -> dict[str, Any]:
+def record(found: FoldComparison) -> dict[str, Any]:
+    """What JSON holds of the folds of one dataset beside what it holds of all tests of pairs."""
     learned = found.learned
     return {
         "sentences": sentences(found),
-        "test": headline_test(found),
-        **doc.named(
-            found,
-            "dataset",
-            "methods",
-            "measures",
-            "n_folds",
-            "n_shared_folds",
-            "protocol",
-            "paired",
-            "alpha",
-            "pairs",
-        ),
         "directions": found.directions,
-        "means": found.means.reset_index(),
         "manova": _manova(found.manova),
         "naive_manova": _manova(found.naive_manova),
         "orderings": {
@@ -600,17 +450,6 @@ def _record(found: FoldComparison) -> dict[str, Any]:
             "tests": found.learned_tests,
             **doc.named(learned, "eigenvalues", "shares"),
         },
-        **doc.named(
-            found,
-            "posthoc",
-            "mardia",
-            "cliques",
-            "letters",
-            "excluded",
-            "refusals",
-            "warnings",
-            "n_datasets",
-        ),
     }
 
 
@@ -630,23 +469,3 @@ def _manova(found: ManovaResult | None) -> dict[str, Any] | None:
         if found is None
         else {**doc.named(found, *names), "table": found.table.to_dict(orient="index")}
     )
-
-
-def tables(folds: Folds) -> dict[str, pd.DataFrame]:
-    """The tables of all datasets by name, unrounded."""
-    index = ["method", "fold"]
-    parts: dict[str, dict[str, pd.DataFrame]] = {}
-    for dataset, f in folds.items():
-        values = f.values.rename_axis(index).reset_index().melt(index, var_name="measure")
-        found = {
-            "pairs": f.pairs,
-            "posthoc": f.posthoc,
-            "means": f.means.reset_index(),
-            "values": values,
-        }
-        for key, table in found.items():
-            parts.setdefault(f"fold_{key}", {})[dataset] = table
-    return {
-        key: pd.concat(tables, names=["dataset"]).reset_index("dataset")
-        for key, tables in parts.items()
-    }

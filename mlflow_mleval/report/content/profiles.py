@@ -25,6 +25,7 @@ from mlflow_mleval.report.blocks import (
     listed,
     name,
 )
+from mlflow_mleval.report.content import units
 from mlflow_mleval.report.content.definitions import glossary
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
@@ -67,7 +68,11 @@ def document(found: ProfileComparison, provenance: Mapping[str, Any]) -> Documen
         [_section(found, {"depth": ALWAYS}), made_from(provenance)],
         about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(found.datasets)}",
         time=when(provenance),
-        data=lambda: {"profiles": _record(found), "provenance": provenance},
+        data=lambda: {
+            **units.shape({"": found}, found.absent, ()),
+            "profiles": _record(found),
+            "provenance": provenance,
+        },
         frames=lambda: {"profile_patterns": found.patterns, **found.frames},
         main="profile_patterns",
     )

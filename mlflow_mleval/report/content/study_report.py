@@ -4,6 +4,7 @@ A topic joins by its line in `_TOPICS`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -15,7 +16,6 @@ from mlflow_mleval.report.content import (
     decision,
     definitions,
     differences,
-    folds,
     measures,
     profiles,
     provenance,
@@ -51,24 +51,14 @@ _TOPICS = (
         frames=beyond.next_dataset_frames,
         apart=True,
     ),
-    Topic(
-        units.repeat_tests_section,
-        data=units.repeat_tests_data,
-        frames=units.repeat_tests_frames,
-        apart=True,
-    ),
-    Topic(folds.section, data=folds.data, frames=folds.frames, apart=True),
-    Topic(
-        units.instance_tests_section,
-        data=units.instance_tests_data,
-        frames=units.instance_tests_frames,
-        apart=True,
-    ),
-    Topic(
-        units.answer_comparison_section,
-        data=units.answer_comparison_data,
-        frames=units.answer_comparison_frames,
-        apart=True,
+    *(
+        Topic(
+            partial(units.section, unit=unit),
+            data=partial(units.data, unit=unit),
+            frames=partial(units.frames, unit=unit),
+            apart=True,
+        )
+        for unit in ("repeats", "folds", "instances", "answers")
     ),
     Topic(profiles.section, data=profiles.data, frames=profiles.frames, apart=True),
     Topic(beyond.section, data=beyond.data),
@@ -109,11 +99,30 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         time=provenance.when(made_by),
         data=lambda: {
             **_merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE]),
+            **(_pairs(c) if what == "pairs" else {}),
             "provenance": dict(made_by),
         },
         frames=lambda: _merged(c, [topic.frames for topic in _TOPICS]),
         main="pairs" if what == "pairs" else "ranking",
     )
+
+
+def _pairs(c: Comparison) -> dict[str, Any]:
+    """What JSON holds of pairs in the same way whatever they are tested over; of very many methods
+    the best.
+    """
+    tests = c.tests_over("datasets")
+    if not tests:
+        return {"over": "datasets", "pairs": []}
+    shape = units.shape(tests, c.absent, c.doubts)
+    pairs = provenance.rows_among(shape["pairs"], provenance.best(c))
+    shortened = provenance.best_methods_data(c)["shortened"]
+    return {
+        "over": "datasets",
+        "verdict": shape["verdict"],
+        "pairs": pairs,
+        "shortened": shortened and {**shortened, "pairs": next(iter(shortened.values()))},
+    }
 
 
 def _merged(

@@ -1,17 +1,21 @@
-"""Tests over instances, repeats and answers as sections and documents."""
+"""Tests of pairs over units of any kind as sections, documents and data.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+What is special to a kind of unit stands in `_KINDS`: columns of its table, and blocks beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.answer_comparison import POWER, AnswerComparison
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.instance_tests import FEW, InstanceTests
-from mlflow_mleval.analysis.repeat_tests import FEW as repeat_tests_FEW
+from mlflow_mleval.analysis.folds.fold_comparison import lost_pairs
+from mlflow_mleval.analysis.instance_tests import InstanceTests
+from mlflow_mleval.analysis.pair_tests import PairTests
 from mlflow_mleval.analysis.repeat_tests import RepeatTests
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
@@ -21,10 +25,12 @@ from mlflow_mleval.report.blocks import (
     Column,
     Section,
     Table,
+    Terms,
     Text,
     listed,
     name,
 )
+from mlflow_mleval.report.content import folds
 from mlflow_mleval.report.content.definitions import doubts
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.provenance import made_from, when
@@ -33,347 +39,292 @@ from mlflow_mleval.report.text import aligned, number, percent, with_intervals
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count
 
-# --------------------------------------------------------------------------------------------------
-# Tests over instances as a document: every pair of methods on every measure, a test set after the
-# other.
+#: Rows of a table of pairs on a terminal, and on a page; datasets that a report shows.
+ROWS, ALL_ROWS, DATASETS = 30, 500, 12
+#: Pairs of measures, and rows of what more would give, that a page holds.
+ANSWERS_ROWS = 60
+#: Attributes that JSON holds in another form.
+_REPLACED = ("notes", "values", "means", "tests", "orderings", "manova", "naive_manova", "ranking")
 
-#: Rows of a table on a terminal, and on a page.
-ROWS, ALL_ROWS = 30, 500
 
-
-def instance_tests_section(c: Comparison) -> Section | None:
-    """The tests over the instances of every dataset whose runs carry them; nothing where none
-    do.
+@dataclass(frozen=True)
+class _Kind:
+    """How a kind of unit is shown: its section, its key in the JSON of a report, the names of its
+    CSV files; columns of the table of pairs and what else there is.
     """
-    found = _found(c)
-    if not found:
-        return None
-    parts = (
-        [*blocks(tests, key, dataset, PAGE)]
-        for key, (dataset, tests) in enumerate(found.items(), start=1)
-    )
-    pairs = pd.concat([tests.pairs for tests in found.values()])
-    hint = (
-        f"{pairs['significant'].sum():,} of {count(len(pairs), 'pair')} separated on "
-        f"{count(len(found), 'dataset')}"
-    )
-    return Section("instances", "By instance", [*chain.from_iterable(parts)], hint)
+
+    title: str
+    key: str
+    pairs_file: str
+    prefix: str
+    #: Columns of the table, those of p-values first, then others.
+    columns: Callable[[Any, pd.DataFrame], tuple[list[Column], list[Column]]]
+    #: Sentences after the verdict.
+    sentences: Callable[[Any], list[str]]
+    #: What stands above and below the table; on the dataset with this number.
+    above: Callable[[Any, int, str], list[Any]] = lambda tests, i, dataset: []
+    below: Callable[[Any, int, str], list[Any]] = lambda tests, i, dataset: []
+    record: Callable[[Any], dict[str, Any]] = lambda tests: {}
+    #: Over what the tests of a dataset say, beside its name.
+    heading: str = ""
 
 
-def instance_tests_data(c: Comparison) -> dict[str, Any]:
-    return {"instances": {dataset: record(tests) for dataset, tests in _found(c).items()} or None}
+def section(c: Comparison, unit: str) -> Section | None:
+    """The tests over these units of every dataset, and why others have none; nothing where there
+    are neither.
+    """
+    tests, why = c.tests_over(unit), c.untested_over(unit)
+    if unit == "instances":
+        why = {}  # told with the answers
+    depth = PAPER if unit in ("folds", "answers") else PAGE
+    return _section(unit, tests, why, depth) if tests or why else None
 
 
-def instance_tests_frames(c: Comparison) -> dict[str, pd.DataFrame]:
-    return {"instances": _joined(found)} if (found := _found(c)) else {}
+def data(c: Comparison, unit: str) -> dict[str, Any]:
+    """The records of every dataset, under the key of the unit."""
+    return {_KINDS[unit].key: {d: record(tests) for d, tests in c.tests_over(unit).items()}}
 
 
-def _found(c: Comparison) -> dict[str, InstanceTests]:
-    """Of datasets whose runs hold tables of ours; what answers say is in a section of its own."""
-    return {
-        dataset: found for dataset, found in c.instances.items() if isinstance(found, InstanceTests)
-    }
+def frames(c: Comparison, unit: str) -> dict[str, pd.DataFrame]:
+    """The tables of every dataset by name."""
+    return tables(unit, c.tests_over(unit))
 
 
-def _joined(found: Mapping[str, InstanceTests]) -> pd.DataFrame:
-    return pd.concat(
-        {dataset: tests.table for dataset, tests in found.items()}, names=["dataset"]
-    ).reset_index(0)
+def tables(unit: str, tests: Mapping[str, PairTests]) -> dict[str, pd.DataFrame]:
+    """The tables of all datasets by the names of their files, unrounded."""
+    kind = _KINDS[unit]
+    parts: dict[str, dict[str, pd.DataFrame]] = {}
+    for dataset, one in tests.items():
+        further = {f"{kind.prefix}_{key}": table for key, table in one.further.items()}
+        for key, table in {kind.pairs_file: one.table, **further}.items():
+            parts.setdefault(key, {})[dataset] = table
+    return {key: _joined(by_dataset) for key, by_dataset in parts.items()}
 
 
-def instances_document(
-    found: Mapping[str, InstanceTests],
-    absent: Mapping[str, str],
-    notes: Sequence[str],
+def _joined(by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The tables one below the other, with the dataset first where it has a name."""
+    parts = {dataset: table for dataset, table in by_dataset.items() if len(table)}
+    if not parts:
+        return pd.DataFrame()
+    whole = pd.concat(parts, names=["dataset"])
+    return (whole.reset_index("dataset") if any(parts) else whole).reset_index(drop=True)
+
+
+def document_of_one(tests: PairTests, provenance: Mapping[str, Any]) -> Document:
+    """The tests of one dataset."""
+    return document({getattr(tests, "dataset", ""): tests}, provenance)
+
+
+def document(
+    tests: Mapping[str, PairTests],
     provenance: Mapping[str, Any],
+    absent: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
 ) -> Document:
     """The tests of several datasets; `absent` says why a dataset has none, `notes` are doubts about
-    the study.
+    the selection.
     """
-    shown = chain.from_iterable(
-        blocks(tests, key, dataset) for key, (dataset, tests) in enumerate(found.items(), start=1)
-    )
+    absent, unit = absent or {}, next(iter(tests.values())).unit
     lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
-    all_of_it = {
-        "over": "instances",
-        "n_instances": sum(tests.n_instances for tests in found.values()),
-        "pairs": pd.concat([t.pairs.assign(dataset=d) for d, t in found.items()])
-        if found
-        else pd.DataFrame(),
-        "datasets": {dataset: record(tests) for dataset, tests in found.items()},
+    named = f": {listed(tests)}" if any(tests) else ""
+    sections = [_section(unit, tests, {}, ALWAYS), *doubts([*lost, *notes])]
+    return Document(
+        f"Tests over {unit}{named}",
+        [*sections, made_from(provenance)],
+        time=when(provenance),
+        data=lambda: shape(tests, absent, notes) | {"provenance": provenance},
+        main=_KINDS[unit].pairs_file,
+        frames=lambda: tables(unit, tests),
+    )
+
+
+def shape(
+    tests: Mapping[str, PairTests], absent: Mapping[str, str], notes: Sequence[str]
+) -> dict[str, Any]:
+    """What JSON holds of tests of pairs, the same keys for every kind of unit."""
+    unit = next(iter(tests.values())).unit
+    said = [
+        f"{dataset}: {text}" if dataset else text
+        for dataset, one in tests.items()
+        for text in one.warnings
+    ]
+    whole: dict[str, Any] = {
+        "over": "instances" if unit == "answers" else unit,
+        "decides": "; ".join(dict.fromkeys(one.test for one in tests.values())),
+        "verdict": "; ".join(one.headline() for one in tests.values()),
+        "pairs": _joined({dataset: one.pairs for dataset, one in tests.items()}),
+        "separated": list(dict.fromkeys(pair for one in tests.values() for pair in one.separated)),
+        "doubts": [*notes, *said],
         "absent": absent,
-        "doubts": [
-            *notes,
-            *(f"{d}: {said}" for d, tests in found.items() for said in tests.warnings),
-        ],
-        "provenance": provenance,
     }
-    return Document(
-        f"Tests over instances: {listed(found)}",
-        [
-            Section("instances", "Over instances", [*shown]),
-            *doubts([*lost, *notes]),
-            made_from(provenance),
-        ],
-        time=when(provenance),
-        data=lambda: all_of_it,
-        main="instances",
-        frames=lambda: {"instances": _joined(found)},
-    )
+    sizes = [one.n_instances for one in tests.values() if isinstance(one, InstanceTests)]
+    whole |= {"n_instances": sum(sizes)} if sizes else {}
+    records = {dataset: record(one) for dataset, one in tests.items() if unit in _KINDS}
+    return whole | ({"datasets": records} if any(records) else records.get("", {}))
 
 
-def instance_tests_document(tests: InstanceTests, provenance: Mapping[str, Any]) -> Document:
-    """The tests of one set of instances."""
-    return Document(
-        "Tests over instances",
-        [Section("instances", "Over instances", [*blocks(tests)]), made_from(provenance)],
-        time=when(provenance),
-        data=lambda: {**record(tests), "provenance": provenance},
-        frames=lambda: {"instances": tests.table},
-        main="instances",
-    )
-
-
-def record(tests: InstanceTests) -> dict[str, Any]:
-    found = {
-        "n_draws" if key == "n_resamples" else key: value for key, value in vars(tests).items()
+def record(tests: PairTests) -> dict[str, Any]:
+    """What JSON holds of the tests of one dataset, beside the rows of `pairs`."""
+    values = {
+        field.metadata.get("key", field.name): getattr(tests, field.name)
+        for field in fields(tests)
+        if field.name not in _REPLACED
     }
-    return {"verdict": tests.verdict(), **found}
+    further = {key: table for key, table in tests.further.items() if key != "values"}
+    said = {"verdict": tests.verdict(), "decides": tests.test, "doubts": tests.warnings}
+    said |= {"feasibility": tests.feasibility} if tests.feasibility else {}
+    return said | values | further | _KINDS[tests.unit].record(tests)
 
 
-def blocks(
-    tests: InstanceTests, key: int = 1, dataset: str | None = None, depth: int = ALWAYS
-) -> list[Any]:
-    of, title = ("", "") if dataset is None else (f" of {name(dataset)}", f"On {name(dataset)}")
-    said = tests.verdict(name)
-    caption = f"Pairs of methods over {count(tests.n_instances, 'instance')}{of}"
-    made = [
-        Text([said[:1].upper() + said[1:]], title=title, depth=depth),
-        _table(tests, f"instances-{key}", caption, depth),
+def _section(
+    unit: str, tests: Mapping[str, PairTests], absent: Mapping[str, str], depth: int
+) -> Section:
+    """All datasets, on a terminal too, if they are the document; in the report of a study the first
+    ones.
+    """
+    kind, alone = _KINDS[unit], depth == ALWAYS
+    blocks: list[Any] = []
+    if unit == "folds" and len(tests) > 1:
+        blocks.append(folds.overview_table(tests, depth=ALWAYS if alone else PAPER))
+    for key, (dataset, one) in enumerate(tests.items(), start=1):
+        if alone or key <= DATASETS:
+            blocks += on_dataset(one, key, dataset, depth)
+    if len(tests) > DATASETS and not alone:
+        rest = f"The first {DATASETS} of {len(tests)} datasets are shown"
+        blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
+    lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
+    blocks += doc.points(lost, "Not tested", depth=ALWAYS if unit == "answers" else PAPER)
+    parts = tests.values() if unit == "folds" else ()
+    if terms := {word: text for one in parts for word, text in folds.words(one)}:
+        blocks.append(Terms(list(terms.items()), doc.WORDS))
+    by_pair = [one.by_pair["separated"] for one in tests.values()]
+    total, apart = sum(map(len, by_pair)), sum(int(column.sum()) for column in by_pair)
+    hint = f"{apart:,} of {count(total, 'pair')} separated on {count(len(tests), 'dataset')}"
+    hint = hint + (lost_pairs(tests.values()) if unit == "folds" else "") if tests else "not tested"
+    return Section(kind.key, kind.title, blocks, hint)
+
+
+def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = ALWAYS) -> list[Any]:
+    """What the tests of a dataset say, their table, and what else this kind of unit tells."""
+    kind = _KINDS[tests.unit]
+    on, of = (f" on {name(dataset)}", f" of {name(dataset)}") if dataset else ("", "")
+    title = f"{kind.heading}{on}" if kind.heading else f"On {name(dataset)}" if dataset else ""
+    verdict = tests.verdict(name)
+    said = [tests.feasibility, verdict[:1].upper() + verdict[1:], *kind.sentences(tests)]
+    caption = f"Pairs of methods over {tests.unit}{of}"
+    blocks = [
+        Text([*filter(None, said)], "lead" if tests.unit == "answers" else "", title, depth=depth),
+        *kind.above(tests, key, dataset),
+        pairs_table(tests, f"{kind.key.replace('_', '-')}-{key}", caption),
+        *kind.below(tests, key, dataset),
+        *doc.points(
+            tests.warnings,
+            f"Doubts about the verdicts{on}",
+            depth=depth,
+        ),
     ]
     return [
-        *made,
-        *doc.points(
-            tests.warnings, f"Doubts about the verdicts{of.replace(' of ', ' on ', 1)}", depth=depth
-        ),
+        block if isinstance(block, doc.Beside) else replace(block, depth=max(block.depth, depth))
+        for block in blocks
     ]
 
 
-def _table(tests: InstanceTests, key: str, caption: str, depth: int) -> Table:
+def pairs_table(tests: PairTests, key: str, caption: str) -> Table:
     """One row a pair and measure, separated ones first."""
     rows = tests.ordered.head(ALL_ROWS)
-    few = rows["wins"] + rows["losses"] <= FEW
+    tested = rows["pvalue"].notna()
     apart = [
-        ("yes" if s else "no") + (f" {NOT_TRUSTED}" if f else "")
-        for s, f in zip(rows["significant"], few, strict=True)
+        "not tested"
+        if not known
+        else ("yes" if separated else "no") + (f" {NOT_TRUSTED}" if doubt else "")
+        for separated, doubt, known in zip(rows["separated"], rows["doubt"], tested, strict=True)
     ]
-    counts = zip(rows["wins"], rows["ties"], rows["losses"], strict=True)
+    reasons = dict.fromkeys(rows["doubt"][tested & (rows["doubt"] != "")])
+    why = f"for {next(iter(reasons), '')}" if len(reasons) == 1 else "see the doubts"
+    pvalues, others = _KINDS[tests.unit].columns(tests, rows)
     columns = [
         *doc.pair(rows),
-        Column("measure", [*rows["measure"]], "<"),
-        Column(
-            "mean difference",
-            with_intervals(rows[["mean_difference", "low", "high"]].to_numpy()),
-            keep=3,
-            note=(
-                "Mean difference: positive where the first is better, with an interval that is "
-                "not corrected."
-            ),
-        ),
-        *(
-            [
-                doc.pvalues(
-                    "betting",
-                    rows["anytime_corrected"],
-                    keep=6,
-                    note="Betting decides; the other tests hold at one look.",
-                )
-            ]
-            if tests.anytime
-            else []
-        ),
-        doc.pvalues(
-            "permutation",
-            rows["permutation_corrected"],
-            keep=5,
-            note=(
-                "p-values are corrected for the number of pairs and measures; permutation"
-                f"{'' if tests.anytime else ' decides'} ({tests.n_resamples:,} draws, seed "
-                f"{tests.seed})."
-            ),
-        ),
+        *([] if tests.unit == "folds" else [Column("measure", [*rows["measure"]], "<")]),
+        *_differences(rows),
+        *pvalues,
         Column(
             "separated",
             apart,
             "<",
-            note=f"{NOT_TRUSTED}: so few instances differ that they say little."
-            if few.any()
-            else "",
+            note=f"{NOT_TRUSTED}: not to be trusted, {why}." if reasons else "",
         ),
-        Column("won/tied/lost", [f"{a:,}/{b:,}/{c:,}" for a, b, c in counts], keep=4),
-        doc.pvalues("sign", rows["sign_corrected"], keep=1),
-        doc.pvalues("signed rank", rows["wilcoxon_corrected"], keep=2),
+        *_counts(rows),
+        *others,
     ]
-    return Table(columns, len(tests.table), caption=caption, key=key, depth=depth, most=ROWS)
+    total = len(tests.table)
+    return Table(columns, total, caption=caption, key=key, things="pairs", depth=ALWAYS, most=ROWS)
 
 
-# --------------------------------------------------------------------------------------------------
-# Tests over repeats as a document: every pair of methods on every measure, a dataset after the
-# other.
-
-#: Rows of a table on a terminal, and on a page.
-REPEAT_TESTS_ROWS, REPEAT_TESTS_ALL_ROWS = 30, 500
-
-
-def repeat_tests_document(tests: RepeatTests, provenance: Mapping[str, Any]) -> Document:
-    """The tests of one dataset."""
-    return Document(
-        "Tests over repeats",
-        [Section("repeats", "Over repeats", [*_blocks(tests)]), made_from(provenance)],
-        time=when(provenance),
-        data=lambda: {**_record(tests), "provenance": provenance},
-        frames=lambda: {"repeat_tests": tests.table},
-        main="repeat_tests",
-    )
-
-
-def repeats_document(
-    found: Mapping[str, RepeatTests],
-    absent: Mapping[str, str],
-    notes: Sequence[str],
-    provenance: Mapping[str, Any],
-) -> Document:
-    """The tests of several datasets; `absent` says why a dataset has none, `notes` are doubts about
-    the study.
-    """
-    shown = chain.from_iterable(
-        _blocks(tests, key, dataset) for key, (dataset, tests) in enumerate(found.items(), start=1)
-    )
-    lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
-    all_of_it = {
-        "over": "repeats",
-        "pairs": _repeat_tests_joined({dataset: tests.pairs for dataset, tests in found.items()}),
-        "datasets": {dataset: _record(tests) for dataset, tests in found.items()},
-        "absent": absent,
-        "doubts": [
-            *notes,
-            *(f"{d}: {said}" for d, tests in found.items() for said in tests.warnings),
-        ],
-        "provenance": provenance,
-    }
-    return Document(
-        f"Tests over repeats: {listed(found)}",
-        [
-            Section("repeats", "Over repeats", [*shown]),
-            *doubts([*lost, *notes]),
-            made_from(provenance),
-        ],
-        time=when(provenance),
-        data=lambda: all_of_it,
-        main="repeat_tests",
-        frames=lambda: {
-            "repeat_tests": _repeat_tests_joined(
-                {dataset: tests.table for dataset, tests in found.items()}
-            )
-        },
-    )
-
-
-def repeat_tests_section(c: Comparison) -> Section | None:
-    """The tests over the repeats of few datasets; nothing where there are none."""
-    found = c.repeat_tests
-    if not found:
-        return None
-    blocks = chain.from_iterable(
-        _blocks(found[dataset], key, dataset, PAGE) for key, dataset in enumerate(found, start=1)
-    )
-    pairs = _repeat_tests_joined({dataset: tests.pairs for dataset, tests in found.items()})
-    hint = (
-        f"{int(pairs['significant'].sum()):,} of {count(len(pairs), 'pair')} separated on "
-        f"{count(len(found), 'dataset')}"
-    )
-    return Section("repeat_tests", "Tests over repeats", [*blocks], hint)
-
-
-def repeat_tests_data(c: Comparison) -> dict[str, Any]:
-    return {"repeat_tests": {dataset: _record(tests) for dataset, tests in c.repeat_tests.items()}}
-
-
-def repeat_tests_frames(c: Comparison) -> dict[str, pd.DataFrame]:
-    return (
-        {
-            "repeat_tests": _repeat_tests_joined(
-                {d: tests.table for d, tests in c.repeat_tests.items()}
-            )
-        }
-        if c.repeat_tests
-        else {}
-    )
-
-
-def _repeat_tests_joined(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    return pd.concat(tables, names=["dataset"]).reset_index(0)
-
-
-def _record(tests: RepeatTests) -> dict[str, Any]:
-    found = {
-        "n_draws" if key == "n_resamples" else key: value for key, value in vars(tests).items()
-    }
-    return doc.named(tests, "feasibility", "test") | {
-        "verdict": tests.verdict(),
-        **found,
-        "warnings": tests.warnings,
-    }
-
-
-def _blocks(
-    tests: RepeatTests, key: int = 1, dataset: str | None = None, depth: int = ALWAYS
-) -> list[Any]:
-    of, title = ("", "") if dataset is None else (f" of {name(dataset)}", f"On {name(dataset)}")
-    said = tests.verdict(name)
-    text = Text([tests.feasibility, said[:1].upper() + said[1:]], title=title, depth=depth)
-    made = [
-        text,
-        _repeat_tests_table(
-            tests, f"repeat-tests-{key}", f"Pairs of methods over repeats{of}", depth
-        ),
-    ]
+def _differences(rows: pd.DataFrame) -> list[Column]:
+    """The difference of each row with its interval, where there is any."""
+    if rows["difference"].isna().all():
+        return []
     return [
-        *made,
-        *doc.points(
-            tests.warnings, f"Doubts about the verdicts{of.replace(' of ', ' on ', 1)}", depth=depth
-        ),
-    ]
-
-
-def _repeat_tests_table(tests: RepeatTests, key: str, caption: str, depth: int) -> Table:
-    """One row a pair and measure, separated ones first."""
-    rows = tests.ordered.head(REPEAT_TESTS_ALL_ROWS)
-    few = rows[["n_a", "n_b"]].min(axis=1) < repeat_tests_FEW
-    words = np.where(
-        rows["pvalue"].isna(), "not tested", np.where(rows["significant"], "yes", "no")
-    )
-    apart = [
-        f"{word} {NOT_TRUSTED}" if f and word == "yes" else word
-        for word, f in zip(words, few, strict=True)
-    ]
-    over = f"{count(tests.n_comparisons, 'test')}{f' on {tests.n_datasets} datasets together' if tests.n_datasets > 1 else ''}"  # noqa: E501
-    exact, source = rows["exact"].all(), "" if tests.by_seed else " (Welch 1947)"
-    columns = [
-        *doc.pair(rows),
-        Column("measure", [*rows["measure"]], "<"),
-        Column(
-            "repeats", [f"{a}/{b}" for a, b in zip(rows["n_a"], rows["n_b"], strict=True)], keep=2
-        ),
         Column(
             "mean difference",
-            with_intervals(rows[["mean_difference", "low", "high"]].to_numpy()),
+            with_intervals(rows[["difference", "low", "high"]].to_numpy()),
             keep=4,
             note=(
                 "Mean difference: positive where the first is better, with an interval that is "
                 "not corrected."
             ),
-        ),
+        )
+    ]
+
+
+def _counts(rows: pd.DataFrame) -> list[Column]:
+    """Units won, tied and lost, where they are counted."""
+    if rows["wins"].isna().all():
+        return []
+    counts = rows[["wins", "ties", "losses"]].to_numpy(float)
+    cells = ["/".join("" if x != x else f"{x:,.0f}" for x in row) for row in counts]
+    return [Column("won/tied/lost", cells, keep=3)]
+
+
+# --------------------------------------------------------------------------------------------------
+# What is special to instances, and to repeats.
+
+
+def _instance_columns(
+    tests: InstanceTests, rows: pd.DataFrame
+) -> tuple[list[Column], list[Column]]:
+    joint = tests.n_datasets > 1
+    over = "pairs, measures and datasets" if joint else "pairs and measures"
+    decides = "betting" if tests.anytime else "permutation"
+    how = f"p-values are corrected for the number of {over}; permutation"
+    note = f"{how}{'' if tests.anytime else ' decides'} ({tests.n_resamples:,} draws, seed "
+    note += f"{tests.seed}).{' Betting decides; the others hold at one look.' * tests.anytime}"
+    pvalues = [doc.pvalues(decides, rows["pvalue_corrected"], keep=6, note=note)]
+    beside = {"sign": ("sign", 1), "signed rank": ("wilcoxon", 2)}
+    if tests.anytime:
+        beside = {"permutation": ("permutation", 5), **beside}
+    return pvalues, [
+        doc.pvalues(head, rows[f"{test}_corrected"], keep=keep)
+        for head, (test, keep) in beside.items()
+    ]
+
+
+def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> tuple[list[Column], list[Column]]:
+    together = f" on {tests.n_datasets} datasets together" if tests.n_datasets > 1 else ""
+    over = f"{count(tests.n_comparisons, 'test')}{together}"
+    source = "" if tests.by_seed else " (Welch 1947)"
+    draws = f" (all of them, or {tests.n_resamples:,} draws, seed {tests.seed})"
+    repeats = [f"{a}/{b}" for a, b in zip(rows["n_a"], rows["n_b"], strict=True)]
+    pvalues = [
+        doc.pvalues(
+            "p (Holm)",
+            rows["pvalue_corrected"],
+            keep=5,
+            note=f"p: {tests.test}{source}, corrected by Holm over {over}.",
+        )
+    ]
+    return pvalues, [
+        Column("repeats", repeats, keep=2),
         Column(
             "effect",
             aligned(rows["effect_size"], 3),
@@ -381,218 +332,34 @@ def _repeat_tests_table(tests: RepeatTests, key: str, caption: str, depth: int) 
             note="Effect: the difference in standard deviations (Hedges' g).",
         ),
         doc.pvalues(
-            "p (Holm)",
-            rows["pvalue_corrected"],
-            keep=5,
-            note=f"p: {tests.test}{source}, corrected by Holm over {over}.",
-        ),
-        Column(
-            "separated",
-            apart,
-            "<",
-            note=f"{NOT_TRUSTED}: fewer than {repeat_tests_FEW} repeats."
-            if any(NOT_TRUSTED in a for a in apart)
-            else "",
-        ),
-        doc.pvalues(
             "permutation",
             rows["permutation_corrected"],
             keep=3,
             note=(
                 "Permutation: the same by permutations of the studentised difference (Janssen "
-                "1997)"
-                f"{'' if exact else f' (all of them, or {tests.n_resamples:,} draws, seed {tests.seed})'}."  # noqa: E501
+                f"1997){'' if rows['exact'].all() else draws}."
             ),
         ),
     ]
-    return Table(
-        columns,
-        len(tests.table),
-        caption=caption,
-        key=key,
-        things="pairs",
-        depth=depth,
-        most=REPEAT_TESTS_ROWS,
-    )
 
 
 # --------------------------------------------------------------------------------------------------
-# Answers as a document: who answers better, on what, on which questions, and what more questions
-# would give.
-
-#: Pairs of measures, and rows of what more would give, that a page holds.
-ANSWERS_ROWS = 60
+# What is special to answers: who leads, on which questions, and what more questions would give.
 
 
-def answer_comparison_section(c: Comparison) -> Section | None:
-    """What the answers on every dataset say, and why those on others say nothing; nothing where no
-    run holds any.
-    """
-    found = _answers_found(c)
-    why = {
-        key.removeprefix("instances."): reason
-        for key, reason in c.absent.items()
-        if key.startswith("instances.")
-    }
-    if not found and not why:
-        return None
-    blocks: list[Any] = []
-    for key, (dataset, answers) in enumerate(
-        found.items(), start=len(c.instances) - len(found) + 1
-    ):
-        for part in _sections(answers, key, dataset):
-            first, *rest = part.blocks
-            blocks += [replace(first, title=part.title), *rest]
-        blocks += doc.points(answers.warnings, f"Doubts about these answers of {name(dataset)}")
-    blocks = [replace(block, depth=max(block.depth, PAPER)) for block in blocks]
-    lost = [f"{name(dataset)} was not compared: {reason}" for dataset, reason in why.items()]
-    blocks += doc.points(lost, "Left out", depth=ALWAYS)
-    pairs = pd.concat([answers.tests.pairs for answers in found.values()] or [pd.DataFrame()])
-    hint = (
-        f"{pairs['significant'].sum():,} of {count(len(pairs), 'pair')} separated"
-        if found
-        else "not compared"
-    )
-    return Section(
-        "answers",
-        "Answer by answer",
-        blocks,
-        f"{hint} on {count(len(found), 'dataset')}" if found else hint,
-    )
-
-
-def answer_comparison_data(c: Comparison) -> dict[str, Any]:
-    return {
-        "answers": {
-            dataset: answers_record(answers) for dataset, answers in _answers_found(c).items()
-        }
-        or None
-    }
-
-
-def answer_comparison_frames(c: Comparison) -> dict[str, pd.DataFrame]:
-    return {f"answers_{key}": frame for key, frame in _frames(_answers_found(c)).items()}
-
-
-def _answers_found(c: Comparison) -> dict[str, AnswerComparison]:
-    return {
-        dataset: found
-        for dataset, found in c.instances.items()
-        if isinstance(found, AnswerComparison)
-    }
-
-
-def answers_document(
-    found: Mapping[str, AnswerComparison],
-    absent: Mapping[str, str],
-    notes: Sequence[str],
-    provenance: Mapping[str, Any],
-) -> Document:
-    """The comparisons of several data sets; `absent` says why one has none, `notes` are doubts
-    about the selection.
-    """
-    shown = chain.from_iterable(
-        _sections(c, key, dataset) for key, (dataset, c) in enumerate(found.items(), start=1)
-    )
-    lost = [f"{name(dataset)} was not compared: {reason}" for dataset, reason in absent.items()]
-    said = [
-        f"{name(d)}: {text}" if len(found) > 1 else text
-        for d, c in found.items()
-        for text in c.warnings
+def _answer_blocks(c: AnswerComparison, key: int, dataset: str) -> list[Any]:
+    """What answers tell beside the tests, each part under its title."""
+    on = f" on {name(dataset)}" if dataset else ""
+    parts = [
+        ("", _joint, not c.joint.empty),
+        (f"Ranking{on}", _ranking, c.ranking is not None),
+        (f"Where they differ most{on}", _differing, len(c.differing)),
+        (f"Which scorers agree{on}", _agreement, len(c.agreement)),
+        (f"Questions and samples{on}", _sampling, len(c.sampling)),
+        (f"What more questions would show{on}", _needed, True),
     ]
-    first, *others = [*shown]
-    everything = {
-        "over": "instances",
-        "n_instances": sum(c.tests.n_instances for c in found.values()),
-        "pairs": pd.concat([c.tests.pairs.assign(dataset=d) for d, c in found.items()]),
-        "datasets": {d: answers_record(c) for d, c in found.items()},
-        "absent": absent,
-        "doubts": [*notes, *said],
-        "provenance": provenance,
-    }
-    return Document(
-        f"Answers compared: {listed(found)}",
-        [first, *doubts([*lost, *notes, *said]), *others, made_from(provenance)],
-        time=when(provenance),
-        data=lambda: everything,
-        main="instances",
-        frames=lambda: _frames(found),
-    )
-
-
-def answer_comparison_document(c: AnswerComparison, provenance: Mapping[str, Any]) -> Document:
-    """The comparison of one set of answers."""
-    first, *others = _sections(c, 1, None)
-    return Document(
-        "Answers compared",
-        [first, *doubts(c.warnings), *others, made_from(provenance)],
-        time=when(provenance),
-        data=lambda: {**answers_record(c), "provenance": provenance},
-        frames=lambda: _frames({"": c}),
-        main="instances",
-    )
-
-
-def answers_record(c: AnswerComparison) -> dict[str, Any]:
-    keys = ("joint", "compared", "agreement", "sampling", "needed", "cluster")
-    ranking = c.ranking and {**vars(c.ranking), "table": c.ranking.table.reset_index()}
-    differing = c.differing.reset_index(names="instance")
-    return {
-        **record(c.tests),
-        **doc.named(c, *keys),
-        "ranking": ranking,
-        "differing": differing,
-        "doubts": c.warnings,
-    }
-
-
-def _frames(found: Mapping[str, AnswerComparison]) -> dict[str, pd.DataFrame]:
-    def of(what: str) -> pd.DataFrame:
-        tables = {
-            d: c.tests.table if what == "instances" else getattr(c, what) for d, c in found.items()
-        }
-        tables = {
-            d: t.reset_index(names="instance") if what == "differing" else t
-            for d, t in tables.items()
-            if len(t)
-        }
-        return pd.concat(tables, names=["dataset"]).reset_index(0) if tables else pd.DataFrame()
-
-    return {
-        key: of(key)
-        for key in ("instances", "joint", "differing", "agreement", "sampling", "needed")
-    }
-
-
-def _sections(c: AnswerComparison, key: int, dataset: str | None) -> list[Section]:
-    on = "" if dataset is None else f" on {name(dataset)}"
-    _, pairs, *_ = blocks(c.tests, key, dataset)
-    said = (
-        f"{c.tests.headline(name)}; this is about these methods as they answered here, on "
-        "questions like these."
-    )
-    lead = Text([said[:1].upper() + said[1:], *_leads(c)], "lead", depth=ALWAYS)
-    found = [
-        Section(
-            f"answers-{key}",
-            f"Who answers better{on}",
-            [lead, pairs, *([] if c.joint.empty else [_joint(c, key)])],
-        ),
-        Section(f"ranking-{key}", f"Ranking{on}", [_ranking(c, key)])
-        if c.ranking is not None
-        else None,
-        Section(f"differing-{key}", f"Where they differ most{on}", [_differing(c, key)])
-        if len(c.differing)
-        else None,
-        Section(f"scorers-{key}", f"Which scorers agree{on}", [_agreement(c, key)])
-        if len(c.agreement)
-        else None,
-        Section(f"sampling-{key}", f"Questions and samples{on}", [_sampling(c, key)])
-        if len(c.sampling)
-        else None,
-        Section(f"needed-{key}", f"What more questions would show{on}", [_needed(c, key)]),
-    ]
-    return [section for section in found if section is not None]
+    tables = [(title, make(c, key)) for title, make, there in parts if there]
+    return [replace(table, title=title or table.title) for title, table in tables]
 
 
 def _leads(c: AnswerComparison) -> list[str]:
@@ -607,7 +374,7 @@ def _leads(c: AnswerComparison) -> list[str]:
     )
     weaker = (
         ", which is weaker where few of them differ,"
-        if len(apart) < c.tests.pairs["significant"].sum()
+        if len(apart) < c.by_pair["separated"].sum()
         else ""
     )
     return [*said, f"Hotelling's test of all measures at once{weaker} {gives}."]
@@ -618,7 +385,7 @@ def _joint(c: AnswerComparison, key: int) -> Table:
     how = (
         "all sign changes"
         if c.joint["exact"].all()
-        else f"{c.tests.n_resamples:,} random sign changes, seed {c.tests.seed}"
+        else f"{c.n_resamples:,} random sign changes, seed {c.seed}"
     )
     return Table(
         [
@@ -669,7 +436,7 @@ def _ranking(c: AnswerComparison, key: int) -> Table:
                 note="First: share of the resamples in which it leads.",
             ),
         ],
-        caption=f"Fused ranking over {len(c.tests.measures)} measures, no test over datasets",
+        caption=f"Fused ranking over {len(c.measures)} measures, no test over datasets",
         key=f"answer-ranking-{key}",
         first=True,
         depth=ALWAYS,
@@ -678,7 +445,7 @@ def _ranking(c: AnswerComparison, key: int) -> Table:
 
 def _differing(c: AnswerComparison, key: int) -> Table:
     rows, (a, b) = c.differing, c.compared
-    shown = [m for m in c.tests.measures if rows[m].abs().max() > 0][:6]
+    shown = [m for m in c.measures if rows[m].abs().max() > 0][:6]
     return Table(
         [
             Column("asked", [*rows["asked"].astype(str)], "<", name="asked"),
@@ -778,3 +545,42 @@ def _needed(c: AnswerComparison, key: int) -> Table:
         key=f"needed-{key}",
         most=8,
     )
+
+
+_KINDS = {
+    "folds": _Kind(
+        "By fold",
+        "folds",
+        "fold_pairs",
+        "fold",
+        folds.columns,
+        folds.sentences,
+        folds.above,
+        folds.below,
+        folds.record,
+    ),
+    "repeats": _Kind(
+        "Tests over repeats",
+        "repeat_tests",
+        "repeat_tests",
+        "repeat",
+        _repeat_columns,
+        lambda tests: [],
+    ),
+    "instances": _Kind(
+        "By instance", "instances", "instances", "instance", _instance_columns, lambda tests: []
+    ),
+    "answers": _Kind(
+        "Answer by answer",
+        "answers",
+        "answers_instances",
+        "answers",
+        _instance_columns,
+        _leads,
+        below=_answer_blocks,
+        record=lambda c: {
+            "ranking": c.ranking and {**vars(c.ranking), "table": c.ranking.table.reset_index()}
+        },
+        heading="Who answers better",
+    ),
+}

@@ -122,7 +122,7 @@ def _pairs_apart(c: Comparison) -> str:
     pairs = pd.concat([folds.pairs for folds in c.folds.values()])
     return (
         f"Tests over folds{f' {_by_measures(first)}' if alike else ''} separate "
-        f"{int(pairs['significant'].sum()):,} of {count(len(pairs), 'pair')} on "
+        f"{int(pairs['separated'].sum()):,} of {count(len(pairs), 'pair')} on "
         f"{count(len(c.folds), 'dataset')}"
         f"{', corrected over pairs and datasets' if more else ''}"
     )
@@ -130,7 +130,7 @@ def _pairs_apart(c: Comparison) -> str:
 
 def _shaky(folds: Mapping[str, FoldComparison]) -> str:
     """On which datasets assumptions of the tests fail."""
-    shaky = [dataset for dataset, found in folds.items() if not found.pairs["reliable"].all()]
+    shaky = [dataset for dataset, found in folds.items() if (found.pairs["doubt"] != "").any()]
     if not shaky:
         return ""
     where = "" if len(folds) == 1 else " on all" if len(shaky) == len(folds) else None
@@ -145,7 +145,7 @@ def apart_by_folds(c: Comparison) -> list[str] | None:
     found = next(iter(c.folds.values()), None)
     if found is None or len(c.folds) != 1 or len(c.leaders) > 1 or c.leader not in found.methods:
         return None
-    return [m for m in found.methods if m != c.leader and found.separated.loc[c.leader, m]]
+    return [m for m in found.methods if m != c.leader and found.is_separated(c.leader, m)]
 
 
 def directions(found: FoldComparison, leader: str, behind: Sequence[str]) -> str:

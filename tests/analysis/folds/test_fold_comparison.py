@@ -194,10 +194,10 @@ class TestCompareFolds:
         found = compare_folds(study, "birds")
         x = study.folds.to_numpy().reshape(4, 10, 2)
         corrected, naive = hotelling_pairs(x, ratio=1 / 9).table, hotelling_pairs(x).table
-        np.testing.assert_allclose(found.pairs["pvalue_corrected"], corrected["pvalue_corrected"])
-        np.testing.assert_allclose(found.pairs["naive_pvalue"], naive["pvalue"])
-        np.testing.assert_allclose(found.pairs["naive_statistic"], naive["statistic"])
-        np.testing.assert_allclose(found.pairs["statistic"] * (1 + 10 / 9), naive["statistic"])
+        np.testing.assert_allclose(found.table["pvalue_corrected"], corrected["pvalue_corrected"])
+        np.testing.assert_allclose(found.table["naive_pvalue"], naive["pvalue"])
+        np.testing.assert_allclose(found.table["naive_statistic"], naive["statistic"])
+        np.testing.assert_allclose(found.table["statistic"] * (1 + 10 / 9), naive["statistic"])
         assert found.manova.pvalue == manova(x, ratio=1 / 9).pvalue
         assert found.naive_manova.pvalue == manova(x).pvalue
         assert found.mardia.pvalue == mardia(x).pvalue
@@ -206,11 +206,11 @@ class TestCompareFolds:
             and found.measures == ["precision", "recall"]
             and found.n_folds == 10
         )
-        assert not found.warnings and not found.refusals and found.pairs["reliable"].all()
+        assert not found.warnings and not found.refusals and found.table["doubt"].eq("").all()
 
     def test_says_where_the_difference_sits(self):
         found = compare_folds(study_of(**KNOWN), "birds")
-        pairs = found.pairs.set_index(["method_a", "method_b"])
+        pairs = found.table.set_index(["method_a", "method_b"])
         assert pairs.loc[("BR", "LP"), "carried_by"] == "recall"
         assert pairs.loc[("BR", "CC"), "carried_by"] == ""
         posthoc = found.posthoc.set_index(["method_a", "method_b", "measure"])
@@ -227,8 +227,8 @@ class TestCompareFolds:
         base = rng.normal(size=(1, 10, 1)) * 0.05 + rng.normal(size=(2, 10, 1)) * 0.05
         x = np.concatenate([base, base + rng.normal(size=(2, 10, 1)) * 0.002], axis=2) + 0.5
         x[1, :, 1] += 0.01
-        found = compare_folds(study_of(x, methods=["a", "b"], **KNOWN), "birds").pairs
-        assert found.loc[0, "significant"] and found.loc[0, "carried_by"] == "a combination"
+        found = compare_folds(study_of(x, methods=["a", "b"], **KNOWN), "birds").table
+        assert found.loc[0, "separated"] and found.loc[0, "carried_by"] == "a combination"
 
     def test_groups_letters_and_orderings(self):
         found = compare_folds(study_of(**KNOWN), "birds")
@@ -279,13 +279,13 @@ class TestCompareFolds:
 
     def test_independent_folds_have_one_test(self):
         found = compare_folds(study_of(**KNOWN), "birds", protocol="independent")
-        np.testing.assert_array_equal(found.pairs["pvalue"], found.pairs["naive_pvalue"])
+        np.testing.assert_array_equal(found.table["pvalue"], found.table["naive_pvalue"])
 
     def test_repeated_cross_validation_refuses_the_naive_test(self):
         values = np.random.default_rng(0).normal(size=(3, 100, 2))
         found = compare_folds(study_of(values, methods=list("abc"), **KNOWN), "birds")
         assert found.protocol.kind == "repeated" and found.protocol.ratio == pytest.approx(1 / 9)
-        assert found.pairs["naive_pvalue"].isna().all() and found.naive_manova is None
+        assert found.table["naive_pvalue"].isna().all() and found.naive_manova is None
         assert "uncorrected test" in found.refusals["naive"]
         assert "twice n_test / n_train" in " ".join(found.warnings)
         with pytest.raises(ValueError, match="`permutation` must not be used here: repeated"):
@@ -295,7 +295,7 @@ class TestCompareFolds:
         study = study_of(split_digest="s", n_train=50, n_test=50)
         found = compare_folds(study, "birds")
         theirs = five_by_two(study.folds.to_numpy().reshape(4, 10, 2)).table
-        np.testing.assert_allclose(found.pairs["pvalue"], theirs["pvalue"])
+        np.testing.assert_allclose(found.table["pvalue"], theirs["pvalue"])
         assert (
             found.protocol.kind == "5x2"
             and "naive" in found.refusals
@@ -305,8 +305,8 @@ class TestCompareFolds:
     def test_many_folds_of_unknown_origin_are_not_trusted(self):
         values = np.random.default_rng(0).normal(size=(3, 30, 2))
         found = compare_folds(study_of(values, methods=list("abc")), "birds")
-        assert not found.pairs["reliable"].any()
-        assert "may be repeated" in found.pairs["doubts"].iloc[0]
+        assert not found.table["doubt"].eq("").any()
+        assert "may be repeated" in found.table["doubt"].iloc[0]
         assert any("sizes of the folds are not recorded" in w for w in found.warnings)
 
     @pytest.mark.parametrize(("n_folds", "trusted"), [(4, False), (5, True)])
@@ -316,19 +316,19 @@ class TestCompareFolds:
         found = compare_folds(
             study_of(values, methods=list("abc"), **known), "birds", ["precision", "recall"]
         )
-        assert found.tests.df == (2, n_folds - 2) and found.pairs["reliable"].all() == trusted
+        assert found.tests.df == (2, n_folds - 2) and found.table["doubt"].eq("").all() == trusted
         said = any(
             f"leave too few degrees of freedom ({n_folds - 2})" in text
-            for text in found.pairs["doubts"]
+            for text in found.table["doubt"]
         )
         assert said != trusted
 
     def test_folds_that_are_no_pairs_are_refused_and_an_unpaired_test_offered(self):
         study = study_of(split_digest=["s", "s", "other", "s"], n_train=90, n_test=10)
         found = compare_folds(study, "birds")
-        pairs = found.pairs.set_index(["method_a", "method_b"])
-        assert pairs["pvalue"].isna().sum() == 3 and not pairs.loc[("BR", "LP"), "reliable"]
-        assert "split digests differ" in pairs.loc[("BR", "LP"), "doubts"]
+        pairs = found.table.set_index(["method_a", "method_b"])
+        assert pairs["pvalue"].isna().sum() == 3 and pairs.loc[("BR", "LP"), "doubt"]
+        assert "split digests differ" in pairs.loc[("BR", "LP"), "doubt"]
         assert "3 pairs" in found.refusals["pairs"] and "paired=False" in found.refusals["pairs"]
         assert found.manova is None and "manova" in found.refusals
         assert (
@@ -343,7 +343,7 @@ class TestCompareFolds:
         assert np.isnan(found.orderings["recall"].pvalues.loc["BR", "LP"])
         apart = compare_folds(study, "birds", paired=False)
         x = study.folds.to_numpy().reshape(4, 10, 2)
-        assert apart.pairs["pvalue"].iloc[1] == pytest.approx(
+        assert apart.table["pvalue"].iloc[1] == pytest.approx(
             hotelling(x[0], x[2], paired=False, ratio=1 / 9).pvalue
         )
         assert apart.manova.design == "one-way"
@@ -367,8 +367,8 @@ class TestCompareFolds:
     def test_results_that_are_not_normal_are_marked_and_permuted(self):
         values = np.random.default_rng(0).standard_cauchy(size=(4, 10, 2))
         found = compare_folds(study_of(values, **KNOWN), "birds")
-        assert found.mardia.pvalue < 0.05 and not found.pairs["reliable"].any()
-        assert "Mardia" in found.pairs["doubts"].iloc[0]
+        assert found.mardia.pvalue < 0.05 and not found.table["doubt"].eq("").any()
+        assert "Mardia" in found.table["doubt"].iloc[0]
         permuted = found.permutation()
         x = found.values.to_numpy().reshape(4, 10, 2)
         assert permuted["pvalue"].iloc[1] == hotelling(x[0], x[2], method="permutation").pvalue
@@ -384,8 +384,8 @@ class TestCompareFolds:
         values[..., 1] += np.random.default_rng(1).normal(0, 1e-5, size=(3, 10))
         found = compare_folds(study_of(values, methods=list("abc"), **KNOWN), "birds")
         assert (
-            not found.pairs["reliable"].any()
-            and "recall: nearly follows" in found.pairs["doubts"].iloc[0]
+            not found.table["doubt"].eq("").any()
+            and "recall: nearly follows" in found.table["doubt"].iloc[0]
         )
 
     def test_directions_compare_between_units(self):
@@ -403,7 +403,7 @@ class TestCompareFolds:
             study_of(values, measures=["f1"], methods=[f"m{i}" for i in range(30)], **KNOWN),
             "birds",
         )
-        assert found.pairs["significant"].any() and found.manova.pvalue > 0.05
+        assert found.table["separated"].any() and found.manova.pvalue > 0.05
         assert any("although MANOVA" in w for w in found.warnings)
 
     def test_few_degrees_of_freedom_are_marked(self):
@@ -412,8 +412,8 @@ class TestCompareFolds:
             study_of(values, methods=list("abc"), split_digest="s", n_train=75, n_test=25), "birds"
         )
         assert (
-            not found.pairs["reliable"].any()
-            and "use fewer measures" in found.pairs["doubts"].iloc[0]
+            not found.table["doubt"].eq("").any()
+            and "use fewer measures" in found.table["doubt"].iloc[0]
         )
 
     def test_each_pair_is_compared_on_the_folds_that_both_have(self):
@@ -427,7 +427,7 @@ class TestCompareFolds:
         assert {e.name: e.reason for e in found.excluded} == {
             "HOMER": "has no values by fold"
         } and found.n_lost == 4
-        assert found.pairs["folds"].tolist() == [7, 9, 9, 8, 8, 10]
+        assert found.table["n"].tolist() == [7, 9, 9, 8, 8, 10]
         x = {m: study.folds.loc[("birds", m)] for m in METHODS}
         for at, (a, b, gone) in enumerate(
             [
@@ -440,7 +440,7 @@ class TestCompareFolds:
             ]
         ):
             pair = pair_of(x, a, b, gone)
-            row, alone, naive = found.pairs.loc[at], hotelling(*pair, ratio=1 / 9), hotelling(*pair)
+            row, alone, naive = found.table.loc[at], hotelling(*pair, ratio=1 / 9), hotelling(*pair)
             assert row[["pvalue", "naive_pvalue"]].tolist() == pytest.approx(
                 [alone.pvalue, naive.pvalue], rel=1e-9
             )
@@ -452,7 +452,7 @@ class TestCompareFolds:
             one = hotelling(*(values[["recall"]] for values in pair), ratio=1 / 9).pvalue
             assert found.orderings["recall"].pvalues.loc[a, b] >= one * (1 - 1e-9)
         np.testing.assert_array_equal(
-            found.pairs["pvalue_corrected"], adjust(found.pairs["pvalue"])
+            found.table["pvalue_corrected"], adjust(found.table["pvalue"])
         )
         shared = np.array([x[m].drop([3, 4, 7]) for m in METHODS])
         assert (
@@ -467,7 +467,7 @@ class TestCompareFolds:
             == hotelling(*pair_of(x, "CC", "LP", [3, 4]), method="permutation").pvalue
         )
         text = " ".join(found.report().to_text(999).split())
-        assert "separates 3 of 6 pairs, each pair on the 7 to 10 folds that both have" in text
+        assert "separates 3 of 6 pairs on 7 to 10 folds and 2 measures together" in text
         assert "4 further pairs of HOMER could not be tested for want of folds in common" in text
         assert "on the 7 folds that all have: MANOVA" in text
         assert (
@@ -484,9 +484,9 @@ class TestCompareFolds:
         study = study_of(x, names, METHODS[:3] + [f"m{i}" for i in range(shape[0] - 3)], **known)
         found, x = compare_folds(study, "birds", names), study.folds.to_numpy().reshape(shape)
         ratio = found.protocol.headline_ratio
-        columns = ["statistic", "f_statistic", "pvalue", "pvalue_corrected", "significant"]
+        columns = ["statistic", "f_statistic", "pvalue", "pvalue_corrected"]
         pd.testing.assert_frame_equal(
-            found.pairs[columns], hotelling_pairs(x, ratio=ratio).table[columns], check_exact=True
+            found.table[columns], hotelling_pairs(x, ratio=ratio).table[columns], check_exact=True
         )
         assert (
             found.manova.pvalue == manova(x, ratio=ratio).pvalue
@@ -496,13 +496,13 @@ class TestCompareFolds:
         other = compare_folds(
             lacking, "birds", names
         )  # what a third method lacks changes nothing for two others
-        rows = ~found.pairs[["method_a", "method_b"]].eq("LP").any(axis=1)
+        rows = ~found.table[["method_a", "method_b"]].eq("LP").any(axis=1)
         np.testing.assert_allclose(
-            other.pairs.loc[rows, "pvalue"], found.pairs.loc[rows, "pvalue"], rtol=1e-12
+            other.table.loc[rows, "pvalue"], found.table.loc[rows, "pvalue"], rtol=1e-12
         )
         assert (
-            other.pairs.loc[~rows, "folds"].eq(shape[1] - 1).all()
-            and other.pairs["pvalue"].notna().all()
+            other.table.loc[~rows, "n"].eq(shape[1] - 1).all()
+            and other.table["pvalue"].notna().all()
         )
 
     def test_pairs_that_share_too_few_folds_are_counted_with_the_reason(self):
@@ -520,7 +520,7 @@ class TestCompareFolds:
         folds = folds[[fold in kept[m] for m, fold in zip(at("method"), at("fold"), strict=True)]]
         found = compare_folds(replace(study_of(), folds=folds), "birds")
         assert found.methods == METHODS and found.n_shared_folds == 1
-        assert found.pairs["folds"].tolist() == [6, 6, 5, 2, 1, 5]
+        assert found.table["n"].tolist() == [6, 6, 5, 2, 1, 5]
         few = "they have only 2 folds in common, too few to test 2 measures together"
         assert found.untested == {few: 1, "they have fewer than two folds in common": 1}
         assert (
@@ -557,8 +557,8 @@ class TestCompareFolds:
 
     def test_only_some_methods(self):
         found = compare_folds(study_of(**KNOWN), "birds", methods=["LP", "BR"])
-        assert len(found.pairs) == 1
-        assert found.pairs["pvalue_corrected"].item() == found.pairs["pvalue"].item()
+        assert len(found.table) == 1
+        assert found.table["pvalue_corrected"].item() == found.table["pvalue"].item()
 
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
@@ -606,15 +606,15 @@ def test_several_datasets_are_corrected_together():
     absent = {}
     found = compare_all_folds(study, absent)
     alone = {dataset: compare_folds(study, dataset, dependent="drop") for dataset in study.datasets}
-    raw = np.concatenate([one.pairs["pvalue"] for one in found.values()])
+    raw = np.concatenate([one.table["pvalue"] for one in found.values()])
     assert not absent and np.concatenate(
-        [one.pairs["pvalue_corrected"] for one in found.values()]
+        [one.table["pvalue_corrected"] for one in found.values()]
     ) == pytest.approx(adjust(raw))
     assert all(one.n_datasets == 3 for one in found.values())
     for dataset, one in found.items():
-        assert (one.pairs["pvalue_corrected"] >= alone[dataset].pairs["pvalue_corrected"]).all()
+        assert (one.table["pvalue_corrected"] >= alone[dataset].table["pvalue_corrected"]).all()
         assert one.letters.keys() == alone[dataset].letters.keys()
-        assert (one.pairs["carried_by"] != "").tolist() == one.pairs["significant"].tolist()
+        assert (one.table["carried_by"] != "").tolist() == one.table["separated"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -627,13 +627,13 @@ def test_several_datasets_are_corrected_together():
 )
 def test_beside_a_separated_pair_stands_which_is_better_on_which_measure(shift, said):
     found = compare_folds(fold_study({"BR": (0.0, 0.0), "LP": shift}, **KNOWN), "birds")
-    row = found.ordered_pairs.iloc[0]
+    row = found.ordered.iloc[0]
     assert found.direction("LP", "BR") == said
-    assert row["significant"] and row["direction"] == found.direction(
+    assert row["separated"] and row["direction"] == found.direction(
         row["method_a"], row["method_b"]
     )
     equal = compare_folds(fold_study({"BR": (0.0, 0.0), "LP": (0.0, 0.0)}, **KNOWN), "birds")
-    assert equal.ordered_pairs["direction"].tolist() == [""]
+    assert equal.ordered["direction"].tolist() == [""]
 
 
 def test_repeated_folds_are_corrected_by_twice_the_ratio_and_the_plain_one_stands_beside():
@@ -645,13 +645,13 @@ def test_repeated_folds_are_corrected_by_twice_the_ratio_and_the_plain_one_stand
     )
     for prefix, ratio in (("", 2 / 9), ("plain_", 1 / 9)):
         assert (
-            found.pairs[f"{prefix}pvalue"].tolist()
+            found.table[f"{prefix}pvalue"].tolist()
             == hotelling_pairs(values, ratio=ratio).table["pvalue"].tolist()
         )
-    assert found.pairs["naive_pvalue"].isna().all() and "naive" in found.refusals
+    assert found.table["naive_pvalue"].isna().all() and "naive" in found.refusals
     assert (
         compare_folds(fold_study({"BR": (0.0, 0.0), "CC": (0.02, 0.0)}, **KNOWN), "birds")
-        .pairs["plain_pvalue"]
+        .table["plain_pvalue"]
         .isna()
         .all()
     )

@@ -114,8 +114,8 @@ def test_instances_are_told_apart_and_the_text_says_the_price():
     )
     row = found.table.iloc[0]
     assert (
-        row.significant
-        and row.anytime_corrected == row.anytime_pvalue == 1 / found.pairs["statistic"][0]
+        row.separated
+        and row.anytime_corrected == row.anytime_pvalue == 1 / found.by_pair["statistic"][0]
     )
     assert (
         "about twice as many" in found.verdict()
@@ -126,7 +126,7 @@ def test_instances_are_told_apart_and_the_text_says_the_price():
         not mleval.instance_tests(
             of(np.random.default_rng(0), 400, 0.05), ["f1"], clusters=clusters, anytime=True
         )
-        .pairs["significant"]
+        .by_pair["separated"]
         .any()
     )
 

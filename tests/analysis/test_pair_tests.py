@@ -1,0 +1,155 @@
+"""Tests of pairs have one table, one correction, one verdict and one shape in JSON, whatever the
+unit is.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from fold_cases import three_methods
+
+from mlflow_mleval import Study
+from mlflow_mleval.analysis.answer_comparison import Answers, aligned, compare_answers
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
+from mlflow_mleval.analysis.instance_tests import instance_tests
+from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.pair_tests import COLUMNS, jointly
+from mlflow_mleval.analysis.pairs import holm, stepped
+from mlflow_mleval.analysis.profile_comparison import compare_profiles
+from mlflow_mleval.analysis.repeat_tests import repeat_tests
+
+METHODS = ["a", "b", "c"]
+
+
+def values(n: int, seed: int = 0) -> dict[str, pd.DataFrame]:
+    """Three methods on n units, of which c is the best by f1 and the worst by hamming_loss."""
+    rng = np.random.default_rng(seed)
+    shift = {"a": 0.0, "b": 0.0, "c": 0.3}
+    return {
+        m: pd.DataFrame(rng.normal(0, 0.1, (n, 2)) + by, columns=["f1", "hamming_loss"])
+        for m, by in shift.items()
+    }
+
+
+def over_instances(seed: int = 0):
+    return instance_tests(values(60, seed), ["f1", "hamming_loss"], n_resamples=199)
+
+
+def over_repeats():
+    return repeat_tests(values(5))
+
+
+def over_folds():
+    return compare_folds(three_methods(), "birds")
+
+
+def over_answers():
+    def answers(table: pd.DataFrame) -> Answers:
+        keys = pd.Index([f"q{k}" for k in range(len(table))])
+        table = table.set_axis(keys)
+        return Answers(table, pd.DataFrame({"link": "", "asked": keys}, keys))
+
+    return compare_answers(aligned({m: answers(t) for m, t in values(40).items()}), n_resamples=199)
+
+
+def over_profiles():
+    a, b = [[64, 48, 12, 1], [60, 50, 14, 1], [66, 47, 11, 1]], [[90, 5, 0, 30]] * 2
+    return compare_profiles(Profiles.from_counts({("d", "A"): a, ("d", "B"): [*b, [85, 9, 1, 30]]}))
+
+
+def over_datasets():
+    rng = np.random.default_rng(0)
+    rows = [
+        {"dataset": f"d{d}", "method": m, "f1": rng.normal(0.5 + 0.1 * (m == "c"), 0.02)}
+        for d in range(8)
+        for m in METHODS
+    ]
+    return compare(Study.from_frame(pd.DataFrame(rows))).tests_over("datasets")[""]
+
+
+UNITS = {
+    "datasets": over_datasets,
+    "folds": over_folds,
+    "repeats": over_repeats,
+    "instances": over_instances,
+    "answers": over_answers,
+    "profiles": over_profiles,
+}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_unit_has_the_same_table_and_verdict(unit):
+    tests = UNITS[unit]()
+    assert tests.unit == unit
+    pairs = tests.pairs
+    assert [name for name in pairs if name != "dataset"] == COLUMNS
+    assert ("dataset" in pairs) == (unit == "profiles")
+    assert (pairs["separated"] == (pairs["pvalue_corrected"] <= tests.alpha)).all()
+    tested = pairs.dropna(subset="pvalue")
+    assert (tested["pvalue_corrected"] >= tested["pvalue"] - 1e-12).all()
+    inside = tested.dropna(subset="low")
+    assert inside["difference"].between(inside["low"], inside["high"]).all()
+    counted = pairs.dropna(subset="wins")
+    assert (counted[["wins", "ties", "losses"]].sum(axis=1) == counted["n"]).all()
+    apart = int(tests.by_pair["separated"].sum())
+    verdict = tests.verdict()
+    assert verdict.startswith(tests.test) and tests.about in verdict
+    if len(tests.by_pair) > 1:
+        assert f"separates {apart} of {len(tests.by_pair)} pairs {tests.extent}" in verdict
+    assert {frozenset(pair) for pair in tests.separated} == {
+        frozenset(pair)
+        for pair in tests.by_pair[tests.by_pair["separated"]][["method_a", "method_b"]].to_numpy()
+    }
+
+
+@pytest.mark.parametrize("unit", ["folds", "repeats", "instances", "answers"])
+def test_every_unit_has_the_same_keys_in_json(unit):
+    tests = UNITS[unit]()
+    record = tests.report().to_dict()
+    assert record["over"] == ("instances" if unit == "answers" else unit)
+    assert record["decides"] == tests.test and record["doubts"] is not None
+    assert [name for name in record["pairs"][0] if name != "dataset"] == COLUMNS
+    assert {tuple(pair) for pair in record["separated"]} == set(tests.separated)
+
+
+def test_the_better_of_a_separated_pair_comes_first():
+    tests = over_instances()
+    f1 = tests.pairs[tests.pairs["measure"] == "f1"]
+    assert f1[f1["method_b"] == "c"]["difference"].lt(0).all()
+    assert {("c", "a"), ("a", "c"), ("c", "b"), ("b", "c")} == set(tests.separated)
+    by_pair = tests.by_pair.set_index(["method_a", "method_b"])
+    assert by_pair.loc[("a", "c"), ["a_better", "b_better"]].tolist() == [1, 1]
+
+
+def test_tests_of_one_family_are_corrected_over_datasets_until_all_of_one_is_rejected():
+    one, other = over_instances(), over_instances(1)
+    alone = [t.pairs["pvalue_corrected"].to_numpy() for t in (one, other)]
+    both = jointly({"d": one, "e": other})
+    together = [t.pairs["pvalue_corrected"].to_numpy() for t in both.values()]
+    worst = np.array([p.max() for p in alone])
+    for before, after in zip(alone, together, strict=True):
+        assert after.tolist() == stepped(before, worst).tolist()
+        assert (after[before <= worst.min()] >= 2 * before[before <= worst.min()] - 1e-12).all()
+    assert [t.n_datasets for t in both.values()] == [2, 2]
+    assert both["d"].table["permutation_corrected"].tolist() == alone[0].tolist()
+
+
+def test_families_of_one_are_corrected_by_holm():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 9):
+        pvalues = np.round(rng.random(n), 2)
+        assert stepped(pvalues, pvalues).tolist() == holm(pvalues).tolist()
+    some = np.array([0.01, np.nan, 0.02])
+    assert stepped(some, some[[0, 2]]).tolist()[::2] == holm(some).tolist()[::2]
+
+
+def test_two_datasets_separate_equal_methods_no_more_often_than_one():
+    rng = np.random.default_rng(3)
+    apart = 0
+    for _ in range(60):
+        tables = [{m: pd.DataFrame({"f1": rng.random(30)}) for m in METHODS} for _ in range(4)]
+        tests = jointly(
+            {str(k): instance_tests(t, ["f1"], n_resamples=199) for k, t in enumerate(tables)}
+        )
+        apart += any(one.separated for one in tests.values())
+    assert apart <= 8  # of 3 expected; uncorrected it would be 11
