@@ -234,14 +234,14 @@ class Evaluation(Reported):
             n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n
         } - {"average_precision"}
         names = dict.fromkeys([*MEASURES, *self.asked])
-        wanted = {n for n in names if n in self.asked or self.kind not in MEASURES[n].asked}
+        usual = {n for n in names if self.kind not in MEASURES[n].asked}
         defined = {n for n, value in computed.items() if not np.isnan(value)}
-        values = {n: computed[n] for n in names if n in (wanted & defined) - incomplete}
+        values = {
+            n: computed[n] for n in names if n in ((usual | {*self.asked}) & defined) - incomplete
+        }
         if sums.weight is not None:  # rounding may lead beyond what a measure can be
-            values = {
-                n: min(max(v, MEASURES[n].range[0]), MEASURES[n].range[1])
-                for n, v in values.items()
-            }
+            ranges = {n: MEASURES[n].range for n in values}
+            values = {n: min(max(v, ranges[n][0]), ranges[n][1]) for n, v in values.items()}
         return values, {n: why(n) for n in names if n not in values}
 
     def _computed(self) -> dict[str, float]:
@@ -987,19 +987,18 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
     for ev in evaluations:
         for key, part in ev.sums.items():
             sums[key] = sums[key] + part if key in sums else part
-    rows, truth = [ev.instances for ev in evaluations], [ev.instance_truth for ev in evaluations]
+    tables = [ev.instances for ev in evaluations if ev.instances is not None]
+    truths = [ev.instance_truth for ev in evaluations if ev.instance_truth is not None]
     instances = None
-    if len(tables := [table for table in rows if table is not None]) == len(rows):
-        instances = pd.concat(
-            tables, ignore_index=all(isinstance(t.index, pd.RangeIndex) for t in tables)
-        )
-    truths = [part for part in truth if part is not None]
+    if len(tables) == len(evaluations):
+        plain = all(isinstance(table.index, pd.RangeIndex) for table in tables)
+        instances = pd.concat(tables, ignore_index=plain)
     taxonomy = next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None)
     merged = replace(
         first,
         sums=_in_order(sums),
         instances=instances,
-        instance_truth=np.concatenate(truths) if len(truths) == len(truth) else None,
+        instance_truth=np.concatenate(truths) if len(truths) == len(evaluations) else None,
         taxonomy=taxonomy,
     )
     if len(evaluations) == 1:

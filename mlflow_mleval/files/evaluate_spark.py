@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,9 @@ from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
 from mlflow_mleval.files.predictions import read_hierarchy, table_columns
 from mlflow_mleval.files.results import FOLD
 from mlflow_mleval.measures.flat import Conventions
+from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.validation import unique_names
+from mlflow_mleval.validation import present, refuse_keywords, unique_names
 from mlflow_mleval.words import quoted
 
 if TYPE_CHECKING:
@@ -55,9 +56,8 @@ class _BadRow(ValueError):
 class _Layout:
     """What stands in which column, and how it is evaluated; each task gets it."""
 
-    inputs: Mapping[
-        str, tuple[str, tuple[str, ...]]
-    ]  # of y_true, y_score, y_pred: how it lies there, and in which columns
+    #: Of y_true, y_score, y_pred: how it lies there, and in which columns.
+    inputs: Mapping[str, tuple[str, tuple[str, ...]]]
     fold: str | None
     names: tuple[Hashable, ...] | None
     options: Mapping[str, Any]
@@ -74,7 +74,7 @@ class _Layout:
             )
             place += len(columns)
         if self.fold is not None:
-            given["folds"] = _known(batch.columns[place], self.fold).to_pylist()
+            given["folds"] = _complete(batch.columns[place], self.fold).to_pylist()
         h = getattr(self.hierarchy, "value", self.hierarchy)
         if self.names is None and self.inputs["y_true"][0] == _CLASSES:
             sets = {"true_sets": given.pop("y_true"), "pred_sets": given.pop("y_pred")}
@@ -85,59 +85,46 @@ class _Layout:
 
     def _read(self, name: str, kind: str, arrays: list[pa.Array], columns: tuple[str, ...]) -> Any:
         """One argument of `evaluate`."""
-        arrays = [_known(array, column) for array, column in zip(arrays, columns, strict=True)]
+        arrays = [_complete(array, column) for array, column in zip(arrays, columns, strict=True)]
         if kind == _CLASS:
             self._places(arrays[0], columns[0])
             return np.array(arrays[0].to_pylist())
-        if kind in (_COLUMNS, _ARRAY):
-            parts = (
-                [array.to_numpy(zero_copy_only=False) for array in arrays]
-                if kind == _COLUMNS
-                else []
-            )
-            matrix = (
-                np.column_stack(parts) if parts else _rows_of(arrays[0], columns[0], self.names)
-            )
-            wrong = ~np.isfinite(matrix) if name == "y_score" else (matrix != 0) & (matrix != 1)
-            if wrong.any():
-                row, place = np.argwhere(wrong)[0]
-                where = f"column {quoted(columns[place if kind == _COLUMNS else 0])}"
-                where += "" if kind == _COLUMNS else f", element {place}"
-                raise _BadRow(
-                    f"{where}: {matrix[row, place]} is not "
-                    f"{'a finite number' if name == 'y_score' else '0 or 1'}"
-                )
-            return (
-                matrix[:, 0]
-                if name == "y_score" and len(columns) == 1 and self._binary_class(kind)
-                else matrix
-            )
-        inner = arrays[0].flatten()
-        data: NDArray[Any] = np.ones(len(inner), bool)
-        if kind == _PAIRS:
-            inner, scores = inner.flatten()
-            data = _known(scores, columns[0]).to_numpy(zero_copy_only=False)
-            if not np.isfinite(data).all():
-                raise _BadRow(
-                    f"column {quoted(columns[0])}: {data[~np.isfinite(data)][0]} is not a finite "
-                    "number"
-                )
-        places = self._places(_known(inner, columns[0]), columns[0])
-        ends = np.concatenate(
-            [[0], np.cumsum(pc.list_value_length(arrays[0]).to_numpy(zero_copy_only=False))]
-        )
-        found = sparse.csr_array((data, places, ends), shape=(len(arrays[0]), len(self.position)))
-        if kind == _PAIRS and not found.has_canonical_format:
-            entries = found.nnz
-            found.sum_duplicates()
-            if found.nnz < entries:
-                raise _BadRow(f"column {quoted(columns[0])}: a class has two scores")
-        elif not found.has_canonical_format:
-            found.sum_duplicates()  # a class that is named twice counts once
-        return found
+        if kind in (_CLASSES, _PAIRS):
+            return self._sets(arrays[0], columns[0], has_scores=kind == _PAIRS)
+        if kind == _ARRAY:
+            matrix = _rows_of(arrays[0], columns[0], self.names)
+        else:
+            matrix = np.column_stack([array.to_numpy(zero_copy_only=False) for array in arrays])
+        wrong = ~np.isfinite(matrix) if name == "y_score" else (matrix != 0) & (matrix != 1)
+        if wrong.any():
+            row, place = np.argwhere(wrong)[0]
+            where = f"column {quoted(columns[place if kind == _COLUMNS else 0])}"
+            where += "" if kind == _COLUMNS else f", element {place}"
+            wanted = "a finite number" if name == "y_score" else "0 or 1"
+            raise _BadRow(f"{where}: {matrix[row, place]} is not {wanted}")
+        one_label = kind == _COLUMNS and self.inputs["y_true"][0] == _CLASS
+        is_of_second = name == "y_score" and len(columns) == 1 and one_label
+        return matrix[:, 0] if is_of_second else matrix
 
-    def _binary_class(self, kind: str) -> bool:
-        return kind == _COLUMNS and self.inputs["y_true"][0] == _CLASS
+    def _sets(self, lists: pa.Array, column: str, has_scores: bool) -> sparse.csr_array:
+        """Lists of classes, or of pairs of a class and its score, as a matrix."""
+        inner = lists.flatten()
+        data: NDArray[Any] = np.ones(len(inner), bool)
+        if has_scores:
+            inner, scores = inner.flatten()
+            data = _complete(scores, column).to_numpy(zero_copy_only=False)
+            if (wrong := data[~np.isfinite(data)]).size:
+                raise _BadRow(f"column {quoted(column)}: {wrong[0]} is not a finite number")
+        places = self._places(_complete(inner, column), column)
+        lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        sets = sparse.csr_array((data, places, ends), shape=(len(lists), len(self.position)))
+        if not sets.has_canonical_format:
+            entries = sets.nnz
+            sets.sum_duplicates()  # a class that is named twice counts once
+            if has_scores and sets.nnz < entries:
+                raise _BadRow(f"column {quoted(column)}: a class has two scores")
+        return sets
 
     def _places(self, values: pa.Array, column: str) -> NDArray[np.int64]:
         """The position of each class among the names."""
@@ -148,10 +135,10 @@ class _Layout:
                 else self.names
             )
             self.position.update({name: i for i, name in enumerate(names)})
-        codes, found = pd.factorize(values.to_numpy(zero_copy_only=False))
-        places = np.array([self.position.get(value, -1) for value in found.tolist()], np.int64)
+        codes, distinct = pd.factorize(values.to_numpy(zero_copy_only=False))
+        places = np.array([self.position.get(value, -1) for value in distinct.tolist()], np.int64)
         if (places < 0).any():
-            unknown = found[int((places < 0).argmax())]
+            unknown = distinct[int((places < 0).argmax())]
             raise _BadRow(
                 f"column {quoted(column)}: {quoted(str(unknown))} is none of the "
                 f"{len(self.position)} classes"
@@ -253,9 +240,10 @@ def evaluate_spark(
             "instances goes."
         )
     options = {"threshold": threshold, "conventions": conventions, **hierarchy_options}
-    layout, columns = _layout(
-        df, truth, scores, predictions, folds, hierarchy, label_names, options
-    )
+    _refuse_others(evaluate_spark, options)
+    options["label_names"] = label_names
+    where = _Columns(truth, scores, predictions, folds)
+    layout, columns = _layout(df, where, hierarchy, options)
     parts = df.select(*columns).mapInArrow(partial(_evaluate_partition, layout=layout), _PART)
     # Where a part goes depends on the number of its partition alone: of parts placed by their
     # content or in turn, Spark could lose one and count another twice when it repeats a task whose
@@ -266,27 +254,17 @@ def evaluate_spark(
         .repartition(1)
         .mapInArrow(_merge_parts, _PART)
     )
-    found = merged.collect()
-    if not found:
+    rows = merged.collect()
+    if not rows:
         raise ValueError("`df` must have at least one row, got none. There is nothing to evaluate.")
-    row = found[0]
+    row = rows[0]
     if row.error is not None:
-        where = _place_of_bad_row(df, columns, layout) if row.kind == _BadRow.__name__ else None
+        place = _place_of_bad_row(df, columns, layout) if row.kind == _BadRow.__name__ else None
         raise (TypeError if row.kind == "TypeError" else ValueError)(
-            where or f"partition {row.number}: {row.error.rstrip('.')}."
+            place or f"partition {row.number}: {row.error.rstrip('.')}."
         )
     if instances is not None:
-        spark_instances(
-            df,
-            truth,
-            scores,
-            predictions,
-            folds=folds,
-            hierarchy=hierarchy,
-            label_names=label_names,
-            cluster=cluster,
-            **options,
-        ).write.parquet(instances)
+        _instances(df, layout, columns, cluster).write.parquet(instances)
     return replace(_unpacked(row.part), taxonomy=hierarchy)
 
 
@@ -298,11 +276,8 @@ def spark_instances(
     *,
     folds: str | None = None,
     hierarchy: Hierarchy | None = None,
-    label_names: Sequence[Hashable] | None = None,
-    threshold: ArrayLike = 0.5,
-    conventions: Conventions = "sklearn",
     cluster: str | None = None,
-    **hierarchy_options: Any,
+    **options: Any,
 ) -> DataFrame:
     """The measures of each instance as a Spark DataFrame, which is computed when it is used.
 
@@ -312,15 +287,46 @@ def spark_instances(
 
     >>> spark_instances(df, ["true_a"], ["score_a"], cluster="passage").write.parquet("instances")  # doctest: +SKIP
     """  # noqa: E501
-    options = {"threshold": threshold, "conventions": conventions, **hierarchy_options}
-    layout, columns = _layout(
-        df, truth, scores, predictions, folds, hierarchy, label_names, options
-    )
-    if cluster is not None:
-        layout, columns = (
-            replace(layout, carried=(cluster,)),
-            [*columns, _column(df, cluster, "cluster")],
+    _refuse_others(spark_instances, options)
+    where = _Columns(truth, scores, predictions, folds)
+    layout, columns = _layout(df, where, hierarchy, options)
+    return _instances(df, layout, columns, cluster)
+
+
+def _refuse_others(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise TypeError for options that partitions cannot be evaluated with."""
+    if "sample_weight" in options:
+        raise TypeError(
+            f"{function.__name__}() has no `sample_weight`: of Spark DataFrames each row counts "
+            "once. Evaluate a file or arrays: mleval.evaluate(..., sample_weight=...)."
         )
+    further = ("label_names", "threshold", "conventions", "train_labels", "probabilities")
+    refuse_keywords(function, options, (*further, *OPTIONS))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of truth, scores, predictions and folds, as `evaluate_spark` takes them."""
+
+    truth: str | Sequence[str]
+    scores: str | Sequence[str] | None
+    predictions: str | Sequence[str] | None
+    folds: str | None
+
+    @property
+    def given(self) -> dict[str, str | Sequence[str]]:
+        """By argument of `evaluate`."""
+        sides = {"y_true": self.truth, "y_score": self.scores, "y_pred": self.predictions}
+        return {name: columns for name, columns in sides.items() if columns is not None}
+
+
+def _instances(
+    df: DataFrame, layout: _Layout, columns: list[Column], cluster: str | None
+) -> DataFrame:
+    """The table of instances, computed when it is used."""
+    if cluster is not None:
+        layout = replace(layout, carried=(cluster,))
+        columns = [*columns, _column(df, cluster, "cluster")]
     selected = df.select(*columns)
     kinds = (
         selected.limit(1)
@@ -368,98 +374,104 @@ def evaluate_with_spark(
         hierarchy = read_hierarchy(hierarchy)
     if master is None or master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder, running, session = (
-        SparkSession.builder.appName("mleval evaluate"),
-        SparkSession.getActiveSession(),
-        None,
-    )
-    connects = "SPARK_REMOTE" in os.environ if master is None else master.startswith("sc://")
-    if not connects:  # a server decides on these itself
-        builder = builder.config(
-            map={"spark.ui.showConsoleProgress": str(progress).lower(), "spark.log.level": "OFF"}
-        )
-    if master is not None:
-        builder = builder.remote(master) if connects else builder.master(master)
+    running = SparkSession.getActiveSession()
+    session = None
     try:
-        session = running or builder.getOrCreate()
+        session = running or _builder(SparkSession.builder, master, progress).getOrCreate()
         df = session.read.parquet(path)
-        found = _named_columns(df, path)
-        used = {
-            *(name for value in found.values() for name in _listed(value)),
-            *(("scored",) if _is_list(df, found) else ()),
-        }
+        columns = _named_columns(df, path)
+        used = {name for value in columns.values() for name in _listed(value)}
+        if _is_list(df, columns):
+            used.add("scored")
         ignored = tuple(c for c in df.columns if c not in used)
-        if running is None and len(used) < 500 and not isinstance(found["truth"], str):
+        if isinstance(columns["truth"], str):
+            df, options["label_names"] = _with_classes(df, columns)
+        elif running is None and len(used) < 500:
             # Spark 4 weighs its batch after each row, a quarter of its work; of rows so narrow the
             # number is bound enough.
             session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", 2**31 - 1)
-        if isinstance(found["truth"], str):
-            df, options["label_names"] = _with_classes(df, found)
-        return evaluate_spark(df, **found, hierarchy=hierarchy, **options), ignored
+        return evaluate_spark(df, **columns, hierarchy=hierarchy, **options), ignored
     except ImportError as error:
-        told = str(error).removeprefix("[PACKAGE_NOT_INSTALLED] ").rstrip(".")
+        lacking = str(error).removeprefix("[PACKAGE_NOT_INSTALLED] ").rstrip(".")
         raise MlevalError(
-            f"Spark Connect lacks a package: {told}. Run: pip install 'pyspark[connect]'"
+            f"Spark Connect lacks a package: {lacking}. Run: pip install 'pyspark[connect]'"
         ) from error
     except PySparkException as error:
-        lines = [
-            line for line in str(error).partition("JVM stacktrace")[0].splitlines() if line.strip()
-        ]
-        told = " ".join(
-            dict.fromkeys((lines[0], lines[-1]))
-        )  # what Spark says, and what a Python worker raised
-        raise MlevalError(f"Spark failed on {path!r}: {told}") from error
+        text = str(error).partition("JVM stacktrace")[0]
+        lines = [line for line in text.splitlines() if line.strip()]
+        # what Spark says, and what a Python worker raised
+        causes = " ".join(dict.fromkeys((lines[0], lines[-1])))
+        raise MlevalError(f"Spark failed on {path!r}: {causes}") from error
     finally:
         if session is not None and running is None:
             session.stop()
 
 
+def _builder(builder: Any, master: str | None, progress: bool) -> Any:
+    """What makes a session of Spark there."""
+    builder = builder.appName("mleval evaluate")
+    connects = "SPARK_REMOTE" in os.environ if master is None else master.startswith("sc://")
+    if not connects:  # a server decides on these itself
+        shown = str(progress).lower()
+        builder = builder.config(
+            map={"spark.ui.showConsoleProgress": shown, "spark.log.level": "OFF"}
+        )
+    if master is None:
+        return builder
+    return builder.remote(master) if connects else builder.master(master)
+
+
 def _named_columns(df: DataFrame, path: str) -> dict[str, Any]:
     """The columns of truth, scores, predictions and folds, as arguments of `evaluate_spark`."""
-    if (own := next((c for c in ("true", "y_true") if c in df.columns), None)) is not None:
-        scores = [
-            c
-            for c in df.columns
-            if c.startswith(_PREFIXES["y_score"]) and c not in _PREFIXES["y_score"]
-        ]
-        one = next((c for c in ("score", "y_score") if c in df.columns), None)
-        found: dict[str, Any] = {"truth": own, "scores": scores or one}
-        found["predictions"] = next((c for c in df.columns if c in ("pred", "y_pred")), None)
-        found["folds"] = FOLD if FOLD in df.columns else None
-    else:
+    truth = _first(df, "true", "y_true")
+    if truth is None:
         columns = table_columns(df.columns, path)
-        found = {
+        arguments: dict[str, Any] = {
             _ARGUMENTS[name]: [df.columns[at] for at in places]
             for name, places in columns.places.items()
         }
-        found["folds"] = None if columns.fold is None else FOLD
-    return {name: value for name, value in found.items() if value is not None}
+    else:
+        prefixes = _PREFIXES["y_score"]
+        scores = [c for c in df.columns if c.startswith(prefixes) and c not in prefixes]
+        arguments = {
+            "truth": truth,
+            "scores": scores or _first(df, "score", "y_score"),
+            "predictions": _first(df, "pred", "y_pred"),
+        }
+    arguments["folds"] = _first(df, FOLD)
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
-def _is_list(df: DataFrame, found: Mapping[str, Any]) -> bool:
+def _first(df: DataFrame, *names: str) -> str | None:
+    """The first of these columns that is there."""
+    return next((name for name in names if name in df.columns), None)
+
+
+def _is_list(df: DataFrame, columns: Mapping[str, Any]) -> bool:
     return (
-        isinstance(found["truth"], str) and df.schema[found["truth"]].dataType.typeName() == "array"
+        isinstance(columns["truth"], str)
+        and df.schema[columns["truth"]].dataType.typeName() == "array"
     )
 
 
 def _with_classes(
-    df: DataFrame, found: Mapping[str, Any]
+    df: DataFrame, columns: Mapping[str, Any]
 ) -> tuple[DataFrame, tuple[Hashable, ...]]:
     """The classes, and which there are, sorted: all that occur in lists; else, as text, those of
     the scores or all that occur.
     """
     from pyspark.sql import functions as f
 
-    given = [found[name] for name in ("truth", "predictions") if name in found]
-    if _is_list(df, found):
-        lists = [*given, *(("scored",) if "scores" in found else ())]
+    given = [columns[name] for name in ("truth", "predictions") if name in columns]
+    if _is_list(df, columns):
+        lists = [*given, *(("scored",) if "scores" in columns else ())]
         occur = {
             row[0] for name in lists for row in df.select(f.explode(name)).distinct().collect()
         }
-        pairs = {"score": f.arrays_zip("scored", "score")} if "scores" in found else {}
+        pairs = {"score": f.arrays_zip("scored", "score")} if "scores" in columns else {}
         return df.withColumns(pairs), tuple(sorted(occur - {None}))
     df = df.withColumns({name: df[name].cast("string") for name in given})
-    if labels := _labels("y_score", found.get("scores", ())):
+    if labels := _labels("y_score", columns.get("scores", ())):
         return df, labels
     occur = {row[0] for name in given for row in df.select(name).distinct().collect()}
     return df, tuple(sorted(occur - {None}))
@@ -495,10 +507,8 @@ def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         elif failed is None:
             part = _unpacked(row["part"])
             try:
-                whole, number = (
-                    (part if whole is None else merge([whole, part])),
-                    max(number, row["number"]),
-                )
+                whole = part if whole is None else merge([whole, part])
+                number = max(number, row["number"])
             except ValueError as error:
                 failed = {
                     "number": row["number"],
@@ -516,13 +526,9 @@ def _part(
     number: int, whole: Evaluation | None = None, error: Exception | None = None
 ) -> pa.RecordBatch:
     packed = None if whole is None else zlib.compress(json.dumps(whole.to_dict()).encode(), 1)
-    kind = (
-        None
-        if error is None
-        else "TypeError"
-        if isinstance(error, TypeError)
-        else type(error).__name__
-    )
+    kind = None if error is None else type(error).__name__
+    if isinstance(error, TypeError):  # or what is derived from it
+        kind = "TypeError"
     return _batch({"number": number, "part": packed, "kind": kind, "error": error and str(error)})
 
 
@@ -544,13 +550,11 @@ def _instance_kinds(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Itera
     """The columns of the table of instances, and the kind of each as NumPy tells it."""
     for batch in batches:
         if len(batch):
-            table = layout.evaluate(batch, instances=True).instances
-            kinds = {name: dtype.kind for name, dtype in table.dtypes.items()}
-            if "fold" in kinds:
-                kinds = {
-                    layout.fold: "O",
-                    **{name: kind for name, kind in kinds.items() if name != "fold"},
-                }
+            table = present(layout.evaluate(batch, instances=True).instances)
+            kinds: dict[Any, str] = {}
+            for name, dtype in table.dtypes.items():
+                own = layout.fold if name == "fold" else name
+                kinds[own] = "O" if name == "fold" else dtype.kind
             if layout.inputs["y_true"][0] != _CLASS and "y_score" in layout.inputs:
                 kinds |= {"soft_hamming_loss": "f", "soft_subset_loss": "f"}
             kinds |= dict.fromkeys(layout.carried, "O")
@@ -562,16 +566,16 @@ def _instance_table(
 ) -> Iterator[pa.RecordBatch]:
     """The table of instances, some rows at a time."""
     for piece in layout.pieces(batches):
-        table = layout.evaluate(piece, instances=True).instances
-        found = {}
+        table = present(layout.evaluate(piece, instances=True).instances)
+        arrays = {}
         for name in columns:
             if name in layout.carried or name == layout.fold:
-                found[name] = piece.column(piece.schema.get_field_index(name))
+                arrays[name] = piece.column(piece.schema.get_field_index(name))
             elif name in table:
-                found[name] = pa.array(table[name], from_pandas=True)
+                arrays[name] = pa.array(table[name], from_pandas=True)
             else:
-                found[name] = pa.nulls(len(piece), pa.float64())
-        yield pa.RecordBatch.from_pydict(found)
+                arrays[name] = pa.nulls(len(piece), pa.float64())
+        yield pa.RecordBatch.from_pydict(arrays)
 
 
 def _find_bad_row(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
@@ -608,14 +612,15 @@ def _row_group(file: str, row: int) -> int | None:
     """
     try:
         system, path = pa.fs.FileSystem.from_uri(file)
-        found = parquet.read_metadata(path, filesystem=system)
+        file_head = parquet.read_metadata(path, filesystem=system)
     except (OSError, pa.ArrowException):
         return None
-    ends = np.cumsum([found.row_group(i).num_rows for i in range(found.num_row_groups)])
+    sizes = [file_head.row_group(i).num_rows for i in range(file_head.num_row_groups)]
+    ends = np.cumsum(sizes)
     return int(np.searchsorted(ends, row, side="right"))
 
 
-def _known(array: pa.Array, column: str) -> pa.Array:
+def _complete(array: pa.Array, column: str) -> pa.Array:
     """The array, if nothing is missing."""
     if array.null_count:
         raise _BadRow(f"column {quoted(column)}: the value is missing")
@@ -628,69 +633,78 @@ def _rows_of(array: pa.Array, column: str, names: Sequence[Hashable] | None) -> 
     width = int(lengths[0]) if names is None else len(names)
     if (odd := lengths[lengths != width]).size:
         raise _BadRow(f"column {quoted(column)}: {odd[0]} elements instead of {width}")
-    return _known(array.flatten(), column).to_numpy(zero_copy_only=False).reshape(len(array), width)
+    return (
+        _complete(array.flatten(), column).to_numpy(zero_copy_only=False).reshape(len(array), width)
+    )
 
 
 # ---- on the driver -------------------------------------------------------------------------------
 
 
 def _layout(
-    df: DataFrame,
-    truth: Any,
-    scores: Any,
-    predictions: Any,
-    folds: str | None,
-    hierarchy: Hierarchy | None,
-    label_names: Sequence[Hashable] | None,
-    options: dict[str, Any],
+    df: DataFrame, where: _Columns, hierarchy: Hierarchy | None, options: Mapping[str, Any]
 ) -> tuple[_Layout, list[Column]]:
     """What stands where, and the columns to select in that order."""
-    given = {"y_true": truth, "y_score": scores, "y_pred": predictions}
-    given = {name: value for name, value in given.items() if value is not None}
-    if len(given) < 2 or "y_true" not in given:
+    given = where.given
+    if len(given) < 2:
         raise ValueError(
             "`scores` or `predictions` must be given with `truth`. Name the columns that hold them."
         )
-    pairs = scores is not None and _kind(df, "y_score", scores, False) == _PAIRS
+    pairs = "y_score" in given and _kind(df, "y_score", given["y_score"], False) == _PAIRS
     inputs = {
         name: (_kind(df, name, value, pairs), _listed(value)) for name, value in given.items()
     }
-    kinds = {name: kind for name, (kind, _) in inputs.items()}
-    _check_kinds(kinds)
-    names = (
-        None
-        if label_names is None
-        else unique_names(label_names, "label_names", len(label_names), "labels")
-    )
-    if names is None:
-        names = _own_names(inputs, hierarchy)
-    elif kinds["y_true"] == _COLUMNS and len(names) != len(inputs["y_true"][1]):
-        unique_names(names, "label_names", len(inputs["y_true"][1]), "labels")
-    if names is None and kinds["y_true"] == _CLASSES:
-        if options.pop("threshold") != 0.5 or options.pop("conventions") != "sklearn":
+    _check_kinds({name: kind for name, (kind, _) in inputs.items()})
+    rest = {**options}
+    names = _names(inputs, rest.pop("label_names", None), hierarchy)
+    if names is None and inputs["y_true"][0] == _CLASSES:
+        usual = {"threshold": 0.5, "conventions": "sklearn"}
+        if any(rest.pop(name, default) != default for name, default in usual.items()):
             raise ValueError(
                 "`threshold` and `conventions` must be left out for class sets of a hierarchy. "
                 "They need neither."
             )
-    elif isinstance(options["threshold"], (np.ndarray, list)):
-        options["threshold"] = tuple(np.asarray(options["threshold"], float).tolist())
+    elif isinstance(rest.get("threshold"), (np.ndarray, list)):
+        rest["threshold"] = tuple(np.asarray(rest["threshold"], float).tolist())
     columns = [
         _column(df, c, _ARGUMENTS[name]) for name, (_, listed) in inputs.items() for c in listed
     ]
-    if folds is not None:
-        kind = _type(df, folds, "folds").typeName()
-        if kind not in ("byte", "short", "integer", "long", "string", "boolean"):
-            raise TypeError(
-                f"`folds` must name a column of whole numbers or text, got {kind} in {folds!r}. "
-                "Cast it."
-            )
-        columns.append(_column(df, folds, "folds"))
-    shared = hierarchy
-    if hierarchy is not None and not type(df).__module__.startswith("pyspark.sql.connect"):
-        shared = df.sparkSession.sparkContext.broadcast(
-            hierarchy
-        )  # Spark Connect has none and sends it with each task
-    return _Layout(inputs, folds, names, options, shared), columns
+    if where.folds is not None:
+        columns.append(_fold_column(df, where.folds))
+    return _Layout(inputs, where.folds, names, rest, _shared(df, hierarchy)), columns
+
+
+def _shared(df: DataFrame, hierarchy: Hierarchy | None) -> Any:
+    """A broadcast, of which each executor gets one; Spark Connect has none, and sends the hierarchy
+    with each task.
+    """
+    if hierarchy is None or type(df).__module__.startswith("pyspark.sql.connect"):
+        return hierarchy
+    return df.sparkSession.sparkContext.broadcast(hierarchy)
+
+
+def _names(
+    inputs: Mapping[str, tuple[str, tuple[str, ...]]],
+    label_names: Sequence[Hashable] | None,
+    hierarchy: Hierarchy | None,
+) -> tuple[Hashable, ...] | None:
+    """The labels as they are named, else as the columns name them."""
+    if label_names is None:
+        return _own_names(inputs, hierarchy)
+    kind, columns = inputs["y_true"]
+    names = unique_names(label_names, "label_names", len(label_names), "labels")
+    if kind == _COLUMNS:
+        unique_names(names, "label_names", len(columns), "labels")
+    return names
+
+
+def _fold_column(df: DataFrame, name: str) -> Column:
+    kind = _type(df, name, "folds").typeName()
+    if kind not in ("byte", "short", "integer", "long", "string", "boolean"):
+        raise TypeError(
+            f"`folds` must name a column of whole numbers or text, got {kind} in {name!r}. Cast it."
+        )
+    return _column(df, name, "folds")
 
 
 def _listed(value: str | Sequence[str]) -> tuple[str, ...]:
@@ -710,28 +724,32 @@ def _kind(df: DataFrame, name: str, value: Any, pairs: bool) -> str:
     if not listed:
         raise ValueError(f"`{argument}` must name at least one column, got none.")
     types = [_type(df, column, argument) for column in listed]
-    kind, inner = types[0].typeName(), getattr(types[0], "elementType", None)
-    if len(listed) == 1 and (kind in ("array", "map") or kind == "vectorudt"):
-        if kind == "map" or (inner is not None and inner.typeName() == "struct"):
-            if name != "y_score":
-                found = f"{types[0].simpleString()} in {listed[0]!r}"
-                raise TypeError(
-                    f"`{argument}` must be labels or lists of classes, got {found}. Only scores "
-                    "are pairs."
-                )
+    kind, element = types[0].typeName(), getattr(types[0], "elementType", None)
+    inner = "" if element is None else element.typeName()
+    is_score = name == "y_score"
+    if len(listed) == 1 and kind in ("array", "map", "vectorudt"):
+        if kind != "map" and inner != "struct":
+            return _CLASSES if inner == "string" or (pairs and not is_score) else _ARRAY
+        if is_score:
             return _PAIRS
-        text = inner is not None and inner.typeName() == "string"
-        return _CLASSES if text or (pairs and name != "y_score") else _ARRAY
-    if isinstance(value, str) and name != "y_score":
+        raise TypeError(
+            f"`{argument}` must be labels or lists of classes, got {types[0].simpleString()} in "
+            f"{listed[0]!r}. Only scores are pairs."
+        )
+    if isinstance(value, str) and not is_score:
         return _CLASS
+    _refuse_text(argument, dict(zip(listed, types, strict=True)))
+    return _COLUMNS
+
+
+def _refuse_text(argument: str, types: Mapping[str, Any]) -> None:
     numbers = ("byte", "short", "integer", "long", "float", "double", "decimal", "boolean")
-    for column, found in zip(listed, types, strict=True):
-        if found.typeName() not in numbers:
+    for column, kind in types.items():
+        if kind.typeName() not in numbers:
             raise TypeError(
-                f"`{argument}` must name columns of numbers, got {found.simpleString()} in "
+                f"`{argument}` must name columns of numbers, got {kind.simpleString()} in "
                 f"{column!r}."
             )
-    return _COLUMNS
 
 
 def _check_kinds(kinds: Mapping[str, str]) -> None:
@@ -757,21 +775,20 @@ def _own_names(
     """The labels as the columns name them, or the classes of the hierarchy; None where arrays or
     the hierarchy tell them.
     """
-    told = {
+    in_columns = {
         name: _labels(name, columns) for name, (kind, columns) in inputs.items() if kind == _COLUMNS
     }
     kind, columns = inputs["y_true"]
     if kind == _COLUMNS:
-        known = [labels for labels in told.values() if labels is not None]
-        if told["y_true"] is not None and any(labels != told["y_true"] for labels in known):
-            got = " and ".join(map(str, dict.fromkeys(known)))
+        orders = dict.fromkeys(labels for labels in in_columns.values() if labels is not None)
+        if in_columns["y_true"] is not None and len(orders) > 1:
             raise ValueError(
                 "`truth`, `scores` and `predictions` must name the labels in one order, got "
-                f"{got}. Reorder them."
+                f"{' and '.join(map(str, orders))}. Reorder them."
             )
-        return told["y_true"] or columns
+        return in_columns["y_true"] or columns
     if kind == _CLASS:
-        if (labels := told.get("y_score")) is None:
+        if (labels := in_columns.get("y_score")) is None:
             raise ValueError(
                 "`label_names` must be given for one class of several. Name the classes in the "
                 "order of the scores."
@@ -782,7 +799,9 @@ def _own_names(
             "`label_names` must be given for lists of classes, or a `hierarchy` that has them. "
             "Name all classes."
         )
-    return tuple(hierarchy.nodes) if kind == _CLASSES and "y_score" in inputs else None
+    if kind == _CLASSES and "y_score" in inputs:
+        return tuple(present(hierarchy).nodes)
+    return None
 
 
 def _labels(name: str, columns: Sequence[str]) -> tuple[str, ...] | None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,13 @@ from mlflow_mleval.words import quoted, some
 # named by its line.
 
 _ROWS = 1 << 15  # rows that are read together
-_TRUE, _PRED, _SCORE = ("true", "y_true"), ("pred", "y_pred"), ("score", "y_score")
+#: What columns are called of which there is one.
+_SINGLE_COLUMNS = {
+    "true": ("true", "y_true"),
+    "pred": ("pred", "y_pred"),
+    "score": ("score", "y_score"),
+    "fold": (FOLD,),
+}
 #: Sums of probabilities this close to 1 need no other reason than single precision.
 _SINGLE = 1e-6
 #: Decimals and significant digits to which probabilities may have been rounded; with more, sums
@@ -61,61 +68,103 @@ def open_classes(path: Path, start: bytes, progress: Progress) -> PredictionFile
         )
     except (pa.ArrowException, UnicodeDecodeError):
         return None  # the reader of label sets says what is wrong
-    at = {
-        kind: [i for i, column in enumerate(header) if column in names]
-        for kind, names in (("true", _TRUE), ("pred", _PRED), ("score", _SCORE), ("fold", (FOLD,)))
-    }
-    if not at["true"] or any(column.startswith(("true_", "y_true_")) for column in header):
+    columns = _class_columns(header, path.name)
+    if columns is None:
         return None
-    for kind, places in at.items():
-        if len(places) > 1:
-            raise ImportFileError(f"{path.name}: two columns hold {kind}. Remove one.")
-    columns = {
+    names = columns.names(rows, path.name)
+    batches = _class_batches(rows(), columns, set(names), path.name)
+    return PredictionFile(names, columns.inputs, columns.ignored, batches)
+
+
+@dataclass(frozen=True)
+class _ClassColumns:
+    """Which column of a table of one label holds what, by its place."""
+
+    header: Sequence[str]
+    true: int
+    pred: int | None
+    score: int | None  # of the second of two classes
+    fold: int | None
+    scores: Mapping[str, int]  # by class
+
+    @property
+    def of_classes(self) -> dict[str, int]:
+        """Where classes stand, by argument of `evaluate`."""
+        places = {"y_true": self.true, "y_pred": self.pred}
+        return {name: place for name, place in places.items() if place is not None}
+
+    @property
+    def of_scores(self) -> list[int]:
+        """Where scores stand."""
+        return [*self.scores.values()] or [place for place in [self.score] if place is not None]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        given = {"y_score": bool(self.of_scores), "y_pred": self.pred is not None}
+        return tuple(name for name, there in given.items() if there)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        used = {*self.of_classes.values(), *self.of_scores, self.fold}
+        return tuple(column for i, column in enumerate(self.header) if i not in used)
+
+    def names(self, rows: Callable[[], Iterator[_Row]], file: str) -> tuple[str, ...]:
+        """The classes: those of the scores, else all that occur, sorted."""
+        if self.scores:
+            return tuple(self.scores)
+        places = self.of_classes.values()
+        names = {_class(row, self.header, place) for row in rows() for place in places}
+        if self.score is not None and len(names) != 2:
+            raise ImportFileError(
+                f"{file}: a column score is that of the second of two classes, and there are "
+                f"{len(names)} ({some(sorted(names), 8)}). Add one column score_CLASS for each "
+                "class; measurements of a regression are not evaluated."
+            )
+        return tuple(sorted(names))
+
+
+def _class_columns(header: Sequence[str], file: str) -> _ClassColumns | None:
+    """Which column holds what; None where the table is of label sets."""
+    places: dict[str, int | None] = {}
+    for kind, spellings in _SINGLE_COLUMNS.items():
+        at = [i for i, column in enumerate(header) if column in spellings]
+        if len(at) > 1:
+            raise ImportFileError(f"{file}: two columns hold {kind}. Remove one.")
+        places[kind] = at[0] if at else None
+    true = places.pop("true")
+    if true is None or any(column.startswith(("true_", "y_true_")) for column in header):
+        return None
+    scores = {
         column.partition("score_")[2]: i
         for i, column in enumerate(header)
         if column.startswith(("score_", "y_score_"))
     }
-    if not columns and not at["pred"] and not at["score"]:
+    if not scores and places["pred"] is None and places["score"] is None:
         raise ImportFileError(
-            f"{path.name} has the column {header[at['true'][0]]} and no predictions. Add a "
-            "column pred, score_CLASS, or both."
+            f"{file} has the column {header[true]} and no predictions. Add a column pred, "
+            "score_CLASS, or both."
         )
-    own = (at["true"][0], *at["pred"])
-    names = tuple(columns) or tuple(
-        sorted({_class(row, header, place) for row in rows() for place in own})
-    )
-    if not columns and at["score"] and len(names) != 2:
-        raise ImportFileError(
-            f"{path.name}: a column score is that of the second of two classes, and there are "
-            f"{len(names)} ({some(names, 8)}). Add one column score_CLASS for each class; "
-            "measurements of a regression are not evaluated."
-        )
-    places = list(columns.values()) or at["score"]
-    used = {*own, *places, *at["fold"]}
-    inputs = (*(["y_score"] if places else []), *(["y_pred"] if at["pred"] else []))
+    return _ClassColumns(header, true, scores=scores, **places)
 
-    def batches() -> Iterator[dict[str, Any]]:
-        read, known = rows(), set(names)
-        empty = True
-        while part := list(islice(read, _ROWS)):
-            empty = False
-            batch: dict[str, Any] = {}
-            for kind, where in (("y_true", at["true"]), ("y_pred", at["pred"])):
-                if where:
-                    batch[kind] = [_class(row, header, where[0], known) for row in part]
-            if places:
-                scores = np.array(
-                    [[_number(row, header, place) for place in places] for row in part]
-                )
-                batch["y_score"] = scores if columns else scores[:, 0]
-            if at["fold"]:
-                batch["folds"] = [fold_name(_class(row, header, at["fold"][0])) for row in part]
-            yield batch
-        if empty:
-            raise ImportFileError(f"{path.name} has a header but no rows.")
 
-    ignored = tuple(column for i, column in enumerate(header) if i not in used)
-    return PredictionFile(names, inputs, ignored, batches())
+def _class_batches(
+    rows: Iterator[_Row], columns: _ClassColumns, names: set[str], file: str
+) -> Iterator[dict[str, Any]]:
+    header, empty = columns.header, True
+    while part := list(islice(rows, _ROWS)):
+        empty = False
+        batch: dict[str, Any] = {
+            name: [_class(row, header, place, names) for row in part]
+            for name, place in columns.of_classes.items()
+        }
+        if places := columns.of_scores:
+            scores = np.array([[_number(row, header, place) for place in places] for row in part])
+            batch["y_score"] = scores if columns.scores else scores[:, 0]
+        if columns.fold is not None:
+            batch["folds"] = [fold_name(_class(row, header, columns.fold)) for row in part]
+        yield batch
+    if empty:
+        raise ImportFileError(f"{file} has a header but no rows.")
 
 
 def unrounded(scores: Any) -> tuple[Any, str]:
@@ -134,16 +183,11 @@ def unrounded(scores: Any) -> tuple[Any, str]:
         return scores, ""
     sums = scores.sum(axis=1)
     off = np.abs(sums - 1)
-    if (
-        off.max() <= np.sqrt(np.finfo(float).eps)
-        or not (off <= _by_rounding(scores) + _SINGLE).all()
-        or not sums.all()
-    ):
+    exact = off.max() <= np.sqrt(np.finfo(float).eps)
+    if exact or not (off <= _by_rounding(scores) + _SINGLE).all() or not sums.all():
         return scores, ""
-    shown = f"{sums[off.argmax()]:.9g}"
-    return scores / sums[
-        :, None
-    ], f"probabilities were rounded: in each row they are divided by their sum, such as {shown}"
+    said = "probabilities were rounded: in each row they are divided by their sum, such as"
+    return scores / sums[:, None], f"{said} {sums[off.argmax()]:.9g}"
 
 
 def _by_rounding(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -167,18 +211,17 @@ def _last_place(numbers: NDArray[np.float64]) -> float:
     )
 
 
-def _class(row: _Row, header: Sequence[str], place: int, known: set[str] | None = None) -> str:
+def _class(row: _Row, header: Sequence[str], place: int, names: set[str] | None = None) -> str:
     """The class in a cell."""
     where, cells = row
     text = "" if cells[place] is None else str(cells[place])
     if not text or text == "nan":
         raise ImportFileError(f"{where}, column {quoted(header[place])}: the row has none.")
-    if known is not None and text not in known:
-        told = (
-            f"{quoted(text)} is none of the classes with scores "
-            f"({some(map(repr, sorted(known)), 8)})"
+    if names is not None and text not in names:
+        raise ImportFileError(
+            f"{where}, column {quoted(header[place])}: {quoted(text)} is none of the classes with "
+            f"scores ({some(map(repr, sorted(names)), 8)})."
         )
-        raise ImportFileError(f"{where}, column {quoted(header[place])}: {told}.")
     return text
 
 
@@ -333,62 +376,64 @@ def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
 
 def _of_npz(path: Path) -> sparse.csr_array:
     try:
-        found = sparse.csr_array(sparse.load_npz(path))
-        found.check_format(full_check=True)
-        return found
+        matrix = sparse.csr_array(sparse.load_npz(path))
+        matrix.check_format(full_check=True)
+        return matrix
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, MemoryError) as error:
-        told = (
+        raise ImportFileError(
             f"{path.name} holds no sparse matrix: {reason(error)}. Write it by "
             "scipy.sparse.save_npz."
-        )
-        raise ImportFileError(told) from error
+        ) from error
 
 
 def _of_text(file: Any, name: str, labels: bool) -> sparse.csr_array:
-    first = file.readline()
-    head = (
-        [int(v) for v in first.split()]
-        if first.strip() and all(v.isdecimal() for v in first.split())
-        else []
-    )
-    data_file = len(head) == 3 and labels
-    head = head if len(head) == 2 or data_file else []
-    if not head:
+    sizes = _promised(file.readline(), labels)
+    if not sizes:
         file.seek(0)
-    columns: list[NDArray[np.int64]] = []
-    values: list[NDArray[np.float64]] = []
-    ends = [0]
-    at = 1 if head else 0
-    while lines := list(islice(file, _LINES)):
-        for text in lines:
-            at += 1
-            try:
-                column, value = _labels_of(text, data_file) if labels else _pairs(text)
-            except ValueError:
-                wanted = "LABEL:VALUE pairs" + " or LABEL,LABEL,… FEATURE:VALUE pairs" * labels
-                raise ImportFileError(
-                    f"{name}, line {at}: {quoted(text.strip()[:60])} is not {wanted}."
-                ) from None
-            columns.append(column)
-            values.append(value)
-            ends.append(ends[-1] + len(column))
-    if not columns:
+    lines = _entries(file, name, labels, is_data=len(sizes) == 3, before=1 if sizes else 0)
+    rows = list(lines)
+    if not rows:
         raise ImportFileError(f"{name} is empty. It needs a line for each instance.")
-    rows, width = len(columns), max((int(c.max()) + 1 for c in columns if len(c)), default=1)
-    if head and rows != head[0]:
-        raise ImportFileError(
-            f"{name}: the first line promises {head[0]} rows, and there are {rows}."
-        )
-    if head and width > head[-1]:
-        line = next(i for i, c in enumerate(columns) if len(c) and c.max() >= head[-1]) + 2
-        worst = columns[line - 2].max()
-        raise ImportFileError(
-            f"{name}, line {line}: label {worst} where the first line promises {head[-1]} labels."
-        )
-    shape = rows, head[-1] if head else width
-    return sparse.csr_array(
-        (np.concatenate(values), np.concatenate(columns), np.array(ends)), shape=shape
-    )
+    widths = [int(columns.max()) + 1 if len(columns) else 0 for columns, _ in rows]
+    if sizes:
+        n_rows, n_labels = sizes[0], sizes[-1]
+        if len(rows) != n_rows:
+            raise ImportFileError(
+                f"{name}: the first line promises {n_rows} rows, and there are {len(rows)}."
+            )
+        if wide := [i for i, width in enumerate(widths) if width > n_labels]:
+            raise ImportFileError(
+                f"{name}, line {wide[0] + 2}: label {widths[wide[0]] - 1} where the first line "
+                f"promises {n_labels} labels."
+            )
+    else:
+        n_labels = max(1, *widths)
+    ends = np.cumsum([0, *(len(columns) for columns, _ in rows)])
+    values = np.concatenate([values for _, values in rows])
+    columns = np.concatenate([columns for columns, _ in rows])
+    return sparse.csr_array((values, columns, ends), shape=(len(rows), n_labels))
+
+
+def _promised(line: str, labels: bool) -> list[int]:
+    """The sizes in an optional first line: rows and columns, or rows, features and labels."""
+    parts = line.split()
+    if not all(part.isdecimal() for part in parts):
+        return []
+    return [int(part) for part in parts] if len(parts) in ((2, 3) if labels else (2,)) else []
+
+
+def _entries(
+    file: Any, name: str, labels: bool, is_data: bool, before: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Labels and values of each line, of which some stand before."""
+    for at, text in enumerate(file, before + 1):
+        try:
+            yield _labels_of(text, is_data) if labels else _pairs(text)
+        except ValueError:
+            wanted = "LABEL:VALUE pairs" + " or LABEL,LABEL,… FEATURE:VALUE pairs" * labels
+            raise ImportFileError(
+                f"{name}, line {at}: {quoted(text.strip()[:60])} is not {wanted}."
+            ) from None
 
 
 def _pairs(text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -429,41 +474,51 @@ def open_lists(path: Path, progress: Progress) -> PredictionFile | None:
     except pa.ArrowException:
         return None  # another reader says what is wrong
     schema = file.schema_arrow
-    kinds = {name: schema.field(name).type for name in _LISTS if name in schema.names}
-    is_list = {
-        name: pa.types.is_list(kind) or pa.types.is_large_list(kind) for name, kind in kinds.items()
-    }
-    if not is_list.get("true"):
+    lists = _columns_of_lists(schema, path.name)
+    if not lists:
         return None
-    if wrong := [name for name, fine in is_list.items() if not fine]:
-        raise ImportFileError(
-            f"{path.name}: the column {wrong[0]} holds {kinds[wrong[0]]} and true lists. It "
-            "needs lists, too."
-        )
-    scored = "scored" in kinds and "score" in kinds
-    if not scored and "pred" not in kinds:
-        need = (
-            "scored (lists of labels) with score (lists of their scores), pred (lists of "
-            "labels), or both"
-        )
+    of_scores = ["scored", "score"] if {"scored", "score"} <= lists else []
+    predicted = ["pred"] if "pred" in lists else []
+    if not of_scores and not predicted:
         raise ImportFileError(
             f"{path.name}: no column of predictions (it has {columns_shown(schema.names)}). Add "
-            f"{need}."
+            "scored (lists of labels) with score (lists of their scores), pred (lists of labels), "
+            "or both."
         )
-    own = [name for name in ("true", "scored" * scored, "pred") if name in kinds]
-    found: set[Any] = set()
-    for batch in file.iter_batches(_LINES, columns=own):
-        for column in batch.columns:
-            found.update(column.flatten().unique().to_pylist())
-    if None in found:
-        raise ImportFileError(f"{path.name}: a list of labels holds null. Leave it out.")
-    names = tuple(sorted(found))
-    inputs = (*(["y_score"] if scored else []), *(["y_pred"] if "pred" in kinds else []))
-    used = [*own, *(["score"] if scored else []), *([FOLD] if FOLD in schema.names else [])]
+    names = _labels_in(file, ["true", *of_scores[:1], *predicted], path.name)
+    inputs = ("y_score",) * bool(of_scores) + ("y_pred",) * bool(predicted)
+    folds = [FOLD] if FOLD in schema.names else []
+    used = ["true", *of_scores, *predicted, *folds]
     ignored = tuple(name for name in schema.names if name not in used)
-    return PredictionFile(
-        names, inputs, ignored, _list_batches(file, path.name, names, used, progress)
-    )
+    batches = _list_batches(file, path.name, names, used, progress)
+    return PredictionFile(names, inputs, ignored, batches)
+
+
+def _columns_of_lists(schema: pa.Schema, name: str) -> set[str]:
+    """The columns that hold lists of labels or their scores; none where the truth is no list."""
+    kinds = {column: schema.field(column).type for column in _LISTS if column in schema.names}
+    lists = {
+        c for c, kind in kinds.items() if pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    }
+    if "true" not in lists:
+        return set()
+    for column, kind in kinds.items():
+        if column not in lists:
+            raise ImportFileError(
+                f"{name}: the column {column} holds {kind} and true lists. It needs lists, too."
+            )
+    return lists
+
+
+def _labels_in(file: parquet.ParquetFile, columns: list[str], name: str) -> tuple[Any, ...]:
+    """All labels that occur in columns of lists, sorted."""
+    labels: set[Any] = set()
+    for batch in file.iter_batches(_LINES, columns=columns):
+        for column in batch.columns:
+            labels.update(column.flatten().unique().to_pylist())
+    if None in labels:
+        raise ImportFileError(f"{name}: a list of labels holds null. Leave it out.")
+    return tuple(sorted(labels))
 
 
 def _list_batches(
@@ -474,7 +529,7 @@ def _list_batches(
     progress: Progress,
 ) -> Iterator[dict[str, Any]]:
     total, done = file.metadata.num_rows, 0
-    known = pa.array(names)
+    labels_there = pa.array(names)
     for batch in file.iter_batches(_LINES, columns=used):
         sides: dict[str, Any] = {}
         for key, column in (("y_true", "true"), ("y_score", "scored"), ("y_pred", "pred")):
@@ -487,32 +542,15 @@ def _list_batches(
                     f"{name}, row {row}, column {column}: there is no list. An empty list is an "
                     "empty set."
                 )
-            ends = np.append(
-                0, np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))
-            ).astype(np.int64)
+            lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+            ends = np.append(0, np.cumsum(lengths)).astype(np.int64)
             labels = lists.flatten().dictionary_encode()
-            place = pa.compute.index_in(labels.dictionary.cast(known.type), known).to_numpy(
-                zero_copy_only=False
-            )
+            own = labels.dictionary.cast(labels_there.type)
+            place = pa.compute.index_in(own, labels_there).to_numpy(zero_copy_only=False)
             columns = place[labels.indices.to_numpy(zero_copy_only=False)]
             values = np.ones(len(columns), bool)
             if key == "y_score":
-                scores = batch["score"]
-                lengths = pa.compute.fill_null(scores.value_lengths(), -1).to_numpy(
-                    zero_copy_only=False
-                )
-                if len(wrong := np.flatnonzero(lengths != np.diff(ends))):
-                    row = done + int(wrong[0]) + 1
-                    raise ImportFileError(
-                        f"{name}, row {row}: scored and score have different numbers of elements."
-                    )
-                values = scores.flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
-                if len(wrong := np.flatnonzero(~np.isfinite(values))):
-                    row = done + int(np.searchsorted(ends, wrong[0], side="right"))
-                    raise ImportFileError(
-                        f"{name}, row {row}, column score: {values[wrong[0]]} is not a finite "
-                        "number."
-                    )
+                values = _scores_of(batch["score"], ends, name, done)
             sides[key] = sparse.csr_array((values, columns, ends), shape=(len(batch), len(names)))
             if sides[key].nnz != len(columns) or not _distinct(columns, ends):
                 raise ImportFileError(
@@ -524,6 +562,25 @@ def _list_batches(
         done += len(batch)
         progress(done, total)
         yield sides
+
+
+def _scores_of(
+    scores: pa.Array, ends: NDArray[np.int64], name: str, done: int
+) -> NDArray[np.float64]:
+    """The scores of lists of labels that end there; before them so many rows are done."""
+    lengths = pa.compute.fill_null(scores.value_lengths(), -1).to_numpy(zero_copy_only=False)
+    if len(wrong := np.flatnonzero(lengths != np.diff(ends))):
+        row = done + int(wrong[0]) + 1
+        raise ImportFileError(
+            f"{name}, row {row}: scored and score have different numbers of elements."
+        )
+    values = scores.flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
+    if len(wrong := np.flatnonzero(~np.isfinite(values))):
+        row = done + int(np.searchsorted(ends, wrong[0], side="right"))
+        raise ImportFileError(
+            f"{name}, row {row}, column score: {values[wrong[0]]} is not a finite number."
+        )
+    return values
 
 
 def _distinct(columns: NDArray[np.int64], ends: NDArray[np.int64]) -> bool:

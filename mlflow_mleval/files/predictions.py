@@ -12,7 +12,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -49,10 +49,11 @@ from mlflow_mleval.files.results import (
     unreadable,
 )
 from mlflow_mleval.measures.classes import is_vector
+from mlflow_mleval.measures.flat import Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, split_digest
 from mlflow_mleval.validation import groups, instance_weights, present
-from mlflow_mleval.words import quoted
+from mlflow_mleval.words import Message, quoted
 
 _NAMING = (
     "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and "
@@ -104,10 +105,10 @@ def open_predictions(
     try:
         with path.open("rb") as file:
             start = file.read(4)
-        if start == b"PAR1" and (found := open_lists(path, progress)) is not None:
-            return found
-        if (found := open_classes(path, start, progress)) is not None:
-            return found
+        if start == b"PAR1" and (of_lists := open_lists(path, progress)) is not None:
+            return of_lists
+        if (of_classes := open_classes(path, start, progress)) is not None:
+            return of_classes
         if start == b"PAR1":
             return _open_parquet(path, progress)
         if start in (b"PK\3\4", b"PK\5\6"):
@@ -148,14 +149,13 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
             if len(header) > 1:
                 return Hierarchy.from_csv(path, weight="weight" if "weight" in header else None)
             file.seek(0)
-            edges = {}
+            edges: dict[tuple[str, ...], int] = {}
             for number, line in enumerate(file.read().lstrip("\ufeff").splitlines(), 1):
                 parts = line.split()
                 if parts and len(parts) != 2:
-                    found = f"got {len(parts)}: {quoted(line.strip())}"
                     raise ImportFileError(
                         f"{path.name}, line {number}: an edge is two classes, parent and child, "
-                        f"{found}."
+                        f"got {len(parts)}: {quoted(line.strip())}."
                     )
                 if parts:
                     edges[tuple(parts)] = number
@@ -189,26 +189,26 @@ class _Columns:
 
     def batch(self, values: dict[int, NDArray[Any]], folds: Sequence[Any] | None) -> dict[str, Any]:
         """The arguments of `evaluate`, from columns by place."""
-        found: dict[str, Any] = {} if folds is None else {"folds": folds}
+        arguments: dict[str, Any] = {} if folds is None else {"folds": folds}
         for name, places in self.places.items():
-            found[name] = np.empty(
-                (len(values[places[0]]), len(places)), bool if name in _BINARY else float
-            )
+            shape = len(values[places[0]]), len(places)
+            matrix = np.empty(shape, bool if name in _BINARY else float)
             for column, place in enumerate(places):
-                found[name][:, column] = values[place]
-        return found
+                matrix[:, column] = values[place]
+            arguments[name] = matrix
+        return arguments
 
 
 def table_columns(header: Sequence[str], name: str) -> _Columns:
     """Which column holds what, of a table of label sets; else an ImportFileError that names the
     table.
     """
-    found: dict[str, dict[str, int]] = {}
+    places: dict[str, dict[str, int]] = {}
     fold, ignored = None, []
     for place, column in enumerate(header):
         if match := _COLUMN.fullmatch(column):
             kind, label = match.groups()
-            if found.setdefault(f"y_{kind}", {}).setdefault(label, place) != place:
+            if places.setdefault(f"y_{kind}", {}).setdefault(label, place) != place:
                 raise ImportFileError(
                     f"{name}: two columns hold {kind} of the label {quoted(label)}. Remove one."
                 )
@@ -218,31 +218,30 @@ def table_columns(header: Sequence[str], name: str) -> _Columns:
             fold = place
         else:
             ignored.append(column)
-    if len(found) < 2 or "y_true" not in found:
-        missing = "of the truth" if "y_true" not in found else "of scores or predictions"
+    if len(places) < 2 or "y_true" not in places:
+        missing = "of the truth" if "y_true" not in places else "of scores or predictions"
         raise ImportFileError(
             f"{name}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
         )
-    labels = list(found["y_true"])
-    for kind, places in found.items():
-        if odd := [
-            label
-            for label in [*labels, *places]
-            if label not in places or label not in found["y_true"]
-        ]:
-            lacking = (
-                f"{kind[2:] if odd[0] not in places else 'true'}_{odd[0]} ({len(odd)} such labels)"
-            )
-            raise ImportFileError(
-                f"{name}: the label {quoted(odd[0])} has no column {lacking}. {_NAMING}"
-            )
-    order = [kind for kind in ("y_true", "y_score", "y_pred") if kind in found]
-    return _Columns(
-        {kind: [found[kind][label] for label in labels] for kind in order},
-        tuple(labels),
-        fold,
-        tuple(ignored),
-    )
+    labels = list(places["y_true"])
+    for kind, by_label in places.items():
+        _refuse_lonely(kind, by_label, places["y_true"], name)
+    order: list[str] = [kind for kind in ("y_true", "y_score", "y_pred") if kind in places]
+    by_kind = {kind: [places[kind][label] for label in labels] for kind in order}
+    return _Columns(by_kind, tuple(labels), fold, tuple(ignored))
+
+
+def _refuse_lonely(
+    kind: str, by_label: Mapping[str, int], true: Mapping[str, int], name: str
+) -> None:
+    """Raise where a label has a column of its truth or of its prediction alone."""
+    if lonely := [one for one in [*true, *by_label] if one not in by_label or one not in true]:
+        label = lonely[0]
+        lacking = f"{kind[2:] if label not in by_label else 'true'}_{label}"
+        raise ImportFileError(
+            f"{name}: the label {quoted(label)} has no column {lacking} ({len(lonely)} such "
+            f"labels). {_NAMING}"
+        )
 
 
 def _wrong(values: NDArray[Any], binary: bool) -> NDArray[np.bool_]:
@@ -357,7 +356,7 @@ def _csv_careful(
                 where = f"{name}, line {at}, column {quoted(header[p])}"
                 raise ImportFileError(f"{where}: {quoted(cells[p])} is not {_expected(binary)}.")
             values[p].append(value)
-        if folds is not None:
+        if folds is not None and columns.fold is not None:
             if not cells[columns.fold]:
                 raise ImportFileError(f"{name}, line {at}, column {FOLD}: the row has no fold.")
             folds.append(fold_name(cells[columns.fold]))
@@ -511,50 +510,51 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
         raise ImportFileError(
             f"{path.name} is not an npz file that can be read: {reason(error)}."
         ) from error
-    matrices = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
-    need = (
-        "It needs y_true with y_score, y_pred or both, of shape (N, K); and maybe label_names "
-        "(K) and folds (N)."
-    )
-    if len(matrices) < 2 or "y_true" not in matrices:
-        raise ImportFileError(
-            f"{path.name} has the arrays {', '.join(map(quoted, arrays)) or 'none'}. {need}"
-        )
+    matrices = _npz_matrices(arrays, path.name)
     shape = matrices["y_true"].shape
-    for key, array in matrices.items():
-        if (
-            len(array.shape) != 2
-            or 0 in array.shape
-            or array.shape != shape
-            or array.dtype.kind not in "buif"
-        ):
-            raise ImportFileError(
-                f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {need}"
-            )
-    rest = {}
+    rest: dict[str, list[Any]] = {}
     for key, length in (("label_names", shape[1]), ("folds", shape[0])):
         if key in arrays:
-            array = arrays[key]
-            if array.shape != (length,) or array.dtype.kind not in "biuU":
-                hint = " Save names with .astype(str)." if array.dtype.hasobject else ""
-                raise ImportFileError(
-                    f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. "
-                    f"{need}{hint}"
-                )
-            try:
-                rest[key] = array.rows(length).tolist()
-            except _DAMAGED as error:
-                raise ImportFileError(
-                    f"{path.name}, {key}: the file is damaged: {reason(error)}."
-                ) from error
+            rest[key] = _npz_names(arrays[key], key, length, path.name)
     names = tuple(rest.get("label_names", range(shape[1])))
     ignored = tuple(key for key in arrays if key not in matrices and key not in rest)
-    return PredictionFile(
-        names,
-        tuple(matrices)[1:],
-        ignored,
-        _npz_batches(matrices, rest.get("folds"), path.name, progress),
-    )
+    batches = _npz_batches(matrices, rest.get("folds"), path.name, progress)
+    return PredictionFile(names, tuple(matrices)[1:], ignored, batches)
+
+
+_NPZ_NEEDS = (
+    "It needs y_true with y_score, y_pred or both, of shape (N, K); and maybe label_names (K) and "
+    "folds (N)."
+)
+
+
+def _npz_matrices(arrays: Mapping[str, _Array], name: str) -> dict[str, _Array]:
+    """Truth, scores and predictions, all of one shape."""
+    matrices = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
+    if len(matrices) < 2 or "y_true" not in matrices:
+        listed = ", ".join(map(quoted, arrays)) or "none"
+        raise ImportFileError(f"{name} has the arrays {listed}. {_NPZ_NEEDS}")
+    shape = matrices["y_true"].shape
+    for key, array in matrices.items():
+        is_matrix = len(array.shape) == 2 and 0 not in array.shape and array.shape == shape
+        if not is_matrix or array.dtype.kind not in "buif":
+            raise ImportFileError(
+                f"{name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
+            )
+    return matrices
+
+
+def _npz_names(array: _Array, key: str, length: int, name: str) -> list[Any]:
+    """The names of labels or of folds."""
+    if array.shape != (length,) or array.dtype.kind not in "biuU":
+        hint = " Save names with .astype(str)." if array.dtype.hasobject else ""
+        raise ImportFileError(
+            f"{name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}{hint}"
+        )
+    try:
+        return array.rows(length).tolist()
+    except _DAMAGED as error:
+        raise ImportFileError(f"{name}, {key}: the file is damaged: {reason(error)}.") from error
 
 
 class _Array:
@@ -591,7 +591,7 @@ class _Array:
 
 
 def _npz_batches(
-    matrices: dict[str, _Array], folds: list[Any] | None, name: str, progress: Progress
+    matrices: Mapping[str, _Array], folds: list[Any] | None, name: str, progress: Progress
 ) -> Iterator[dict[str, Any]]:
     n, width = matrices["y_true"].shape
     step = max(1, _CELLS // (width * len(matrices)))
@@ -665,7 +665,7 @@ def evaluate_file(
     truth: str | Path | None = None,
     hierarchy: str | Path | Hierarchy | None = None,
     threshold: float = 0.5,
-    conventions: str = "sklearn",
+    conventions: Conventions = "sklearn",
     progress: Callable[[int, int], None] = lambda done, total: None,
     measures: Sequence[str] | None = None,
     train_labels: str | Path | None = None,
@@ -683,37 +683,18 @@ def evaluate_file(
     with `truth` and `hierarchy`, lines of predicted and of true classes as HEMKit reads them, which
     leave `threshold` and `conventions` alone. The hierarchy is a Hierarchy or a file of lines
     "parent child" or CSV with the columns parent, child and maybe weight. `train_labels` is a file
-    of labels as `truth`, for propensities. `cluster` is a column of a CSV or parquet file that
-    tells which instances belong together, `sample_weight` one of how much each counts.
+    of labels as `truth`, for propensities. `cluster` is a column of a CSV or parquet file, or an
+    array of an npz file, that tells which instances belong together, `sample_weight` one of how
+    much each counts.
     `probabilities` is that of `evaluate`, for one label; by default probabilities whose sums only
     rounding keeps from 1 are divided by them, and `say` is told once. Further options are those of
     `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row. The
     Evaluation has `instances` where the file is read in one block; its `split` takes the rows of
     the file for the instances in their order.
     """
-    h = (
-        hierarchy
-        if hierarchy is None or isinstance(hierarchy, Hierarchy)
-        else read_hierarchy(hierarchy)
-    )
-    if truth is None or h is None:
-        source = (
-            open_predictions(path, progress)
-            if truth is None
-            else open_matrices(path, truth, progress)
-        )
-        options: dict[str, Any] = {
-            "threshold": threshold,
-            "conventions": conventions,
-            "label_names": source.names,
-            "hierarchy": h,
-        }
-        options |= {
-            "measures": measures,
-            "train_labels": train_labels and _propensities(train_labels, len(source.names)),
-        }
-        part = partial(evaluate, **options, **hierarchy_options)
-    else:
+    h = read_hierarchy(hierarchy) if isinstance(hierarchy, (str, Path)) else hierarchy
+    evaluate_part: Callable[..., Evaluation]
+    if truth is not None and h is not None:
         if threshold != 0.5 or conventions != "sklearn":
             raise ValueError(
                 "`threshold` and `conventions` must be left out with `truth` and `hierarchy`. "
@@ -725,44 +706,86 @@ def evaluate_file(
                 "scores."
             )
         source = open_class_sets(path, truth, h, progress)
-        options = {} if measures is None else {"measures": measures}
-        part = partial(evaluate_hierarchical, h=h, **options, **hierarchy_options)
+        hierarchy_options["measures"] = measures
+        evaluate_part = partial(evaluate_hierarchical, h=h, **hierarchy_options)
+    else:
+        source = _opened(path, truth, progress)
+        evaluate_part = partial(
+            evaluate,
+            threshold=threshold,
+            conventions=conventions,
+            label_names=source.names,
+            hierarchy=h,
+            measures=measures,
+            train_labels=train_labels and _propensities(train_labels, len(source.names or ())),
+            **hierarchy_options,
+        )
+    if sample_weight is not None:
+        source = replace(source, batches=_weighted(source.batches, _weights(path, sample_weight)))
+    if truth is None:
+        source = replace(source, batches=_mended(source.batches, probabilities, say))
+    elif probabilities is not None:
+        raise ValueError("`probabilities` is for one label of several classes. Leave it out.")
+    whole = _whole(source, evaluate_part, Path(path).name)
+    return whole if cluster is None else with_clusters(whole, _column(path, cluster, "cluster"))
+
+
+def _opened(path: str | Path, truth: str | Path | None, progress: Progress) -> PredictionFile:
+    if truth is None:
+        return open_predictions(path, progress)
+    return open_matrices(path, truth, progress)
+
+
+def _whole(
+    source: PredictionFile, evaluate_part: Callable[..., Evaluation], name: str
+) -> Evaluation:
+    """The evaluation of all batches, with the rows of each fold as its split."""
     whole: Evaluation | None = None
-    tested: dict[Any, Any] = {}
-    note = ""
-    weights = None if sample_weight is None else _weights(path, sample_weight)
+    tested: dict[Hashable, list[Any]] = {}
     for batch in source.batches:
         start = 0 if whole is None else whole.total.n
-        if weights is not None:
-            rows = batch["true_sets" if "true_sets" in batch else "y_true"]
-            n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-            batch["sample_weight"] = weights[start : start + n]
-        one_label = truth is None and is_vector(batch["y_true"])
-        if one_label:
-            note = _as_probabilities(batch, probabilities) or note
-        elif probabilities is not None:
-            raise ValueError("`probabilities` is for one label of several classes. Leave it out.")
         try:
-            found = part(**batch, instances=whole is None)
+            part = evaluate_part(**batch, instances=whole is None)
         except (ValueError, TypeError) as error:
-            if one_label:  # those of label sets were looked through when they were read
-                raise ImportFileError(
-                    f"{Path(path).name}, rows from {start + 1} on: {error}"
-                ) from error
+            if "probabilities" in batch:  # label sets were looked through when they were read
+                where = f"{name}, rows from {start + 1} on: "
+                raise ImportFileError(Message(where, str(error))) from error
             raise
-        whole = found if whole is None else merge([whole, found])
+        whole = part if whole is None else merge([whole, part])
         if "folds" in batch:
             _add_rows(tested, batch["folds"], start, whole.total.n)
     whole = present(whole)  # a file without rows is refused when it is opened
+    if not tested:
+        return whole
+    return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
+
+
+Batches = Iterator[dict[str, Any]]
+
+
+def _weighted(batches: Batches, weights: NDArray[np.float64]) -> Batches:
+    """The batches with the weights of their rows."""
+    start = 0
+    for batch in batches:
+        rows = batch["true_sets" if "true_sets" in batch else "y_true"]
+        end = start + (rows.shape[0] if hasattr(rows, "shape") else len(rows))
+        yield batch | {"sample_weight": weights[start:end]}
+        start = end
+
+
+def _mended(batches: Batches, probabilities: bool | None, say: Callable[[str], object]) -> Batches:
+    """The batches, those of one label with probabilities whose sums rounding has moved divided by
+    them.
+    """
+    note = ""
+    for batch in batches:
+        if is_vector(batch["y_true"]):
+            note = _as_probabilities(batch, probabilities) or note
+        elif probabilities is not None:
+            raise ValueError("`probabilities` is for one label of several classes. Leave it out.")
+        yield batch
     if note:
         say(note)
-    if cluster is not None:
-        whole = with_clusters(whole, _column(path, cluster, "cluster"))
-    return (
-        replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
-        if tested
-        else whole
-    )
 
 
 def _as_probabilities(batch: dict[str, Any], probabilities: bool | None) -> str:
@@ -784,19 +807,22 @@ def _weights(path: str | Path, name: str) -> NDArray[np.float64]:
         row = int(wrong.argmax())
         cell = f"{quoted(column.iloc[row])} in row {row + 1}"
         raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: {cell} is no weight.")
-    found = instance_weights(values, "sample_weight", len(values))
-    if not found.any():
+    weights = instance_weights(values, "sample_weight", len(values))
+    if not weights.any():
         raise ImportFileError(f"{Path(path).name}, column {quoted(name)}: all weights are 0.")
-    return found
+    return weights
 
 
 def _column(path: str | Path, name: str, argument: str) -> pd.Series:
-    """One column of a CSV or parquet file."""
+    """One column of a CSV or parquet file, or an array of an npz file, with a value a row."""
     kind = Path(path).suffix
-    if kind not in (".csv", ".parquet"):
+    if kind not in (".csv", ".parquet", ".npz"):
         file = Path(path).name
-        raise ValueError(f"`{argument}` must go with a CSV or parquet file, got {file!r}.")
+        raise ValueError(f"`{argument}` must go with a CSV, parquet or npz file, got {file!r}.")
     try:
+        if kind == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return pd.Series(arrays[name])
         if kind == ".parquet":
             return pd.read_parquet(path, columns=[name])[name]
         return pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]

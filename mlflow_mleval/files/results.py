@@ -44,12 +44,12 @@ FOLD = "fold"
 class PredictionFile:
     """What a file holds."""
 
-    names: tuple[Any, ...]  # the K labels, or the classes of class sets
+    #: The K labels, or the classes of class sets; None where the classes are those that occur.
+    names: tuple[Any, ...] | None
     inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
     ignored: tuple[str, ...]  # columns that are not used
-    batches: Iterator[
-        dict[str, Any]
-    ]  # arguments of `evaluate`, or of `evaluate_hierarchical`, some rows at a time; read once
+    #: Arguments of `evaluate`, or of `evaluate_hierarchical`, some rows at a time; read once.
+    batches: Iterator[dict[str, Any]]
 
 
 def fold_name(text: str) -> int | str:
@@ -247,14 +247,32 @@ def _tidy(table: _Table) -> pd.DataFrame:
     table.stop_if_problems()
     if not table.rows:
         raise ImportFileError(f"{table.name} has a header but no rows.")
-    place = {column: i for i, column in enumerate(header)}
+    repeated = next((c for c in SEEDS if c in header), None)
+    values = list(_given_once(table, _values(table, repeated), repeated))
+    table.stop_if_problems()
+    columns = ["dataset", "method", "seed", "fold", "measure", "value"]
+    frame = pd.DataFrame([one.cells for one in values], columns=columns)
+    frame["fold"] = frame["fold"].astype("Int64")
+    frame = frame if repeated else frame.drop(columns="seed")
+    return frame if frame["fold"].notna().any() else frame.drop(columns="fold")
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value of a table, and where it stands."""
+
+    row: str
+    column: str
+    cells: tuple[str, str, str, int | None, str, float]
+
+
+def _values(table: _Table, repeated: str | None) -> Iterator[_Value]:
+    """Each value with what it is of: one a row of a long table, one a measure of a wide one."""
+    place = {column: i for i, column in enumerate(table.header)}
     is_long = "measure" in place
-    measures = [] if is_long else [c for c in header if c not in (*IDENTITY, *SEEDS, "fold")]
-    repeated = next((c for c in SEEDS if c in place), None)
+    beside = (*IDENTITY, *SEEDS, "fold")
+    pairs = [] if is_long else [(column, column) for column in table.header if column not in beside]
     seeds = [""] * len(table.rows) if repeated is None else _seeds(table, repeated, place[repeated])
-    out: list[tuple[str, str, str, int | None, str, float]] = []
-    seen: dict[tuple[str, str, str, str, int | None], str] = {}
-    with_folds: dict[tuple[str, str, str, str], bool] = {}
     for (row, cells), seed in zip(table.rows, seeds, strict=True):
         dataset, method = (_text(table, row, column, cells[place[column]]) for column in IDENTITY)
         fold = _fold(table, row, cells[place["fold"]]) if "fold" in place else None
@@ -262,26 +280,28 @@ def _tidy(table: _Table) -> pd.DataFrame:
             own = _text(table, row, "measure", cells[place["measure"]])
             if own and (why := measure_name_problem(own)):
                 table.problem(row, "measure", f"{quoted(own)} cannot name a metric: {why}.")
-        for measure, column in (
-            [(own, "value")] if is_long else zip(measures, measures, strict=True)
-        ):
+            pairs = [(own, "value")]
+        for measure, column in pairs:
             value = _number(table, row, column, cells[place[column]])
-            cell = (dataset, method, seed, measure)
-            label = (
-                f"{measure} of {quoted(method)} on "
-                f"{quoted(dataset)}{f' with {repeated} {quoted(seed)}' if repeated else ''}"
-            )
-            if (first := seen.setdefault((*cell, fold), row)) is not row:
-                where = f" in fold {fold}" if fold is not None else ""
-                table.problem(row, column, f"{label}{where} was given in {first} already.")
-            elif with_folds.setdefault(cell, fold is not None) != (fold is not None):
-                table.problem(row, "fold", f"{label} is given both with and without a fold.")
-            out.append((dataset, method, seed, fold, measure, value))
-    table.stop_if_problems()
-    frame = pd.DataFrame(out, columns=["dataset", "method", "seed", "fold", "measure", "value"])
-    frame["fold"] = frame["fold"].astype("Int64")
-    frame = frame if repeated else frame.drop(columns="seed")
-    return frame if frame["fold"].notna().any() else frame.drop(columns="fold")
+            yield _Value(row, column, (dataset, method, seed, fold, measure, value))
+
+
+def _given_once(table: _Table, values: Iterator[_Value], repeated: str | None) -> Iterator[_Value]:
+    """The values; noted is what is given twice, or both with and without folds."""
+    seen: dict[tuple[str, str, str, int | None, str], str] = {}
+    with_folds: dict[tuple[str, str, str, str], bool] = {}
+    for one in values:
+        dataset, method, seed, fold, measure, _ = one.cells
+        label = f"{measure} of {quoted(method)} on {quoted(dataset)}"
+        label += f" with {repeated} {quoted(seed)}" if repeated else ""
+        has_fold = fold is not None
+        first = seen.setdefault((dataset, method, seed, fold, measure), one.row)
+        if first is not one.row:
+            where = f" in fold {fold}" if has_fold else ""
+            table.problem(one.row, one.column, f"{label}{where} was given in {first} already.")
+        elif with_folds.setdefault((dataset, method, seed, measure), has_fold) != has_fold:
+            table.problem(one.row, "fold", f"{label} is given both with and without a fold.")
+        yield one
 
 
 def _check_header(table: _Table) -> None:
@@ -302,23 +322,27 @@ def _check_header(table: _Table) -> None:
             "Remove one of them."
         )
     is_long = "measure" in header or "value" in header
-    if missing := [c for c in (LONG_COLUMNS if is_long else IDENTITY) if c not in header]:
+    needed = LONG_COLUMNS if is_long else IDENTITY
+    if missing := [c for c in needed if c not in header]:
         raise ImportFileError(
             f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has "
             f"{columns_shown(header)}). The long form has {', '.join(LONG_COLUMNS)} and maybe "
             "fold and seed; the wide form dataset, method, maybe fold and seed, and one column a "
             "measure."
         )
-    others = [
-        c for c in header if c not in (*(LONG_COLUMNS if is_long else IDENTITY), *SEEDS, "fold")
-    ]
+    _check_measures(table, [c for c in header if c not in (*needed, *SEEDS, "fold")], is_long)
+
+
+def _check_measures(table: _Table, others: list[str], is_long: bool) -> None:
+    """The columns beside those that say what a value is of: measures, and in a long table none."""
     if is_long and others:
         beside = f"beside {', '.join(LONG_COLUMNS)}, fold and seed. Remove it."
         raise ImportFileError(
             f"{table.name}: unknown column {', '.join(map(quoted, others))} {beside}"
         )
     if not is_long and not others:
-        raise ImportFileError(f"{table.name}: no column of a measure beside {', '.join(header)}.")
+        listed = ", ".join(table.header)
+        raise ImportFileError(f"{table.name}: no column of a measure beside {listed}.")
     for column in others:
         if why := measure_name_problem(column):
             table.problem("header", column, f"cannot name a metric: {why}.")
@@ -343,22 +367,22 @@ def _seeds(table: _Table, column: str, at: int) -> list[str]:
     """The seeds of all rows as text, whole numbers alike however they are written; all are numbers,
     or none is.
     """
-    found: list[str] = []
-    first: dict[str, object] = {}
+    seeds: list[str] = []
+    first: dict[bool, tuple[str, str]] = {}
     for row, cells in table.rows:
         if _is_empty(cells[at]):
             hint = "Give every row one, or remove the column."
             table.problem(
                 row, column, f"is empty, so that nothing tells which {column} this is. {hint}"
             )
-            found.append("")
+            seeds.append("")
             continue
         text = _text(table, row, column, cells[at])
         is_number = _NUMBER.fullmatch(text) is not None
         first.setdefault(is_number, (row, text))
         if is_number and len(text) < 20 and float(text).is_integer():
             text = str(int(float(text))) if "." in text or "e" in text.lower() else str(int(text))
-        found.append(text)
+        seeds.append(text)
     if len(first) == 2:
         (row, text), (other, number) = first[False], first[True]
         table.problem(
@@ -367,7 +391,7 @@ def _seeds(table: _Table, column: str, at: int) -> list[str]:
             f"{quoted(text)} is no number, but {other} has {quoted(number)}. Use one kind "
             "throughout.",
         )
-    return found
+    return seeds
 
 
 def _fold(table: _Table, row: str, cell: object) -> int | None:
@@ -383,7 +407,7 @@ def _fold(table: _Table, row: str, cell: object) -> int | None:
     return int(number)
 
 
-def _number(table: _Table, row: str, column: str, cell: object) -> float:
+def _number(table: _Table, row: str, column: str, cell: Any) -> float:
     if _is_empty(cell):
         return math.nan
     value = math.nan
@@ -447,7 +471,7 @@ def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
     """
     path = Path(path)
     try:
-        method, dataset, found = _harness(path) if path.suffix == ".jsonl" else _inspect(path)
+        method, dataset, rows = _harness(path) if path.suffix == ".jsonl" else _inspect(path)
     except OSError as error:
         raise unreadable(path, error) from error
     except (
@@ -463,16 +487,16 @@ def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
         raise ImportFileError(
             f"{path.name} is no log of answers that can be read: {type(error).__name__}: {reason}."
         ) from error
-    if not found:
+    if not rows:
         raise ImportFileError(f"{path.name} holds no scored answer. Log the samples, too.")
-    return method, dataset, _table(path, found)
+    return method, dataset, _answers(path, rows)
 
 
 def _harness(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
     """Lines of lm-evaluation-harness; each names its metrics, or in older logs holds them beside
     what all lines hold.
     """
-    found = []
+    rows = []
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if not line.strip():
@@ -489,18 +513,18 @@ def _harness(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
             filtered = sample.get("filter", "none")
             if filtered != "none":
                 scores = {f"{m}/{filtered}": v for m, v in scores.items()}
-            found.append(
+            rows.append(
                 {"key": key, "scores": scores, "about": plain, "asked": _asked(sample["arguments"])}
             )
     task = path.stem.removeprefix("samples_").rpartition("_")[0]
-    return path.resolve().parent.name, task or path.stem, found
+    return path.resolve().parent.name, task or path.stem, rows
 
 
 def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
     head, samples = _inspect_parts(path)
     if head.get("status") != "success":
         raise ValueError(f"its status is {head.get('status')!r}, not 'success'")
-    found = []
+    rows = []
     for sample in samples:
         scores = _flat(
             {name: score.get("value") for name, score in (sample.get("scores") or {}).items()}
@@ -510,7 +534,7 @@ def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
             for k, v in (sample.get("metadata") or {}).items()
             if isinstance(v, str | int | float)
         }
-        found.append(
+        rows.append(
             {
                 "key": str(sample["id"]),
                 "scores": scores,
@@ -518,7 +542,7 @@ def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
                 "asked": _asked(sample["input"]),
             }
         )
-    return str(head["eval"]["model"]), str(head["eval"]["task"]), found
+    return str(head["eval"]["model"]), str(head["eval"]["task"]), rows
 
 
 def _inspect_parts(path: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
@@ -572,35 +596,43 @@ def _flat(scores: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _table(path: Path, found: Sequence[Mapping[str, Any]]) -> Answers:
-    index = pd.Index([row["key"] for row in found], name="instance", dtype=object)
-    rows = [{**row["about"], "link": "", "asked": row["asked"]} for row in found]
-    about = pd.DataFrame(
-        rows, index=index, dtype=object
-    )  # whole numbers stay whole where some row has none
-    values, words, notes = {}, [], []
-    for measure in dict.fromkeys(name for row in found for name in row["scores"]):
-        cells = [row["scores"].get(measure) for row in found]
+def _answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> Answers:
+    """The answers of a log, each given by its key, scores, question and what is about it."""
+    index = pd.Index([row["key"] for row in rows], name="instance", dtype=object)
+    texts = [{**row["about"], "link": "", "asked": row["asked"]} for row in rows]
+    # as objects, whole numbers stay whole where some row has none
+    about = pd.DataFrame(texts, index=index, dtype=object)
+    values: dict[str, list[float | None]] = {}
+    words, notes = [], []
+    for measure, cells in _by_measure(rows).items():
         if problem := _problem(measure, cells):
             notes.append(f"{measure} is left out: {problem}.")
             continue
-        if any(isinstance(value, str) for value in cells):
+        if str in map(type, cells):
             about[measure] = ["" if value is None else str(value) for value in cells]
-        numbers = [_answer_logs_number(value) for value in cells]
-        if None in numbers:
+        scores = [_answer_logs_number(value) for value in cells]
+        if None in scores:
             words.append(measure)
         else:
-            values[measure] = numbers
+            values[measure] = scores
     if not values and not words:
         raise ImportFileError(f"{path.name} holds no metric of numbers or words. {' '.join(notes)}")
-    digest = hashlib.sha256(
-        "\n".join(sorted(set(index))).encode("utf-8", "surrogatepass")
-    ).hexdigest()[:8]
+    keys = "\n".join(sorted(set(index))).encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(keys).hexdigest()[:8]
     table = pd.DataFrame(values, index=index, dtype=float)
-    passing = tuple(
-        m for m in table if table[m].notna().any() and table[m].dropna().isin([0.0, 1.0]).all()
-    )
+    passing = tuple(m for m in table if table[m].notna().any() and _is_binary(table[m]))
     return Answers(table, about, digest, passing=passing, notes=tuple(notes), words=tuple(words))
+
+
+def _by_measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The scores of all rows by measure, None where a row has none."""
+    names = dict.fromkeys(name for row in rows for name in row["scores"])
+    return {name: [row["scores"].get(name) for row in rows] for name in names}
+
+
+def _is_binary(values: pd.Series) -> bool:
+    """Whether all values there are 0 or 1, as of pass and fail."""
+    return values.dropna().isin([0.0, 1.0]).all()
 
 
 def _problem(measure: str, cells: Sequence[Any]) -> str | None:
@@ -624,8 +656,8 @@ def _answer_logs_number(value: Any) -> float | None:
     if value is None:
         return np.nan
     if isinstance(value, str):
-        if (known := GRADES.get(value, PASS.get(value.strip().lower()))) is not None:
-            return known
+        if (grade := GRADES.get(value, PASS.get(value.strip().lower()))) is not None:
+            return grade
         if not value.strip():
             return np.nan
     try:
@@ -694,6 +726,27 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
         method, dataset, answers = read_answer_log(path)
         return {(method, dataset): answers}
     table = _read(path)
+    _refuse_names(path, table)
+    columns = _instance_columns(path, table)
+    for column in ["value"] if columns.is_long else columns.measures:
+        table[column] = _numbers(path, table[column])
+    results = {}
+    for (method, dataset), rows in table.groupby(["method", "dataset"], sort=False):
+        if columns.is_long:
+            rows = _wide(path, rows, columns.measures, columns.about)
+        index = pd.Index(rows[INSTANCE], name=INSTANCE, dtype=object)
+        measured = [m for m in columns.measures if rows[m].notna().any()]
+        values = rows[measured].set_axis(index)
+        about = rows[[c for c in columns.about if c in rows]].set_axis(index)
+        about = about if "link" in about else about.assign(link="")
+        about = about if "asked" in about else about.assign(asked=index)
+        passing = tuple(m for m in measured if _is_binary(values[m]))
+        results[(method, dataset)] = Answers(values.astype(float), about, passing=passing)
+    return results
+
+
+def _refuse_names(path: Path, table: pd.DataFrame) -> None:
+    """Raise where a table does not name method, data set and instance of each row."""
     if lacking := [c for c in _NAMES if c not in table]:
         raise ImportFileError(
             f"{path.name} has no column {lacking[0]!r}; it has {columns_shown(list(table))}. Add "
@@ -705,11 +758,30 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
                 raise ImportFileError(
                     f"{path.name}, {_row(path, row)}, column {column!r}: {problem}."
                 )
-    long = set(_LONG) <= set(table)
-    others = [c for c in table if c not in (*_NAMES, *ABOUT, *(_LONG if long else ()))]
-    texts = others if long else [c for c in others if _is_text(table[c])]
-    about_columns = [c for c in table if c in (*ABOUT, *texts)]
-    measures = sorted(set(table["measure"])) if long else [c for c in others if c not in texts]
+
+
+@dataclass(frozen=True)
+class _InstanceColumns:
+    """What a table of instances holds beside their names."""
+
+    is_long: bool
+    measures: list[str]
+    about: list[str]
+
+
+def _instance_columns(path: Path, table: pd.DataFrame) -> _InstanceColumns:
+    is_long = set(_LONG) <= set(table)
+    taken = (*_NAMES, *ABOUT, *(_LONG if is_long else ()))
+    others = [c for c in table if c not in taken]
+    texts = others if is_long else [c for c in others if _is_text(table[c])]
+    measures = [c for c in others if c not in texts]
+    if is_long:
+        measures = sorted(set(table["measure"]))
+    _refuse_measures(path, measures, texts)
+    return _InstanceColumns(is_long, measures, [c for c in table if c in (*ABOUT, *texts)])
+
+
+def _refuse_measures(path: Path, measures: Sequence[str], texts: Sequence[str]) -> None:
     for measure in measures:
         if problem := measure_name_problem(measure):
             raise ImportFileError(f"{path.name}, measure {quoted(measure)}: {problem}.")
@@ -719,20 +791,6 @@ def read_instance_results(path: str | Path) -> dict[tuple[str, str], Answers]:
             f"{path.name} has no column of a measure{text}. Add one column a measure, or measure "
             "and value."
         )
-    for column in ["value"] if long else measures:
-        table[column] = _numbers(path, table[column])
-    found = {}
-    for (method, dataset), rows in table.groupby(["method", "dataset"], sort=False):
-        if long:
-            rows = _wide(path, rows, measures, about_columns)
-        index = pd.Index(rows[INSTANCE], name=INSTANCE, dtype=object)
-        values = rows[[m for m in measures if rows[m].notna().any()]].set_axis(index)
-        about = rows[[c for c in about_columns if c in rows]].set_axis(index)
-        about = about if "link" in about else about.assign(link="")
-        about = about if "asked" in about else about.assign(asked=index)
-        passing = tuple(m for m in values if values[m].dropna().isin([0.0, 1.0]).all())
-        found[(method, dataset)] = Answers(values.astype(float), about, passing=passing)
-    return found
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -770,10 +828,10 @@ def _passed(cells: pd.Series) -> pd.Series:
 
 
 def _numbers(path: Path, column: pd.Series) -> pd.Series:
-    found = pd.to_numeric(column.where(column.str.strip() != "", None), errors="coerce").fillna(
+    values = pd.to_numeric(column.where(column.str.strip() != "", None), errors="coerce").fillna(
         _passed(column)
     )
-    bad = column[(found.isna() & (column.str.strip() != "")) | found.abs().eq(float("inf"))]
+    bad = column[(values.isna() & (column.str.strip() != "")) | values.abs().eq(float("inf"))]
     if len(bad):
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
         where = f"{path.name}, {_row(path, bad.index[0])}, column {quoted(column.name)}"
@@ -782,7 +840,7 @@ def _numbers(path: Path, column: pd.Series) -> pd.Series:
             "there is none; call the column cluster if it is no measure and says which instances "
             "belong together, otherwise remove it."
         )
-    return found.astype(float)
+    return values.astype(float)
 
 
 def _row(path: Path, row: int) -> str:

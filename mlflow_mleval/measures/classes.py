@@ -176,16 +176,16 @@ def class_vectors(
     true = classes_of(y_true, "y_true")
     pred = None if y_pred is None else classes_of(y_pred, "y_pred")
     score, epsilon = (None, 0.0) if y_score is None else _scores(y_score)
-    for array, name in ((score, "y_score"), (pred, "y_pred")):
+    sides = (("y_score", score, y_score), ("y_pred", pred, y_pred))
+    for name, array, _ in sides:
         if array is not None and len(array) != len(true):
             raise ValueError(
                 f"`{name}` must hold the {len(true)} instances of `y_true`, got {len(array)}."
             )
     probable = score is not None and _is_probability(score, epsilon, probabilities)
-    for value, name in ((y_score, "y_score"), (y_pred, "y_pred")):
+    for name, _, value in sides:
         _same_index(value, name, y_true)
-    n_classes = None if score is None else _BINARY if score.ndim == 1 else score.shape[1]
-    names = _names(true, pred, y_score, n_classes, label_names)
+    names = _names(true, pred, y_score, _n_classes(score), label_names)
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
     if pred is not None:
@@ -204,6 +204,13 @@ def class_vectors(
     cut = 0.0 if cut == 0.5 and not probable else cut
     above = (score > cut).astype(np.int64)
     return ClassVectors(names, numbers, above, score, probable, epsilon, cut)
+
+
+def _n_classes(score: NDArray[np.float64] | None) -> int | None:
+    """How many classes the scores are of."""
+    if score is None:
+        return None
+    return _BINARY if score.ndim == 1 else score.shape[1]
 
 
 def _scores(y_score: Any) -> tuple[NDArray[np.float64], float]:

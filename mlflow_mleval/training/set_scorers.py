@@ -77,13 +77,11 @@ def scorers(
     label_names = None if labels is None else sorted(set(map(str, labels)))
     usual = FLAT if hierarchy is None else (*FLAT, *HIERARCHICAL)
     wanted = list(dict.fromkeys(usual if measures is None else measures))
-    flat_names, tree_names = {*FLAT, "hamming_loss"}, set()
-    if hierarchy is not None:
-        node = [hierarchy.nodes[0]]
-        tree_names = set(present(evaluate_hierarchical([node], [node], hierarchy).instances))
+    flat_names = {*FLAT, "hamming_loss"}
+    tree_names = set() if hierarchy is None else _of_hierarchy(hierarchy)
     ranked_names = {f"{what}_at_{k}" for what, k in parsed(wanted) if what not in SCORED}
     _refuse_unknown(wanted, flat_names | tree_names, ranked_names, hierarchy is not None)
-    if "hamming_loss" in wanted and label_names is None:
+    if label_names is None and "hamming_loss" in wanted:
         raise ValueError(
             "`labels` must be given for hamming_loss, got None. Name all labels there are."
         )
@@ -109,6 +107,12 @@ def scorers(
         for title, names, read, values in groups
         if (chosen := [m for m in wanted if m in names])
     ]
+
+
+def _of_hierarchy(hierarchy: Hierarchy) -> set[str]:
+    """The hierarchical measures of an instance."""
+    node = [hierarchy.nodes[0]]
+    return set(present(evaluate_hierarchical([node], [node], hierarchy).instances))
 
 
 def _refuse_unknown(
