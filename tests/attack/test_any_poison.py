@@ -270,9 +270,10 @@ class Writer:
         self.log(f"y{i}", tags=elsewhere, files=files)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(TIMES))
 def test_no_run_stops_a_command(client, db, seed):
-    """MLEVAL_ATTACK=10 pytest tests/attack/test_any_poison.py"""
+    """MLEVAL_ATTACK=10 pytest -m thorough tests/attack/test_any_poison.py"""
     chance, writer = random.Random(seed), Writer(client, db)
     writer.good()
     chosen = {"experiment_names": ["x"], "measures": ["f1", "hamming_loss"]}

@@ -79,8 +79,9 @@ def test_tables_give_the_evaluation_of_the_arrays(tmp_path, small_blocks, suffix
     assert open_predictions(path).ignored == ("note",)
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.float32, ">i4"])
+@pytest.mark.parametrize(
+    ("dtype", "order"), [(bool, "C"), (np.int8, "F"), (np.float32, "C"), (">i4", "F")]
+)
 def test_npz_gives_the_evaluation_of_the_arrays(tmp_path, small_blocks, dtype, order):
     y, s, p, folds = made()
     arrays = {

@@ -532,6 +532,7 @@ def test_killed_in_the_middle(client, db):
     assert client.get_run(run.info.run_id).info.status == "FINISHED"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delay", np.linspace(0.0, 0.025 * KILLS, 2 * KILLS))
 def test_killed_at_any_time(client, db, delay):
     script = (
@@ -546,8 +547,10 @@ def test_killed_at_any_time(client, db, delay):
         text=True,
     )
     assert process.stdout.readline() == "go\n"
+    deadline = time.monotonic() + PATIENCE
     while not client.get_experiment_by_name("x"):
-        time.sleep(0.01)
+        assert time.monotonic() < deadline, f"no experiment after {PATIENCE} seconds"
+        time.sleep(0.05)
     time.sleep(0.5 + delay)
     process.kill()
     process.wait()
