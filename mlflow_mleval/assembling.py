@@ -80,7 +80,7 @@ def compared(
         study, nothing = _study(choices, stage)
         answers, means = _answers(choices, stage, say, word) if whole else ({}, {})
         if study is None:
-            if not any(means.values()):
+            if nothing is not None and not any(means.values()):
                 raise nothing
             study = _of_answers(choices, means, stage)
     study = study.worded(word)
@@ -92,7 +92,7 @@ def compared(
         if isinstance(picked.get(name), dict):
             picked[name] = dict.fromkeys(study.measures, default) | picked[name]
     folds = {"protocol": None, "ratio": None, "paired": True}
-    parts = {
+    parts: dict[str, Any] = {
         "over_folds": {key: choices.get(key, default) for key, default in folds.items()},
         "next_dataset": next_dataset,
     }
@@ -125,7 +125,8 @@ def _of_answers(choices: Mapping[str, Any], means: Mapping[str, list[str]], stag
     from mlflow_mleval.store.query import selected_study
 
     with stage("reading", "runs") as step:
-        study = selected_study(replace(Selection.of(choices), **means), step)
+        directions: dict[str, Any] = {**means}
+        study = selected_study(replace(Selection.of(choices), **directions), step)
     words = zip(("smaller", "larger"), means.values(), strict=True)
     sides = (f"{word} values of {some(names)}" for word, names in words if names)
     assumed = Message(
@@ -162,20 +163,22 @@ def _answers(
     except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
         return {}, {}
     found: dict[str, Any] = {dataset: worded(why, word) for dataset, why in asked.absent.items()}
-    told = {
+    directions: dict[str, Any] = {
         way: [m.removesuffix(MEAN) for m in choices.get(way, ())]
         for way in ("minimize", "maximize")
     }
-    means: dict[str, list[str]] = {way: [] for way in told}
-    options = {name: choices[name] for name in ("alpha", "cluster", "seed") if name in choices}
+    means: dict[str, list[str]] = {way: [] for way in directions}
+    options: dict[str, Any] = {
+        name: choices[name] for name in ("alpha", "cluster", "seed") if name in choices
+    }
     for dataset, answers in asked.found.items():
         try:
-            answers = directed(answers, **told)
-            for measure, side in answer_directions(answers, **told).items():
+            answers = directed(answers, **directions)
+            for measure, side in answer_directions(answers, **directions).items():
                 if measure + MEAN in asked.metrics:
                     means[f"{side}imize"].append(measure + MEAN)
             say(f"comparing the answers on {dataset} …")
-            compared = compare_answers(answers, **told, **options)
+            compared = compare_answers(answers, **directions, **options)
             notes = tuple(worded(note, word) for note in compared.notes)
             found[dataset] = replace(compared, notes=notes)
         except (MlevalError, ValueError) as error:
@@ -243,7 +246,7 @@ def tested_instances(
                     )
                 else:
                     chosen = known.measures
-                groups = {"clusters": known.clusters, "blocks": known.folds}
+                groups: dict[str, Any] = {"clusters": known.clusters, "blocks": known.folds}
                 found[dataset] = instance_tests(known.sources, chosen, **groups, **options)
                 notes += known.notes
         except StoreError:

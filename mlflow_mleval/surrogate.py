@@ -13,10 +13,11 @@ import math
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 import numpy as np
@@ -43,8 +44,11 @@ from mlflow_mleval.report.text import aligned, fixed, level, markdown, number, t
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.study_artifacts import load_profiles
 from mlflow_mleval.training.log_evaluation import log_evaluation
-from mlflow_mleval.validation import binary_matrix, one_of, probability
+from mlflow_mleval.validation import binary_matrix, one_of, present, probability, refuse_keywords
 from mlflow_mleval.words import count, inside, some
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # --------------------------------------------------------------------------------------------------
 # Which loss to minimise while training for which loss in the end: the best surrogate per target,
@@ -445,14 +449,11 @@ def surrogate_study(
     Y: Any,
     *,
     dataset: str,
-    cv: Any = 10,
-    n_neighbors: int = 9,
+    experiment_name: str | None = None,
     ks: Iterable[int] | None = None,
     label_names: Sequence[Hashable] | None = None,
-    experiment_name: str | None = None,
-    seed: int = 0,
-    max_candidates: int = MAX_CANDIDATES,
     progress: bool | None = None,
+    **design: Unpack[Design],
 ) -> SurrogateStudy:
     """Train for every binomial loss, measure by every binomial loss: which surrogate is best for
     which target.
@@ -471,18 +472,18 @@ def surrogate_study(
     dataset, experiment_name : str
         Their names. The experiment is made if it does not exist; by default the one that MLflow is
         set to.
-    cv : int, splitter or iterable of (train, test)
-        A number of folds shuffles the rows by ``seed``.
-    n_neighbors : int
-        9 in the paper.
     ks : iterable of int, optional
         Surrogates to train, of 1..K; by default all. Targets are always all.
     label_names : sequence of K names, optional
         By default the columns of a DataFrame, else 0..K-1.
-    max_candidates : int
-        As in `NearestNeighbourMinimiser`.
     progress : bool, optional
         Show a progress bar on standard error; by default where that is a terminal.
+    cv : int, splitter or iterable of (train, test)
+        A number of folds, by default 10, shuffles the rows by ``seed``, by default 0.
+    n_neighbors : int
+        By default 9, as in the paper.
+    max_candidates : int
+        As in `NearestNeighbourMinimiser`.
 
     Returns
     -------
@@ -499,66 +500,123 @@ def surrogate_study(
         with another number of neighbours. Nothing was trained then.
     StoreError
     """
+    refuse_keywords(surrogate_study, design, _DESIGN)
     runs.check(dataset=dataset)
-    X = check_array(X, dtype=np.float64, input_name="X")
-    check_consistent_length(X, Y)
-    truth = binary_matrix(Y, "Y")
-    truth = truth.toarray() if sparse.issparse(truth) else truth
-    n_labels = truth.shape[1]
-    names = list(label_names if label_names is not None else getattr(Y, "columns", range(n_labels)))
+    data = _data(X, Y, label_names, _DESIGN | design)
+    n_labels = data.truth.shape[1]
     ks = list(range(1, n_labels + 1) if ks is None else ks)
     family_weights("binomial", n_labels, ks)  # refuses bad ones before the work
     ks = sorted({int(k) for k in ks})
-    splitter = KFold(cv, shuffle=True, random_state=seed) if np.isscalar(cv) else check_cv(cv)
-    splits = list(splitter.split(X, truth))
-    tests = [test for _, test in splits]
-    rows = [np.sort(part).tolist() for split in splits for part in split]
-    identity = {
-        "labels": _labels_digest(names, truth),
-        "features": sha256(repr(X.shape).encode() + X.tobytes()).hexdigest(),
-        "folds": sha256(repr(rows).encode()).hexdigest(),
-        "n_neighbors": int(n_neighbors),
-    }
-
     client = store.connect(create=True)
     if experiment_name is None:
         with store.quick(), store.store_errors("read"):
-            experiment_name = client.get_experiment(_get_experiment_id()).name
+            experiment_name = client.get_experiment(present(_get_experiment_id())).name
     held = _held(client, store.ensure_experiment(client, experiment_name), dataset)
-    _refuse_other(held, dataset, identity)
+    _refuse_other(held, dataset, data.identity)
     missing = [k for k in ks if k not in held or not _complete(held[k])]
     if missing:
         hidden = not (sys.stderr.isatty() if progress is None else progress)
         label = terminal(f"surrogates for {dataset}")
         with click.progressbar(
-            length=len(splits) + len(missing), label=label, file=sys.stderr, hidden=hidden
+            length=len(data.splits) + len(missing), label=label, file=sys.stderr, hidden=hidden
         ) as bar:
-            minimiser = NearestNeighbourMinimiser(n_neighbors, max_candidates=max_candidates)
-            predictions = _predictions(minimiser, X, truth, splits, missing, bar.update)
-            fold = np.repeat(np.arange(len(splits)), list(map(len, tests)))
-            for k, predicted in zip(missing, predictions, strict=True):
-                ev = evaluate(
-                    truth[np.concatenate(tests)],
-                    y_pred=predicted,
-                    label_names=names,
-                    folds=fold,
-                    instances=False,
-                )
-                begun = held[k].info.run_id if k in held else None
-                log_evaluation(
-                    ev,
-                    method=f"{_METHOD}{k:0{len(str(n_labels))}d}",
-                    dataset=dataset,
-                    run_id=begun,
-                    experiment_name=None if begun else experiment_name,
-                    test_indices=tests,
-                    n_train=[len(train) for train, _ in splits],
-                    tags={schema.TAG_SURROGATE: json.dumps({"k": k} | identity)},
-                )
+            for k, predicted in zip(missing, _predictions(data, missing, bar.update), strict=True):
+                run_id = held[k].info.run_id if k in held else None
+                _log(data, k, predicted, dataset, experiment_name, run_id)
                 bar.update(1)
-    found = load_surrogate_study(experiment_name, dataset)
-    _log_report(client, found)
-    return found
+    study = load_surrogate_study(experiment_name, dataset)
+    _log_report(client, study)
+    return study
+
+
+class Design(TypedDict, total=False):
+    """How surrogates are trained, see `surrogate_study`."""
+
+    cv: Any
+    seed: int
+    n_neighbors: int
+    max_candidates: int
+
+
+_DESIGN: dict[str, Any] = {
+    "cv": 10,
+    "seed": 0,
+    "n_neighbors": 9,
+    "max_candidates": MAX_CANDIDATES,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """What a study is made of: features, labels and their names, folds and the learner."""
+
+    X: NDArray[np.float64]
+    truth: NDArray[np.bool_]
+    names: list[Hashable]
+    splits: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    minimiser: NearestNeighbourMinimiser
+
+    @property
+    def tests(self) -> list[NDArray[np.int64]]:
+        return [test for _, test in self.splits]
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What tells the study from others."""
+        rows = [np.sort(part).tolist() for split in self.splits for part in split]
+        return {
+            "labels": _labels_digest(self.names, self.truth),
+            "features": sha256(repr(self.X.shape).encode() + self.X.tobytes()).hexdigest(),
+            "folds": sha256(repr(rows).encode()).hexdigest(),
+            "n_neighbors": int(self.minimiser.n_neighbors),
+        }
+
+
+def _data(
+    X: Any, Y: Any, label_names: Sequence[Hashable] | None, design: Mapping[str, Any]
+) -> _Data:
+    """Checked features and labels, with their folds."""
+    X = check_array(X, dtype=np.float64, input_name="X")
+    check_consistent_length(X, Y)
+    truth = binary_matrix(Y, "Y")
+    truth = truth.toarray() if sparse.issparse(truth) else truth
+    own = getattr(Y, "columns", range(truth.shape[1])) if label_names is None else label_names
+    cv = design["cv"]
+    is_number = np.isscalar(cv)
+    splitter = KFold(cv, shuffle=True, random_state=design["seed"]) if is_number else check_cv(cv)
+    minimiser = NearestNeighbourMinimiser(
+        design["n_neighbors"], max_candidates=design["max_candidates"]
+    )
+    return _Data(X, truth, list(own), list(splitter.split(X, truth)), minimiser)
+
+
+def _log(
+    data: _Data,
+    k: int,
+    predicted: NDArray[np.bool_],
+    dataset: str,
+    experiment_name: str,
+    run_id: str | None,
+) -> None:
+    """The run of a surrogate, begun before or not."""
+    width = len(str(data.truth.shape[1]))
+    ev = evaluate(
+        data.truth[np.concatenate(data.tests)],
+        y_pred=predicted,
+        label_names=data.names,
+        folds=np.repeat(np.arange(len(data.splits)), list(map(len, data.tests))),
+        instances=False,
+    )
+    log_evaluation(
+        ev,
+        method=f"{_METHOD}{k:0{width}d}",
+        dataset=dataset,
+        run_id=run_id,
+        experiment_name=None if run_id else experiment_name,
+        test_indices=data.tests,
+        n_train=[len(train) for train, _ in data.splits],
+        tags={schema.TAG_SURROGATE: json.dumps({"k": k} | data.identity)},
+    )
 
 
 def load_surrogate_study(
@@ -602,21 +660,17 @@ def load_surrogate_study(
     )
     targets = range(1, profiles.n_labels[dataset] + 1)
     losses = profiles.losses(dataset, parameters=targets).rename(index=surrogates).sort_index()
-    by_fold = (
-        profiles.by_fold(dataset, parameters=targets).rename(index=surrogates, level=0).sort_index()
-    )
-    if by_fold.index.get_level_values(0).nunique() < len(
-        losses
-    ):  # some run had no room for its folds
+    by_fold = profiles.by_fold(dataset, parameters=targets)
+    by_fold = by_fold.rename(index=surrogates, level=0).sort_index()
+    # some run had no room for its folds
+    if by_fold.index.get_level_values(0).nunique() < len(losses):
         by_fold = pd.concat({0: losses}).swaplevel()
     losses.index.name, losses.columns.name = "surrogate", "target"
     by_fold.index.names, by_fold.columns.name = ["surrogate", "fold"], "target"
     n_train, n_test = profiles.runs.iloc[0][["n_train", "n_test"]]
     ratio = sum(n_test) / sum(n_train) if n_train else None
-    best, ids = (
-        best_surrogates(by_fold, ratio=ratio, alpha=alpha),
-        {k: run.info.run_id for k, run in held.items()},
-    )
+    best = best_surrogates(by_fold, ratio=ratio, alpha=alpha)
+    ids = {k: run.info.run_id for k, run in held.items()}
     warnings = (*profiles.notes, *(f"{name}: {why}." for name, why in profiles.absent.items()))
     return SurrogateStudy(
         dataset,
@@ -641,36 +695,29 @@ def _labels_digest(names: Sequence[Hashable], truth: NDArray[np.bool_]) -> str:
     return digest.hexdigest()
 
 
-def _predictions(
-    minimiser: NearestNeighbourMinimiser,
-    X: NDArray[np.float64],
-    truth: NDArray[np.bool_],
-    splits: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
-    ks: Sequence[int],
-    step: Callable[[int], None],
-) -> NDArray[np.bool_]:
+def _predictions(data: _Data, ks: Sequence[int], step: Callable[[int], None]) -> NDArray[np.bool_]:
     """Label sets of the test rows of all folds, one after the other, for each k."""
-    found = np.empty((len(ks), sum(len(test) for _, test in splits), truth.shape[1]), dtype=bool)
+    n_tested = sum(map(len, data.tests))
+    predicted = np.empty((len(ks), n_tested, data.truth.shape[1]), dtype=bool)
     start = 0
-    for train, test in splits:
+    for train, test in data.splits:
         with disable_autologging():  # MLflow's own would make a run of each search for neighbours
-            found[:, start : start + len(test)] = minimiser.fit(X[train], truth[train]).predict_all(
-                X[test], ks
-            )
+            fitted = data.minimiser.fit(data.X[train], data.truth[train])
+            predicted[:, start : start + len(test)] = fitted.predict_all(data.X[test], ks)
         start += len(test)
         step(1)
-    return found
+    return predicted
 
 
 def _held(client: MlflowClient, experiment_id: str, dataset: str) -> dict[int, Run]:
     """Runs of a study by surrogate; of several the latest, one that is complete if there is one."""
-    found = {}
+    by_surrogate = {}
     started = store.search(client, [experiment_id], f"tags.`{schema.TAG_METHOD}` LIKE '{_METHOD}%'")
     for run in sorted(started, key=lambda r: (_complete(r), r.info.start_time, r.info.run_id)):
         k = run.data.tags[schema.TAG_METHOD].removeprefix(_METHOD)
         if run.data.tags.get(schema.TAG_DATASET) == dataset and k.isdecimal():
-            found[int(k)] = run
-    return dict(sorted(found.items()))
+            by_surrogate[int(k)] = run
+    return dict(sorted(by_surrogate.items()))
 
 
 def _complete(run: Run) -> bool:
@@ -682,11 +729,8 @@ def _identity(run: Run) -> dict[str, Any]:
     number of neighbours.
     """
     try:
-        return {
-            name: value
-            for name, value in json.loads(run.data.tags[schema.TAG_SURROGATE]).items()
-            if name != "k"
-        }
+        written = json.loads(run.data.tags[schema.TAG_SURROGATE])
+        return {name: value for name, value in written.items() if name != "k"}
     except (KeyError, ValueError, AttributeError):
         return {}
 
@@ -708,7 +752,7 @@ def _refuse_other(held: Mapping[int, Run], dataset: str, identity: Mapping[str, 
 
 def _log_report(client: MlflowClient, study: SurrogateStudy) -> None:
     """The heatmap as a run of kind report, unless there is one of just these runs."""
-    experiment_id = client.get_experiment_by_name(study.experiment).experiment_id
+    experiment_id = present(client.get_experiment_by_name(study.experiment)).experiment_id
     digest = sha256(json.dumps(sorted(study.runs.values())).encode()).hexdigest()
     reported = store.having(client, [experiment_id], schema.TAG_SURROGATE, digest)
     if any(run.info.status == "FINISHED" for run in reported):

@@ -450,7 +450,8 @@ def remember(uri: str) -> None:
 
 def tells_a_secret(error: BaseException, *uris: str) -> bool:
     """Whether the text of an error, or of any that led to it, holds a secret."""
-    waiting, seen = [error], {}
+    waiting: list[BaseException | None] = [error]
+    seen: dict[int, BaseException] = {}
     while waiting:
         one = waiting.pop()
         if one is not None and id(one) not in seen:
@@ -488,14 +489,13 @@ def _redacted(text: str, uris: Iterable[str], words: bool) -> str:
 def _all_secrets(addresses: Iterable[str], words: bool) -> tuple[str, ...]:
     """The secrets of these addresses and of this machine, the longest first."""
     secrets = {value for name, value in os.environ.items() if _TOKENS.fullmatch(name)}
-    secrets |= {secret for uri in addresses for secret in _secrets(uri)}
+    secrets.update(*map(_secrets, addresses))
     logins = [*map(_login, addresses), *_own_logins()]
     passwords = {password for _, password in logins if password}
-    secrets |= {part for password in passwords for part in _parts(password)}
-    secrets |= {decode(secret) for secret in secrets for decode in (unquote, unquote_plus)}
+    secrets.update(*map(_parts, passwords))
+    secrets.update([*map(unquote, secrets), *map(unquote_plus, secrets)])
     pairs = {f"{user}:{password}" for user, _ in logins for password in passwords}
-    pairs |= {unquote(pair) for pair in pairs}
-    secrets |= {code for pair in pairs for code in _in_a_header(pair)}
+    secrets.update(*map(_in_a_header, pairs | {*map(unquote, pairs)}))
     chosen = [one for one in secrets if len(one) > 1 and (words or not _reads_like_words(one))]
     return tuple(sorted(chosen, key=lambda one: (-len(one), one)))
 
@@ -572,6 +572,7 @@ def _parted(uri: str) -> tuple[str, str | None, str | None]:
     rest = uri[len(start) :]
     if re.split(r"[+:]", start)[0].lower() in ("sqlite", "file") and rest.startswith("/"):
         return start, None, rest
+    login: str | None
     login, at, behind = rest.rpartition("@")
     if not at or ("/" in login and ":" not in login):
         login, behind = None, rest
@@ -597,7 +598,8 @@ def _masked_login(start: str, login: str) -> str:
 
 def _query(rest: str) -> tuple[str, str, list[tuple[str, str, str, bool]]]:
     """What is before the parameters, what begins them, and each: key, sign, value, is it secret."""
-    head, mark, query = re.fullmatch(r"([^?#;]*)([?#;]?)(.*)", rest, re.DOTALL).groups()
+    head = re.split("[?#;]", rest, maxsplit=1)[0]
+    mark, query = rest[len(head) : len(head) + 1], rest[len(head) + 1 :]
     parts, before = [], False
     for part in query.split("&") if mark else ():
         key, sign, value = part.partition("=")

@@ -69,7 +69,7 @@ def load_answers(
     grades: Mapping[str, Sequence[str]] | None = None,
     shared: bool = False,
     most: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Asked:
     """What the runs of a selection answered, question by question.
 
@@ -210,7 +210,7 @@ class _Reader:
     instance_by: str | None
     measures: Sequence[str] | None
     grades: Mapping[str, Sequence[str]]
-    progress: Callable[[int, int], None] | None
+    progress: Callable[[int, int], object] | None
     total: int
     most: int | None
     done: int = 0
