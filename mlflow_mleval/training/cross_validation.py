@@ -38,7 +38,13 @@ from mlflow_mleval.training.estimators import (
     refuse_regressor,
 )
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
-from mlflow_mleval.validation import binary_matrix, one_of, present, refuse_keywords
+from mlflow_mleval.validation import (
+    binary_matrix,
+    instance_weights,
+    one_of,
+    present,
+    refuse_keywords,
+)
 from mlflow_mleval.words import some
 
 
@@ -61,6 +67,7 @@ def cross_validate(
     experiment_name: str | None = None,
     log_instances: bool = False,
     clusters: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     **hierarchy_options: Any,
 ) -> Evaluation:
     """Cross-validate a classifier of label sets, or of one label: every measure on every fold, in
@@ -97,6 +104,9 @@ def cross_validate(
         As in `log_evaluation`; a table of instances lets methods be compared instance by instance.
     clusters : array of shape (N,), optional
         Rows of `X` that belong together, as in `log_evaluation`; by default `groups`, if given.
+    sample_weight : array of shape (N,), optional
+        How much each row of `X` counts in the evaluation, as in `evaluate`. What the training is to
+        heed goes by `params`.
 
     Returns
     -------
@@ -126,12 +136,15 @@ def cross_validate(
     refuse_regressor(estimator)
     n_labels = _labels_of(Y, label_names)
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
+    if sample_weight is not None:
+        sample_weight = instance_weights(sample_weight, "sample_weight", Y.shape[0])
     target = runs.target(run_id) if experiment_name is None else None
     if log:
         tags = bounded(lambda: runs.held(target, experiment_name))
         named = {} if runs.holds_result(tags) else tags
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator, Y)
-        dataset = dataset or named.get(schema.TAG_DATASET) or dataset_name(X, Y)
+        dataset = dataset or named.get(schema.TAG_DATASET)
+        dataset = dataset or dataset_name(X, Y, sample_weight)
         refuse_other(tags, method, dataset)
     predictions, splits, fit_times = fold_predictions(
         estimator, X, Y, n_labels, cv=cv, groups=groups, params=params, n_jobs=n_jobs
@@ -146,6 +159,7 @@ def cross_validate(
         label_names=n_labels if isinstance(n_labels, list) else label_names,
         hierarchy=hierarchy,
         conventions=conventions,
+        sample_weight=sample_weight,
         **hierarchy_options,
     )
     clusters = groups if clusters is None else clusters
@@ -198,8 +212,8 @@ def evaluate_folds(
     fit_times: Any = None,
     **options: Any,
 ) -> Evaluation:
-    """One Evaluation of the predictions for each fold's test rows, with the options of
-    `evaluate`.
+    """One Evaluation of the predictions for each fold's test rows, with the options of `evaluate`;
+    weights are those of the rows of `Y`.
     """
     tests = [test for _, test in splits]
     rows, folds = np.concatenate(tests), range(len(tests))
@@ -208,6 +222,8 @@ def evaluate_folds(
         options["probabilities"] = None if all(p.is_probability for p in predictions) else False
         # a fold that knows fewer classes than others has scores of another shape
         has_scores = has_scores and len({p.y_score.ndim for p in predictions}) == 1
+    if options.get("sample_weight") is not None:
+        options["sample_weight"] = np.asarray(options["sample_weight"])[rows]
     if fit_times is not None:
         options["fit_time"] = dict(zip(folds, map(float, fit_times), strict=True))
     ev = evaluate(

@@ -2,6 +2,7 @@
 
 import json
 
+import mlflow
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,10 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn import metrics
+from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsClassifier
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError, IncomparableRunsError
 from mlflow_mleval.files.predictions import evaluate_file
+from mlflow_mleval.measures.label_sums import SAMPLE_WEIGHT
+from mlflow_mleval.training.callbacks.epochs import EpochLog
 
 #: All that is computed of label sets, and of one label.
 ASKED = (
@@ -360,6 +365,54 @@ def test_a_batch_without_weight_adds_nothing_and_alone_says_so():
     assert alone.measures == {} and "matthews" in alone.absent
     folds = mleval.evaluate(y, s, folds=np.arange(60) % 2, sample_weight=np.arange(60) % 2)
     assert folds.folds["f1"].isna().tolist() == [True, False]
+
+
+def test_cross_validation_weighs_the_evaluation(client):
+    y, s, w = label_sets(9)
+    model = KNeighborsClassifier(3)
+    with mlflow.start_run() as run:
+        ev = mleval.cross_validate(model, s, y.astype(int), cv=KFold(3), sample_weight=w)
+    plain = mleval.cross_validate(model, s, y.astype(int), cv=KFold(3), log=False)
+    assert ev.instances[SAMPLE_WEIGHT].tolist() == w[ev.instances.index].tolist()
+    subset = plain.instances["subset_accuracy"]
+    weighted = np.average(subset, weights=w[subset.index])
+    assert ev.measures["subset_accuracy"] == pytest.approx(weighted, **EXACT)
+    tags = client.get_run(run.info.run_id).data.tags
+    assert tags["mleval.sample_weight"] == ev.weights_digest
+    assert " weights-" in tags["mleval.dataset"]  # other weights, other data
+    with pytest.raises(ValueError, match="`sample_weight` must hold one weight for each of the"):
+        mleval.cross_validate(model, s, y.astype(int), sample_weight=w[1:], log=False)
+
+
+def test_a_training_weighs_its_epochs_and_its_end(client):
+    y, s, w = label_sets(9)
+    log = EpochLog(method="net", dataset="toy", sample_weight=w)
+    with mlflow.start_run() as run:
+        log.begin()
+        log.epoch(0, lambda: (y, s))
+        log.end(lambda: (y, s))
+    expected = mleval.evaluate(y, s, sample_weight=w)
+    logged = client.get_run(run.info.run_id).data
+    assert logged.metrics["mleval.epoch/f1"] == expected.measures["f1"]
+    assert log.evaluation.measures == expected.measures
+    assert logged.tags["mleval.sample_weight"] == expected.weights_digest
+    with pytest.raises(ValueError, match="must hold one weight for each of the 5 instances"):
+        log.evaluate(y[:5], s[:5])  # parts do not know which weights are theirs
+
+
+def test_spark_has_none_and_says_so():
+    with pytest.raises(TypeError, match="evaluate_spark.. has no `sample_weight`: of Spark"):
+        mleval.evaluate_spark(None, "truth", "scores", sample_weight="w")
+
+
+def test_an_array_of_an_archive_holds_weights(tmp_path):
+    y, s, w = label_sets(9)
+    path = tmp_path / "predictions.npz"
+    np.savez(path, y_true=y, y_score=s, importance=w)
+    ev = evaluate_file(path, sample_weight="importance")
+    assert ev.measures == pytest.approx(mleval.evaluate(y, s, sample_weight=w).measures, **EXACT)
+    with pytest.raises(ValueError, match="`sample_weight` must be a column of .*, got 'weight'"):
+        evaluate_file(path, sample_weight="weight")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -24,7 +24,12 @@ from mlflow_mleval.training.run_content import EpochMetrics, say
 from mlflow_mleval.validation import one_of, present, refuse_keywords
 
 #: The options of `evaluate` that need no hierarchy.
-_FLAT: dict[str, Any] = {"label_names": None, "conventions": "sklearn", "threshold": 0.5}
+_FLAT: dict[str, Any] = {
+    "label_names": None,
+    "conventions": "sklearn",
+    "threshold": 0.5,
+    "sample_weight": None,
+}
 #: Epochs that are faster than this share a request.
 _SECONDS = 1.0
 
@@ -57,9 +62,10 @@ class EpochLog:
     every : int
         Log every so many epochs; the evaluation at the end does not depend on it, except that
         `best_by` chooses among these.
-    label_names, hierarchy, conventions, threshold, **hierarchy_options
-        As in `evaluate`. Hierarchical measures are computed for each epoch only where `measures` or
-        `best_by` name them.
+    label_names, hierarchy, conventions, threshold, sample_weight, **hierarchy_options
+        As in `evaluate`; weights are those of the validation data in their order, which must be
+        evaluated at once and not in parts. Hierarchical measures are computed for each epoch only
+        where `measures` or `best_by` name them.
 
     Attributes
     ----------
