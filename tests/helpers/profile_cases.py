@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
+from report_cases import NASTY
 from scipy import stats
 
 from mlflow_mleval.analysis.comparison import Comparison, compare
@@ -63,3 +64,12 @@ def compared(
 ) -> ProfileComparison:
     """Three methods compared on these datasets."""
     return compare_profiles(profiles(dict(datasets)), seed=0, **options)
+
+
+@cache
+def hostile():
+    """Names of strangers, and the comparison of methods that are called so."""
+    names = [*NASTY[:5], "<script>alert(1)</script>", "\u202egnp.exe", "x" * 200]
+    behaviour = {name: (1 - 0.08 * i, 0.12 + 0.03 * i) for i, name in enumerate(names)}
+    datasets = {NASTY[0]: 5, "<script>alert(2)</script>": 4}
+    return names, compare_profiles(profiles(datasets, behaviour, n=60), seed=0)

@@ -7,55 +7,15 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from browser_scripts import CONTRAST, OPEN_ALL, TEXTS
 from html_pages import Page
 from report_cases import NASTY
+from run_report_cases import example, hierarchical, nasty, report_of
 
 import mlflow_mleval as mleval
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.run import document
 from mlflow_mleval.report.html import standalone
 from mlflow_mleval.report.text import terminal
-from mlflow_mleval.training.run_content import RunContent
-
-
-def report_of(ev, method="BR", dataset="yeast", n_train=None):
-    return RunContent(ev, method, dataset, n_train or {}).report({})
-
-
-def example(n=300, k=14, folds=10, names=None, seed=0, never=False, measures=None):
-    rng = np.random.default_rng(seed)
-    y = rng.random((n, k)) < np.linspace(0.05, 0.6, k)
-    s = np.clip(0.35 * y + 0.65 * rng.random((n, k)), 0, 1)
-    if never:
-        y[:, 0] = False
-        s[:, 0] = 0
-    ev = mleval.evaluate(
-        y, s, label_names=names, folds=np.arange(n) % folds if folds else None, measures=measures
-    )
-    return report_of(ev, n_train={f: n - n // folds for f in range(folds)} if folds else None)
-
-
-def hierarchical():
-    edges = [("animal", "cat"), ("animal", "dog"), ("pet", "dog"), ("plant", "rose")]
-    h = mleval.Hierarchy(edges)
-    rng = np.random.default_rng(0)
-    classes = np.array(["cat", "dog", "rose"])
-    true = [[c] for c in classes[rng.integers(0, 3, 200)]]
-    pred = [t if rng.random() < 0.7 else ["dog"] for t in true]
-    return report_of(
-        mleval.evaluate_hierarchical(true, pred, h, folds=np.arange(200) % 5), "flat", "pets"
-    )
-
-
-def nasty(n_labels=12):
-    rng = np.random.default_rng(1)
-    y = rng.random((80, n_labels)) < 0.4
-    s = rng.random((80, n_labels))
-    ev = mleval.evaluate(
-        y, s, label_names=NASTY[:n_labels], folds=np.arange(80) % 4, measures="probabilistic"
-    )
-    return report_of(ev, NASTY[0], NASTY[4])
 
 
 def test_the_summary_says_what_the_evaluation_says():
@@ -232,41 +192,3 @@ def test_an_evaluation_reports_itself():
         r"\begin{table}" in found.to_latex()
         and len(found.render("csv").splitlines()) == len(report.means) + 1
     )
-
-
-@pytest.fixture(scope="module")
-def pages():
-    names = [f"a very long label name that nobody would type twice, number {i}" for i in range(120)]
-    made = [
-        example(measures="micro_ap"),
-        example(k=120, names=names, measures="ece_10"),
-        example(k=2, folds=2),
-    ]
-    made += [hierarchical(), nasty()]
-    return [document(report).to_html() for report in made]
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [320, 600, 1400])
-def test_the_page_never_scrolls_sideways(show, pages, width):
-    for page in pages:
-        browser = show(page, width)
-        browser.execute_script(OPEN_ALL)
-        assert browser.execute_script("return document.scrollingElement.scrollWidth") <= width
-        assert browser.get_log("browser") == []
-
-
-@pytest.mark.browser
-def test_no_label_of_a_figure_is_cut_or_covered(show, pages):
-    for page in pages:
-        browser = show(page, 600)
-        browser.execute_script(OPEN_ALL)
-        assert browser.execute_script(TEXTS) == []
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out(show, pages, scheme):
-    browser = show(pages[0], 600, scheme)
-    browser.execute_script(OPEN_ALL)
-    assert browser.execute_script(CONTRAST) == []
