@@ -148,12 +148,7 @@ def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
     given, choices = [], {}
     for name, option in options().items():
         texts = [text for text in values.get(name, ()) if text or option.is_flag]
-        if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
-            raise SelectionError(
-                name, f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
-            )
-        if any(not text.isprintable() for text in texts):
-            raise SelectionError(name, "it holds a character that cannot be shown. Leave it out.")
+        _check_texts(name, texts)
         if option.multiple:
             texts = list(dict.fromkeys(texts))
             choices[option.name] = tuple(_converted(option, name, text) for text in texts)
@@ -164,11 +159,24 @@ def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
         else:
             default = option.default if isinstance(option.default, str | int | float) else None
             value = _converted(option, name, texts[-1]) if texts else default
-            texts = texts[-1:] if texts and value != default else []
+            texts = texts[-1:] if value != default else []
             choices[option.name] = value
         if texts:
             given.append((name, tuple(texts)))
-    ids = choices["experiment_ids"]
+    _check_experiments(choices["experiment_ids"])
+    return PageSelection(tuple(given), choices)
+
+
+def _check_texts(name: str, texts: Sequence[str]) -> None:
+    if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
+        raise SelectionError(
+            name, f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
+        )
+    if any(not text.isprintable() for text in texts):
+        raise SelectionError(name, "it holds a character that cannot be shown. Leave it out.")
+
+
+def _check_experiments(ids: Sequence[str]) -> None:
     if wrong := [i for i in ids if not _ID.fullmatch(i)]:
         raise SelectionError(
             "experiment-id",
@@ -179,7 +187,6 @@ def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
             "experiment-id",
             f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer.",
         )
-    return PageSelection(tuple(given), choices)
 
 
 def _converted(option: click.Option, name: str, text: str) -> Any:

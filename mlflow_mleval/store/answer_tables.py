@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -71,10 +71,7 @@ def read_traces(
         The run has no trace with assessments, or more than `most`, or one that does not tell
         `instance_by`.
     """
-    rows, notes = [], []
-    versions: dict[str, set[str]] = defaultdict(set)
-    words: dict[str, Counter[str]] = defaultdict(Counter)
-    passing: dict[str, bool] = {}
+    rows, scores = [], _Scores(run, grades or {})
     asked = asked_of(run)
     for trace, (inputs,) in traces_of(client, run, (INPUTS,), most):
         inputs = asked(inputs)
@@ -84,60 +81,72 @@ def read_traces(
                 f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name "
                 "another."
             )
-        row: dict[str, list[float]] = defaultdict(list)
-        for assessment in trace.info.assessments or ():
-            if (
-                assessment.feedback is None
-                or assessment.valid is False
-                or not belongs(assessment, run)
-            ):
-                continue
-            name = _name(assessment)
-            versions[name].add(
-                (assessment.metadata or {}).get("mlflow.assessment.scorerDigest", "")
-            )
-            value = assessment.feedback.value
-            if assessment.feedback.error is not None or value is None:
-                row[name].append(np.nan)
-                continue
-            for part, single in value.items() if isinstance(value, dict) else [("", value)]:
-                measure = f"{name}/{part}" if part else name
-                size, passes = number(single, (grades or {}).get(measure))
-                if size is None:
-                    words[measure][str(single)] += 1
-                    continue
-                row[measure].append(size)
-                passing[measure] = passing.get(measure, True) and passes
-        means = {measure: _mean(values) for measure, values in row.items()}
-        plain = (
-            {k: v for k, v in inputs.items() if isinstance(v, str | int | float | bool)}
-            if isinstance(inputs, dict)
-            else {}
-        )
-        told = {
-            **{k: _short(str(v)) for k, v in plain.items()},
-            "link": trace.info.trace_id,
-            "asked": shown(inputs),
-        }
-        rows.append(((trace.info.request_time, trace.info.trace_id), key, means, told))
+        about = {"link": trace.info.trace_id, "asked": shown(inputs)}
+        when = trace.info.request_time, trace.info.trace_id
+        rows.append((when, key, scores.means(trace), _plain_inputs(inputs) | about))
     rows.sort(key=lambda row: row[0])
-    _, keys, scored, about = zip(*rows, strict=True) if rows else ((), (), (), ())
-    index = pd.Index(keys, name="instance", dtype=object)
-    values = pd.DataFrame([*scored], index=index, dtype=float)
+    index = pd.Index([key for _, key, _, _ in rows], name="instance", dtype=object)
+    values = pd.DataFrame([means for _, _, means, _ in rows], index=index, dtype=float)
     if values.empty:
         raise ValueError("none of its traces has an assessment by a scorer")
-    for measure, found in words.items():
-        values = values.drop(columns=measure, errors="ignore")
-        notes.append(unclear(measure, [*found]))
+    values = values.drop(columns=[m for m in scores.words if m in values])
     return Answers(
         values,
-        pd.DataFrame([*about], index=index),
+        pd.DataFrame([about for _, _, _, about in rows], index=index),
         digest(run),
         counted(run),
-        {m: some(sorted(v - {""})) for m, v in versions.items()},
-        tuple(m for m in values if passing.get(m, False)),
-        tuple(notes),
+        {m: some(sorted(digests - {""})) for m, digests in scores.versions.items()},
+        tuple(m for m in values if scores.passing.get(m, False)),
+        tuple(unclear(measure, [*texts]) for measure, texts in scores.words.items()),
     )
+
+
+class _Scores:
+    """What scorers said of the traces of a run.
+
+    `versions` has the digests of the scorers by measure, `words` values that are no numbers, and
+    `passing` whether all values of a measure are pass or fail.
+    """
+
+    def __init__(self, run: Run, grades: Mapping[str, Sequence[str]]) -> None:
+        self.run, self.grades = run, grades
+        self.versions: dict[str, set[str]] = defaultdict(set)
+        self.words: dict[str, Counter[str]] = defaultdict(Counter)
+        self.passing: dict[str, bool] = {}
+
+    def means(self, trace: Trace) -> dict[str, float]:
+        """The mean by measure over the assessments of a trace that belong to the run."""
+        values: dict[str, list[float]] = defaultdict(list)
+        for assessment in trace.info.assessments or ():
+            feedback = assessment.feedback
+            if feedback is None or assessment.valid is False or not belongs(assessment, self.run):
+                continue
+            name, metadata = _name(assessment), assessment.metadata or {}
+            self.versions[name].add(metadata.get("mlflow.assessment.scorerDigest", ""))
+            if feedback.error is not None or feedback.value is None:
+                values[name].append(np.nan)
+                continue
+            for measure, value in _parts(name, feedback.value).items():
+                size, passes = number(value, self.grades.get(measure))
+                if size is None:
+                    self.words[measure][str(value)] += 1
+                    continue
+                values[measure].append(size)
+                self.passing[measure] = self.passing.get(measure, True) and passes
+        return {measure: _mean(sizes) for measure, sizes in values.items()}
+
+
+def _parts(name: str, value: Any) -> dict[str, Any]:
+    """What a scorer said, by measure: several values where it said a mapping."""
+    if not isinstance(value, dict):
+        return {name: value}
+    return {f"{name}/{part}" if part else name: single for part, single in value.items()}
+
+
+def _plain_inputs(inputs: Any) -> dict[str, str]:
+    """The inputs that are no structures, as text of bounded length."""
+    items = inputs.items() if isinstance(inputs, dict) else ()
+    return {k: _short(str(v)) for k, v in items if isinstance(v, str | int | float | bool)}
 
 
 def _short(text: str) -> str:
@@ -169,9 +178,6 @@ def traces_of(
     spans, n = False, 0
     lost: list[str] = []
 
-    def read(page: Iterable[Trace]) -> list[list[Any]]:
-        return [[_whole(trace, part) for part in parts] for trace in page]
-
     def search(token: str | None) -> Any:
         nonlocal spans
         ask = partial(
@@ -182,20 +188,18 @@ def traces_of(
             page_token=token,
         )
         page = ask(include_spans=spans)
-        cut = any(value is None for values in read(page) for value in values)
+        cut = any(_whole(trace, part) is None for trace in page for part in parts)
         if cut and not spans:
             page = ask(include_spans=True)
         spans = cut
         return page
 
     for page in store.paged(search, lambda trace: trace.info.trace_id, "traces"):
-        known = read(page)
-        if most is not None and (n := n + len(page)) > most:
+        n += len(page)
+        if most is not None and n > most:
             raise ValueError(f"it holds more answers than the {most:,} that are read here.")
-        for trace, values in zip(page, known, strict=True):
-            if any(value is None for value in values):
-                root = next((s for s in trace.data.spans if s.parent_id is None), None)
-                values = values if root is None else [getattr(root, part) for part in parts]
+        for trace in page:
+            values = _values(trace, parts)
             if INPUTS in parts and values[parts.index(INPUTS)] is None:
                 lost.append(trace.info.trace_id)
             yield trace, values
@@ -204,6 +208,15 @@ def traces_of(
             f"the inputs of {len(lost):,} traces are cut, and their spans are not there "
             f"({some(lost, 3)})"
         )
+
+
+def _values(trace: Trace, parts: Sequence[str]) -> list[Any]:
+    """The parts as the metadata have them, or where they cut one, as the root of the spans does."""
+    values = [_whole(trace, part) for part in parts]
+    if all(value is not None for value in values):
+        return values
+    root = next((span for span in trace.data.spans if span.parent_id is None), None)
+    return values if root is None else [getattr(root, part) for part in parts]
 
 
 def _whole(trace: Trace, part: str) -> Any:

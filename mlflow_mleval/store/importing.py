@@ -9,7 +9,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -227,35 +227,30 @@ def _results(table: pd.DataFrame, conventions: str) -> dict[_Cell, _Result]:
         folds = rows.dropna(subset="fold") if "fold" in rows else rows.iloc[:0]
         single = rows.drop(index=folds.index)
         means = dict(zip(single["measure"], single["value"], strict=True))
-        by_fold: dict[str, list[float]] = {}
-        numbers: list[int] = []
-        warnings = []
-        if len(folds):
-            wide = folds.pivot(index="fold", columns="measure", values="value").sort_index()
-            wide = wide[folds["measure"].unique()]
-            numbers = [int(f) for f in wide.index]
-            by_fold = {m: wide[m].tolist() for m in wide if wide[m].notna().any()}
-            means |= wide.mean(skipna=False).to_dict()
-            for m, column in by_fold.items():
-                if empty := [f for f, v in zip(numbers, column, strict=True) if math.isnan(v)]:
-                    name = some([f"{m} of {_name((dataset, method, seed))}"])
-                    where = f"fold {some(empty)} of {len(numbers)}"
-                    warnings.append(
-                        f"{name} has no value in {where}: its mean counts as not finished"
-                    )
-        kept = {m: float(v) for m, v in means.items() if not math.isnan(v)}
-        stated = {schema.TAG_CONVENTIONS: conventions}
+        wide = folds.pivot(index="fold", columns="measure", values="value").sort_index()
+        wide = wide[folds["measure"].unique()]
+        means |= wide.mean(skipna=False).to_dict()
+        wide = wide.dropna(axis=1, how="all")
+        by_fold = {m: wide[m].tolist() for m in wide}
         out[dataset, method, seed] = _Result(
             method,
             dataset,
-            kept,
-            numbers if by_fold else (),
+            {m: float(v) for m, v in means.items() if not math.isnan(v)},
+            [int(fold) for fold in wide.index] if by_fold else (),
             by_fold,
-            tags=stated,
+            tags={schema.TAG_CONVENTIONS: conventions},
             params={_SEED: seed} if seed else {},
-            warnings=tuple(warnings),
+            warnings=tuple(_empty_folds(wide, _name((dataset, method, seed)))),
         )
     return out
+
+
+def _empty_folds(wide: pd.DataFrame, name: str) -> Iterator[str]:
+    """Of a table folds x measures, which measures lack a value in which folds."""
+    for m in wide:
+        if empty := [int(fold) for fold in wide.index[wide[m].isna()]]:
+            which, where = some([f"{m} of {name}"]), f"fold {some(empty)} of {len(wide)}"
+            yield f"{which} has no value in {where}: its mean counts as not finished"
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:
@@ -328,61 +323,84 @@ def _write(
     """
     created = run is None
     if run is None:
-        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset) | {
-            schema.TAG_CLAIM: uuid4().hex
-        }
-        seed = result.params.get(_SEED, "")
-        marks |= {schema.TAG_SEED: seed} if seed else {}
-        name = schema.run_name(result.method, result.dataset) + (f" · {seed}" if seed else "")
-        run = runs.create(client, experiment_id, name, marks)
-    tags = run.data.tags
-    stored = {
-        m: v for key, v in run.data.metrics.items() if (m := schema.measure_of(key)) is not None
-    }
+        run = _create(client, experiment_id, result)
+    run_id, tags = run.info.run_id, run.data.tags
+    stored = _stored(run)
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
-    gone = sorted(set(stored) - set(result.means))
-    wanted = {
-        schema.TAG_FOLDS: "",
-        schema.TAG_WITHDRAWN: json.dumps(gone) if gone else "",
-        **result.changing,
-    }
-    if (
-        result.tags[schema.TAG_CONVENTIONS] == schema.UNKNOWN_CONVENTIONS
-        and schema.TAG_CONVENTIONS in tags
-    ):
-        del wanted[schema.TAG_CONVENTIONS]
-    different = {key: value for key, value in wanted.items() if tags.get(key, "") != value}
+    different = _different_tags(result, stored, tags)
     finished = run.info.status == result.run_status
     if not means and not different and finished:
-        return "unchanged", [], run.info.run_id
+        return "unchanged", [], run_id
     if means or different:
-        # Trying again after an interruption uses the time of the first try: what it wrote is then
-        # no second entry.
-        updated = tags.get(schema.TAG_UPDATED, "")
-        before = int(updated) if updated.isdecimal() else run.info.start_time
-        again = not _is_whole(run) and all(result.means.get(m) == v for m, v in stored.items())
-        timestamp = before if again else max(int(time.time() * 1000), before + 1)
-        stamp = {} if again else {schema.TAG_UPDATED: str(timestamp)}
-        by_fold = (
-            _new_folds(result, tags.get(schema.TAG_FOLDS, ""))
-            if schema.TAG_FOLDS in different
-            else {}
-        )
-        metrics = replace(result, means=means, by_fold=by_fold).metrics(timestamp)
-        if (
-            len(metrics) > runs.BATCH
-        ):  # more than one request: the status, which makes it count, goes with the last
-            runs.log(client, run.info.run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
-        said = packed({**stamp, **different, schema.TAG_STATUS: result.status}, tags)
-        params = {key: value for key, value in result.params.items() if key not in run.data.params}
-        runs.log(client, run.info.run_id, metrics, said, params)
+        _log(client, result, run, stored, means, different)
     if not finished:
-        runs.end(client, run.info.run_id, result.run_status)
+        runs.end(client, run_id, result.run_status)
     if created:
-        return "created", [], run.info.run_id
+        return "created", [], run_id
     if not _is_whole(run) or not (means or different):
-        return "updated", [f"{result.name}: an interrupted import was completed"], run.info.run_id
-    return "updated", _changes(result, stored, tags, different), run.info.run_id
+        return "updated", [f"{result.name}: an interrupted import was completed"], run_id
+    return "updated", _changes(result, stored, tags, different), run_id
+
+
+def _stored(run: Run) -> dict[str, float]:
+    """The means that the run holds, by measure."""
+    keys = {schema.measure_of(key): value for key, value in run.data.metrics.items()}
+    return {measure: value for measure, value in keys.items() if measure is not None}
+
+
+def _create(client: MlflowClient, experiment_id: str, result: _Result) -> Run:
+    """A run for the result, which claims its method and dataset."""
+    seed = result.params.get(_SEED, "")
+    marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset)
+    marks |= {schema.TAG_CLAIM: uuid4().hex} | ({schema.TAG_SEED: seed} if seed else {})
+    name = schema.run_name(result.method, result.dataset) + (f" · {seed}" if seed else "")
+    return runs.create(client, experiment_id, name, marks)
+
+
+def _different_tags(
+    result: _Result, stored: Mapping[str, float], tags: Mapping[str, str]
+) -> dict[str, str]:
+    """The tags that the run has not as it should; known conventions stay where the source knows
+    none.
+    """
+    gone = sorted(set(stored) - set(result.means))
+    withdrawn = json.dumps(gone) if gone else ""
+    wanted = {schema.TAG_FOLDS: "", schema.TAG_WITHDRAWN: withdrawn, **result.changing}
+    unknown = wanted[schema.TAG_CONVENTIONS] == schema.UNKNOWN_CONVENTIONS
+    if unknown and schema.TAG_CONVENTIONS in tags:
+        del wanted[schema.TAG_CONVENTIONS]
+    return {key: value for key, value in wanted.items() if tags.get(key, "") != value}
+
+
+def _log(
+    client: MlflowClient,
+    result: _Result,
+    run: Run,
+    stored: Mapping[str, float],
+    means: Mapping[str, float],
+    different: Mapping[str, str],
+) -> None:
+    """Write the means and tags that differ.
+
+    Trying again after an interruption uses the time of the first try: what it wrote is then no
+    second entry.
+    """
+    run_id, tags = run.info.run_id, run.data.tags
+    updated = tags.get(schema.TAG_UPDATED, "")
+    before = int(updated) if updated.isdecimal() else run.info.start_time
+    again = not _is_whole(run) and all(result.means.get(m) == v for m, v in stored.items())
+    timestamp = before if again else max(int(time.time() * 1000), before + 1)
+    stamp = {} if again else {schema.TAG_UPDATED: str(timestamp)}
+    by_fold: Mapping[str, Sequence[float]] = {}
+    if schema.TAG_FOLDS in different:
+        by_fold = _new_folds(result, tags.get(schema.TAG_FOLDS, ""))
+    metrics = replace(result, means=means, by_fold=by_fold).metrics(timestamp)
+    if len(metrics) > runs.BATCH:
+        # more than one request: the status, which makes it count, goes with the last
+        runs.log(client, run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
+    all_tags = packed({**stamp, **different, schema.TAG_STATUS: result.status}, tags)
+    params = {key: value for key, value in result.params.items() if key not in run.data.params}
+    runs.log(client, run_id, metrics, all_tags, params)
 
 
 def _changes(
@@ -547,11 +565,8 @@ def _packed(answers: Answers) -> bytes:
     frame = pd.concat([answers.values.add_prefix("value:"), about.add_prefix("about:")], axis=1)
     table = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
     meta = {"digest": answers.digest, "counted": answers.counted, "passing": list(answers.passing)}
-    meta |= {
-        key: list(texts)
-        for key, texts in (("notes", answers.notes), ("words", answers.words))
-        if texts
-    }
+    texts = {"notes": list(answers.notes), "words": list(answers.words)}
+    meta |= {key: lines for key, lines in texts.items() if lines}
     buffer = io.BytesIO()
     pq.write_table(table.replace_schema_metadata({_META: json.dumps(meta)}), buffer)
     return buffer.getvalue()
@@ -570,28 +585,30 @@ def _unpacked(path: Path) -> Answers:
     frame = decoded(lambda: head.read().to_pandas(ignore_metadata=True))
     if INSTANCE not in frame or not isinstance(meta, dict):
         raise ValueError(f"it has no column {INSTANCE}")
-    index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
-    parts = {
-        kind: frame[[c for c in frame if c.startswith(f"{kind}:")]]
-        .set_axis(index)
-        .rename(columns=lambda c: c.partition(":")[2])
-        for kind in ("value", "about")
-    }
-    values = parts["value"].astype(float)
-    if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(parts["about"]):
+    frame.index = pd.Index(frame[INSTANCE].astype(str), name=INSTANCE, dtype=object)
+    values, about = (_columns(frame, kind) for kind in ("value:", "about:"))
+    values = values.astype(float)
+    if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(about):
         raise ValueError(
             "it holds a number that is infinite or too large, or does not say what was asked"
         )
     counted = meta.get("counted")
-    texts = {
-        key: tuple(map(str, given)) if isinstance(given := meta.get(key), list) else ()
-        for key in ("notes", "words")
-    }
     return Answers(
         values,
-        parts["about"],
+        about,
         str(meta.get("digest", "")),
         counted if type(counted) is int else None,
         passing=tuple(m for m in values if m in (meta.get("passing") or ())),
-        **texts,
+        notes=_texts(meta.get("notes")),
+        words=_texts(meta.get("words")),
     )
+
+
+def _columns(frame: pd.DataFrame, prefix: str) -> pd.DataFrame:
+    """The columns that begin so, by the rest of their names."""
+    names = [c for c in frame if c.startswith(prefix)]
+    return frame[names].rename(columns=lambda c: c.removeprefix(prefix))
+
+
+def _texts(given: object) -> tuple[str, ...]:
+    return tuple(map(str, given)) if isinstance(given, list) else ()

@@ -228,19 +228,8 @@ class _Reader:
             for method, same in by_method.items()
             for k, run in enumerate(same)
         }
-        alone = {
-            key: run
-            for key, run in runs.items()
-            if self.table is None and (is_evaluated(run) or _holds_imported(run))
-        }
-        parts: dict[str, Answers | str] = {}
-        for key, run in alone.items():
-            parts[key] = store.of_one_run(partial(self._one, run))
-            self._refuse(
-                sum(len(part.values) for part in parts.values() if isinstance(part, Answers))
-            )
-            self._step(1)
-        if tabled := {key: run for key, run in runs.items() if key not in alone}:
+        parts = self._each(runs)
+        if tabled := {key: run for key, run in runs.items() if key not in parts}:
             parts |= read_answer_tables(
                 self.client,
                 tabled,
@@ -262,6 +251,18 @@ class _Reader:
         if not read:
             raise MissingResultsError("none of its runs can be read.")
         return {method: _joined(same) for method, same in read.items()}
+
+    def _each(self, runs: Mapping[str, Run]) -> dict[str, Answers | str]:
+        """The answers of runs that are read one by one, or why they cannot be read."""
+        parts: dict[str, Answers | str] = {}
+        n = 0
+        for key, run in runs.items():
+            if self.table is None and (is_evaluated(run) or _holds_imported(run)):
+                parts[key] = part = store.of_one_run(partial(self._one, run))
+                n += len(part.values) if isinstance(part, Answers) else 0
+                self._refuse(n)
+                self._step(1)
+        return parts
 
     def _one(self, run: Run) -> Answers:
         if _holds_imported(run):

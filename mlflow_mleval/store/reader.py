@@ -20,6 +20,7 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import MAX_DIGITS, bounded_json, computable
+from mlflow_mleval.validation import present
 from mlflow_mleval.words import did_you_mean, quoted, some
 
 #: Where MLflow keeps which prompts of its registry a run loaded.
@@ -248,46 +249,34 @@ def read_run(
     `repeat_of` tells which repeat a run is, and its other params.
     """
     tags = run.data.tags
-    if newer := schema.newer_schema(tags):
-        return NEWER + newer.removeprefix("schema ").rstrip(".")
-    if MLFLOW_PARENT_RUN_ID in tags and (not is_ours(run) or schema.TAG_TRIAL in tags):
-        return CHILD
-    status = tags.get(schema.TAG_STATUS) or {"FINISHED": schema.COMPLETE}.get(
-        run.info.status, run.info.status
-    )
-    if status == schema.INCOMPLETE:
-        return "written in part only; import or log again"
-    if status not in (schema.COMPLETE, schema.DNF):
-        return f"status {status}"
+    finished = {"FINISHED": schema.COMPLETE}.get(run.info.status, run.info.status)
+    status = tags.get(schema.TAG_STATUS) or finished
     conventions = tags.get(schema.TAG_CONVENTIONS, schema.UNKNOWN_CONVENTIONS)
-    if conventions not in schema.CONVENTIONS:
-        return f"its conventions, {quoted(conventions)}, are none of {some(schema.CONVENTIONS)}"
+    if reason := _unusable(run, status, conventions):
+        return reason
     names = [rule.find(run, experiment) for rule in (method, dataset)]
-    for rule, name in zip((method, dataset), names, strict=True):
-        if name is None:
-            return rule.lacking(run)
+    if None in names:
+        return (method, dataset)[names.index(None)].lacking(run)
+    (method_name, method_rules), (dataset_name, dataset_rules) = map(present, names)
     values, plain, bad = _values(run)
     repeat, config = repeat_of(run)
     broken: dict[str, str] = {}
-    sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken) or {
-        "n_train": (),
-        "n_test": (),
-    }
+    sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken)
     _decoded(tags, schema.TAG_WITHDRAWN, schema.decode_withdrawn, broken)
     _decoded(tags, schema.TAG_RUN, schema.decode, broken)
     if by_fold is not None:
         means = {m: float(np.mean(v)) for m, v in by_fold.values.items()}
         values |= {m: v for m, v in means.items() if math.isfinite(v)}
-        plain = plain.union(m for m in means if m in MEASURES) if not is_ours(run) else plain
+        plain |= set() if is_ours(run) else MEASURES.keys() & means.keys()
     if status == schema.COMPLETE and not is_ours(run) and set(wanted).isdisjoint(values):
         return "none of the measures"
     return Result(
         run_id=run.info.run_id,
         experiment_id=run.info.experiment_id,
         experiment=experiment,
-        method=names[0][0],
-        dataset=names[1][0],
-        named_by=(names[0][1], names[1][1]),
+        method=method_name,
+        dataset=dataset_name,
+        named_by=(method_rules, dataset_rules),
         status=status,
         conventions=conventions,
         hierarchy=tags.get(schema.TAG_HIERARCHY_DIGEST, ""),
@@ -295,10 +284,8 @@ def read_run(
         weights=tags.get(schema.TAG_WEIGHTS, ""),
         split_digest=tags.get(schema.TAG_SPLIT_DIGEST, ""),
         dataset_digest=tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1],
-        **sizes,
-        selected_among=int(n)
-        if (n := tags.get(schema.TAG_SELECTED, "")).isdecimal() and len(n) < MAX_DIGITS
-        else 1,
+        **(sizes or {"n_train": (), "n_test": ()}),
+        selected_among=_selected_among(tags),
         start_time=started(run),
         values=values if status == schema.COMPLETE else {},
         plain=plain,
@@ -311,6 +298,27 @@ def read_run(
         config=config,
         commit=tags.get(MLFLOW_GIT_COMMIT, ""),
     )
+
+
+def _unusable(run: Run, status: str, conventions: str) -> str:
+    """Why the run holds no result that can be read; empty where it may."""
+    tags = run.data.tags
+    if newer := schema.newer_schema(tags):
+        return NEWER + newer.removeprefix("schema ").rstrip(".")
+    if MLFLOW_PARENT_RUN_ID in tags and (not is_ours(run) or schema.TAG_TRIAL in tags):
+        return CHILD
+    if status == schema.INCOMPLETE:
+        return "written in part only; import or log again"
+    if status not in (schema.COMPLETE, schema.DNF):
+        return f"status {status}"
+    if conventions not in schema.CONVENTIONS:
+        return f"its conventions, {quoted(conventions)}, are none of {some(schema.CONVENTIONS)}"
+    return ""
+
+
+def _selected_among(tags: Mapping[str, str]) -> int:
+    n = tags.get(schema.TAG_SELECTED, "")
+    return int(n) if n.isdecimal() and len(n) < MAX_DIGITS else 1
 
 
 def _decoded(

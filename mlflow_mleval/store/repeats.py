@@ -203,20 +203,25 @@ def merged(runs: Sequence[Result]) -> Result:
         return runs[0]
     finished = [r for r in runs if r.status == schema.COMPLETE]
     last = (finished or runs)[-1]
-    values: dict[str, list[float]] = {}
-    for r in finished:
-        for m, v in r.values.items():
-            values.setdefault(m, []).append(v)
     profiles = [r.profiles for r in (last, *finished) if r.profiles]
     return replace(
         last,
-        values={m: math.fsum(v) / len(v) for m, v in values.items()},
+        values=_means(finished),
         selected_among=max(r.selected_among for r in runs),
         plain={m for r in runs for m in r.plain},
         bad={m: v for r in runs for m, v in r.bad.items()},
         profiles=profiles[-1] if profiles else last.profiles,
         repeats=tuple(runs),
     )
+
+
+def _means(runs: Sequence[Result]) -> dict[str, float]:
+    """The mean of each measure over the runs that have it."""
+    values: dict[str, list[float]] = {}
+    for r in runs:
+        for m, v in r.values.items():
+            values.setdefault(m, []).append(v)
+    return {m: math.fsum(v) / len(v) for m, v in values.items()}
 
 
 def mean_folds(runs: Sequence[tuple[Result, schema.FoldValues]]) -> schema.FoldValues | str:
@@ -317,8 +322,7 @@ def _doubts_of(runs: Sequence[Result], seeds: bool) -> dict[str, list[str]]:
     it.
     """
     finished = [r for r in runs if r.status == schema.COMPLETE]
-    having = Counter(m for r in finished for m in r.values)
-    twice = Counter((r.repeat, *_identity(r)) for r in runs if r.repeat and seeds)
+    twice = Counter((r.repeat, *_identity(r)) for r in runs if r.repeat) if seeds else {}
     commits = sorted({r.commit[:7] for r in runs if r.commit})
     part = [f"{len(runs) - len(finished)} of {len(runs)}"]
     return {
@@ -328,15 +332,17 @@ def _doubts_of(runs: Sequence[Result], seeds: bool) -> dict[str, list[str]]:
         "Some repeats did not finish, so that means are over the others": (
             part if 0 < len(finished) < len(runs) else []
         ),
-        "Some repeats lack a value, so that its means are over the others": [
-            f"{m} in {len(finished) - n} of {len(finished)}"
-            for m, n in having.items()
-            if n < len(finished)
-        ],
+        "Some repeats lack a value, so that its means are over the others": _lacking(finished),
         "Repeats were made by different versions of the code (their Git commits differ)": (
             commits if len(commits) > 1 else []
         ),
     }
+
+
+def _lacking(runs: Sequence[Result]) -> list[str]:
+    """Measures that some runs lack."""
+    having = Counter(m for r in runs for m in r.values)
+    return [f"{m} in {len(runs) - n} of {len(runs)}" for m, n in having.items() if n < len(runs)]
 
 
 def _error(

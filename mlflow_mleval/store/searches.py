@@ -149,47 +149,49 @@ def best_trials(
     metric = best_metric(present(selection.children))
     larger = sign_of(metric, selection)
     parents = {run.info.run_id: run for run in runs if run.info.status == "FINISHED"}
-    held = {
-        i: found for i, found in children_of(client, [*parents.values()]).items() if i in parents
-    }
+    families = children_of(client, [*parents.values()])
+    held = {i: children for i, children in families.items() if i in parents}
     if not held:
         raise MeasureError(
             "`children` was given, but no finished run of the selection has children that "
             "finished. Leave it out."
         )
-    found = BestTrials()
+    best = BestTrials()
     metrics: set[str] = set()
     for parent_id, children in held.items():
         parent = parents[parent_id]
-        if not trial_params(children) and any(
-            _FOLD.fullmatch(p) for p in differing_params([r.data.params for r in children])
-        ):
-            raise IncomparableRunsError(
-                Message(
-                    f"the children of {some([parent.info.run_name])} (run {parent_id}) differ in "
-                    "the number of a fold only: they are no trials of a search. ",
-                    Argument("folds_by", "children"),
-                    " takes them for folds.",
-                )
-            )
-        values = [_metrics(run) for run in children]
-        metrics = metrics.union(*values)
-        having = [k for k, known in enumerate(values) if metric in known]
-        if not having:
-            continue
-        best = max(having, key=lambda k: larger * values[k][metric])
-        trial = children[best]
-        found.searches.add(parent_id)
-        found.trials[trial.info.run_id] = len(having)
-        found.own[trial.info.run_id] = {*trial.data.params} - {*parent.data.params}
-        found.runs.append(_named_as(parent, trial))
-    if not found.runs:
+        _refuse_folds(parent, children)
+        values = {k: _metrics(run) for k, run in enumerate(children)}
+        metrics = metrics.union(*values.values())
+        sizes = {k: larger * own[metric] for k, own in values.items() if metric in own}
+        if sizes:
+            trial = children[max(sizes, key=sizes.__getitem__)]
+            best.searches.add(parent_id)
+            best.trials[trial.info.run_id] = len(sizes)
+            best.own[trial.info.run_id] = {*trial.data.params} - {*parent.data.params}
+            best.runs.append(_named_as(parent, trial))
+    if not best.runs:
         guess = did_you_mean([metric], metrics)
         raise MeasureError(
             f"no child run has {metric!r}, by which to choose; they have "
             f"{some(sorted(metrics))}.{guess}"
         )
-    return found
+    return best
+
+
+def _refuse_folds(parent: Run, children: Sequence[Run]) -> None:
+    """IncomparableRunsError where the children of a run differ in the number of a fold only."""
+    params = differing_params([run.data.params for run in children])
+    if trial_params(children) or not any(map(_FOLD.fullmatch, params)):
+        return
+    raise IncomparableRunsError(
+        Message(
+            f"the children of {some([parent.info.run_name])} (run {parent.info.run_id}) differ in "
+            "the number of a fold only: they are no trials of a search. ",
+            Argument("folds_by", "children"),
+            " takes them for folds.",
+        )
+    )
 
 
 def _metrics(run: Run) -> Mapping[str, float]:

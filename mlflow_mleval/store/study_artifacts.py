@@ -5,12 +5,12 @@ profiles.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -103,94 +103,139 @@ def instances_of(
         The store cannot be reached.
     """
     runs = study.runs[study.runs["dataset"] == dataset]
-    known = (
-        runs.set_index("run_id")["dataset_digest"].fillna("")
-        if "dataset_digest" in runs
-        else pd.Series(dtype=object)
-    )
-    method = dict(zip(runs["run_id"], runs["method"], strict=True))
-    if schema.differ(known):
+    digests = dict.fromkeys(runs["run_id"], "")
+    if "dataset_digest" in runs:
+        digests = runs.set_index("run_id")["dataset_digest"].fillna("").to_dict()
+    if schema.differ(digests.values()):
         raise IncomparableRunsError(
             f"the runs on {dataset} were evaluated on other data (their digests of the truth "
             "differ)."
         )
     with tempfile.TemporaryDirectory() as folder, store.store_errors("read"):
-        client = store.connect()
-        heads: dict[str, pa.Schema] = {}
-        paths: dict[str, Path] = {}
-        broken = []
-        for run in runs.itertuples():
-            place = inside(folder, run.run_id)
-            place.mkdir()
-            found = store.of_one_run(
-                partial(_fetched, client, run.run_id, place, wanted or study.measures)
-            )
-            if isinstance(found, str):
-                broken.append(
-                    f"The values by instance of {run.method} (run {run.run_id}) are left out: "
-                    f"{found}."
-                )
-            elif found is not None:
-                paths[run.run_id], heads[run.run_id] = found
-        without = [m for i, m in method.items() if i not in paths]
+        tables, broken = _tables(runs, wanted or study.measures, folder)
         by_method: dict[str, list[Path]] = {}
-        for i, path in paths.items():
-            by_method.setdefault(method[i], []).append(path)
+        for table in tables.values():
+            by_method.setdefault(table.method, []).append(table.path)
         if len(by_method) < 2:
             raise MissingResultsError(
-                f"{len(paths)} of {len(runs)} runs on {dataset} carry values by instance; a test "
+                f"{len(tables)} of {len(runs)} runs on {dataset} carry values by instance; a test "
                 "needs two. " + " ".join(broken or ["Log the evaluations with log_instances=True."])
             )
-        columns = {i: set(head.names) for i, head in heads.items()}
-        known_truth = {
-            i: (head.metadata or {}).get(schema.INSTANCE_TRUTH) for i, head in heads.items()
-        }
-        truth = {i: digest for i, digest in known_truth.items() if digest is not None}
-        if len(set(truth.values())) > 1:
-            raise IncomparableRunsError(
-                f"the instances of {dataset} have other true labels, or another order, in other "
-                "runs."
+        _check_same_truth(tables, dataset)
+        measures = _measures_of(tables, study, dataset, wanted)
+        notes = [*broken, *_instance_notes(tables, runs, by_method, digests, dataset)]
+        clusters = None if cluster is None else _clusters(tables, cluster)
+        folds = None
+        with suppress(MeasureError):  # a table cannot be read
+            folds = _folds(tables)
+        readers = {m: _reader(dataset, m, paths) for m, paths in by_method.items()}
+        yield Instances(readers, measures, tuple(notes), clusters, folds)
+
+
+@dataclass(frozen=True)
+class _InstanceTable:
+    """The table of a run, as a file."""
+
+    method: str
+    path: Path
+    columns: frozenset[str]
+    truth: bytes | None
+
+
+#: By the ids of the runs.
+_InstanceTables: TypeAlias = dict[str, _InstanceTable]
+
+
+def _tables(
+    runs: pd.DataFrame, wanted: Iterable[str], folder: str
+) -> tuple[_InstanceTables, list[str]]:
+    """The tables of the runs that have one, in the folder, and sentences about those that cannot be
+    read.
+    """
+    client, tables, broken = store.connect(), _InstanceTables(), []
+    for run in runs.itertuples():
+        place = inside(folder, run.run_id)
+        place.mkdir()
+        fetched = store.of_one_run(partial(_fetched, client, run.run_id, place, wanted))
+        if isinstance(fetched, str):
+            broken.append(
+                f"The values by instance of {run.method} (run {run.run_id}) are left out: "
+                f"{fetched}."
             )
-        names = (
-            expand(wanted)
-            if wanted
-            else [m for m in study.measures if all(m in have for have in columns.values())]
+        elif fetched is not None:
+            path, head = fetched
+            truth = (head.metadata or {}).get(schema.INSTANCE_TRUTH)
+            columns = frozenset(head.names)
+            tables[run.run_id] = _InstanceTable(run.method, path, columns, truth)
+    return tables, broken
+
+
+def _check_same_truth(tables: _InstanceTables, dataset: str) -> None:
+    if len({table.truth for table in tables.values()} - {None}) > 1:
+        raise IncomparableRunsError(
+            f"the instances of {dataset} have other true labels, or another order, in other runs."
         )
-        if lacking := [
-            f"{m} of {method[i]}" for m in names for i, have in columns.items() if m not in have
-        ]:
-            raise MeasureError(f"there are no values by instance for {some(lacking)}.")
-        if not names:
+
+
+def _measures_of(
+    tables: _InstanceTables, study: Study, dataset: str, wanted: list[str] | None
+) -> list[str]:
+    """The measures that are asked for, or those of the study that all tables have."""
+    if not wanted:
+        shared = frozenset.intersection(*(table.columns for table in tables.values()))
+        measures = [m for m in study.measures if m in shared]
+        if not measures:
             raise MeasureError(
-                f"no measure of the study has values by instance in all {len(paths)} runs on "
+                f"no measure of the study has values by instance in all {len(tables)} runs on "
                 f"{dataset}."
             )
-        notes = [*broken, *([f"No values by instance: {some(without)}."] if without else [])]
-        alike = schema.differ(known[list(paths)]) is False if len(known) else False
-        if unsure := {method[i] for i in paths if i not in truth and not (alike and known[i])}:
-            notes.append(
-                f"Whether the data are the same instances of {dataset} is unknown for "
-                f"{len(unsure)} of {len(by_method)} methods: their instances are taken as pairs "
-                "because they have the same numbers. Evaluate and log them again."
-            )
-        if several := [f"{m} ({len(found)})" for m, found in by_method.items() if len(found) > 1]:
-            notes.append(f"Values by instance are means over repeats: {some(several)}.")
-        clusters = folds = None
-        if cluster is not None:
-            parts = [
-                (method[i], _names(paths[i], cluster, i))
-                for i, have in columns.items()
-                if cluster in have
-            ]
-            if not parts:
-                raise MeasureError(
-                    f"the instances of runs {some(paths)} have no column {cluster!r}. Name another."
-                )
-            clusters = one_table(parts, cluster).sort_index()
-        with suppress(MeasureError):  # a table cannot be read
-            folds = _folds(paths, columns)
-        readers = {m: _reader(dataset, m, found) for m, found in by_method.items()}
-        yield Instances(readers, names, tuple(notes), clusters, folds)
+        return measures
+    measures = expand(wanted)
+    pairs = ((m, table) for m in measures for table in tables.values())
+    if lacking := [f"{m} of {table.method}" for m, table in pairs if m not in table.columns]:
+        raise MeasureError(f"there are no values by instance for {some(lacking)}.")
+    return measures
+
+
+def _instance_notes(
+    tables: _InstanceTables,
+    runs: pd.DataFrame,
+    by_method: Mapping[str, Sequence[Path]],
+    digests: Mapping[str, str],
+    dataset: str,
+) -> Iterator[str]:
+    """Runs without values by instance, data that may differ, and means over repeats."""
+    if without := runs.loc[~runs["run_id"].isin([*tables]), "method"].tolist():
+        yield f"No values by instance: {some(without)}."
+    alike = schema.differ(digests[run_id] for run_id in tables) is False
+    unsure = {
+        table.method
+        for run_id, table in tables.items()
+        if table.truth is None and not (alike and digests[run_id])
+    }
+    if unsure:
+        yield (
+            f"Whether the data are the same instances of {dataset} is unknown for {len(unsure)} "
+            f"of {len(by_method)} methods: their instances are taken as pairs because they have "
+            "the same numbers. Evaluate and log them again."
+        )
+    if several := [f"{m} ({len(paths)})" for m, paths in by_method.items() if len(paths) > 1]:
+        yield f"Values by instance are means over repeats: {some(several)}."
+
+
+def _clusters(tables: _InstanceTables, cluster: str) -> pd.Series:
+    """Which cluster each instance belongs to, as the tables that have the column agree."""
+    parts = [
+        (table.method, _names(table.path, cluster, run_id))
+        for run_id, table in tables.items()
+        if cluster in table.columns
+    ]
+    if not parts:
+        runs = some(tables)
+        raise MeasureError(
+            f"the instances of runs {runs} have no column {cluster!r}. Name another."
+        )
+    return one_table(parts, cluster).sort_index()
 
 
 def _fetched(
@@ -241,12 +286,12 @@ def _names(path: Path, column: str, run: str) -> pd.Series:
         ) from error
 
 
-def _folds(paths: Mapping[str, Path], columns: Mapping[str, set[str]]) -> pd.Series | None:
+def _folds(tables: _InstanceTables) -> pd.Series | None:
     """Which fold tested each instance, where there are several and all tables say the same."""
-    if any(_FOLD not in columns[run] for run in paths):
+    if any(_FOLD not in table.columns for table in tables.values()):
         return None
-    found, *others = (_names(path, _FOLD, run) for run, path in paths.items())
-    return found if found.nunique() > 1 and all(own.equals(found) for own in others) else None
+    first, *others = (_names(table.path, _FOLD, run_id) for run_id, table in tables.items())
+    return first if first.nunique() > 1 and all(own.equals(first) for own in others) else None
 
 
 def _reader(dataset: str, method: str, paths: list[Path]) -> Callable[[str], pd.Series]:
@@ -454,82 +499,76 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
         The store cannot be reached for runs whose tags do not hold the profile.
     """
     one_of(kind, "kind", schema.TAG_PROFILES)
-    errors: dict[Pair, Array] = {}
-    n_labels: dict[Pair, int] = {}
-    folds: dict[Pair, tuple[int, ...]] = {}
     absent: dict[str, str] = {}
-    pooled, elsewhere = [], []
-    ids = (
-        study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
-        if "run_id" in study.runs
-        else {}
-    )
-    for pair in map(tuple, study.values.index):
-        held, name = study.profiles.get(pair, {}), f"{pair[1]} on {pair[0]}"
-        if kind not in [*held]:
-            other = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only"
-            absent[name] = other if held else "its run carries no profile"
-            continue
-        tag = store.of_one_run(partial(held.__getitem__, kind))
-        if isinstance(tag, str):
-            absent[name] = f"{tag} (run {ids.get(pair, '')})"
-            continue
-        n_labels[pair], folds[pair] = tag.n_labels, tuple(tag.folds)
-        if tag.omitted:
-            elsewhere.append(pair)
-        else:
-            errors[pair] = errors_of(tag, kind)
-        if tag.omitted or tag.pooled:
-            pooled.append(name)
-    tables = _from_artifacts({pair: (ids[pair], n_labels[pair]) for pair in elsewhere}, kind)
-    for pair, row in zip(elsewhere, tables, strict=True):
-        if row is None or isinstance(row, str):
-            why = "" if row is None else f"{row}; "
-            absent[f"{pair[1]} on {pair[0]}"] = (
-                f"its run has no {schema.ARTIFACT_PROFILE} that holds it ({why}run {ids[pair]})"
-            )
-        else:
-            errors[pair] = row.to_numpy()
+    tags = _profile_tags(study, kind, absent)
+    ids: dict[Pair, str] = {}
+    if "run_id" in study.runs:
+        ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict()
+    n_labels = {pair: tag.n_labels for pair, tag in tags.items()}
+    errors = {pair: errors_of(tag, kind) for pair, tag in tags.items() if not tag.omitted}
+    elsewhere = {pair: (ids[pair], n_labels[pair]) for pair, tag in tags.items() if tag.omitted}
+    errors |= _from_artifacts(elsewhere, kind, absent)
     if not errors:
         reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
         raise NoRunsError(
             f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons})."
         )
     notes = list(study.notes)
-    if several := [f"{m} on {d}" for d, m in errors if (study.n_repeats.get((d, m), 1)) > 1]:
+    if several := [_name(pair) for pair in errors if study.n_repeats.get(pair, 1) > 1]:
         notes.append(f"Loss profiles are of the latest repeat only: {some(several, 3)}.")
-    if pooled:
+    if pooled := [_name(pair) for pair, tag in tags.items() if tag.omitted or tag.pooled]:
         notes.append(
             f"{len(pooled)} profiles are of all folds together, for instances have weights or a "
             f"tag has no room for more ({some(pooled, 3)})."
         )
-    return gather(
-        errors,
-        n_labels,
-        folds,
-        kind,
-        absent=absent,
-        runs=study.runs,
-        notes=notes,
-        source=study.source,
-    )
+    folds = {pair: tuple(tag.folds) for pair, tag in tags.items()}
+    about = {"absent": absent, "runs": study.runs, "notes": notes, "source": study.source}
+    return gather(errors, n_labels, folds, kind, **about)
+
+
+def _profile_tags(study: Study, kind: str, absent: dict[str, str]) -> dict[Pair, schema.ProfileTag]:
+    """The profiles of the runs; why others have none goes to `absent`."""
+    tags: dict[Pair, schema.ProfileTag] = {}
+    for pair in map(tuple, study.values.index):
+        profiles = study.profiles.get(pair, {})
+        if kind not in [*profiles]:
+            other = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only"
+            absent[_name(pair)] = other if profiles else "its run carries no profile"
+            continue
+        tag = store.of_one_run(partial(profiles.__getitem__, kind))
+        if isinstance(tag, str):
+            runs = study.runs[(study.runs[["dataset", "method"]] == pair).all(axis=1)]
+            absent[_name(pair)] = f"{tag} (run {runs['run_id'].iloc[-1]})"
+        else:
+            tags[pair] = tag
+    return tags
+
+
+def _name(pair: Pair) -> str:
+    return f"{pair[1]} on {pair[0]}"
 
 
 def _from_artifacts(
-    runs: Mapping[Pair, tuple[str, int]], kind: str
-) -> list[pd.DataFrame | str | None]:
+    runs: Mapping[Pair, tuple[str, int]], kind: str, absent: dict[str, str]
+) -> dict[Pair, Array]:
     """The mean i-th largest errors of all instances, one row, of runs (id, number of labels) whose
-    tag had no room for them.
+    tag had no room for them; why others have none goes to `absent`.
     """
     if not runs:
-        return []
-    client = store.connect()
-    return at_once(
-        lambda run: artifact(
-            client, run[0], schema.ARTIFACT_PROFILE, lambda path: _errors(path, kind, run[1])
-        ),
-        runs.values(),
-    )
+        return {}
+    client, path = store.connect(), schema.ARTIFACT_PROFILE
+
+    def read(run: tuple[str, int]) -> pd.DataFrame | str | None:
+        return artifact(client, run[0], path, lambda table: _errors(table, kind, run[1]))
+
+    errors = {}
+    for (pair, (run_id, _)), row in zip(runs.items(), at_once(read, runs.values()), strict=True):
+        if isinstance(row, pd.DataFrame):
+            errors[pair] = row.to_numpy()
+        else:
+            why = f"{row}; " if row else ""
+            absent[_name(pair)] = f"its run has no {path} that holds it ({why}run {run_id})"
+    return errors
 
 
 def _errors(path: Path, kind: str, n_labels: int) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -96,27 +96,23 @@ def take_stock(
         study, error = _tried(selection, progress)
         client = store.connect()
         chosen = store.asked(selection.experiment_ids, selection.experiment_names)
+        named = any(chosen)
         experiments = (
-            store.find_experiments(client, *chosen)
-            if any(chosen)
-            else store.all_experiments(client)
+            store.find_experiments(client, *chosen) if named else store.all_experiments(client)
         )
         names = {e.experiment_id: e.name for e in experiments}
-        runs = [
-            run
-            for text in filters_of(selection)
-            for run in store.search(client, [*names], text, progress=progress)
-        ]
+        searching = partial(store.search, client, [*names], progress=progress)
+        runs = [run for text in filters_of(selection) for run in searching(text)]
         if error is not None and {*selection.run_ids} - {run.info.run_id for run in runs}:
             raise error
         held = dict.fromkeys(run.info.experiment_id for run in runs if not _is_report(run))
-        alone = selection.run_ids or any(chosen)
-        if not alone and len(held) != 1:
+        named = named or bool(selection.run_ids)
+        if not named and len(held) != 1:
             taken, study = survey(runs, names, selection), None
             ways = tuple(_ways_to_choose(taken, selection))
             taken = replace(taken, ways=ways, problem=_nothing(runs, selection))
         else:
-            if not alone:
+            if not named:
                 selection = replace(selection, experiment_names=[names[i] for i in held])
                 study, error = _tried(selection)
             problem = _nothing(runs, selection) or _problem(error)
@@ -163,13 +159,10 @@ def survey(
         What was chosen already: declared directions count as known, rules as chosen.
     """
     selection = selection or Selection()
-    results = [run for run in runs if not _is_report(run)]
-    children = [run for run in results if _is_child(run) and not is_ours(run)]
-    tops = [run for run in results if not _is_child(run) or is_ours(run)]
-    used = [run for run in tops if _usable(run)]
+    tops, children = _parted(runs)
     searches = _families(children)
-    if not used:  # what there is lies in children
-        used = [run for run in children if _usable(run)]
+    # where only children have metrics, what there is lies in them
+    used = [*filter(_usable, tops)] or [*filter(_usable, children)]
     rule = selection.folds_by or _fold_pattern(used)
     variables = _variables(used)
     candidates = [
@@ -181,8 +174,9 @@ def survey(
     chosen = [c.rule for c in candidates if c.role == "method" and c.chosen]
     by_rule = Rule("method", tuple(chosen[:1]))
 
-    def named(run: Run) -> str | None:
-        return (by_rule.find(run, experiments.get(run.info.experiment_id, "")) or (None,))[0]
+    def named(run: Run) -> str:
+        name = by_rule.find(run, experiments.get(run.info.experiment_id, ""))
+        return name[0] if name else ""
 
     return Survey(
         experiments=_experiments(runs, experiments),
@@ -196,6 +190,16 @@ def survey(
     )
 
 
+def _parted(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+    """Results, and children of runs that others logged."""
+    parts: tuple[list[Run], list[Run]] = ([], [])
+    for run in runs:
+        if not _is_report(run):
+            child = MLFLOW_PARENT_RUN_ID in run.data.tags and not is_ours(run)
+            parts[child].append(run)
+    return parts
+
+
 def _trial_metrics(tops: Sequence[Run], families: Mapping[str, Sequence[Run]]) -> tuple[str, ...]:
     """Metrics that all trials of searches have whose parents have none."""
     empty = {run.info.run_id for run in tops if _finished(run) and not _keys(run)}
@@ -206,10 +210,6 @@ def _trial_metrics(tops: Sequence[Run], families: Mapping[str, Sequence[Run]]) -
         for run in runs
     ]
     return tuple(sorted(set.intersection(*trials))) if trials else ()
-
-
-def _is_child(run: Run) -> bool:
-    return MLFLOW_PARENT_RUN_ID in run.data.tags
 
 
 def _usable(run: Run) -> bool:
@@ -354,10 +354,6 @@ def _called(variables: pd.DataFrame, names: Sequence[str]) -> list[Any]:
     ]
 
 
-def _numbered(v: Any, of: int) -> str:
-    return f"{v.values} values in {v.runs if v.runs < of else 'all'} of {count(of, 'run')}"
-
-
 def _chosen_first(found: Sequence[Candidate]) -> list[Candidate]:
     return [replace(candidate, chosen=i == 0) for i, candidate in enumerate(found)]
 
@@ -373,34 +369,40 @@ def _method(variables: pd.DataFrame, runs: Sequence[Run], selection: Selection) 
         return _as_asked("method", rules, _method(variables, runs, Selection()))
     if not runs or all(map(is_ours, runs)):
         return []
-    n, named = len(runs), _called(variables, METHOD)
-    found = [
-        Candidate("method", f"{v.kind}:{v.name}", f"is called like one; {_numbered(v, n)}")
-        for v in named
-    ]
+    named = _called(variables, METHOD)
+    candidates = _candidates("method", named, "is called like one", len(runs))
     names = Counter(run.info.run_name for run in runs)
-    if 1 < len(names) <= _MOST * n:
-        found.append(
-            Candidate("method", "run_name", f"{len(names)} names recur in {count(n, 'run')}")
-        )
-    words = [
+    if 1 < len(names) <= _MOST * len(runs):
+        reason = f"{len(names)} names recur in {count(len(runs), 'run')}"
+        candidates.append(Candidate("method", "run_name", reason))
+    others = [*named, *_called(variables, DATASET)]
+    words = [v for v in _wordy(variables, len(runs)) if v not in others]
+    candidates += _candidates("method", words[:3], "holds words", len(runs))
+    alone = Candidate("method", "run_name", "nothing else tells: every run counts as a method")
+    return _chosen_first(candidates or [alone])
+
+
+def _wordy(variables: pd.DataFrame, runs: int) -> list[Any]:
+    """Variables of most runs whose values are words that recur."""
+    return [
         v
         for v in variables.itertuples(index=False)
-        if 1 < v.values <= _MOST * n
-        and v.runs > _MOST * n
-        and v not in named
+        if 1 < v.values <= _MOST * runs < v.runs
         and not _REPEAT.fullmatch(v.name)
-        and v not in _called(variables, DATASET)
         and not any(map(_is_number, v.examples))
     ]
-    found += [
-        Candidate("method", f"{v.kind}:{v.name}", f"holds words; {_numbered(v, n)}")
-        for v in words[:3]
+
+
+def _candidates(role: str, variables: Iterable[Any], why: str, runs: int) -> list[Candidate]:
+    of = count(runs, "run")
+    return [
+        Candidate(
+            role,
+            f"{v.kind}:{v.name}",
+            f"{why}; {v.values} values in {v.runs if v.runs < runs else 'all'} of {of}",
+        )
+        for v in variables
     ]
-    return _chosen_first(
-        found
-        or [Candidate("method", "run_name", "nothing else tells: every run counts as a method")]
-    )
 
 
 def _dataset(
@@ -414,28 +416,18 @@ def _dataset(
         return _as_asked("dataset", [rule], others)
     if not runs or all(map(is_ours, runs)):
         return []
-    n, by_input = len(runs), Rule("dataset", ("input",))
-    found = [
-        Candidate("dataset", f"{v.kind}:{v.name}", f"is called like one; {_numbered(v, n)}")
-        for v in _called(variables, DATASET)
-    ]
-    inputs = Counter(
-        name[0]
-        for run in runs
-        if (name := by_input.find(run, "")) is not None and name[0] != "dataset"
-    )
+    named = _called(variables, DATASET)
+    candidates = _candidates("dataset", named, "is called like one", len(runs))
+    by_input = Rule("dataset", ("input",))
+    inputs = Counter(name[0] for run in runs if (name := by_input.find(run, "")) is not None)
+    del inputs["dataset"]  # MLflow's name for one without a name
     if inputs:
-        text = f"{count(len(inputs), 'dataset input')} in {inputs.total()} of {count(n, 'run')}"
-        found.append(Candidate("dataset", "input", text))
+        of = count(len(runs), "run")
+        reason = f"{count(len(inputs), 'dataset input')} in {inputs.total()} of {of}"
+        candidates.append(Candidate("dataset", "input", reason))
     held = len({run.info.experiment_id for run in runs})
-    found.append(
-        Candidate(
-            "dataset",
-            "experiment",
-            f"each of the {held} is one" if held > 1 else "all runs are of one",
-        )
-    )
-    return _chosen_first(found)
+    reason = f"each of the {held} is one" if held > 1 else "all runs are of one"
+    return _chosen_first([*candidates, Candidate("dataset", "experiment", reason)])
 
 
 def _repeats(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
@@ -530,7 +522,7 @@ def _notes(
     tops: Sequence[Run],
     used: Sequence[Run],
     families: Mapping[str, Sequence[Run]],
-    named: Callable[[Run], str | None],
+    named: Callable[[Run], str],
 ) -> Iterator[str]:
     """Which runs the tables do not count, and why."""
     without = [
@@ -603,32 +595,53 @@ def _with_ways(held: Survey, selection: Selection) -> Survey:
     if not len(held.metrics):
         return held
     base = _with_candidates(held, selection)
+    asked = {*selection.minimize, *selection.maximize, *(selection.measures or ())}
     table = held.metrics[(held.metrics["direction"] != "") & (held.metrics["runs"] == held.n_runs)]
     known = {*table["metric"]} - {*NOT_BY_DEFAULT}
-    asked = {*selection.minimize, *selection.maximize, *(selection.measures or ())}
     undeclared = () if known or asked else tuple(held.undirected[:1])
     compared = asked | known or {*undeclared}
-    searched = len(compared) == 1 and compared <= {*held.trials}
-    if searched := searched and not (base.children or base.folds_by):
+    by_hand = base.children or base.folds_by
+    searched = not by_hand and len(compared) == 1 and compared <= {*held.trials}
+    if searched:
         base = replace(base, children=f"best:{next(iter(compared))}")
-    variants = _either_way(undeclared)
-    added, notes, reason = _completed(_adding(base, variants[0][1]))
-    chooses = undeclared and (searched or "duplicates" in added)
-    if chooses and (other := _counterpart(undeclared[0], held)):
-        variants = _either_way((*undeclared, other))
-        base = replace(base, children=f"best:{other}") if searched else base
-        added, notes, reason = _completed(_adding(base, variants[0][1]))
+    trial = _Trial(base, _either_way(undeclared))
+    if undeclared and (searched or "duplicates" in trial.added):
+        trial = _with_counterpart(trial, undeclared[0], held, searched) or trial
     others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
-    if reason and others and selection.method_by:
-        notes = [Message("As it was asked for: ", reason)]
-        base = replace(base, method_by=others[:1])
-        added, more, reason = _completed(_adding(base, variants[0][1]))
-        notes += more
-    held = replace(held, problem=reason, notes=(*held.notes, *notes))
-    if reason:
-        return held
-    ways = (Way(what, "rank", _adding(base, {**more, **added})) for what, more in variants)
-    return replace(held, ways=tuple(ways))
+    notes = trial.notes
+    if trial.reason and others and selection.method_by:
+        notes = [Message("As it was asked for: ", trial.reason)]
+        trial = _Trial(replace(trial.base, method_by=others[:1]), trial.variants)
+        notes += trial.notes
+    ways = tuple(trial.ways()) if not trial.reason else held.ways
+    return replace(held, ways=ways, problem=trial.reason, notes=(*held.notes, *notes))
+
+
+class _Trial:
+    """A selection and its variants, tried out: what has to be added for a ranking, what that does
+    in words, and why it is to no avail.
+    """
+
+    def __init__(self, base: Selection, variants: list[tuple[str, dict[str, Any]]]) -> None:
+        self.base, self.variants = base, variants
+        self.added, self.notes, self.reason = _completed(replace(base, **variants[0][1]))
+
+    def ways(self) -> Iterator[Way]:
+        for what, more in self.variants:
+            yield Way(what, "rank", replace(self.base, **{**more, **self.added}))
+
+
+def _with_counterpart(trial: _Trial, metric: str, held: Survey, searched: bool) -> _Trial | None:
+    """The same, where the metric is compared and its counterpart on other data chooses; None where
+    it has none.
+    """
+    other = _counterpart(metric, held)
+    if not other:
+        return None
+    base = trial.base
+    if searched:
+        base = replace(base, children=f"best:{other}")
+    return _Trial(base, _either_way((metric, other)))
 
 
 def _with_candidates(held: Survey, selection: Selection) -> Selection:
@@ -642,10 +655,6 @@ def _with_candidates(held: Survey, selection: Selection) -> Selection:
         elif c.role == "folds" or (c.role == "dataset" and c.rule not in ("experiment", "input")):
             rules[f"{c.role}_by"] = c.rule
     return replace(selection, **rules)
-
-
-def _adding(selection: Selection, more: Mapping[str, Any]) -> Selection:
-    return replace(selection, **more)
 
 
 def _either_way(metrics: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
@@ -680,7 +689,7 @@ def _completed(selection: Selection) -> tuple[dict[str, Any], list[str], str]:
     notes: list[str] = []
     for _ in range(_TRIES):
         try:
-            study = query.selected_study(_adding(selection, added))
+            study = query.selected_study(replace(selection, **added))
             study.complete()
         except CandidatesError as error:
             what, more = error.ways[0]
