@@ -86,6 +86,7 @@ from mlflow_mleval.validation import (
     score_matrix,
     unique_names,
 )
+from mlflow_mleval.words import Message
 
 
 @dataclass(frozen=True, eq=False)
@@ -944,7 +945,7 @@ def evaluate_batches(
                 whole = part if whole is None else merge([whole, part])
             except (ValueError, TypeError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(f"batch {i}: {error}") from error
+                raise kind(Message(f"batch {i}: ", error)) from error
     if whole is None:
         raise ValueError(
             "`batches` must yield at least one batch, got none. There is nothing to evaluate."

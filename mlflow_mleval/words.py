@@ -324,7 +324,10 @@ class Message(str):
     parts: tuple[object, ...]
 
     def __new__(cls, *parts: object) -> Message:
-        whole = [p for part in parts for p in (part.parts if isinstance(part, Message) else [part])]
+        whole: list[object] = []
+        for part in parts:
+            text = part if isinstance(part, Argument) else str(part)
+            whole += text.parts if isinstance(text, Message) else [text]
         message = super().__new__(cls, "".join(map(str, whole)))
         message.parts = tuple(whole)
         return message

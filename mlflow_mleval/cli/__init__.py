@@ -409,13 +409,12 @@ def _render(comparison: Any, what: str, format: str, filename: str | None, quiet
     made = document(
         comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what
     )
-    if what == "report" and format == "html" and not is_stream(filename):
+    page_apart = what == "report" and format == "html" and not is_stream(filename)
+    if page_apart and filename is not None:
         folder = Path(filename).with_name(Path(filename).stem + "_data")
         data = ((str(inside(folder, name)), parts) for name, parts in made.parts())
-        page = (
-            (filename, [made.render(each, width())]) for each in (format,)
-        )  # made last, when the data are written
-        write_all(chain(data, page))
+        page = (made.render(each, width()) for each in (format,))  # made when data are written
+        write_all(chain(data, [(filename, page)]))
         say(f"wrote {filename}", quiet)
     else:
         write(made.render(format, width()), filename, quiet)

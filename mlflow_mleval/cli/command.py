@@ -92,7 +92,7 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except (MlevalError, ValueError) as error:
-            if getattr(error, "ways", ()):
+            if isinstance(error, CandidatesError | MissingResultsError) and error.ways:
                 raise_alone(click.ClickException(_with_commands(error, ctx)))
             from mlflow_mleval.report.text import terminal
 
@@ -114,10 +114,11 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = [option for option in self.params if isinstance(option, Option)]
-        sections = {option.heading: [] for option in options}
+        sections: dict[str, list[Any]] = {option.heading: [] for option in options}
         for option in options:
             sections[option.heading].append(option.get_help_record(ctx))
-        sections[options[-1].heading].append(self.get_help_option(ctx).get_help_record(ctx))
+        if help := self.get_help_option(ctx):
+            sections[options[-1].heading].append(help.get_help_record(ctx))
         longest = max(len(flags) for rows in sections.values() for flags, _ in rows)
         for heading, ((flags, text), *rest) in sections.items():
             with formatter.section(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
@@ -32,6 +32,7 @@ from mlflow_mleval.selection import Selection
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.pair_tests import PairTests
+    from mlflow_mleval.report.document import Document
 
 # --------------------------------------------------------------------------------------------------
 # The command `mleval evaluate`: a file of predictions into a run.
@@ -45,7 +46,8 @@ class _Predictions(click.ParamType):
     name = "file"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return value if ctx.params.get("engine") == "spark" else _FILE.convert(value, param, ctx)
+        spark = ctx is not None and ctx.params.get("engine") == "spark"
+        return value if spark else str(_FILE.convert(value, param, ctx))
 
 
 _HIERARCHICAL = (
@@ -98,6 +100,8 @@ _FOR_FILES = (
     "master",
     "run_id",
 )
+#: What Spark lacks.
+_NOT_ON_SPARK = ("truth", "train_labels", "cluster", "sample_weight", "probabilities")
 
 
 @click.command(
@@ -274,16 +278,7 @@ _FOR_FILES = (
 @click.argument("file", type=_Predictions(), required=False)
 def evaluate(
     file: str | None,
-    method: str | None,
-    dataset: str | None,
-    experiment_name: str | None,
-    run_id: str | None,
-    engine: str,
-    master: str | None,
     runs: tuple[str, ...],
-    labels: str,
-    table: str | None,
-    instance_by: str | None,
     format: str | None,
     filename: str | None,
     quiet: bool,
@@ -324,49 +319,61 @@ def evaluate(
     are evaluated as label sets. Each evaluation becomes a child of its run; the same again takes
     its place.
     """
+    chosen = opt.chosen_format(format, filename)
+    _check_usage(file, runs, choices)
+    given = {name: choices[name] for name in _EVALUATION if choices[name] not in (None, ())}
+    document = (
+        _evaluated_runs(runs, choices, given, quiet)
+        if file is None
+        else _evaluated_file(file, choices, given, quiet)
+    )
+    write(document.render(chosen, width()), filename, quiet)
+
+
+#: How predictions are evaluated, whatever holds them.
+_EVALUATION = (
+    *("threshold", "probabilities", "conventions", "truth", "train_labels", "measures"),
+    *("cluster", "sample_weight", "hierarchy", *(str(option.name) for option in _HIERARCHICAL)),
+)
+
+
+def _check_usage(file: str | None, runs: tuple[str, ...], choices: dict[str, Any]) -> None:
+    """A usage error for options that do not go together."""
+    further = [o.opts[0] for o in _HIERARCHICAL if choices[str(o.name)] is not None]
+    if further and choices["hierarchy"] is None:
+        raise click.UsageError(f"--hierarchy must be given with {further[0]}.")
+    typed = flags(click.get_current_context(), typed=True)
+    unfit = _FOR_FILES if runs else ("labels", "table", "instance_by")
+    if wrong := [flag for name, flag in typed.items() if name in unfit]:
+        with_run = "with" if runs else "without"
+        raise click.UsageError(f"{wrong[0]} must be left out {with_run} --run.")
+    if file and runs:
+        raise click.UsageError("give either FILE or --run, not both.")
+    if not file and not runs:
+        raise click.UsageError("FILE is missing, or --run in its place.")
+    lacking = [f"--{name}" for name in ("method", "dataset") if choices[name] is None]
+    if file and lacking:
+        raise click.UsageError(f"Missing option '{lacking[0]}'.")
+    spark = choices["engine"] == "spark"
+    if spark and (apart := [typed[name] for name in _NOT_ON_SPARK if name in typed]):
+        raise click.UsageError(f"{apart[0]} must be left out with --engine spark, which lacks it.")
+    if file and not spark and choices["master"] is not None:
+        raise click.UsageError("--master must go with --engine spark.")
+
+
+def _evaluated_file(
+    file: str, choices: dict[str, Any], given: dict[str, Any], quiet: bool
+) -> Document:
+    """Evaluate a file, log what came out, and say it."""
     from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
     from mlflow_mleval.files.predictions import evaluate_file, open_predictions
     from mlflow_mleval.report.content.listings import evaluation_document
     from mlflow_mleval.training.log_evaluation import log_evaluation
 
-    chosen = opt.chosen_format(format, filename)
-    if choices["hierarchy"] is None and (
-        wanting := [o.opts[0] for o in _HIERARCHICAL if choices[o.name] is not None]
-    ):
-        raise click.UsageError(f"--hierarchy must be given with {wanting[0]}.")
-    given = {name: value for name, value in choices.items() if value not in (None, ())}
-    typed = flags(click.get_current_context(), typed=True)
-    unfit = _FOR_FILES if runs else ("labels", "table", "instance_by")
-    if wrong := [flag for name, flag in typed.items() if name in unfit]:
-        raise click.UsageError(
-            f"{wrong[0]} must be left out {'with' if runs else 'without'} --run."
-        )
-    if bool(file) == bool(runs):
-        raise click.UsageError(
-            "give either FILE or --run, not both."
-            if runs
-            else "FILE is missing, or --run in its place."
-        )
-    if runs:
-        where = {"table": table, "instance_by": instance_by, "method": method, "dataset": dataset}
-        _evaluate_runs(runs, labels, given | where, experiment_name, chosen, filename, quiet)
-        return
-    if lacking := [
-        flag for flag, value in (("--method", method), ("--dataset", dataset)) if value is None
-    ]:
-        raise click.UsageError(f"Missing option '{lacking[0]}'.")
     notes: list[str] = []
-    if engine == "spark":
-        alone = ("truth", "train_labels", "cluster", "sample_weight", "probabilities")
-        if apart := [name for name in alone if name in given]:
-            raise click.UsageError(
-                f"{typed[apart[0]]} must be left out with --engine spark, which lacks it."
-            )
-        ev, ignored = evaluate_with_spark(
-            file, master=master, progress=sys.stderr.isatty() and not quiet, **given
-        )
-    elif master is not None:
-        raise click.UsageError("--master must go with --engine spark.")
+    if choices["engine"] == "spark":
+        shown = sys.stderr.isatty() and not quiet
+        ev, ignored = evaluate_with_spark(file, master=choices["master"], progress=shown, **given)
     else:
         with progress("evaluating", quiet) as step:
             ev = evaluate_file(file, **given, progress=step, say=notes.append)
@@ -376,53 +383,42 @@ def evaluate(
             f"--threshold: {file!r} has predictions, which need none. Leave it out."
         )
     say("logging …", quiet)
-    run = log_evaluation(
-        ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name
-    )
+    about = {name: choices[name] for name in ("method", "dataset")}
+    into = {name: choices[name] for name in ("run_id", "experiment_name")}
+    run = log_evaluation(ev, **about, **into)
     used = (choices["cluster"], choices["sample_weight"])
-    ignored = [name for name in ignored if name not in used]
-    if ignored:
+    if others := [name for name in ignored if name not in used]:
         notes.append(
-            f"not used, because they hold neither truth nor predictions: {', '.join(ignored)}"
+            f"not used, because they hold neither truth nor predictions: {', '.join(others)}"
         )
-    shown = evaluation_document(ev, {"method": method, "dataset": dataset, "run_id": run}, notes)
-    write(shown.render(chosen, width()), filename, quiet)
+    return evaluation_document(ev, {**about, "run_id": run}, notes)
 
 
-def _evaluate_runs(
-    runs: tuple[str, ...],
-    labels: str,
-    options: dict[str, Any],
-    experiment_name: str | None,
-    format: str,
-    filename: str | None,
-    quiet: bool,
-) -> None:
-    """Evaluate the answers of runs as label sets, log each beside its run, and write what came
+def _evaluated_runs(
+    runs: tuple[str, ...], choices: dict[str, Any], given: dict[str, Any], quiet: bool
+) -> Document:
+    """Evaluate the answers of runs as label sets, log each beside its run, and say what came
     out.
     """
     from mlflow_mleval.files.predictions import read_hierarchy
     from mlflow_mleval.report.content.listings import evaluations_document
     from mlflow_mleval.training.evaluate_answers import evaluate_answers
 
-    predicted, _, expected = labels.partition(",")
-    if not (predicted.strip() and expected.strip()):
+    labels = [part.strip() for part in choices["labels"].partition(",")[::2]]
+    if not all(labels):
         raise click.UsageError(
-            f"--labels: {labels!r} is not FOUND,TRUE, such as outputs,expectations."
+            f"--labels: {choices['labels']!r} is not FOUND,TRUE, such as outputs,expectations."
         )
-    if options.get("hierarchy") is not None:
-        options["hierarchy"] = read_hierarchy(options["hierarchy"])
+    if "hierarchy" in given:
+        given["hierarchy"] = read_hierarchy(given["hierarchy"])
+    names = ("table", "instance_by", "method", "dataset", "experiment_name")
+    where = {name: choices[name] for name in names}
     with progress("reading answers", quiet, unit="runs") as step:
-        made = evaluate_answers(
-            runs,
-            predicted.strip(),
-            expected.strip(),
-            experiment_name=experiment_name,
-            progress=step,
-            **options,
-        )
+        predicted, expected = labels
+        made = evaluate_answers(runs, predicted, expected, progress=step, **where, **given)
     told = [
         (
+            e.evaluation,
             {
                 "method": e.method,
                 "dataset": e.dataset,
@@ -430,12 +426,11 @@ def _evaluate_runs(
                 "answers_of": e.source,
                 "status": e.status,
             },
-            e,
+            e.notes,
         )
         for e in made
     ]
-    shown = evaluations_document([(e.evaluation, about, e.notes) for about, e in told])
-    write(shown.render(format, width()), filename, quiet)
+    return evaluations_document(told)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -688,7 +683,11 @@ _PROFILES = (
     params=[*opt.selection, *_PROFILES, *opt.protocol, opt.seed, opt.timeout, *opt.output],
 )
 def profile(
-    kind: str, format: str | None, filename: str | None, quiet: bool, **choices: Any
+    kind: Literal["hard", "soft"],
+    format: str | None,
+    filename: str | None,
+    quiet: bool,
+    **choices: Any,
 ) -> None:
     """Compare loss profiles from Hamming to subset 0/1 loss.
 

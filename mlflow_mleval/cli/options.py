@@ -501,4 +501,4 @@ def chosen_format(format: str | None, filename: str | None) -> str:
         raise click.UsageError(
             f"--output {format} and the suffix of {filename!r} disagree. Drop one of them."
         )
-    return format or named
+    return named or format or "table"

@@ -163,7 +163,7 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
     except OSError as error:
         raise unreadable(path, error) from error
     except (ValueError, UnicodeDecodeError) as error:
-        raise ImportFileError(f"{path.name}: {error}") from error
+        raise ImportFileError(Message(f"{path.name}: ", error)) from error
 
 
 # ---- tables of columns ---------------------------------------------------------------------------

@@ -153,7 +153,7 @@ class Inside:
     ) -> Answer:
         """Make the request as the caller would; `path` is without the server's prefix."""
         text = query if isinstance(query, str) else urlencode(query)
-        made = {
+        made: dict[str, Any] = {
             "method": method,
             "path": self.prefix + path,
             "query_string": text,
@@ -351,7 +351,9 @@ class Forwarder:
     """The listener of a server process; it starts with the first job."""
 
     def __init__(self, inside: Inside) -> None:
-        self.inside, self._jobs, self._lock, self._server = inside, {}, threading.Lock(), None
+        self.inside, self._lock = inside, threading.Lock()
+        self._jobs: dict[str, _Job] = {}
+        self._server: ThreadingHTTPServer | None = None
         self._room = threading.BoundedSemaphore(AT_ONCE)
 
     @contextmanager
@@ -361,11 +363,10 @@ class Forwarder:
         """
         token = secrets.token_urlsafe(32)
         with self._lock:
-            if self._server is None:
-                self._server = self._listen()
+            self._server = server = self._server or self._listen()
             self._jobs[_forwarder_digest(token)] = _Job(caller, writes)
         try:
-            yield f"http://127.0.0.1:{self._server.server_address[1]}", token
+            yield f"http://127.0.0.1:{server.server_address[1]}", token
         finally:
             with self._lock:
                 del self._jobs[_forwarder_digest(token)]
@@ -496,7 +497,8 @@ class PageJobs:
 
     def __init__(self, inside: Inside) -> None:
         self.inside, self.forwarder = inside, Forwarder(inside)
-        self._lock, self._folder, self._started = threading.Lock(), None, 0.0
+        self._lock, self._started = threading.Lock(), 0.0
+        self._folder: CacheFolder | None = None
 
     @property
     def folder(self) -> CacheFolder:

@@ -145,7 +145,9 @@ def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
     SelectionError
         A value is none that the option takes.
     """
-    given, choices = [], {}
+    given: list[tuple[str, tuple[str, ...]]] = []
+    choices: dict[str, Any] = {}
+    context = click.Context(main)
     for name, option in options().items():
         texts = [text for text in values.get(name, ()) if text or option.is_flag]
         _check_texts(name, texts)
@@ -155,7 +157,7 @@ def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
         elif option.is_flag:
             on = bool(texts) and texts[-1].lower() in _YES
             texts = ["1"] if on else []
-            choices[option.name] = option.callback(None, option, on) if option.callback else on
+            choices[option.name] = option.callback(context, option, on) if option.callback else on
         else:
             default = option.default if isinstance(option.default, str | int | float) else None
             value = _converted(option, name, texts[-1]) if texts else default

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any, NoReturn
 
 from flask import Flask, Response, g, redirect, request
+from werkzeug.wrappers import Response as BaseResponse
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.server.members import (
@@ -77,7 +78,7 @@ class Page:
         self.jobs, self.listing = PageJobs(self.inside), ExperimentList(self.inside)
         self._lately: dict[Any, Any] = {}
 
-    def routes(self) -> dict[tuple[str, str], Callable[[], Response]]:
+    def routes(self) -> dict[tuple[str, str], Callable[[], BaseResponse]]:
         """By path under the prefix and method, what answers."""
         got = {
             "": self._home,
@@ -118,7 +119,7 @@ class Page:
 
     # what the routes answer
 
-    def _home(self) -> Response:
+    def _home(self) -> BaseResponse:
         return redirect(f"{self.prefix}{ROOT}/", 308)
 
     def page(self) -> Response:
@@ -144,7 +145,8 @@ class Page:
             "private, no-cache"  # asked each time, sent when it has changed
         )
         response.set_etag(sha256(content).hexdigest()[:16])
-        return response.make_conditional(request)
+        response.make_conditional(request)
+        return response
 
     def experiments(self) -> Response:
         wanted = request.args.get("search", "").strip()[:200]
@@ -353,11 +355,11 @@ class Page:
         raise Failure(202, **state)
 
 
-def _answering(view: Callable[[], Response]) -> Callable[[], Response]:
+def _answering(view: Callable[[], BaseResponse]) -> Callable[[], BaseResponse]:
     """The view, with what goes wrong told in JSON, and nothing told of what nobody foresaw."""
 
     @wraps(view)
-    def answer() -> Response:
+    def answer() -> BaseResponse:
         try:
             return view()
         except SelectionError as error:

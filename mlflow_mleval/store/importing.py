@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -227,8 +228,10 @@ def _results(table: pd.DataFrame, conventions: str) -> dict[_Cell, _Result]:
         folds = rows.dropna(subset="fold") if "fold" in rows else rows.iloc[:0]
         single = rows.drop(index=folds.index)
         means = dict(zip(single["measure"], single["value"], strict=True))
-        wide = folds.pivot(index="fold", columns="measure", values="value").sort_index()
-        wide = wide[folds["measure"].unique()]
+        wide = pd.DataFrame()
+        if len(folds):
+            wide = folds.pivot(index="fold", columns="measure", values="value").sort_index()
+            wide = wide[folds["measure"].unique()]
         means |= wide.mean(skipna=False).to_dict()
         wide = wide.dropna(axis=1, how="all")
         by_fold = {m: wide[m].tolist() for m in wide}
@@ -265,10 +268,9 @@ def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run
     ):
         if newer := schema.newer_schema(run.data.tags):
             raise StoreError(f"run {run.info.run_id} has {newer}")
-        pair = (
-            *map(run.data.tags.get, (schema.TAG_DATASET, schema.TAG_METHOD)),
-            run.data.tags.get(schema.TAG_SEED, ""),
-        )
+        keys = schema.TAG_DATASET, schema.TAG_METHOD, schema.TAG_SEED
+        dataset, method, seed = (run.data.tags.get(key, "") for key in keys)
+        pair = dataset, method, seed
         claims.setdefault(pair, []).append(run)
     found, later = {}, []
     for pair, several in claims.items():
@@ -494,31 +496,35 @@ def import_answers(
         run.data.tags[schema.TAG_ANSWERS]: run
         for run in store.having(client, [experiment_id], schema.TAG_ANSWERS)
     }
-    counts, notes = dict.fromkeys(("created", "unchanged"), 0), _notes(path, found)
+    created = 0
     for done, ((method, dataset), answers) in enumerate(found.items(), 1):
         table = _packed(answers)
         digest = hashlib.sha256(
             "\0".join((method, dataset)).encode("utf-8", "surrogatepass") + table
         ).hexdigest()
         run = known.get(digest)
-        if run is not None and run.data.tags.get(schema.TAG_STATUS) == schema.COMPLETE:
-            counts["unchanged"] += 1
-        else:
+        if run is None or run.data.tags.get(schema.TAG_STATUS) != schema.COMPLETE:
             means = answers.values.groupby(level=0).mean().mean().to_dict()
             payload = runs.Payload(
                 method,
                 dataset,
                 means,
                 tags={schema.TAG_ANSWERS: digest},
-                files={ARTIFACT_ANSWERS: lambda table=table: table},
+                files={ARTIFACT_ANSWERS: partial(bytes, table)},
             )
             into = (
                 {"experiment_name": experiment_name} if run is None else {"run_id": run.info.run_id}
             )
             runs.write(payload, **into)
-            counts["created"] += 1
+            created += 1
         progress(done, len(found))
-    return ImportReport(experiment_id, experiment_name, **counts, warnings=notes)
+    return ImportReport(
+        experiment_id,
+        experiment_name,
+        created,
+        unchanged=len(found) - created,
+        warnings=_notes(path, found),
+    )
 
 
 def _notes(path: str | Path, found: Mapping[tuple[str, str], Answers]) -> tuple[str, ...]:

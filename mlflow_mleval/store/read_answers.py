@@ -123,7 +123,8 @@ def load_answers(
         why = " ".join(notes) or "they are of other methods or datasets."
         raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
     read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
-    by_dataset, absent = {}, {}
+    by_dataset: dict[str, Aligned] = {}
+    absent: dict[str, str] = {}
     for dataset, by_method in groups.items():
         try:
             side_by_side = aligned(read.all(by_method), shared=shared)

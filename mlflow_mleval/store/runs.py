@@ -40,6 +40,7 @@ from mlflow_mleval.store import budget, schema, store
 from mlflow_mleval.store.reader import model_of
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.store import alone, patiently
+from mlflow_mleval.validation import present
 from mlflow_mleval.words import check_paths, inside, raise_alone, some, text_problem
 
 if TYPE_CHECKING:
@@ -132,9 +133,7 @@ class Payload:
         text = json.dumps([*parts, sorted(self.files)], sort_keys=True, default=list)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def metrics(
-        self, timestamp: int, model_id: str | None = None, **data: str | None
-    ) -> list[Metric]:
+    def metrics(self, timestamp: int, model_id: str | None = None, **data: Any) -> list[Metric]:
         """The history, and every finite value of the result as a metric of the data.
 
         The model gets the measures alone: its page has no use for hundreds of points of curves.
@@ -145,7 +144,7 @@ class Payload:
             for m, values in self.by_fold.items()
         }
         found = list(self.history)
-        for curves, model in ((measures, model_id), (by_fold | self.curves, None)):
+        for curves, model in ((measures, model_id), ({**by_fold, **self.curves}, None)):
             for key, values in curves.items():
                 for step, value in values.items():
                     if math.isfinite(value):
@@ -466,7 +465,7 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
         experiment_id = store.ensure_experiment(client, experiment_name)
     else:
         with store.quick(), store.store_errors("read"):
-            experiment_id = _get_experiment_id()
+            experiment_id = present(_get_experiment_id())
     now = int(time.time() * 1000)
     own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
     with store.quick(), store.store_errors("write to"):  # often the first request
@@ -641,7 +640,10 @@ def log_comparison(
     str
         The run's id.
     """
-    files = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
+    files: dict[str, str | bytes] = {
+        schema.ARTIFACT_REPORT: page,
+        schema.ARTIFACT_SUMMARY: summary,
+    }
     files |= {f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in data.items()}
     about = described(comparison, asked)
     if experiment_name is not None:

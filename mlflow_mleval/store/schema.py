@@ -566,7 +566,7 @@ def _form(what: str) -> Iterator[None]:
 
 
 def _number(value: object) -> float:
-    if type(value) not in (int, float):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{quoted(value)} is no number")
     return float(value)
 

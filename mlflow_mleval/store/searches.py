@@ -292,14 +292,15 @@ class FoldRule:
         none.
         """
         others = [r for r in runs if schema.TAG_FOLDS not in r.data.tags]
+        values: Sequence[schema.FoldValues | str | None]
         if self.rule == "steps":
-            found = at_once(lambda run: _steps(client, run, measures), others)
+            values = at_once(lambda run: _steps(client, run, measures), others)
         elif self.rule == "children":
-            found = _children(client, others)
+            values = _children(client, others)
         else:
-            found = [self._keys(run) for run in others]
+            values = [self._keys(run) for run in others]
         read: dict[str, schema.FoldValues] = {}
-        for run, folds in zip(others, found, strict=True):
+        for run, folds in zip(others, values, strict=True):
             if isinstance(folds, str):
                 excluded.append(
                     Excluded("folds", f"{run.info.run_name} ({run.info.run_id})", folds)

@@ -302,7 +302,7 @@ def _metrics(runs: Sequence[Run], folds: FoldRule | None, selection: Selection) 
             values[at[0] if at else key].append(value)
             here.add(at[0] if at else key)
         counts.update(here)
-    known = {m.name: m.direction for m in MEASURES.values()}
+    known: dict[str, str] = {m.name: m.direction for m in MEASURES.values()}
     known |= dict.fromkeys(selection.minimize, "min") | dict.fromkeys(selection.maximize, "max")
     rows: list[dict[str, Any]] = [
         {
@@ -327,7 +327,7 @@ def _variables(runs: Sequence[Run]) -> pd.DataFrame:
         for key, text in run.data.tags.items():
             if not key.startswith(("mleval.", "mlflow.")):
                 found["tag", key][text] += 1
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "kind": kind,
             "name": name,
