@@ -11,11 +11,14 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.words import Argument, Message, Wording, some, worded
+
+if TYPE_CHECKING:
+    from mlflow_mleval.study import Study
 
 #: A report of more runs does not look for their values by instance: `mleval compare --over
 #: instances` does.
@@ -76,13 +79,14 @@ def compared(
         if picked.get("test", "max-t") != "max-t":
             raise ValueError("`anytime` is a test of its own. Leave out `test`.")
         picked["test"] = "anytime"
+    selection = Selection.of(choices)
     with store.remembered():
-        study, nothing = _study(choices, stage)
-        answers, means = _answers(choices, stage, say, word) if whole else ({}, {})
-        if study is None:
-            if nothing is not None and not any(means.values()):
-                raise nothing
-            study = _of_answers(choices, means, stage)
+        study = _study(selection, stage)
+        answers, means = _answers(selection, choices, stage, say, word) if whole else ({}, {})
+        if isinstance(study, NoRunsError):
+            if not any(means.values()):
+                raise study
+            study = _of_answers(selection, means, stage)
     study = study.worded(word)
     say(
         f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by "
@@ -100,33 +104,32 @@ def compared(
         with suppress(NoRunsError):  # the runs carry none
             parts["profiles"] = profiles_of(study)
         if len(study.runs) <= MOST_RUNS:
-            ways = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
             chance: dict[str, Any] = {"alpha": 0.05, "seed": 0, "anytime": False}
-            chance = {name: choices.get(name, default) for name, default in chance.items()}
-            parts["instances"] = tested_instances(study, None, say, **ways, **chance)[0]
+            how = {name: choices.get(name, default) for name, default in chance.items()}
+            how |= {"minimize": selection.minimize, "maximize": selection.maximize}
+            parts["instances"] = tested_instances(study, None, say, **how)[0]
     parts["instances"] = parts.get("instances", {}) | answers
     with stage("comparing", "steps") as step:
         return compare(study, **picked, **parts, stability=whole, progress=step)
 
 
-def _study(choices: Mapping[str, Any], stage: Stage) -> tuple[Any, NoRunsError | None]:
+def _study(selection: Selection, stage: Stage) -> Study | NoRunsError:
     """The study that was asked for, or why no run holds one: it may hold answers."""
     from mlflow_mleval.store.query import selected_study
 
     with stage("reading", "runs") as step:
         try:
-            return selected_study(Selection.of(choices), step), None
+            return selected_study(selection, step)
         except NoRunsError as error:
-            return None, error
+            return error
 
 
-def _of_answers(choices: Mapping[str, Any], means: Mapping[str, list[str]], stage: Stage) -> Any:
+def _of_answers(selection: Selection, means: Mapping[str, Any], stage: Stage) -> Study:
     """A study of metrics that are means of answers, which are by their direction."""
     from mlflow_mleval.store.query import selected_study
 
     with stage("reading", "runs") as step:
-        directions: dict[str, Any] = {**means}
-        study = selected_study(replace(Selection.of(choices), **directions), step)
+        study = selected_study(replace(selection, **means), step)
     words = zip(("smaller", "larger"), means.values(), strict=True)
     sides = (f"{word} values of {some(names)}" for word, names in words if names)
     assumed = Message(
@@ -140,6 +143,7 @@ def _of_answers(choices: Mapping[str, Any], means: Mapping[str, list[str]], stag
 
 
 def _answers(
+    selection: Selection,
     choices: Mapping[str, Any],
     stage: Stage,
     say: Callable[[str], object],
@@ -159,26 +163,26 @@ def _answers(
     try:
         with stage("reading answers", "runs") as step:
             how = asked_answers(choices)
-            asked = load_answers(Selection.of(choices), **how, most=MOST_ANSWERS, progress=step)
+            asked = load_answers(selection, **how, most=MOST_ANSWERS, progress=step)
     except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
         return {}, {}
     found: dict[str, Any] = {dataset: worded(why, word) for dataset, why in asked.absent.items()}
-    directions: dict[str, Any] = {
-        way: [m.removesuffix(MEAN) for m in choices.get(way, ())]
-        for way in ("minimize", "maximize")
+    declared: dict[str, Any] = {
+        "minimize": [m.removesuffix(MEAN) for m in selection.minimize],
+        "maximize": [m.removesuffix(MEAN) for m in selection.maximize],
     }
-    means: dict[str, list[str]] = {way: [] for way in directions}
+    means: dict[str, list[str]] = {way: [] for way in declared}
     options: dict[str, Any] = {
         name: choices[name] for name in ("alpha", "cluster", "seed") if name in choices
     }
     for dataset, answers in asked.found.items():
         try:
-            answers = directed(answers, **directions)
-            for measure, side in answer_directions(answers, **directions).items():
+            answers = directed(answers, **declared)
+            for measure, side in answer_directions(answers, **declared).items():
                 if measure + MEAN in asked.metrics:
                     means[f"{side}imize"].append(measure + MEAN)
             say(f"comparing the answers on {dataset} …")
-            compared = compare_answers(answers, **directions, **options)
+            compared = compare_answers(answers, **declared, **options)
             notes = tuple(worded(note, word) for note in compared.notes)
             found[dataset] = replace(compared, notes=notes)
         except (MlevalError, ValueError) as error:
@@ -231,7 +235,9 @@ def tested_instances(
     from mlflow_mleval.analysis.pair_tests import jointly
     from mlflow_mleval.store.study_artifacts import instances_of
 
-    found, absent, notes = {}, {}, []
+    found: dict[str, Any] = {}
+    absent: dict[str, str] = {}
+    notes: list[str] = []
     for dataset in study.datasets:
         say(f"testing over the instances of {dataset} …")
         try:

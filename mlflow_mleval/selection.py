@@ -12,7 +12,7 @@ from mlflow_mleval.words import did_you_mean, masked, without_passwords
 
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
-POLICIES = "mean, latest, error or best:METRIC"
+POLICIES = ("mean", "latest", "error")
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,17 @@ class Selection:
         for name in _SEVERAL:
             value = getattr(self, name)
             if value is not None or name not in _UNSAID:
-                names = (value,) if isinstance(value, str) else tuple(value or ())
+                names = (
+                    (value,) if isinstance(value, str) else tuple(() if value is None else value)
+                )
                 object.__setattr__(self, name, names)
         check_missing(self.missing)
-        if self.duplicates not in ("mean", "latest", "error") and not best_metric(self.duplicates):
-            raise ValueError(f"`duplicates` must be one of {POLICIES}, got {self.duplicates!r}.")
+        if self.duplicates not in POLICIES and not best_metric(self.duplicates):
+            listed = f"{', '.join(POLICIES)} or best:METRIC"
+            raise ValueError(f"`duplicates` must be one of {listed}, got {self.duplicates!r}.")
+        self._check_rules()
+
+    def _check_rules(self) -> None:
         if self.children is not None and not best_metric(self.children):
             raise ValueError(f"`children` must be best:METRIC, got {self.children!r}.")
         if self.children and self.folds_by == "children":

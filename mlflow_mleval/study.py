@@ -308,26 +308,8 @@ class Study(Reported):
         kept = [m for m in wanted if m not in dropped]
         if not kept:
             raise MeasureError("no measure is left after the exclusions. Keep at least one.")
-        values = self.values[kept]
-        for level, names, what in ((1, methods, "method"), (0, datasets, "dataset")):
-            if names is not None:
-                names = list(names)
-                have = set(values.index.get_level_values(level))
-                if unknown := [n for n in names if n not in have]:
-                    guess = did_you_mean(unknown, have)
-                    raise IncomparableRunsError(
-                        f"the study has no {what} {some(unknown)}; it has "
-                        f"{some(sorted(have))}.{guess}"
-                    )
-                values = values[values.index.get_level_values(level).isin(names)]
-        folds = self.folds
-        if folds is not None:
-            folds = folds.loc[
-                folds.index.droplevel(2).isin(values.index), [m for m in kept if m in folds]
-            ]
-        repeats = self.repeats
-        if repeats is not None:
-            repeats = repeats.loc[repeats.index.droplevel(2).isin(values.index), kept]
+        values = _rows_of(_rows_of(self.values[kept], 1, methods), 0, datasets)
+        folds, repeats = (_matching(table, values) for table in (self.folds, self.repeats))
         source = dict(self.source)
         if kept != self.measures and "measures_by" in source:
             source["measures_by"] = f"those that you kept of {len(self.measures)}"
@@ -343,6 +325,22 @@ class Study(Reported):
         if len(self.methods) - len(methods) > 1:
             ways.append((f"leave out {some(methods)}", {"missing": "drop-methods"}))
         return ways
+
+    def _worst(self, full: pd.DataFrame) -> pd.DataFrame:
+        """The table with the worst value of the dataset and measure where there is none."""
+        by_dataset = full.groupby(level=0, sort=False)
+        worst = {
+            m: by_dataset[m].transform("max" if m in self.minimize else "min")
+            for m in self.measures
+        }
+        filled = full.fillna(pd.DataFrame(worst))
+        holes = filled.isna().stack()
+        if empty := holes[holes].index.droplevel(1).unique().tolist():
+            raise MissingResultsError(
+                f"no method has a value of {some(f'{m} on {d}' for d, m in empty)}, so there is "
+                "no worst one to use. Leave out the dataset or the measure."
+            )
+        return filled
 
     def complete(self, missing: Missing | None = None) -> Study:
         """The study with its policy for missing values applied: no cell is empty, and what was done
@@ -380,26 +378,7 @@ class Study(Reported):
             pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
         )
         if policy == "worst":
-            by_dataset = full.groupby(level=0, sort=False)
-            worst = pd.DataFrame(
-                {
-                    m: by_dataset[m].transform("max" if m in self.minimize else "min")
-                    for m in self.measures
-                }
-            )
-            filled = full.fillna(worst)
-            if (
-                empty := filled.isna()
-                .stack()[lambda hole: hole]
-                .index.droplevel(1)
-                .unique()
-                .tolist()
-            ):
-                raise MissingResultsError(
-                    f"no method has a value of {some(f'{m} on {d}' for d, m in empty)}, so there "
-                    "is no worst one to use. Leave out the dataset or the measure."
-                )
-            return replace(self, values=filled, missing=policy, filled=tuple(gaps))
+            return replace(self, values=self._worst(full), missing=policy, filled=tuple(gaps))
         level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
         lost = list(dict.fromkeys(gap[level] for gap in gaps))
         kept = full[~full.index.get_level_values(level).isin(lost)]
@@ -416,12 +395,31 @@ class Study(Reported):
             Excluded(what, name, f"no result of {some(others[name])} (policy {policy})")
             for name in lost
         ]
-        repeats = self.repeats
-        if repeats is not None:
-            repeats = repeats[repeats.index.droplevel(2).isin(kept.index)]
+        repeats = _matching(self.repeats, kept)
         return replace(
             self, values=kept, missing=policy, repeats=repeats, excluded=(*self.excluded, *gone)
         )
+
+
+def _rows_of(values: pd.DataFrame, level: int, names: Iterable[str] | None) -> pd.DataFrame:
+    """The rows of these datasets (level 0) or methods (1); all where there are no names."""
+    if names is None:
+        return values
+    chosen, there = list(names), values.index.get_level_values(level)
+    if unknown := [name for name in chosen if name not in there]:
+        guess, has = did_you_mean(unknown, there), some(sorted(set(there)))
+        raise IncomparableRunsError(
+            f"the study has no {('dataset', 'method')[level]} {some(unknown)}; it has {has}.{guess}"
+        )
+    return values[there.isin(chosen)]
+
+
+def _matching(table: pd.DataFrame | None, values: pd.DataFrame) -> pd.DataFrame | None:
+    """What a table by fold or by repeat says of these values."""
+    if table is None:
+        return None
+    columns = [m for m in values if m in table]
+    return table.loc[table.index.droplevel(2).isin(values.index), columns]
 
 
 def left_out(excluded: Iterable[Excluded]) -> list[str]:

@@ -351,14 +351,19 @@ def _check_usage(file: str | None, runs: tuple[str, ...], choices: dict[str, Any
         raise click.UsageError("give either FILE or --run, not both.")
     if not file and not runs:
         raise click.UsageError("FILE is missing, or --run in its place.")
-    lacking = [f"--{name}" for name in ("method", "dataset") if choices[name] is None]
-    if file and lacking:
+    if file:
+        _check_file_usage(choices, typed)
+
+
+def _check_file_usage(choices: dict[str, Any], typed: dict[str, str]) -> None:
+    if lacking := [f"--{name}" for name in ("method", "dataset") if choices[name] is None]:
         raise click.UsageError(f"Missing option '{lacking[0]}'.")
-    spark = choices["engine"] == "spark"
-    if spark and (apart := [typed[name] for name in _NOT_ON_SPARK if name in typed]):
+    apart = [typed[name] for name in _NOT_ON_SPARK if name in typed]
+    if choices["engine"] != "spark":
+        if choices["master"] is not None:
+            raise click.UsageError("--master must go with --engine spark.")
+    elif apart:
         raise click.UsageError(f"{apart[0]} must be left out with --engine spark, which lacks it.")
-    if file and not spark and choices["master"] is not None:
-        raise click.UsageError("--master must go with --engine spark.")
 
 
 def _evaluated_file(

@@ -185,28 +185,28 @@ def load_study(
     ValueError
         A rule or a policy is not one of those above, or a measure is declared both ways.
     """
-    selection = Selection(
-        experiment_ids=experiment_ids or (),
-        experiment_names=experiment_names or (),
-        run_ids=run_ids or (),
-        filter_string=filter_string,
-        method_by=() if method_by is None else method_by,
-        dataset_by=dataset_by,
-        folds_by=folds_by,
-        repeats_by=() if repeats_by is None else repeats_by,
-        children=children,
-        missing=missing,
-        minimize=tuple(minimize),
-        maximize=tuple(maximize),
-        measures=None if measures is None else tuple(measures),
-        exclude_measures=tuple(exclude_measures),
-        methods=None if methods is None else tuple(methods),
-        exclude_methods=tuple(exclude_methods),
-        datasets=None if datasets is None else tuple(datasets),
-        exclude_datasets=tuple(exclude_datasets),
-        duplicates=duplicates,
-    )
-    return selected_study(selection, progress)
+    arguments: dict[str, Any] = {
+        "experiment_ids": experiment_ids,
+        "experiment_names": experiment_names,
+        "run_ids": run_ids,
+        "filter_string": filter_string,
+        "method_by": method_by,
+        "dataset_by": dataset_by,
+        "folds_by": folds_by,
+        "repeats_by": repeats_by,
+        "children": children,
+        "missing": missing,
+        "minimize": minimize,
+        "maximize": maximize,
+        "measures": measures,
+        "exclude_measures": exclude_measures,
+        "methods": methods,
+        "exclude_methods": exclude_methods,
+        "datasets": datasets,
+        "exclude_datasets": exclude_datasets,
+        "duplicates": duplicates,
+    }
+    return selected_study(Selection(**arguments), progress)
 
 
 def selected_study(

@@ -123,18 +123,8 @@ def load_answers(
         why = " ".join(notes) or "they are of other methods or datasets."
         raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
     read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
-    by_dataset: dict[str, Aligned] = {}
-    absent: dict[str, str] = {}
-    for dataset, by_method in groups.items():
-        try:
-            side_by_side = aligned(read.all(by_method), shared=shared)
-            by_dataset[dataset] = _chosen(side_by_side, measures)
-        except StoreError:
-            raise
-        except (MlevalError, ValueError) as error:
-            absent[dataset] = joined(" ", [str(error), *read.left_out])
-        else:
-            notes += read.left_out
+    by_dataset, absent = read.side_by_side(groups, shared)
+    notes += read.notes
     if without := _without_answers(chosen, holding):
         notes.append(f"Runs without answers: {some(without, 5)}.")
     return Asked(
@@ -217,6 +207,27 @@ class _Reader:
     done: int = 0
     held: int = 0
     left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def side_by_side(
+        self, groups: Mapping[str, Mapping[str, Sequence[Run]]], shared: bool
+    ) -> tuple[dict[str, Aligned], dict[str, str]]:
+        """By data set the answers of its methods, or why they cannot be compared; `notes` says
+        which runs of those that can are left out.
+        """
+        by_dataset: dict[str, Aligned] = {}
+        absent: dict[str, str] = {}
+        for dataset, by_method in groups.items():
+            try:
+                answers = aligned(self.all(by_method), shared=shared)
+                by_dataset[dataset] = _chosen(answers, self.measures)
+            except StoreError:
+                raise
+            except (MlevalError, ValueError) as error:
+                absent[dataset] = joined(" ", [str(error), *self.left_out])
+            else:
+                self.notes += self.left_out
+        return by_dataset, absent
 
     def all(self, by_method: Mapping[str, Sequence[Run]]) -> dict[str, Answers]:
         """The answers of every method, those of its repeats one after the other; `left_out` says

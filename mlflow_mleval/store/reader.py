@@ -258,17 +258,14 @@ def read_run(
     if None in names:
         return (method, dataset)[names.index(None)].lacking(run)
     (method_name, method_rules), (dataset_name, dataset_rules) = map(present, names)
-    values, plain, bad = _values(run)
+    values, plain, bad = _values(run, by_fold)
     repeat, config = repeat_of(run)
     broken: dict[str, str] = {}
     sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken)
     _decoded(tags, schema.TAG_WITHDRAWN, schema.decode_withdrawn, broken)
     _decoded(tags, schema.TAG_RUN, schema.decode, broken)
-    if by_fold is not None:
-        means = {m: float(np.mean(v)) for m, v in by_fold.values.items()}
-        values |= {m: v for m, v in means.items() if math.isfinite(v)}
-        plain |= set() if is_ours(run) else MEASURES.keys() & means.keys()
-    if status == schema.COMPLETE and not is_ours(run) and set(wanted).isdisjoint(values):
+    stranger = status == schema.COMPLETE and not is_ours(run)
+    if stranger and set(wanted).isdisjoint(values):
         return "none of the measures"
     return Result(
         run_id=run.info.run_id,
@@ -336,7 +333,9 @@ def _decoded(
         return None
 
 
-def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
+def _values(
+    run: Run, by_fold: schema.FoldValues | None
+) -> tuple[dict[str, float], set[str], dict[str, float]]:
     """Values by measure, which of them are plain metrics named like a known measure, and values
     that are no results.
     """
@@ -353,13 +352,23 @@ def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
     for measure in schema.withdrawn(run.data.tags):
         values.pop(measure, None)
     # Beside our own metrics, somebody else's "accuracy" is another accuracy.
-    plain = set() if values else {m for m in others if m in MEASURES}
-    values |= {
-        key: v
-        for key, v in others.items()
-        if key not in values and (key in plain or key not in MEASURES)
-    }
+    plain = set() if values else MEASURES.keys() & others
+    others = {m: v for m, v in others.items() if m in plain or m not in MEASURES}
+    values = {**values, **others, **values}
+    if by_fold is not None:
+        values, means = _with_means(values, by_fold)
+        plain |= set() if is_ours(run) else MEASURES.keys() & means
     return values, plain, bad
+
+
+def _with_means(
+    values: Mapping[str, float], by_fold: schema.FoldValues
+) -> tuple[dict[str, float], set[str]]:
+    """The values with those means over folds that are numbers, and of which measures there are
+    folds.
+    """
+    means = {m: float(np.mean(v)) for m, v in by_fold.values.items()}
+    return {**values, **{m: v for m, v in means.items() if math.isfinite(v)}}, {*means}
 
 
 def with_profile_measures(result: Result, asked: Collection[str]) -> Result:

@@ -67,7 +67,7 @@ class Instances:
         Which fold tested each instance, where there are several and all runs agree.
     """
 
-    sources: dict[str, Callable[[str], pd.Series]]
+    sources: Mapping[Hashable, Callable[[str], pd.Series]]
     measures: list[str]
     notes: tuple[str, ...]
     clusters: pd.Series | None = None
@@ -128,7 +128,9 @@ def instances_of(
         folds = None
         with suppress(MeasureError):  # a table cannot be read
             folds = _folds(tables)
-        readers = {m: _reader(dataset, m, paths) for m, paths in by_method.items()}
+        readers: dict[Hashable, Callable[[str], pd.Series]] = {
+            m: _reader(dataset, m, paths) for m, paths in by_method.items()
+        }
         yield Instances(readers, measures, tuple(notes), clusters, folds)
 
 
@@ -513,17 +515,22 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
         raise NoRunsError(
             f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons})."
         )
-    notes = list(study.notes)
-    if several := [_name(pair) for pair in errors if study.n_repeats.get(pair, 1) > 1]:
-        notes.append(f"Loss profiles are of the latest repeat only: {some(several, 3)}.")
-    if pooled := [_name(pair) for pair, tag in tags.items() if tag.omitted or tag.pooled]:
-        notes.append(
-            f"{len(pooled)} profiles are of all folds together, for instances have weights or a "
-            f"tag has no room for more ({some(pooled, 3)})."
-        )
+    notes = [*study.notes, *_profile_notes(study, errors, tags)]
     folds = {pair: tuple(tag.folds) for pair, tag in tags.items()}
     about = {"absent": absent, "runs": study.runs, "notes": notes, "source": study.source}
     return gather(errors, n_labels, folds, kind, **about)
+
+
+def _profile_notes(
+    study: Study, errors: Iterable[Pair], tags: Mapping[Pair, schema.ProfileTag]
+) -> Iterator[str]:
+    if several := [_name(pair) for pair in errors if study.n_repeats.get(pair, 1) > 1]:
+        yield f"Loss profiles are of the latest repeat only: {some(several, 3)}."
+    if pooled := [_name(pair) for pair, tag in tags.items() if tag.omitted or tag.pooled]:
+        yield (
+            f"{len(pooled)} profiles are of all folds together, for instances have weights or a "
+            f"tag has no room for more ({some(pooled, 3)})."
+        )
 
 
 def _profile_tags(study: Study, kind: str, absent: dict[str, str]) -> dict[Pair, schema.ProfileTag]:

@@ -94,19 +94,12 @@ def take_stock(
     """
     with store.remembered():
         study, error = _tried(selection, progress)
-        client = store.connect()
         chosen = store.asked(selection.experiment_ids, selection.experiment_names)
-        named = any(chosen)
-        experiments = (
-            store.find_experiments(client, *chosen) if named else store.all_experiments(client)
-        )
-        names = {e.experiment_id: e.name for e in experiments}
-        searching = partial(store.search, client, [*names], progress=progress)
-        runs = [run for text in filters_of(selection) for run in searching(text)]
+        names, runs = _all_runs(chosen, selection, progress)
         if error is not None and {*selection.run_ids} - {run.info.run_id for run in runs}:
             raise error
         held = dict.fromkeys(run.info.experiment_id for run in runs if not _is_report(run))
-        named = named or bool(selection.run_ids)
+        named = any(chosen) or bool(selection.run_ids)
         if not named and len(held) != 1:
             taken, study = survey(runs, names, selection), None
             ways = tuple(_ways_to_choose(taken, selection))
@@ -125,6 +118,21 @@ def take_stock(
             "filter": store.without_passwords(selection.filter_string),
         }
         return study, replace(taken, source=source)
+
+
+def _all_runs(
+    chosen: tuple[list[str], list[str]],
+    selection: Selection,
+    progress: Callable[[int, int], object],
+) -> tuple[dict[str, str], list[Run]]:
+    """The names of the experiments that were chosen, or of all, by their ids, and their runs."""
+    client = store.connect()
+    experiments = (
+        store.find_experiments(client, *chosen) if any(chosen) else store.all_experiments(client)
+    )
+    names = {e.experiment_id: e.name for e in experiments}
+    searching = partial(store.search, client, [*names], progress=progress)
+    return names, [run for text in filters_of(selection) for run in searching(text)]
 
 
 def _problem(error: MlevalError | None) -> str:
