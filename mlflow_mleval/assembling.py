@@ -166,7 +166,7 @@ def _answers(
             asked = load_answers(selection, **how, most=MOST_ANSWERS, progress=step)
     except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
         return {}, {}
-    found: dict[str, Any] = {dataset: worded(why, word) for dataset, why in asked.absent.items()}
+    results: dict[str, Any] = {dataset: worded(why, word) for dataset, why in asked.absent.items()}
     declared: dict[str, Any] = {
         "minimize": [m.removesuffix(MEAN) for m in selection.minimize],
         "maximize": [m.removesuffix(MEAN) for m in selection.maximize],
@@ -184,11 +184,11 @@ def _answers(
             say(f"comparing the answers on {dataset} …")
             compared = compare_answers(answers, **declared, **options)
             notes = tuple(worded(note, word) for note in compared.notes)
-            found[dataset] = replace(compared, notes=notes)
+            results[dataset] = replace(compared, notes=notes)
         except (MlevalError, ValueError) as error:
-            found[dataset] = worded(error, word)
-    tests = {dataset: one for dataset, one in found.items() if not isinstance(one, str)}
-    return found | jointly(tests), {way: [*dict.fromkeys(names)] for way, names in means.items()}
+            results[dataset] = worded(error, word)
+    tests = {dataset: one for dataset, one in results.items() if not isinstance(one, str)}
+    return results | jointly(tests), {way: [*dict.fromkeys(names)] for way, names in means.items()}
 
 
 def asked_answers(choices: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,31 +235,31 @@ def tested_instances(
     from mlflow_mleval.analysis.pair_tests import jointly
     from mlflow_mleval.store.study_artifacts import instances_of
 
-    found: dict[str, Any] = {}
+    tests: dict[str, Any] = {}
     absent: dict[str, str] = {}
     notes: list[str] = []
     for dataset in study.datasets:
         say(f"testing over the instances of {dataset} …")
         try:
-            with instances_of(study, dataset, wanted, cluster) as known:
+            with instances_of(study, dataset, wanted, cluster) as instances:
                 if options.get("anytime") and wanted is None:
                     chosen, wide = (
-                        [m for m in known.measures if bounded(m)],
-                        [m for m in known.measures if not bounded(m)],
+                        [m for m in instances.measures if bounded(m)],
+                        [m for m in instances.measures if not bounded(m)],
                     )
                     notes += [f"{dataset}: {some(wide)} left out, for bets need bounds."] * bool(
                         wide
                     )
                 else:
-                    chosen = known.measures
-                groups: dict[str, Any] = {"clusters": known.clusters, "blocks": known.folds}
-                found[dataset] = instance_tests(known.sources, chosen, **groups, **options)
-                notes += known.notes
+                    chosen = instances.measures
+                groups: dict[str, Any] = {"clusters": instances.clusters, "blocks": instances.folds}
+                tests[dataset] = instance_tests(instances.sources, chosen, **groups, **options)
+                notes += instances.notes
         except StoreError:
             raise
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
-    return jointly(found), absent, notes
+    return jointly(tests), absent, notes
 
 
 def provenance(

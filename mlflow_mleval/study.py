@@ -260,8 +260,8 @@ class Study(Reported):
             "": "without a run",
             "complete": f"without a value of {lacking}",
         }
-        found = Counter(words[status.get(cell, "")] for cell in cells) if status else {}
-        return ", ".join(f"{n} {why}" if len(found) > 1 else why for why, n in found.items())
+        reasons = Counter(words[status.get(cell, "")] for cell in cells) if status else {}
+        return ", ".join(f"{n} {why}" if len(reasons) > 1 else why for why, n in reasons.items())
 
     def statuses(self) -> dict[tuple[str, str], str]:
         """Status of the run (complete or dnf) by (dataset, method); empty where nothing is known of
@@ -269,10 +269,10 @@ class Study(Reported):
         """
         if not {"dataset", "method", "status"} <= {*self.runs.columns}:
             return {}
-        known = self.runs.sort_values(
+        runs = self.runs.sort_values(
             "status", ascending=False, kind="stable"
         )  # of repeats, one that finished counts
-        return known.set_index(["dataset", "method"])["status"].to_dict()
+        return runs.set_index(["dataset", "method"])["status"].to_dict()
 
     def matrix(self, dataset: str) -> pd.DataFrame:
         """The decision matrix methods x measures of one dataset, with the missing-value policy
@@ -305,16 +305,16 @@ class Study(Reported):
                 f"the study has no measure {some(unknown)}; it has "
                 f"{', '.join(self.measures)}.{guess}"
             )
-        kept = [m for m in wanted if m not in dropped]
-        if not kept:
+        chosen = [m for m in wanted if m not in dropped]
+        if not chosen:
             raise MeasureError("no measure is left after the exclusions. Keep at least one.")
-        values = _rows_of(_rows_of(self.values[kept], 1, methods), 0, datasets)
+        values = _rows_of(_rows_of(self.values[chosen], 1, methods), 0, datasets)
         folds, repeats = (_matching(table, values) for table in (self.folds, self.repeats))
         source = dict(self.source)
-        if kept != self.measures and "measures_by" in source:
+        if chosen != self.measures and "measures_by" in source:
             source["measures_by"] = f"those that you kept of {len(self.measures)}"
         parts = {"values": values, "folds": folds, "repeats": repeats, "source": source}
-        return replace(self, **parts, directions={m: self.directions[m] for m in kept})
+        return replace(self, **parts, directions={m: self.directions[m] for m in chosen})
 
     def _ways_on(self, gaps: Sequence[tuple[str, str]]) -> list[tuple[str, dict[str, str]]]:
         """What can be done about empty cells, with the argument that does it."""
@@ -381,8 +381,8 @@ class Study(Reported):
             return replace(self, values=self._worst(full), missing=policy, filled=tuple(gaps))
         level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
         lost = list(dict.fromkeys(gap[level] for gap in gaps))
-        kept = full[~full.index.get_level_values(level).isin(lost)]
-        if kept.empty:
+        rest = full[~full.index.get_level_values(level).isin(lost)]
+        if rest.empty:
             raise MissingResultsError(
                 Message(
                     f"{named}, so ",
@@ -395,9 +395,9 @@ class Study(Reported):
             Excluded(what, name, f"no result of {some(others[name])} (policy {policy})")
             for name in lost
         ]
-        repeats = _matching(self.repeats, kept)
+        repeats = _matching(self.repeats, rest)
         return replace(
-            self, values=kept, missing=policy, repeats=repeats, excluded=(*self.excluded, *gone)
+            self, values=rest, missing=policy, repeats=repeats, excluded=(*self.excluded, *gone)
         )
 
 

@@ -162,9 +162,9 @@ def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) 
 
     chosen = opt.chosen_format(format, filename)
     with progress("reading", quiet, "runs") as step:
-        study, found = take_stock(Selection.of(choices), progress=step)
+        study, survey = take_stock(Selection.of(choices), progress=step)
     study = None if study is None else study.worded(as_option)
-    write(found_document(study, found.worded(as_option)).render(chosen, width()), filename, quiet)
+    write(found_document(study, survey.worded(as_option)).render(chosen, width()), filename, quiet)
 
 
 @main.command(params=[*opt.output])

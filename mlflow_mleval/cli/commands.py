@@ -421,7 +421,7 @@ def _evaluated_runs(
     with progress("reading answers", quiet, unit="runs") as step:
         predicted, expected = labels
         made = evaluate_answers(runs, predicted, expected, progress=step, **where, **given)
-    told = [
+    evaluations = [
         (
             e.evaluation,
             {
@@ -435,7 +435,7 @@ def _evaluated_runs(
         )
         for e in made
     ]
-    return evaluations_document(told)
+    return evaluations_document(evaluations)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -490,7 +490,7 @@ def heeded(over: str, choices: dict[str, Any]) -> dict[str, Any]:
             which = " or ".join(filter(None, [", ".join(places[:-1]), places[-1]]))
             unfit.setdefault(which, []).append(flag)
     if unfit:
-        said = "; ".join(
+        where = "; ".join(
             f"{', '.join(flags)}: only for tests over {places}" for places, flags in unfit.items()
         )
         folds = (
@@ -498,7 +498,7 @@ def heeded(over: str, choices: dict[str, Any]) -> dict[str, Any]:
             if over == "folds" and "rope" in typed
             else ""
         )
-        raise click.UsageError(f"{said}. Leave out what does not fit, or change --over.{folds}")
+        raise click.UsageError(f"{where}. Leave out what does not fit, or change --over.{folds}")
     if "dependent" in typed and choices["dependent"] == "error" and not choices["measures"]:
         raise click.UsageError(
             "--dependent error: only for measures that --measure names. Leave it out, or name some."
@@ -533,9 +533,9 @@ def run_over(
     from mlflow_mleval.report.content.units import document
 
     say("reading runs …", quiet)
-    selection = arguments(choices, *opt.selection, opt.folds_by, *opt.measures)
-    named = expand(selection.pop("measures", ()))
-    excluded = expand(choices.get("exclude_measures", ()))
+    selection = Selection.of(choices)
+    named, excluded = expand(selection.measures or ()), expand(selection.exclude_measures)
+    selection = replace(selection, measures=None)
     wanted = [m for m in named if m not in excluded] or None
     if named and not wanted:
         raise MlevalError("no measure is left after the exclusions. Keep at least one.")
@@ -543,7 +543,7 @@ def run_over(
     tested = None
     if over == "instances" and holds_answers(choices):
         try:
-            tested = _answers(choices, wanted, quiet)
+            tested = _answers(selection, choices, wanted, quiet)
         except MissingResultsError as error:  # runs that only claim to hold answers hide no others
             if any(arguments(choices, *opt.answers).values()):
                 raise
@@ -569,7 +569,9 @@ def run_over(
     return any(tests.separated for tests in tested.tests.values())
 
 
-def _answers(choices: dict[str, Any], wanted: list[str] | None, quiet: bool) -> Tested:
+def _answers(
+    selection: Selection, choices: dict[str, Any], wanted: list[str] | None, quiet: bool
+) -> Tested:
     """The tests over answers; MissingResultsError where there is nothing to compare."""
     from mlflow_mleval.analysis.answer_comparison import compare_answers
     from mlflow_mleval.analysis.pair_tests import jointly
@@ -580,10 +582,10 @@ def _answers(choices: dict[str, Any], wanted: list[str] | None, quiet: bool) -> 
             "--anytime: not for answers, of whose measures no bounds are known. Leave it out."
         )
     with progress("reading", quiet, unit="runs") as step:
-        selection, how = Selection.of(choices), asked_answers(choices)
+        how = asked_answers(choices)
         asked = load_answers(selection, **how, measures=wanted, progress=step)
     options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
-    sides = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
+    sides: dict[str, Any] = {"minimize": selection.minimize, "maximize": selection.maximize}
     tests, absent = {}, {dataset: in_options(reason) for dataset, reason in asked.absent.items()}
     for dataset, answers in asked.found.items():
         try:
@@ -615,12 +617,12 @@ def _of_study(
 
 
 def _folds(
-    selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool
+    selection: Selection, wanted: list[str] | None, options: dict[str, Any], quiet: bool
 ) -> Tested:
     from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
-    from mlflow_mleval.store.study_artifacts import load_folds
+    from mlflow_mleval.store.study_artifacts import selected_folds
 
-    study = load_folds(measures=wanted, **selection)
+    study = selected_folds(replace(selection, measures=wanted))
     if study.folds is None:
         raise MlevalError(
             "no selected run holds values by fold. Log them with folds, or test over datasets."
@@ -631,23 +633,23 @@ def _folds(
 
 
 def _instances(
-    selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool
+    selection: Selection, wanted: list[str] | None, options: dict[str, Any], quiet: bool
 ) -> Tested:
-    from mlflow_mleval.store.query import load_study
+    from mlflow_mleval.store.query import selected_study
 
-    study = load_study(**selection)
-    options |= {way: selection.get(way, ()) for way in ("minimize", "maximize")}
+    study = selected_study(selection)
+    options |= {"minimize": selection.minimize, "maximize": selection.maximize}
     tested = tested_instances(study, wanted, partial(say, quiet=quiet), **options)
     return _of_study(study, *tested, besides="measure")
 
 
 def _repeats(
-    selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool
+    selection: Selection, wanted: list[str] | None, options: dict[str, Any], quiet: bool
 ) -> Tested:
     from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
-    from mlflow_mleval.store.query import load_study
+    from mlflow_mleval.store.query import selected_study
 
-    study = load_study(measures=wanted, **selection)
+    study = selected_study(replace(selection, measures=wanted))
     absent: dict[str, str] = {}
     return _of_study(study, compare_all_repeats(study, absent, **options), absent)
 
@@ -716,14 +718,16 @@ def profile(
     profiles = selected_profiles(Selection.of(choices), kind)
     profiles = replace(profiles, notes=tuple(map(in_options, profiles.notes)))
     say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)
-    found = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol, opt.seed))
+    compared = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol, opt.seed))
     ids = [
         run.run_id
         for run in profiles.runs.itertuples()
         if (run.dataset, run.method) in profiles.errors
     ]
     write(
-        document(found, provenance(profiles.source, ids, found.options)).render(chosen, width()),
+        document(compared, provenance(profiles.source, ids, compared.options)).render(
+            chosen, width()
+        ),
         filename,
         quiet,
     )

@@ -124,11 +124,11 @@ class CacheFolder:
     def shrink(self) -> None:
         """Let go what was not read for longest, until the rest fits."""
         room = 1_000_000 * float(os.environ.get("MLEVAL_PAGE_CACHE_MB") or DEFAULT_MB)
-        found = []
+        files = []
         for path in self.path.glob("*.zip"):
             with suppress(OSError):
-                found.append((path.stat().st_mtime, path.stat().st_size, path))
-        for _, size, path in sorted(found, reverse=True):
+                files.append((path.stat().st_mtime, path.stat().st_size, path))
+        for _, size, path in sorted(files, reverse=True):
             room -= size
             if room < 0:
                 path.unlink(missing_ok=True)
@@ -151,6 +151,6 @@ def _forget_dead(root: Path, own: Path) -> None:
     """
     for other in root.iterdir():
         with suppress(OSError):
-            known = (other / "alive").exists() or time.time() - other.stat().st_mtime > 3600
-            if other != own and known and _free(other / "alive"):
+            settled = (other / "alive").exists() or time.time() - other.stat().st_mtime > 3600
+            if other != own and settled and _free(other / "alive"):
                 shutil.rmtree(other, ignore_errors=True)

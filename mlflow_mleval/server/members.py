@@ -196,10 +196,10 @@ def may_read(inside: Inside, caller: Caller, experiment_id: str) -> bool:
     StoreError
         MLflow itself fails, as it does without its database: nothing is said about rights then.
     """
-    found = inside.get(caller, "/api/2.0/mlflow/experiments/get", experiment_id=experiment_id)
-    if found.status >= 500:
+    answer = inside.get(caller, "/api/2.0/mlflow/experiments/get", experiment_id=experiment_id)
+    if answer.status >= 500:
         raise StoreError("MLflow could not tell whether you may read these experiments.")
-    if not found.ok or found.json().get("experiment", {}).get("lifecycle_stage") != "active":
+    if not answer.ok or answer.json().get("experiment", {}).get("lifecycle_stage") != "active":
         return False
     return inside.post(
         caller, "/api/2.0/mlflow/runs/search", {"experiment_ids": [experiment_id], "max_results": 1}
@@ -208,9 +208,10 @@ def may_read(inside: Inside, caller: Caller, experiment_id: str) -> bool:
 
 def is_active(inside: Inside, caller: Caller, run_id: str) -> bool:
     """Whether the member can see the run, and it is not deleted."""
-    found = inside.get(caller, "/api/2.0/mlflow/runs/get", run_id=run_id)
+    answer = inside.get(caller, "/api/2.0/mlflow/runs/get", run_id=run_id)
     return (
-        found.ok and found.json().get("run", {}).get("info", {}).get("lifecycle_stage") == "active"
+        answer.ok
+        and answer.json().get("run", {}).get("info", {}).get("lifecycle_stage") == "active"
     )
 
 
@@ -256,29 +257,29 @@ class ExperimentList:
         self.inside = inside
         self._counts: dict[Any, Any] = {}
 
-    def rows(self, caller: Caller, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def rows(self, caller: Caller, experiments: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What the list shows of experiments that MLflow found for the caller, the one that changed
         last first.
         """
         end = time.monotonic() + PATIENCE
-        rows = [self._row(caller, experiment, end) for experiment in found]
+        rows = [self._row(caller, experiment, end) for experiment in experiments]
         return sorted(
             rows,
             key=lambda row: row["last"] or datetime.min.replace(tzinfo=timezone.utc),
             reverse=True,
         )
 
-    def _row(self, caller: Caller, found: dict[str, Any], end: float) -> dict[str, Any]:
-        key, now = (caller.workspace, found["experiment_id"]), time.monotonic()
+    def _row(self, caller: Caller, experiment: dict[str, Any], end: float) -> dict[str, Any]:
+        key, now = (caller.workspace, experiment["experiment_id"]), time.monotonic()
         if (key not in self._counts or now - self._counts[key][0] > BELIEVED) and now < end:
             if len(self._counts) > 10_000:
                 self._counts.clear()
-            self._counts[key] = (now, *self._counted(caller, found["experiment_id"]))
+            self._counts[key] = (now, *self._counted(caller, experiment["experiment_id"]))
         _, n, started = self._counts.get(key, (0, None, 0))  # None where there was no time to count
-        last = max(started, int(found.get("last_update_time") or 0))
+        last = max(started, int(experiment.get("last_update_time") or 0))
         return {
-            "id": found["experiment_id"],
-            "name": found["name"],
+            "id": experiment["experiment_id"],
+            "name": experiment["name"],
             "runs": n,
             "more": n == MOST,
             "last": datetime.fromtimestamp(last / 1000, timezone.utc) if last else None,

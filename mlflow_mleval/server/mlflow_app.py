@@ -32,10 +32,10 @@ def create_app() -> Any:
     base = os.environ.get("MLEVAL_BASE_APP", "")
     if not base:
         return _for_the_server(app)
-    found = _entry(base).load()
+    base_app = _entry(base).load()
     # The login makes its tables and its administrator: one process at a time.
     with _one_at_a_time():
-        made = found() if isinstance(found, FunctionType) else found
+        made = base_app() if isinstance(base_app, FunctionType) else base_app
     _let_members_in(page)
     return _for_the_server(made)
 
@@ -65,13 +65,13 @@ def _for_the_server(app: Any) -> Any:
 
 def _entry(base: str) -> EntryPoint:
     """Where the app is that goes beneath."""
-    known = {entry.name: entry for entry in entry_points(group=GROUP) if entry.name != NAME}
-    if base not in known:
-        names = ", ".join(sorted(known)) or "none"
+    apps = {entry.name: entry for entry in entry_points(group=GROUP) if entry.name != NAME}
+    if base not in apps:
+        names = ", ".join(sorted(apps)) or "none"
         raise SystemExit(
             f"MLEVAL_BASE_APP must be one of {names}, got {base!r}. Install what brings it."
         )
-    return known[base]
+    return apps[base]
 
 
 def _let_members_in(page: Any) -> None:

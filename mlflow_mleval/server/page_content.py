@@ -71,12 +71,12 @@ def options() -> dict[str, click.Option]:
     """The options of `mleval report` that a selection may hold, by their names in the address, in
     the order of the help.
     """
-    known = [
+    taken = [
         p
         for p in main.commands["report"].params
         if isinstance(p, click.Option) and p.name not in _ELSEWHERE
     ]
-    return {max(option.opts, key=len).removeprefix("--"): option for option in known}
+    return {max(option.opts, key=len).removeprefix("--"): option for option in taken}
 
 
 @dataclass(frozen=True)
@@ -469,16 +469,16 @@ def _survey(
     made = int(time.time() * 1000)
     chosen = parsed(job["given"])
     with _stages(tell)("reading", "runs") as step:
-        study, found = take_stock(Selection.of(chosen.choices), progress=step)
-    found = found.worded(as_field)
-    found = replace(found, problem=found.problem.replace(job["server"], job["address"]))
+        study, survey = take_stock(Selection.of(chosen.choices), progress=step)
+    survey = survey.worded(as_field)
+    survey = replace(survey, problem=survey.problem.replace(job["server"], job["address"]))
     ways = [
         {"what": way.what, "query": chosen.adding(way.selection.arguments()).query}
-        for way in found.ways
+        for way in survey.ways
         if way.command == "rank"
     ]
     given = {name: list(values) for name, values in chosen.given}
-    shown = {"survey": found, "study": study, "selection": given, "ways": ways}
+    shown = {"survey": survey, "study": study, "selection": given, "ways": ways}
     fragment = rendered("survey.html.j2", **shown, values=offered())
     folder.write(key, [("about.json", json.dumps({"made": made})), ("survey", fragment)])
     tell(state="done")
@@ -540,14 +540,14 @@ def _store(
         raise StoreError(
             f"the report is larger than the {most} MiB that MLflow takes in one piece. Download it."
         )
-    said = json.loads(about)
-    said["tags"] |= {
+    described = json.loads(about)
+    described["tags"] |= {
         MLFLOW_USER: job["user"],
         MLFLOW_SOURCE_NAME: job["address"] + "/mleval/",
         MLFLOW_SOURCE_TYPE: "LOCAL",
     }
-    kept = {path: text for path, text in paths.items() if path not in large}
-    run_id = log_report(kept, summary=summary, **said)
+    small = {path: text for path, text in paths.items() if path not in large}
+    run_id = log_report(small, summary=summary, **described)
     folder.write(
         key,
         [
@@ -557,7 +557,7 @@ def _store(
                     {
                         "made": int(time.time() * 1000),
                         "run_id": run_id,
-                        "experiment_id": said["experiment_id"],
+                        "experiment_id": described["experiment_id"],
                         "left_out": large,
                     }
                 ),

@@ -158,9 +158,9 @@ class Page:
         answer = self.inside.post(self._caller, "/api/2.0/mlflow/experiments/search", asked)
         if not answer.ok:
             raise Failure(*_refusal(answer, "the list of experiments"))
-        found = answer.json()
-        rows = self.listing.rows(self._caller, found.get("experiments", []))
-        more, first = found.get("next_page_token", ""), "page-token" not in request.args
+        listed = answer.json()
+        rows = self.listing.rows(self._caller, listed.get("experiments", []))
+        more, first = listed.get("next_page_token", ""), "page-token" not in request.args
         return _html(
             rendered(
                 "experiments.html.j2", experiments=rows, next_token=more, search=wanted, first=first
@@ -221,10 +221,10 @@ class Page:
             raise Failure(400, "Details are of a method, a dataset, a cell or a pair.", field="of")
         key = self._key(selection, "answer")
         about = self._made(key, selection, "answer")
-        told = self._held(key, selection, question)
-        if "html" not in told:
-            raise Failure(told.pop("status"), **told)
-        return _html(told["html"], about["made"])
+        shown = self._held(key, selection, question)
+        if "html" not in shown:
+            raise Failure(shown.pop("status"), **shown)
+        return _html(shown["html"], about["made"])
 
     def news(self) -> Response:
         selection = self._readable()
@@ -275,10 +275,10 @@ class Page:
         """What the process says that holds the comparison; where it has let it go, the comparison
         is made anew.
         """
-        told = self.jobs.held(key, question)
-        if told is None:
+        shown = self.jobs.held(key, question)
+        if shown is None:
             self._made(key, selection, "answer", newer=int(time.time() * 1000))
-        return told or {}
+        return shown or {}
 
     @property
     def _caller(self) -> Caller:

@@ -188,11 +188,11 @@ class Worker:
             data = b""
         *lines, child.buffer = (child.buffer + data).split(b"\n")
         for line in lines:
-            told = json.loads(line)
-            if told["state"] == "working":
-                child.told |= told
+            message = json.loads(line)
+            if message["state"] == "working":
+                child.told |= message
             elif child.working:
-                self._settle(child, told)
+                self._settle(child, message)
         if not data:
             if child.working:
                 text = (
@@ -202,10 +202,10 @@ class Worker:
                 self._settle(child, {"state": "failed", "status": 500, "error": text})
             self._end(child)
 
-    def _settle(self, child: _Child, told: dict[str, Any]) -> None:
+    def _settle(self, child: _Child, message: dict[str, Any]) -> None:
         """The job is done or has failed: its token is needed no more."""
-        if told["state"] == "failed":
-            self.failed[child.key] = (time.monotonic(), child.who, told)
+        if message["state"] == "failed":
+            self.failed[child.key] = (time.monotonic(), child.who, message)
         if child.job is not None:
             child.job.close()
             child.job = None

@@ -285,16 +285,16 @@ def number(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool
     if grades is not None:
         return (float(grades.index(str(value))) if str(value) in grades else None), False
     if isinstance(value, bool | str):
-        found = PASS.get(value.strip().lower() if isinstance(value, str) else value)
-        return found, found is not None
+        size = PASS.get(value.strip().lower() if isinstance(value, str) else value)
+        return size, size is not None
     if isinstance(value, int | float):
         return (float(value) if computable(value) else np.nan), False
     return None, False
 
 
 def _mean(values: list[float]) -> float:
-    known = [v for v in values if not np.isnan(v)]
-    return sum(known) / len(known) if known else np.nan
+    numbers = [v for v in values if not np.isnan(v)]
+    return sum(numbers) / len(numbers) if numbers else np.nan
 
 
 def digest(run: Run) -> str:

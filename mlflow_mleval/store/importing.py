@@ -143,7 +143,7 @@ def import_results(
     results = _results(read_results(source), conventions)
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
-    found, _ = _imported(client, experiment_id)
+    earlier, _ = _imported(client, experiment_id)
     counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
     changes: list[str] = []
     written: dict[_Cell, str] = {}
@@ -151,7 +151,7 @@ def import_results(
         for done, (pair, result) in enumerate(results.items(), 1):
             with store.store_errors("write to"):
                 what, changed, written[pair] = _write(
-                    client, experiment_id, result, found.get(pair)
+                    client, experiment_id, result, earlier.get(pair)
                 )
             counts[what] += 1
             changes += changed
@@ -166,18 +166,18 @@ def import_results(
         counts["unchanged"] += len(others)
     if others:
         pairs = some(map(_name, others))
-        said = (
+        withdrawn = (
             f"another import made the runs of {pairs} at the same time: its runs are kept, those "
             "of this one were withdrawn"
         )
-        changes.append(said)
+        changes.append(withdrawn)
     return ImportReport(
         experiment_id,
         experiment_name,
         **counts,
         unfinished=sum(r.status == schema.DNF for r in results.values()),
         changes=tuple(changes),
-        absent=tuple(_name(cell) for cell in found if cell not in results),
+        absent=tuple(_name(cell) for cell in earlier if cell not in results),
         warnings=tuple(w for r in results.values() for w in r.warnings),
     )
 
@@ -272,13 +272,13 @@ def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run
         dataset, method, seed = (run.data.tags.get(key, "") for key in keys)
         pair = dataset, method, seed
         claims.setdefault(pair, []).append(run)
-    found, later = {}, []
+    counting, later = {}, []
     for pair, several in claims.items():
         whole = [run for run in several if _is_whole(run)]
         claimed = sorted((run for run in whole if schema.TAG_CLAIM in run.data.tags), key=runs.age)
-        found[pair] = claimed[0] if claimed else max(whole or several, key=runs.age)
+        counting[pair] = claimed[0] if claimed else max(whole or several, key=runs.age)
         later += claimed[1:]
-    return found, later
+    return counting, later
 
 
 def _settle(
@@ -296,17 +296,17 @@ def _settle(
     """
     lost: dict[_Cell, None] = {}
     for _ in range(_ROUNDS):
-        found, later = _imported(client, experiment_id)
+        counting, later = _imported(client, experiment_id)
         for run in later:
             runs.withdraw(client, run.info.run_id)
         moved = [
             pair
             for pair, run_id in written.items()
-            if pair not in found or found[pair].info.run_id != run_id
+            if pair not in counting or counting[pair].info.run_id != run_id
         ]
         for pair in moved:
             with store.store_errors("write to"):
-                *_, written[pair] = _write(client, experiment_id, results[pair], found.get(pair))
+                *_, written[pair] = _write(client, experiment_id, results[pair], counting.get(pair))
         lost |= dict.fromkeys(moved)
         if not moved:
             break
@@ -441,14 +441,15 @@ def _new_folds(result: _Result, stored: str) -> Mapping[str, Sequence[float]]:
         return result.by_fold
     if old.digits is not None or old.omitted:
         return result.by_fold
-    known = {
+    written = {
         (m, f, v)
         for m, column in old.values.items()
         for f, v in zip(old.folds, column, strict=True)
     }
     return {
         m: [
-            math.nan if (m, f, v) in known else v for f, v in zip(result.folds, column, strict=True)
+            math.nan if (m, f, v) in written else v
+            for f, v in zip(result.folds, column, strict=True)
         ]
         for m, column in result.by_fold.items()
     }
@@ -489,20 +490,20 @@ def import_answers(
     StoreError
         The store cannot be reached, or the experiment is deleted.
     """
-    found = read_instance_results(path)
+    results = read_instance_results(path)
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
-    known = {
+    earlier = {
         run.data.tags[schema.TAG_ANSWERS]: run
         for run in store.having(client, [experiment_id], schema.TAG_ANSWERS)
     }
     created = 0
-    for done, ((method, dataset), answers) in enumerate(found.items(), 1):
+    for done, ((method, dataset), answers) in enumerate(results.items(), 1):
         table = _packed(answers)
         digest = hashlib.sha256(
             "\0".join((method, dataset)).encode("utf-8", "surrogatepass") + table
         ).hexdigest()
-        run = known.get(digest)
+        run = earlier.get(digest)
         if run is None or run.data.tags.get(schema.TAG_STATUS) != schema.COMPLETE:
             means = answers.values.groupby(level=0).mean().mean().to_dict()
             payload = runs.Payload(
@@ -517,21 +518,21 @@ def import_answers(
             )
             runs.write(payload, **into)
             created += 1
-        progress(done, len(found))
+        progress(done, len(results))
     return ImportReport(
         experiment_id,
         experiment_name,
         created,
-        unchanged=len(found) - created,
-        warnings=_notes(path, found),
+        unchanged=len(results) - created,
+        warnings=_notes(path, results),
     )
 
 
-def _notes(path: str | Path, found: Mapping[tuple[str, str], Answers]) -> tuple[str, ...]:
+def _notes(path: str | Path, results: Mapping[tuple[str, str], Answers]) -> tuple[str, ...]:
     """What was not read as a measure, and what it is good for."""
-    notes = [note for answers in found.values() for note in graded(answers, {}).notes]
+    notes = [note for answers in results.values() for note in graded(answers, {}).notes]
     if not is_answer_log(path):
-        texts = {c for answers in found.values() for c in answers.about if c not in ABOUT}
+        texts = {c for answers in results.values() for c in answers.about if c not in ABOUT}
         notes += [
             Message(
                 f"{column} holds text, and is no measure: ",
@@ -553,16 +554,10 @@ def read_imported(client: MlflowClient, run: Run) -> Answers:
     ValueError
         The table is not there or damaged.
     """
-    kept: list[Answers] = []
-
-    def read(path: Path) -> pd.DataFrame:
-        kept.append(_unpacked(path))
-        return kept[0].values
-
-    found = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, read)
-    if not isinstance(found, pd.DataFrame):
-        raise ValueError(found or "its table of answers is not there")
-    return kept[0]
+    answers = artifact(client, run.info.run_id, ARTIFACT_ANSWERS, _unpacked)
+    if not isinstance(answers, Answers):
+        raise ValueError(answers or "its table of answers is not there")
+    return answers
 
 
 def _packed(answers: Answers) -> bytes:

@@ -324,15 +324,18 @@ def _joined(parts: Sequence[Answers]) -> Answers:
     )
 
 
-def _chosen(found: Aligned, measures: Sequence[str] | None) -> Aligned:
+def _chosen(answers: Aligned, measures: Sequence[str] | None) -> Aligned:
     """Only these measures."""
     if measures is None:
-        return found
-    if lacking := [m for m in measures if m not in found.measures]:
+        return answers
+    if lacking := [m for m in measures if m not in answers.measures]:
         raise MissingResultsError(
-            f"not all methods have {some(lacking)} by instance; they share {some(found.measures)}."
+            f"not all methods have {some(lacking)} by instance; they share "
+            f"{some(answers.measures)}."
         )
-    return replace(found, measures=[*measures], passing=[m for m in found.passing if m in measures])
+    return replace(
+        answers, measures=[*measures], passing=[m for m in answers.passing if m in measures]
+    )
 
 
 def holds_answers(run: Run) -> bool:
@@ -428,38 +431,38 @@ def _from_traces(
 ) -> list[tuple[Any, Any, Any]]:
     asked, rows = asked_of(run), []
     for trace, (inputs, outputs) in traces_of(client, run, (INPUTS, OUTPUTS)):
-        known = {OUTPUTS: outputs, EXPECTATIONS: _expectations(trace, run)}
+        recorded = {OUTPUTS: outputs, EXPECTATIONS: _expectations(trace, run)}
         key = key_of(trace, asked(inputs), instance_by)
         if key is None:
             raise ValueError(
                 f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}"
             )
         rows.append(
-            ((key, trace.info.request_time), _part(known, predicted), _part(known, expected))
+            ((key, trace.info.request_time), _part(recorded, predicted), _part(recorded, expected))
         )
     return rows
 
 
 def _expectations(trace: Trace, run: Run) -> dict[str, Any]:
-    found = (
+    valid = (
         a
         for a in trace.info.assessments or ()
         if a.expectation is not None and a.valid is not False
     )
-    return {a.name: present(a.expectation).value for a in found if belongs(a, run)}
+    return {a.name: present(a.expectation).value for a in valid if belongs(a, run)}
 
 
-def _part(known: Mapping[str, Any], path: str) -> Any:
+def _part(recorded: Mapping[str, Any], path: str) -> Any:
     """The outputs or the expectations, or one key of them; the only expectation there is stands for
     all.
     """
     root, _, key = path.partition(".")
-    if root not in known:
+    if root not in recorded:
         raise ValueError(
             f"traces have {OUTPUTS} and {EXPECTATIONS}, or keys of them such as "
             f"{OUTPUTS}.labels, not {path!r}"
         )
-    value = known[root]
+    value = recorded[root]
     if key:
         return value.get(key) if isinstance(value, Mapping) else None
     if root == EXPECTATIONS and len(value) > 1:
@@ -478,15 +481,15 @@ def _from_table(
     path: str,
     instance_by: str | None,
 ) -> list[tuple[Any, Any, Any]]:
-    found = artifact(client, run.info.run_id, path, read_frame)
-    if not isinstance(found, pd.DataFrame):
-        raise ValueError(f"its table {path} cannot be read: {found or 'it is not there'}")
+    table = artifact(client, run.info.run_id, path, read_frame)
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(f"its table {path} cannot be read: {table or 'it is not there'}")
     columns = [predicted, expected, *([instance_by] if instance_by else [])]
-    if lacking := [c for c in columns if c not in found]:
+    if lacking := [c for c in columns if c not in table]:
         raise ValueError(
-            f"its table {path} has no column {some(map(repr, lacking))}; it has {some(found, 8)}"
+            f"its table {path} has no column {some(map(repr, lacking))}; it has {some(table, 8)}"
         )
     keys: Sequence[Any] = (
-        range(len(found)) if instance_by is None else keys_of(found, [instance_by])
+        range(len(table)) if instance_by is None else keys_of(table, [instance_by])
     )
-    return [*zip(keys, found[predicted], found[expected], strict=True)]
+    return [*zip(keys, table[predicted], table[expected], strict=True)]

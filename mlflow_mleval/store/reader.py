@@ -150,10 +150,10 @@ class Rule:
     def find(self, run: Run, experiment: str) -> tuple[str, tuple[str, ...]] | None:
         """The name and the rules that gave it; None where the first gives none."""
         if not self.rules:
-            found = {"method": _default_method, "dataset": _default_dataset}[self.what](
+            named = {"method": _default_method, "dataset": _default_dataset}[self.what](
                 run, experiment
             )
-            return found and (found[0], (found[1],))
+            return named and (named[0], (named[1],))
         name = self._one(self.rules[0], run, experiment)
         if not (name and name.strip()):
             return None
@@ -378,10 +378,10 @@ def with_profile_measures(result: Result, asked: Collection[str]) -> Result:
     missing = [m for m in asked if m in FROM_PROFILE and m not in result.values]
     if not missing or "hard" not in result.profiles or result.status != schema.COMPLETE:
         return result
-    found = store.of_one_run(lambda: _of_profile(result.profiles["hard"]))
-    if isinstance(found, str):  # whoever compares profiles is told
+    measures = store.of_one_run(lambda: _of_profile(result.profiles["hard"]))
+    if isinstance(measures, str):  # whoever compares profiles is told
         return result
-    values = {m: v for m, v in found.items() if m in missing and math.isfinite(v)}
+    values = {m: v for m, v in measures.items() if m in missing and math.isfinite(v)}
     return replace(result, values={**result.values, **values})
 
 
@@ -439,8 +439,8 @@ def _input(run: Run) -> tuple[str, str]:
         for i in inputs
         if any(t.key == MLFLOW_DATASET_CONTEXT and t.value in _TEST_CONTEXTS for t in i.tags)
     ]
-    found = {(i.dataset.name, i.dataset.digest) for i in tests or inputs}
-    return found.pop() if len(found) == 1 else ("", "")
+    pairs = {(i.dataset.name, i.dataset.digest) for i in tests or inputs}
+    return pairs.pop() if len(pairs) == 1 else ("", "")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -264,7 +264,7 @@ def _without_copies(runs: Sequence[Result], excluded: list[Excluded]) -> list[Re
     """Of runs that say just the same only the last: a result that was logged twice is no second
     repeat.
     """
-    kept: dict[Any, Result] = {}
+    latest: dict[Any, Result] = {}
     for r in runs:
         key = (
             r.repeat,
@@ -274,10 +274,10 @@ def _without_copies(runs: Sequence[Result], excluded: list[Excluded]) -> list[Re
             r.folds,
             r.split_digest,
         )
-        if (older := kept.pop(key, None)) is not None:
+        if (older := latest.pop(key, None)) is not None:
             excluded.append(Excluded("run", older.name, "the same result was logged again"))
-        kept[key] = r
-    return list(kept.values())
+        latest[key] = r
+    return list(latest.values())
 
 
 def _best(
@@ -290,9 +290,9 @@ def _best(
     for r in runs:
         groups.setdefault(_identity(r), []).append(r)
     means = {
-        key: np.mean(found)
+        key: np.mean(values)
         for key, rs in groups.items()
-        if (found := [r.values[metric] for r in rs if metric in r.values])
+        if (values := [r.values[metric] for r in rs if metric in r.values])
     }
     if not means:
         which, has = (
@@ -399,12 +399,12 @@ def _apart(
     """The options that make methods of the candidates; on one dataset where others would have gaps;
     empty where none does.
     """
-    found = _rules(cells, mixed)
-    if found and complete and _gaps(cells, found):
+    rules = _rules(cells, mixed)
+    if rules and complete and _gaps(cells, rules):
         dataset = next(iter(mixed))[0]
         here = {cell: names for cell, names in mixed.items() if cell[0] == dataset}
-        return {"datasets": [dataset], "method_by": found} if (found := _rules(cells, here)) else {}
-    return {"method_by": found} if found else {}
+        return {"datasets": [dataset], "method_by": rules} if (rules := _rules(cells, here)) else {}
+    return {"method_by": rules} if rules else {}
 
 
 def _rules(
@@ -420,16 +420,19 @@ def _rules(
         configs = [dict(_identity(r)[1:]) for r in cells[cell]]
         if "number of folds" in names:
             return []
-        told: list[str] = []
-        while _told(configs, told) < _told(configs, names):
-            told.append(
-                max((n for n in names if n not in told), key=lambda n: _told(configs, [*told, n]))
+        telling: list[str] = []
+        while _n_apart(configs, telling) < _n_apart(configs, names):
+            telling.append(
+                max(
+                    (n for n in names if n not in telling),
+                    key=lambda n: _n_apart(configs, [*telling, n]),
+                )
             )
-        params |= dict.fromkeys(sorted(told, key=names.index))
+        params |= dict.fromkeys(sorted(telling, key=names.index))
     return [*by, *(f"param:{name}" for name in params if f"param:{name}" not in by)]
 
 
-def _told(configs: Iterable[Mapping[str, str]], names: Sequence[str]) -> int:
+def _n_apart(configs: Iterable[Mapping[str, str]], names: Sequence[str]) -> int:
     """How many candidates these params tell apart."""
     return len({tuple(config.get(name) for name in names) for config in configs})
 
@@ -437,9 +440,9 @@ def _told(configs: Iterable[Mapping[str, str]], names: Sequence[str]) -> int:
 def _gaps(cells: Mapping[Cell, Sequence[Result]], rules: Sequence[str]) -> bool:
     """Whether some method would lack a dataset, were methods named by these rules, too."""
     params = [key for kind, key in map(key_of, rules) if kind == "param"]
-    found = {
+    there = {
         (dataset, (method, *(r.config.get(p) for p in params)))
         for (dataset, method), runs in cells.items()
         for r in runs
     }
-    return len(found) < len({d for d, _ in found}) * len({m for _, m in found})
+    return len(there) < len({d for d, _ in there}) * len({m for _, m in there})

@@ -143,14 +143,14 @@ class Payload:
             schema.FOLD_PREFIX + m: dict(zip(self.folds, values, strict=True))
             for m, values in self.by_fold.items()
         }
-        found = list(self.history)
+        entries = list(self.history)
         for curves, model in ((measures, model_id), ({**by_fold, **self.curves}, None)):
             for key, values in curves.items():
                 for step, value in values.items():
                     if math.isfinite(value):
                         where = timestamp, int(step), model
-                        found.append(Metric(key, float(value), *where, **data))
-        return found
+                        entries.append(Metric(key, float(value), *where, **data))
+        return entries
 
     def identity(self) -> dict[str, str]:
         """The tags that tell what the run is about to hold; it counts for nothing until its status
@@ -572,8 +572,8 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
         tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS), tables)
     if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:
         tags[MLFLOW_RUN_NOTE] = payload.note
-    known = payload.params if _ESTIMATOR in run.data.tags else run.data.params
-    params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in known}
+    logged = payload.params if _ESTIMATOR in run.data.tags else run.data.params
+    params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in logged}
     log(client, run_id, metrics, packed(tags, run.data.tags), params)
 
 
@@ -587,10 +587,10 @@ def _input(dataset: str, digest: str) -> DatasetInput:
 def _tables(tag: str | None, paths: Sequence[str]) -> str:
     """The tag by which MLflow's UI knows which artifacts are tables, those of others kept."""
     try:
-        known = [entry for entry in json.loads(tag or "[]") if entry["path"] not in paths]
+        others = [entry for entry in json.loads(tag or "[]") if entry["path"] not in paths]
     except (ValueError, TypeError, KeyError):
-        known = []
-    return json.dumps([*known, *({"path": path, "type": "table"} for path in paths)])
+        others = []
+    return json.dumps([*others, *({"path": path, "type": "table"} for path in paths)])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -745,7 +745,7 @@ def log_report(
                     status = run.info.status if before else status
                 raise
             artifact_routes.remove(run, before.keys() - files.keys())
-            said = {
+            own_tags = {
                 **all_tags,
                 schema.TAG_UPDATED: str(int(time.time() * 1000)),
                 **({MLFLOW_RUN_NOTE: note} if note else {}),
@@ -755,7 +755,7 @@ def log_report(
                 for key, value in (params or {}).items()
                 if key not in run.data.params
             }
-            log(client, run_id, tags=packed(said, run.data.tags), params=about)
+            log(client, run_id, tags=packed(own_tags, run.data.tags), params=about)
             status = "FINISHED"
         finally:
             end(client, run_id, status)

@@ -198,8 +198,8 @@ def differ(digests: Iterable[str]) -> bool | None:
     >>> differ(["1-rows", "1-rows", ""]), differ(["1-rows", "2-rows"]), differ(["1-rows", "a" * 64])
     (False, True, None)
     """
-    found = {digest for digest in digests if digest}
-    forms = [(digest.endswith(ROWS), len(digest)) for digest in found]
+    distinct = {digest for digest in digests if digest}
+    forms = [(digest.endswith(ROWS), len(digest)) for digest in distinct]
     return True if len(forms) > len(set(forms)) else None if len(forms) > 1 else False
 
 
@@ -670,12 +670,12 @@ def unpacked(tags: Mapping[str, str]) -> dict[str, str]:
     >>> unpacked({"mleval.run": '{"schema":1,"updated":"9","digest":"ab"}', "mleval.updated": "8"})
     {'mleval.run': '{"schema":1,"digest":"ab"}', 'mleval.updated': '8', 'mleval.digest': 'ab'}
     """
-    if not (found := _inside(tags)):
+    if not (packed_tags := _inside(tags)):
         return dict(tags)
-    inside = {key: value for key, value in found.items() if tags.get(key, value) == value}
-    both = {TAG_WITHDRAWN} & found.keys() - inside.keys()
-    either = {key: json.dumps(sorted(withdrawn(found) | withdrawn(tags))) for key in both}
-    if len(inside) < len(found):
+    inside = {key: value for key, value in packed_tags.items() if tags.get(key, value) == value}
+    both = {TAG_WITHDRAWN} & packed_tags.keys() - inside.keys()
+    either = {key: json.dumps(sorted(withdrawn(packed_tags) | withdrawn(tags))) for key in both}
+    if len(inside) < len(packed_tags):
         tags = {**tags, TAG_RUN: _text(inside)}
     return {**tags, **inside, **either}
 

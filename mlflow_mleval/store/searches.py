@@ -66,17 +66,17 @@ def children_of(client: MlflowClient, parents: Sequence[Run]) -> dict[str, list[
     whatever the selection left out.
     """
     experiments = sorted({run.info.experiment_id for run in parents})
-    found: dict[str, list[Run]] = defaultdict(list)
+    families: dict[str, list[Run]] = defaultdict(list)
     for run in (
         store.search(client, experiments, f"tags.`{MLFLOW_PARENT_RUN_ID}` LIKE '%'")
         if experiments
         else ()
     ):
         if run.info.status == "FINISHED":
-            found[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
-    for runs in found.values():
+            families[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
+    for runs in families.values():
         runs.sort(key=lambda r: (r.info.start_time or 0, r.info.run_id))
-    return found
+    return families
 
 
 def trial_params(children: Sequence[Run]) -> list[str]:
@@ -275,8 +275,8 @@ class FoldRule:
         text = text.replace(r"\{fold\}", r"(?P<fold>\d+)").replace(
             r"\{measure\}", "(?P<measure>.+)"
         )
-        found = re.fullmatch(text, key)
-        return (found["measure"], int(found["fold"])) if found else None
+        hit = re.fullmatch(text, key)
+        return (hit["measure"], int(hit["fold"])) if hit else None
 
     def values(
         self,
@@ -342,18 +342,18 @@ def elsewhere(
 
 
 def artifact(
-    client: MlflowClient, run_id: str, path: str, read: Callable[[Path], pd.DataFrame]
-) -> pd.DataFrame | str | None:
-    """A table among the artifacts of a run, or the reason why it cannot be read; None where there
-    is none.
+    client: MlflowClient, run_id: str, path: str, read: Callable[[Path], Found]
+) -> Found | str | None:
+    """What is read of a file among the artifacts of a run, or the reason why it cannot be read;
+    None where there is none.
     """
 
-    def table() -> pd.DataFrame | None:
+    def content() -> Found | None:
         with tempfile.TemporaryDirectory() as folder:
             local = download(client, run_id, path, folder)
             return None if local is None else read(local)
 
-    return store.of_one_run(table)
+    return store.of_one_run(content)
 
 
 def by_fold(table: pd.DataFrame) -> pd.Series:
@@ -392,19 +392,19 @@ def _history(
     client: MlflowClient, run_id: str, keys: Mapping[str, str]
 ) -> schema.FoldValues | None:
     """Metrics that have several steps; of a step that was logged twice, the later value."""
-    found = []
+    values = []
     for measure, key in keys.items():
         history = sorted(client.get_metric_history(run_id, key), key=lambda m: m.timestamp)
         latest = {metric.step: metric.value for metric in history}
         if len(latest) > 1:
-            found += [(measure, step, value) for step, value in latest.items()]
-    return _folds(found)
+            values += [(measure, step, value) for step, value in latest.items()]
+    return _folds(values)
 
 
 def _children(client: MlflowClient, parents: Sequence[Run]) -> list[schema.FoldValues | None]:
     """The finished children of each run."""
     by_parent = children_of(client, parents)
-    found: list[schema.FoldValues | None] = []
+    folds: list[schema.FoldValues | None] = []
     for parent in parents:
         children = by_parent[parent.info.run_id]
         refuse_trials(parent, children)
@@ -413,8 +413,8 @@ def _children(client: MlflowClient, parents: Sequence[Run]) -> list[schema.FoldV
             for fold, run in enumerate(children)
             for key, value in run.data.metrics.items()
         )
-        found.append(_folds(values) if len(children) > 1 else None)
-    return found
+        folds.append(_folds(values) if len(children) > 1 else None)
+    return folds
 
 
 def _folds(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:

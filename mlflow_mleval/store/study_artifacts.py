@@ -473,10 +473,10 @@ def selected_profiles(selection: Selection, kind: Literal["hard", "soft"] = "har
         study = selected_study(replace(selection, measures=measures))
     except MeasureError:
         study = selected_study(selection)
-    found = profiles_of(study, kind)
+    profiles = profiles_of(study, kind)
     return replace(
-        found,
-        notes=(*found.notes, *left_out(e for e in study.excluded if e.kind in ("run", "tag"))),
+        profiles,
+        notes=(*profiles.notes, *left_out(e for e in study.excluded if e.kind in ("run", "tag"))),
     )
 
 

@@ -239,19 +239,21 @@ def _keys(run: Run) -> dict[str, float]:
     """Finite values by measure or metric, without those by fold and step that mleval logs, and
     those of the machine.
     """
-    found = {schema.measure_of(key) or key: value for key, value in run.data.metrics.items()}
+    values = {schema.measure_of(key) or key: value for key, value in run.data.metrics.items()}
     return {
-        m: v for m, v in found.items() if not m.startswith(("mleval.", "system/")) and computable(v)
+        m: v
+        for m, v in values.items()
+        if not m.startswith(("mleval.", "system/")) and computable(v)
     }
 
 
 def _families(children: Sequence[Run]) -> dict[str, list[Run]]:
     """Finished children by the id of their parent."""
-    found: dict[str, list[Run]] = defaultdict(list)
+    families: dict[str, list[Run]] = defaultdict(list)
     for run in children:
         if _finished(run):
-            found[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
-    return found
+            families[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
+    return families
 
 
 def _experiments(runs: Sequence[Run], names: Mapping[str, str]) -> pd.DataFrame:
@@ -310,15 +312,15 @@ def _metrics(runs: Sequence[Run], folds: FoldRule | None, selection: Selection) 
             values[at[0] if at else key].append(value)
             here.add(at[0] if at else key)
         counts.update(here)
-    known: dict[str, str] = {m.name: m.direction for m in MEASURES.values()}
-    known |= dict.fromkeys(selection.minimize, "min") | dict.fromkeys(selection.maximize, "max")
+    ways: dict[str, str] = {m.name: m.direction for m in MEASURES.values()}
+    ways |= dict.fromkeys(selection.minimize, "min") | dict.fromkeys(selection.maximize, "max")
     rows: list[dict[str, Any]] = [
         {
             "metric": m,
             "runs": n,
             "low": min(values[m]),
             "high": max(values[m]),
-            "direction": known.get(m, ""),
+            "direction": ways.get(m, ""),
         }
         for m, n in counts.items()
     ]
@@ -328,13 +330,13 @@ def _metrics(runs: Sequence[Run], folds: FoldRule | None, selection: Selection) 
 
 def _variables(runs: Sequence[Run]) -> pd.DataFrame:
     """One row a param or tag that has several values, those of most runs first."""
-    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    texts_of: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for run in runs:
         for key, text in run.data.params.items():
-            found["param", key][text] += 1
+            texts_of["param", key][text] += 1
         for key, text in run.data.tags.items():
             if not key.startswith(("mleval.", "mlflow.")):
-                found["tag", key][text] += 1
+                texts_of["tag", key][text] += 1
     rows: list[dict[str, Any]] = [
         {
             "kind": kind,
@@ -343,7 +345,7 @@ def _variables(runs: Sequence[Run]) -> pd.DataFrame:
             "values": len(texts),
             "examples": tuple(text for text, _ in texts.most_common(_SHOWN)),
         }
-        for (kind, name), texts in found.items()
+        for (kind, name), texts in texts_of.items()
         if len(texts) > 1 or texts.total() < len(runs)
     ]
     rows.sort(key=lambda row: (-row["runs"], row["kind"], row["name"]))
@@ -362,8 +364,8 @@ def _called(variables: pd.DataFrame, names: Sequence[str]) -> list[Any]:
     ]
 
 
-def _chosen_first(found: Sequence[Candidate]) -> list[Candidate]:
-    return [replace(candidate, chosen=i == 0) for i, candidate in enumerate(found)]
+def _chosen_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    return [replace(candidate, chosen=i == 0) for i, candidate in enumerate(candidates)]
 
 
 def _as_asked(role: str, rules: Sequence[str], others: Sequence[Candidate] = ()) -> list[Candidate]:
@@ -439,10 +441,10 @@ def _dataset(
 
 
 def _repeats(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
-    found = _as_asked("repeats", selection.repeats_by)
+    candidates = _as_asked("repeats", selection.repeats_by)
     for v in variables.itertuples(index=False):
         if v.kind == "param" and is_seed(v.name):
-            found.append(
+            candidates.append(
                 Candidate(
                     "repeats",
                     f"param:{v.name}",
@@ -452,7 +454,7 @@ def _repeats(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
                 )
             )
         elif _REPEAT.fullmatch(v.name) and not selection.repeats_by:
-            found.append(
+            candidates.append(
                 Candidate(
                     "repeats",
                     f"{v.kind}:{v.name}",
@@ -460,7 +462,7 @@ def _repeats(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
                     True,
                 )
             )
-    return found
+    return candidates
 
 
 def _folds(
@@ -471,7 +473,7 @@ def _folds(
 ) -> list[Candidate]:
     if selection.folds_by:
         return _as_asked("folds", [selection.folds_by])
-    found = [Candidate("folds", rule, "metrics are numbered like this", True)] if rule else []
+    candidates = [Candidate("folds", rule, "metrics are numbered like this", True)] if rule else []
     alike = [
         children
         for children in families.values()
@@ -479,7 +481,7 @@ def _folds(
     ]
     if alike:
         reason = f"{count(len(alike), 'run')} have children that do not differ in params"
-        found.append(Candidate("folds", "children", reason, not rule))
+        candidates.append(Candidate("folds", "children", reason, not rule))
     last = [
         max((m.step for m in run.data.to_proto().metrics), default=0)
         for run in runs
@@ -492,8 +494,8 @@ def _folds(
             f"{count(len(stepped), 'run')} logged metrics by step, the last is {upto}: right if "
             "steps are folds, not epochs"
         )
-        found.append(Candidate("folds", "steps", reason))
-    return found
+        candidates.append(Candidate("folds", "steps", reason))
+    return candidates
 
 
 def _fold_pattern(runs: Sequence[Run]) -> str | None:
@@ -605,9 +607,9 @@ def _with_ways(held: Survey, selection: Selection) -> Survey:
     base = _with_candidates(held, selection)
     asked = {*selection.minimize, *selection.maximize, *(selection.measures or ())}
     table = held.metrics[(held.metrics["direction"] != "") & (held.metrics["runs"] == held.n_runs)]
-    known = {*table["metric"]} - {*NOT_BY_DEFAULT}
-    undeclared = () if known or asked else tuple(held.undirected[:1])
-    compared = asked | known or {*undeclared}
+    directed = {*table["metric"]} - {*NOT_BY_DEFAULT}
+    undeclared = () if directed or asked else tuple(held.undirected[:1])
+    compared = asked | directed or {*undeclared}
     by_hand = base.children or base.folds_by
     searched = not by_hand and len(compared) == 1 and compared <= {*held.trials}
     if searched:
