@@ -114,8 +114,9 @@ class LightningCallback(Callback):
         self._batches, self._epoch = [], trainer.current_epoch
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.is_global_zero and self._epoch == trainer.current_epoch:
-            self.epochs.epoch(self._epoch, self._predict)
+        epoch = trainer.current_epoch
+        if trainer.is_global_zero and self._epoch == epoch:
+            self.epochs.epoch(epoch, self._predict)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.is_global_zero:
