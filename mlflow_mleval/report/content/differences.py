@@ -106,14 +106,16 @@ def data(c: Comparison) -> dict[str, Any]:
         ),
         "pairs": rows_among(c.betting.table, best(c)),
     }
-    return {
-        "friedman": c.friedman,
-        "max_t": max_t,
-        "betting": bets,
-        "nemenyi": nemenyi,
-        "pairwise": wilcoxon,
-        **rest,
+    tests = {"max_t": max_t, "betting": bets, "nemenyi": nemenyi, "pairwise": wilcoxon}
+    asked = {
+        test.key: {
+            "test": test.name,
+            **doc.named(result, "alpha", "significant_pairs", "warnings"),
+        }
+        for test, result in c.posthoc
+        if test.key not in tests
     }
+    return {"friedman": c.friedman, **tests, **asked, **rest}
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:

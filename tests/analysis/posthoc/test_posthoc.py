@@ -68,6 +68,9 @@ def test_a_test_that_does_not_apply_is_refused(listed):
 def test_benjamini_hochberg_holds_the_false_discovery_rate_of_signed_ranks():
     found = compare(study_of(5, 9, gap=0.004), test="benjamini-hochberg")
     assert found.decides == "benjamini-hochberg"
+    data = found.report().to_dict()["benjamini_hochberg"]
+    assert data["test"] == "benjamini-hochberg"
+    assert list(map(tuple, data["significant_pairs"])) == found.separated
     expected = stats.false_discovery_control(found.pairs["pvalue"])
     assert found.pairs["pvalue_benjamini_hochberg"].to_numpy() == pytest.approx(expected)
     assert set(found.separated) == {
