@@ -1,1 +1,1 @@
-"""The only layer that imports mlflow: results into runs, runs into a Study."""
+"""Reads and writes the store: results into runs, runs into a Study."""

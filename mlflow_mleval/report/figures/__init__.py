@@ -1,1 +1,1 @@
-"""Figures: plain tables in, SVG out. One module a figure."""
+"""Figures: plain tables in, SVG out."""
