@@ -74,6 +74,7 @@ from mlflow_mleval.measures.registry import (
 from mlflow_mleval.measures.score_counts import curve_measures
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import (
+    Array,
     binary_matrix,
     column_names,
     instance_weights,
@@ -669,7 +670,7 @@ class _Task:
     conventions: Conventions = "sklearn"
 
     def evaluate_classes(
-        self, vectors: ClassVectors, inputs: tuple[str, ...], weights: NDArray[np.float64] | None
+        self, vectors: ClassVectors, inputs: tuple[str, ...], weights: Array | None
     ) -> Evaluation:
         """Of one label of several classes."""
         true, pred = (one_hot(side, len(vectors.names)) for side in (vectors.true, vectors.pred))
@@ -882,7 +883,7 @@ def evaluate_hierarchical(
     )
 
 
-def _weights_of(sample_weight: Any, n: int, index: pd.Index | None) -> NDArray[np.float64] | None:
+def _weights_of(sample_weight: Any, n: int, index: pd.Index | None) -> Array | None:
     """The weights of the instances, in their order; None where each counts once."""
     if sample_weight is None:
         return None

@@ -26,7 +26,6 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.tracking.fluent import _get_experiment_id
 from mlflow.utils.autologging_utils import disable_autologging
-from numpy.typing import NDArray
 from scipy import sparse, stats
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_array, check_consistent_length
@@ -44,7 +43,17 @@ from mlflow_mleval.report.text import aligned, fixed, level, markdown, number, t
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.study_artifacts import load_profiles
 from mlflow_mleval.training.log_evaluation import log_evaluation
-from mlflow_mleval.validation import binary_matrix, one_of, present, probability, refuse_keywords
+from mlflow_mleval.validation import (
+    AnyArray,
+    Array,
+    Bools,
+    Ints,
+    binary_matrix,
+    one_of,
+    present,
+    probability,
+    refuse_keywords,
+)
 from mlflow_mleval.words import count, inside, some
 
 if TYPE_CHECKING:
@@ -103,7 +112,7 @@ def best_surrogates(
     return pd.DataFrame(rows, columns=columns).set_index("target")
 
 
-def _separated(losses: np.ndarray, ratio: float | None, alpha: float) -> np.ndarray:
+def _separated(losses: AnyArray, ratio: float | None, alpha: float) -> AnyArray:
     """Whether some other surrogate is significantly better than each, from losses of shape
     (surrogates, folds).
     """
@@ -550,14 +559,14 @@ _DESIGN: dict[str, Any] = {
 class _Data:
     """What a study is made of: features, labels and their names, folds and the learner."""
 
-    X: NDArray[np.float64]
-    truth: NDArray[np.bool_]
+    X: Array
+    truth: Bools
     names: list[Hashable]
-    splits: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    splits: list[tuple[Ints, Ints]]
     minimiser: NearestNeighbourMinimiser
 
     @property
-    def tests(self) -> list[NDArray[np.int64]]:
+    def tests(self) -> list[Ints]:
         return [test for _, test in self.splits]
 
     @cached_property
@@ -593,7 +602,7 @@ def _data(
 def _log(
     data: _Data,
     k: int,
-    predicted: NDArray[np.bool_],
+    predicted: Bools,
     dataset: str,
     experiment_name: str,
     run_id: str | None,
@@ -685,7 +694,7 @@ def load_surrogate_study(
     )
 
 
-def _labels_digest(names: Sequence[Hashable], truth: NDArray[np.bool_]) -> str:
+def _labels_digest(names: Sequence[Hashable], truth: Bools) -> str:
     """SHA-256 of the labels' names and of which of them each instance has, in the order of the
     rows, as that of features is.
     """
@@ -695,7 +704,7 @@ def _labels_digest(names: Sequence[Hashable], truth: NDArray[np.bool_]) -> str:
     return digest.hexdigest()
 
 
-def _predictions(data: _Data, ks: Sequence[int], step: Callable[[int], None]) -> NDArray[np.bool_]:
+def _predictions(data: _Data, ks: Sequence[int], step: Callable[[int], None]) -> Bools:
     """Label sets of the test rows of all folds, one after the other, for each k."""
     n_tested = sum(map(len, data.tests))
     predicted = np.empty((len(ks), n_tested, data.truth.shape[1]), dtype=bool)

@@ -19,6 +19,12 @@ from mlflow_mleval.words import did_you_mean, some
 Name = TypeVar("Name", bound=Hashable)
 Value = TypeVar("Value")
 
+#: Kinds of arrays, whatever their shape.
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+AnyArray = NDArray[Any]
+
 
 def present(value: Value | None) -> Value:
     """The value of something optional where the caller knows that it is there."""
@@ -145,7 +151,7 @@ def score_matrix(value: Any, name: str) -> Any:
     return array
 
 
-def same_shape(value: NDArray[Any], name: str, other: NDArray[Any], other_name: str) -> None:
+def same_shape(value: AnyArray, name: str, other: AnyArray, other_name: str) -> None:
     """Raise ValueError unless both matrices have the same shape."""
     if value.shape != other.shape:
         got = f"`{name}` must have the shape {other.shape} of `{other_name}`, got {value.shape}."
@@ -224,7 +230,7 @@ def unique_names(names: Iterable[Name], name: str, count: int, what: str) -> tup
     return found
 
 
-def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | NDArray[np.int64]]:
+def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | Ints]:
     """The rows of each group in the order of the groups, where ``values`` names the group of each
     row or of all.
     """
@@ -247,7 +253,7 @@ def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | NDArra
     return dict(zip(keys.tolist(), rows, strict=True))
 
 
-def instance_weights(value: Any, name: str, n_rows: int) -> NDArray[np.float64]:
+def instance_weights(value: Any, name: str, n_rows: int) -> Array:
     """One finite weight an instance, not negative; else a TypeError or ValueError."""
     given = np.asarray(value)
     if given.dtype.kind not in "biufO":
@@ -272,7 +278,7 @@ def instance_weights(value: Any, name: str, n_rows: int) -> NDArray[np.float64]:
     return weights
 
 
-def label_threshold(value: ArrayLike, name: str, n_labels: int) -> float | NDArray[np.float64]:
+def label_threshold(value: ArrayLike, name: str, n_labels: int) -> float | Array:
     """One number, or an array of one for each label; else a ValueError."""
     cut = np.asarray(value, dtype=float)
     if cut.shape not in ((), (n_labels,)) or np.isnan(cut).any():
@@ -295,7 +301,7 @@ def _is_by_label(value: Any) -> bool:
     )
 
 
-def _from_objects(array: NDArray[Any], name: str) -> NDArray[np.float64]:
+def _from_objects(array: AnyArray, name: str) -> Array:
     """Numbers and booleans kept as Python objects (a DataFrame of mixed columns) as floats."""
     if array.ndim != 2:
         raise TypeError(
@@ -312,7 +318,7 @@ def _from_objects(array: NDArray[Any], name: str) -> NDArray[np.float64]:
     return array.astype(float)
 
 
-def _binary(values: NDArray[Any], matrix: Any, name: str) -> NDArray[Any]:
+def _binary(values: AnyArray, matrix: Any, name: str) -> AnyArray:
     """The values of the matrix, or those that it stores if it is sparse, as booleans."""
     if values.dtype == bool:
         return values
@@ -340,7 +346,7 @@ def _binary(values: NDArray[Any], matrix: Any, name: str) -> NDArray[Any]:
     return ones
 
 
-def cells(matrix: Any, wrong: NDArray[np.int64]) -> str:
+def cells(matrix: Any, wrong: Ints) -> str:
     """The first of these entries of a matrix, dense or CSR, where it is, and how many such there
     are.
     """

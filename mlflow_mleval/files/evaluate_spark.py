@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as parquet
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.errors import MlevalError
@@ -29,7 +29,7 @@ from mlflow_mleval.files.results import FOLD
 from mlflow_mleval.measures.flat import Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.validation import present, refuse_keywords, unique_names
+from mlflow_mleval.validation import AnyArray, Ints, present, refuse_keywords, unique_names
 from mlflow_mleval.words import quoted
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class _Layout:
     def _sets(self, lists: pa.Array, column: str, has_scores: bool) -> sparse.csr_array:
         """Lists of classes, or of pairs of a class and its score, as a matrix."""
         inner = lists.flatten()
-        data: NDArray[Any] = np.ones(len(inner), bool)
+        data: AnyArray = np.ones(len(inner), bool)
         if has_scores:
             inner, scores = inner.flatten()
             data = _complete(scores, column).to_numpy(zero_copy_only=False)
@@ -126,7 +126,7 @@ class _Layout:
                 raise _BadRow(f"column {quoted(column)}: a class has two scores")
         return sets
 
-    def _places(self, values: pa.Array, column: str) -> NDArray[np.int64]:
+    def _places(self, values: pa.Array, column: str) -> Ints:
         """The position of each class among the names."""
         if not self.position:
             names = (
@@ -627,7 +627,7 @@ def _complete(array: pa.Array, column: str) -> pa.Array:
     return array
 
 
-def _rows_of(array: pa.Array, column: str, names: Sequence[Hashable] | None) -> NDArray[Any]:
+def _rows_of(array: pa.Array, column: str, names: Sequence[Hashable] | None) -> AnyArray:
     """A matrix of lists of one length."""
     lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
     width = int(lengths[0]) if names is None else len(names)

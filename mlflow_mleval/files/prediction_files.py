@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
-from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.errors import ImportFileError
@@ -29,6 +28,7 @@ from mlflow_mleval.files.results import (
     reason,
     unreadable,
 )
+from mlflow_mleval.validation import Array, Ints
 from mlflow_mleval.words import quoted, some
 
 # --------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def unrounded(scores: Any) -> tuple[Any, str]:
     return scores / sums[:, None], f"{said} {sums[off.argmax()]:.9g}"
 
 
-def _by_rounding(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _by_rounding(scores: Array) -> Array:
     """How far off 1 rounding can bring the sum of each row: to as many decimals, or digits, as all
     numbers have at most.
     """
@@ -202,7 +202,7 @@ def _by_rounding(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(by_decimals, by_digits)
 
 
-def _last_place(numbers: NDArray[np.float64]) -> float:
+def _last_place(numbers: Array) -> float:
     """What the last of the decimals counts that all numbers have at most; 0 where they have
     many.
     """
@@ -424,7 +424,7 @@ def _promised(line: str, labels: bool) -> list[int]:
 
 def _entries(
     file: Any, name: str, labels: bool, is_data: bool, before: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+) -> Iterator[tuple[Ints, Array]]:
     """Labels and values of each line, of which some stand before."""
     for at, text in enumerate(file, before + 1):
         try:
@@ -436,7 +436,7 @@ def _entries(
             ) from None
 
 
-def _pairs(text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _pairs(text: str) -> tuple[Ints, Array]:
     parts = [pair.partition(":") for pair in text.split()]
     if not all(colon for _, colon, _ in parts):
         raise ValueError(text)
@@ -447,7 +447,7 @@ def _pairs(text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return column, value
 
 
-def _labels_of(text: str, data_file: bool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _labels_of(text: str, data_file: bool) -> tuple[Ints, Array]:
     """The labels before the features, or those of the pairs."""
     first = text.partition(" ")[0].strip()
     if ":" in first and not data_file:
@@ -564,9 +564,7 @@ def _list_batches(
         yield sides
 
 
-def _scores_of(
-    scores: pa.Array, ends: NDArray[np.int64], name: str, done: int
-) -> NDArray[np.float64]:
+def _scores_of(scores: pa.Array, ends: Ints, name: str, done: int) -> Array:
     """The scores of lists of labels that end there; before them so many rows are done."""
     lengths = pa.compute.fill_null(scores.value_lengths(), -1).to_numpy(zero_copy_only=False)
     if len(wrong := np.flatnonzero(lengths != np.diff(ends))):
@@ -583,7 +581,7 @@ def _scores_of(
     return values
 
 
-def _distinct(columns: NDArray[np.int64], ends: NDArray[np.int64]) -> bool:
+def _distinct(columns: Ints, ends: Ints) -> bool:
     row = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     order = np.lexsort((columns, row))
     return not ((np.diff(columns[order]) == 0) & (np.diff(row[order]) == 0)).any()

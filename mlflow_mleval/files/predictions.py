@@ -24,7 +24,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
-from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.analysis.measure_intervals import with_clusters
@@ -52,7 +51,7 @@ from mlflow_mleval.measures.classes import is_vector
 from mlflow_mleval.measures.flat import Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, split_digest
-from mlflow_mleval.validation import groups, instance_weights, present
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, instance_weights, present
 from mlflow_mleval.words import Message, quoted
 
 _NAMING = (
@@ -187,7 +186,7 @@ class _Columns:
         """The file of these columns."""
         return PredictionFile(self.names, tuple(self.places)[1:], self.ignored, batches)
 
-    def batch(self, values: dict[int, NDArray[Any]], folds: Sequence[Any] | None) -> dict[str, Any]:
+    def batch(self, values: dict[int, AnyArray], folds: Sequence[Any] | None) -> dict[str, Any]:
         """The arguments of `evaluate`, from columns by place."""
         arguments: dict[str, Any] = {} if folds is None else {"folds": folds}
         for name, places in self.places.items():
@@ -244,7 +243,7 @@ def _refuse_lonely(
         )
 
 
-def _wrong(values: NDArray[Any], binary: bool) -> NDArray[np.bool_]:
+def _wrong(values: AnyArray, binary: bool) -> Bools:
     """Which values cannot be used."""
     return (values != 0) & (values != 1) if binary else ~np.isfinite(values)
 
@@ -396,7 +395,7 @@ def _count(block: bytes, char: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord(char))) if block else 0
 
 
-def _ends(block: bytes) -> NDArray[np.int64]:
+def _ends(block: bytes) -> Ints:
     """Where rows end: behind each newline that is not within quotes."""
     array = np.frombuffer(block or b" ", np.uint8)
     newlines, quotes = np.flatnonzero(array == 10), np.flatnonzero(array == 34)
@@ -579,7 +578,7 @@ class _Array:
             with np.load(path, allow_pickle=False) as file:
                 self._whole = iter(file[member.removesuffix(".npy")])
 
-    def rows(self, count: int) -> NDArray[Any]:
+    def rows(self, count: int) -> AnyArray:
         """The next rows."""
         if self._whole is not None:
             return np.array(list(islice(self._whole, count)))
@@ -763,7 +762,7 @@ def _whole(
 Batches = Iterator[dict[str, Any]]
 
 
-def _weighted(batches: Batches, weights: NDArray[np.float64]) -> Batches:
+def _weighted(batches: Batches, weights: Array) -> Batches:
     """The batches with the weights of their rows."""
     start = 0
     for batch in batches:
@@ -799,7 +798,7 @@ def _as_probabilities(batch: dict[str, Any], probabilities: bool | None) -> str:
     return note
 
 
-def _weights(path: str | Path, name: str) -> NDArray[np.float64]:
+def _weights(path: str | Path, name: str) -> Array:
     """A column of weights; what is none is named by its row."""
     column = _column(path, name, "sample_weight")
     values = pd.to_numeric(column, errors="coerce").to_numpy(float)

@@ -15,13 +15,13 @@ from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import pattern
 from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, spans, stretches
 from mlflow_mleval.measures.inputs import Propensities
 from mlflow_mleval.measures.score_counts import EXACT, ScoreRows
+from mlflow_mleval.validation import AnyArray, Array, Ints
 
 MEASURES = ("f_max", "s_min")
 #: Shares are counted in units of 2^-54, bits in units of 2^-40, both in two parts of which the
@@ -62,7 +62,7 @@ class ThresholdSums(ScoreRows):
         )
 
     @property
-    def _changes(self) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    def _changes(self) -> list[tuple[AnyArray, AnyArray]]:
         """The columns with their parts together, as numbers, from the highest score to the lowest;
         and their running sums.
         """
@@ -115,7 +115,7 @@ class ThresholdSums(ScoreRows):
         return best / self.instances, (best - least) / self.instances
 
 
-def _largest_f(precision: NDArray[np.float64], recall: NDArray[np.float64]) -> float:
+def _largest_f(precision: Array, recall: Array) -> float:
     both = precision + recall
     return float(
         np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0).max(
@@ -138,7 +138,7 @@ class ClassesAbove:
     """
 
     above: sparse.csr_array
-    bits: NDArray[np.int64] | None
+    bits: Ints | None
 
     @classmethod
     def of(
@@ -162,9 +162,7 @@ class ClassesAbove:
         )
         return reduce(operator.add, parts)
 
-    def _part(
-        self, true: sparse.csr_array, score: sparse.csr_array, size: NDArray[np.int64]
-    ) -> ThresholdSums:
+    def _part(self, true: sparse.csr_array, score: sparse.csr_array, size: Ints) -> ThresholdSums:
         n, width = true.shape[0], self.above.shape[1]
         truth = true.astype(bool) @ self.above
         truth.sort_indices()
@@ -190,7 +188,7 @@ class ClassesAbove:
         head = np.diff(row[last], prepend=-1) > 0
         first = np.flatnonzero(np.diff(row, prepend=-1) > 0)
 
-        def reached(weights: NDArray[np.int64]) -> NDArray[np.int64]:
+        def reached(weights: Ints) -> Ints:
             """Sums of the classes of an instance down to each of its scores."""
             total = np.cumsum(weights)
             return (
@@ -198,7 +196,7 @@ class ClassesAbove:
                 - np.repeat(total[first] - weights[first], np.diff(np.append(first, len(row))))
             )[last]
 
-        def changes(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        def changes(values: Ints) -> Ints:
             return values - np.where(head, 0, np.append(0, values[:-1])[: len(values)])
 
         found, given = reached(hit.astype(np.int64)), reached(np.ones(len(row), np.int64))
@@ -221,11 +219,11 @@ class ClassesAbove:
         return ThresholdSums(1, (rows,), False, n, int((count > 0).sum()), information).whole
 
 
-def _whole(share: NDArray[np.float64]) -> NDArray[np.int64]:
+def _whole(share: Array) -> Ints:
     return np.ldexp(share, _SHARE).astype(np.int64)
 
 
-def _information(extended: sparse.csr_array, up: Parents) -> NDArray[np.int64]:
+def _information(extended: sparse.csr_array, up: Parents) -> Ints:
     """The information of each class but the virtual root, from the training instances' sets with
     all ancestors.
     """

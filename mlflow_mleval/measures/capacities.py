@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.measures.dependence import label_count, owa_weights
 from mlflow_mleval.measures.inputs import error_blocks, truth_and_scores
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, one_of
 
 #: Up to this many labels every set is looked at, so that a capacity is checked as a whole.
 MOST_TABULATED = 16
@@ -204,7 +204,7 @@ class Capacity(ABC):
     def weighted(
         cls,
         weights: ArrayLike,
-        v: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+        v: Callable[[Array], Array] | None = None,
         *,
         relevant_weight: float = 1.0,
     ) -> Capacity:
@@ -259,7 +259,7 @@ class Capacity(ABC):
             row[0, chosen] = True
         return float(self._measure(*sets)[0])
 
-    def values(self, relevant: Iterable[int] = ()) -> NDArray[np.float64]:
+    def values(self, relevant: Iterable[int] = ()) -> Array:
         """mu of every set by bitmask, shape (2**K,), for at most 16 labels."""
         if self.n_labels > MOST_TABULATED:
             raise ValueError(
@@ -269,7 +269,7 @@ class Capacity(ABC):
         instance = np.isin(np.arange(self.n_labels), list(relevant))
         return self._measure(sets, np.broadcast_to(instance, sets.shape))
 
-    def mobius(self, relevant: Iterable[int] = ()) -> NDArray[np.float64]:
+    def mobius(self, relevant: Iterable[int] = ()) -> Array:
         """Möbius transform by bitmask, shape (2**K,), for at most 16 labels: the mass that is a
         set's alone (eq. 11).
         """
@@ -278,9 +278,7 @@ class Capacity(ABC):
             bit[:, 1] -= bit[:, 0]
         return masses
 
-    def losses(
-        self, errors: NDArray[np.float64], relevant: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def losses(self, errors: Array, relevant: Bools) -> Array:
         """Choquet loss of each row of errors, shape (N,), given the relevant labels of the same
         shape (eq. 14).
 
@@ -299,7 +297,7 @@ class Capacity(ABC):
         )
         return np.sum(np.take_along_axis(errors, order, axis=1) * steps, axis=1)
 
-    def _chain(self, order: NDArray[np.intp], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _chain(self, order: NDArray[np.intp], relevant: Bools) -> Array:
         """mu of the labels order[n, i:] for every row n and i, shape (N, K)."""
         rank = np.argsort(order, axis=1)
         chain = np.empty(order.shape)
@@ -308,9 +306,7 @@ class Capacity(ABC):
         return chain
 
     @abstractmethod
-    def _measure(
-        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def _measure(self, members: Bools, relevant: Bools) -> Array:
         """mu of the set in each row, shape (N,)."""
 
     def _checked(self) -> Capacity:
@@ -356,7 +352,7 @@ def _terms(
     return terms
 
 
-def _factors(emphasis: Callable[[int, int], float] | None, size: int) -> NDArray[np.float64]:
+def _factors(emphasis: Callable[[int, int], float] | None, size: int) -> Array:
     """By what a set of this size counts more if 0, 1, … of its labels are relevant."""
     if emphasis is None:
         return np.ones(size + 1)
@@ -411,14 +407,12 @@ def choquet_loss(
 class _Table(Capacity):
     """mu of every set by bitmask."""
 
-    table: NDArray[np.float64]
+    table: Array
 
-    def _measure(
-        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def _measure(self, members: Bools, relevant: Bools) -> Array:
         return self.table[_masks(members)]
 
-    def _chain(self, order: NDArray[np.intp], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _chain(self, order: NDArray[np.intp], relevant: Bools) -> Array:
         return self.table[np.cumsum(1 << order[:, ::-1], axis=1)[:, ::-1]]
 
 
@@ -430,9 +424,7 @@ class _Function(Capacity):
     takes_masks: bool
     relevance: bool
 
-    def _measure(
-        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def _measure(self, members: Bools, relevant: Bools) -> Array:
         if self.takes_masks:
             masks = (_masks(members), _masks(relevant)) if self.relevance else (_masks(members),)
             return np.broadcast_to(np.asarray(self.function(*masks), dtype=float), len(members))
@@ -453,26 +445,20 @@ class _Mobius(Capacity):
     """Masses of a few sets, with a factor by the number of relevant labels in the set."""
 
     terms: list[tuple[tuple[int, ...], float]]
-    factors: list[NDArray[np.float64]]
+    factors: list[Array]
     has_negative: bool
 
-    def _measure(
-        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def _measure(self, members: Bools, relevant: Bools) -> Array:
         return self._integral(relevant, lambda labels: np.asarray(members[:, labels].all(axis=1)))
 
-    def losses(
-        self, errors: NDArray[np.float64], relevant: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def losses(self, errors: Array, relevant: Bools) -> Array:
         if self.has_negative:
             return super().losses(
                 errors, relevant
             )  # along chains, which are checked for monotonicity
         return self._integral(relevant, lambda labels: errors[:, labels].max(axis=1))  # eq. 13
 
-    def _integral(
-        self, relevant: NDArray[np.bool_], part: Callable[[list[int]], NDArray[Any]]
-    ) -> NDArray[np.float64]:
+    def _integral(self, relevant: Bools, part: Callable[[list[int]], AnyArray]) -> Array:
         total, norm = np.zeros(len(relevant)), np.zeros(len(relevant))
         for (labels, mass), factor in zip(self.terms, self.factors, strict=True):
             mine = mass * factor[relevant[:, list(labels)].sum(axis=1)]
@@ -485,16 +471,12 @@ class _Mobius(Capacity):
 class _Counting(Capacity):
     """v(|A|/K), kept as OWA weights, the weight of the largest error first."""
 
-    weights: NDArray[np.float64]
+    weights: Array
 
-    def _measure(
-        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def _measure(self, members: Bools, relevant: Bools) -> Array:
         return np.append(0.0, np.cumsum(self.weights[::-1]))[members.sum(axis=1)]
 
-    def losses(
-        self, errors: NDArray[np.float64], relevant: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def losses(self, errors: Array, relevant: Bools) -> Array:
         return np.sort(errors, axis=1) @ self.weights[::-1]
 
 
@@ -502,29 +484,27 @@ class _Counting(Capacity):
 class _Weighted(Capacity):
     """v of the share of the label weights."""
 
-    weights: NDArray[np.float64]
-    v: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    weights: Array
+    v: Callable[[Array], Array]
     relevant_weight: float
 
-    def _measure(
-        self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def _measure(self, members: Bools, relevant: Bools) -> Array:
         weights = self._weights(relevant)
         return self.v((members * weights).sum(axis=1) / weights.sum(axis=1))
 
-    def _chain(self, order: NDArray[np.intp], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _chain(self, order: NDArray[np.intp], relevant: Bools) -> Array:
         weights = np.take_along_axis(self._weights(relevant), order, axis=1)
         below = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
         return self.v(below / below[:, :1])
 
-    def _weights(self, relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _weights(self, relevant: Bools) -> Array:
         return self.weights * np.where(relevant, self.relevant_weight, 1.0)
 
 
 # ---- sets ----------------------------------------------------------------------------------------
 
 
-def _masks(members: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _masks(members: Bools) -> Ints:
     return members @ (np.int64(1) << np.arange(members.shape[1], dtype=np.int64))
 
 
@@ -532,7 +512,7 @@ def _labels(mask: int) -> list[int]:
     return [i for i in range(int(mask).bit_length()) if mask >> i & 1]
 
 
-def _bits(values: NDArray[np.float64]) -> Iterable[NDArray[np.float64]]:
+def _bits(values: Array) -> Iterable[Array]:
     """For each label a view of the values as (…, without or with the label, …)."""
     return (values.reshape(-1, 2, 1 << i) for i in range(len(values).bit_length() - 1))
 

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
@@ -25,6 +24,7 @@ from mlflow_mleval.measures.hierarchy import (
     stretches,
 )
 from mlflow_mleval.measures.registry import LEVEL_NAME
+from mlflow_mleval.validation import AnyArray, Array
 
 # --------------------------------------------------------------------------------------------------
 # Pair-based measures: distances between true and predicted classes, and the least-cost pairing of
@@ -42,13 +42,13 @@ class Pairs:
 
     # the pairs of instance i stand at start[i] to start[i + 1]: its matrix true x predicted, row by
     # row
-    start: np.ndarray
-    left: np.ndarray  # places of the classes in true.indices
-    right: np.ndarray  # and in pred.indices
-    a: np.ndarray  # the distinct pairs of classes, sorted: the true class
-    b: np.ndarray  # and the predicted one
-    kind: np.ndarray  # which of the distinct pairs each pair is
-    apart: np.ndarray  # distance of each distinct pair
+    start: AnyArray
+    left: AnyArray  # places of the classes in true.indices
+    right: AnyArray  # and in pred.indices
+    a: AnyArray  # the distinct pairs of classes, sorted: the true class
+    b: AnyArray  # and the predicted one
+    kind: AnyArray  # which of the distinct pairs each pair is
+    apart: AnyArray  # distance of each distinct pair
 
     @classmethod
     def of(cls, true: sparse.csr_array, pred: sparse.csr_array, above: sparse.csr_array) -> Pairs:
@@ -60,7 +60,7 @@ class Pairs:
 
 def instance_pairs(
     true: sparse.csr_array, pred: sparse.csr_array
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Start, left and right of `Pairs`."""
     m, k = np.diff(true.indptr), np.diff(pred.indptr)
     left = np.repeat(np.arange(true.nnz), np.repeat(k, m))
@@ -68,9 +68,7 @@ def instance_pairs(
     return offsets(m.astype(np.int64) * k), left, right
 
 
-def distinct(
-    left: np.ndarray, right: np.ndarray, width: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def distinct(left: AnyArray, right: AnyArray, width: int) -> tuple[AnyArray, AnyArray, AnyArray]:
     """The distinct pairs, sorted, and the place of every given pair among them."""
     key = left.astype(np.int64) * width + right
     order = np.argsort(key)
@@ -82,8 +80,8 @@ def distinct(
 
 
 def meetings(
-    above: sparse.csr_array, left: np.ndarray, right: np.ndarray
-) -> Iterator[tuple[slice, sparse.csr_array, np.ndarray]]:
+    above: sparse.csr_array, left: AnyArray, right: AnyArray
+) -> Iterator[tuple[slice, sparse.csr_array, AnyArray]]:
     """Walk through the ancestors of the right class of every pair of classes, some pairs at a time;
     `left` is sorted.
 
@@ -111,7 +109,7 @@ def meetings(
         table[cell] = far
 
 
-def distances(above: sparse.csr_array, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def distances(above: sparse.csr_array, left: AnyArray, right: AnyArray) -> AnyArray:
     """Shortest distance through a common ancestor of each pair of classes; `left` is sorted."""
     found = np.empty(len(left), above.dtype)
     for part, ancestors, length in meetings(above, left, right):
@@ -119,7 +117,7 @@ def distances(above: sparse.csr_array, left: np.ndarray, right: np.ndarray) -> n
     return found
 
 
-def best_matching(weight: np.ndarray) -> np.ndarray:
+def best_matching(weight: AnyArray) -> AnyArray:
     """Largest sum of weights of a one-to-one matching, for a stack of matrices of weights that are
     not negative.
 
@@ -150,7 +148,7 @@ def pair_measures(
     limit: float,
     far: str,
     tolerance: float,
-) -> dict[str, np.ndarray]:
+) -> dict[str, AnyArray]:
     """The pair-based measures of every instance, where a class that is not paired costs `limit`.
 
     Classes `far` apart, farther than that, may not be paired ("forbid"), may be ("allow"), or may
@@ -198,19 +196,19 @@ def pair_measures(
 _BLOCK = 1 << 20  # pairs of classes that are looked at together
 
 
-def renumbered(labels: sparse.csr_array, number: np.ndarray, width: int) -> sparse.csr_array:
+def renumbered(labels: sparse.csr_array, number: AnyArray, width: int) -> sparse.csr_array:
     """The same class sets where class c has another number, ``number[c]``."""
     found = compressed(labels.data, number[labels.indices], labels.indptr, width)
     found.sort_indices()
     return found
 
 
-def row_sums(size: np.ndarray, labels: sparse.csr_array) -> np.ndarray:
+def row_sums(size: AnyArray, labels: sparse.csr_array) -> AnyArray:
     """Sum of a whole number of each class over the classes of each instance."""
     return np.diff(np.append(0, np.cumsum(size[labels.indices], dtype=np.int64))[labels.indptr])
 
 
-def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
+def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
     """One instance for each different pair of class sets, and for every instance the place of its
     own among these.
     """
@@ -230,7 +228,7 @@ def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[np.nd
     return np.flatnonzero(np.diff(np.maximum.accumulate(place), prepend=-1)), place
 
 
-def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
+def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray, AnyArray]:
     """Masks of the classes that have an ancestor, and that have a descendant, in the set of their
     own instance.
     """
@@ -243,7 +241,7 @@ def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[np.ndarra
     return lower, upper
 
 
-def without(labels: sparse.csr_array, dropped: np.ndarray) -> sparse.csr_array:
+def without(labels: sparse.csr_array, dropped: AnyArray) -> sparse.csr_array:
     """The class sets without the marked entries."""
     start = np.append(0, np.cumsum(~dropped))[labels.indptr]
     return compressed(labels.data[~dropped], labels.indices[~dropped], start, labels.shape[1])
@@ -257,14 +255,14 @@ _SET_BASED_BLOCK = 1 << 20  # members of extended sets that are looked at togeth
 _SET_BASED_TABLE = 1 << 22  # cells of the dense table into which rows are spread
 
 
-def rates(name: str, both: np.ndarray, true: np.ndarray, pred: np.ndarray) -> dict[str, np.ndarray]:
+def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> dict[str, AnyArray]:
     """Precision, recall and F1 of the sizes of an intersection, a true and a predicted set, and
     these sizes.
 
     0 where the set to divide by is empty, but 1 where both are.
     """
 
-    def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    def ratio(part: AnyArray, whole: AnyArray) -> AnyArray:
         return np.divide(part, whole, out=np.where(true + pred > 0, 0.0, 1.0), where=whole > 0)
 
     values = ratio(both, pred), ratio(both, true), ratio(2 * both, true + pred), both, true, pred
@@ -294,8 +292,8 @@ def set_measures(
     true: sparse.csr_array,
     pred: sparse.csr_array,
     count_root: bool,
-    costs: np.ndarray | None = None,
-) -> dict[str, np.ndarray]:
+    costs: AnyArray | None = None,
+) -> dict[str, AnyArray]:
     """Set measures of the classes extended by their ancestors: those `known`, a pattern of the
     hierarchy's closure.
 
@@ -340,13 +338,13 @@ def set_measures(
 
 def _first_errors(
     up: Parents,
-    row: np.ndarray,
-    node: np.ndarray,
-    table: np.ndarray,
+    row: AnyArray,
+    node: AnyArray,
+    table: AnyArray,
     width: int,
     rows: int,
-    costs: np.ndarray | None,
-) -> np.ndarray:
+    costs: AnyArray | None,
+) -> AnyArray:
     """How many of these classes of each row have no parents, or one that is marked in the table; or
     what these cost.
     """
@@ -364,8 +362,8 @@ def _first_errors(
 
 
 def descendant_measures(
-    up: Parents, number: np.ndarray, true: sparse.csr_array, pred: sparse.csr_array
-) -> dict[str, np.ndarray]:
+    up: Parents, number: AnyArray, true: sparse.csr_array, pred: sparse.csr_array
+) -> dict[str, AnyArray]:
     """Set measures of the classes extended by their descendants in the whole hierarchy.
 
     `number` says what each of its classes is called in the part of it that the class sets speak of,
@@ -397,9 +395,7 @@ def descendant_measures(
 _PARTS = ("intersection", "true_size", "pred_size")
 
 
-def level_columns(
-    true: Any, pred: Any, h: Hierarchy, names: Iterable[str]
-) -> dict[str, NDArray[np.float64]]:
+def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> dict[str, Array]:
     """What the measures of these names are made of, of each instance; nothing for other names.
 
     Class sets are extended by their ancestors. The level of a class is the most edges on a way from

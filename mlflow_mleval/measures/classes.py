@@ -11,14 +11,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.flat import set_measures, weight_of_all
 from mlflow_mleval.measures.label_sums import FoldFacts, Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.measures.registry import BINS, ECE_NAME, TOP, TOP_NAME, numbers
 from mlflow_mleval.measures.score_counts import ClassCounts, ScoreCounts
-from mlflow_mleval.validation import label_threshold, same_axes, score_matrix, unique_names
+from mlflow_mleval.validation import (
+    AnyArray,
+    Array,
+    Bools,
+    Ints,
+    label_threshold,
+    same_axes,
+    score_matrix,
+    unique_names,
+)
 from mlflow_mleval.words import Argument, Message, some
 
 # --------------------------------------------------------------------------------------------------
@@ -47,9 +56,9 @@ class ClassVectors:
     """
 
     names: tuple[Hashable, ...]
-    true: NDArray[np.int64]
-    pred: NDArray[np.int64]
-    score: NDArray[np.float64] | None
+    true: Ints
+    pred: Ints
+    score: Array | None
     is_probability: bool
     epsilon: float
     threshold: float | None
@@ -80,7 +89,7 @@ def is_vector(value: Any) -> bool:
     )
 
 
-def classes_of(values: Any, name: str) -> NDArray[Any]:
+def classes_of(values: Any, name: str) -> AnyArray:
     """One class an instance as integers, booleans or text, shape (N,).
 
     Raises
@@ -130,7 +139,7 @@ def classes_of(values: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
+def _of_objects(array: AnyArray, name: str) -> AnyArray:
     """Python objects, or what NumPy keeps as such, as an array of one type."""
     kinds: dict[str, int] = {}
     for i, value in enumerate(array):
@@ -206,14 +215,14 @@ def class_vectors(
     return ClassVectors(names, numbers, above, score, probable, epsilon, cut)
 
 
-def _n_classes(score: NDArray[np.float64] | None) -> int | None:
+def _n_classes(score: Array | None) -> int | None:
     """How many classes the scores are of."""
     if score is None:
         return None
     return _BINARY if score.ndim == 1 else score.shape[1]
 
 
-def _scores(y_score: Any) -> tuple[NDArray[np.float64], float]:
+def _scores(y_score: Any) -> tuple[Array, float]:
     """Finite scores, N x C or N, and the epsilon of their type."""
     flat = is_vector(y_score)
     given = score_matrix(np.asarray(y_score)[:, None] if flat else y_score, "y_score")
@@ -223,7 +232,7 @@ def _scores(y_score: Any) -> tuple[NDArray[np.float64], float]:
     return score[:, 0] if score.shape[1] == 1 else score, epsilon
 
 
-def _is_probability(score: NDArray[np.float64], epsilon: float, said: bool | None) -> bool:
+def _is_probability(score: Array, epsilon: float, said: bool | None) -> bool:
     """Whether the scores are probabilities; those of an instance sum to 1 then, but for rounding as
     scikit-learn allows it.
     """
@@ -250,8 +259,8 @@ def _is_probability(score: NDArray[np.float64], epsilon: float, said: bool | Non
 
 
 def _names(
-    true: NDArray[Any],
-    pred: NDArray[Any] | None,
+    true: AnyArray,
+    pred: AnyArray | None,
     y_score: Any,
     n_classes: int | None,
     label_names: Sequence[Hashable] | None,
@@ -309,7 +318,7 @@ def class_matrix(values: Any, name: str, names: Sequence[Hashable]) -> sparse.cs
     )
 
 
-def one_hot(numbers: NDArray[np.int64], n_classes: int) -> sparse.csr_array:
+def one_hot(numbers: Ints, n_classes: int) -> sparse.csr_array:
     """The label matrix of one class an instance."""
     ends = np.arange(len(numbers) + 1)
     return sparse.csr_array(
@@ -317,7 +326,7 @@ def one_hot(numbers: NDArray[np.int64], n_classes: int) -> sparse.csr_array:
     )
 
 
-def _numbers(values: NDArray[Any], name: str, at: dict[Hashable, int]) -> NDArray[np.int64]:
+def _numbers(values: AnyArray, name: str, at: dict[Hashable, int]) -> Ints:
     """The position of each class among the names."""
     codes, distinct = pd.factorize(values)
     numbers = np.array([at.get(value, -1) for value in distinct.tolist()])[codes]
@@ -339,7 +348,7 @@ def _same_index(value: Any, name: str, y_true: Any) -> None:
             same_axes(frames[0], name, frames[1], "y_true")
 
 
-def _where(wrong: NDArray[np.bool_]) -> str:
+def _where(wrong: Bools) -> str:
     """The first such row, and how many there are."""
     count = int(wrong.sum())
     return f"in row {int(wrong.argmax())} ({count} such row{'s' * (count != 1)})"
@@ -400,9 +409,9 @@ def sum_classes(
 
 
 def _counts_of_scores(
-    true: NDArray[np.int64],
-    score: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
+    true: Ints,
+    score: Array,
+    weights: Array | None,
     counts: ClassCounts,
 ) -> ClassCounts:
     """Counts by score of each class, of two classes of the second, and ranks of the true ones."""
@@ -418,9 +427,7 @@ def _counts_of_scores(
     return replace(counts, scores=of_second)
 
 
-def _probabilistic_losses(
-    true: NDArray[np.int64], score: NDArray[np.float64], vectors: ClassVectors
-) -> dict[str, NDArray[np.float64]]:
+def _probabilistic_losses(true: Ints, score: Array, vectors: ClassVectors) -> dict[str, Array]:
     """Log loss and Brier score of each instance."""
     if score.ndim == 1:
         of_true = np.where(true == 1, score, 1 - score)
@@ -432,7 +439,7 @@ def _probabilistic_losses(
     return dict(zip(_PROBABILITIES, (loss, squares), strict=True))
 
 
-def _ranks(true: NDArray[np.int64], score: NDArray[np.float64]) -> NDArray[np.int64]:
+def _ranks(true: Ints, score: Array) -> Ints:
     """How many classes come before the true one: those with a higher score, of equal ones those
     with a lower number.
     """
@@ -499,9 +506,7 @@ def one_label_bounds(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
     return values
 
 
-def _beyond_chance(
-    tp: NDArray[Any], predicted: NDArray[Any], true: NDArray[Any]
-) -> dict[str, float]:
+def _beyond_chance(tp: AnyArray, predicted: AnyArray, true: AnyArray) -> dict[str, float]:
     """Matthews' correlation of several classes (Gorodkin 2004) and Cohen's kappa, from whole
     numbers of any size, or weights.
     """

@@ -12,11 +12,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.inputs import blocks, error_blocks, truth_and_scores
-from mlflow_mleval.validation import binary_matrix, matrix_shape, one_of, same_shape
+from mlflow_mleval.validation import (
+    AnyArray,
+    Array,
+    Ints,
+    binary_matrix,
+    matrix_shape,
+    one_of,
+    same_shape,
+)
 
 _NAMES = {"binomial": "k", "polynomial": "alpha"}
 FAMILIES = tuple(_NAMES)
@@ -24,7 +32,7 @@ FAMILIES = tuple(_NAMES)
 #: Default exponents of the polynomial profile: ten a decade from 1 to 1000. A coarse grid: the loss
 #: moves by a few per cent from one exponent to the next; pass your own exponents where a curve must
 #: be finer.
-ALPHAS: NDArray[np.float64] = np.geomspace(1, 1000, 31)
+ALPHAS: Array = np.geomspace(1, 1000, 31)
 ALPHAS.flags.writeable = False
 
 _MOST_WEIGHTS = 1 << 19  # made at a time: K x K of them would be too many for ten thousand labels
@@ -33,9 +41,7 @@ _MOST_WEIGHTS = 1 << 19  # made at a time: K x K of them would be too many for t
 # ---- weights -------------------------------------------------------------------------------------
 
 
-def family_weights(
-    family: str, n_labels: int, parameters: ArrayLike | None = None
-) -> NDArray[np.float64]:
+def family_weights(family: str, n_labels: int, parameters: ArrayLike | None = None) -> Array:
     """OWA weights for each parameter of a family, the weight of the largest error first: shape (P,
     K), rows of sum 1.
 
@@ -48,9 +54,7 @@ def family_weights(
     return _weights(family, n_labels, _parameters(family, n_labels, parameters), n_labels)
 
 
-def _weights(
-    family: str, n_labels: int, parameters: NDArray[Any], n_largest: int
-) -> NDArray[np.float64]:
+def _weights(family: str, n_labels: int, parameters: AnyArray, n_largest: int) -> Array:
     """Weights of the largest errors only, shape (P, n_largest)."""
     at = parameters[:, None]
     if (
@@ -82,7 +86,7 @@ def label_count(n_labels: int) -> int:
     return int(n_labels)
 
 
-def owa_weights(family: str, n_labels: int, parameter: float) -> NDArray[np.float64]:
+def owa_weights(family: str, n_labels: int, parameter: float) -> Array:
     """The weights of one loss of a family, shape (K,)."""
     if np.ndim(parameter):
         raise ValueError(
@@ -92,7 +96,7 @@ def owa_weights(family: str, n_labels: int, parameter: float) -> NDArray[np.floa
     return _weights(family, n_labels, _parameters(family, n_labels, parameter), n_labels)[0]
 
 
-def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> NDArray[Any]:
+def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> AnyArray:
     """The checked parameters of a family, or its default ones."""
     n_labels = label_count(n_labels)
     if one_of(family, "family", FAMILIES) == "binomial":
@@ -124,7 +128,7 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> NDA
 # ---- what a profile is made of -------------------------------------------------------------------
 
 
-def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
+def order_statistic_sums(y_true: Any, y_score: Any) -> Array:
     """Sums over the instances of their largest error abs(y_score - y_true), their second largest,
     and so on: shape (K,).
 
@@ -147,7 +151,7 @@ def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
     return sums[::-1].copy()
 
 
-def error_histogram(y_true: Any, y_pred: Any) -> NDArray[np.int64]:
+def error_histogram(y_true: Any, y_pred: Any) -> Ints:
     """Number of instances with 0, 1, …, K wrong labels, of two matrices of 0 and 1;
     `profile_from_histogram` takes it.
     """
@@ -207,14 +211,14 @@ class Profile:
 
     family: Literal["binomial", "polynomial"]
     kind: Literal["soft", "hard"]
-    parameters: NDArray[Any]
-    losses: NDArray[np.float64]
+    parameters: AnyArray
+    losses: Array
     n_labels: int
     hamming: float
     subset: float
 
     @property
-    def positions(self) -> NDArray[np.float64]:
+    def positions(self) -> Array:
         """Place of each parameter between Hamming (0) and subset 0/1 (1), shape (P,).
 
         (k-1)/(K-1) for the binomial family; for the polynomial one log(alpha) over the logarithm of
@@ -343,9 +347,7 @@ def profile_from_histogram(
     return _profile(at_least[1:] / at_least[0], family, parameters, "hard")
 
 
-def _profile(
-    means: NDArray[np.float64], family: Any, parameters: ArrayLike | None, kind: Any
-) -> Profile:
+def _profile(means: Array, family: Any, parameters: ArrayLike | None, kind: Any) -> Profile:
     n_labels = len(means)
     parameters = _parameters(family, n_labels, parameters)
     if np.any(np.diff(parameters) <= 0):
@@ -471,7 +473,7 @@ def polynomial_loss(y_true: Any, y_score: Any, alpha: float, *, per_instance: bo
     return _owa(y_true, y_score, owa_weights("polynomial", y_true.shape[1], alpha), per_instance)
 
 
-def _owa(y_true: Any, y_score: Any, weights: NDArray[np.float64], per_instance: bool) -> Any:
+def _owa(y_true: Any, y_score: Any, weights: Array, per_instance: bool) -> Any:
     if not per_instance:
         return float(order_statistic_sums(y_true, y_score) @ weights / y_true.shape[0])
     losses = np.empty(y_true.shape[0])
@@ -489,7 +491,6 @@ def _owa(y_true: Any, y_score: Any, weights: NDArray[np.float64], per_instance: 
 # (Hüllermeier et al. 2022, sections 4.4 and 5.3); `mlflow_mleval.measures.dependence.Profile` gives
 # the same for one profile at parameters of one's own.
 
-Array = NDArray[np.float64]
 #: The summaries of `awareness`, and which way each is better.
 SUMMARIES: dict[str, Literal["min", "max"]] = {
     "hamming": "min",

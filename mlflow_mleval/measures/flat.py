@@ -6,10 +6,17 @@ from math import ceil
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.validation import binary_matrix, same_columns, score_matrix
+from mlflow_mleval.validation import (
+    AnyArray,
+    Array,
+    Bools,
+    Ints,
+    binary_matrix,
+    same_columns,
+    score_matrix,
+)
 
 # --------------------------------------------------------------------------------------------------
 # Measures of predicted label sets, per instance and per label, from counts of true, predicted and
@@ -19,9 +26,7 @@ Conventions = Literal["sklearn", "mulan"]
 CONVENTIONS: tuple[str, ...] = ("sklearn", "mulan")
 
 
-def overlap(
-    true: Any, pred: Any, weights: NDArray[np.float64] | None = None
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def overlap(true: Any, pred: Any, weights: Array | None = None) -> tuple[Ints, AnyArray]:
     """Count the shared (true positive), the predicted and the true labels: by instance, shape (3,
     n), and by label, (3, K).
 
@@ -44,7 +49,7 @@ def overlap(
     return by_instance, np.array([label_weights(m, weights) for m in (true & pred, pred, true)])
 
 
-def label_weights(labels: Any, weights: NDArray[np.float64] | None) -> NDArray[Any]:
+def label_weights(labels: Any, weights: Array | None) -> AnyArray:
     """By label the instances that have it, or the sum of their weights, shape (K,).
 
     Weights are added row by row: then no label has more weight than one that more instances have,
@@ -58,17 +63,17 @@ def label_weights(labels: Any, weights: NDArray[np.float64] | None) -> NDArray[A
     return np.bincount(column, of_rows, labels.shape[1])
 
 
-def weight_of_all(weights: NDArray[np.float64]) -> float:
+def weight_of_all(weights: Array) -> float:
     """The sum of the weights, added row by row as those of a label are."""
     return float(np.bincount(np.zeros(len(weights), np.int64), weights)[0])
 
 
 def overlap_apart(
     true: sparse.csr_array,
-    always: NDArray[np.bool_],
+    always: Bools,
     difference: sparse.csr_array,
-    weights: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    weights: Array | None = None,
+) -> tuple[Ints, AnyArray]:
     """The same of predictions given by what is always predicted and the difference from it, see
     `thresholds.apart`.
     """
@@ -94,12 +99,12 @@ def overlap_apart(
 
 
 def set_measures(
-    shared: NDArray[np.int64],
-    predicted: NDArray[np.int64],
-    true: NDArray[np.int64],
+    shared: Ints,
+    predicted: Ints,
+    true: Ints,
     *,
     conventions: Conventions = "sklearn",
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Array]:
     """Accuracy, precision, recall and F1 of pairs of sets, given by the sizes of Y ∩ Ŷ, Ŷ and Y; in
     [0, 1], 1 is best.
 
@@ -123,15 +128,15 @@ def set_measures(
     return {name: ratio(*parts, empty) for name, parts in pairs.items()}
 
 
-def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> NDArray[np.float64]:
+def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> Array:
     """The part of a whole, in counts or weights; where there is no whole, what stands for it."""
     found = np.broadcast_to(np.asarray(otherwise, float), np.shape(whole)).copy()
     return np.divide(part, whole, out=found, where=np.asarray(whole) > 0)
 
 
 def example_measures(
-    by_instance: NDArray[np.int64], n_labels: int, conventions: Conventions = "sklearn"
-) -> dict[str, NDArray[np.float64]]:
+    by_instance: Ints, n_labels: int, conventions: Conventions = "sklearn"
+) -> dict[str, Array]:
     """The six example-based measures of each instance (Madjarov et al. 2012, A.1 to A.6), each of
     shape (n,).
 
@@ -146,9 +151,7 @@ def example_measures(
     }
 
 
-def label_measures(
-    by_label: NDArray[np.int64], conventions: Conventions = "sklearn"
-) -> dict[str, float]:
+def label_measures(by_label: Ints, conventions: Conventions = "sklearn") -> dict[str, float]:
     """The six label-based measures (Madjarov et al. 2012, A.7 to A.12), from the counts of
     `overlap` by label.
     """
@@ -161,7 +164,7 @@ def label_measures(
 
 
 def further_label_measures(
-    by_label: NDArray[Any], n: float, conventions: Conventions = "sklearn"
+    by_label: AnyArray, n: float, conventions: Conventions = "sklearn"
 ) -> dict[str, float]:
     """Weighted precision, recall and F1, macro Jaccard, balanced accuracy, and Matthews
     correlations over cells and labels.
@@ -195,7 +198,7 @@ def further_label_measures(
     return found
 
 
-def _matthews(counts: NDArray[np.float64], n: float) -> NDArray[np.float64]:
+def _matthews(counts: Array, n: float) -> Array:
     """Correlation of truth and prediction in n cells with these counts of shared, predicted and
     true ones, shape (3, K).
     """
@@ -209,7 +212,7 @@ def _matthews(counts: NDArray[np.float64], n: float) -> NDArray[np.float64]:
 # in truth.
 
 
-def reached(scores: NDArray[Any], threshold: Any) -> NDArray[np.bool_]:
+def reached(scores: AnyArray, threshold: Any) -> Bools:
     """Where scores N x K reach a threshold, one number or one for each label, as the type of the
     scores tells numbers apart.
 
@@ -231,7 +234,7 @@ def reached(scores: NDArray[Any], threshold: Any) -> NDArray[np.bool_]:
     return (scores >= np.array(whole, scores.dtype).reshape(cut.shape)) & possible
 
 
-def apart(scores: sparse.csr_array, threshold: Any) -> tuple[NDArray[np.bool_], sparse.csr_array]:
+def apart(scores: sparse.csr_array, threshold: Any) -> tuple[Bools, sparse.csr_array]:
     """The labels that a score of 0 predicts, shape (K,), and where stored scores differ from that:
     1 predicted, -1 not, else 0.
 
@@ -267,9 +270,7 @@ def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
     return sparse.vstack([sparse.csr_array(reached(b, threshold)) for b in blocks], format="csr")
 
 
-def calibrate_threshold(
-    y_true: Any, y_score: Any, *, per_label: bool = False
-) -> float | NDArray[np.float64]:
+def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -> float | Array:
     """The threshold at which as many labels are predicted as are true.
 
     Read et al.'s PCut calibration, used by Madjarov et al. 2012: the label cardinality of ``y_score
@@ -316,7 +317,7 @@ def calibrate_threshold(
     return np.array([_threshold(_dense(score[:, [j]]).ravel(), wanted[j]) for j in range(k)])
 
 
-def _threshold(scores: NDArray[Any], wanted: float) -> float:
+def _threshold(scores: AnyArray, wanted: float) -> float:
     """The threshold that as nearly as possible ``wanted`` of the scores reach; a number of their
     own type.
     """
@@ -334,6 +335,6 @@ def _threshold(scores: NDArray[Any], wanted: float) -> float:
     return float(middle if low < middle <= high else high)
 
 
-def _dense(block: Any) -> NDArray[Any]:
+def _dense(block: Any) -> AnyArray:
     block = block.toarray() if sparse.issparse(block) else block
     return block if block.dtype.kind == "f" else block.astype(float)

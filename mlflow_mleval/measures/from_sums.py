@@ -16,7 +16,7 @@ from mlflow_mleval.measures.flat import Conventions, apart, ratio, reached, set_
 from mlflow_mleval.measures.label_sums import Inputs, Sums
 from mlflow_mleval.measures.registry import BINS, CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.measures.score_counts import ScoreCounts
-from mlflow_mleval.validation import present
+from mlflow_mleval.validation import Array, Ints, present
 from mlflow_mleval.words import some
 
 # --------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def points(counts: ScoreCounts, most: int = POINTS) -> pd.DataFrame:
     return found
 
 
-def precision_at(counts: ScoreCounts, recalls: NDArray[np.float64]) -> NDArray[np.float64]:
+def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
     """The precision at these recalls, in [0, 1], of counts of one class; between thresholds as
     Davis & Goadrich 2006 do.
     """
@@ -76,7 +76,7 @@ def precision_at(counts: ScoreCounts, recalls: NDArray[np.float64]) -> NDArray[n
     return np.where(none, limit, wanted / np.where(none, 1, wanted + fp))
 
 
-def recall_at(counts: ScoreCounts, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+def recall_at(counts: ScoreCounts, rates: Array) -> Array:
     """The recall at these false positive rates, in [0, 1], of counts of one class with positives
     and negatives.
     """
@@ -186,7 +186,6 @@ def percent_curves(sums: Sums) -> Mapping[str, Mapping[int, float]]:
 # How much each instance moves the measures that follow from counts by label: what their intervals
 # are made of.
 
-Array = NDArray[np.float64]
 #: Numerator and denominator of each rate, in true positives, predicted and true instances.
 _RATES = {
     "precision": ((1, 0, 0), (0, 1, 0)),
@@ -210,7 +209,7 @@ def label_influences(
     true, score, pred, threshold = inputs.true, inputs.score, inputs.pred, inputs.threshold
     n, n_labels = true.shape
     counts = np.sum([part.by_label for part in sums], axis=0)
-    each: NDArray[np.float64] = np.ones(n)
+    each: Array = np.ones(n)
     if inputs.weights is not None:
         scale = n / inputs.weights.sum()
         each, counts = inputs.weights * scale, counts * scale
@@ -251,9 +250,7 @@ def _dense(matrix: Any) -> Any:
     return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
-def _slopes(
-    by_label: NDArray[np.int64], conventions: Conventions, one_label: bool
-) -> dict[str, Array]:
+def _slopes(by_label: Ints, conventions: Conventions, one_label: bool) -> dict[str, Array]:
     """Of each measure the derivatives by the counts of each label, shape (3, K)."""
     counts = by_label.astype(float)
     rates = set_measures(*by_label, conventions=conventions)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import (
@@ -30,7 +29,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy, closure, stretches
 from mlflow_mleval.measures.label_ranking import top_labels
 from mlflow_mleval.measures.lca import extended_graphs, meet, minimal_graphs
 from mlflow_mleval.measures.registry import DISTANCE_NAME, MEASURES, known_measures, numbers
-from mlflow_mleval.validation import one_of, present, same_axes
+from mlflow_mleval.validation import AnyArray, Array, one_of, present, same_axes
 from mlflow_mleval.words import some
 
 #: The measures of each family, and the counts that their micro averages need.
@@ -208,7 +207,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     parts = []
     for lo, hi in stretches(cost, _BLOCK):
         t, q = y[lo:hi], p[lo:hi]
-        columns: dict[str, np.ndarray] = {}
+        columns: dict[str, AnyArray] = {}
         if "set" in families:
             columns |= set_measures(up, near, t, q, checked.count_root, costs)
         if "pair" in families or "lca" in families:
@@ -264,7 +263,7 @@ def micro(sums: Mapping[str, float]) -> dict[str, float]:
     return averages
 
 
-def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> np.ndarray:
+def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> AnyArray:
     """The cost of each class by its number; that of the virtual root is 1."""
     if not isinstance(given, Mapping):
         one_of(given, "class_costs", ("siblings",))
@@ -365,7 +364,7 @@ def of_class_sets(
     return columns, {"hierarchy": h.digest, **options}
 
 
-def _nearest(true: sparse.csr_array, top: sparse.csr_array, h: Hierarchy) -> NDArray[np.float64]:
+def _nearest(true: sparse.csr_array, top: sparse.csr_array, h: Hierarchy) -> Array:
     """Of each instance the shortest path between a class of one set and a class of the other; NaN
     where one is empty.
     """

@@ -18,7 +18,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from mlflow_mleval.validation import binary_matrix
+from mlflow_mleval.validation import AnyArray, binary_matrix
 
 # --------------------------------------------------------------------------------------------------
 # What lies above which class of a hierarchy, and how far: the ancestor closure of chosen classes as
@@ -28,7 +28,7 @@ from mlflow_mleval.validation import binary_matrix
 # above all roots.
 
 
-def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def spans(starts: AnyArray, lengths: AnyArray) -> AnyArray:
     """The indices ``starts[i], ..., starts[i] + lengths[i] - 1`` of every i, one after the
     other.
     """
@@ -36,16 +36,14 @@ def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
 
 
-def offsets(lengths: np.ndarray) -> np.ndarray:
+def offsets(lengths: AnyArray) -> AnyArray:
     """Where each of the consecutive stretches of these lengths starts, and where the last one
     ends.
     """
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def compressed(
-    data: np.ndarray, indices: np.ndarray, start: np.ndarray, width: int
-) -> sparse.csr_array:
+def compressed(data: AnyArray, indices: AnyArray, start: AnyArray, width: int) -> sparse.csr_array:
     """A csr_array of this many columns with 32-bit indices where they suffice, which scipy does not
     choose by itself.
     """
@@ -55,7 +53,7 @@ def compressed(
     )
 
 
-def stretches(costs: np.ndarray, limit: float) -> Iterator[tuple[int, int]]:
+def stretches(costs: AnyArray, limit: float) -> Iterator[tuple[int, int]]:
     """Cut a sequence into stretches whose costs sum to at most the limit, or that are one item."""
     total = np.cumsum(costs)
     lo = 0
@@ -73,13 +71,13 @@ class Parents:
     virtual root.
     """
 
-    start: np.ndarray  # the parents of class c are parent[start[c]:start[c + 1]]
-    parent: np.ndarray
-    length: np.ndarray  # of each edge: integers where all lengths are whole numbers, else float64
-    level: np.ndarray  # most edges on a path from the virtual root, of each class
+    start: AnyArray  # the parents of class c are parent[start[c]:start[c + 1]]
+    parent: AnyArray
+    length: AnyArray  # of each edge: integers where all lengths are whole numbers, else float64
+    level: AnyArray  # most edges on a path from the virtual root, of each class
 
     @classmethod
-    def arrange(cls, child, parent, length, level) -> tuple[Parents, np.ndarray]:
+    def arrange(cls, child, parent, length, level) -> tuple[Parents, AnyArray]:
         """Number the classes as the order demands; the numbers are returned beside the edges."""
         count = np.bincount(child, minlength=len(level))
         order = np.lexsort((-count, level))
@@ -88,7 +86,7 @@ class Parents:
         edge = np.lexsort((number[parent], number[child]))
         return cls(offsets(count[order]), number[parent[edge]], length[edge], level[order]), number
 
-    def part(self, kept: np.ndarray) -> tuple[Parents, np.ndarray]:
+    def part(self, kept: AnyArray) -> tuple[Parents, AnyArray]:
         """The hierarchy of the kept classes (a mask) and the edges between them; and their new
         numbers, -1 for the others.
         """
@@ -104,7 +102,7 @@ class Parents:
         return found, old
 
     @property
-    def count(self) -> np.ndarray:
+    def count(self) -> AnyArray:
         """Parents of each class."""
         return np.diff(self.start)
 
@@ -118,7 +116,7 @@ class Parents:
         """Distances that differ by no more are equal; 0 where lengths are whole numbers."""
         return 0 if self.length.dtype.kind == "i" else 1e-9 * self.length.max(initial=0)
 
-    def above(self, classes: np.ndarray) -> np.ndarray:
+    def above(self, classes: AnyArray) -> AnyArray:
         """Mask of the classes and all their ancestors, the virtual root included."""
         seen = np.zeros(len(self.level), bool)
         while len(classes):
@@ -129,7 +127,7 @@ class Parents:
             classes = np.flatnonzero(np.bincount(reached[~seen[reached]], minlength=1))
         return seen
 
-    def below(self, classes: np.ndarray) -> np.ndarray:
+    def below(self, classes: AnyArray) -> AnyArray:
         """Mask of the classes and all their descendants."""
         seen = np.zeros(len(self.level), bool)
         seen[classes] = True
@@ -139,7 +137,7 @@ class Parents:
         return seen
 
 
-def closure(up: Parents, columns: np.ndarray | None = None) -> sparse.csr_array:
+def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
     """1 + the shortest distance from class c up to a in entry (c, a), for a = c and every ancestor
     a; rows sorted by column.
 
@@ -157,7 +155,7 @@ def closure(up: Parents, columns: np.ndarray | None = None) -> sparse.csr_array:
     start = np.zeros(n + 1, np.int64)
     column, near = np.empty(4 * n, np.int32), np.empty(4 * n, kind)
 
-    def gather(edges: np.ndarray, known: sparse.csr_array) -> sparse.csr_array:
+    def gather(edges: AnyArray, known: sparse.csr_array) -> sparse.csr_array:
         part = known[up.parent[edges]]
         part.data -= np.repeat(length[edges], np.diff(part.indptr))
         return part
@@ -194,7 +192,7 @@ def closure(up: Parents, columns: np.ndarray | None = None) -> sparse.csr_array:
     return compressed(near, column, start, n)
 
 
-def lookup(above: sparse.csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def lookup(above: sparse.csr_array, rows: AnyArray, columns: AnyArray) -> AnyArray:
     """The entries of a closure at these places, 0 where there is none: bisection of all rows at
     once.
     """
@@ -299,7 +297,7 @@ class Hierarchy:
         self._up, number = Parents.arrange(child, parent, lengths, np.concatenate([[0], level]))
         self._number = number[1:]
 
-    def _check(self, pairs: np.ndarray, lengths: np.ndarray) -> None:
+    def _check(self, pairs: AnyArray, lengths: AnyArray) -> None:
         if lengths.shape != (len(pairs),):
             raise ValueError(
                 f"`weights` must hold one length for each of the {len(pairs)} edges, got shape "
@@ -324,7 +322,7 @@ class Hierarchy:
             if len(named := [tuple(self.nodes[i] for i in pair) for pair in pairs[wrong]]):
                 raise ValueError(text.format(listing(named, "edge")))
 
-    def _levels(self, pairs: np.ndarray) -> np.ndarray:
+    def _levels(self, pairs: AnyArray) -> AnyArray:
         """Most edges on a path from the virtual root to each class, by taking away the classes
         without parents, wave by wave.
         """
@@ -343,7 +341,7 @@ class Hierarchy:
             raise self._cycle(pairs[(level[pairs] == 0).all(1)])
         return level
 
-    def _cycle(self, pairs: np.ndarray) -> ValueError:
+    def _cycle(self, pairs: AnyArray) -> ValueError:
         graph = sparse.csr_array(
             (np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(len(self),) * 2
         )
@@ -580,7 +578,7 @@ class Hierarchy:
             repr(self.nodes).encode() + b"".join(array.tobytes() for array in arrays)
         ).hexdigest()[:16]
 
-    def _positions(self, names: Iterable[Hashable], argument: str) -> np.ndarray:
+    def _positions(self, names: Iterable[Hashable], argument: str) -> AnyArray:
         """Places of the classes in `nodes`, or a ValueError that names the unknown ones."""
         names = list(names)
         try:
@@ -592,7 +590,7 @@ class Hierarchy:
             f"{listing(unknown, 'unknown class')}. Mend."
         )
 
-    def _names(self, numbers: np.ndarray) -> set[Hashable]:
+    def _names(self, numbers: AnyArray) -> set[Hashable]:
         return {self.nodes[i] for i in np.flatnonzero(np.isin(self._number, numbers))}
 
 

@@ -17,7 +17,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.validation import binary_matrix, cells, matrix_shape, same_shape, unique_names
+from mlflow_mleval.validation import (
+    AnyArray,
+    Array,
+    Bools,
+    Ints,
+    binary_matrix,
+    cells,
+    matrix_shape,
+    same_shape,
+    unique_names,
+)
 from mlflow_mleval.words import quoted, some
 
 # --------------------------------------------------------------------------------------------------
@@ -91,7 +101,7 @@ def _of_cells(
     """A matrix of the values of each row by label."""
     ends = np.append(0, np.cumsum([len(row) for row in rows]))
     columns = np.fromiter((place[label] for row in rows for label in row), np.int64, ends[-1])
-    values: NDArray[Any] = np.array([value for row in rows for value in row.values()], kind)
+    values: AnyArray = np.array([value for row in rows for value in row.values()], kind)
     matrix = sparse.csr_array((values, columns, ends), shape=(len(rows), len(place)))
     matrix.sort_indices()
     return matrix
@@ -150,7 +160,7 @@ class Propensities:
     array([1.071, 1.099])
     """
 
-    weights: NDArray[np.float64] = field(repr=False)
+    weights: Array = field(repr=False)
     a: float
     b: float
     digest: str
@@ -227,7 +237,7 @@ def added(digests: NDArray[np.uint32]) -> int:
     return sum(column << 32 * i for i, column in enumerate(columns)) % _MODULUS
 
 
-def weighted_rows(digests: NDArray[np.uint32], weights: NDArray[np.float64]) -> int:
+def weighted_rows(digests: NDArray[np.uint32], weights: Array) -> int:
     """The sum of digests that tell each row and its weight, whatever their order."""
     rows = np.ascontiguousarray(digests, "<u4")
     parts = (
@@ -263,7 +273,7 @@ def instance_digest(names: Sequence[Hashable], truth: NDArray[np.uint64]) -> str
     return sha256(repr(found).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def split_digest(parts: Iterable[Sequence[int] | NDArray[np.int64]]) -> str:
+def split_digest(parts: Iterable[Sequence[int] | Ints]) -> str:
     """SHA-256 of which instances each fold tests, whatever their order within the fold."""
     digest = sha256()
     for part in parts:
@@ -307,9 +317,7 @@ def blocks(*matrices: Any) -> Iterator[tuple[Any, ...]]:
         yield rows, *(m[rows].toarray() if sparse.issparse(m) else m[rows] for m in matrices)
 
 
-def error_blocks(
-    y_true: Any, y_score: Any
-) -> Iterator[tuple[slice, NDArray[np.bool_], NDArray[np.float64]]]:
+def error_blocks(y_true: Any, y_score: Any) -> Iterator[tuple[slice, Bools, Array]]:
     """Blocks of rows of `truth_and_scores`: the slice, the truth, and abs(y_score - y_true) in a
     buffer that is used again.
     """
@@ -324,7 +332,7 @@ def error_blocks(
         yield rows, truth, np.abs(errors, out=errors)
 
 
-def _check_scores(some: NDArray[Any], y_score: Any) -> None:
+def _check_scores(some: AnyArray, y_score: Any) -> None:
     """Raise a ValueError about all of ``y_score`` if any of these is outside [0, 1] or NaN."""
     if some.dtype == bool or not some.size or (some.min() >= 0 and some.max() <= 1):
         return

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures.flat import Conventions
 from mlflow_mleval.measures.registry import AT_K_NAME
 from mlflow_mleval.measures.score_counts import StoredScores, rows_of, without_zeros
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 # --------------------------------------------------------------------------------------------------
 # Measures of the order in which scores put the labels: one-error, coverage, ranking loss and
@@ -19,8 +19,8 @@ from mlflow_mleval.measures.score_counts import StoredScores, rows_of, without_z
 
 
 def ranking_measures(
-    true: NDArray[np.bool_], scores: NDArray[np.float64], conventions: Conventions = "sklearn"
-) -> dict[str, NDArray[np.float64]]:
+    true: Bools, scores: Array, conventions: Conventions = "sklearn"
+) -> dict[str, Array]:
     """The four ranking measures of each instance (Madjarov et al. 2012, A.13 to A.16), each of
     shape (n,).
 
@@ -53,7 +53,7 @@ def ranking_measures(
 
 def sparse_ranking_measures(
     scores: StoredScores, conventions: Conventions = "sklearn"
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Array]:
     """The same of sparse scores, which must be float64; the zeros that they do not store are never
     made.
     """
@@ -102,13 +102,13 @@ def sparse_ranking_measures(
 
 
 def _of_places(
-    row: NDArray[np.int64],
-    place: NDArray[np.int64],
-    key: NDArray[np.int64],
+    row: Ints,
+    place: Ints,
+    key: Ints,
     n: int,
     k: int,
     conventions: Conventions,
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Array]:
     """Coverage, ranking loss and average precision from the places of the relevant labels, counted
     from 0, row by row.
 
@@ -161,7 +161,7 @@ def ordered_floats(scores: Any) -> Any:
     return (numbers[:-1] - numbers[-1]).reshape(scores.shape).astype(float)
 
 
-def _keys(true: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np.int64]:
+def _keys(true: Bools, scores: Array) -> Ints:
     """Integers that ascend as the scores fall, equal scores with the irrelevant label first; the
     lowest bit is the truth.
 
@@ -210,9 +210,9 @@ def parsed(names: Iterable[str]) -> list[tuple[str, int]]:
 def at_k_measures(
     names: Iterable[str],
     true: sparse.csr_array,
-    hits: NDArray[np.int64],
-    weights: NDArray[np.float64] | None,
-) -> dict[str, NDArray[np.float64]]:
+    hits: Ints,
+    weights: Array | None,
+) -> dict[str, Array]:
     """The measures at k of each instance, of shape (n,); two columns, gain and best, of each that
     is propensity-scored.
 
@@ -262,7 +262,7 @@ def ratios(sums: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def dense_hits(true: NDArray[np.bool_], scores: NDArray[Any], k: int) -> NDArray[np.int64]:
+def dense_hits(true: Bools, scores: AnyArray, k: int) -> Ints:
     """The labels that are hit at the ranks up to k, shape (n, k), -1 for misses."""
     found = np.full((len(scores), k), -1)
     order = _top(scores.astype(float, copy=True), k)
@@ -271,7 +271,7 @@ def dense_hits(true: NDArray[np.bool_], scores: NDArray[Any], k: int) -> NDArray
     return found
 
 
-def sparse_hits(scores: StoredScores, k: int) -> NDArray[np.int64]:
+def sparse_hits(scores: StoredScores, k: int) -> Ints:
     """The same of sparse scores."""
     found = np.full((len(scores.counts), k), -1)
     for row, rank, cell in _highest(scores, k):
@@ -280,9 +280,7 @@ def sparse_hits(scores: StoredScores, k: int) -> NDArray[np.int64]:
     return found
 
 
-def _highest(
-    scores: StoredScores, k: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+def _highest(scores: StoredScores, k: int) -> Iterator[tuple[Ints, Ints, Ints]]:
     """The stored scores at the ranks up to k: their rows, ranks from 0, and places in the data."""
     for rows, table, at, _ in scores.tables():
         order = _top(table, k)
@@ -319,7 +317,7 @@ def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(row), bool), (row, label)), shape=scores.shape)
 
 
-def _top(table: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+def _top(table: Array, k: int) -> Ints:
     """Columns of the k highest scores of each row, of equal ones the lower first; the table is used
     up.
     """
@@ -333,7 +331,7 @@ def _top(table: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     return found
 
 
-def _largest(true: sparse.csr_array, weights: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+def _largest(true: sparse.csr_array, weights: Array, k: int) -> Array:
     """The k largest weights of the relevant labels of each row, largest first, then zeros; shape
     (n, k).
     """

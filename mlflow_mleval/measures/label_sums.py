@@ -42,7 +42,7 @@ from mlflow_mleval.measures.score_counts import (
     score_counts,
     without_zeros,
 )
-from mlflow_mleval.validation import groups
+from mlflow_mleval.validation import AnyArray, Array, Ints, groups
 
 _BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay in the cache
 #: Losses of probabilities, which take a pass over the errors of their own.
@@ -72,12 +72,12 @@ class Sums:
         # (2, M): their sums, value and rounding error, so that the order of additions leaves no
         # trace
     ]
-    by_label: NDArray[Any]  # (3, K): true positives, predicted and true instances of each label
-    wrong: NDArray[Any]  # (K + 1,): instances with 0, 1, …, K wrong labels
-    empty: NDArray[np.int64]  # instances with an empty prediction and with an empty truth
+    by_label: AnyArray  # (3, K): true positives, predicted and true instances of each label
+    wrong: AnyArray  # (K + 1,): instances with 0, 1, …, K wrong labels
+    empty: Ints  # instances with an empty prediction and with an empty truth
     # (2, K): sums of the largest, the second largest, … error abs(score - truth) of an instance:
     # value and rounding error; None without scores or where a score lies outside [0, 1].
-    errors: NDArray[np.float64] | None = None
+    errors: Array | None = None
     score_range: tuple[float, float] | None = None
     seconds: Mapping[str, float] = field(
         default_factory=dict
@@ -89,7 +89,7 @@ class Sums:
     )
     classes: ClassCounts | None = None  # of one label of K classes; `wrong` is empty then
     scores: ScoreCounts | None = None  # of each label, where curves were asked for
-    squares: NDArray[np.float64] | None = (
+    squares: Array | None = (
         None  # (2, K): of (score - truth)² of each label, where the Brier score was asked for
     )
     thresholds: ThresholdSums | None = (
@@ -99,7 +99,7 @@ class Sums:
         None  # of all instances, added up as the weights of labels are; None where each counts once
     )
     # (2, M): weights of the instances that enter each column, value and rounding error.
-    weights: NDArray[np.float64] | None = None
+    weights: Array | None = None
     weighting: int | None = (
         None  # sum of the digests of true label sets and weights, which tells weights apart
     )
@@ -184,7 +184,7 @@ class Sums:
             n=parts["n"], seconds=parts["seconds"], truth=truth and int(truth, 16), **own, **arrays
         )
 
-    def mean_errors(self, kind: str) -> NDArray[np.float64]:
+    def mean_errors(self, kind: str) -> Array:
         """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or
         of label sets.
         """
@@ -200,7 +200,7 @@ class Sums:
         return self.n if self.weight is None else self.weight
 
     @property
-    def by_score(self) -> dict[str, NDArray[np.float64]]:
+    def by_score(self) -> dict[str, Array]:
         """What scores tell of each label, as far as it was asked for: auroc and average_precision,
         and brier_score.
         """
@@ -252,16 +252,14 @@ class Sums:
             )
 
 
-def _exact_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+def _exact_sum(a: Array, b: Array) -> Array:
     """Add numbers kept as value and rounding error (Knuth's two-sum)."""
     value = a[0] + b[0]
     part = value - a[0]
     return np.array([value, a[1] + b[1] + ((a[0] - (value - part)) + (b[0] - part))])
 
 
-def summed_columns(
-    columns: Mapping[str, NDArray[np.float64]], weights: NDArray[np.float64] | None
-) -> dict[str, Any]:
+def summed_columns(columns: Mapping[str, Array], weights: Array | None) -> dict[str, Any]:
     """What `Sums` holds of columns that are summed over instances where they are defined."""
     defined = [~np.isnan(column) for column in columns.values()]
     pairs = zip(columns.values(), defined, strict=True)
@@ -282,7 +280,7 @@ def summed_columns(
     }
 
 
-def column_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def column_sums(values: Array) -> Array:
     """Sums over N rows, each as value and rounding error, shape (2, M): the same in whatever parts
     the rows are summed.
 
@@ -296,14 +294,12 @@ def column_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return _added_by(lambda leading: leading.sum(axis=0), values)
 
 
-def group_sums(groups: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+def group_sums(groups: Ints, values: Array) -> Array:
     """The same of the numbers of each group, shape (2, largest group + 1)."""
     return _added_by(lambda leading: np.bincount(groups, leading).astype(float, copy=False), values)
 
 
-def _added_by(
-    add: Callable[[NDArray[np.float64]], NDArray[np.float64]], values: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _added_by(add: Callable[[Array], Array], values: Array) -> Array:
     """The sums that `add` makes along the first axis or less of it, exactly."""
     largest = np.abs(values).max(initial=0)
     if not np.isfinite(largest):
@@ -320,7 +316,7 @@ def _added_by(
     return total
 
 
-Rows = slice | NDArray[np.int64]
+Rows = slice | Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,11 +342,11 @@ class Inputs:
     threshold: Any = 0.5
     conventions: Conventions = "sklearn"
     flat: bool = True
-    further: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    further: Mapping[str, Array] = field(default_factory=dict)
     asked: Collection[str] = ()
     propensities: Propensities | None = None
     classes: ClassesAbove | None = None
-    weights: NDArray[np.float64] | None = None
+    weights: Array | None = None
 
     @property
     def all_sparse(self) -> bool:
@@ -430,8 +426,8 @@ def sum_rows(
 
 
 def _values_of_scores(
-    part: Inputs, take: NDArray[np.int64] | None, gathered: _OfRows, n_places: int, soft: bool
-) -> dict[str, NDArray[np.float64]]:
+    part: Inputs, take: Ints | None, gathered: _OfRows, n_places: int, soft: bool
+) -> dict[str, Array]:
     """What the scores give of each instance: rankings, those at k, probabilistic losses."""
     values = dict(gathered.ranking)
     if n_places:
@@ -445,13 +441,13 @@ def _values_of_scores(
     return values
 
 
-def _counts_by_score(part: Inputs, take: NDArray[np.int64] | None) -> ScoreCounts | None:
+def _counts_by_score(part: Inputs, take: Ints | None) -> ScoreCounts | None:
     if not need_counts(part.asked):
         return None
     return score_counts(part.true, part.score, take, part.weights)
 
 
-def _over_thresholds(part: Inputs, take: NDArray[np.int64] | None) -> ThresholdSums | None:
+def _over_thresholds(part: Inputs, take: Ints | None) -> ThresholdSums | None:
     if part.classes is None:
         return None
     return part.classes.sums(_at(part.true, take), _at(part.score, take))
@@ -461,20 +457,20 @@ def _over_thresholds(part: Inputs, take: NDArray[np.int64] | None) -> ThresholdS
 class _OfRows:
     """What the rows of matrices give before it is summed."""
 
-    by_instance: NDArray[np.int64]
-    by_label: NDArray[Any]
-    ranking: Mapping[str, NDArray[np.float64]]
-    hits: NDArray[Any]
-    probable: Mapping[str, NDArray[np.float64]]
-    ends: NDArray[np.float64]  # (2, n): mean and largest error
+    by_instance: Ints
+    by_label: AnyArray
+    ranking: Mapping[str, Array]
+    hits: AnyArray
+    probable: Mapping[str, Array]
+    ends: Array  # (2, n): mean and largest error
     # (2, K): sums of the largest, the second largest, …, value and rounding error
-    errors: NDArray[np.float64]
+    errors: Array
     span: tuple[float, float]  # from the lowest to the highest score
-    squares: NDArray[np.float64]  # (2, K): of the errors of each label, value and rounding error
+    squares: Array  # (2, K): of the errors of each label, value and rounding error
     weight: float | None  # of all instances
 
 
-def _of_blocks(part: Inputs, rows: NDArray[np.int64] | None, n_places: int) -> _OfRows:
+def _of_blocks(part: Inputs, rows: Ints | None, n_places: int) -> _OfRows:
     """Dense blocks of rows, one after the other."""
     weights, n_labels = part.weights, part.true.shape[1]
     n = part.true.shape[0] if rows is None else len(rows)
@@ -530,9 +526,7 @@ def _dense_at(matrix: Any, rows: Rows) -> Any:
     return block.toarray() if sparse.issparse(block) else block
 
 
-def _weighted(
-    values: NDArray[np.float64], weights: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
+def _weighted(values: Array, weights: Array | None) -> Array:
     """The values of each instance times its weight."""
     return values if weights is None else values * weights[:, None]
 
@@ -547,7 +541,7 @@ def _of_stored(part: Inputs, n_places: int) -> _OfRows:
     else:
         counted = overlap_apart(true, *apart(score, part.threshold), weights)
     if score is None:
-        none: NDArray[Any] = np.empty(0)
+        none: AnyArray = np.empty(0)
         return _OfRows(*counted, {}, none, {}, none, none, (np.inf, -np.inf), none, weight)
     data = (
         score.data if score.nnz == n * n_labels else np.append(score.data, np.zeros(1, score.dtype))
@@ -557,7 +551,7 @@ def _of_stored(part: Inputs, n_places: int) -> _OfRows:
     ranking = sparse_ranking_measures(stored, part.conventions)
     hits = sparse_hits(stored, n_places) if n_places else np.empty((n, 0), np.int64)
     ends, errors, squares = np.zeros((2, n)), np.zeros((2, n_labels)), np.zeros((2, n_labels))
-    losses: dict[str, NDArray[Any]] = {}
+    losses: dict[str, AnyArray] = {}
     if span[0] >= 0 and span[1] <= 1:
         stored = StoredScores(true, score)
         missed, row = stored.missed_counts, rows_of(score)

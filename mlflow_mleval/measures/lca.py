@@ -18,7 +18,7 @@ from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import Pairs, distinct, meetings
 from mlflow_mleval.measures.hierarchy import Parents, lookup, spans
-from mlflow_mleval.validation import present
+from mlflow_mleval.validation import AnyArray, present
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Legs:
     shortest paths.
     """
 
-    low: np.ndarray  # the class where each leg starts
-    high: np.ndarray  # the node where it ends
+    low: AnyArray  # the class where each leg starts
+    high: AnyArray  # the node where it ends
     nodes: (
         sparse.csr_array
     )  # bool, legs x (n + 1): the nodes on the paths of each leg; number n is the dummy node
-    edge: np.ndarray  # edges x 3: leg, lower node, upper node; sorted by leg
+    edge: AnyArray  # edges x 3: leg, lower node, upper node; sorted by leg
 
 
 @dataclass(frozen=True)
@@ -41,22 +41,22 @@ class Meetings:
     class on the other side.
     """
 
-    instance: np.ndarray
-    left: np.ndarray  # the leg of the true class
-    right: np.ndarray  # the leg of the predicted one
-    top: np.ndarray  # the node
+    instance: AnyArray
+    left: AnyArray  # the leg of the true class
+    right: AnyArray  # the leg of the predicted one
+    top: AnyArray  # the node
     of_left: (
         np.ndarray
     )  # place of the true class in true.indices if the predicted one is nearest to it, else -1
-    of_right: np.ndarray  # the other way round
+    of_right: AnyArray  # the other way round
     true: Legs
     pred: Legs
     alone: tuple[
-        tuple[np.ndarray, np.ndarray], ...
+        tuple[AnyArray, AnyArray], ...
     ]  # instance and leg (itself) of the classes without one to meet, by side
     # Instance and leg from every class to every node above it where classes of its instance meet,
     # by side; None if not asked for.
-    joins: tuple[tuple[np.ndarray, np.ndarray], ...] | None
+    joins: tuple[tuple[AnyArray, AnyArray], ...] | None
 
 
 def meet(
@@ -65,7 +65,7 @@ def meet(
     true: sparse.csr_array,
     pred: sparse.csr_array,
     pairs: Pairs,
-    kept: tuple[np.ndarray, np.ndarray],
+    kept: tuple[AnyArray, AnyArray],
     limit: float,
     join: bool,
 ) -> Meetings:
@@ -99,7 +99,7 @@ def meet(
     instance, of_left, of_right = (np.repeat(a[active], size) for a in (instance, *own))
     where, node, _ = distinct(instance, top[row], n + 1)  # the meeting nodes of each instance
     legs: list[Legs] = []
-    used: list[np.ndarray] = []
+    used: list[AnyArray] = []
     alone, joins = [], []
     for classes, climb, labels, rest in zip(
         (pairs.a, pairs.b), climbs, (true, pred), kept, strict=True
@@ -143,7 +143,7 @@ def meet(
     )
 
 
-def extended_graphs(meetings: Meetings, rows: int) -> np.ndarray:
+def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
     """Sizes of the intersection, of the true and of the predicted extended graph of every instance:
     shape (3, rows).
     """
@@ -159,8 +159,8 @@ def extended_graphs(meetings: Meetings, rows: int) -> np.ndarray:
 
 
 def meeting_nodes(
-    up: Parents, above: sparse.csr_array, pairs: Pairs, wanted: np.ndarray, limit: float
-) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    up: Parents, above: sparse.csr_array, pairs: Pairs, wanted: AnyArray, limit: float
+) -> tuple[AnyArray, AnyArray, tuple[AnyArray, AnyArray]]:
     """The nodes where shortest paths between the wanted distinct pairs meet.
 
     Returns distinct pairs (sorted) and a meeting node of each, the dummy node with number n; and
@@ -189,9 +189,9 @@ def meeting_nodes(
 def climb_legs(
     up: Parents,
     above: sparse.csr_array,
-    low: np.ndarray,
-    high: np.ndarray,
-    length: np.ndarray,
+    low: AnyArray,
+    high: AnyArray,
+    length: AnyArray,
     limit: float,
 ) -> Legs:
     """Walk all shortest paths from classes up to nodes at these distances.
@@ -249,7 +249,7 @@ def climb_legs(
     return Legs(low, high, marks, steps[np.argsort(steps[:, 0], kind="stable")])
 
 
-def _marks(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
+def _marks(rows: AnyArray, columns: AnyArray, shape: tuple[int, int]) -> sparse.csr_array:
     cells = rows.astype(np.int32), columns.astype(np.int32)  # scipy keeps the width of the indices
     return sparse.csr_array((np.ones(len(rows), bool), cells), shape=shape)
 
@@ -268,7 +268,7 @@ _WAYS = 64  # shortest paths of one leg that differ in a shared node
 _TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 
 
-def minimal_graphs(meetings: Meetings, rows: int) -> np.ndarray:
+def minimal_graphs(meetings: Meetings, rows: int) -> AnyArray:
     """Sizes of the intersection, of the true and of the predicted graph of every instance, and
     whether the search was exhaustive.
 
@@ -300,9 +300,7 @@ def minimal_graphs(meetings: Meetings, rows: int) -> np.ndarray:
     return sizes
 
 
-def _by_instance(
-    rows: int, instance: np.ndarray, *columns: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _by_instance(rows: int, instance: AnyArray, *columns: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Where the rows of each instance start in a table of these columns, and the table: one column
     is flat.
     """

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import NearestNeighbors
@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mlflow_mleval.measures.capacities import MOST_TABULATED, Capacity
 from mlflow_mleval.measures.dependence import FAMILIES, family_weights, owa_weights
-from mlflow_mleval.validation import binary_matrix, one_of
+from mlflow_mleval.validation import Array, Bools, Ints, binary_matrix, one_of
 
 MAX_CANDIDATES = 2**18
 # expected losses that differ by less are taken for equal: they may differ by rounding alone
@@ -37,7 +37,7 @@ class Optimum:
     best.
     """
 
-    label_set: NDArray[np.int64]
+    label_set: Ints
     expected_loss: float
 
 
@@ -209,7 +209,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         self.neighbours_ = NearestNeighbors(n_neighbors=self.n_neighbors, metric="manhattan").fit(X)
         return self
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: Any) -> Ints:
         """Label sets of least mean loss, shape (N, K).
 
         A ValueError is raised where the neighbours of an instance leave more than
@@ -217,7 +217,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         """
         return self.predict_all(X, [self.parameter])[0]
 
-    def predict_all(self, X: Any, parameters: ArrayLike) -> NDArray[np.int64]:
+    def predict_all(self, X: Any, parameters: ArrayLike) -> Ints:
         """Predictions for several values of k or alpha, shape (P, N, K), for little more than the
         cost of one; see `predict`.
         """
@@ -241,7 +241,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _losses_by_errors(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _losses_by_errors(weights: Array) -> Array:
     """Loss of a label set with 0, 1, …, K wrong labels, shape (K + 1, P), from OWA weights of shape
     (P, K).
     """
@@ -249,11 +249,11 @@ def _losses_by_errors(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _minimise(
-    label_sets: NDArray[np.bool_],
-    weights: NDArray[np.float64],
-    losses: NDArray[np.float64],
+    label_sets: Bools,
+    weights: Array,
+    losses: Array,
     max_candidates: int,
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Ints, Array]:
     """Label sets of least expected loss, shape (P, K), and these losses, shape (P,).
 
     Candidates are described by their differences from the first label set. Where two labels differ

@@ -11,11 +11,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.flat import ratio
 from mlflow_mleval.measures.registry import ECE_NAME, numbers
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 # --------------------------------------------------------------------------------------------------
 # How often each score goes with a positive and with a negative: what curves follow from, and what
@@ -30,7 +31,7 @@ from mlflow_mleval.measures.registry import ECE_NAME, numbers
 EXACT, STEPS = 1 << 20, 1 << 16
 #: Number of the class, score (or step of the grid), and what is counted, in the order of class and
 #: score.
-_Rows = tuple[NDArray[Any], ...]
+_Rows = tuple[AnyArray, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,7 @@ class ScoreCounts(ScoreRows):
 
     @classmethod
     def of(
-        cls, scores: ArrayLike, positive: ArrayLike, weights: NDArray[np.float64] | None = None
+        cls, scores: ArrayLike, positive: ArrayLike, weights: Array | None = None
     ) -> ScoreCounts:
         """The counts of a matrix of scores, one column a class, and of which of them are
         positive.
@@ -137,10 +138,10 @@ class ScoreCounts(ScoreRows):
     def of_entries(
         cls,
         n_classes: int,
-        classes: NDArray[np.int64],
-        scores: NDArray[np.float64],
-        positives: NDArray[Any],
-        negatives: NDArray[Any],
+        classes: Ints,
+        scores: Array,
+        positives: AnyArray,
+        negatives: AnyArray,
     ) -> ScoreCounts:
         """The counts of entries, each a class, a score, and how many positives and negatives have
         it.
@@ -155,16 +156,16 @@ class ScoreCounts(ScoreRows):
         classes, *rest = self.whole.parts[0]
         return ScoreCounts(1, (_joined([(np.zeros_like(classes), *rest)]),), self.whole.on_grid)
 
-    def lower_edges(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def lower_edges(self, scores: Array) -> Array:
         """The scores that these stand for, of a step of the grid its lower end."""
         return _ungridded(scores) if self.whole.on_grid else scores
 
-    def positives(self) -> NDArray[Any]:
+    def positives(self) -> AnyArray:
         """Positives of each class."""
         classes, _, pos, _ = self.whole.parts[0]
         return _by_class(classes, pos, self.n_classes)
 
-    def auroc(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def auroc(self) -> tuple[Array, Array]:
         """Area under the ROC curve of each class, and what it can be wrong by; NaN for a class
         without both kinds.
 
@@ -182,9 +183,7 @@ class ScoreCounts(ScoreRows):
         found[known] = np.minimum(area, 1)  # of weights, rounding may lead beyond
         return found, np.where(known & self.whole.on_grid, ratio(half, pairs), 0.0)
 
-    def average_precision(
-        self, interpolated: bool = False
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def average_precision(self, interpolated: bool = False) -> tuple[Array, Array]:
         """Area under the precision-recall curve of each class, and what it can be wrong by; NaN for
         a class without positives.
 
@@ -225,7 +224,7 @@ class ScoreCounts(ScoreRows):
             bounds[known] = off[known] / total[known]
         return found, bounds
 
-    def reached(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def reached(self) -> tuple[AnyArray, AnyArray]:
         """For each class and score the positives and the negatives with at least this score."""
         classes, _, *sides = (column[::-1] for column in self.whole.parts[0])
         totals = (_by_class(classes[::-1], side[::-1], self.n_classes) for side in sides)
@@ -236,7 +235,7 @@ class ScoreCounts(ScoreRows):
         )
         return tp, fp
 
-    def bins(self, number: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    def bins(self, number: int) -> tuple[AnyArray, AnyArray, Array]:
         """Instances, positives and the sum of scores of each of so many bins of equal numbers; of
         one class of probabilities.
 
@@ -271,21 +270,19 @@ class ScoreCounts(ScoreRows):
         return error, float(1 / STEPS + 2 * (pos * (1 - low) + neg * high)[torn].sum() / n.sum())
 
 
-def counts_of(values: Sequence[float]) -> NDArray[Any]:
+def counts_of(values: Sequence[float]) -> AnyArray:
     """Counts from JSON: whole numbers, or sums of weights."""
     weighted = any(isinstance(value, float) for value in values)
     return np.array(values, float if weighted else np.int64)
 
 
-def _by_class(classes: NDArray[np.int64], values: NDArray[Any], n_classes: int) -> NDArray[Any]:
+def _by_class(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:
     """The sum of the values of each class, whole numbers exactly; the classes ascend."""
     ends = np.searchsorted(classes, np.arange(n_classes + 1))
     return np.diff(np.append(0, np.cumsum(values))[ends])
 
 
-def _running(
-    classes: NDArray[np.int64], values: NDArray[Any], totals: NDArray[Any]
-) -> NDArray[Any]:
+def _running(classes: Ints, values: AnyArray, totals: AnyArray) -> AnyArray:
     """Running sums of the values within each class, of which these are the totals; the classes
     ascend.
     """
@@ -300,9 +297,9 @@ def _running(
 
 def _rows(
     c: int,
-    score: NDArray[np.float64],
-    positive: NDArray[np.bool_],
-    weights: NDArray[np.float64] | None,
+    score: Array,
+    positive: Bools,
+    weights: Array | None,
 ) -> _Rows:
     score = score + 0.0  # -0 is 0
     sides = positive, ~positive
@@ -310,9 +307,7 @@ def _rows(
     return _present(np.full(len(score), c), score, *counts)
 
 
-def _present(
-    classes: NDArray[np.int64], scores: NDArray[np.float64], *counts: NDArray[Any]
-) -> _Rows:
+def _present(classes: Ints, scores: Array, *counts: AnyArray) -> _Rows:
     """The rows without those of instances that weigh nothing."""
     if counts[0].dtype.kind == "i":
         return classes, scores, *counts
@@ -349,7 +344,7 @@ def _gridded(rows: _Rows) -> _Rows:
     return _joined([(classes, np.minimum(np.floor(place * STEPS), STEPS - 1), *counts)])
 
 
-def _ungridded(step: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ungridded(step: Array) -> Array:
     """The score at a place on the grid, infinite at its ends."""
     place = step / STEPS
     with np.errstate(divide="ignore"):
@@ -386,7 +381,7 @@ class ClassCounts:
     """
 
     confusion: sparse.csr_array
-    ranks: NDArray[np.int64] | None = None
+    ranks: Ints | None = None
     scores: ScoreCounts | None = None
     confidence: ScoreCounts | None = None
 
@@ -453,26 +448,26 @@ class StoredScores:
     score: sparse.csr_array
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Ints:
         """(N,): stored scores of each row."""
         return np.diff(self.score.indptr).astype(np.int64)
 
     @cached_property
-    def zeros(self) -> NDArray[np.int64]:
+    def zeros(self) -> Ints:
         """(N,): labels of each row whose score is 0."""
         return self.score.shape[1] - self.counts
 
     @cached_property
-    def positive(self) -> NDArray[np.int64]:
+    def positive(self) -> Ints:
         """(N,): scores above 0 of each row."""
         return np.bincount(rows_of(self.score)[self.score.data > 0], minlength=self.score.shape[0])
 
     @cached_property
-    def _cells(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _cells(self) -> tuple[Ints, Ints]:
         return tuple(rows_of(m) * m.shape[1] + m.indices for m in (self.true, self.score))
 
     @cached_property
-    def _met(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _met(self) -> tuple[Bools, Bools]:
         """Which entries of the truth have a stored score, and which stored scores are of relevant
         labels.
         """
@@ -486,22 +481,22 @@ class StoredScores:
         return met, relevant
 
     @cached_property
-    def relevant(self) -> NDArray[np.bool_]:
+    def relevant(self) -> Bools:
         """Which stored scores are of relevant labels."""
         return self._met[1]
 
     @cached_property
-    def missed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def missed(self) -> tuple[Ints, Ints]:
         """Row and label of the relevant labels whose score is 0, in order."""
         lost = ~self._met[0]
         return rows_of(self.true)[lost], self.true.indices[lost].astype(np.int64)
 
     @cached_property
-    def missed_counts(self) -> NDArray[np.int64]:
+    def missed_counts(self) -> Ints:
         """(N,): relevant labels of each row whose score is 0."""
         return np.bincount(self.missed[0], minlength=self.true.shape[0])
 
-    def is_true(self, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_true(self, rows: Ints, labels: Ints) -> Bools:
         """Whether these labels are relevant in these rows."""
         wanted = self._cells[0]
         if not len(wanted):
@@ -509,12 +504,12 @@ class StoredScores:
         cells = rows * self.true.shape[1] + labels
         return wanted[np.minimum(np.searchsorted(wanted, cells), len(wanted) - 1)] == cells
 
-    def stored_above(self, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    def stored_above(self, rows: Ints, labels: Ints) -> Ints:
         """How many stored labels of these rows have a higher index than these labels."""
         at = np.searchsorted(self._cells[1], rows * self.true.shape[1] + labels, side="right")
         return self.score.indptr[rows + 1] - at
 
-    def first_zero(self, rows: NDArray[np.int64], last: bool = False) -> NDArray[np.int64]:
+    def first_zero(self, rows: Ints, last: bool = False) -> Ints:
         """The lowest label, or the highest, whose score is 0; of rows that have one."""
         row = rows_of(self.score)
         place = np.arange(len(row)) - self.score.indptr[row]
@@ -524,7 +519,7 @@ class StoredScores:
 
     def tables(
         self,
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]]:
+    ) -> Iterator[tuple[Ints, AnyArray, Ints, Bools]]:
         """Tables of rows that store about as many scores: their numbers, scores, places in the
         data, and where a cell is stored.
 
@@ -546,7 +541,7 @@ class StoredScores:
             yield rows, table, at, stored if not full else np.ones_like(stored)
 
 
-def rows_of(matrix: sparse.csr_array) -> NDArray[np.int64]:
+def rows_of(matrix: sparse.csr_array) -> Ints:
     """The row of each stored entry."""
     return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
 
@@ -591,8 +586,8 @@ def need_counts(names: Collection[str]) -> bool:
 def score_counts(
     true: Any,
     score: Any,
-    rows: NDArray[np.int64] | None = None,
-    weights: NDArray[np.float64] | None = None,
+    rows: Ints | None = None,
+    weights: Array | None = None,
 ) -> ScoreCounts:
     """The counts of each label over some rows of checked matrices, whose weights are given; CSR of
     both costs what is stored.
@@ -606,8 +601,8 @@ def score_counts(
     missed = np.bincount(stored.missed[1], minlength=n_labels)
     rest = n - np.bincount(s.indices, minlength=n_labels) - missed
     zero = np.flatnonzero(missed + rest)
-    hit: NDArray[Any] = stored.relevant.astype(np.int64)
-    negative: NDArray[Any] = 1 - hit
+    hit: AnyArray = stored.relevant.astype(np.int64)
+    negative: AnyArray = 1 - hit
     if weights is not None:
         of_rows, of_missed = weights[rows_of(s)], weights[stored.missed[0]]
         hit, negative = hit * of_rows, negative * of_rows

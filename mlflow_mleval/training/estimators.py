@@ -15,7 +15,6 @@ from typing import Any
 import mlflow
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_regressor
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
@@ -23,6 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
 from mlflow_mleval.measures.classes import classes_of, is_vector
+from mlflow_mleval.validation import AnyArray, Array
 
 # --------------------------------------------------------------------------------------------------
 # Scores and label predictions of a fitted estimator, in whatever shape it returns them.
@@ -185,7 +185,7 @@ def predict_classes(estimator: Any, X: Any, classes: Sequence[Any]) -> Predictio
     return Predictions(y_score, y_pred, seconds, is_probability=is_probability)
 
 
-def _class_scores(estimator: Any, X: Any, classes: list[Any]) -> tuple[NDArray[np.float64], bool]:
+def _class_scores(estimator: Any, X: Any, classes: list[Any]) -> tuple[Array, bool]:
     way = next((name for name in SCORE_METHODS if hasattr(estimator, name)), None)
     if way is None:
         raise _without_scores(estimator)
@@ -206,7 +206,7 @@ def _class_scores(estimator: Any, X: Any, classes: list[Any]) -> tuple[NDArray[n
 
 def columns_of_classes(
     raw: Any, way: str, trained: list[Any], classes: list[Any]
-) -> tuple[NDArray[np.float64], bool]:
+) -> tuple[Array, bool]:
     """What ``predict_proba`` or ``decision_function`` gives for some classes as scores of all, and
     whether it is the former.
     """
@@ -262,7 +262,7 @@ def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> 
     return matrix
 
 
-def _positive(part: NDArray[Any], classes: Any) -> NDArray[Any]:
+def _positive(part: AnyArray, classes: Any) -> AnyArray:
     """The column of class 1; constant where the label has only one class."""
     if part.ndim == 1:
         return part
@@ -313,7 +313,7 @@ def label_classes(estimator: Any, n_labels: int) -> list[Any] | None:
     )
 
 
-def _chain_score(chain: ClassifierChain, X: Any, y_pred: NDArray[Any]) -> NDArray[Any]:
+def _chain_score(chain: ClassifierChain, X: Any, y_pred: AnyArray) -> AnyArray:
     """Scores of a chain of which some link saw one class only, which scikit-learn refuses."""
     stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
     seen = [

@@ -22,7 +22,7 @@ from mlflow_mleval.report.content.run import description
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, deliver
 from mlflow_mleval.training.run_content import ALPHAS, EpochMetrics, RunContent, steps
-from mlflow_mleval.validation import binary_matrix, present
+from mlflow_mleval.validation import AnyArray, binary_matrix, present
 
 
 def log_evaluation(
@@ -393,7 +393,7 @@ def log_profile(
 
 
 def _table(
-    profiles: Profiles, rows: np.ndarray, pair: tuple[str, str], losses: Mapping[str, pd.Series]
+    profiles: Profiles, rows: AnyArray, pair: tuple[str, str], losses: Mapping[str, pd.Series]
 ) -> pd.DataFrame:
     """Loss by family, kind and parameter, and the mean i-th largest errors, as in the table of an
     evaluation.

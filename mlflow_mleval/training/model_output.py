@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
@@ -20,6 +19,7 @@ from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.training import estimators
+from mlflow_mleval.validation import AnyArray
 
 #: Options of the hierarchical measures that a configuration may hold; its `measures` are those to
 #: log.
@@ -118,7 +118,7 @@ def _evaluate_classes(
     return ev, estimator
 
 
-def _true_classes(dataset: Any, columns: Any) -> NDArray[Any]:
+def _true_classes(dataset: Any, columns: Any) -> AnyArray:
     """The class of each instance, as MLflow hands it over or from the column that is named."""
     truth = dataset.labels_data
     if columns is not None:
@@ -146,7 +146,7 @@ def _classes(raw: Mapping[str, Any]) -> dict[str, Any]:
     return sides
 
 
-def _flattened(array: NDArray[Any]) -> NDArray[Any]:
+def _flattened(array: AnyArray) -> AnyArray:
     """A single column as a vector."""
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
@@ -168,7 +168,7 @@ def _hierarchy(given: Any) -> Hierarchy | None:
     return read_hierarchy(given) if isinstance(given, (str, Path)) else Hierarchy(given)
 
 
-def _truth(dataset: Any, config: Mapping[str, Any]) -> tuple[NDArray[Any], Sequence[Any] | None]:
+def _truth(dataset: Any, config: Mapping[str, Any]) -> tuple[AnyArray, Sequence[Any] | None]:
     """The targets as MLflow hands them over, and the names of the labels where they are given."""
     columns, truth = config.get("targets"), dataset.labels_data
     if columns is not None:
@@ -275,7 +275,7 @@ def _labels(raw: Mapping[str, Any], names: Sequence[Any]) -> dict[str, Any]:
     return sides
 
 
-def _matrix(values: Any, what: str) -> NDArray[Any]:
+def _matrix(values: Any, what: str) -> AnyArray:
     """Rows of equal length as a matrix."""
     if isinstance(values, np.ndarray) and values.ndim == 2:
         return values

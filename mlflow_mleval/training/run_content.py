@@ -32,7 +32,7 @@ from mlflow_mleval.report.content.run import RunReport, document
 from mlflow_mleval.report.html import standalone
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, home, warn
-from mlflow_mleval.validation import present
+from mlflow_mleval.validation import AnyArray, present
 from mlflow_mleval.version import __version__
 
 #: Parameters of the binomial profile that are logged as steps at most; the files hold more.
@@ -110,7 +110,7 @@ class RunContent:
             return ()
         return ("hard",) if self.ev.total.errors is None else ("hard", "soft")
 
-    def losses(self, family: str, kind: str, **parameters: Any) -> np.ndarray:
+    def losses(self, family: str, kind: str, **parameters: Any) -> AnyArray:
         """The loss profile of each fold, shape (R, P)."""
         return np.array(
             [part.profile(family, kind=kind, **parameters).losses for part in self.parts]
