@@ -4,7 +4,7 @@ tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from mlflow_mleval.analysis.pairs import NOISE, decided, joint_test, named_pairs
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.unicriterion import tied_places
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
-from mlflow_mleval.measures.registry import MEASURES, directions
+from mlflow_mleval.measures.registry import MEASURES, Direction, directions
 from mlflow_mleval.validation import at_least_one, probability
 from mlflow_mleval.words import Argument, Message, count, quoted, some
 
@@ -139,10 +139,30 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
         raise MissingResultsError(
             f"only {count(len(answers), 'method')} has values by instance; a comparison needs two."
         )
+    common, notes = _common(answers, shared)
+    notes += _other_data(answers) + _other_scorers(answers)
+    first, *_ = answers.values()
+    measures = [m for m in first.values if all(m in a.values for a in answers.values())]
+    if not measures:
+        had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
+        raise IncomparableRunsError(f"the methods have no measure by instance in common ({had}).")
+    if apart := sorted({m for a in answers.values() for m in a.values} - set(measures)):
+        notes.append(f"Not known for all methods and left out: {some(apart)}.")
+    tables = {
+        method: a.values[measures].groupby(level=0).mean().reindex(common)
+        for method, a in answers.items()
+    }
+    alike = {method: _only(a, common, measures) for method, a in answers.items()}
+    notes += _without_value(alike, measures) + _repeated(alike, len(common))
+    passing = [m for m in measures if all(m in a.passing for a in answers.values())]
+    return Aligned(tables, alike, measures, passing, tuple(dict.fromkeys(notes)))
+
+
+def _common(answers: Mapping[str, Answers], shared: bool) -> tuple[pd.Index, list[str]]:
+    """The questions that all methods answered, and notes: their own, and on answers that lack."""
     questions = {method: a.values.index.unique() for method, a in answers.items()}
     every = _union(questions.values())
-    common = every[np.logical_and.reduce([every.isin(known) for known in questions.values()])]
-    notes = [note for a in answers.values() for note in a.notes]
+    common = every[np.logical_and.reduce([every.isin(keys) for keys in questions.values()])]
     if not len(common):
         raise IncomparableRunsError(
             f"{some(answers)} share none of their {len(every):,} instances. Choose runs on the "
@@ -153,7 +173,7 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
         for method, a in answers.items()
         if a.counted and a.counted > len(a.values)
     ]
-    absent = {method: len(every) - len(known) for method, known in questions.items()}
+    absent = {method: len(every) - len(keys) for method, keys in questions.items()}
     gone = [f"{method}: {n:,} of {len(every):,}" for method, n in absent.items() if n]
     worst = max(
         1 - len(common) / len(every),
@@ -171,6 +191,7 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
                 ").",
             )
         )
+    notes = [note for a in answers.values() for note in a.notes]
     if lost:
         notes.append(
             f"The store holds fewer answers than the runs counted ({some(lost)}): the verdict is "
@@ -181,25 +202,7 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
             f"{len(common):,} of {len(every):,} instances are compared, those of all methods; "
             f"missing in {some(gone)}."
         )
-    notes += _other_data(answers) + _other_scorers(answers)
-    measures = [
-        m
-        for m in next(iter(answers.values())).values
-        if all(m in a.values for a in answers.values())
-    ]
-    if not measures:
-        had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
-        raise IncomparableRunsError(f"the methods have no measure by instance in common ({had}).")
-    if apart := sorted({m for a in answers.values() for m in a.values} - set(measures)):
-        notes.append(f"Not known for all methods and left out: {some(apart)}.")
-    tables = {
-        method: a.values[measures].groupby(level=0).mean().reindex(common)
-        for method, a in answers.items()
-    }
-    kept = {method: _only(a, common, measures) for method, a in answers.items()}
-    notes += _without_value(kept, measures) + _repeated(kept, len(common))
-    passing = [m for m in measures if all(m in a.passing for a in answers.values())]
-    return Aligned(tables, kept, measures, passing, tuple(dict.fromkeys(notes)))
+    return common, notes
 
 
 def unclear(measure: str, words: Sequence[object]) -> str:
@@ -363,13 +366,13 @@ class AnswerComparison(InstanceTests):
             "needed": self.needed,
         }
 
-    def worse_than(self, method: str) -> list[Hashable]:
+    def worse_than(self, method: str) -> list[str]:
         """The methods that are separated from this one, worse on some measure and better on
         none.
         """
         better = {worse for ahead, worse in self.separated if ahead == method}
         lost = {ahead for ahead, worse in self.separated if worse == method}
-        return [m for m in self.methods if m in better - lost]
+        return [str(m) for m in self.methods if m in better - lost]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -650,7 +653,7 @@ def answer_ranking(
 
 def answer_directions(
     found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()
-) -> dict[str, str]:
+) -> dict[str, Direction]:
     """By measure "min" or "max": as declared, as the registry knows it, and "max" for pass or
     fail.
     """

@@ -4,7 +4,7 @@ take to know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from mlflow_mleval.analysis.planning import (
     plan,
     power_curve,
 )
+from mlflow_mleval.analysis.posthoc.description import Tested
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.resampling import RankBootstrap, bootstrap_ranks, flows_by_run
 from mlflow_mleval.measures.registry import Direction
@@ -201,7 +202,7 @@ def bayesian_signed_rank(
     found[2] = difference.mean(axis=1)
     few = [f"{n} datasets hardly outweigh the prior."] * (n < FEW)
     return BayesResult(
-        _table(frame, a, b, *found, credible_level=credible_level),
+        _table(frame, (a, b), found, credible_level),
         "signed-rank",
         rope,
         credible_level,
@@ -342,7 +343,7 @@ def bayesian_t(
     p_a = above(rope)
     p_b = np.where(scale > 0, 1 - above(-rope), mean < -rope)
     return BayesResult(
-        _table(frame, a, b, p_a, p_b, mean, mean - half, mean + half, credible_level),
+        _table(frame, (a, b), (p_a, p_b, mean, mean - half, mean + half), credible_level),
         "correlated t",
         rope,
         credible_level,
@@ -376,21 +377,15 @@ def _about(rope: float) -> tuple[str, ...]:
 
 
 def _table(
-    frame: pd.DataFrame,
-    a: Array,
-    b: Array,
-    p_a: Array,
-    p_b: Array,
-    mean: Array,
-    low: Array,
-    high: Array,
-    credible_level: float,
+    frame: pd.DataFrame, pairs: tuple[Array, Array], numbers: Iterable[Array], credible_level: float
 ) -> pd.DataFrame:
+    """A row a pair, from the chances of either method, the mean difference and its interval."""
+    p_a, p_b, mean, low, high = numbers
     between = np.clip(1 - p_a - p_b, 0, 1)
     reached = [p >= credible_level for p in (p_a, p_b, between)]
     return pd.DataFrame(
         {
-            **named_pairs(frame.columns, a, b),
+            **named_pairs(frame.columns, *pairs),
             "n": len(frame),
             "mean_difference": mean,
             "low": low,
@@ -503,32 +498,23 @@ def _pair_table(
 
 
 def beyond_pvalues(
-    fusion: Fusion,
-    table: pd.DataFrame,
-    ranks: pd.DataFrame,
-    flows: pd.DataFrame,
-    folds: Mapping[str, FoldComparison],
-    *,
-    rope: float = 0.01,
-    alpha: float = 0.05,
-    correction: str = "holm",
-    seed: int = 0,
-    control: str | None = None,
+    fusion: Fusion, tested: Tested, folds: Mapping[str, FoldComparison], rope: float = 0.01
 ) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, and how many datasets or folds it
     would take.
 
-    `table` and `ranks`, datasets x methods, are what is compared, larger is better (NaN: left out
-    of pairs), and its ranks; `flows` are what max-T compares (with `control` only pairs with it),
-    which plans are for; `folds` are by dataset, maybe none. Bayesian decisions need a probability
-    of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests and plans over
-    folds. A ValueError refuses a rope that is negative or not finite.
+    `tested` is what is compared over datasets; its flows are what max-T compares (with a control
+    only pairs with it), which plans are for; `folds` are by dataset, maybe none. Bayesian decisions
+    need a probability of 1 - alpha; the correction is for the number of pairs, in equivalence tests
+    and plans over folds. A ValueError refuses a rope that is negative or not finite.
     """
     if not 0 <= float(rope) < np.inf:
         raise ValueError(
             f"`rope` must be zero or positive, in units of what is compared, got {rope!r}."
         )
-    order = ranks.mean().sort_values(kind="stable").index.tolist()
+    table, flows, alpha, correction = tested.table, tested.flows, tested.alpha, tested.correction
+    control, seed = tested.control, tested.seed
+    order = tested.ranks.mean().sort_values(kind="stable").index.tolist()
     shown = order[:MOST]
     absent: dict[str, str] = {}
 
@@ -539,7 +525,7 @@ def beyond_pvalues(
             absent[name] = str(error)
             return None
 
-    found = dict.fromkeys(("bayes", "equivalence", "plan", "curve", "bootstrap"))
+    parts = dict.fromkeys(("bayes", "equivalence", "plan", "curve", "bootstrap"))
     if len(table) < 2:
         absent |= dict.fromkeys(
             ("bayes", "equivalence", "plan"), f"{len(table)} dataset: it takes at least two"
@@ -547,25 +533,25 @@ def beyond_pvalues(
     else:
         best = table[shown]
         credible: dict[str, Any] = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
-        found["bayes"] = made(
+        parts["bayes"] = made(
             "bayes",
             lambda: bayesian_signed_rank(
                 best, rope, n_resamples=BAYES_DRAWS, seed=seed, **credible
             ),
         )
         if rope:
-            found["equivalence"] = made(
+            parts["equivalence"] = made(
                 "equivalence", lambda: equivalence(best, rope, alpha=alpha, correction=correction)
             )
         level = level_of_a_pair(flows, alpha, control, seed)
-        found["plan"] = made("plan", lambda: plan(flows[shown], alpha=alpha, level=level))
-        found["curve"] = made(
+        parts["plan"] = made("plan", lambda: plan(flows[shown], alpha=alpha, level=level))
+        parts["curve"] = made(
             "curve", lambda: _curve(fusion, flows, order, control, alpha, level, seed)
         )
     if not rope:
         absent["equivalence"] = "without a rope nothing counts as equivalent"
     if folds:
-        found["bootstrap"] = made(
+        parts["bootstrap"] = made(
             "bootstrap", lambda: bootstrap_ranks(fusion, alpha=alpha, n_resamples=DRAWS, seed=seed)
         )
     else:
@@ -587,7 +573,7 @@ def beyond_pvalues(
                 m: _over_folds(comparison, m, table, rope, alpha, correction)
                 for m, table in tables.items()
             }
-    return BeyondPvalues(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **found)
+    return BeyondPvalues(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **parts)
 
 
 def _curve(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -653,22 +653,8 @@ def compare(
     test = {"auto": "max-t", "nemenyi": "nemenyi" if control is None else "bonferroni-dunn"}.get(
         test, test
     )
-    one_of(test, "test", asked_names())
-    if missing_is_failure and study.missing != "worst":
-        text = "`missing_is_failure` must be False where missing results do not count as the worst"
-        raise ValueError(Message(f"{text}. Choose ", Argument("missing", "worst"), "."))
     probability(alpha, "alpha")
-    if len(study.methods) < 2:
-        found = (
-            f"the study holds one method only ({', '.join(study.methods)}); a comparison needs two."
-        )
-        raise IncomparableRunsError(" ".join([found, *left_out(study.excluded)]))
-    if control is not None and control not in study.methods:
-        raise IncomparableRunsError(
-            f"the control {control!r} is not among the methods {', '.join(study.methods)}."
-        )
-    if on != FUSED:
-        study.cells(on)
+    _check(study, on, test, control, missing_is_failure)
     choices = {
         "preference": preference,
         "weights": weights,
@@ -681,9 +667,9 @@ def compare(
     full = fusion.study
     steps = iter(range(1, n := 6 + 4 * stability + len(full.datasets) * (full.folds is not None)))
 
-    def step(found: Any = None) -> Any:
+    def step(result: Any = None) -> Any:
         progress(next(steps, n), n)
-        return found
+        return result
 
     step()
     table, ranks = _tested(fusion, on)
@@ -698,69 +684,41 @@ def compare(
         table.where(there), ranks, flows.where(there), alpha, correction, control, seed, **growing
     )
     tests = _tests_over_datasets(tested, ties, test, absent)
-    said = step(tests.pop("said"))
+    warned = step(tests.pop("warned"))
     gaps = on != FUSED and study.cells(on).isna().any(axis=None)
     redundant = None
     if len(full.measures) > 1 and len(full.methods) > 2:
         redundant = step(redundancy(fusion, max_correlation))
     else:
         absent["redundancy"] = "needs at least two measures and three methods"
-    made, again = tests["deciding"], None
-    if (
-        on == FUSED
-        and made is not None
-        and made.result.significant_pairs
-        and len(full.methods) <= METHODS
-    ):
-        again = Retest(made.test, tested, there)
+    made = tests["deciding"]
+    pairs = list(made.result.significant_pairs) if made is not None else []
+    few = len(full.methods) <= METHODS
+    again = Retest(made.test, tested, there) if on == FUSED and pairs and few else None
     sure = None
     if stability:
-        if len(full.methods) == 2:
-            absent["stability.leave_one_out"] = "needs three methods"
-        intervals = step(st.weight_intervals(fusion))
-        varied = step(st.sensitivity(study, **choices, separates=again))
-        sure = Stability(
-            intervals,
-            st.dethrone(fusion, intervals),
-            step(st.rank_acceptability(fusion, n_resamples, seed)),
-            step(st.leave_one_out(fusion) if len(full.methods) > 2 else None),
-            varied,
-            again
-            and separations(
-                again,
-                list(made.result.significant_pairs),
-                varied,
-                fusion,
-                None if redundant is None else redundant.correlation,
-            ),
+        varied = partial(st.sensitivity, study, **choices, separates=again)
+        sure = _stability(
+            fusion, varied, partial(st.rank_acceptability, fusion, n_resamples, seed), step
         )
+        if sure.leave_one_out is None:
+            absent["stability.leave_one_out"] = "needs three methods"
+        if again:
+            matrix = None if redundant is None else redundant.correlation
+            depends = separations(again, pairs, sure.sensitivity, fusion, matrix)
+            sure = replace(sure, separations=depends)
     by_measure, tau = step(_by_measure(full, fusion, ties))
-    by_fold = compare_all_folds(full, absent, step, alpha=alpha, **(over_folds or {}))
-    absent |= {
-        f"instances.{d}": why for d, why in (instances or {}).items() if isinstance(why, str)
-    }
-    by_instance = {d: tests for d, tests in (instances or {}).items() if not isinstance(tests, str)}
-    along = step(
-        None
-        if profiles is None
-        else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent)
-    )
-    beyond = None
-    if rope is not None:
-        chosen: dict[str, Any] = {
-            "rope": rope,
-            "alpha": alpha,
-            "correction": correction,
-            "seed": seed,
-            "control": control,
-        }
-        beyond = beyond_pvalues(fusion, tested.table, ranks, tested.flows, by_fold, **chosen)
+    over_folds = dict(over_folds or {})
+    by_fold = compare_all_folds(full, absent, step, alpha=alpha, **over_folds)
+    by_instance, reasons = _by_instance(instances or {})
+    absent |= reasons
+    along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
+    beyond = None if rope is None else beyond_pvalues(fusion, tested, by_fold, rope)
     progress(n, n)
-    could_turn = (
-        turning(fusion, made, ranks, again, leaning(study, tested, made, missing_is_failure))
-        if on == FUSED
-        else []
-    )
+    could_turn = []
+    if on == FUSED:
+        leans = leaning(study, tested, made, missing_is_failure)
+        could_turn = turning(fusion, made, ranks, again, leans)
     options = {
         "on": on,
         **choices,
@@ -775,7 +733,7 @@ def compare(
         "n_draws": n_resamples,
         "seed": seed,
         "rope": rope,
-        "over_folds": dict(over_folds or {}),
+        "over_folds": over_folds,
         "next_dataset": next_dataset,
     }
     return Comparison(
@@ -795,10 +753,50 @@ def compare(
         instances=by_instance,
         beyond=beyond,
         absent=absent,
-        doubts=collected(full, fusion, sure, tests, said, could_turn, missing_is_failure),
+        doubts=collected(full, fusion, sure, tests, warned, could_turn, missing_is_failure),
         options=options,
         **tests,
     )
+
+
+def _check(study: Study, on: str, test: str, control: str | None, missing_is_failure: bool) -> None:
+    """Errors for choices that do not fit the study."""
+    one_of(test, "test", asked_names())
+    if missing_is_failure and study.missing != "worst":
+        text = "`missing_is_failure` must be False where missing results do not count as the worst"
+        raise ValueError(Message(f"{text}. Choose ", Argument("missing", "worst"), "."))
+    methods = ", ".join(study.methods)
+    if len(study.methods) < 2:
+        only = f"the study holds one method only ({methods}); a comparison needs two."
+        raise IncomparableRunsError(" ".join([only, *left_out(study.excluded)]))
+    if control is not None and control not in study.methods:
+        raise IncomparableRunsError(f"the control {control!r} is not among the methods {methods}.")
+    if on != FUSED:
+        study.cells(on)
+
+
+def _stability(
+    fusion: Fusion,
+    varied: Callable[[], Any],
+    acceptability: Callable[[], Any],
+    step: Callable[[Any], Any],
+) -> Stability:
+    """How sure the fused ranking is; `step` is called after each part."""
+    intervals = step(st.weight_intervals(fusion))
+    sensitivity = step(varied())
+    dethrone = st.dethrone(fusion, intervals)
+    shares = step(acceptability())
+    several = len(fusion.study.methods) > 2
+    left_out = step(st.leave_one_out(fusion) if several else None)
+    return Stability(intervals, dethrone, shares, left_out, sensitivity, None)
+
+
+def _by_instance(
+    given: Mapping[str, InstanceTests | str],
+) -> tuple[dict[str, InstanceTests], dict[str, str]]:
+    """The tests over instances by dataset, and why others have none, as `absent` calls it."""
+    tests = {d: one for d, one in given.items() if not isinstance(one, str)}
+    return tests, {f"instances.{d}": why for d, why in given.items() if isinstance(why, str)}
 
 
 def _along_profiles(
@@ -869,10 +867,10 @@ def _tests_over_datasets(
         out["posthoc"] = tuple(make(tested, test))
         out["deciding"], out["decision"] = deciding(out["posthoc"], test)
     pairs = out["deciding"].result.significant_pairs if out["deciding"] else []
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         out["cliques"], out["letters"] = grouped(apart(_order(tested.ranks), pairs))
-    out["said"] = [str(w.message) for w in said]
+    out["warned"] = [str(w.message) for w in caught]
     return out
 
 

@@ -6,22 +6,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
-from mlflow_mleval.analysis.folds.protocol import runs_of, widest
+from mlflow_mleval.analysis.folds.protocol import Declared, runs_of, widest
 from mlflow_mleval.analysis.folds.shared_folds import shared_folds
 from mlflow_mleval.analysis.hierarchical_t import HierarchicalPairs, hierarchical_pairs
-from mlflow_mleval.analysis.pair_tests import jointly
+from mlflow_mleval.analysis.pair_tests import PAIR, jointly
 from mlflow_mleval.analysis.pairs import better_first
 from mlflow_mleval.analysis.planning import PowerCurve, power_curve
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.study import Study
 from mlflow_mleval.words import some
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Of accuracies, the paper takes differences up to a hundredth as too small to matter.
 ROPE = 0.01
@@ -112,10 +115,9 @@ def next_dataset(
     *,
     rope: float | None = None,
     in_units: bool = False,
-    protocol: str | None = None,
-    ratio: float | None = None,
     alpha: float = 0.05,
     seed: int = 0,
+    **declared: Unpack[Declared],
 ) -> NextDataset | None:
     """The hierarchical correlated t test of the best methods on the folds, else the repeats, of
     every dataset.
@@ -130,54 +132,30 @@ def next_dataset(
     shown = list(order[:MOST])
     values = values[values.index.get_level_values(1).isin(shown)]
     measures = [m for m in measures if m in values.columns][:MEASURES_AT_MOST]
-    tables: dict[str, dict[str, pd.DataFrame]] = {m: {} for m in measures}
-    absent, rho, notes = {}, {}, []
-    for dataset in study.datasets:
-        if dataset not in values.index.get_level_values(0):
-            absent[dataset] = f"no run on it has {over}"
-            continue
-        frame = values.xs(dataset, level=0)[measures]
-        try:
-            if over == "folds":
-                frame, rho[dataset], said = _folds(study, frame, dataset, protocol, ratio)
-                notes += said
-            else:
-                frame, rho[dataset] = _repeats(frame), 0.0
-        except (MlevalError, ValueError) as error:
-            absent[dataset] = str(error).rstrip(".")
-            continue
-        for measure in measures:
-            tables[measure][dataset] = frame[measure].unstack(level=0)
+    frames, rho, absent, notes = _by_dataset(study, over, values[measures], declared)
     if len(rho) < 2 or not measures:
         return None
+    tables = {
+        measure: {d: frame[measure].unstack(level=0) for d, frame in frames.items()}
+        for measure in measures
+    }
     ropes = {m: _rope(m, study, rope, in_units) for m in measures}
+    sizes = {m: size for m, (size, _) in ropes.items()}
+    chance: dict[str, Any] = {"credible_level": 1 - alpha, "n_resamples": DRAWS, "seed": seed}
     try:
         pairs = hierarchical_pairs(
-            tables,
-            rho=rho,
-            ropes={m: size for m, (size, _) in ropes.items()},
-            directions=study.directions,
-            credible_level=1 - alpha,
-            n_resamples=DRAWS,
-            seed=seed,
+            tables, rho=rho, ropes=sizes, directions=study.directions, **chance
         )
     except ValueError:
         return None
     if len(order) > MOST:
         notes.append(f"Only the best {MOST} of {len(order)} methods are compared.")
-    found = NextDataset(
-        over,
-        pairs,
-        {m: size for m, (size, _) in ropes.items()},
-        {m: why for m, (_, why) in ropes.items()},
-        rho,
-        shown,
-        absent,
-        tuple(dict.fromkeys(notes)),
-    )
+    reasons = {m: why for m, (_, why) in ropes.items()}
+    notes = [*dict.fromkeys(notes)]
+    following = NextDataset(over, pairs, sizes, reasons, rho, shown, absent, tuple(notes))
     curves = {}
-    for measure in found.pairs:
-        first, second = found.table(measure, order)[["method_a", "method_b"]].iloc[0]
+    for measure in following.pairs:
+        first, second = following.table(measure, order)[PAIR].iloc[0]
         sign = -1 if study.directions[measure] == "min" else 1
         parts = [
             sign * (t[first] - t[second]).to_numpy()
@@ -185,7 +163,35 @@ def next_dataset(
             if {first, second} <= {*t.columns}
         ]
         curves[measure] = power_curve(parts, (first, second), level=alpha, over=over, seed=seed)
-    return replace(found, curves=curves)
+    return replace(following, curves=curves)
+
+
+def _by_dataset(
+    study: Study, over: str, values: pd.DataFrame, declared: Declared
+) -> tuple[dict[str, pd.DataFrame], dict[str, float], dict[str, str], list[str]]:
+    """By dataset the values of methods that can be compared, their correlation, or why there are
+    none; and notes.
+    """
+    frames: dict[str, pd.DataFrame] = {}
+    rho: dict[str, float] = {}
+    absent: dict[str, str] = {}
+    notes: list[str] = []
+    for dataset in study.datasets:
+        if dataset not in values.index.get_level_values(0):
+            absent[dataset] = f"no run on it has {over}"
+            continue
+        frame = values.xs(dataset, level=0)
+        try:
+            if over == "folds":
+                frame, correlation, about = _folds(study, frame, dataset, declared)
+                notes += about
+            else:
+                frame, correlation = _repeats(frame), 0.0
+        except (MlevalError, ValueError) as error:
+            absent[dataset] = str(error).rstrip(".")
+        else:
+            frames[dataset], rho[dataset] = frame, correlation
+    return frames, rho, absent, notes
 
 
 def compare_all_folds(
@@ -213,7 +219,7 @@ def compare_all_folds(
 
 
 def _folds(
-    study: Study, frame: pd.DataFrame, dataset: str, protocol: str | None, ratio: float | None
+    study: Study, frame: pd.DataFrame, dataset: str, declared: Declared
 ) -> tuple[pd.DataFrame, float, list[str]]:
     """Values of the methods that share folds of the same split (NaN where a method lacks one),
     their correlation, and notes.
@@ -232,7 +238,13 @@ def _folds(
             notes.append(f"On {dataset}, {some(gone)} had another split and are left out.")
     if len(kept) < 2:
         raise ValueError("no two methods had the same split")
-    ways = dict(zip(shared.methods, shared.sharings(runs, protocol, ratio)[1], strict=True))
+    ways = dict(
+        zip(
+            shared.methods,
+            shared.sharings(runs, declared.get("protocol"), declared.get("ratio"))[1],
+            strict=True,
+        )
+    )
     how = widest([ways[m] for m in kept])
     correlation = 0.0 if how.ratio is None else how.ratio / (1 + how.ratio)
     values = shared.frame(shared.cube(frame), frame.columns)

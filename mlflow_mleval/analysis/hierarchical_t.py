@@ -19,7 +19,7 @@ conditional distribution; these two take Metropolis steps of several sizes, with
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from typing import Any
@@ -179,17 +179,8 @@ class Data:
 
     def pairs(self, at: NDArray[Any]) -> Data:
         """Some of the pairs."""
-        arrays = (
-            self.mean,
-            self.squares,
-            self.n,
-            self.rho,
-            self.bound,
-            self.within,
-            self.among,
-            self.least,
-        )
-        return Data(*(array[at] for array in arrays), freedom=self.freedom)
+        names = ("mean", "squares", "n", "rho", "bound", "within", "among", "least")
+        return replace(self, **{name: getattr(self, name)[at] for name in names})
 
 
 @dataclass(frozen=True)
@@ -354,9 +345,9 @@ def hierarchical_t(
 
 
 def hierarchical_pairs(
-    values: Mapping[str, Mapping[Hashable, pd.DataFrame]],
+    values: Mapping[str, Mapping[Any, pd.DataFrame]],
     *,
-    rho: Mapping[Hashable, float],
+    rho: Mapping[Any, float],
     ropes: Mapping[str, float],
     directions: Mapping[str, str],
     credible_level: float = 0.95,

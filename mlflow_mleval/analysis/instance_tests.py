@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.analysis.clusters import cluster_doubts, cluster_numbers
 from mlflow_mleval.analysis.pair_tests import COLUMNS, PairTests, jointly
-from mlflow_mleval.analysis.pairs import NOISE, adjust, named_pairs
+from mlflow_mleval.analysis.pairs import NOISE, Draws, adjust, drawn, named_pairs
 from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.registry import MEASURES, directions
-from mlflow_mleval.validation import at_least_one, one_of, probability, unique_names
+from mlflow_mleval.validation import one_of, probability, unique_names
 from mlflow_mleval.words import some
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Array = NDArray[np.float64]
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads
@@ -210,9 +213,8 @@ def instance_tests(
     clusters: ArrayLike | pd.Series | None = None,
     blocks: ArrayLike | pd.Series | None = None,
     alpha: float = 0.05,
-    n_resamples: int = 9_999,
-    seed: int = 0,
     anytime: bool = False,
+    **draws: Unpack[Draws],
 ) -> InstanceTests:
     r"""Sign test, signed-rank test and permutation test of every pair of methods, on measures of
     the same instances.
@@ -250,8 +252,9 @@ def instance_tests(
     alpha : float
         Family-wise significance level.
     n_resamples : int
-        Random swaps. The smallest p-value is 1 / (n_resamples + 1).
+        Random swaps, 9,999 by default. The smallest p-value is 1 / (n_resamples + 1).
     seed : int
+        0 by default.
     anytime : bool
         Decide by betting (Waudby-Smith & Ramdas 2024; see `betting`), with Holm's correction over
         pairs and measures: the level holds however often the tests are made again after instances
@@ -274,7 +277,7 @@ def instance_tests(
     [True, False]
     """
     probability(alpha, "alpha")
-    at_least_one(n_resamples, "n_resamples")
+    n_resamples, seed = drawn(instance_tests, draws, 9_999)
     measures = list(measures)
     names = unique_names(measures, "measures", len(measures), "measures")
     if len(methods) < 2 or not names:
@@ -321,8 +324,7 @@ def instance_tests(
         maximize=maximize,
         clusters=blocks,
         alpha=alpha,
-        n_resamples=n_resamples,
-        seed=seed,
+        **draws,
     )
     return replace(tests, notes=(_fold_doubt(tests, by_fold), *tests.notes))
 
@@ -368,7 +370,7 @@ def _on_measure(
             f"`methods` must have values of {measure!r}, got no instance that all have. "
             "Leave it out."
         )
-    there = ~empty
+    there: NDArray[np.bool_] = np.logical_not(empty)
     noise = NOISE * np.abs(values[there]).max()
     rows = pd.DataFrame(
         [

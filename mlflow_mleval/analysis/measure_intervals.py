@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -106,12 +107,13 @@ def measure_intervals(
     probability(alpha, "alpha")
     rows, n = ev.instances, ev.total.n
     clusters = _given(ev, clusters)
-    units = None if clusters is None else cluster_numbers(clusters, n, rows.index)
+    index = None if rows is None else rows.index
+    units = None if clusters is None else cluster_numbers(clusters, n, index)
     weights = _weights_of(ev)
     if units is None:
         sizes = np.ones(n) if weights is None else weights
     else:
-        sizes = np.bincount(units, weights)
+        sizes = np.bincount(units, weights).astype(float)
     values = pd.Series(ev.measures, dtype=float)
     found: dict[str, Array] = {}
     absent: dict[str, str] = {}
@@ -155,8 +157,9 @@ def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
     `clusters` has a value for each instance; a Series has their index. A ValueError says what does
     not fit.
     """
-    cluster_numbers(_given(ev, clusters), ev.total.n, ev.instances.index)
-    assert ev.instances is not None  # the clusters are of its instances
+    given = _given(ev, clusters)
+    assert ev.instances is not None  # else it raised
+    cluster_numbers(given, ev.total.n, ev.instances.index)
     names = cluster_names(clusters) if blank_clusters(clusters).any() else np.asarray(clusters)
     return replace(ev, instances=ev.instances.assign(**{CLUSTER: names}))
 
@@ -256,7 +259,7 @@ def _of_ratio(ev: Evaluation, measure: str, totals: dict[str, float]) -> Array:
     )
 
 
-def _given(ev: Evaluation, clusters: ArrayLike | Hashable | None) -> ArrayLike | None:
+def _given(ev: Evaluation, clusters: Any) -> ArrayLike | None:
     """The clusters of the instances: those given, or of a column, by default ``cluster``; None
     where there are none.
     """

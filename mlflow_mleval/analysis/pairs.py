@@ -5,11 +5,11 @@ measures at once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from string import ascii_letters
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from scipy import special
 from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.ranks import column_of, complete_table, incomplete_table
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import at_least_one, one_of
+from mlflow_mleval.validation import at_least_one, one_of, refuse_keywords
 
 # --------------------------------------------------------------------------------------------------
 # Pairs of methods on the same datasets or folds: their differences, means with intervals,
@@ -34,6 +34,21 @@ CORRECTIONS = {
 #: Differences that agree within this share of the dataset's largest value are equal (ties), or
 #: zero: float noise.
 NOISE = 1e-12
+
+
+class Draws(TypedDict, total=False):
+    """How a test draws at random."""
+
+    n_resamples: int
+    seed: int
+
+
+def drawn(test: Callable[..., Any], draws: Draws, n_resamples: int) -> tuple[int, int]:
+    """The number of draws, by default `n_resamples`, and the seed, by default 0; a TypeError names
+    what the test does not take.
+    """
+    refuse_keywords(test, draws, Draws.__annotations__)
+    return at_least_one(draws.get("n_resamples", n_resamples), "n_resamples"), draws.get("seed", 0)
 
 
 def pair_differences(
@@ -447,7 +462,7 @@ class JointTest:
 
 def joint_test(
     differences: ArrayLike,
-    units: Sequence[int] | None = None,
+    units: ArrayLike | None = None,
     *,
     n_resamples: int = 9_999,
     seed: int = 0,

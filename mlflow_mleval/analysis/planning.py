@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -666,7 +667,8 @@ def power_curve(
     probability(power, "power")
     one_of(over, "over", ("repeats", "folds"))
     at_least_one(n_resamples, "n_resamples")
-    parts = [np.asarray(part, dtype=float).ravel() for part in differences]
+    whole: Any = differences
+    parts = [np.asarray(part, dtype=float).ravel() for part in whole]
     parts = [part for part in (part[~np.isnan(part)] for part in parts) if len(part)]
     if len(parts) < 2:
         raise ValueError(

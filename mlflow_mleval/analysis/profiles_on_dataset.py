@@ -453,7 +453,10 @@ def _test(
     place = {m: i for i, m in enumerate(part.methods)}
     rows = np.full((len(part.methods), len(part.methods)), -1)
     rows[part.a, part.b] = np.arange(len(part.a))
-    labels = _labels(profiles.folds[part.dataset, m] for m in part.curves.index.unique("method"))
+    everyone = part.curves.index.unique("method")
+    labels: dict[Hashable, Hashable] = dict(
+        enumerate(_labels(profiles.folds[part.dataset, m] for m in everyone))
+    )
     runs = runs_of(profiles.runs, part.dataset, part.methods)
     _, notes = unpaired(runs, [m for m in shared.methods if m in place])
     warnings += [f"On {part.dataset}: {note}" for note in notes]

@@ -58,12 +58,9 @@ def decision(c: Comparison) -> Decision:
     weights = c.fusion.weights.mean()
     heaviest = weights.sort_values(ascending=False, kind="stable").index[:MEASURES]
     measures = [c.on] if c.on != FUSED else [m for m in c.study.measures if m in heaviest]
-    filled = set(c.study.filled)
-    there = pd.DataFrame(
-        [[(d, m) not in filled for m in c.order] for d in c.study.datasets],
-        c.study.datasets,
-        c.order,
-    )
+    there = pd.DataFrame(True, c.study.datasets, c.order)
+    for dataset, method in c.study.filled:
+        there.loc[dataset, method] = False
     cells = {m: c.study.cells(m)[c.order].where(there) for m in measures}
     rest = [m for m in c.order if m not in c.leaders]
     differences = {}
@@ -100,47 +97,56 @@ def _turns(c: Comparison) -> dict[str, Any] | None:
         return _untested(c)
     if len(c.order) == 2 and all(c.options[key] is None for key in "pqs"):
         return {"kind": "two methods"}
-    if c.stability is not None:
-        rank = {
-            key: part.set_index("method")["mean_rank"].dropna() for key, part in c.scenarios.items()
-        }
-        first = {key: r.index[r <= r.min() + 1e-9].tolist() for key, r in rank.items()}
-        lost = {key: others for key, others in first.items() if others != [c.leader]}
-        for varies in ("policy", "weights", "function"):
-            for (kind, function, weights, missing), others in lost.items():
-                same = function == c.options["preference"]
-                if varies == ("policy" if kind == "policy" else "weights" if same else "function"):
-                    new = {"policy": missing, "weights": weights, "function": function}[varies]
-                    return {
-                        "kind": varies,
-                        "choice": new,
-                        "methods": [m for m in others if m != c.leader] or others,
-                    }
-    elif c.options["weights"] == "entropy" and len(c.study.measures) > 1:
-        equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"]).ranks.mean(
-            axis=0
-        )
-        mean = pd.Series(equal, c.fusion.ranks.columns)
-        if (others := mean.index[mean <= mean.min() + 1e-9].tolist()) != [c.leader]:
-            return {
-                "kind": "weights",
-                "choice": "equal",
-                "methods": [m for m in others if m != c.leader] or others,
-            }
-    if (found := _untested(c)) is not None:
-        return found
-    if c.stability is None and c.study.filled:
-        return {"kind": "missing"}
-    single = None if c.stability is None else c.stability.dethrone.single
-    if single is not None:
-        return {
-            "kind": "weight",
-            "choice": single["measure"],
-            "to": single["to"],
-            "weight": single["weight"],
-            "methods": [single["rival"]],
-        }
+    turned = _equal_weights(c) if c.stability is None else _scenario(c)
+    if turned := turned or _untested(c):
+        return turned
+    if c.stability is None:
+        return {"kind": "missing"} if c.study.filled else None
+    single = c.stability.dethrone.single
+    if single is None:
+        return None
+    return {
+        "kind": "weight",
+        "choice": single["measure"],
+        "to": single["to"],
+        "weight": single["weight"],
+        "methods": [single["rival"]],
+    }
+
+
+def _scenario(c: Comparison) -> dict[str, Any] | None:
+    """The first other policy, else other weights, else another function under which others lead."""
+    lost = {}
+    for key, part in c.scenarios.items():
+        first = _first(part.set_index("method")["mean_rank"].dropna())
+        if first != [c.leader]:
+            lost[key] = first
+    for varies in ("policy", "weights", "function"):
+        for (kind, function, weights, missing), first in lost.items():
+            same = function == c.options["preference"]
+            if varies == ("policy" if kind == "policy" else "weights" if same else "function"):
+                choice = {"policy": missing, "weights": weights, "function": function}[varies]
+                return _led_by(c, varies, choice, first)
     return None
+
+
+def _equal_weights(c: Comparison) -> dict[str, Any] | None:
+    """That others lead with equal weights, where entropy gave the weights."""
+    if c.options["weights"] != "entropy" or len(c.study.measures) < 2:
+        return None
+    equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
+    first = _first(pd.Series(equal.ranks.mean(axis=0), c.fusion.ranks.columns))
+    return None if first == [c.leader] else _led_by(c, "weights", "equal", first)
+
+
+def _first(mean_rank: pd.Series) -> list[str]:
+    """The methods with the least mean rank."""
+    return mean_rank.index[mean_rank <= mean_rank.min() + 1e-9].tolist()
+
+
+def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str, Any]:
+    others = [m for m in first if m != c.leader] or first
+    return {"kind": kind, "choice": choice, "methods": others}
 
 
 def _untested(c: Comparison) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,15 @@ from numpy.typing import NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests, jointly
-from mlflow_mleval.analysis.pairs import NOISE, named_pairs
+from mlflow_mleval.analysis.pairs import NOISE, Draws, drawn, named_pairs
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.registry import directions
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import at_least_one, probability, unique_names
+from mlflow_mleval.validation import probability, unique_names
 from mlflow_mleval.words import Argument, Message, some
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Array = NDArray[np.float64]
 #: Up to so many ways to share out the repeats of a pair, all of them are taken.
@@ -160,7 +163,7 @@ class RepeatTests(PairTests):
 
 
 def repeat_tests(
-    methods: Mapping[Hashable, pd.DataFrame],
+    methods: Mapping[Any, pd.DataFrame],
     measures: Iterable[str] | None = None,
     *,
     minimize: Iterable[str] = (),
@@ -168,8 +171,7 @@ def repeat_tests(
     by_seed: bool = False,
     same_split: bool | None = None,
     alpha: float = 0.05,
-    n_resamples: int = 9_999,
-    seed: int = 0,
+    **draws: Unpack[Draws],
 ) -> RepeatTests:
     r"""Welch's test and a permutation test of every pair of methods, over independent repeats in
     any numbers.
@@ -198,8 +200,9 @@ def repeat_tests(
     alpha : float
         Family-wise significance level.
     n_resamples : int
-        Permutations that are drawn where there are too many to take all.
+        Permutations that are drawn where there are too many to take all, 9,999 by default.
     seed : int
+        0 by default.
 
     Raises
     ------
@@ -218,14 +221,10 @@ def repeat_tests(
     (True, 0.0079)
     """
     probability(alpha, "alpha")
-    at_least_one(n_resamples, "n_resamples")
+    n_resamples, seed = drawn(repeat_tests, draws, 9_999)
     methods = {name: pd.DataFrame(rows) for name, rows in methods.items()}
     n_repeats = {name: len(rows) for name, rows in methods.items()}
-    if sum(n > 1 for n in n_repeats.values()) < 2:
-        has = some(f"{name} has {n}" for name, n in n_repeats.items()) or "there is none"
-        raise IncomparableRunsError(
-            f"a test over repeats needs two methods with two each; {has}. Train with other seeds."
-        )
+    _enough(n_repeats)
     if by_seed:
         methods = _in_order_of_seeds(methods)
     measures = (
@@ -240,9 +239,9 @@ def repeat_tests(
     values = {name: _values(name, rows, names, better) for name, rows in methods.items()}
     labels = tuple(methods)
     first, second = np.triu_indices(len(labels), 1)
-    draws = _Draws(by_seed, alpha, n_resamples, seed)
+    how = _Draws(by_seed, alpha, n_resamples, seed)
     rows = [
-        _pair(values[labels[i]][:, k], values[labels[j]][:, k], draws)
+        _pair(values[labels[i]][:, k], values[labels[j]][:, k], how)
         for i, j in zip(first, second, strict=True)
         for k in range(len(names))
     ]
@@ -274,6 +273,15 @@ def repeat_tests(
         notes=_gaps(values, names),
     )
     return jointly({"": made})[""]
+
+
+def _enough(n_repeats: Mapping[Any, int]) -> None:
+    """IncomparableRunsError where fewer than two methods have two repeats."""
+    if sum(n > 1 for n in n_repeats.values()) < 2:
+        has = some(f"{name} has {n}" for name, n in n_repeats.items()) or "there is none"
+        raise IncomparableRunsError(
+            f"a test over repeats needs two methods with two each; {has}. Train with other seeds."
+        )
 
 
 def compare_all_repeats(
@@ -379,6 +387,13 @@ class _Draws:
     seed: int
 
 
+#: What a pair that cannot be tested lacks.
+_OF_TESTS = (
+    *("low", "high", "pvalue", "wins", "ties", "losses"),
+    *("effect_size", "statistic", "df", "permutation_pvalue", "smallest_pvalue"),
+)
+
+
 def _pair(a: Array, b: Array, how: _Draws) -> dict[str, Any]:
     """Difference, tests and interval of one pair on one measure; larger is better, and positive
     differences are for a.
@@ -390,9 +405,7 @@ def _pair(a: Array, b: Array, how: _Draws) -> dict[str, Any]:
     a, b = a[~np.isnan(a)], b[~np.isnan(b)]
     n, m = len(a), len(b)
     means = [x.mean() if len(x) else np.nan for x in (a, b)]
-    without = ("low", "high", "pvalue", "effect_size", "statistic", "df")
-    without = (*without, "wins", "ties", "losses", "permutation_pvalue", "smallest_pvalue")
-    row = dict.fromkeys(without, np.nan) | {
+    row: dict[str, Any] = dict.fromkeys(_OF_TESTS, np.nan) | {
         "n": min(n, m),
         "n_a": n,
         "n_b": m,

@@ -560,7 +560,7 @@ def sensitivity(
     chosen, as in `fuse`. `separates` says which pairs are separated in a completed study with its
     flows.
     """
-    chosen = {
+    chosen: dict[str, Any] = {
         "preference": preference,
         "weights": weights,
         "p": p,
@@ -589,7 +589,7 @@ def sensitivity(
             if not (same and isinstance(weights, str) and scheme == weights):
                 named = {"preference": function, "weights": scheme}
                 examine(complete, flows.weigh(scheme, drop_constant), "function", named, False)
-    impossible = {}
+    impossible: dict[str, str] = {}
     for policy in (
         [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]
     ):

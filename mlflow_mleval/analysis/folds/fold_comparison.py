@@ -22,6 +22,7 @@ from mlflow_mleval.analysis.folds.protocol import (
     LEVEL,
     MANY_FOLDS,
     UNPAIRED,
+    Declared,
     Protocol,
     disagreement,
     runs_of,
@@ -52,11 +53,11 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.study import Excluded, Study
-from mlflow_mleval.validation import present, probability
+from mlflow_mleval.validation import probability, refuse_keywords
 from mlflow_mleval.words import count, did_you_mean, some
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
 #: Measures that are tested together where none are named, the first of which a study has all.
 DEFAULTS = (
@@ -407,11 +408,10 @@ def compare_folds(
     measures: Iterable[str] | None = None,
     *,
     methods: Iterable[str] | None = None,
-    protocol: str | None = None,
-    ratio: float | None = None,
     paired: bool = True,
     dependent: str = "error",
     alpha: float = 0.05,
+    **declared: Unpack[Declared],
 ) -> FoldComparison:
     """Compare the methods of one dataset over its folds, on several measures at once (Yıldız &
     Alpaydın 2014).
@@ -471,6 +471,8 @@ def compare_folds(
     ([['LP'], ['CC', 'BR']], ['', 'recall', 'recall'])
     """  # noqa: E501
     probability(alpha, "alpha")
+    refuse_keywords(compare_folds, declared, Declared.__annotations__)
+    protocol, ratio = declared.get("protocol"), declared.get("ratio")
     recorded = _folds_of(study, dataset, methods)
     names = _measures_of(recorded, measures)
     frame = _with_rates(recorded, names)[names].astype(float)
@@ -482,18 +484,16 @@ def compare_folds(
     split, unpaired_notes = unpaired(runs, kept) if paired else (None, [])
     notes += [*shared.notes, *unpaired_notes]
     design = _Design(shared, tuple(sharings), shared.cube(frame), names, split, paired, alpha)
-    if design.n_shared > 1:
-        folds = [fold for fold, has in zip(shared.folds, shared.by_all, strict=True) if has]
-        notes += _disagreement(recorded.loc[pd.MultiIndex.from_product([kept, folds])], runs)
-    tests: Tests = present(design.tests(names, dependent))
+    notes += _disagreement(design, recorded, runs)
+    tests = design.headline(names, dependent)
     names = [str(name) for name in tests.measures]
-    beside = {kind: design.tests(names, kind=kind) for kind in ("naive", "plain")}
+    beside = {kind: design.beside(kind, names) for kind in ("naive", "plain")}
     columns = [design.measures.index(name) for name in names]
     design = replace(design, values=design.values[..., columns], measures=names)
     frame = shared.frame(design.values, names)
     together, refusals = _together(design, widest(hows).headline_ratio)
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
-    table, doubts = _table(design, {"": tests, **beside}, ways, together.get("mardia"))
+    table, doubts = _table(design, tests, beside, ways, together.get("mardia"))
     with python_warnings.catch_warnings(record=True) as caught:
         python_warnings.simplefilter("always")
         orderings = {name: _ordering(design, name, ways[name]) for name in names}
@@ -518,9 +518,10 @@ def compare_folds(
         )
         comparison = jointly({dataset: comparison})[dataset]
     notes += [f"Left out: {e.name} {e.reason}." for e in shared.excluded]
-    notes += getattr(together.get("manova"), "warnings", ())
-    notes += [*getattr(tests, "warnings", ()), *doubts, *(str(w.message) for w in caught)]
-    if table["doubt"].str.len().any() and table["pvalue"].isna().any():
+    for made in (together.get("manova"), tests):
+        notes += getattr(made, "warnings", ())
+    notes += [*doubts, *(str(w.message) for w in caught)]
+    if table["pvalue"].isna().any():
         notes.append("Pairs that could not be tested count as not separated in the groups.")
     return replace(comparison, notes=tuple(dict.fromkeys(notes)))
 
@@ -571,10 +572,14 @@ class _Design:
             return self.values
         return self.values[..., [self.measures.index(name) for name in names]]
 
-    def tests(
-        self, names: list[str], dependent: str = "error", kind: str = "headline"
-    ) -> Tests | None:
-        """The tests of all pairs on these measures, each on the folds that both have."""
+    def headline(self, names: list[str], dependent: str = "error") -> Tests:
+        """The tests that give the verdict, which are always made."""
+        tests = self.beside("headline", names, dependent)
+        assert tests is not None
+        return tests
+
+    def beside(self, kind: str, names: list[str], dependent: str = "error") -> Tests | None:
+        """The tests of a kind of all pairs on these measures, each on the folds that both have."""
         least = len(names) + 1 if self.paired else 2
         make = partial(self._of_sharing, names=names, dependent=dependent, kind=kind)
         return over_sharings(self.on(names), self.sharings, self.methods, make, len(names), least)
@@ -724,18 +729,18 @@ def _nearly(design: _Design) -> str:
 
 def _table(
     design: _Design,
-    made: Mapping[str, Tests | None],
+    tests: Tests,
+    beside: Mapping[str, Tests | None],
     ways: Mapping[str, str],
     normal: MardiaResult | None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of `FoldComparison.table`, not yet corrected, and the doubts that all of them
     share.
     """
-    gone, names, tests = design.gone, design.measures, present(made[""])
+    gone, names = design.gone, design.measures
     problem = np.where(gone, UNPAIRED, tests.table["problem"].to_numpy(dtype=object))
     numbers = tests.table[["statistic", "f_statistic", "pvalue"]].copy()
-    for kind in ("naive", "plain"):
-        other = made[kind]
+    for kind, other in beside.items():
         table = numbers * np.nan if other is None else other.table
         columns = table[["statistic", "pvalue"]].assign(corrected=np.nan)
         numbers = numbers.join(columns.add_prefix(f"{kind}_"))
@@ -822,8 +827,12 @@ def _doubts(
     return doubt, [f"{text[0].upper()}{text[1:]}." for text in dict.fromkeys(notes)]
 
 
-def _disagreement(recorded: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
+def _disagreement(design: _Design, recorded: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     """What to tell where the models of the folds disagree more than their instances explain."""
+    if design.n_shared < 2:
+        return []
+    folds = np.array(design.shared.folds, dtype=object)[design.shared.by_all]
+    recorded = recorded.loc[pd.MultiIndex.from_product([design.methods, folds])]
     sizes = [np.mean(n) for n in runs.get("n_test", ()) if np.size(n) and not np.isnan(np.mean(n))]
     found = disagreement(recorded.astype(float), float(np.mean(sizes)) if sizes else None)
     if found is None or found[1] > LEVEL:
@@ -860,8 +869,7 @@ def _ordering(design: _Design, name: str, direction: str) -> Ordering:
     )
     order = means.index.tolist()
     try:
-        tests: Tests = present(design.tests([name]))
-        pvalue = tests.table["pvalue"].to_numpy().copy()
+        pvalue = design.headline([name]).table["pvalue"].to_numpy().copy()
     except ValueError:  # this measure alone does not vary
         pvalue = np.full(len(design.gone), np.nan)
     pvalue[design.gone] = np.nan

@@ -404,7 +404,7 @@ def hotelling_pairs(
     )
 
 
-def t2_pvalue(t2: Any, p: int, df: int) -> tuple[Any, Any]:
+def t2_pvalue(t2: Any, p: int, df: Any) -> tuple[Any, Any]:
     """T-squared of p measures, on so many residual degrees of freedom, as an F, and its p-value."""
     f = (df - p + 1) / (p * df) * t2
     return f, special.fdtrc(p, df - p + 1, f)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -79,9 +79,9 @@ class LearnedMeasures:
                 alpha=alpha,
             )
             t2, df = pairs.table["statistic"].to_numpy(), pairs.residual_df
-            pvalue = (
-                t2_pvalue(t2, n_measures, df)[1] if df >= n_measures else np.full(len(t2), np.nan)
-            )
+            pvalue = np.full(len(t2), np.nan)
+            if np.all(df >= n_measures):
+                pvalue = t2_pvalue(t2, n_measures, df)[1]
             parts.append(
                 pairs.table[["method_a", "method_b"]].assign(
                     mean_difference=pairs.differences[name],
@@ -243,20 +243,7 @@ def manova(
         df = [float(p * df_between), np.inf]
         pvalue = float(special.chdtrc(df[0], f))
     warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
-    by_method = (np.linalg.qr(residuals)[0].reshape(n_methods, -1) ** 2).sum(axis=1)
-    inequality = by_method.max() / max(by_method.min(), np.finfo(float).tiny)
-    by_chance = (
-        n_methods
-        * (n_methods - 1)
-        * special.fdtrc((n_folds - 1) * p, (n_folds - 1) * p, inequality)
-    )
-    if n_methods > 2 and inequality > UNEQUAL and by_chance <= 0.05:
-        most, least = (of[int(i)] for i in (by_method.argmax(), by_method.argmin()))
-        warnings.append(
-            f"The results of {most} vary {np.sqrt(inequality):.2g} times as much over folds as "
-            f"those of {least}. MANOVA assumes that all vary alike and rejects too often then; "
-            "T-squared of pairs does not."
-        )
+    warnings += _unequal(residuals, of, n_folds)
     if method == "permutation":
         pvalue = _permuted(values, statistic, n_resamples, seed)
     elif df_within < 2 * p:
@@ -278,7 +265,12 @@ def manova(
         means=pd.DataFrame(values.mean(axis=1), of, names),
         univariate=_univariate(between, within, df_between, df_within, names),
         learned=_learned(
-            values, within, eigenvalues, vectors, df_between, df_within, names, of, ratio, design
+            values,
+            _Spread(within, eigenvalues, vectors, df_between, df_within),
+            names,
+            of,
+            ratio,
+            design == "blocked",
         ),
         measures=names,
         dropped=dropped,
@@ -401,18 +393,47 @@ def _permuted(values: Array, wilks: float, n_resamples: int, seed: int) -> float
     return (below + 1) / (n_resamples + 1)
 
 
+def _unequal(residuals: Array, methods: Sequence[Hashable], n_folds: int) -> list[str]:
+    """What to tell where one method scatters much more over folds than another, more than chance
+    would have it.
+    """
+    n, p = len(methods), residuals.shape[1]
+    by_method = (np.linalg.qr(residuals)[0].reshape(n, -1) ** 2).sum(axis=1)
+    inequality = by_method.max() / max(by_method.min(), np.finfo(float).tiny)
+    df = (n_folds - 1) * p
+    by_chance = n * (n - 1) * special.fdtrc(df, df, inequality)
+    if n < 3 or inequality <= UNEQUAL or by_chance > 0.05:
+        return []
+    most, least = (methods[int(i)] for i in (by_method.argmax(), by_method.argmin()))
+    return [
+        f"The results of {most} vary {np.sqrt(inequality):.2g} times as much over folds as "
+        f"those of {least}. MANOVA assumes that all vary alike and rejects too often then; "
+        "T-squared of pairs does not."
+    ]
+
+
+class _Spread(NamedTuple):
+    """Sums of products within methods, the eigenvalues and vectors of those between over these, and
+    the degrees of freedom of both.
+    """
+
+    within: Array
+    eigenvalues: Array
+    vectors: Array
+    df_between: int
+    df_within: int
+
+
 def _learned(
     values: Array,
-    within: Array,
-    eigenvalues: Array,
-    vectors: Array,
-    df_between: int,
-    df_within: int,
+    spread: _Spread,
     names: list[Hashable],
     methods: list[Hashable],
     ratio: float | None,
-    design: str,
+    paired: bool,
 ) -> LearnedMeasures:
+    """The combinations of measures that tell the methods apart, and what they show."""
+    within, eigenvalues, vectors, df_between, df_within = spread
     learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
     weights = _unit(vectors)
     p, rows = len(names), []
@@ -434,7 +455,7 @@ def _learned(
         dimensions=pd.DataFrame(rows, learned, columns, dtype=float),
         projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
         ratio=ratio,
-        paired=design == "blocked",
+        paired=paired,
     )
 
 

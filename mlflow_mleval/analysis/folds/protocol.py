@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -87,6 +87,13 @@ class Protocol:
         )
 
 
+class Declared(TypedDict, total=False):
+    """How folds came about, where that is not recorded: a protocol, and n_test / n_train."""
+
+    protocol: str | None
+    ratio: float | None
+
+
 def protocol_of(
     n_folds: int,
     n_train: ArrayLike | None = None,
@@ -109,6 +116,7 @@ def protocol_of(
     if kind is not None:
         one_of(kind, "protocol", PROTOCOLS)
     given = checked_ratio(ratio)
+    known_ratio: float | None
     if known := n_train is not None and n_test is not None:
         found, known_ratio, reason = _recognise(*_sizes(n_folds, n_train, n_test))
     else:

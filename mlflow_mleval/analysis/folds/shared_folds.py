@@ -363,7 +363,7 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
         for k in alone
     ]
     rows = np.flatnonzero(kept)
-    used = whole[rows].any(axis=0)
+    used = np.atleast_1d(whole[rows].any(axis=0))
     notes = []
     if said := [f"{found[k]} {lacking[found[k]]}" for k in rows if found[k] in lacking]:
         notes.append(

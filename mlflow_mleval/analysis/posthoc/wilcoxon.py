@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from math import comb, isqrt, ldexp
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -399,7 +400,7 @@ comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10
         most = allowed + 1 if allowed else 0
     else:
         most = (1 + isqrt(1 + 8 * allowed)) // 2 if allowed else 0
-    return Feasibility(
+    feasible = Feasibility(
         n_datasets=n_datasets,
         n_methods=n_methods,
         n_comparisons=pairs,
@@ -408,37 +409,27 @@ comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10
         can_reject=corrected <= alpha,
         datasets_needed=needed,
         max_methods=most,
-        message=_possible(
-            n_datasets, n_methods, p, factor, corrected, alpha, correction, needed, most
-        ),
+        message="",
     )
+    return replace(feasible, message=_possible(feasible, factor, alpha, correction))
 
 
-def _possible(
-    n: int,
-    m: int,
-    p: float,
-    factor: int,
-    corrected: float,
-    alpha: float,
-    correction: str,
-    needed: int,
-    most: int | None,
-) -> str:
+def _possible(feasible: Feasibility, factor: int, alpha: float, correction: str) -> str:
+    """What signed ranks could show, in a sentence."""
+
     def short(x: float) -> str:
         return f"{x:.2g}".replace("0.", ".", 1) if x < 1e-3 else f"{x:.4f}".lstrip("0")
 
-    times = f", times {factor} comparisons ({correction}) {short(corrected)}" if factor > 1 else ""
-    if corrected <= alpha:
-        return (
-            f"{m} methods on {n} datasets can give a significant pair: the smallest signed-rank "
-            f"p-value is {short(p)}{times}."
-        )
+    corrected, most = short(feasible.smallest_corrected), feasible.max_methods
+    times = f", times {factor} comparisons ({correction}) {corrected}" if factor > 1 else ""
+    design = f"{feasible.n_methods} methods on {feasible.n_datasets} datasets"
+    smallest = f"the smallest signed-rank p-value is {short(feasible.smallest_pvalue)}{times}"
+    if feasible.can_reject:
+        return f"{design} can give a significant pair: {smallest}."
     fewer = f" or at most {most} methods" if most else ""
     return (
-        f"{m} methods on {n} datasets cannot give a significant pair: the smallest signed-rank "
-        f"p-value is {short(p)}{times}, above alpha = {alpha:g}. It takes {needed} "
-        f"datasets{fewer}."
+        f"{design} cannot give a significant pair: {smallest}, above alpha = {alpha:g}. It takes "
+        f"{feasible.datasets_needed} datasets{fewer}."
     )
 
 
@@ -451,7 +442,7 @@ class Wilcoxon(Posthoc):
     column, sort = "pvalue_corrected", "pvalue"
     head = "p"
     summary = "tests a pair of methods by itself, exactly with ties and zeros"
-    sources = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
+    sources: ClassVar[tuple[str, ...]] = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
 
     def run(self, tested: Tested) -> PairwiseResult:
         return wilcoxon_pairs(

@@ -13,7 +13,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.answer_comparison import POWER, AnswerComparison
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.folds.fold_comparison import lost_pairs
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
 from mlflow_mleval.analysis.instance_tests import InstanceTests
 from mlflow_mleval.analysis.pair_tests import PairTests
 from mlflow_mleval.analysis.repeat_tests import RepeatTests
@@ -185,7 +185,7 @@ def _section(
     kind, alone = _KINDS[unit], depth == ALWAYS
     blocks: list[Any] = []
     if unit == "folds" and len(tests) > 1:
-        blocks.append(folds.overview_table(tests, depth=ALWAYS if alone else PAPER))
+        blocks.append(folds.overview_table(_by_fold(tests), depth=ALWAYS if alone else PAPER))
     for key, (dataset, one) in enumerate(tests.items(), start=1):
         if alone or key <= DATASETS:
             blocks += on_dataset(one, key, dataset, depth)
@@ -194,14 +194,18 @@ def _section(
         blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
     lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
     blocks += doc.points(lost, "Not tested", depth=ALWAYS if unit == "answers" else PAPER)
-    parts = tests.values() if unit == "folds" else ()
-    if terms := {word: text for one in parts for word, text in folds.words(one)}:
+    by_fold = _by_fold(tests)
+    if terms := {word: text for one in by_fold.values() for word, text in folds.words(one)}:
         blocks.append(Terms(list(terms.items()), doc.WORDS))
     by_pair = [one.by_pair["separated"] for one in tests.values()]
     total, apart = sum(map(len, by_pair)), sum(int(column.sum()) for column in by_pair)
     hint = f"{apart:,} of {count(total, 'pair')} separated on {count(len(tests), 'dataset')}"
-    hint = hint + (lost_pairs(tests.values()) if unit == "folds" else "") if tests else "not tested"
+    hint = f"{hint}{lost_pairs(by_fold.values())}" if tests else "not tested"
     return Section(kind.key, kind.title, blocks, hint)
+
+
+def _by_fold(tests: Mapping[str, PairTests]) -> dict[str, FoldComparison]:
+    return {dataset: one for dataset, one in tests.items() if isinstance(one, FoldComparison)}
 
 
 def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = ALWAYS) -> list[Any]:
