@@ -808,16 +808,7 @@ def questions_needed(
     approximation; infinite where no difference is seen), more (beyond those there are).
     """
     probability(alpha, "alpha")
-    wanted = (
-        difference if isinstance(difference, Mapping) else dict.fromkeys(found.measures, difference)
-    )
-    if unknown := [m for m in wanted if m not in found.measures]:
-        raise ValueError(
-            f"`difference` must be of the measures {some(found.measures)}, got one of "
-            f"{some(unknown)}."
-        )
-    if wrong := [d for d in wanted.values() if d is not None and not 0 < d < np.inf]:
-        raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
+    wanted = _wanted(found, difference)
     methods = list(found.tables)
     first, second = np.triu_indices(len(methods), 1)
     unit = _units(found, clusters)
@@ -856,6 +847,25 @@ def questions_needed(
     table = pd.DataFrame(parts)
     pairs = np.array(table.pop("pair").tolist())
     return pd.DataFrame({**named_pairs(tuple(methods), pairs[:, 0], pairs[:, 1]), **table})
+
+
+def _wanted(
+    found: Aligned, difference: float | Mapping[str, float] | None
+) -> Mapping[str, float | None]:
+    """By measure the difference that matters, None for the one seen; a ValueError for others."""
+    wanted: Mapping[str, float | None] = dict.fromkeys(found.measures)
+    if isinstance(difference, Mapping):
+        wanted = difference
+    elif difference is not None:
+        wanted = dict.fromkeys(found.measures, difference)
+    if unknown := [m for m in wanted if m not in found.measures]:
+        raise ValueError(
+            f"`difference` must be of the measures {some(found.measures)}, got one of "
+            f"{some(unknown)}."
+        )
+    if wrong := [d for d in wanted.values() if d is not None and not 0 < d < np.inf]:
+        raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
+    return wanted
 
 
 def _units(found: Aligned, clusters: pd.Series | None) -> NDArray[np.intp]:

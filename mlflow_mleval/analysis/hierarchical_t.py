@@ -363,23 +363,17 @@ def hierarchical_pairs(
     datasets = list(dict.fromkeys(dataset for tables in values.values() for dataset in tables))
     names, rows = [], []
     for measure, tables in values.items():
-        sign, empty = -1.0 if directions[measure] == "min" else 1.0, np.empty(0)
-        methods = list(
-            dict.fromkeys(method for table in tables.values() for method in table.columns)
-        )
+        sign = -1.0 if directions[measure] == "min" else 1.0
+        methods = dict.fromkeys(method for table in tables.values() for method in table.columns)
         for a, b in combinations(methods, 2):
-            has = {dataset: table for dataset, table in tables.items() if a in table and b in table}
-            if len(has) > 1:
+            both = {d: sign * (t[a] - t[b]) for d, t in tables.items() if a in t and b in t}
+            if len(both) > 1:
                 names.append((measure, a, b))
-                gaps = [
-                    sign * (has[d][a] - has[d][b]).dropna().to_numpy(float) if d in has else empty
-                    for d in datasets
-                ]
-                rows.append([gap if len(gap) > 1 else empty for gap in gaps])
+                rows.append([_at_least_two(both.get(d)) for d in datasets])
     if not rows:
         raise ValueError("`values` must have two methods on the same two datasets, got none.")
     rope = np.array([float(ropes[measure]) for measure, *_ in names])
-    found = _pairs(
+    by_measure = _pairs(
         rows,
         np.array([rho[d] for d in datasets]),
         datasets,
@@ -389,7 +383,13 @@ def hierarchical_pairs(
         seed,
         names,
     )
-    return {measure: found[measure] for measure in values if measure in found}
+    return {measure: by_measure[measure] for measure in values if measure in by_measure}
+
+
+def _at_least_two(differences: pd.Series | None) -> Array:
+    """The differences that are there; none where they are fewer than two."""
+    gaps = np.empty(0) if differences is None else differences.dropna().to_numpy(float)
+    return gaps if len(gaps) > 1 else np.empty(0)
 
 
 def _rows(differences: Any) -> tuple[list[Hashable], list[Array]]:
@@ -512,11 +512,10 @@ def _loose(table: pd.DataFrame) -> NDArray[np.bool_]:
     return ((table["rhat"] > RHAT) | (table["effective_sample_size"] < ENOUGH)).to_numpy()
 
 
-def _data(
-    rows: Sequence[Sequence[Array]], rho: Array, datasets: Sequence[Hashable], rope: Array
-) -> tuple[Data, NDArray[np.bool_]]:
-    """What the sampler needs, and on which datasets the differences of which pairs do not vary."""
-    n = np.array([[len(row) for row in pair] for pair in rows])
+def _check_rows(
+    rows: Sequence[Sequence[Array]], n: NDArray[Any], datasets: Sequence[Hashable]
+) -> None:
+    """ValueError for differences from which nothing can be learned; `n` is their number."""
     if short := [datasets[int(i)] for i in np.flatnonzero((n == 1).any(axis=0))]:
         raise ValueError(
             "`differences` must hold at least two differences a dataset, got one for "
@@ -535,6 +534,14 @@ def _data(
             f"`differences` must be finite, got missing or infinite ones for {some(bad)}. Leave "
             "these out."
         )
+
+
+def _data(
+    rows: Sequence[Sequence[Array]], rho: Array, datasets: Sequence[Hashable], rope: Array
+) -> tuple[Data, NDArray[np.bool_]]:
+    """What the sampler needs, and on which datasets the differences of which pairs do not vary."""
+    n = np.array([[len(row) for row in pair] for pair in rows])
+    _check_rows(rows, n, datasets)
     mean = np.array([[row.mean() if len(row) else 0.0 for row in pair] for pair in rows])
     squares = np.array(
         [[((row - row.mean()) ** 2).sum() if len(row) else 0.0 for row in pair] for pair in rows]

@@ -357,12 +357,7 @@ def plan(
     correction = correction or ("max-t" if ranked else "holm")
     one_of(correction, "correction", ["max-t", *CORRECTIONS] if ranked else CORRECTIONS)
     probability(alpha, "alpha")
-    ratio = checked_ratio(ratio)
-    if ratio and ranked:
-        raise ValueError(
-            f"`ratio` must be None over datasets, got {ratio!r}. Datasets share no training "
-            "data; folds do."
-        )
+    ratio = _ratio(ratio, ranked)
     frame, a, b, difference, noise = pair_differences(table, direction, gaps=ranked)
     n, m = frame.shape
     common = (~np.isnan(difference)).sum(axis=1)
@@ -372,14 +367,10 @@ def plan(
             "no variation."
         )
     by_max_t = correction == "max-t"
-    if level is None:
-        level = (
-            level_of_a_pair(frame, alpha)
-            if by_max_t
-            else alpha
-            if correction == "none"
-            else alpha / len(a)
-        )
+    if level is None and by_max_t:
+        level = level_of_a_pair(frame, alpha)
+    elif level is None:
+        level = alpha if correction == "none" else alpha / len(a)
     mean, deviation = moments(difference, noise)
     unit = np.sqrt(variance_factor(np.maximum(common, 1), ratio))
     certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
@@ -391,13 +382,11 @@ def plan(
     largest = np.maximum(*np.abs(bounds))
     smallest = np.where(bounds[0] * bounds[1] > 0, np.minimum(*np.abs(bounds)), 0.0)
     half = special.stdtrit(df, 1 - alpha / 2) * deviation * unit
-    least = (
-        2
-        if not ranked
-        else datasets_needed(alpha)
-        if by_max_t
-        else feasibility(n, m, alpha, correction).datasets_needed
-    )
+    least = 2
+    if by_max_t:
+        least = datasets_needed(alpha)
+    elif ranked:
+        least = feasibility(n, m, alpha, correction).datasets_needed
     efficiency = EFFICIENCY if ranked and not by_max_t else 1.0
 
     def size(of: Array) -> Array:
@@ -604,6 +593,17 @@ def _range(low: float, high: float) -> str:
     return f"{low:,.0f} or more" if high > FARTHEST else f"{low:,.0f} to {high:,.0f}"
 
 
+def _ratio(ratio: float | None, ranked: bool) -> float | None:
+    """The checked ratio; a ValueError for any over datasets."""
+    ratio = checked_ratio(ratio)
+    if ratio and ranked:
+        raise ValueError(
+            f"`ratio` must be None over datasets, got {ratio!r}. Datasets share no training "
+            "data; folds do."
+        )
+    return ratio
+
+
 def power_curve(
     differences: ArrayLike | Sequence[ArrayLike],
     names: tuple[Hashable, Hashable] = ("a", "b"),
@@ -668,13 +668,7 @@ def power_curve(
     one_of(over, "over", ("repeats", "folds"))
     at_least_one(n_resamples, "n_resamples")
     whole: Any = differences
-    parts = [np.asarray(part, dtype=float).ravel() for part in whole]
-    parts = [part for part in (part[~np.isnan(part)] for part in parts) if len(part)]
-    if len(parts) < 2:
-        raise ValueError(
-            f"`differences` must hold at least two values, got {len(parts)}. One difference has "
-            "no variation."
-        )
+    parts = _parts(whole)
     a, b = names
     d = np.array([part.mean() for part in parts])
     if d.mean() < 0:
@@ -729,6 +723,18 @@ def power_curve(
     return PowerCurve(
         curve, a, b, n, float(effect[0]), enough, low, high, power, level, n_resamples, seed, more
     )
+
+
+def _parts(differences: Any) -> list[np.ndarray]:
+    """The differences on each dataset that has any."""
+    whole = [np.asarray(part, dtype=float).ravel() for part in differences]
+    parts = [part for part in (part[~np.isnan(part)] for part in whole) if len(part)]
+    if len(parts) < 2:
+        raise ValueError(
+            f"`differences` must hold at least two values, got {len(parts)}. One difference has "
+            "no variation."
+        )
+    return parts
 
 
 def _with_interval(sizes: np.ndarray) -> tuple[float, float, float]:

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.analysis.folds.protocol import Protocol
+from mlflow_mleval.analysis.folds.protocol import Declared, Protocol
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.pair_tests import PairTests
 from mlflow_mleval.analysis.pairs import apart, better_first, grouped, stepped
@@ -29,14 +29,18 @@ from mlflow_mleval.analysis.posthoc.max_t import sign_flips
 from mlflow_mleval.analysis.posthoc.wilcoxon import PairwiseResult, feasibility, wilcoxon_pairs
 from mlflow_mleval.analysis.profiles_on_dataset import (
     NOISE,
+    Asked,
     OnDataset,
     critical,
     fieller,
     on_dataset,
 )
 from mlflow_mleval.measures.dependence import FAMILIES, SUMMARIES
-from mlflow_mleval.validation import at_least_one, one_of, probability
+from mlflow_mleval.validation import at_least_one, one_of, probability, refuse_keywords
 from mlflow_mleval.words import count, some
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: The summaries that are tested over datasets.
 TESTED = ("area", "slope", "relative_gain")
@@ -298,9 +302,8 @@ def compare_profiles(
     alpha: float = 0.05,
     n_resamples: int = 1_000,
     seed: int = 0,
-    protocol: str | None = None,
-    ratio: float | None = None,
     top: int = TOP,
+    **declared: Unpack[Declared],
 ) -> ProfileComparison:
     r"""Compare the loss profiles of methods: where they cross, where one is better for certain, who
     is aware of dependence.
@@ -356,6 +359,7 @@ def compare_profiles(
     one_of(family, "family", FAMILIES)
     probability(alpha, "alpha")
     at_least_one(n_resamples, "n_resamples")
+    refuse_keywords(compare_profiles, declared, Declared.__annotations__)
     if not profiles.errors:
         raise ValueError(
             "`profiles` must hold at least one profile, got none. Log runs with labels or scores "
@@ -369,39 +373,16 @@ def compare_profiles(
             f"Of {len(profiles.methods)} methods only the {len(chosen)} with the least mean area "
             "are compared in pairs; the p-values are corrected for all pairs."
         )
-    found = [
-        on_dataset(
-            profiles,
-            d,
-            family,
-            parameters,
-            alpha,
-            n_resamples,
-            seed,
-            protocol,
-            ratio,
-            chosen,
-            absent,
-            warnings,
-        )
-        for d in profiles.datasets
-    ]
-    _correct(found, alpha)
-    across = None
-    if len(chosen) == len(profiles.methods):
-        across = _across(found, profiles, seed, alpha, absent)
-    else:
-        absent["across"] = (
-            f"only the pairs of {len(chosen)} of {len(profiles.methods)} methods are compared"
-        )
+    asked = Asked(
+        *(profiles, family, parameters, alpha, n_resamples, seed, declared),
+        *(chosen, absent, warnings),
+    )
+    parts = [on_dataset(asked, dataset) for dataset in profiles.datasets]
+    _correct(parts, alpha)
+    across = _across(parts, asked)
     tests = _awareness_tests(summaries, alpha, absent)
-    lacking = [
-        m for m in profiles.methods if any((d, m) not in profiles.errors for d in profiles.datasets)
-    ]
-    if lacking and (across is not None or any(tests.values())):
-        warnings.append(
-            f"Tests over datasets are without {some(lacking)}: no profile on every dataset."
-        )
+    if across is not None or any(tests.values()):
+        warnings += _lacking(profiles)
     options = {
         "kind": profiles.kind,
         "family": family,
@@ -409,27 +390,27 @@ def compare_profiles(
         "n_resamples": n_resamples,
         "seed": seed,
         "correction": _CORRECTION,
-        "protocol": protocol,
-        "ratio": ratio,
+        "protocol": declared.get("protocol"),
+        "ratio": declared.get("ratio"),
         "top": top,
     }
     return ProfileComparison(
-        curves=pd.concat([part.curves for part in found]),
-        ratios=pd.concat([part.ratio_table() for part in found]),
-        crossings=_table([row for part in found for row in part.crossings()], _CROSSINGS),
-        claims=_table([row for part in found for row in part.claims()], _CLAIMS),
+        curves=pd.concat([part.curves for part in parts]),
+        ratios=pd.concat([part.ratio_table() for part in parts]),
+        crossings=_table([row for part in parts for row in part.crossings()], _CROSSINGS),
+        claims=_table([row for part in parts for row in part.claims()], _CLAIMS),
         awareness=summaries,
         awareness_tests=tests,
         across=across,
-        protocols={part.dataset: part.protocol for part in found if part.protocol is not None},
+        protocols={part.dataset: part.protocol for part in parts if part.protocol is not None},
         n_labels=dict(profiles.n_labels),
         absent=absent,
-        table=_rows([part.pair_table() for part in found]),
+        table=_rows([part.pair_table() for part in parts]),
         methods=profiles.methods,
         measures=[f"{family} loss"],
         alpha=alpha,
         n_datasets=len(profiles.datasets),
-        n_comparisons=sum(part.n_pairs for part in found),
+        n_comparisons=sum(part.n_pairs for part in parts),
         notes=tuple(dict.fromkeys(warnings)),
         options=options,
     )
@@ -446,6 +427,16 @@ _CROSSINGS = [
     "certain",
 ]
 _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
+
+
+def _lacking(profiles: Profiles) -> list[str]:
+    """What to tell of methods that tests over datasets are without."""
+    cells = [(d, m) for d in profiles.datasets for m in profiles.methods]
+    lacking = {m for d, m in cells if (d, m) not in profiles.errors}
+    names = [m for m in profiles.methods if m in lacking]
+    return [f"Tests over datasets are without {some(names)}: no profile on every dataset."] * bool(
+        names
+    )
 
 
 def _chosen(summaries: pd.DataFrame, methods: Sequence[str], top: int) -> list[str]:
@@ -486,13 +477,17 @@ def _table(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFr
 # ---- over datasets -------------------------------------------------------------------------------
 
 
-def _across(
-    found: Sequence[OnDataset], profiles: Profiles, seed: int, alpha: float, absent: dict[str, str]
-) -> pd.DataFrame | None:
+def _across(on_datasets: Sequence[OnDataset], asked: Asked) -> pd.DataFrame | None:
     """Pairs at positions between Hamming and subset 0/1, over the datasets on which all of them
     have profiles.
     """
-    parts = [part for part in found if part.n_labels > 1]
+    profiles, absent, alpha = asked.profiles, asked.absent, asked.alpha
+    if len(asked.chosen) < len(profiles.methods):
+        absent["across"] = (
+            f"only the pairs of {len(asked.chosen)} of {len(profiles.methods)} methods are compared"
+        )
+        return None
+    parts = [part for part in on_datasets if part.n_labels > 1]
     shared = (
         [m for m in profiles.methods if all(m in part.methods for part in parts)] if parts else []
     )
@@ -522,7 +517,7 @@ def _across(
         )  # of the log ratio, but bounded
     relative[np.abs(relative) <= NOISE] = 0.0
     rows = relative.reshape(len(parts), -1).T
-    pvalue = sign_flips(rows.__getitem__, len(rows), rows.shape[1], _FLIPS, seed).pvalue
+    pvalue = sign_flips(rows.__getitem__, len(rows), rows.shape[1], _FLIPS, asked.seed).pvalue
     names = np.array(shared, dtype=object)
     n = len(POSITIONS)
     index = pd.MultiIndex.from_arrays(

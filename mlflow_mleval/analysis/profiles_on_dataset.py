@@ -16,6 +16,7 @@ from scipy import special
 from mlflow_mleval.analysis.folds.covariance import drawn_folds, variance_factor
 from mlflow_mleval.analysis.folds.protocol import (
     UNPAIRED,
+    Declared,
     Protocol,
     recorded_protocol,
     runs_of,
@@ -298,30 +299,34 @@ class OnDataset:
         return rows
 
 
-def on_dataset(
-    profiles: Profiles,
-    dataset: str,
-    family: str,
-    parameters: ArrayLike | None,
-    alpha: float,
-    n_resamples: int,
-    seed: int,
-    protocol: str | None,
-    ratio: float | None,
-    chosen: Sequence[str],
-    absent: dict[str, str],
-    warnings: list[str],
-) -> OnDataset:
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the profiles of every dataset, of which pairs, and where is told what cannot
+    be answered (`absent`) or believed (`warnings`).
+    """
+
+    profiles: Profiles
+    family: str
+    parameters: ArrayLike | None
+    alpha: float
+    n_resamples: int
+    seed: int
+    declared: Declared
+    chosen: Sequence[str]
+    absent: dict[str, str]
+    warnings: list[str]
+
+
+def on_dataset(asked: Asked, dataset: str) -> OnDataset:
     """Curves with bands, differences of pairs, and their p-values along the parameter."""
+    profiles, family, parameters = asked.profiles, asked.family, asked.parameters
     losses = profiles.by_row(dataset, family, parameters)
-    at, position = (
-        profiles.parameters(dataset, family, parameters),
-        profiles.positions(dataset, family, parameters),
-    )
+    at = profiles.parameters(dataset, family, parameters)
+    position = profiles.positions(dataset, family, parameters)
     everyone = list(losses)
-    rng = np.random.default_rng([seed, profiles.datasets.index(dataset)])
+    rng = np.random.default_rng([asked.seed, profiles.datasets.index(dataset)])
     folds = {m: profiles.folds[dataset, m] for m in everyone}
-    shared, sharings, how = _sharings(profiles, dataset, folds, protocol, ratio, absent, warnings)
+    shared, sharings, how = _sharings(asked, dataset, folds)
     mean = np.array([losses[m].mean(axis=0) for m in everyone])
     low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     for n_folds in sorted({len(f) for f in folds.values()} - {0, 1}):
@@ -330,7 +335,11 @@ def on_dataset(
             how.headline_ratio if how is not None and how.n_folds == n_folds else 1 / (n_folds - 1)
         )
         low[which], high[which] = _bands(
-            np.array([losses[everyone[i]] for i in which]), of_train, alpha, n_resamples, rng
+            np.array([losses[everyone[i]] for i in which]),
+            of_train,
+            asked.alpha,
+            asked.n_resamples,
+            rng,
         )
     index = pd.MultiIndex.from_product(
         [[dataset], everyone, at.tolist()], names=["dataset", "method", "parameter"]
@@ -341,7 +350,7 @@ def on_dataset(
         "low": low.ravel(),
         "high": high.ravel(),
     }
-    methods = [m for m in everyone if m in set(chosen)]
+    methods = [m for m in everyone if m in set(asked.chosen)]
     a, b = np.triu_indices(len(methods), 1)
     rows = [everyone.index(m) for m in methods]
     part = OnDataset(
@@ -358,11 +367,11 @@ def on_dataset(
         mean[rows],
         (mean[rows][a], mean[rows][b]),
         how,
-        alpha,
+        asked.alpha,
         *np.full((3, len(a), len(at)), np.nan),
     )
     if len(a) and shared is not None:
-        part.tested = _test(part, losses, shared, sharings, profiles, absent, warnings)
+        part.tested = _test(asked, part, losses, shared, sharings)
     return part
 
 
@@ -371,16 +380,11 @@ def _labels(folds: Iterable[Iterable[Hashable]]) -> list[Hashable]:
 
 
 def _sharings(
-    profiles: Profiles,
-    dataset: str,
-    folds: Mapping[str, tuple[Hashable, ...]],
-    kind: str | None,
-    ratio: float | None,
-    absent: dict[str, str],
-    warnings: list[str],
+    asked: Asked, dataset: str, folds: Mapping[str, tuple[Hashable, ...]]
 ) -> tuple[SharedFolds | None, list[Sharing], Protocol | None]:
     """Which folds the methods share, and how these came about; None where nothing can be tested."""
-    key = f"tests.{dataset}"
+    key, runs, absent = f"tests.{dataset}", asked.profiles.runs, asked.absent
+    kind, ratio = asked.declared.get("protocol"), asked.declared.get("ratio")
     several = [m for m, f in folds.items() if len(f) > 1]
     if not several:
         absent[key] = "no profile by fold: a test along the profile needs at least two folds"
@@ -395,13 +399,13 @@ def _sharings(
         try:
             shared = shared_folds(pd.DataFrame({"loss": 0.0}, index), dataset, list(folds))
             sharings, _, notes = shared.sharings(
-                runs_of(profiles.runs, dataset, shared.methods), kind, ratio
+                runs_of(runs, dataset, shared.methods), kind, ratio
             )
             how, notes = sharings[0].how, [*notes, *shared.notes]
         except IncomparableRunsError:
             absent[key] = "fewer than two methods have the same folds"
             how, notes = recorded_protocol(
-                runs_of(profiles.runs, dataset, several[:1]), len(folds[several[0]]), kind, ratio
+                runs_of(runs, dataset, several[:1]), len(folds[several[0]]), kind, ratio
             )
     except ValueError as error:
         absent[key] = str(error)
@@ -411,7 +415,7 @@ def _sharings(
             "fewer than two folds in common with each other method"
         )
     f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
-    warnings += [f"On {dataset}: {note}" for note in notes if note != f_test]
+    asked.warnings.extend(f"On {dataset}: {note}" for note in notes if note != f_test)
     return shared, sharings, how
 
 
@@ -441,65 +445,87 @@ def _bands(
 
 
 def _test(
+    asked: Asked,
     part: OnDataset,
     losses: Mapping[str, loss_profiles_Array],
     shared: SharedFolds,
     sharings: Sequence[Sharing],
-    profiles: Profiles,
-    absent: dict[str, str],
-    warnings: list[str],
 ) -> list[TestedPairs]:
     """The t test over the folds of each pair at every parameter, p-values corrected along it."""
     place = {m: i for i, m in enumerate(part.methods)}
     rows = np.full((len(part.methods), len(part.methods)), -1)
     rows[part.a, part.b] = np.arange(len(part.a))
-    everyone = part.curves.index.unique("method")
-    labels: dict[Hashable, Hashable] = dict(
-        enumerate(_labels(profiles.folds[part.dataset, m] for m in everyone))
-    )
-    runs = runs_of(profiles.runs, part.dataset, part.methods)
+    runs = runs_of(asked.profiles.runs, part.dataset, part.methods)
     _, notes = unpaired(runs, [m for m in shared.methods if m in place])
-    warnings += [f"On {part.dataset}: {note}" for note in notes]
-    refused, constant, found = {UNPAIRED: 0, FEW_SHARED: 0}, 0, []
-    for s in sharings:
-        names = [shared.methods[k] for k in s.members]
+    asked.warnings.extend(f"On {part.dataset}: {note}" for note in notes)
+    refused = {UNPAIRED: 0, FEW_SHARED: 0}
+    tested = []
+    for sharing in sharings:
+        names = [shared.methods[k] for k in sharing.members]
         inside = np.array([m in place for m in names])
-        i, j = (side[s.inner] for side in np.triu_indices(len(names), 1))
-        chosen = inside[i] & inside[j]
+        i, j = (side[sharing.inner] for side in np.triu_indices(len(names), 1))
         split, _ = unpaired(runs, names)
-        differ = np.zeros(len(i), dtype=bool) if split is None else split[s.inner]
-        few = np.full(len(i), s.folds.sum() < 2)
+        differ = np.zeros(len(i), dtype=bool) if split is None else split[sharing.inner]
+        few = np.full(len(i), sharing.folds.sum() < 2)
+        chosen = inside[i] & inside[j]
         refused[UNPAIRED] += int((chosen & differ).sum())
         refused[FEW_SHARED] += int((chosen & few & ~differ).sum())
         going = chosen & ~differ & ~few
-        if not going.any():
-            continue
-        names, at = [m for m in names if m in place], np.cumsum(inside) - 1
-        i, j = at[i[going]], at[j[going]]
-        folds = [labels[k] for k, has in zip(shared.folds, s.folds, strict=True) if has]
-        order = [[profiles.folds[part.dataset, m].index(f) for f in folds] for m in names]
-        by_fold = np.array([losses[m][o] for m, o in zip(names, order, strict=True)])
-        scale = np.sqrt(variance_factor(len(folds), s.how.headline_ratio))
-        along, angles = np.empty((len(i), len(part.at))), np.empty((len(i), len(part.at) - 1))
-        step = max(1, BLOCK // (len(part.at) * max(len(part.at), len(folds))))
-        for start in range(0, len(i), step):
-            some_pairs = slice(start, start + step)
-            along[some_pairs], angles[some_pairs] = along_parameter(
-                by_fold[j[some_pairs]] - by_fold[i[some_pairs]], scale
-            )
-        constant += int(np.isnan(along).sum())
-        positions = np.array([place[m] for m in names])
-        at = rows[positions[i], positions[j]]
-        if not shared.whole.all():  # the means are those over the same folds, too
-            means = by_fold.mean(axis=1)
-            part.ends[0][at], part.ends[1][at] = means[i], means[j]
-        found.append(TestedPairs(at, along, angles, scale, by_fold, i, j))
+        if going.any():
+            at = np.cumsum(inside) - 1
+            here = [m for m in names if m in place]
+            by_fold = _by_fold(asked, part, losses, shared, sharing, here)
+            pairs = _tested(part, sharing, by_fold, at[i[going]], at[j[going]])
+            positions = np.array([place[m] for m in here])
+            pairs.rows = rows[positions[pairs.first], positions[pairs.second]]
+            if not shared.whole.all():  # the means are those over the same folds, too
+                means = by_fold.mean(axis=1)
+                part.ends[0][pairs.rows] = means[pairs.first]
+                part.ends[1][pairs.rows] = means[pairs.second]
+            tested.append(pairs)
     for reason, n in refused.items():
         if n:
-            absent[f"tests.{part.dataset}: {count(n, 'pair')}"] = reason
-    if constant:
-        warnings.append(
+            asked.absent[f"tests.{part.dataset}: {count(n, 'pair')}"] = reason
+    if constant := sum(int(np.isnan(pairs.along).sum()) for pairs in tested):
+        asked.warnings.append(
             f"On {part.dataset}: {constant} differences are the same in every fold and cannot be "
             "tested."
         )
-    return found
+    return tested
+
+
+def _by_fold(
+    asked: Asked,
+    part: OnDataset,
+    losses: Mapping[str, loss_profiles_Array],
+    shared: SharedFolds,
+    sharing: Sharing,
+    methods: list[str],
+) -> loss_profiles_Array:
+    """The losses of these methods on the folds that they share: methods x folds x parameters."""
+    folds_of, everyone = asked.profiles.folds, part.curves.index.unique("method")
+    labels: dict[Hashable, Hashable] = dict(
+        enumerate(_labels(folds_of[part.dataset, m] for m in everyone))
+    )
+    folds = [labels[k] for k, has in zip(shared.folds, sharing.folds, strict=True) if has]
+    order = [[folds_of[part.dataset, m].index(fold) for fold in folds] for m in methods]
+    return np.array([losses[m][o] for m, o in zip(methods, order, strict=True)])
+
+
+def _tested(
+    part: OnDataset,
+    sharing: Sharing,
+    by_fold: loss_profiles_Array,
+    i: NDArray[np.int64],
+    j: NDArray[np.int64],
+) -> TestedPairs:
+    """The t test of the pairs (i, j) along the parameter; their rows are for the caller to say."""
+    n_folds, n_at = by_fold.shape[1], len(part.at)
+    scale = float(np.sqrt(variance_factor(n_folds, sharing.how.headline_ratio)))
+    along, angles = np.empty((len(i), n_at)), np.empty((len(i), n_at - 1))
+    step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
+    for start in range(0, len(i), step):
+        some_pairs = slice(start, start + step)
+        difference = by_fold[j[some_pairs]] - by_fold[i[some_pairs]]
+        along[some_pairs], angles[some_pairs] = along_parameter(difference, scale)
+    return TestedPairs(i, along, angles, scale, by_fold, i, j)

@@ -559,19 +559,10 @@ def _functions(
             )
         functions = {name: one_of(preference[name], "preference", PREFERENCES) for name in measures}
     for key, value in given.items():
-        concerned = (
-            value
-            if isinstance(value, Mapping)
-            else measures
-            if value is not None and isinstance(preference, str)
-            else ()
-        )
+        everywhere = measures if value is not None and isinstance(preference, str) else ()
+        concerned = value if isinstance(value, Mapping) else everywhere
         _known(concerned, measures, key)
-        if idle := [name for name in concerned if key not in PREFERENCES[functions[name]]]:
-            raise ValueError(
-                f"`{key}` is not a threshold of {functions[idle[0]]!r}, the preference function "
-                f"of {_names(idle)}."
-            )
+        _heeded(key, concerned, functions)
     found = []
     for name in measures:
         fixed = {key: _limit(given[key], key, name) for key in PREFERENCES[functions[name]]}
@@ -582,6 +573,15 @@ def _functions(
             )
         found.append(Function(functions[name], fixed))
     return tuple(found)
+
+
+def _heeded(key: str, concerned: Iterable[Any], functions: Mapping[Any, str]) -> None:
+    """ValueError for a threshold of measures whose preference function has none of this name."""
+    if idle := [name for name in concerned if key not in PREFERENCES[functions[name]]]:
+        raise ValueError(
+            f"`{key}` is not a threshold of {functions[idle[0]]!r}, the preference function "
+            f"of {_names(idle)}."
+        )
 
 
 def _limits(functions: Sequence[Function], ranges: Array) -> Array:

@@ -209,20 +209,8 @@ def collected(
             "Pairs are separated although the Friedman test over all methods finds no difference."
         )
     if study.filled:
-        per = pd.Series([d for d, _ in study.filled]).value_counts()
-        where = ", ".join(f"{d} ({n})" for d, n in per.items())
-        total = len(study.datasets) * len(study.methods)
-        are, them = ("is", "it") if len(study.filled) == 1 else ("are", "them")
-        why = f" ({why})" if (why := study.why_empty(study.filled)) else ""
-        left = (
-            ""
-            if counted or decides is None or decides.test.by_mean_ranks
-            else f"; tests of pairs leave {them} out"
-        )
-        doubts.append(
-            f"{len(study.filled)} of {total} results {are} missing{why}: {where}. The ranking "
-            f"gives {them} the dataset's worst value{left}."
-        )
+        alone = decides is not None and not decides.test.by_mean_ranks and not counted
+        doubts.append(_filled(study, alone))
     doubts += [*study.notes, *left_out(study.excluded), *_about_datasets(fusion)]
     doubts += [*(sure.dethrone.warnings if sure else ()), *said]
     doubts += [
@@ -230,6 +218,20 @@ def collected(
     ]  # which stands beside it
     doubts += [text for test, result in tests["posthoc"] for text in test.doubts(result)]
     return tuple(dict.fromkeys(doubts))
+
+
+def _filled(study: Study, left_out: bool) -> str:
+    """Which results are missing, what the ranking does, and what tests of pairs do."""
+    per = pd.Series([d for d, _ in study.filled]).value_counts()
+    where = ", ".join(f"{d} ({n})" for d, n in per.items())
+    total = len(study.datasets) * len(study.methods)
+    are, them = ("is", "it") if len(study.filled) == 1 else ("are", "them")
+    why = f" ({why})" if (why := study.why_empty(study.filled)) else ""
+    tests = f"; tests of pairs leave {them} out" if left_out else ""
+    return (
+        f"{len(study.filled)} of {total} results {are} missing{why}: {where}. The ranking "
+        f"gives {them} the dataset's worst value{tests}."
+    )
 
 
 def leaning(
@@ -277,6 +279,24 @@ def _about_datasets(fusion: Fusion) -> list[str]:
     return lines + [text for text in fusion.warnings if "all preferences are almost zero" in text]
 
 
+def _with_equal_weights(
+    fusion: Fusion, made: Made | None, ranks: pd.DataFrame, again: Retest | None
+) -> list[str]:
+    """What equal weights would change, as clauses: who leads, and which separations are gone."""
+    equal = fusion.flows.by_measure.weigh("equal", fusion.options["drop_constant"])
+    mean, now = pd.Series(equal.ranks.mean(axis=0), ranks.columns), ranks.mean()
+    first, leaders = (x.index[x <= x.min() + 1e-9].tolist() for x in (mean, now))
+    clauses = []
+    if set(first) != set(leaders):
+        clauses.append(f"{some(first)} {'leads' if len(first) == 1 else 'share the lead'}")
+    pairs = [] if made is None or again is None else made.result.significant_pairs
+    stay = set(again(fusion.study, equal)) if pairs and again is not None else set()
+    if lost := [f"{a} from {b}" for a, b in pairs if (a, b) not in stay]:
+        these = "this separation is" if len(lost) == 1 else "these separations are"
+        clauses.append(f"{these} not there: {some(lost)}")
+    return clauses
+
+
 def turning(
     fusion: Fusion, made: Made | None, ranks: pd.DataFrame, again: Retest | None, lean: list[Any]
 ) -> list[str]:
@@ -290,27 +310,13 @@ def turning(
             "weights; it says nothing of how large the differences are."
         )
     if options["weights"] == "entropy" and len(measures) > 1:
-        equal = fusion.flows.by_measure.weigh("equal", options["drop_constant"])
-        mean, now = pd.Series(equal.ranks.mean(axis=0), ranks.columns), ranks.mean()
-        first, leaders = (x.index[x <= x.min() + 1e-9].tolist() for x in (mean, now))
-        says = (
-            []
-            if set(first) == set(leaders)
-            else [f"{some(first)} {'leads' if len(first) == 1 else 'share the lead'}"]
-        )
-        pairs = [] if made is None or again is None else made.result.significant_pairs
-        kept = set(again(fusion.study, equal)) if pairs and again is not None else set()
-        if lost := [f"{a} from {b}" for a, b in pairs if (a, b) not in kept]:
-            says.append(
-                f"{'this separation is' if len(lost) == 1 else 'these separations are'} not "
-                f"there: {some(lost)}"
-            )
-        if says:
+        turned = _with_equal_weights(fusion, made, ranks, again)
+        if turned:
             heaviest, weight = fusion.weights.mean().idxmax(), fusion.weights.mean().max()
             found.append(
                 "Weights by entropy favour measures that set a few methods far apart, here "
                 f"{heaviest} most ({weight:.2g} of the weight; {1 / len(measures):.2g} if all "
-                f"weighed the same). With equal weights {', and '.join(says)}."
+                f"weighed the same). With equal weights {', and '.join(turned)}."
             )
     if lean:
         pairs = some(f"{a} from {b}" for a, b in lean)

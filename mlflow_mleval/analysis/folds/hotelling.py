@@ -146,23 +146,13 @@ def hotelling(
     first, second = cov.table_of(x1, "x1", 2), cov.table_of(x2, "x2", 2)
     same_axes(x1, "x1", x2, "x2") if paired else None
     names = cov.names_of(measures, x1, "measures", first.shape[1])
-    if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
-        hint = (
-            "Rows are the same folds and columns the same measures in both"
-            if paired
-            else "Columns are the same measures"
-        )
-        raise ValueError(
-            f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. {hint}."
-        )
+    _check_shapes(first, second, paired)
     if method == "permutation" and (ratio or not paired):
         raise ValueError(
             "`method` must be 'f' with `ratio` or unpaired folds, got 'permutation'. Swapping "
             "the methods within folds needs the same folds, and these independent."
         )
     size = np.maximum(np.abs(first).max(axis=0), np.abs(second).max(axis=0))
-    if min(len(first), len(second)) < 2:
-        raise ValueError(_too_few("x1", len(first), first.shape[1], 0, paired))
     mean, residuals, df, spread = _differences(first, second, paired, ratio)
     warnings: list[str] = []
     dropped: dict[Hashable, str] = {}
@@ -408,6 +398,19 @@ def t2_pvalue(t2: Any, p: int, df: Any) -> tuple[Any, Any]:
     """T-squared of p measures, on so many residual degrees of freedom, as an F, and its p-value."""
     f = (df - p + 1) / (p * df) * t2
     return f, special.fdtrc(p, df - p + 1, f)
+
+
+def _check_shapes(first: Array, second: Array, paired: bool) -> None:
+    """ValueError for tables of two methods that do not fit, or hold too few folds."""
+    if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
+        hint = "Columns are the same measures"
+        if paired:
+            hint = "Rows are the same folds and columns the same measures in both"
+        raise ValueError(
+            f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. {hint}."
+        )
+    if min(len(first), len(second)) < 2:
+        raise ValueError(_too_few("x1", len(first), first.shape[1], 0, paired))
 
 
 def _posthoc(

@@ -244,20 +244,44 @@ class SharedFolds:
         _, which = np.unique(keys, axis=0, return_inverse=True)
         which = which.ravel()
         classes = [np.flatnonzero(which == k) for k in range(which.max() + 1)]
-        said = []
+        hows, notes = self._protocols(classes, runs, kind, ratio)
+        row = np.zeros((len(self.methods),) * 2, dtype=np.int64)
+        first, second = np.triu_indices(len(self.methods), 1)
+        row[first, second] = np.arange(len(first))
+        sharings = []
+        for i, j in combinations_with_replacement(range(len(classes)), 2):
+            members = np.unique(np.concatenate([classes[i], classes[j]]))
+            a, b = np.triu_indices(len(members), 1)
+            apart = which[members[a]] != which[members[b]]
+            inner = np.flatnonzero(apart | (i == j))
+            if len(inner):
+                folds = self.whole[classes[i][0]] & self.whole[classes[j][0]]
+                how = replace(widest([hows[i], hows[j]]), n_folds=int(folds.sum()))
+                rows = row[members[a[inner]], members[b[inner]]]
+                sharings.append(Sharing(members, rows, inner, folds, how))
+        sharings.sort(key=lambda s: (-int(s.folds.sum()), -len(s.rows)))
+        return sharings, [hows[k] for k in which], list(dict.fromkeys(notes))
+
+    def _protocols(
+        self,
+        classes: Sequence[NDArray[np.int64]],
+        runs: pd.DataFrame,
+        kind: str | None,
+        ratio: float | None,
+    ) -> tuple[list[Protocol], list[str]]:
+        """How the folds of each class of methods came about, and notes."""
+        recorded = []
         for members in classes:
             here = runs[runs.index.isin([self.methods[i] for i in members])]
-            said.append(recorded_protocol(here, int(self.recorded[members[0]]), kind, ratio))
-        alone = [how for how, _ in said]
-        hows = [
-            self._of_the_whole(k, classes, alone) if kind is None else how
-            for k, how in enumerate(alone)
-        ]
+            recorded.append(recorded_protocol(here, int(self.recorded[members[0]]), kind, ratio))
+        hows = alone = [how for how, _ in recorded]
+        if kind is None:
+            hows = [self._of_the_whole(k, classes, alone) for k in range(len(classes))]
         notes = [
-            t
-            for (was, texts), how in zip(said, hows, strict=True)
-            for t in texts
-            if how == was or t != was.caution
+            text
+            for (was, texts), how in zip(recorded, hows, strict=True)
+            for text in texts
+            if how == was or text != was.caution
         ]
         if len({how.ratio for how in hows}) > 1:
             guessed = tuple({how.reason for how in hows if not how.known})
@@ -269,26 +293,7 @@ class SharedFolds:
                     "cross-validation"
                 )
             notes.append(f"The {what}. Each pair takes the wider of its two corrections.")
-        row = np.zeros((len(self.methods),) * 2, dtype=np.int64)
-        first, second = np.triu_indices(len(self.methods), 1)
-        row[first, second] = np.arange(len(first))
-        found = []
-        for i, j in combinations_with_replacement(range(len(classes)), 2):
-            members = np.sort(np.concatenate([classes[i], classes[j]])) if i != j else classes[i]
-            a, b = np.triu_indices(len(members), 1)
-            inner = (
-                np.flatnonzero(which[members[a]] != which[members[b]])
-                if i != j
-                else np.arange(len(a))
-            )
-            if len(inner):
-                folds = self.whole[classes[i][0]] & self.whole[classes[j][0]]
-                how = replace(widest([hows[i], hows[j]]), n_folds=int(folds.sum()))
-                found.append(
-                    Sharing(members, row[members[a[inner]], members[b[inner]]], inner, folds, how)
-                )
-        found.sort(key=lambda s: (-int(s.folds.sum()), -len(s.rows)))
-        return found, [hows[k] for k in which], list(dict.fromkeys(notes))
+        return hows, notes
 
     def _of_the_whole(
         self, k: int, classes: Sequence[NDArray[np.int64]], hows: Sequence[Protocol]
@@ -334,25 +339,20 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
     counts = whole.astype(np.int64) @ whole.T.astype(np.int64)
     np.fill_diagonal(counts, 0)
     kept = counts.max(axis=1, initial=0) >= min(2, len(folds))
-    excluded = [
-        Excluded("method", name, "has no values by fold")
-        for name in asked
-        if name not in set(found)
-    ]
+    gone = [name for name in asked if name not in set(found)]
+    excluded = [Excluded("method", name, "has no values by fold") for name in gone]
     lacking = {
         found[k]: _lacks(frame, found[k], folds, whole[k])
         for k in np.flatnonzero(~whole.all(axis=1))
     }
     alone = [k for k in range(len(found)) if not kept[k]]
     if kept.sum() < 2:
-        why = "; ".join(
-            [f"{e.name} {e.reason}" for e in excluded]
-            + [f"{name} {text}" for name, text in lacking.items()]
-        )
+        reasons = [f"{e.name} {e.reason}" for e in excluded]
+        reasons += [f"{name} {text}" for name, text in lacking.items()]
         raise IncomparableRunsError(
             "a test over folds needs two methods that share two folds, got "
             f"{'1 method' if len(found) == 1 else 'none'} on "
-            f"{dataset}{': ' if why else ''}{why}."
+            f"{': '.join([dataset, *filter(None, ['; '.join(reasons)])])}."
         )
     excluded += [
         Excluded(
@@ -454,10 +454,9 @@ def _merged(
     a, b = (np.array(side, dtype=object) for side in zip(*combinations(methods, 2), strict=True))
     columns = {name: np.full(n, np.nan) for name in ("statistic", "f_statistic", "pvalue")}
     problem = np.full(n, "", dtype=object)
-    by_measure = ["differences", "directions"]
-    by_measure += (
-        ["errors"] if isinstance(like, HotellingPairs) else ["posthoc_pvalues", "posthoc_corrected"]
-    )
+    further = ["posthoc_pvalues", "posthoc_corrected"]
+    further = ["errors"] if isinstance(like, HotellingPairs) else further
+    by_measure = ["differences", "directions", *further]
     tables = {name: np.full((n, p), np.nan) for name in by_measure}
     df = np.full((n, 1), np.nan)
     for s, t in found:
@@ -471,27 +470,12 @@ def _merged(
         for name, table in tables.items():
             table[s.rows] = getattr(t, name).to_numpy()[s.inner]
         df[s.rows] = getattr(t, "residual_df", np.nan)
-    whole = {
-        "method_a": a,
-        "method_b": b,
-        **columns,
-        **decided(columns["pvalue"], like.alpha),
-        "problem": problem,
-    }
-    order = [
-        "method_a",
-        "method_b",
-        "statistic",
-        "f_statistic",
-        *decided(columns["pvalue"], like.alpha),
-        "problem",
-    ]
+    pvalues = decided(columns.pop("pvalue"), like.alpha)
+    whole = {"method_a": a, "method_b": b, **columns, **pvalues, "problem": problem}
     changed: dict[str, Any] = {
         name: pd.DataFrame(values, columns=like.measures) for name, values in tables.items()
     }
     if isinstance(like, HotellingPairs):
-        changed |= {
-            "residual_df": df,
-            "warnings": tuple(text for text in like.warnings if text.startswith("Left out")),
-        }
-    return replace(like, table=pd.DataFrame(whole)[order], methods=list(methods), **changed)
+        left_out = [text for text in like.warnings if text.startswith("Left out")]
+        changed |= {"residual_df": df, "warnings": tuple(left_out)}
+    return replace(like, table=pd.DataFrame(whole), methods=list(methods), **changed)

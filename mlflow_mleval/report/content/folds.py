@@ -300,38 +300,37 @@ def overview_table(folds: Folds, **options: Any) -> Table:
     """One row a dataset: how many pairs the tests separate, and what was tested where that
     differs.
     """
-    found = list(folds.values())
+    comparisons = list(folds.values())
     tested = {
-        "folds": [f.folds_of_a_pair for f in found],
-        "methods": [count(len(f.methods), "method") for f in found],
-        "measures": [listed(f.measures, most=8) for f in found],
+        "folds": [f.folds_of_a_pair for f in comparisons],
+        "methods": [count(len(f.methods), "method") for f in comparisons],
+        "measures": [listed(f.measures, most=8) for f in comparisons],
     }
     same = [cells[0] for cells in tested.values() if len(set(cells)) == 1]
-    lost = [sum(f.untested.values()) + f.n_lost for f in found]
-    naive = [
-        "refused" if "naive" in f.refusals else str((f.table["naive_corrected"] <= f.alpha).sum())
-        for f in found
-    ]
+    differ = {what: cells for what, cells in tested.items() if len(set(cells)) > 1}
+    lost = [sum(f.untested.values()) + f.n_lost for f in comparisons]
+    rows = [_overview(f) for f in comparisons]
+    apart, doubt, naive, manova = (list(cells) for cells in zip(*rows, strict=True))
     columns = [
         doc.names("dataset", folds, note=f"On every dataset: {', '.join(same)}." if same else ""),
-        Column(
-            "pairs separated", [f"{f.table['separated'].sum()} of {len(f.table)}" for f in found]
-        ),
+        Column("pairs separated", apart),
         *([Column("not tested", [str(n or "") for n in lost])] if any(lost) else []),
-        Column(
-            "doubt", [NOT_TRUSTED if (f.table["doubt"] != "").any() else "" for f in found], "<"
-        ),
+        Column("doubt", doubt, "<"),
         Column("uncorrected", naive, keep=2),
-        doc.pvalues(
-            "MANOVA p", [None if f.manova is None else f.manova.pvalue for f in found], keep=3
-        ),
-        *(
-            Column(what, cells, "<", keep=1)
-            for what, cells in tested.items()
-            if len(set(cells)) > 1
-        ),
+        doc.pvalues("MANOVA p", manova, keep=3),
+        *(Column(what, cells, "<", keep=1) for what, cells in differ.items()),
     ]
     return Table(columns, title="Every dataset", key="folds", things="datasets", **options)
+
+
+def _overview(found: FoldComparison) -> tuple[str, str, str, float | None]:
+    """How many pairs are separated, whether in doubt, how many without correction; MANOVA's p."""
+    table = found.table
+    doubt = NOT_TRUSTED if (table["doubt"] != "").any() else ""
+    naive = str((table["naive_corrected"] <= found.alpha).sum())
+    naive = "refused" if "naive" in found.refusals else naive
+    manova = None if found.manova is None else found.manova.pvalue
+    return f"{table['separated'].sum()} of {len(table)}", doubt, naive, manova
 
 
 def _shown(found: FoldComparison) -> str:

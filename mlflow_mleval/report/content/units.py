@@ -144,7 +144,7 @@ def shape(
     """What JSON holds of tests of pairs, the same keys for every kind of unit."""
     unit = next(iter(tests.values())).unit
     said = [
-        f"{dataset}: {text}" if dataset else text
+        f"{dataset}: {text}".removeprefix(": ")
         for dataset, one in tests.items()
         for text in one.warnings
     ]
@@ -158,9 +158,12 @@ def shape(
         "absent": absent,
     }
     sizes = [one.n_instances for one in tests.values() if isinstance(one, InstanceTests)]
-    whole |= {"n_instances": sum(sizes)} if sizes else {}
-    records = {dataset: record(one) for dataset, one in tests.items() if unit in _KINDS}
-    return whole | ({"datasets": records} if any(records) else records.get("", {}))
+    if sizes:
+        whole["n_instances"] = sum(sizes)
+    if unit not in _KINDS:  # it has keys of its own
+        return whole
+    records = {dataset: record(one) for dataset, one in tests.items()}
+    return whole | ({"datasets": records} if any(records) else records[""])
 
 
 def record(tests: PairTests) -> dict[str, Any]:
@@ -182,26 +185,33 @@ def _section(
     """All datasets, on a terminal too, if they are the document; in the report of a study the first
     ones.
     """
-    kind, alone = _KINDS[unit], depth == ALWAYS
+    kind, alone, by_fold = _KINDS[unit], depth == ALWAYS, _by_fold(tests)
     blocks: list[Any] = []
-    if unit == "folds" and len(tests) > 1:
-        blocks.append(folds.overview_table(_by_fold(tests), depth=ALWAYS if alone else PAPER))
-    for key, (dataset, one) in enumerate(tests.items(), start=1):
-        if alone or key <= DATASETS:
-            blocks += on_dataset(one, key, dataset, depth)
-    if len(tests) > DATASETS and not alone:
+    if len(by_fold) > 1:
+        blocks.append(folds.overview_table(by_fold, depth=min(depth, PAPER)))
+    shown = list(tests.items())[: None if alone else DATASETS]
+    for key, (dataset, one) in enumerate(shown, start=1):
+        blocks += on_dataset(one, key, dataset, depth)
+    if len(tests) > len(shown):
         rest = f"The first {DATASETS} of {len(tests)} datasets are shown"
         blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
     lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
     blocks += doc.points(lost, "Not tested", depth=ALWAYS if unit == "answers" else PAPER)
-    by_fold = _by_fold(tests)
     if terms := {word: text for one in by_fold.values() for word, text in folds.words(one)}:
         blocks.append(Terms(list(terms.items()), doc.WORDS))
-    by_pair = [one.by_pair["separated"] for one in tests.values()]
-    total, apart = sum(map(len, by_pair)), sum(int(column.sum()) for column in by_pair)
-    hint = f"{apart:,} of {count(total, 'pair')} separated on {count(len(tests), 'dataset')}"
-    hint = f"{hint}{lost_pairs(by_fold.values())}" if tests else "not tested"
-    return Section(kind.key, kind.title, blocks, hint)
+    lost_by_fold = lost_pairs(by_fold.values())
+    return Section(kind.key, kind.title, blocks, f"{_hint(tests)}{lost_by_fold}")
+
+
+def _hint(tests: Mapping[str, PairTests]) -> str:
+    """How many pairs are separated on how many datasets."""
+    if not tests:
+        return "not tested"
+    by_pair = pd.concat([one.by_pair["separated"] for one in tests.values()])
+    return (
+        f"{int(by_pair.sum()):,} of {count(len(by_pair), 'pair')} separated on "
+        f"{count(len(tests), 'dataset')}"
+    )
 
 
 def _by_fold(tests: Mapping[str, PairTests]) -> dict[str, FoldComparison]:
