@@ -168,29 +168,16 @@ def _common(answers: Mapping[str, Answers], shared: bool) -> tuple[pd.Index, lis
             f"{some(answers)} share none of their {len(every):,} instances. Choose runs on the "
             "same data, or say what identifies an instance (`instance_by`)."
         )
-    lost = [
-        f"{method}: {a.counted - len(a.values):,} of {a.counted:,} answers"
-        for method, a in answers.items()
-        if a.counted and a.counted > len(a.values)
-    ]
+    there = pd.Series({method: len(a.values) for method, a in answers.items()})
+    counted = pd.Series({method: a.counted or len(a.values) for method, a in answers.items()})
+    gaps = (counted - there)[lambda n: n > 0]
+    lost = [f"{method}: {n:,} of {counted[method]:,} answers" for method, n in gaps.items()]
     absent = {method: len(every) - len(keys) for method, keys in questions.items()}
     gone = [f"{method}: {n:,} of {len(every):,}" for method, n in absent.items() if n]
-    worst = max(
-        1 - len(common) / len(every),
-        *(1 - len(a.values) / (a.counted or len(a.values)) for a in answers.values()),
-    )
-    if worst > MOST_LOST and not shared:
-        raise MissingResultsError(
-            Message(
-                f"{len(common):,} of {len(every):,} instances are known for all methods",
-                f"; missing in {some(gone)}" if gone else "",
-                f"; the store has lost answers of {some(lost)}" if lost else "",
-                ". What is left may differ from what is lost. Evaluate again, or compare on the "
-                "shared instances (",
-                Argument("shared", True),
-                ").",
-            )
-        )
+    shares = 1 - there / counted
+    of = f"{len(common):,} of {len(every):,} instances"
+    if max(1 - len(common) / len(every), *shares) > MOST_LOST and not shared:
+        raise MissingResultsError(_too_many_lost(of, gone, lost))
     notes = [note for a in answers.values() for note in a.notes]
     if lost:
         notes.append(
@@ -198,11 +185,21 @@ def _common(answers: Mapping[str, Answers], shared: bool) -> tuple[pd.Index, lis
             "about the rest."
         )
     if gone:
-        notes.append(
-            f"{len(common):,} of {len(every):,} instances are compared, those of all methods; "
-            f"missing in {some(gone)}."
-        )
+        notes.append(f"{of} are compared, those of all methods; missing in {some(gone)}.")
     return common, notes
+
+
+def _too_many_lost(of: str, gone: Sequence[str], lost: Sequence[str]) -> Message:
+    """That the rest says little of the whole, and the ways on."""
+    return Message(
+        f"{of} are known for all methods",
+        f"; missing in {some(gone)}" if gone else "",
+        f"; the store has lost answers of {some(lost)}" if lost else "",
+        ". What is left may differ from what is lost. Evaluate again, or compare on the "
+        "shared instances (",
+        Argument("shared", True),
+        ").",
+    )
 
 
 def unclear(measure: str, words: Sequence[object]) -> str:
@@ -436,14 +433,15 @@ def compare_answers(
     tests = instance_tests(
         found.tables, found.measures, clusters=groups, alpha=alpha, **sides, **options
     )
-    ranking = None
-    if all(table[found.measures].notna().any().all() for table in found.tables.values()):
-        ranking = answer_ranking(
-            found, clusters=groups, n_resamples=min(n_resamples, 2_000), seed=seed, **sides
-        )
+    ranking, most = None, min(n_resamples, 2_000)
+    whole = pd.DataFrame(
+        {m: table[found.measures].notna().any() for m, table in found.tables.items()}
+    )
+    if whole.all(axis=None):
+        ranking = answer_ranking(found, clusters=groups, n_resamples=most, seed=seed, **sides)
     first, second = (list(found.tables) if ranking is None else list(ranking.table.index))[:2]
     notes = list(found.notes)
-    assumed = [m for m in found.passing if m not in {*minimize, *maximize} and m not in MEASURES]
+    assumed = sorted({*found.passing} - {*minimize, *maximize, *MEASURES}, key=found.passing.index)
     if assumed:
         notes.append(
             Message(

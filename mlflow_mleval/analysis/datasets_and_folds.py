@@ -4,7 +4,7 @@ their folds or repeats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -135,12 +135,8 @@ def next_dataset(
     frames, rho, absent, notes = _by_dataset(study, over, values[measures], declared)
     if len(rho) < 2 or not measures:
         return None
-    tables = {
-        measure: {d: frame[measure].unstack(level=0) for d, frame in frames.items()}
-        for measure in measures
-    }
-    ropes = {m: _rope(m, study, rope, in_units) for m in measures}
-    sizes = {m: size for m, (size, _) in ropes.items()}
+    tables = {m: {d: f[m].unstack(level=0) for d, f in frames.items()} for m in measures}
+    sizes, reasons = _ropes(measures, study, rope, in_units)
     chance: dict[str, Any] = {"credible_level": 1 - alpha, "n_resamples": DRAWS, "seed": seed}
     try:
         pairs = hierarchical_pairs(
@@ -150,20 +146,24 @@ def next_dataset(
         return None
     if len(order) > MOST:
         notes.append(f"Only the best {MOST} of {len(order)} methods are compared.")
-    reasons = {m: why for m, (_, why) in ropes.items()}
     notes = [*dict.fromkeys(notes)]
     following = NextDataset(over, pairs, sizes, reasons, rho, shown, absent, tuple(notes))
     curves = {}
     for measure in following.pairs:
-        first, second = following.table(measure, order)[PAIR].iloc[0]
+        best = tuple(following.table(measure, order)[PAIR].iloc[0])
         sign = -1 if study.directions[measure] == "min" else 1
-        parts = [
-            sign * (t[first] - t[second]).to_numpy()
-            for t in tables[measure].values()
-            if {first, second} <= {*t.columns}
-        ]
-        curves[measure] = power_curve(parts, (first, second), level=alpha, over=over, seed=seed)
+        gaps = _differences(tables[measure].values(), best, sign)
+        curves[measure] = power_curve(gaps, best, level=alpha, over=over, seed=seed)
     return replace(following, curves=curves)
+
+
+def _differences(
+    tables: Iterable[pd.DataFrame], pair: tuple[str, str], sign: int
+) -> list[np.ndarray]:
+    """The differences of two methods on each dataset that both have."""
+    first, second = pair
+    both = (table for table in tables if first in table and second in table)
+    return [sign * (table[first] - table[second]).to_numpy() for table in both]
 
 
 def _by_dataset(
@@ -270,6 +270,14 @@ def _repeats(frame: pd.DataFrame) -> pd.DataFrame:
     if len(kept) < 2:
         raise ValueError("fewer than two methods have repeats on it")
     return whole.loc[pd.MultiIndex.from_product([kept.index, range(kept.min())])]
+
+
+def _ropes(
+    measures: Sequence[str], study: Study, rope: float | None, in_units: bool
+) -> tuple[dict[str, float], dict[str, str]]:
+    """By measure the rope, and where it comes from."""
+    ropes = {m: _rope(m, study, rope, in_units) for m in measures}
+    return {m: size for m, (size, _) in ropes.items()}, {m: why for m, (_, why) in ropes.items()}
 
 
 def _rope(measure: str, study: Study, rope: float | None, in_units: bool) -> tuple[float, str]:

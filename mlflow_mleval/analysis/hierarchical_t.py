@@ -364,12 +364,9 @@ def hierarchical_pairs(
     names, rows = [], []
     for measure, tables in values.items():
         sign = -1.0 if directions[measure] == "min" else 1.0
-        methods = dict.fromkeys(method for table in tables.values() for method in table.columns)
-        for a, b in combinations(methods, 2):
-            both = {d: sign * (t[a] - t[b]) for d, t in tables.items() if a in t and b in t}
-            if len(both) > 1:
-                names.append((measure, a, b))
-                rows.append([_at_least_two(both.get(d)) for d in datasets])
+        for (a, b), gaps in _gaps(tables, sign).items():
+            names.append((measure, a, b))
+            rows.append([_at_least_two(gaps.get(dataset)) for dataset in datasets])
     if not rows:
         raise ValueError("`values` must have two methods on the same two datasets, got none.")
     rope = np.array([float(ropes[measure]) for measure, *_ in names])
@@ -384,6 +381,18 @@ def hierarchical_pairs(
         names,
     )
     return {measure: by_measure[measure] for measure in values if measure in by_measure}
+
+
+def _gaps(
+    tables: Mapping[Any, pd.DataFrame], sign: float
+) -> dict[tuple[Hashable, Hashable], dict[Any, pd.Series]]:
+    """By pair of methods and dataset, their differences; only of pairs on two datasets or more."""
+    methods = dict.fromkeys(method for table in tables.values() for method in table.columns)
+    by_pair = {
+        (a, b): {d: sign * (t[a] - t[b]) for d, t in tables.items() if a in t and b in t}
+        for a, b in combinations(methods, 2)
+    }
+    return {pair: gaps for pair, gaps in by_pair.items() if len(gaps) > 1}
 
 
 def _at_least_two(differences: pd.Series | None) -> Array:

@@ -359,7 +359,7 @@ def plan(
     probability(alpha, "alpha")
     ratio = _ratio(ratio, ranked)
     frame, a, b, difference, noise = pair_differences(table, direction, gaps=ranked)
-    n, m = frame.shape
+    n = len(frame)
     common = (~np.isnan(difference)).sum(axis=1)
     if common.max() < 2:
         raise ValueError(
@@ -367,10 +367,9 @@ def plan(
             "no variation."
         )
     by_max_t = correction == "max-t"
-    if level is None and by_max_t:
-        level = level_of_a_pair(frame, alpha)
-    elif level is None:
-        level = alpha if correction == "none" else alpha / len(a)
+    if level is None:
+        own = alpha if correction == "none" else alpha / len(a)
+        level = level_of_a_pair(frame, alpha) if by_max_t else own
     mean, deviation = moments(difference, noise)
     unit = np.sqrt(variance_factor(np.maximum(common, 1), ratio))
     certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
@@ -382,11 +381,7 @@ def plan(
     largest = np.maximum(*np.abs(bounds))
     smallest = np.where(bounds[0] * bounds[1] > 0, np.minimum(*np.abs(bounds)), 0.0)
     half = special.stdtrit(df, 1 - alpha / 2) * deviation * unit
-    least = 2
-    if by_max_t:
-        least = datasets_needed(alpha)
-    elif ranked:
-        least = feasibility(n, m, alpha, correction).datasets_needed
+    least = _least(frame, alpha, correction) if ranked else 2
     efficiency = EFFICIENCY if ranked and not by_max_t else 1.0
 
     def size(of: Array) -> Array:
@@ -591,6 +586,14 @@ def _range(low: float, high: float) -> str:
     if low > FARTHEST:
         return f"more than {FARTHEST:,}"
     return f"{low:,.0f} or more" if high > FARTHEST else f"{low:,.0f} to {high:,.0f}"
+
+
+def _least(frame: pd.DataFrame, alpha: float, correction: str) -> int:
+    """The least number of datasets with which a test over datasets can reject."""
+    if correction == "max-t":
+        return datasets_needed(alpha)
+    n, m = frame.shape
+    return feasibility(n, m, alpha, correction).datasets_needed
 
 
 def _ratio(ratio: float | None, ranked: bool) -> float | None:

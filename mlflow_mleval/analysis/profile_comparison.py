@@ -394,15 +394,17 @@ def compare_profiles(
         "ratio": declared.get("ratio"),
         "top": top,
     }
+    crossings = [row for part in parts for row in part.crossings()]
+    claims = [row for part in parts for row in part.claims()]
     return ProfileComparison(
         curves=pd.concat([part.curves for part in parts]),
         ratios=pd.concat([part.ratio_table() for part in parts]),
-        crossings=_table([row for part in parts for row in part.crossings()], _CROSSINGS),
-        claims=_table([row for part in parts for row in part.claims()], _CLAIMS),
+        crossings=_table(crossings, _CROSSINGS),
+        claims=_table(claims, _CLAIMS),
         awareness=summaries,
         awareness_tests=tests,
         across=across,
-        protocols={part.dataset: part.protocol for part in parts if part.protocol is not None},
+        protocols=_protocols(parts),
         n_labels=dict(profiles.n_labels),
         absent=absent,
         table=_rows([part.pair_table() for part in parts]),
@@ -427,6 +429,11 @@ _CROSSINGS = [
     "certain",
 ]
 _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
+
+
+def _protocols(parts: Sequence[OnDataset]) -> dict[str, Protocol]:
+    """By dataset, how its folds came about, where that is known."""
+    return {part.dataset: part.protocol for part in parts if part.protocol is not None}
 
 
 def _lacking(profiles: Profiles) -> list[str]:

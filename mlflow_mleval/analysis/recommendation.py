@@ -63,22 +63,31 @@ def decision(c: Comparison) -> Decision:
         there.loc[dataset, method] = False
     cells = {m: c.study.cells(m)[c.order].where(there) for m in measures}
     rest = [m for m in c.order if m not in c.leaders]
-    differences = {}
-    for m in measures if rest else ():
-        difference = (cells[m][c.leader] - cells[m][rest[0]]).dropna()
-        differences[m] = float(difference.mean()), len(difference)
-    tested = c.deciding is not None
+    best, separated, by_answers = [], None, None
+    if c.deciding is None:
+        by_answers = _by_answers(c)
+    else:
+        best = c.possible.index[c.possible["low"] == 1].tolist()
+        separated = [b for a, b in c.separated if a == c.leader]
     return Decision(
         methods=c.leaders,
-        best=c.possible.index[c.possible["low"] == 1].tolist() if tested else [],
-        separated=[b for a, b in c.separated if a == c.leader] if tested else None,
-        by_answers=None if tested else _by_answers(c),
+        best=best,
+        separated=separated,
+        by_answers=by_answers,
         measures=measures,
         means={m: mean_intervals(table, c.options["alpha"]) for m, table in cells.items()},
         next=rest[0] if rest else None,
-        differences=differences,
+        differences=_differences(c.leader, rest[0], cells) if rest else {},
         turns=_turns(c),
     )
+
+
+def _differences(
+    leader: str, other: str, cells: Mapping[str, pd.DataFrame]
+) -> dict[str, tuple[float, int]]:
+    """By measure, the mean difference over the datasets that both finished, and their number."""
+    gaps = {m: (table[leader] - table[other]).dropna() for m, table in cells.items()}
+    return {m: (float(gap.mean()), len(gap)) for m, gap in gaps.items()}
 
 
 def _by_answers(c: Comparison) -> list[str] | None:

@@ -430,12 +430,22 @@ def _pair(a: Array, b: Array, how: _Draws) -> dict[str, Any]:
         df = error**4 / (parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1)) if error else np.nan
     if not error:
         return row | {"doubt": "its values do not vary over repeats"}
-    difference, t = row["difference"], row["difference"] / error
-    half = special.stdtrit(df, 1 - how.alpha / 2) * error
     pooled = np.sqrt((spread_a + spread_b) / 2)
+    return row | _tested(a, b, (error, df, pooled), how)
+
+
+def _tested(a: Array, b: Array, spread: tuple[float, float, float], how: _Draws) -> dict[str, Any]:
+    """What the tests of a pair say; `spread` is the standard error of their difference, its degrees
+    of freedom, and the standard deviation within methods.
+    """
+    n, m = len(a), len(b)
+    error, df, pooled = spread
+    difference = a.mean() - b.mean()
+    t = difference / error
+    half = special.stdtrit(df, 1 - how.alpha / 2) * error
     hedges = 1 - 3 / (4 * (n + m - 2) - 1)
     permuted, exact, smallest = _flipped(a - b, how) if how.by_seed else _shared_out(a, b, how)
-    return row | {
+    return {
         "low": difference - half,
         "high": difference + half,
         "effect_size": difference / pooled * hedges if pooled else np.nan,

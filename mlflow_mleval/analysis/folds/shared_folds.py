@@ -272,28 +272,15 @@ class SharedFolds:
         """How the folds of each class of methods came about, and notes."""
         recorded = []
         for members in classes:
-            here = runs[runs.index.isin([self.methods[i] for i in members])]
+            here = runs[runs.index.isin(np.array(self.methods, dtype=object)[members])]
             recorded.append(recorded_protocol(here, int(self.recorded[members[0]]), kind, ratio))
         hows = alone = [how for how, _ in recorded]
         if kind is None:
             hows = [self._of_the_whole(k, classes, alone) for k in range(len(classes))]
-        notes = [
-            text
-            for (was, texts), how in zip(recorded, hows, strict=True)
-            for text in texts
-            if how == was or text != was.caution
-        ]
-        if len({how.ratio for how in hows}) > 1:
-            guessed = tuple({how.reason for how in hows if not how.known})
-            what = "folds came about in different ways"
-            if len(guessed) > 1:
-                notes = [text for text in notes if not text.startswith(guessed)]
-                what = (
-                    "sizes of the folds are not recorded: those of each method are taken as one "
-                    "cross-validation"
-                )
-            notes.append(f"The {what}. Each pair takes the wider of its two corrections.")
-        return hows, notes
+        notes = []
+        for (was, texts), how in zip(recorded, hows, strict=True):
+            notes += [text for text in texts if how == was or text != was.caution]
+        return hows, _in_different_ways(hows, notes)
 
     def _of_the_whole(
         self, k: int, classes: Sequence[NDArray[np.int64]], hows: Sequence[Protocol]
@@ -316,6 +303,21 @@ class SharedFolds:
             ):
                 return how
         return hows[k]
+
+
+def _in_different_ways(hows: Sequence[Protocol], notes: list[str]) -> list[str]:
+    """The notes, and that methods differ in how their folds came about, if they do."""
+    if len({how.ratio for how in hows}) < 2:
+        return notes
+    guessed = tuple({how.reason for how in hows if not how.known})
+    what = "folds came about in different ways"
+    if len(guessed) > 1:
+        notes = [text for text in notes if not text.startswith(guessed)]
+        what = (
+            "sizes of the folds are not recorded: those of each method are taken as one "
+            "cross-validation"
+        )
+    return [*notes, f"The {what}. Each pair takes the wider of its two corrections."]
 
 
 def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -> SharedFolds:
@@ -446,10 +448,10 @@ def _part(values: NDArray[np.float64], of: Sharing) -> NDArray[np.float64]:
 def _merged(
     found: Sequence[tuple[Sharing, Tests | str]], methods: Sequence[str], p: int
 ) -> Tests | None:
-    made = [(s, t) for s, t in found if not isinstance(t, str)]
+    made = [tests for _, tests in found if not isinstance(tests, str)]
     if not made:
         return None
-    like = made[0][1]
+    like = made[0]
     n = len(methods) * (len(methods) - 1) // 2
     a, b = (np.array(side, dtype=object) for side in zip(*combinations(methods, 2), strict=True))
     columns = {name: np.full(n, np.nan) for name in ("statistic", "f_statistic", "pvalue")}
@@ -457,16 +459,15 @@ def _merged(
     further = ["posthoc_pvalues", "posthoc_corrected"]
     further = ["errors"] if isinstance(like, HotellingPairs) else further
     by_measure = ["differences", "directions", *further]
-    tables = {name: np.full((n, p), np.nan) for name in by_measure}
+    tables = dict(zip(by_measure, np.full((len(by_measure), n, p), np.nan), strict=True))
     df = np.full((n, 1), np.nan)
     for s, t in found:
         if isinstance(t, str):
             problem[s.rows] = t
             continue
         rows = t.table.iloc[s.inner]
-        for name, column in columns.items():
+        for name, column in (*columns.items(), ("problem", problem)):
             column[s.rows] = rows[name]
-        problem[s.rows] = rows["problem"]
         for name, table in tables.items():
             table[s.rows] = getattr(t, name).to_numpy()[s.inner]
         df[s.rows] = getattr(t, "residual_df", np.nan)

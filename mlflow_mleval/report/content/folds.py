@@ -306,15 +306,14 @@ def overview_table(folds: Folds, **options: Any) -> Table:
         "methods": [count(len(f.methods), "method") for f in comparisons],
         "measures": [listed(f.measures, most=8) for f in comparisons],
     }
-    same = [cells[0] for cells in tested.values() if len(set(cells)) == 1]
     differ = {what: cells for what, cells in tested.items() if len(set(cells)) > 1}
-    lost = [sum(f.untested.values()) + f.n_lost for f in comparisons]
-    rows = [_overview(f) for f in comparisons]
-    apart, doubt, naive, manova = (list(cells) for cells in zip(*rows, strict=True))
+    same = [cells[0] for what, cells in tested.items() if what not in differ]
+    rows = map(_overview, comparisons)
+    apart, lost, doubt, naive, manova = (list(cells) for cells in zip(*rows, strict=True))
     columns = [
         doc.names("dataset", folds, note=f"On every dataset: {', '.join(same)}." if same else ""),
         Column("pairs separated", apart),
-        *([Column("not tested", [str(n or "") for n in lost])] if any(lost) else []),
+        *([Column("not tested", lost)] if any(lost) else []),
         Column("doubt", doubt, "<"),
         Column("uncorrected", naive, keep=2),
         doc.pvalues("MANOVA p", manova, keep=3),
@@ -323,14 +322,17 @@ def overview_table(folds: Folds, **options: Any) -> Table:
     return Table(columns, title="Every dataset", key="folds", things="datasets", **options)
 
 
-def _overview(found: FoldComparison) -> tuple[str, str, str, float | None]:
-    """How many pairs are separated, whether in doubt, how many without correction; MANOVA's p."""
+def _overview(found: FoldComparison) -> tuple[str, str, str, str, float | None]:
+    """How many pairs are separated, not tested, whether in doubt, how many without correction;
+    MANOVA's p.
+    """
     table = found.table
     doubt = NOT_TRUSTED if (table["doubt"] != "").any() else ""
     naive = str((table["naive_corrected"] <= found.alpha).sum())
     naive = "refused" if "naive" in found.refusals else naive
     manova = None if found.manova is None else found.manova.pvalue
-    return f"{table['separated'].sum()} of {len(table)}", doubt, naive, manova
+    lost = str(sum(found.untested.values()) + found.n_lost or "")
+    return f"{table['separated'].sum()} of {len(table)}", lost, doubt, naive, manova
 
 
 def _shown(found: FoldComparison) -> str:
