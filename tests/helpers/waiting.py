@@ -21,13 +21,15 @@ PATIENCE = 240
 
 
 def wait_for(url: str, process: subprocess.Popen, log: Path) -> None:
+    """Until a server is ready; an error with the end of its log where it never is."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         try:
             if requests.get(f"{url}/health", timeout=10).ok:
                 return
         except requests.RequestException:
-            time.sleep(0.2)
+            pass
+        time.sleep(0.2)
     how = (
         f"ended with {process.returncode}"
         if process.poll() is not None
