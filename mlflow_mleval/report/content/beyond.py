@@ -30,9 +30,9 @@ from mlflow_mleval.report.blocks import (
 from mlflow_mleval.report.content.definitions import capitalised, glossary
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.figures.pair_diagrams import power_lines, shrinkage
-from mlflow_mleval.report.text import NONE, fixed, number, with_intervals
+from mlflow_mleval.report.text import NONE, number
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count
+from mlflow_mleval.words import count, span
 
 #: Pairs of a table, and tables over folds.
 PAIRS, TABLES = 500, 12
@@ -110,10 +110,8 @@ def _over_folds(c: Comparison) -> list[Any]:
     tables: list[Table] = []
     for dataset, measures in present(c.beyond).by_fold.items():
         for measure, found in measures.items():
-            where, decided = (
-                f"{name(dataset)} by {name(measure)}",
-                found.bayes.table["decision"].value_counts(),
-            )
+            where = f"{name(dataset)} by {name(measure)}"
+            decided = found.bayes.table["decision"].value_counts()
             texts.append(
                 f"On {where}, of {count(len(found.bayes.table), 'pair')}, with probability "
                 f"{found.bayes.credible_level:g}: {decided.get('a', 0) + decided.get('b', 0)} "
@@ -128,17 +126,10 @@ def _over_folds(c: Comparison) -> list[Any]:
                 tables.append(
                     replace(table, folded=True, columns=tipped if tables else table.columns)
                 )
-    more = (
-        [f"Tables of {len(texts) - TABLES} more are in the JSON data."]
-        if len(texts) > TABLES
-        else []
-    )
-    title = "Over the folds of each dataset"
-    return (
-        [Text(texts, "points", title, depth=PAGE), *tables, Text(more, "note", depth=PAGE)]
-        if texts
-        else []
-    )
+    blocks = [*doc.points(texts, "Over the folds of each dataset", depth=PAGE), *tables]
+    if len(texts) > TABLES:
+        blocks.append(doc.note(f"Tables of {len(texts) - TABLES} more are in the JSON data."))
+    return blocks
 
 
 def beyond_pairs(
@@ -155,9 +146,9 @@ def beyond_pairs(
     few = bayes.test == "signed-rank" and len(table) and table["n"].iloc[0] < FEW
     columns = [
         *doc.pair(shown),
-        Column(
+        doc.intervals(
             "difference",
-            with_intervals(shown[["mean_difference", "low", "high"]].to_numpy()),
+            shown[["mean_difference", "low", "high"]],
             keep=1,
             note=(
                 f"Difference of {what}, positive where the first is better, with "
@@ -174,29 +165,17 @@ def beyond_pairs(
             )
             + (f" {NOT_TRUSTED}: so few datasets hardly outweigh the prior." if few else ""),
         ),
-        Column(
+        _probabilities(
             "P first",
-            [*map(probability, shown["p_a"])],
+            shown["p_a"],
             keep=3,
             note=(
                 f"P: probability that the first is better by more than {number(bayes.rope)}, "
                 "that neither or the second is."
             ),
         ),
-        Column("P same", [*map(probability, shown["p_equivalent"])], keep=3),
-        Column("P second", [*map(probability, shown["p_b"])], keep=3),
-        *(
-            [
-                pvalues(
-                    "equivalent p",
-                    shown["equivalence_p"],
-                    keep=1,
-                    note="Equivalent p: two one-sided tests, corrected for the number of pairs.",
-                )
-            ]
-            if found.equivalence
-            else []
-        ),
+        _probabilities("P same", shown["p_equivalent"], keep=3),
+        _probabilities("P second", shown["p_b"], keep=3),
         Column(
             f"{planned.over} needed",
             [*map(_needed, shown["needed"], shown["needed_low"], shown["needed_high"])],
@@ -210,7 +189,14 @@ def beyond_pairs(
             ),
         ),
     ]
+    if found.equivalence:
+        note = "Equivalent p: two one-sided tests, corrected for the number of pairs."
+        columns.insert(-1, pvalues("equivalent p", shown["equivalence_p"], keep=1, note=note))
     return Table(columns, len(table), title, things="pairs", depth=PAGE)
+
+
+def _probabilities(head: str, values: pd.Series, **more: Any) -> Column:
+    return Column(head, [*map(probability, values)], **more)
 
 
 def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
@@ -221,28 +207,16 @@ def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
         f"{how}, by the number of datasets, were their difference the one observed. The band "
         f"holds 95% of the curves when the datasets are drawn again ({found.n_resamples:,} times, "
         f"seed {found.seed}); the ring is the study as it is"
-        + (
-            f", the dot where the chance is {found.target:.0%}."
-            if found.needed <= found.curve["n"].max()
-            else "."
-        )
-        + (
-            f" Dotted: with as many {found.more.over} of each dataset as one likes."
-            if found.more
-            else ""
-        )
     )
-    cells = [
-        Column("datasets", [f"{n:,}" for n in found.curve["n"]]),
-        Column("power", [*map(probability, found.curve["power"])]),
-        Column("from", [*map(probability, found.curve["low"])]),
-        Column("to", [*map(probability, found.curve["high"])]),
-        *(
-            [Column(f"any number of {found.more.over}", [*map(probability, found.curve["limit"])])]
-            if found.more
-            else []
-        ),
-    ]
+    if found.needed <= found.curve["n"].max():
+        caption += f", the dot where the chance is {found.target:.0%}"
+    caption += "."
+    heads = {"power": "power", "low": "from", "high": "to"}
+    if found.more:
+        heads["limit"] = f"any number of {found.more.over}"
+        caption += f" Dotted: with as many {found.more.over} of each dataset as one likes."
+    cells = [doc.counts("datasets", found.curve["n"])]
+    cells += [_probabilities(head, found.curve[key]) for key, head in heads.items()]
     table = Table(
         cells, title=f"Power as a table{key}", things="numbers of datasets", folded=True, depth=PAGE
     )
@@ -264,7 +238,7 @@ def ranks_table(found: BeyondPvalues) -> Table:
         names("method", t.index),
         decimals("mean rank", t["mean_rank"], 2),
         Column("ranks over folds", _ranges(t), note=note),
-        Column("first in", [*map(probability, t["p_best"])]),
+        _probabilities("first in", t["p_best"]),
     ]
     return Table(
         columns, title="Ranks when the folds are drawn again", things="methods", depth=PAGE
@@ -304,8 +278,10 @@ def probability(p: float) -> str:
 
 
 def _ranges(table: pd.DataFrame) -> list[str]:
-    ends = zip(table["low"], table["high"], strict=True)
-    return [number(low) if low == high else f"{number(low)}–{number(high)}" for low, high in ends]
+    return [
+        span(number(low), number(high), "–")
+        for low, high in zip(table["low"], table["high"], strict=True)
+    ]
 
 
 def _needed(*numbers: float) -> str:
@@ -390,28 +366,28 @@ def _table(c: Comparison, depth: int) -> Table:
         [part.assign(measure=measure) for measure, part in parts.items()], ignore_index=True
     )
     pairs = next(iter(found.pairs.values()))
-    likeliest = table[list(LIKELIEST)].idxmax(axis=1).map(LIKELIEST)
+    shares = table[list(LIKELIEST)]
+    likeliest = shares.idxmax(axis=1).map(LIKELIEST)
     share = [
-        f"{word} {probability(x)}"
-        for word, x in zip(likeliest, table[list(LIKELIEST)].max(axis=1), strict=True)
+        f"{word} {probability(x)}" for word, x in zip(likeliest, shares.max(axis=1), strict=True)
     ]
     columns = [
         *doc.pair(table),
         *([names("measure", table["measure"])] if len(parts) > 1 else []),
-        Column(
+        _probabilities(
             "P first",
-            [*map(probability, table["p_better"])],
+            table["p_better"],
             note=(
                 "P: probability that on the next dataset the first is better by more than the "
                 "rope, neither is, or the second is; the mean of these over the posterior "
                 "draws."
             ),
         ),
-        Column("P same", [*map(probability, table["p_equivalent"])]),
-        Column("P second", [*map(probability, table["p_worse"])]),
-        Column(
+        _probabilities("P same", table["p_equivalent"]),
+        _probabilities("P second", table["p_worse"]),
+        doc.intervals(
             "typical difference",
-            with_intervals(table[["mean_difference", "low", "high"]].to_numpy()),
+            table[["mean_difference", "low", "high"]],
             keep=3,
             note=(
                 "Typical difference: positive where the first is better, with its "
@@ -428,19 +404,18 @@ def _table(c: Comparison, depth: int) -> Table:
                 "probable, as in the paper."
             ),
         ),
-        Column("datasets", [*map(number, table["n"])], keep=1),
-        Column(
+        doc.numbers("datasets", table["n"], keep=1),
+        decimals(
             "R̂",
-            [fixed(x, 3) for x in table["rhat"]],
+            table["rhat"],
+            3,
             keep=1,
             note=(
                 f"R̂ and effective sample size: the worst of each pair, of {pairs.n_resamples:,} "
                 f"draws (seed {pairs.seed})."
             ),
         ),
-        Column(
-            "effective size", [number(x) for x in table["effective_sample_size"].round()], keep=1
-        ),
+        doc.numbers("effective size", table["effective_sample_size"].round(), keep=1),
     ]
     return Table(
         columns,
@@ -473,22 +448,13 @@ def _figure(c: Comparison, measure: str) -> Figure:
     )
     cells = [
         names("dataset", by_dataset.index),
-        Column("n", [*map(number, by_dataset["n"])]),
+        doc.numbers("n", by_dataset["n"]),
         Column("found", [number(x, 3) for x in by_dataset["mean"]]),
-        Column("shrunken", with_intervals(by_dataset[["shrunken", "low", "high"]].to_numpy())),
+        doc.intervals("shrunken", by_dataset[["shrunken", "low", "high"]]),
     ]
-    return Figure(
-        svg,
-        caption,
-        Table(
-            cells,
-            title="Found and shrunken differences",
-            things="datasets",
-            folded=True,
-            depth=PAGE,
-        ),
-        "Found and shrunken differences",
-    )
+    title = "Found and shrunken differences"
+    table = Table(cells, title=title, things="datasets", folded=True, depth=PAGE)
+    return Figure(svg, caption, table, title)
 
 
 def next_dataset_data(c: Comparison) -> dict[str, Any]:

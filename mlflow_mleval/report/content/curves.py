@@ -15,12 +15,12 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.from_sums import MICRO
 from mlflow_mleval.measures.registry import ONE_LABEL
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import PAGE, Column, Figure, Section, Table
+from mlflow_mleval.report.blocks import PAGE, Figure, Section, Table
 from mlflow_mleval.report.figures.lines import SCORE_CURVES_NAMED, reliability, score_curves
 from mlflow_mleval.report.svg import TOP, Svg
 from mlflow_mleval.report.text import terminal
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count
+from mlflow_mleval.words import count, plural
 
 #: More labels than these are left to the files beside the report.
 _SHOWN = 200
@@ -124,7 +124,7 @@ def curves_section(curves: Curves | None, folds: int, noun: str) -> Section | No
     over = " Each curve joins the instances of all folds." if folds else ""
     columns = [
         doc.names(noun, areas.index[:_SHOWN]),
-        Column("support", [f"{n:,}" for n in areas["support"][:_SHOWN]]),
+        doc.counts("support", areas["support"][:_SHOWN]),
         *(
             doc.decimals(head, areas[c][:_SHOWN], 3)
             for c, head in (
@@ -139,7 +139,7 @@ def curves_section(curves: Curves | None, folds: int, noun: str) -> Section | No
         columns,
         len(areas),
         title="Areas in numbers, the lowest first",
-        things=_plural(noun),
+        things=plural(noun),
         folded=True,
         depth=PAGE,
     )
@@ -148,7 +148,7 @@ def curves_section(curves: Curves | None, folds: int, noun: str) -> Section | No
             f"A lower threshold finds more of what is true, and more that is not. {which}{over}"
         ),
         "roc": (
-            f"{f'The same {_plural(noun)}. ' if several else ''}Scores that tell nothing would "
+            f"{f'The same {plural(noun)}. ' if several else ''}Scores that tell nothing would "
             "follow the dashed line."
         ),
         "reliability": _reliability_caption(curves),
@@ -158,13 +158,9 @@ def curves_section(curves: Curves | None, folds: int, noun: str) -> Section | No
     return Section("curves", "Curves", blocks, hint="precision and recall, ROC, reliability")
 
 
-def _plural(noun: str) -> str:
-    return count(2, noun).partition(" ")[2]
-
-
 def _which(curves: Curves, noun: str) -> str:
     """What the lines are."""
-    nouns, n = _plural(noun), len(curves.areas)
+    nouns, n = plural(noun), len(curves.areas)
     together = (
         f"every {noun} against the rest, pooled"
         if noun == "class"
@@ -173,10 +169,8 @@ def _which(curves: Curves, noun: str) -> str:
     if n <= SCORE_CURVES_NAMED:
         return f"Thick: {together}. Thin: each {noun}."
     drawn, rest = min(TOP, n) - SCORE_CURVES_NAMED, n - SCORE_CURVES_NAMED
-    grey = (
-        " Grey: "
-        f"{f'{drawn} of ' if drawn < rest else ''}{f'the {rest:,} others' if rest > 1 else 'the other one'}."  # noqa: E501
-    )
+    others = f"the {rest:,} others" if rest > 1 else "the other one"
+    grey = f" Grey: {f'{drawn} of ' if drawn < rest else ''}{others}."
     return f"Thick: {together}. Named: the {nouns} with the lowest average precision.{grey}"
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Section, Table, points
-from mlflow_mleval.report.text import ARROWS
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.comparison import Comparison
@@ -29,7 +28,7 @@ def definitions(directions: Mapping[str, str]) -> Table:
     unknown = "not known here; its direction was declared by the user"
     columns = [
         doc.names("measure", directions),
-        Column("better", [ARROWS[direction] for direction in directions.values()], "^"),
+        doc.better(directions.values()),
         Column("what it is", [m.summary if m else unknown for m in known], "wrap"),
         Column("after", [m.source if m else "" for m in known], "wrap"),
     ]

@@ -17,7 +17,7 @@ from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.text import ARROWS, NONE, number
 from mlflow_mleval.study import Study, Survey
-from mlflow_mleval.words import count, some
+from mlflow_mleval.words import agree, count, some, span
 
 # --------------------------------------------------------------------------------------------------
 # What a store holds before anybody has said how to compare it: experiments, metrics, params, what
@@ -144,9 +144,9 @@ def _experiments(found: Survey) -> Table | None:
         return None
     empty = len(found.experiments) - len(held)
     shown = held.head(OVERVIEW_ROWS)
-    columns = [doc.names("experiment", shown["experiment"]), _count("runs", shown["runs"], 0)]
+    columns = [doc.names("experiment", shown["experiment"]), doc.counts("runs", shown["runs"])]
     counted = ("finished", "failed", "running", "children", "reports")
-    columns += [_count(key, shown[key], 2) for key in counted if shown[key].any()]
+    columns += [doc.counts(key, shown[key], keep=2) for key in counted if shown[key].any()]
     columns += [
         Column("last start", [f"{start:%Y-%m-%d %H:%M}" for start in shown["last_start"]], keep=1),
         Column(
@@ -154,7 +154,7 @@ def _experiments(found: Survey) -> Table | None:
         ),
     ]
     more = (
-        f"{count(empty, 'experiment')} without runs {'is' if empty == 1 else 'are'} not shown."
+        f"{count(empty, 'experiment')} without runs {agree(empty, 'is')} not shown."
         if empty
         else ""
     )
@@ -169,8 +169,8 @@ def _metrics(found: Survey) -> Table | None:
     columns = [
         doc.names("metric", table["metric"]),
         Column("runs", [f"{n} of {found.n_runs}" for n in table["runs"]]),
-        Column("from", [*map(number, table["low"])]),
-        Column("to", [*map(number, table["high"])]),
+        doc.numbers("from", table["low"]),
+        doc.numbers("to", table["high"]),
         Column(
             "better",
             known,
@@ -193,7 +193,7 @@ def _variables(found: Survey) -> Table | None:
     columns = [
         doc.names("name", (f"{row.kind}:{row.name}" for row in rows)),
         Column("runs", [f"{n} of {found.n_runs}" for n in table["runs"]]),
-        _count("values", table["values"], 0),
+        doc.counts("values", table["values"]),
         Column("such as", examples, "wrap"),
     ]
     return Table(columns, len(found.variables), things="params and tags", depth=ALWAYS)
@@ -214,10 +214,6 @@ def _candidates(found: Survey) -> Table | None:
 def _some(texts: Sequence[str], most: int) -> str:
     """The first few, marked as names; a sign says that there are more."""
     return ", ".join(name(text, VALUE) for text in texts[:most]) + ", …" * (len(texts) > most)
-
-
-def _count(head: str, numbers: pd.Series, keep: int) -> Column:
-    return Column(head, [f"{n:,}" for n in numbers], keep=keep)
 
 
 def _advice(found: Survey) -> list[str]:
@@ -335,11 +331,8 @@ def _folds(study: Study) -> str:
     if study.folds is None or study.folds.empty:
         return "none"
     per_run = study.folds.groupby(level=[0, 1], sort=False).size()
-    low, high = per_run.min(), per_run.max()
-    return (
-        f"{low if low == high else f'{low} to {high}'} per run, in {len(per_run)} of "
-        f"{len(study.runs)} runs"
-    )
+    folds = span(per_run.min(), per_run.max())
+    return f"{folds} per run, in {len(per_run)} of {len(study.runs)} runs"
 
 
 def _grid(study: Study) -> Table:

@@ -39,7 +39,7 @@ from mlflow_mleval.report.figures.weighting import (
 from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import ARROWS, NONE, fixed, number, percent
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count
+from mlflow_mleval.words import agree, count
 
 # --------------------------------------------------------------------------------------------------
 # The measures: their weights, which of them say the same, who leads by each, and the ranking
@@ -91,15 +91,12 @@ def frames(c: Comparison) -> dict[str, pd.DataFrame]:
     return {"weights": c.weights_long, "measures": c.measures, "correlations": c.correlations}
 
 
-def _arrow(c: Comparison, measure: str) -> str:
-    return ARROWS[c.study.directions[measure]]
-
-
 def _heads(c: Comparison, measures: pd.Index) -> list[str]:
-    return [
-        f"{name(m, 18)} {_arrow(c, m)}" if m in c.study.directions else name(m, 18)
-        for m in measures
-    ]
+    return [f"{name(m, 18)} {ARROWS[c.study.directions[m]]}" for m in measures]
+
+
+def _two_places(value: float) -> str:
+    return fixed(value, 2)
 
 
 def _by_measure(c: Comparison) -> Table:
@@ -112,7 +109,7 @@ def _by_measure(c: Comparison) -> Table:
     ]
     columns = [
         names("measure", found.index),
-        Column("better", [_arrow(c, m) for m in found.index], "^"),
+        doc.better(c.study.directions[m] for m in found.index),
         decimals("weight", weights[found.index], 3, tip="mean over datasets"),
         names("leader", found["leader"], "method"),
         *(ranks if several else []),
@@ -139,7 +136,7 @@ def _correlation(c: Comparison) -> Figure:
     r = present(c.redundancy)
     gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
     groups = [g for g in r.groups if len(g) > 1]
-    arrows = {m: _arrow(c, m) for m in c.study.measures}
+    arrows = {m: ARROWS[direction] for m, direction in c.study.directions.items()}
     svg = correlation_graph(
         r.correlation, r.max_correlation, r.groups, r.kept, c.fusion.weights.mean(), arrows, gone
     )
@@ -167,7 +164,7 @@ def _correlation(c: Comparison) -> Figure:
         shown,
         "measure",
         _heads(c, shown.columns),
-        lambda v: fixed(v, 2),
+        _two_places,
         title="Correlations as a table",
     )
     return Figure(svg, caption, table, title="Measures that say the same")
@@ -183,9 +180,9 @@ def _without(c: Comparison) -> Table | Text:
     columns = [
         names("method", shown.index),
         decimals("mean rank", shown["mean_rank"], 2),
-        Column("place", [*map(number, shown["rank"])]),
+        doc.numbers("place", shown["rank"]),
         decimals("mean rank without", shown["mean_rank_without"], 2),
-        Column("place without", [*map(number, shown["rank_without"])]),
+        doc.numbers("place without", shown["rank_without"]),
         Column("moves", [*map(_moved, shown["rank"] - shown["rank_without"])]),
         decimals(
             "mean change",
@@ -243,7 +240,7 @@ def _flows(c: Comparison) -> Table:
         shown,
         "method",
         heads,
-        lambda v: fixed(v, 2),
+        _two_places,
         title="Net flow φ by each measure alone",
         note=note,
     )
@@ -260,7 +257,7 @@ def _agreement(c: Comparison) -> Table:
         shown,
         "ranking by",
         heads,
-        lambda v: fixed(v, 2),
+        _two_places,
         title="Agreement of the rankings",
         note=note,
     )
@@ -332,17 +329,13 @@ def _separations(found: Separations | None, most: int | None = None) -> list[dic
     """
     if found is None:
         return None
-    rows, choices = [], list(found.stays.index)
-    for pair in found.stays.columns[:most]:
-        stays, of = found.of(pair)
-        kept = found.stays[pair].to_numpy()
-        lost = [
-            {"varies": kind, "choice": which}
-            for (kind, which), value in zip(choices, kept, strict=True)
-            if value == 0
-        ]
+    rows = []
+    for better, worse in found.stays.columns[:most]:
+        stays, choices = found.of((better, worse))
+        column = found.stays[better, worse]
+        lost = [{"varies": kind, "choice": which} for kind, which in column.index[column == 0]]
         rows.append(
-            {"better": pair[0], "worse": pair[1], "stays": stays, "choices": of, "lost": lost}
+            {"better": better, "worse": worse, "stays": stays, "choices": choices, "lost": lost}
         )
     return rows
 
@@ -389,21 +382,20 @@ def lost_choices(found: Separations, pair: tuple[str, str]) -> list[str]:
 def _choice(kind: str, which: str) -> str:
     if kind == "filter":
         return f"measures correlated above {which.removeprefix('0')} left out"
-    return (
-        which
-        if kind == "policy"
-        else f"{PREFERENCES.get(which.split(', ')[0], which)}, {which.split(', ')[1]} weights"
-    )
+    if kind == "policy":
+        return which
+    function, weights = which.split(", ")
+    return f"{PREFERENCES.get(function, which)}, {weights} weights"
 
 
 def _intervals(c: Comparison) -> Figure:
     found = present(c.stability).intervals
     table = found.table
-    stays = "stays in the lead" if len(found.leaders) == 1 else "stay in the lead"
+    stay = agree(found.leaders, "stays")
     caption = (
         "How far the weight of one measure may move, the others rescaled. Pale: "
-        f"{listed(found.leaders, 12)} {stays}. Dark: the whole order stays. Tick: the weight now "
-        f"(mean over datasets). {_smallest_shift(c)}{only_best(len(table), 'measures')}"
+        f"{listed(found.leaders, 12)} {stay} in the lead. Dark: the whole order stays. Tick: the "
+        f"weight now (mean over datasets). {_smallest_shift(c)}{only_best(len(table), 'measures')}"
     )
     rivals = {
         head: table[key].astype(object).where(table[key].notna(), NONE)
@@ -500,13 +492,9 @@ def _label(key: tuple[str, str, str, str], chosen: tuple[str, str, str, str] | N
     if varies == "policy":
         return missing
     shown = PREFERENCES.get(function, function)
-    return (
-        f"{shown}, {weights}"
-        if chosen is None
-        else shown
-        if function != chosen[1]
-        else f"{weights} weights"
-    )
+    if chosen is None:
+        return f"{shown}, {weights}"
+    return shown if function != chosen[1] else f"{weights} weights"
 
 
 def _left_out(c: Comparison) -> Table | Text:

@@ -34,7 +34,7 @@ from mlflow_mleval.report.figures.lines import profile_lines, run_folds, run_lab
 from mlflow_mleval.report.svg import TOP, Svg
 from mlflow_mleval.report.text import NONE, aligned, number, pvalue
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count
+from mlflow_mleval.words import agree, count, plural
 
 #: Of more labels than these, not every k of a loss profile is computed; of that many values of k
 #: stand in its table.
@@ -446,17 +446,11 @@ def _lowest(report: RunReport) -> str:
     never = int((table["tp"] == 0).sum())
     named = [f"{name(label)} ({number(row['f1'], 3)})" for label, row in table.head(3).iterrows()]
     noun = report.noun
-    lost = (
-        f"; {count(never, noun)} of {len(table):,} that occur {'are' if never > 1 else 'is'} "
-        "never found"
-        if never
-        else ""
-    )
-    return (
-        f"The {count(2, noun).partition(' ')[2]} with the lowest F1 are {', '.join(named)}{lost}"
-        if len(table) > 1
-        else ""
-    )
+    text = f"The {plural(noun)} with the lowest F1 are {', '.join(named)}"
+    if never:
+        are = agree(never, "is")
+        text += f"; {count(never, noun)} of {len(table):,} that occur {are} never found"
+    return text if len(table) > 1 else ""
 
 
 def _rise(report: RunReport) -> str:
@@ -471,14 +465,11 @@ def _rise(report: RunReport) -> str:
 
 def _gain(report: RunReport) -> str:
     gain = next((profile.relative_gain for profile in report.profiles.values()), np.nan)
+    if np.isnan(gain):
+        return ""
     return (
-        ""
-        if np.isnan(gain)
-        else (
-            "On a scale from errors that are spread evenly over the instances (0%) to errors "
-            "that all fall on the same ones (100%) it stands at "
-            f"{_percent(min(max(gain, 0.0), 1.0))}"
-        )
+        "On a scale from errors that are spread evenly over the instances (0%) to errors that all "
+        f"fall on the same ones (100%) it stands at {_percent(min(max(gain, 0.0), 1.0))}"
     )
 
 
@@ -487,12 +478,9 @@ def _extremes(report: RunReport) -> str:
         return ""
     column = report.ev.folds[report.lead]
     low, high = aligned([column.min(), column.max()])
-    best, worst = map(
-        name,
-        (column.idxmax(), column.idxmin())[
-            :: -1 if MEASURES[report.lead].direction == "min" else 1
-        ],
-    )
+    worst, best = name(column.idxmin()), name(column.idxmax())
+    if MEASURES[report.lead].direction == "min":
+        worst, best = best, worst
     return (
         f"Over {len(column)} folds {report.lead} lies between {low} and {high}: best in fold "
         f"{best}, worst in fold {worst}"
@@ -597,7 +585,7 @@ def _curves(report: RunReport) -> Section | None:
 def _counts(head: str, values: pd.Series) -> Column:
     if (values % 1).any():  # sums of weights
         return doc.decimals(head, values, 2)
-    return Column(head, [f"{n:,.0f}" for n in values])
+    return doc.counts(head, values)
 
 
 def _profile(report: RunReport) -> Section | None:
@@ -701,7 +689,7 @@ def _folds(report: RunReport) -> Section | None:
     shown = folds.head(_FOLDS)
     columns = [
         doc.names("fold", shown.index),
-        Column("instances", [f"{n:,}" for n in report.ev.fold_sizes[shown.index]]),
+        doc.counts("instances", report.ev.fold_sizes[shown.index]),
         *(Column(name(m), aligned(shown[m])) for m in shown),
     ]
     table = Table(

@@ -240,14 +240,8 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     pairs = pairs.assign(p=pairs[p])
     room = max(room_for(methods[:1], 138) + 12, 60)
     cell = min(CELL, (WIDTH - room - 4) / max(n - 1, 1))
-    size = pairs["mean_difference"].abs().max()
-    decimals = max(0, 1 - math.floor(math.log10(size))) if size > NOISE else 0
     rows = list(pairs.itertuples())
-    texts = [_lines(row, decimals) for row in rows]
-    widest = max((text_width(text, SMALL) for lines in texts for text in lines), default=0)
-    detailed = widest <= cell - 1 and cell >= 40
-    if not detailed:
-        texts = [[_sign(row.mean_difference) or "0"] for row in rows]
+    detailed, texts = _texts(rows, cell)
     apart = [f"{r.method_a} and {r.method_b}, {pvalue(r.p)}" for r in rows if r.separated]
     words = f"{count(len(pairs), 'pair')} of methods. Separated: {'; '.join(apart) or 'none'}."
     height = cell * (n - 1) + 20
@@ -262,6 +256,17 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     if detailed and (n - 2) * cell > NAME + KEY:
         _key(svg, room, height)
     return svg
+
+
+def _texts(rows: Sequence[Any], cell: float) -> tuple[bool, list[list[str]]]:
+    """What stands in the cells: all there is to say where it finds room, else the sign alone."""
+    size = max((abs(row.mean_difference) for row in rows), default=0)
+    decimals = max(0, 1 - math.floor(math.log10(size))) if size > NOISE else 0
+    texts = [_lines(row, decimals) for row in rows]
+    widest = max((text_width(text, SMALL) for lines in texts for text in lines), default=0)
+    if widest <= cell - 1 and cell >= 40:
+        return True, texts
+    return False, [[_sign(row.mean_difference) or "0"] for row in rows]
 
 
 def _cell(

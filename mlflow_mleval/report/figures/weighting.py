@@ -281,11 +281,11 @@ def correlation_graph(
     `stands_for` because of which other one the filter drops it.
     """
     large = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
-    group_of = {m: i % COLOURS for i, g in enumerate(large) for m in g}
     place = {m: i for i, g in enumerate(large) for m in g}
+    group_of = {m: i % COLOURS for m, i in place.items()}
     order = sorted(correlation.index, key=lambda m: (place.get(m, len(large)), -weights[m]))
     heaviest = set(weights[order].nlargest(TOP).index)
-    drawn = [m for m in order if m in heaviest] if len(order) > TOP else order
+    drawn = [m for m in order if m in heaviest]
     pairs = {
         (a, b): correlation.loc[a, b]
         for a, b in combinations(drawn, 2)
@@ -314,18 +314,22 @@ def correlation_graph(
     for m in drawn:
         svg.text(room, y[m] + 4, arrows.get(m, ""), "muted", "end")
         svg.name(room - 18, y[m] + 4, m, room - 18, anchor="end")
-        svg.rect(x.start, y[m] - 5, x(weights[m]) - x.start, 10, "faccent")
+        svg.bar(x, (0, weights[m]), y[m] - 5, 10, "faccent")
         svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
-        stays, kind = m in kept, group_of.get(m)
-        fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
-        style = fill if stays else f"fbg {stroke}"
-        svg.dot(spine, y[m], 5, style, tip="kept" if stays else "redundant")
+        _node(svg, spine, y[m], group_of.get(m), m in kept)
         if other := stands_for.get(m):
             words = f"{fixed(correlation.loc[m, other], 2)} with "
             shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
             tip = f"redundant: correlation {words}{other}"
             svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
     return svg
+
+
+def _node(svg: Svg, x: float, y: float, kind: int | None, kept: bool) -> None:
+    """A measure on the spine, filled where the filter keeps it, in the colour of its group."""
+    fill, stroke = ("fgrey", "plain") if kind is None else (f"f{kind}", f"c{kind}")
+    tip = "kept" if kept else "redundant"
+    svg.dot(x, y, 5, fill if kept else f"fbg {stroke}", tip=tip)
 
 
 def _arc(x: float, start: float, stop: float) -> str:
