@@ -74,7 +74,7 @@ def test_folds_of_runs_that_others_logged(run, rule):
     assert any("f1" in note and "not logged by this project" in note for note in study.notes)
     found = mleval.compare_folds(study, "x", measures=["f1"])
     difference = np.subtract(VALUES["a"], VALUES["b"])
-    assert found.pairs["statistic"].notna().all() and difference.mean() == 0.125
+    assert found.pairs["pvalue"].notna().all() and difference.mean() == 0.125
     left_out = [e.name.split(" (")[0] for e in study.excluded if e.kind == "child run"]
     assert left_out == (["broke off"] * 2 if rule == "children" else [])
 

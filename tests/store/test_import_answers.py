@@ -62,7 +62,7 @@ def test_a_wide_table_comes_back_as_it_was(db, tmp_path):
     table = {row["measure"]: row for row in found["table"]}
     means = frame.groupby("method")[["exact", "score"]].mean()
     for measure in ("exact", "score"):
-        assert table[measure]["mean_difference"] == pytest.approx(
+        assert table[measure]["difference"] == pytest.approx(
             means.loc["a", measure] - means.loc["b", measure]
         )
     assert json.loads(run(*args, "--cluster", "cluster"))["datasets"]["qa"]["n_clusters"] == 6
@@ -120,7 +120,7 @@ def test_logs_of_other_tools_are_imported_and_compared(db):
     found = json.loads(run("compare", "--over", "instances", "-n", "harness", "--output", "json"))[
         "datasets"
     ]["toy"]
-    assert found["table"][0]["mean_difference"] == pytest.approx(1 / 2 - 2 / 3)
+    assert found["table"][0]["difference"] == pytest.approx(1 / 2 - 2 / 3)
 
 
 def test_grades_reach_the_metrics_of_imported_logs(db):
@@ -147,7 +147,7 @@ def test_grades_reach_the_metrics_of_imported_logs(db):
         run(*args, *directions, "--grades", "quality=poor,fair,good", "--cluster", "passage")
     )
     rows = {row["measure"]: row for row in found["datasets"]["graded"]["table"]}
-    assert rows["quality"]["mean_difference"] == pytest.approx(7 / 6 - 8 / 6)
+    assert rows["quality"]["difference"] == pytest.approx(7 / 6 - 8 / 6)
     doubts = " ".join(found["doubts"])
     assert (
         "pair is left out" in doubts
@@ -193,7 +193,7 @@ def test_columns_of_text_describe_the_instances_and_group_them(db):
         and exact["wins"] == passes["wins"]
         and exact["low"] == passes["low"]
     )
-    assert "5 of 30 instances name no cluster" in " ".join(found["warnings"])
+    assert "5 of 30 instances name no cluster" in " ".join(found["doubts"])
     paged = json.loads(run(*args, "--cluster", "page"))
     assert paged["datasets"]["qa"]["n_clusters"] == 5 and paged["datasets"]["qa"]["measures"] == [
         "exact",

@@ -340,4 +340,4 @@ def test_methods_are_compared_instance_by_instance(client):
     with instances_of(mleval.load_study(experiment_names=["x"]), "d", ["f1"]) as known:
         table = mleval.instance_tests(known.sources, known.measures).table
     difference = values["a"].sort_index() - values["b"].sort_index()
-    assert table["mean_difference"].abs().tolist() == pytest.approx([abs(difference.mean())])
+    assert table["difference"].abs().tolist() == pytest.approx([abs(difference.mean())])
