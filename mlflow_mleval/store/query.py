@@ -35,9 +35,9 @@ from mlflow_mleval.store.reader import (
     COLUMNS,
     NEWER,
     Result,
-    Rule,
     is_ours,
     read_run,
+    rules_of,
     select,
     with_models,
     with_profile_measures,
@@ -252,8 +252,7 @@ class _Loading:
 
     def __init__(self, selection: Selection, progress: Callable[[int, int], object]) -> None:
         self.selection, self.progress = selection, progress
-        self.method = Rule("method", tuple(selection.method_by))
-        self.dataset = Rule("dataset", _given(selection.dataset_by))
+        self.method, self.dataset = rules_of(selection)
         self.repeat = RepeatRule(tuple(selection.repeats_by))
         self.choice = _Choice(selection)
         self.named = {*selection.run_ids}
@@ -307,7 +306,10 @@ class _Loading:
         ]
         ruled = self.selection.method_by or self.selection.dataset_by
         ours_only = not ruled and any(map(is_ours, runs))
-        trials = trials_among(runs, lambda run: self._method_of(run, selected.experiments))
+        names = selected.experiments
+        trials = trials_among(
+            runs, lambda run: self.method.name_of(run, names[run.info.experiment_id])
+        )
         results = []
         runs.sort(key=lambda run: (run.info.start_time or 0, run.info.run_id))
         for i, run in enumerate(runs, start=1):
@@ -322,10 +324,6 @@ class _Loading:
             else:
                 self._leave_out_run(run, result, trials)
         return results
-
-    def _method_of(self, run: Run, experiments: Mapping[str, str]) -> str:
-        name = self.method.find(run, experiments[run.info.experiment_id])
-        return name[0] if name else ""
 
     def _result(self, run: Run, selected: _Selected) -> Result | str:
         """What the run holds, or why it cannot be used."""
@@ -443,10 +441,6 @@ class _Loading:
             "measures_by": self.choice.chosen_by(used),
             "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }
-
-
-def _given(rule: str | None) -> tuple[str, ...]:
-    return () if rule is None else (rule,)
 
 
 def _row(run: Result, cell: Result) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from mlflow_mleval.store.answer_tables import (
     read_traces,
     traces_of,
 )
-from mlflow_mleval.store.reader import Rule, select, with_models
+from mlflow_mleval.store.reader import Rule, rules_of, select, with_models
 from mlflow_mleval.store.searches import artifact
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import joined, some
@@ -114,8 +114,7 @@ def load_answers(
             f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
             "logged."
         )
-    method_rule = Rule("method", tuple(selection.method_by))
-    dataset_rule = Rule("dataset", (selection.dataset_by,) if selection.dataset_by else ())
+    method_rule, dataset_rule = rules_of(selection)
     rules = with_models(client, list(experiments), method_rule), dataset_rule
     groups, rows, nameless = _grouped(holding, experiments, rules, selection)
     notes = _left_out(nameless)

@@ -162,6 +162,11 @@ class Rule:
                 name += f", {key_of(rule)[1]}={text}" if ":" in rule else f", {text}"
         return name, self.rules
 
+    def name_of(self, run: Run, experiment: str) -> str:
+        """The name; empty where the first rule gives none."""
+        named = self.find(run, experiment)
+        return named[0] if named else ""
+
     def lacking(self, run: Run) -> str:
         """That the run lacks what was to name it, and of a param or tag, which ones it has."""
         text = f"no {self.rules[0]}, which was to name the {self.what}"
@@ -185,6 +190,12 @@ class Rule:
             "input": _input(run)[0],
             PROMPT: _prompts(run),
         }[rule]
+
+
+def rules_of(selection: Selection) -> tuple[Rule, Rule]:
+    """What names the methods, and what the datasets."""
+    by = selection.dataset_by
+    return Rule("method", tuple(selection.method_by)), Rule("dataset", (by,) if by else ())
 
 
 @lru_cache
@@ -369,6 +380,15 @@ def _with_means(
     """
     means = {m: float(np.mean(v)) for m, v in by_fold.values.items()}
     return {**values, **{m: v for m, v in means.items() if math.isfinite(v)}}, {*means}
+
+
+def metrics_of(run: Run) -> dict[str, float]:
+    """Finite values by measure or metric, without those by fold and step that mleval logs, and
+    those of the machine.
+    """
+    values = {schema.measure_of(key) or key: value for key, value in run.data.metrics.items()}
+    own = ("mleval.", "system/")
+    return {m: v for m, v in values.items() if not m.startswith(own) and computable(v)}
 
 
 def with_profile_measures(result: Result, asked: Collection[str]) -> Result:

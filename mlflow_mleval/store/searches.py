@@ -25,6 +25,7 @@ from mlflow_mleval.selection import Selection, best_metric
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import download
 from mlflow_mleval.store.bounds import computable, open_parquet, read_table
+from mlflow_mleval.store.reader import metrics_of
 from mlflow_mleval.store.repeats import differing_params, is_seed, sign_of
 from mlflow_mleval.study import Excluded
 from mlflow_mleval.validation import present
@@ -90,7 +91,7 @@ def trial_params(children: Sequence[Run]) -> list[str]:
     ]
 
 
-def trials_among(runs: Sequence[Run], name: Callable[[Run], str | None]) -> dict[str, str]:
+def trials_among(runs: Sequence[Run], name: Callable[[Run], str]) -> dict[str, str]:
     """By id of each run that is a trial of a search, why it stays out; `name` tells the method of a
     run.
     """
@@ -99,23 +100,24 @@ def trials_among(runs: Sequence[Run], name: Callable[[Run], str | None]) -> dict
         if MLFLOW_PARENT_RUN_ID in run.data.tags:
             families[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
     searches = [children for children in families.values() if trial_params(children)]
-    of = "a search" if len(searches) == 1 else f"{len(searches)} searches"
-    of += f" ({some(names, 6)})" if (names := searched(runs, searches, name)) else ""
+    of = searched(runs, searches, name)
     why = Message(f"trials of {of} are no results; ", BEST_TRIAL, " takes the best trial of each")
     return {run.info.run_id: why for children in searches for run in children}
 
 
 def searched(
-    runs: Sequence[Run], searches: Sequence[Sequence[Run]], name: Callable[[Run], str | None]
-) -> list[str]:
-    """The methods that were searched: as the runs are called whose children the trials are, else as
-    the trials are.
+    runs: Sequence[Run], searches: Sequence[Sequence[Run]], name: Callable[[Run], str]
+) -> str:
+    """How many searches these are, and of which methods: as the runs are called whose children the
+    trials are, else as the trials are.
     """
     by_id = {run.info.run_id: run for run in runs}
     parents = (
         by_id.get(children[0].data.tags[MLFLOW_PARENT_RUN_ID], children[0]) for children in searches
     )
-    return [text for text in dict.fromkeys(map(name, parents)) if text]
+    methods = [text for text in dict.fromkeys(map(name, parents)) if text]
+    of = "a search" if len(searches) == 1 else f"{len(searches)} searches"
+    return f"{of} ({some(methods, 6)})" if methods else of
 
 
 def refuse_trials(parent: Run, children: Sequence[Run]) -> None:
@@ -161,7 +163,7 @@ def best_trials(
     for parent_id, children in held.items():
         parent = parents[parent_id]
         _refuse_folds(parent, children)
-        values = {k: _metrics(run) for k, run in enumerate(children)}
+        values = {k: metrics_of(run) for k, run in enumerate(children)}
         metrics = metrics.union(*values.values())
         sizes = {k: larger * own[metric] for k, own in values.items() if metric in own}
         if sizes:
@@ -192,14 +194,6 @@ def _refuse_folds(parent: Run, children: Sequence[Run]) -> None:
             " takes them for folds.",
         )
     )
-
-
-def _metrics(run: Run) -> Mapping[str, float]:
-    return {
-        schema.measure_of(key) or key: value
-        for key, value in run.data.metrics.items()
-        if value == value
-    }
 
 
 def _named_as(search: Run, trial: Run) -> Run:

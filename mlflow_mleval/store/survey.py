@@ -19,9 +19,8 @@ from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalErr
 from mlflow_mleval.measures.registry import MEASURES, NOT_BY_DEFAULT
 from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.store import query, schema, store
-from mlflow_mleval.store.bounds import computable
 from mlflow_mleval.store.read_answers import holds_answers
-from mlflow_mleval.store.reader import Rule, filters_of, is_ours, started
+from mlflow_mleval.store.reader import Rule, filters_of, is_ours, metrics_of, started
 from mlflow_mleval.store.repeats import is_seed
 from mlflow_mleval.store.searches import BEST_TRIAL, FoldRule, searched, trial_params
 from mlflow_mleval.study import Candidate, Study, Survey, Way
@@ -183,8 +182,7 @@ def survey(
     by_rule = Rule("method", tuple(chosen[:1]))
 
     def named(run: Run) -> str:
-        name = by_rule.find(run, experiments.get(run.info.experiment_id, ""))
-        return name[0] if name else ""
+        return by_rule.name_of(run, experiments.get(run.info.experiment_id, ""))
 
     return Survey(
         experiments=_experiments(runs, experiments),
@@ -193,7 +191,7 @@ def survey(
         n_runs=len(used),
         trials=_trial_metrics(tops, searches),
         candidates=tuple(candidates),
-        notes=tuple(_notes(tops, used, searches, named)),
+        notes=tuple(_notes(tops, searches, named)),
         foreign=any(not is_ours(run) for run in used) and not selection.method_by,
     )
 
@@ -210,9 +208,9 @@ def _parted(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
 
 def _trial_metrics(tops: Sequence[Run], families: Mapping[str, Sequence[Run]]) -> tuple[str, ...]:
     """Metrics that all trials of searches have whose parents have none."""
-    empty = {run.info.run_id for run in tops if _finished(run) and not _keys(run)}
+    empty = {run.info.run_id for run in tops if _finished(run) and not metrics_of(run)}
     trials = [
-        {*_keys(run)}
+        {*metrics_of(run)}
         for parent, runs in families.items()
         if parent in empty and trial_params(runs)
         for run in runs
@@ -221,7 +219,7 @@ def _trial_metrics(tops: Sequence[Run], families: Mapping[str, Sequence[Run]]) -
 
 
 def _usable(run: Run) -> bool:
-    return _finished(run) and bool(_keys(run))
+    return _finished(run) and bool(metrics_of(run))
 
 
 def _is_report(run: Run) -> bool:
@@ -233,18 +231,6 @@ def _finished(run: Run) -> bool:
         run.data.tags.get(schema.TAG_STATUS, "") in (schema.COMPLETE, schema.DNF)
         or run.info.status == "FINISHED"
     )
-
-
-def _keys(run: Run) -> dict[str, float]:
-    """Finite values by measure or metric, without those by fold and step that mleval logs, and
-    those of the machine.
-    """
-    values = {schema.measure_of(key) or key: value for key, value in run.data.metrics.items()}
-    return {
-        m: v
-        for m, v in values.items()
-        if not m.startswith(("mleval.", "system/")) and computable(v)
-    }
 
 
 def _families(children: Sequence[Run]) -> dict[str, list[Run]]:
@@ -279,7 +265,7 @@ def _experiments(runs: Sequence[Run], names: Mapping[str, str]) -> pd.DataFrame:
                 "reports": len(here) - len(results),
                 "last_start": last,
                 "metrics": tuple(
-                    sorted({key for run in results if _finished(run) for key in _keys(run)})
+                    sorted({key for run in results if _finished(run) for key in metrics_of(run)})
                 ),
             }
         )
@@ -307,7 +293,7 @@ def _metrics(runs: Sequence[Run], folds: FoldRule | None, selection: Selection) 
     counts: Counter[str] = Counter()
     for run in runs:
         here: set[str] = set()
-        for key, value in _keys(run).items():
+        for key, value in metrics_of(run).items():
             at = folds.match(key) if folds else None
             values[at[0] if at else key].append(value)
             here.add(at[0] if at else key)
@@ -429,8 +415,8 @@ def _dataset(
     named = _called(variables, DATASET)
     candidates = _candidates("dataset", named, "is called like one", len(runs))
     by_input = Rule("dataset", ("input",))
-    inputs = Counter(name[0] for run in runs if (name := by_input.find(run, "")) is not None)
-    del inputs["dataset"]  # MLflow's name for one without a name
+    inputs = Counter(by_input.name_of(run, "") for run in runs)
+    del inputs[""], inputs["dataset"]  # MLflow's name for one without a name
     if inputs:
         of = count(len(runs), "run")
         reason = f"{count(len(inputs), 'dataset input')} in {inputs.total()} of {of}"
@@ -503,7 +489,7 @@ def _fold_pattern(runs: Sequence[Run]) -> str | None:
     only.
     """
     rules: Counter[str] = Counter()
-    keys = dict.fromkeys(key for run in runs for key in _keys(run))
+    keys = dict.fromkeys(key for run in runs for key in metrics_of(run))
     for key in keys:
         if at := _FOLD.fullmatch(key):
             number = at.group()[len(at["before"]) :]
@@ -530,22 +516,19 @@ def _is_number(text: str) -> bool:
 
 def _notes(
     tops: Sequence[Run],
-    used: Sequence[Run],
     families: Mapping[str, Sequence[Run]],
     named: Callable[[Run], str],
 ) -> Iterator[str]:
     """Which runs the tables do not count, and why."""
     without = [
-        run for run in tops if _finished(run) and not _keys(run) and run.info.run_id not in families
+        run
+        for run in tops
+        if _finished(run) and not metrics_of(run) and run.info.run_id not in families
     ]
     searches = [children for children in families.values() if trial_params(children)]
     if searches:
         params = dict.fromkeys(p for children in searches for p in trial_params(children))
-        of, n = (
-            "a search" if len(searches) == 1 else f"{len(searches)} searches",
-            sum(map(len, searches)),
-        )
-        of += f" ({some(names, 6)})" if (names := searched(tops, searches, named)) else ""
+        n, of = sum(map(len, searches)), searched(tops, searches, named)
         yield Message(
             f"{n} child runs are trials of {of} over {some(params, 6)}: ",
             BEST_TRIAL,

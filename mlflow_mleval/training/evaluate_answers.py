@@ -23,7 +23,7 @@ from mlflow_mleval.store.answer_tables import OUTPUTS
 from mlflow_mleval.store.read_answers import EXPECTATIONS, RawAnswers, read_raw_answers
 from mlflow_mleval.store.reader import Rule, logged_models, model_of, select
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
-from mlflow_mleval.validation import present, refuse_keywords
+from mlflow_mleval.validation import refuse_keywords
 from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ def evaluate_answers(
         source, experiment = run.info.run_id, names[run.info.experiment_id]
         of_run = answers[source]
         ev = evaluate(of_run.true, y_pred=of_run.predicted, **rest)
-        on_method = method or present(Rule("method").find(run, experiment))[0]
-        on_dataset = dataset or present(Rule("dataset").find(run, experiment))[0]
+        on_method = method or Rule("method").name_of(run, experiment)
+        on_dataset = dataset or Rule("dataset").name_of(run, experiment)
         about = {
             MLFLOW_PARENT_RUN_ID: source,
             schema.TAG_ANSWERS_OF: source,
