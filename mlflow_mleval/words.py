@@ -357,6 +357,16 @@ def worded(text: object, word: Wording) -> str:
     return message.worded(word) if isinstance(message, Message) else message
 
 
+def argument_of(error: Exception) -> str:
+    """The argument that an error is about, by which its text begins; empty where it does not.
+
+    >>> argument_of(ValueError("`alpha` must lie between 0 and 1, got 2."))
+    'alpha'
+    """
+    about = re.match("`([a-z_]+)`", str(error))
+    return about[1] if about else ""
+
+
 def joined(between: str, texts: Iterable[str]) -> Message:
     """Texts one after the other, as ``between.join(texts)``."""
     first, *others = [*texts] or [""]

@@ -26,6 +26,7 @@ from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalErr
 from mlflow_mleval.selection import command_line
 from mlflow_mleval.words import (
     Argument,
+    argument_of,
     raise_alone,
     redacted,
     tells_a_secret,
@@ -35,8 +36,6 @@ from mlflow_mleval.words import (
 
 #: Columns that the flags take up in the help at most; longer ones stand on a line of their own.
 _FLAGS = 30
-#: What stands around the value of an argument of Python in a sentence.
-_QUOTES = "[]'"
 #: Where a context keeps what was typed.
 _TYPED = "mlflow_mleval.typed"
 
@@ -68,13 +67,10 @@ class Command(click.Command):
         ctx.meta[_TYPED] = list(args)
         try:
             return super().parse_args(ctx, args)
-        except (
-            click.NoSuchOption
-        ) as error:  # click would propose what looks alike, such as --min for --missing
-            commands, typed = (
-                getattr(ctx.parent and ctx.parent.command, "commands", {}),
-                error.option_name,
-            )
+        except click.NoSuchOption as error:
+            # click would propose what looks alike, such as --min for --missing
+            commands = getattr(ctx.parent and ctx.parent.command, "commands", {})
+            typed = error.option_name
             takers = [
                 name
                 for name, command in sorted(commands.items())
@@ -98,13 +94,9 @@ class Command(click.Command):
 
             text = terminal(" ".join(redacted(in_options(error)).split()))
             typed = flags(ctx, typed=True)
-            about = re.match("`([a-z_]+)`", text)
-            if isinstance(error, ValueError) and about and about[1] in typed:
-                raise_alone(
-                    click.UsageError(
-                        re.sub("`([a-z_]+)`", lambda name: typed.get(name[1], name[0]), text), ctx
-                    )
-                )
+            if isinstance(error, ValueError) and argument_of(error) in typed:
+                text = re.sub("`([a-z_]+)`", lambda name: typed.get(name[1], name[0]), text)
+                raise_alone(click.UsageError(text, ctx))
             raise_alone(click.ClickException(text))
         except Exception as error:
             if isinstance(error, click.ClickException) or not tells_a_secret(error):
@@ -121,12 +113,10 @@ class Command(click.Command):
             sections[options[-1].heading].append(help.get_help_record(ctx))
         longest = max(len(flags) for rows in sections.values() for flags, _ in rows)
         for heading, ((flags, text), *rest) in sections.items():
-            with formatter.section(
-                heading
-            ):  # the first row is padded, so that all sections have the same columns
-                formatter.write_dl(
-                    [(flags.ljust(min(longest, _FLAGS)), text), *rest], col_max=_FLAGS
-                )
+            with formatter.section(heading):
+                # the first row is padded, so that all sections have the same columns
+                first = flags.ljust(min(longest, _FLAGS)), text
+                formatter.write_dl([first, *rest], col_max=_FLAGS)
 
 
 def arguments(choices: Mapping[str, Any], *options: Option) -> dict[str, Any]:

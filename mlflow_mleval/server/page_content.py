@@ -27,7 +27,7 @@ from mlflow_mleval.report import FILES
 from mlflow_mleval.selection import Selection, command_line
 from mlflow_mleval.server.answer_cache import CacheFolder
 from mlflow_mleval.version import __version__
-from mlflow_mleval.words import Argument, redacted, worded
+from mlflow_mleval.words import Argument, argument_of, redacted, worded
 
 # --------------------------------------------------------------------------------------------------
 # What a reader of the page chose: in the address, as choices of a comparison, and as the command
@@ -301,8 +301,7 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     elif isinstance(error, StoreError):
         status, field = (400, "filter") if "does not accept the filter" in text else (503, None)
     elif isinstance(error, ValueError):
-        status, about = 400, re.match("`([a-z_]+)`", text)
-        field = about and field_of(about[1])
+        status, field = 400, field_of(argument_of(error))
     elif not isinstance(error, MlevalError):
         traceback.print_exc(file=sys.stderr)
         status, text = 500, "Something went wrong that nobody foresaw. The server's log says what."
