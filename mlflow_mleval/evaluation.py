@@ -318,11 +318,11 @@ class Evaluation(Reported):
          '1 of 2 labels never occur in the truth; what they count in macro averages is convention (sklearn)',
          'labels with a score of at least 0.5 were predicted, but the scores reach from -3 to 4: they are no probabilities')
         """  # noqa: E501
-        found = doubts_about(
+        doubts = doubts_about(
             self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs
         )
         off = {m: bound for m, bound in self._curves[1].items() if bound > 0 and m in self.measures}
-        return found if not off else (*found, about_bounds(off))
+        return doubts if not off else (*doubts, about_bounds(off))
 
     @property
     def confusion(self) -> pd.DataFrame:

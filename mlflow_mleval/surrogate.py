@@ -106,8 +106,8 @@ def best_surrogates(
         mean = losses[:, :, target].mean(axis=1)
         best = int(np.argmax(mean <= mean.min() + _NOISE))
         equal = names[mean <= mean.min() + _NOISE]
-        kept = names[~_separated(losses[:, :, target], ratio, alpha)]
-        rows.append((at, surrogates[best], float(mean[best]), tuple(equal), tuple(kept)))
+        rivals = names[~_separated(losses[:, :, target], ratio, alpha)]
+        rows.append((at, surrogates[best], float(mean[best]), tuple(equal), tuple(rivals)))
     columns = ["target", "surrogate", "loss", "equal", "not_separated"]
     return pd.DataFrame(rows, columns=columns).set_index("target")
 
@@ -124,8 +124,8 @@ def _separated(losses: AnyArray, ratio: float | None, alpha: float) -> AnyArray:
     error = deviation * np.sqrt(
         variance_factor(n_folds, 1 / (n_folds - 1) if ratio is None else ratio)
     )
-    known = deviation > _NOISE
-    statistic = np.where(known, difference.mean(axis=2) / np.where(known, error, 1), -np.inf)
+    certain = deviation > _NOISE
+    statistic = np.where(certain, difference.mean(axis=2) / np.where(certain, error, 1), -np.inf)
     return stats.t.sf(statistic.max(axis=1), n_folds - 1) * (count - 1) <= alpha
 
 
@@ -145,8 +145,8 @@ def surrogate_differences(table: pd.DataFrame) -> pd.DataFrame:
     """Target x surrogate: how much larger the loss is than that of the best surrogate, from losses
     surrogate x target.
     """
-    found = (table - table.min()).T
-    return found.mask(found <= NOISE, 0.0)
+    behind = (table - table.min()).T
+    return behind.mask(behind <= NOISE, 0.0)
 
 
 def surrogate_heatmap(
@@ -159,11 +159,11 @@ def surrogate_heatmap(
     fall behind by `clip` or more are left empty. Beyond 100 rows and columns, that many of them are
     drawn at even distances. The table has losses, a row a surrogate and a column a target.
     """
-    found = surrogate_differences(table)
-    best = {t: [s for s in found if found.loc[t, s] == 0] for t in found.index}
+    behind = surrogate_differences(table)
+    best = {t: [s for s in behind if behind.loc[t, s] == 0] for t in behind.index}
     words = "; ".join(f"target {t}: surrogate {', '.join(map(str, s))}" for t, s in best.items())
-    skip = -(-max(found.shape) // MOST)
-    drawn = found.iloc[::skip, ::skip]
+    skip = -(-max(behind.shape) // MOST)
+    drawn = behind.iloc[::skip, ::skip]
     rows, columns = drawn.shape
     left = 30 + max(text_width(str(t), SMALL) for t in drawn.index)
     cell = min(CELL, (WIDTH - left - 2) / columns)
@@ -270,18 +270,18 @@ def surrogate_sentences(study: Any) -> list[str]:
     parts = [f"k = {_spans(ks)}{' alike' * (len(ks) > 1)} for {_targets(ts)}" for ks, ts in groups]
     if len(parts) > _SHOWN:
         parts[_SHOWN - 1 :] = [f"{len(parts) - _SHOWN + 1} more"]
-    found = [f"The surrogate of least mean loss is {joined(parts)}."]
+    sentences = [f"The surrogate of least mean loss is {joined(parts)}."]
     if losses.shape[0] < 2:
-        return found
+        return sentences
     if n_folds < 2:
-        return [*found, "Without several folds nothing can be said about how sure that is."]
+        return [*sentences, "Without several folds nothing can be said about how sure that is."]
     beaten = [t for t in best.index if t in losses.index and t not in best.loc[t, "not_separated"]]
     who, where = ("some other", f" for {_targets(beaten)}") if beaten else ("no", "")
     counts = best["not_separated"].map(len)
     low, high = int(counts.min()), int(counts.max())
     few = str(low) if low == high else f"{low} to {high}, depending on the target,"
     return [
-        *found,
+        *sentences,
         f"Over {count(n_folds, 'fold')} (α = {level(study.alpha)} for each target), "
         f"{who} surrogate is shown to be better than the target's own loss{where}.",
         f"Of {count(len(losses), 'surrogate')}, {few} may be the best.",
@@ -339,7 +339,7 @@ def surrogate_document(study: Any) -> Document:
         ),
     ]
     frame = surrogate_frame(study.losses, best)
-    known = {
+    content = {
         "dataset": study.dataset,
         "losses": frame,
         "n_folds": n_folds,
@@ -350,7 +350,7 @@ def surrogate_document(study: Any) -> Document:
         f"Surrogate study: {name(study.dataset)}",
         [Section("surrogates", "Which loss to train for which target", blocks)],
         about=about,
-        data=lambda: known,
+        data=lambda: content,
         frames=lambda: {"surrogates": frame},
         main="surrogates",
     )
@@ -418,10 +418,12 @@ class SurrogateStudy:
         Figure 4 of the paper.
         """
         if one_of(to, "to", ("best", "diagonal")) == "best":
-            found = surrogate_differences(self.losses).T
+            behind = surrogate_differences(self.losses).T
         else:
-            found = self.losses - pd.Series({k: self.losses[k].get(k, np.nan) for k in self.losses})
-        return found if clip is None else found.clip(-clip, clip)
+            behind = self.losses - pd.Series(
+                {k: self.losses[k].get(k, np.nan) for k in self.losses}
+            )
+        return behind if clip is None else behind.clip(-clip, clip)
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``surrogates.html``, ``surrogates.svg`` (the heatmap) and ``surrogates.csv`` into a
@@ -435,8 +437,8 @@ class SurrogateStudy:
 
     def files(self) -> dict[str, str]:
         """Name to content of what `save` writes."""
-        found = self.report()
-        texts = found.to_html(), standalone(self.heatmap), found.render("csv")
+        page = self.report()
+        texts = page.to_html(), standalone(self.heatmap), page.render("csv")
         return dict(
             zip(("surrogates.html", "surrogates.svg", "surrogates.csv"), texts, strict=True)
         )

@@ -127,11 +127,11 @@ def binary_matrix(value: Any, name: str) -> Any:
             array = array.copy()
             array.sum_duplicates()
         ones = _binary(array.data, array, name)
-        found = type(array)((ones, array.indices, array.indptr), shape=array.shape)
+        labels = type(array)((ones, array.indices, array.indptr), shape=array.shape)
         if not ones.all():
-            found = found.copy()
-            found.eliminate_zeros()
-        return found
+            labels = labels.copy()
+            labels.eliminate_zeros()
+        return labels
     return _binary(array, array, name)
 
 
@@ -219,15 +219,15 @@ def unique_names(names: Iterable[Name], name: str, count: int, what: str) -> tup
     """The names as a tuple, if they are as many as there should be and differ; else a
     ValueError.
     """
-    found = tuple(v.item() if isinstance(v, np.generic) else v for v in names)
-    if len(found) != count:
+    unique = tuple(v.item() if isinstance(v, np.generic) else v for v in names)
+    if len(unique) != count:
         raise ValueError(
-            f"`{name}` must hold one name for each of the {count} {what}, got {len(found)}."
+            f"`{name}` must hold one name for each of the {count} {what}, got {len(unique)}."
         )
-    if len(set(found)) != count:
-        twice = [repr(v) for v, times in Counter(found).items() if times > 1]
+    if len(set(unique)) != count:
+        twice = [repr(v) for v, times in Counter(unique).items() if times > 1]
         raise ValueError(f"`{name}` must differ, got {some(twice, 8)} more than once. Rename them.")
-    return found
+    return unique
 
 
 def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | Ints]:

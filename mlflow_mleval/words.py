@@ -75,8 +75,8 @@ def nearest(wrong: Iterable[object], names: Iterable[object]) -> list[str]:
     plain = {_plain(name): str(name) for name in names}
     wrong = list(map(str, wrong))
     near = (get_close_matches(_plain(name), plain, n=1, cutoff=0.7) for name in wrong)
-    found = dict.fromkeys(plain[name] for matches in near for name in matches)
-    return [name for name in found if name not in wrong]
+    meant = dict.fromkeys(plain[name] for matches in near for name in matches)
+    return [name for name in meant if name not in wrong]
 
 
 def _plain(name: object) -> str:

@@ -186,8 +186,8 @@ def unrounded(scores: Any) -> tuple[Any, str]:
     exact = off.max() <= np.sqrt(np.finfo(float).eps)
     if exact or not (off <= _by_rounding(scores) + _SINGLE).all() or not sums.all():
         return scores, ""
-    said = "probabilities were rounded: in each row they are divided by their sum, such as"
-    return scores / sums[:, None], f"{said} {sums[off.argmax()]:.9g}"
+    note = "probabilities were rounded: in each row they are divided by their sum, such as"
+    return scores / sums[:, None], f"{note} {sums[off.argmax()]:.9g}"
 
 
 def _by_rounding(scores: Array) -> Array:

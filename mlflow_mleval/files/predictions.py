@@ -638,10 +638,10 @@ def _class_set_batches(
                 for at, unknown in (
                     (i, c) for i, row in enumerate(rows, line + 1) for c in row if c not in h
                 ):
-                    known = f"({len(h)} classes, such as {quoted(h.nodes[0])})"
+                    classes = f"({len(h)} classes, such as {quoted(h.nodes[0])})"
                     raise ImportFileError(
                         f"{path.name}, line {at}: {quoted(unknown)} is no class of the hierarchy "
-                        f"{known}."
+                        f"{classes}."
                     )
                 sides.append(h.indicator(rows, path.name))
             line += len(parts[0])

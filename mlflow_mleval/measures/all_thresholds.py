@@ -68,17 +68,17 @@ class ThresholdSums(ScoreRows):
         """
         started, *parts = (column[::-1] for column in self.whole.parts[0][2:])
         digits = [_SHARE] * 3 + [_BITS] * 2
-        found = [(started, np.cumsum(started))]
+        columns = [(started, np.cumsum(started))]
         for high, low, places in zip(
             parts[::2], parts[1::2], digits[: len(parts) // 2], strict=True
         ):
-            found.append(
+            columns.append(
                 tuple(
                     np.ldexp(a.astype(float), _LOWER - places) + np.ldexp(b.astype(float), -places)
                     for a, b in ((high, low), (np.cumsum(high), np.cumsum(low)))
                 )
             )
-        return found
+        return columns
 
     def f_max(self) -> tuple[float, float]:
         """The largest harmonic mean of precision and recall, and what it can be wrong by; NaN where
@@ -167,8 +167,12 @@ class ClassesAbove:
         truth = true.astype(bool) @ self.above
         truth.sort_indices()
         row = np.repeat(np.arange(n), np.diff(score.indptr))
-        kept = score.data > 0
-        row, label, value = row[kept], score.indices[kept], score.data[kept].astype(float)
+        positive = score.data > 0
+        row, label, value = (
+            row[positive],
+            score.indices[positive],
+            score.data[positive].astype(float),
+        )
         own = spans(self.above.indptr[label].astype(np.int64), size[label])
         cell = np.repeat(row * width, size[label]) + self.above.indices[own]
         value = np.repeat(value, size[label])

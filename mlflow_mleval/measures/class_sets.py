@@ -111,10 +111,10 @@ def meetings(
 
 def distances(above: sparse.csr_array, left: AnyArray, right: AnyArray) -> AnyArray:
     """Shortest distance through a common ancestor of each pair of classes; `left` is sorted."""
-    found = np.empty(len(left), above.dtype)
+    shortest = np.empty(len(left), above.dtype)
     for part, ancestors, length in meetings(above, left, right):
-        found[part] = np.minimum.reduceat(length, ancestors.indptr[:-1])
-    return found
+        shortest[part] = np.minimum.reduceat(length, ancestors.indptr[:-1])
+    return shortest
 
 
 def best_matching(weight: AnyArray) -> AnyArray:
@@ -198,9 +198,9 @@ _BLOCK = 1 << 20  # pairs of classes that are looked at together
 
 def renumbered(labels: sparse.csr_array, number: AnyArray, width: int) -> sparse.csr_array:
     """The same class sets where class c has another number, ``number[c]``."""
-    found = compressed(labels.data, number[labels.indices], labels.indptr, width)
-    found.sort_indices()
-    return found
+    moved = compressed(labels.data, number[labels.indices], labels.indptr, width)
+    moved.sort_indices()
+    return moved
 
 
 def row_sums(size: AnyArray, labels: sparse.csr_array) -> AnyArray:
@@ -281,9 +281,9 @@ def pattern(
         return sparse.csr_array(
             (np.ones(above.nnz, bool), above.indices, above.indptr), shape=above.shape
         )
-    kept = (above.data <= height + 1) & ((above.indices > 0) | count_root)
-    start = np.append(0, np.cumsum(kept))[above.indptr]
-    return compressed(np.ones(start[-1], bool), above.indices[kept], start, above.shape[1])
+    near = (above.data <= height + 1) & ((above.indices > 0) | count_root)
+    start = np.append(0, np.cumsum(near))[above.indptr]
+    return compressed(np.ones(start[-1], bool), above.indices[near], start, above.shape[1])
 
 
 def set_measures(
@@ -404,15 +404,15 @@ def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> d
     """
     names = set(names)
     levels = sorted({int(found[1]) for found in map(LEVEL_NAME.fullmatch, names) if found})
-    told = names & {"violation_rate", "missing_ancestors"}
-    if not levels and not told:
+    of_violations = names & {"violation_rate", "missing_ancestors"}
+    if not levels and not of_violations:
         return {}
     y, p = (renumbered(sparse.csr_array(side), h._number, len(h) + 1) for side in (true, pred))
     used = np.flatnonzero(np.bincount(np.concatenate([y.indices, p.indices]), minlength=len(h) + 1))
     up, number = h._up.part(h._up.above(np.append(used, 0)))
     y, p = (renumbered(side, number, len(up.level)) for side in (y, p))
-    known = pattern(closure(up))[:, 1:]  # without the virtual root
-    sides = y @ known, p @ known
+    extended = pattern(closure(up))[:, 1:]  # without the virtual root
+    sides = y @ extended, p @ extended
     columns = {}
     for level in levels:
         a, b = (side[:, np.flatnonzero(up.level[1:] == level)] for side in sides)
@@ -423,14 +423,14 @@ def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> d
         "violation_rate": (missing > 0).astype(float),
         "missing_ancestors": missing.astype(float),
     }
-    return columns | {name: violations[name] for name in violations if name in told}
+    return columns | {name: violations[name] for name in violations if name in of_violations}
 
 
 def level_measures(sums: Mapping[str, float]) -> dict[str, float]:
     """Precision, recall and F1 of each level from set sizes summed over instances; NaN where there
     is nothing to divide by.
     """
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for head in (
         name.removesuffix(_PARTS[0])
         for name in sums
@@ -438,8 +438,8 @@ def level_measures(sums: Mapping[str, float]) -> dict[str, float]:
     ):
         both, true, pred = (sums[head + part] for part in _PARTS)
         values = {"precision": (both, pred), "recall": (both, true), "f1": (2 * both, true + pred)}
-        found |= {
+        rates |= {
             head + name: part / whole if whole else float("nan")
             for name, (part, whole) in values.items()
         }
-    return found
+    return rates

@@ -157,10 +157,10 @@ def _of_objects(array: AnyArray, name: str) -> AnyArray:
             )
         kinds.setdefault(kind, i)
     if len(kinds) > 1:
-        told = " and ".join(f"{kind} ({array[i]!r} in row {i})" for kind, i in kinds.items())
+        examples = " and ".join(f"{kind} ({array[i]!r} in row {i})" for kind, i in kinds.items())
         raise TypeError(
-            f"`{name}` must hold classes of one type, got {told}. Convert them all, for example "
-            "to text."
+            f"`{name}` must hold classes of one type, got {examples}. Convert them all, for "
+            "example to text."
         )
     return np.array(array.tolist())
 

@@ -569,9 +569,9 @@ def hard_measures(means: ArrayLike, n_labels: int | None = None) -> dict[str, Ar
     """The measures of the registry that follow from the wrong labels of label sets alone; arguments
     as of `awareness`.
     """
-    found = awareness(means, n_labels)
-    ends = {"hamming_loss": found["hamming"], "subset_accuracy": 1 - found["subset"]}
-    return ends | {measure: found[name] for measure, name in MEASURED.items()}
+    summary = awareness(means, n_labels)
+    ends = {"hamming_loss": summary["hamming"], "subset_accuracy": 1 - summary["subset"]}
+    return ends | {measure: summary[name] for measure, name in MEASURED.items()}
 
 
 def binomial_measures(means: ArrayLike, kind: Literal["soft", "hard"]) -> dict[str, float]:
@@ -581,8 +581,8 @@ def binomial_measures(means: ArrayLike, kind: Literal["soft", "hard"]) -> dict[s
     The errors are those of scores ("soft") or of predicted label sets ("hard"), whose ends are
     measures anyway.
     """
-    found = {name: float(value) for name, value in awareness(means).items()}
+    summary = {name: float(value) for name, value in awareness(means).items()}
     if kind == "hard":
-        return {measure: found[name] for measure, name in MEASURED.items()}
-    ends = {"soft_hamming_loss": found["hamming"], "soft_subset_loss": found["subset"]}
-    return {**ends, "soft_binomial_area": found["area"], "soft_binomial_slope": found["slope"]}
+        return {measure: summary[name] for measure, name in MEASURED.items()}
+    ends = {"soft_hamming_loss": summary["hamming"], "soft_subset_loss": summary["subset"]}
+    return {**ends, "soft_binomial_area": summary["area"], "soft_binomial_slope": summary["slope"]}

@@ -130,8 +130,8 @@ def set_measures(
 
 def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> Array:
     """The part of a whole, in counts or weights; where there is no whole, what stands for it."""
-    found = np.broadcast_to(np.asarray(otherwise, float), np.shape(whole)).copy()
-    return np.divide(part, whole, out=found, where=np.asarray(whole) > 0)
+    quotient = np.broadcast_to(np.asarray(otherwise, float), np.shape(whole)).copy()
+    return np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0)
 
 
 def example_measures(
@@ -177,25 +177,25 @@ def further_label_measures(
     """
     rates, support = set_measures(*by_label, conventions=conventions), by_label[2]
     total = support.sum().item()
-    found = {
+    values = {
         f"weighted_{m}": float(rates[m] @ support / total) if total else np.nan
         for m in ("precision", "recall", "f1")
     }
-    found["macro_jaccard"] = float(rates["accuracy"].mean())
+    values["macro_jaccard"] = float(rates["accuracy"].mean())
     there = support > 0, support < n
     recalls = (
         ratio(by_label[0], support),
         ratio(n - by_label[1] - support + by_label[0], n - support),
     )
-    found["balanced_accuracy"] = float(
+    values["balanced_accuracy"] = float(
         (np.where(there, recalls, 0).sum(axis=0) / np.sum(there, axis=0)).mean()
     )
-    found["macro_matthews"] = float(_matthews(by_label.astype(float), n).mean())
+    values["macro_matthews"] = float(_matthews(by_label.astype(float), n).mean())
     cells = np.full(by_label.shape[1], n).sum()  # added up as the counts are
-    found["micro_matthews"] = float(
+    values["micro_matthews"] = float(
         _matthews(by_label.sum(axis=1, keepdims=True).astype(float), cells)[0]
     )
-    return found
+    return values
 
 
 def _matthews(counts: Array, n: float) -> Array:
@@ -228,9 +228,11 @@ def reached(scores: AnyArray, threshold: Any) -> Bools:
     if scores.dtype.kind == "b":
         return scores >= cut
     span = np.iinfo(scores.dtype)
-    known = cut.ravel().tolist()  # Python compares a float with an integer exactly
-    whole = [span.max if t > span.max else span.min if t < span.min else ceil(t) for t in known]
-    possible = np.array([t <= span.max for t in known], bool).reshape(cut.shape)
+    thresholds = cut.ravel().tolist()  # Python compares a float with an integer exactly
+    whole = [
+        span.max if t > span.max else span.min if t < span.min else ceil(t) for t in thresholds
+    ]
+    possible = np.array([t <= span.max for t in thresholds], bool).reshape(cut.shape)
     return (scores >= np.array(whole, scores.dtype).reshape(cut.shape)) & possible
 
 

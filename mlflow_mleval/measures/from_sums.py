@@ -46,18 +46,18 @@ def points(counts: ScoreCounts, most: int = POINTS) -> pd.DataFrame:
     with np.errstate(divide="ignore", invalid="ignore"):
         recall, fpr = tp / total[classes], fp / others[classes]
     place = (recall + np.where(others[classes] > 0, fpr, recall)) / 2
-    known = total[classes] > 0
-    bucket = np.where(known, np.floor(np.where(known, place, 0) * (most - 1)), -1)
+    defined = total[classes] > 0
+    bucket = np.where(defined, np.floor(np.where(defined, place, 0) * (most - 1)), -1)
     # Thresholds fall as places rise, so the first row of a bucket, by ascending score, reaches
     # farthest.
     first = np.append(True, (np.diff(bucket) != 0) | (np.diff(classes) != 0))[: len(bucket)]
-    kept = np.flatnonzero(first & known)
-    kept = kept[np.lexsort((-kept, classes[kept]))]
-    threshold = counts.lower_edges(score[kept])
+    shown = np.flatnonzero(first & defined)
+    shown = shown[np.lexsort((-shown, classes[shown]))]
+    threshold = counts.lower_edges(score[shown])
     table = {"class": classes, "recall": recall, "precision": ratio(tp, tp + fp), "fpr": fpr}
-    found = pd.DataFrame({name: column[kept] for name, column in table.items()})
-    found.insert(1, "threshold", threshold)
-    return found
+    curve = pd.DataFrame({name: column[shown] for name, column in table.items()})
+    curve.insert(1, "threshold", threshold)
+    return curve
 
 
 def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
@@ -117,10 +117,10 @@ def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable
         (MICRO, counts.pooled, [None]),
         (LABEL, chosen(counts, [place[name] for name in drawn]), drawn),
     ):
-        found = points(part)
-        found.insert(0, "label", np.array([*of, None], object)[found.pop("class").to_numpy(int)])
-        found.insert(0, "scope", scope)
-        tables.append(found)
+        curve = points(part)
+        curve.insert(0, "label", np.array([*of, None], object)[curve.pop("class").to_numpy(int)])
+        curve.insert(0, "scope", scope)
+        tables.append(curve)
     return pd.concat(tables, ignore_index=True)
 
 
@@ -150,10 +150,10 @@ def reliability_table(
         size, positives, total = part.bins(bins)
         there = size > 0
         values = {"n": size, "mean_score": ratio(total, size), "share": ratio(positives, size)}
-        found = pd.DataFrame({name: column[there] for name, column in values.items()})
-        found.insert(0, "label", np.full(len(found), label, object))
-        found.insert(0, "scope", scope)
-        tables.append(found)
+        table = pd.DataFrame({name: column[there] for name, column in values.items()})
+        table.insert(0, "label", np.full(len(table), label, object))
+        table.insert(0, "scope", scope)
+        tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
 
@@ -161,18 +161,18 @@ def percent_curves(sums: Sums) -> Mapping[str, Mapping[int, float]]:
     """The curves of all label cells together by whole percents, as far as they are defined, by what
     they show.
     """
-    counts, found = sums.counts_by_score, {}
+    counts, by_name = sums.counts_by_score, {}
     if counts is None:
         return {}
     whole, steps = counts.pooled, np.arange(101)
     _, _, pos, neg = whole.parts[0]
     if pos.sum():
-        found["precision_at_recall_percent"] = precision_at(whole, steps / 100)
+        by_name["precision_at_recall_percent"] = precision_at(whole, steps / 100)
     if pos.sum() and neg.sum():
-        found["recall_at_false_positive_percent"] = recall_at(whole, steps / 100)
+        by_name["recall_at_false_positive_percent"] = recall_at(whole, steps / 100)
     curves = {
         name: dict(zip(steps.tolist(), values.tolist(), strict=True))
-        for name, values in found.items()
+        for name, values in by_name.items()
     }
     bins = reliability_table(sums, (), ())
     if len(bins):
@@ -257,40 +257,40 @@ def _slopes(by_label: Ints, conventions: Conventions, one_label: bool) -> dict[s
     slopes = _of_rates(counts)
     support, total = counts[2], max(counts[2].sum(), 1)
     there = counts[1] + support > 0 if one_label else np.ones(len(support), bool)
-    found = {}
+    by_measure = {}
     if not one_label:
         micro = _of_rates(counts.sum(axis=1, keepdims=True))
-        found = {
+        by_measure = {
             f"micro_{r}": np.broadcast_to(micro[r], counts.shape)
             for r in ("precision", "recall", "f1")
         }
     for rate in ("precision", "recall", "f1"):
-        found[f"macro_{rate}"] = slopes[rate] / there.sum()
+        by_measure[f"macro_{rate}"] = slopes[rate] / there.sum()
         weighted = slopes[rate] * support / total
         weighted[2] += (rates[rate] - rates[rate] @ support / total) / total
-        found[f"weighted_{rate}"] = weighted
+        by_measure[f"weighted_{rate}"] = weighted
     if one_label:
         return (
-            found
+            by_measure
             | _beyond_chance(counts)
             | {"balanced_accuracy": slopes["recall"] * (support > 0) / (support > 0).sum()}
         )
-    return found | {"macro_jaccard": slopes["accuracy"] / len(support)}
+    return by_measure | {"macro_jaccard": slopes["accuracy"] / len(support)}
 
 
 def _of_rates(counts: Array) -> dict[str, Array]:
     """Derivatives of the rates by counts of shape (3, K); 0 where a rate is a convention."""
-    found = {}
+    derivatives = {}
     for name, (above, below) in _RATES.items():
         size = np.array(below) @ counts
         value = np.divide(np.array(above) @ counts, size, out=np.zeros_like(size), where=size > 0)
         # As if the instance were left out, which counts once or, of F1, twice: few instances vary
         # more than derivatives say.
         rest = np.maximum(size - sum(below), 1)
-        found[name] = (
+        derivatives[name] = (
             (np.array(above)[:, None] - value * np.array(below)[:, None]) * (size > 0) / rest
         )
-    return found
+    return derivatives
 
 
 def _beyond_chance(counts: Array) -> dict[str, Array]:
@@ -298,7 +298,7 @@ def _beyond_chance(counts: Array) -> dict[str, Array]:
     defined.
     """
     tp, predicted, true = counts
-    n, chance, found = true.sum(), predicted @ true, {}
+    n, chance, derivatives = true.sum(), predicted @ true, {}
     gain = tp.sum() * n - chance
     spreads = n**2 - predicted @ predicted, n**2 - true @ true
     if min(spreads) > 0:
@@ -307,15 +307,15 @@ def _beyond_chance(counts: Array) -> dict[str, Array]:
             gain / whole / spread * side
             for side, spread in ((predicted, spreads[0]), (true, spreads[1]))
         )
-        found["matthews"] = np.array(
+        derivatives["matthews"] = np.array(
             [np.full_like(tp, n / whole), next(ends) - true / whole, next(ends) - predicted / whole]
         )
     if (room := n**2 - chance) > 0:
-        found["kappa"] = (
+        derivatives["kappa"] = (
             np.array([np.full_like(tp, n), (gain / room - 1) * true, (gain / room - 1) * predicted])
             / room
         )
-    return found
+    return derivatives
 
 
 # --------------------------------------------------------------------------------------------------

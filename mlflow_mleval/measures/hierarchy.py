@@ -156,7 +156,7 @@ def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
     column, near = np.empty(4 * n, np.int32), np.empty(4 * n, kind)
 
     def gather(edges: AnyArray, known: sparse.csr_array) -> sparse.csr_array:
-        part = known[up.parent[edges]]
+        part = above[up.parent[edges]]
         part.data -= np.repeat(length[edges], np.diff(part.indptr))
         return part
 
@@ -164,10 +164,10 @@ def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
         np.flatnonzero(np.diff(up.level, prepend=-1, append=up.level.max(initial=0) + 1)).tolist()
     ):
         union = sparse.csr_array((hi - lo, n), dtype=kind)
-        known = compressed(near[: start[lo]], column[: start[lo]], start[: lo + 1], n)
+        above = compressed(near[: start[lo]], column[: start[lo]], start[: lo + 1], n)
         for slot in range(count[lo] - 1, -1, -1):
             several = lo + np.searchsorted(-count[lo:hi], -slot)
-            part = gather(up.start[lo:several] + slot, known)
+            part = gather(up.start[lo:several] + slot, above)
             if slot < count[lo] - 1:
                 union.resize(part.shape)
                 part = union.maximum(part)
@@ -203,10 +203,10 @@ def lookup(above: sparse.csr_array, rows: AnyArray, columns: AnyArray) -> AnyArr
         less = above.indices[middle] < columns
         lo[open & less] = middle[open & less] + 1
         hi[open & ~less] = middle[open & ~less]
-    found = lo < end
-    place = np.where(found, lo, 0)
+    inside = lo < end
+    place = np.where(inside, lo, 0)
     return np.where(
-        found & (above.indices[place] == columns), above.data[place], above.dtype.type(0)
+        inside & (above.indices[place] == columns), above.data[place], above.dtype.type(0)
     )
 
 
@@ -566,9 +566,9 @@ class Hierarchy:
             )
         columns = self._positions(chain.from_iterable(rows), name)
         start = np.append(0, np.cumsum([len(row) for row in rows]))
-        found = compressed(np.ones(len(columns), bool), columns, start, len(self))
-        found.sum_duplicates()
-        return found
+        by_instance = compressed(np.ones(len(columns), bool), columns, start, len(self))
+        by_instance.sum_duplicates()
+        return by_instance
 
     @cached_property
     def digest(self) -> str:

@@ -227,8 +227,8 @@ def _of_block(rows: Any) -> bytes:
         ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
     data = columns.astype("<u4").tobytes()
     sets = [data[start:end] for start, end in pairwise((4 * ends).tolist())]
-    known = {one: sha256(one).digest() for one in set(sets)}
-    return b"".join(map(known.__getitem__, sets))
+    digests = {one: sha256(one).digest() for one in set(sets)}
+    return b"".join(map(digests.__getitem__, sets))
 
 
 def added(digests: NDArray[np.uint32]) -> int:
@@ -269,8 +269,8 @@ def instance_digest(names: Sequence[Hashable], truth: NDArray[np.uint64]) -> str
     """SHA-256 of which truth the instance of each name has, whatever their order and how often each
     is tested.
     """
-    found = dict(sorted(zip(map(str, names), truth.tolist(), strict=True)))
-    return sha256(repr(found).encode("utf-8", "surrogatepass")).hexdigest()
+    by_name = dict(sorted(zip(map(str, names), truth.tolist(), strict=True)))
+    return sha256(repr(by_name).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def split_digest(parts: Iterable[Sequence[int] | Ints]) -> str:

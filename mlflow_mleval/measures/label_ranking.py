@@ -60,7 +60,7 @@ def sparse_ranking_measures(
     n, k = scores.true.shape
     stable = conventions == "mulan"
     right = np.zeros(n, bool)
-    found = []
+    ordered_hits = []
     for rows, table, at, stored in scores.tables():
         true = scores.relevant[at] & stored
         keys = _keys(true, np.where(stored, table, 0))
@@ -76,7 +76,7 @@ def sparse_ranking_measures(
         at = np.flatnonzero(ordered)
         row, place = np.divmod(at, width)
         row = rows[row]
-        found.append(
+        ordered_hits.append(
             (
                 row,
                 place + np.where(place >= scores.positive[row], scores.zeros[row], 0),
@@ -91,10 +91,10 @@ def sparse_ranking_measures(
     else:
         number = np.arange(len(row)) - (np.cumsum(scores.missed_counts) - scores.missed_counts)[row]
         place = scores.positive[row] + (scores.zeros - scores.missed_counts)[row] + number
-    found.append(
+    ordered_hits.append(
         (row, place, np.full(len(row), np.iinfo(np.int64).min))
     )  # no score of a relevant label has this key
-    row, place, keys = (np.concatenate(column) for column in zip(*found, strict=True))
+    row, place, keys = (np.concatenate(column) for column in zip(*ordered_hits, strict=True))
     order = np.argsort(row * k + place)
     return {"one_error": 1.0 - right} | _of_places(
         row[order], place[order], keys[order], n, k, conventions
@@ -229,15 +229,15 @@ def at_k_measures(
         assert weights is not None  # only those with propensities are asked
         weighted = np.where(hit, weights[hits], 0)
         best = _largest(true, weights, hits.shape[1])
-    found = {}
+    columns = {}
     for name, k in wanted:
         key, first = f"{name}_at_{k}", slice(k)
         if name == "precision":
-            found[key] = hit[:, first].sum(axis=1) / k
+            columns[key] = hit[:, first].sum(axis=1) / k
         elif name == "recall":
-            found[key] = hit[:, first].sum(axis=1) / np.maximum(count, 1)
+            columns[key] = hit[:, first].sum(axis=1) / np.maximum(count, 1)
         elif name == "ndcg":
-            found[key] = (hit[:, first] * discount[first]).sum(axis=1) / np.maximum(
+            columns[key] = (hit[:, first] * discount[first]).sum(axis=1) / np.maximum(
                 ideal[np.minimum(count, k)], 1
             )
         else:
@@ -245,39 +245,39 @@ def at_k_measures(
             # The k of psp cancels in the ratio; with it the sums are those of the definition, to a
             # bit.
             norm = np.maximum(ideal[np.minimum(count, k)], 1) if name == "psndcg" else k
-            found[key + GAIN], found[key + BEST] = (
+            columns[key + GAIN], columns[key + BEST] = (
                 (side[:, first] * by).sum(axis=1) / norm for side in (weighted, best)
             )
-    return found
+    return columns
 
 
 def ratios(sums: Mapping[str, float]) -> dict[str, float]:
     """The propensity-scored measures from the sums of gain and best; NaN where nothing could be
     gained.
     """
-    found = {}
+    values = {}
     for name in (column.removesuffix(GAIN) for column in sums if column.endswith(GAIN)):
         best = sums[name + BEST]
-        found[name] = sums[name + GAIN] / best if best else float("nan")
-    return found
+        values[name] = sums[name + GAIN] / best if best else float("nan")
+    return values
 
 
 def dense_hits(true: Bools, scores: AnyArray, k: int) -> Ints:
     """The labels that are hit at the ranks up to k, shape (n, k), -1 for misses."""
-    found = np.full((len(scores), k), -1)
+    hits = np.full((len(scores), k), -1)
     order = _top(scores.astype(float, copy=True), k)
     hit = np.take_along_axis(true, order, axis=1) & (np.take_along_axis(scores, order, axis=1) != 0)
-    found[:, : order.shape[1]] = np.where(hit, order, -1)
-    return found
+    hits[:, : order.shape[1]] = np.where(hit, order, -1)
+    return hits
 
 
 def sparse_hits(scores: StoredScores, k: int) -> Ints:
     """The same of sparse scores."""
-    found = np.full((len(scores.counts), k), -1)
+    hits = np.full((len(scores.counts), k), -1)
     for row, rank, cell in _highest(scores, k):
         hit = scores.relevant[cell]
-        found[row[hit], rank[hit]] = scores.score.indices[cell[hit]]
-    return found
+        hits[row[hit], rank[hit]] = scores.score.indices[cell[hit]]
+    return hits
 
 
 def _highest(scores: StoredScores, k: int) -> Iterator[tuple[Ints, Ints, Ints]]:
@@ -297,12 +297,12 @@ def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
     """
     if sparse.issparse(scores):
         scores = ordered_floats(without_zeros(scores))
-        found = [
+        highest = [
             (row, scores.indices[cell])
             for row, _, cell in _highest(StoredScores(scores, scores), k)
         ]
     else:
-        floats, found, step = (
+        floats, highest, step = (
             ordered_floats(np.asarray(scores)),
             [],
             max(1, _BLOCK // scores.shape[1]),
@@ -311,9 +311,9 @@ def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
             block = floats[start : start + step]
             order = _top(block.copy(), k)
             row, place = np.nonzero(zeros | (np.take_along_axis(block, order, axis=1) != 0))
-            found.append((start + row, order[row, place]))
+            highest.append((start + row, order[row, place]))
     none = np.zeros(0, np.int64)
-    row, label = (np.concatenate(side) for side in zip((none, none), *found, strict=True))
+    row, label = (np.concatenate(side) for side in zip((none, none), *highest, strict=True))
     return sparse.csr_array((np.ones(len(row), bool), (row, label)), shape=scores.shape)
 
 
@@ -324,11 +324,11 @@ def _top(table: Array, k: int) -> Ints:
     k = min(k, table.shape[1])
     if k > _ROUNDS:
         return np.argsort(-table, axis=1, kind="stable")[:, :k]
-    rows, found = np.arange(len(table)), np.empty((len(table), k), np.int64)
+    rows, columns = np.arange(len(table)), np.empty((len(table), k), np.int64)
     for i in range(k):
-        found[:, i] = table.argmax(axis=1)
-        table[rows, found[:, i]] = -np.inf
-    return found
+        columns[:, i] = table.argmax(axis=1)
+        table[rows, columns[:, i]] = -np.inf
+    return columns
 
 
 def _largest(true: sparse.csr_array, weights: Array, k: int) -> Array:
@@ -339,7 +339,7 @@ def _largest(true: sparse.csr_array, weights: Array, k: int) -> Array:
     weight = weights[true.indices]
     order = np.lexsort((-weight, row))
     place = np.arange(len(row)) - true.indptr[row]
-    kept = place < k
-    found = np.zeros((true.shape[0], k))
-    found[row[kept], place[kept]] = weight[order][kept]
-    return found
+    first = place < k
+    largest = np.zeros((true.shape[0], k))
+    largest[row[first], place[first]] = weight[order][first]
+    return largest

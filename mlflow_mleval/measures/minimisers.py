@@ -225,12 +225,12 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, reset=False)
         losses = _losses_by_errors(family_weights(self.loss, self.n_labels_, parameters))
         weights = np.full(self.n_neighbors, 1 / self.n_neighbors)
-        found = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
+        predicted = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):
-            found[:, i], _ = _minimise(
+            predicted[:, i], _ = _minimise(
                 self.label_sets_[neighbours], weights, losses, self.max_candidates
             )
-        return found
+        return predicted
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -302,8 +302,8 @@ def _minimise(
         ]
         group_of[group] = number
         place[order] = np.arange(len(group))
-    found = np.empty((losses.shape[1], n_labels), dtype=np.int64)
+    optimal = np.empty((losses.shape[1], n_labels), dtype=np.int64)
     for p, tied in enumerate((expected <= least + _TIE).T):
         sets = first ^ (flips[tied][:, group_of] > place)
-        found[p] = sets[np.lexsort(sets.T[::-1])[0]]
-    return found, least
+        optimal[p] = sets[np.lexsort(sets.T[::-1])[0]]
+    return optimal, least

@@ -219,8 +219,8 @@ class _Registry(dict[str, Measure]):
 
     def __missing__(self, name: object) -> Measure:
         for form, make in _FORMS.items():
-            if isinstance(name, str) and (found := form.fullmatch(name)):
-                return make(*found.groups())
+            if isinstance(name, str) and (match := form.fullmatch(name)):
+                return make(*match.groups())
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
@@ -239,7 +239,7 @@ def numbers(form: re.Pattern[str], names: Iterable[str]) -> list[int]:
     >>> numbers(ECE_NAME, ["ece_15", "f1", "ece_10", "ece_15"])
     [15, 10]
     """
-    return list(dict.fromkeys(int(found[1]) for found in map(form.fullmatch, names) if found))
+    return list(dict.fromkeys(int(match[1]) for match in map(form.fullmatch, names) if match))
 
 
 MEASURES: Mapping[str, Measure] = _Registry(
@@ -947,9 +947,9 @@ def default_set(names: Iterable[str]) -> str | None:
     have = set(names)
     if have.issuperset(("h_f1", "symmetric_difference_loss")):
         return BY_DEFAULT[CLASS_SETS]
-    found = {name: len(have.intersection(SETS[name])) for name in BY_DEFAULT.values()}
-    best = max(found, key=found.__getitem__)
-    return best if found[best] else None
+    counts = {name: len(have.intersection(SETS[name])) for name in BY_DEFAULT.values()}
+    best = max(counts, key=counts.__getitem__)
+    return best if counts[best] else None
 
 
 #: Used only where they are named: what a run costs, and how its errors fall, whatever their number
@@ -1029,15 +1029,15 @@ def directions(
     minimize, maximize = set(minimize), set(maximize)
     if both := sorted(minimize & maximize):
         raise ValueError(f"{_names(both)} declared both as minimised and as maximised. Choose one.")
-    found: dict[str, Direction] = {}
+    by_name: dict[str, Direction] = {}
     unknown = []
     for name in names:
         if name in minimize:
-            found[name] = "min"
+            by_name[name] = "min"
         elif name in maximize:
-            found[name] = "max"
+            by_name[name] = "max"
         elif name in MEASURES:
-            found[name] = MEASURES[name].direction
+            by_name[name] = MEASURES[name].direction
         else:
             unknown.append(name)
     if unknown:
@@ -1048,7 +1048,7 @@ def directions(
                 ", or leave the measure out.",
             )
         )
-    return found
+    return by_name
 
 
 def _names(names: Iterable[str]) -> str:

@@ -63,11 +63,9 @@ class ScoreRows:
         parts = sorted(sides, key=lambda part: -len(part[0]))
         while len(parts) > 1 and 2 * len(parts[-1][0]) > len(parts[-2][0]):
             parts[-2:] = [_joined(parts[-2:])]
-        found = replace(self, parts=tuple(parts), on_grid=on_grid)
+        both = replace(self, parts=tuple(parts), on_grid=on_grid)
         return (
-            found
-            if on_grid or max(len(part[0]) for part in parts) <= self.most
-            else found._on_grid()
+            both if on_grid or max(len(part[0]) for part in parts) <= self.most else both._on_grid()
         )
 
     @property
@@ -80,8 +78,10 @@ class ScoreRows:
     @cached_property
     def whole(self) -> Any:
         """The same in one part, on the grid if there are too many scores."""
-        found = replace(self, parts=(_joined(self.parts),))
-        return found if found.on_grid or len(found.parts[0][0]) <= self.most else found._on_grid()
+        joined = replace(self, parts=(_joined(self.parts),))
+        return (
+            joined if joined.on_grid or len(joined.parts[0][0]) <= self.most else joined._on_grid()
+        )
 
     @property
     def cells(self) -> int:
@@ -124,15 +124,15 @@ class ScoreCounts(ScoreRows):
         positive.
         """
         scores, positive = np.asarray(scores, dtype=float), np.asarray(positive, dtype=bool)
-        found: list[Any] = []
+        columns: list[Any] = []
         on_grid, size = False, 0
         for c in range(scores.shape[1]):
             rows = _joined([_rows(c, scores[:, c], positive[:, c], weights)])
             size += len(rows[0])
             if not on_grid and size > EXACT:
-                found, on_grid = list(map(_gridded, found)), True
-            found.append(_gridded(rows) if on_grid else rows)
-        return cls(scores.shape[1], (_joined(found),), on_grid)
+                columns, on_grid = list(map(_gridded, columns)), True
+            columns.append(_gridded(rows) if on_grid else rows)
+        return cls(scores.shape[1], (_joined(columns),), on_grid)
 
     @classmethod
     def of_entries(
@@ -176,12 +176,12 @@ class ScoreCounts(ScoreRows):
         total, others = (_by_class(classes, side, self.n_classes) for side in (pos, neg))
         below = _running(classes, neg, others) - neg
         pairs = total.astype(float) * others
-        known = pairs > 0
+        defined = pairs > 0
         half = _by_class(classes, pos * neg, self.n_classes) / 2
-        found = np.full(self.n_classes, np.nan)
-        area = (_by_class(classes, pos * below, self.n_classes) + half)[known] / pairs[known]
-        found[known] = np.minimum(area, 1)  # of weights, rounding may lead beyond
-        return found, np.where(known & self.whole.on_grid, ratio(half, pairs), 0.0)
+        areas = np.full(self.n_classes, np.nan)
+        area = (_by_class(classes, pos * below, self.n_classes) + half)[defined] / pairs[defined]
+        areas[defined] = np.minimum(area, 1)  # of weights, rounding may lead beyond
+        return areas, np.where(defined & self.whole.on_grid, ratio(half, pairs), 0.0)
 
     def average_precision(self, interpolated: bool = False) -> tuple[Array, Array]:
         """Area under the precision-recall curve of each class, and what it can be wrong by; NaN for
@@ -207,9 +207,11 @@ class ScoreCounts(ScoreRows):
             area = pos / slope - np.where(before > 0, offset / slope**2 * grown, 0)
         else:
             area = pos * (tp / (tp + fp))
-        known = total > 0
-        found, bounds = np.full(self.n_classes, np.nan), np.zeros(self.n_classes)
-        found[known] = np.minimum(_by_class(classes, area, self.n_classes)[known] / total[known], 1)
+        defined = total > 0
+        areas, bounds = np.full(self.n_classes, np.nan), np.zeros(self.n_classes)
+        areas[defined] = np.minimum(
+            _by_class(classes, area, self.n_classes)[defined] / total[defined], 1
+        )
         if self.whole.on_grid:  # scores of one step may stand in any order
             high = pos * (tp / (tp + before_fp))
             whole_numbers = (
@@ -221,8 +223,8 @@ class ScoreCounts(ScoreRows):
                 _by_class(classes, high - area, self.n_classes),
                 _by_class(classes, area - low, self.n_classes),
             )
-            bounds[known] = off[known] / total[known]
-        return found, bounds
+            bounds[defined] = off[defined] / total[defined]
+        return areas, bounds
 
     def reached(self) -> tuple[AnyArray, AnyArray]:
         """For each class and score the positives and the negatives with at least this score."""
@@ -289,10 +291,10 @@ def _running(classes: Ints, values: AnyArray, totals: AnyArray) -> AnyArray:
     if values.dtype.kind == "i":
         return np.cumsum(values) - (np.cumsum(totals) - totals)[classes]
     ends = np.searchsorted(classes, np.arange(len(totals) + 1))
-    found = np.empty_like(values)
+    sums = np.empty_like(values)
     for start, end in pairwise(ends.tolist()):  # what classes before weigh would leave remainders
-        np.cumsum(values[start:end], out=found[start:end])
-    return found
+        np.cumsum(values[start:end], out=sums[start:end])
+    return sums
 
 
 def _rows(
@@ -514,8 +516,8 @@ class StoredScores:
         row = rows_of(self.score)
         place = np.arange(len(row)) - self.score.indptr[row]
         in_row = self.score.indices == place + (self.zeros[row] if last else 0)
-        found = np.bincount(row[in_row], minlength=len(self.counts))[rows]
-        return self.score.shape[1] - 1 - found if last else found
+        before = np.bincount(row[in_row], minlength=len(self.counts))[rows]
+        return self.score.shape[1] - 1 - before if last else before
 
     def tables(
         self,
@@ -548,14 +550,14 @@ def rows_of(matrix: sparse.csr_array) -> Ints:
 
 def without_zeros(matrix: Any) -> sparse.csr_array:
     """CSR in canonical form without stored zeros; the caller's matrix stays as it is."""
-    found = sparse.csr_array(matrix)
-    if not found.has_canonical_format:
-        found = found.copy()
-        found.sum_duplicates()
-    if not found.data.all():
-        found = found.copy()
-        found.eliminate_zeros()
-    return found
+    stored = sparse.csr_array(matrix)
+    if not stored.has_canonical_format:
+        stored = stored.copy()
+        stored.sum_duplicates()
+    if not stored.data.all():
+        stored = stored.copy()
+        stored.eliminate_zeros()
+    return stored
 
 
 # --------------------------------------------------------------------------------------------------
@@ -628,7 +630,7 @@ def curve_measures(
     also those without negatives; weights are positives.
     """
     support = counts.positives()
-    found: dict[str, float] = {}
+    measures: dict[str, float] = {}
     bounds: dict[str, float] = {}
     whole = counts.pooled
     areas = {
@@ -640,24 +642,24 @@ def curve_measures(
         ),
     }
     for name, ((values, off), (micro, micro_off)) in areas.items():
-        known = ~np.isnan(values)
+        defined = ~np.isnan(values)
         keys = (
             ("auprc_mean", "auprc_weighted", "auprc_curve")
             if name == "auprc"
             else [f"{a}_{name}" for a in _AVERAGES]
         )
-        weights = np.ones(known.sum()), support[known]
+        weights = np.ones(defined.sum()), support[defined]
         for key, weight in zip(keys[:2], weights, strict=True):
-            for into, column in ((found, values), (bounds, off)):
+            for into, column in ((measures, values), (bounds, off)):
                 into[key] = (
-                    float(np.average(column[known], weights=weight))
-                    if known.any()
+                    float(np.average(column[defined], weights=weight))
+                    if defined.any()
                     else float("nan")
                 )
-        found[keys[2]], bounds[keys[2]] = float(micro[0]), float(micro_off[0])
+        measures[keys[2]], bounds[keys[2]] = float(micro[0]), float(micro_off[0])
     for bins in numbers(ECE_NAME, asked) if probable else ():
-        found[f"ece_{bins}"], bounds[f"ece_{bins}"] = whole.calibration_error(bins)
-    return found, bounds
+        measures[f"ece_{bins}"], bounds[f"ece_{bins}"] = whole.calibration_error(bins)
+    return measures, bounds
 
 
 _AVERAGES = ("macro", "weighted", "micro")

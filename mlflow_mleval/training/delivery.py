@@ -210,8 +210,8 @@ def _experiment(name: str | None) -> dict[str, str]:
 
     if name is not None:
         return {"name": name}
-    if found := fluent._active_experiment_id or os.environ.get("MLFLOW_EXPERIMENT_ID"):
-        return {"id": str(found)}
+    if active := fluent._active_experiment_id or os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        return {"id": str(active)}
     return {"name": os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"}
 
 

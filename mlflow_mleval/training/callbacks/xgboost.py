@@ -80,5 +80,5 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
 
 def _best(model: Any) -> int | None:
     """The iteration that early stopping found; None without it."""
-    found = model.attr("best_iteration") if isinstance(model, xgboost.Booster) else None
-    return None if found is None else int(found)
+    iteration = model.attr("best_iteration") if isinstance(model, xgboost.Booster) else None
+    return None if iteration is None else int(iteration)
