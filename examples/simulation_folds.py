@@ -365,7 +365,7 @@ def next_dataset(rng: Generator, n: int) -> Table:
                 "directions": dict.fromkeys(tables, "max"),
             }
             together = hierarchical_pairs(
-                tables, rho=dict.fromkeys(range(n_datasets), 0.1), n_resamples=DRAWS, **by_name
+                tables, rho=dict.fromkeys(range(n_datasets), 0.1), **by_name
             )
             for truth, result in zip(true, together.values(), strict=True):
                 row, rows = result.table.iloc[0], result.shrunken

@@ -60,12 +60,9 @@ def do_not_wait_for_the_disk(connection, _) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def few_posterior_draws():
-    """The pairs of a report on the next dataset are fewer, with fewer draws; test_hierarchical_t.py
-    asks for what it needs.
-    """
+def few_pairs():
+    """The pairs of a report on the next dataset are fewer."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mlflow_mleval.analysis.datasets_and_folds.DRAWS", 2_400)
         patch.setattr("mlflow_mleval.analysis.datasets_and_folds.MOST", 4)
         yield
 

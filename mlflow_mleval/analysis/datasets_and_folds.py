@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 #: Of accuracies, the paper takes differences up to a hundredth as too small to matter.
 ROPE = 0.01
-#: Of more methods than this only the best so many are compared, on so many measures, with so many
-#: posterior draws.
-MOST, MEASURES_AT_MOST, DRAWS = 8, 2, 8_000
+#: Of more methods than this only the best so many are compared, on so many measures.
+MOST, MEASURES_AT_MOST = 8, 2
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class NextDataset:
 
     @property
     def doubts(self) -> list[str]:
-        """The notes, what the posterior draws warn of, each once, and what was left out."""
+        """The notes, what the model warns of, each once, and what was left out."""
         said = [*self.notes, *(text for found in self.pairs.values() for text in found.warnings)]
         return [
             *dict.fromkeys(said),
@@ -137,10 +136,13 @@ def next_dataset(
         return None
     tables = {m: {d: f[m].unstack(level=0) for d, f in frames.items()} for m in measures}
     sizes, reasons = _ropes(measures, study, rope, in_units)
-    chance: dict[str, Any] = {"credible_level": 1 - alpha, "n_resamples": DRAWS, "seed": seed}
     try:
         pairs = hierarchical_pairs(
-            tables, rho=rho, ropes=sizes, directions=study.directions, **chance
+            tables,
+            rho=rho,
+            ropes=sizes,
+            directions=study.directions,
+            credible_level=1 - alpha,
         )
     except ValueError:
         return None

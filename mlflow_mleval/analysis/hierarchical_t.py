@@ -8,12 +8,10 @@ its folds or repeats are normal about :math:`\mu_i` with standard deviation :mat
 correlate by :math:`\rho`; the :math:`\mu_i` are Student's t about :math:`\mu_0` with scale
 :math:`\sigma_0` and :math:`\nu` degrees of freedom. The priors are the paper's.
 
-It is sampled by Gibbs steps, for all pairs and chains at once. Mean and sum of squares of the
-differences of a dataset say all. With a weight :math:`\lambda_i` that makes the t of
-:math:`\mu_i` a normal distribution, everything but :math:`\sigma_0` and :math:`\nu` has a known
-conditional distribution; these two take Metropolis steps of several sizes, with :math:`\mu_0` and
-:math:`\mu_i`, or :math:`\lambda_i`, integrated out, so that chains do not stick where
-:math:`\sigma_0` is small.
+It is integrated, not sampled. The spread of a dataset has a closed form. Its mean is integrated
+over nodes about the data and about :math:`\mu_0`, each set as dense as its distribution is narrow.
+What is left, :math:`\mu_0, \sigma_0, \nu`, is integrated over a grid: coarse ones find where the
+posterior is, and a fine one measures it.
 """
 
 from __future__ import annotations
@@ -27,115 +25,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import fft, special
+from scipy import special
 
 from mlflow_mleval.analysis.pairs import NOISE
-from mlflow_mleval.validation import at_least_one, probability
+from mlflow_mleval.validation import probability
 from mlflow_mleval.words import count, some
-
-# --------------------------------------------------------------------------------------------------
-# How far random draws of several chains can be trusted: rank-normalised split R-hat, and effective
-# sample sizes.
-#
-# Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), "Rank-normalization, folding, and
-# localization: an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 16(2). All
-# functions take draws of shape (..., chains, draws), and work along the last two axes.
-
-ConvergenceArray = NDArray[np.float64]
-#: Chains that mixed are below this R-hat, and have more effective draws in all than this (Vehtari
-#: et al. 2021).
-RHAT, ENOUGH = 1.01, 400
-
-
-def rhat(draws: ArrayLike) -> ConvergenceArray:
-    """The larger of the R-hats of ranks and of folded ranks of split chains; 1 where nothing
-    varies.
-
-    >>> rng = np.random.default_rng(0)
-    >>> bool(rhat(rng.normal(size=(4, 500))) < 1.01), bool(rhat(rng.normal(size=(4, 500)) + np.arange(4)[:, None]) > 1.5)
-    (True, True)
-    """  # noqa: E501
-    x = _split(np.asarray(draws, dtype=float))
-    return _rhat_by_ranks(x, _normal_ranks(x))
-
-
-def effective_sample_size(draws: ArrayLike) -> ConvergenceArray:
-    """The smallest of the effective sizes for the bulk and for both tails (5% and 95%).
-
-    >>> rng = np.random.default_rng(0)
-    >>> independent = rng.normal(size=(4, 500))
-    >>> bool(effective_sample_size(independent) > 1000), bool(effective_sample_size(independent.cumsum(axis=1)) < 50)
-    (True, True)
-    """  # noqa: E501
-    x = _split(np.asarray(draws, dtype=float))
-    return _size_by_ranks(x, _normal_ranks(x))
-
-
-def rhat_and_size(draws: ArrayLike) -> tuple[ConvergenceArray, ConvergenceArray]:
-    """`rhat` and `effective_sample_size` of the same draws, which are ranked once."""
-    x = _split(np.asarray(draws, dtype=float))
-    ranks = _normal_ranks(x)
-    return _rhat_by_ranks(x, ranks), _size_by_ranks(x, ranks)
-
-
-def _rhat_by_ranks(x: ConvergenceArray, ranks: ConvergenceArray) -> ConvergenceArray:
-    folded = np.abs(x - np.median(x, axis=(-2, -1), keepdims=True))
-    return np.maximum(_rhat(ranks), _rhat(_normal_ranks(folded)))
-
-
-def _size_by_ranks(x: ConvergenceArray, ranks: ConvergenceArray) -> ConvergenceArray:
-    ends = np.quantile(x, [0.05, 0.95], axis=(-2, -1))[..., None, None]
-    return np.minimum(_size(ranks), np.minimum(*(_size((x <= end).astype(float)) for end in ends)))
-
-
-def _split(x: ConvergenceArray) -> ConvergenceArray:
-    """Either half of a chain as a chain."""
-    half = x.shape[-1] // 2
-    return np.concatenate([x[..., :half], x[..., -half:]], axis=-2)
-
-
-def _normal_ranks(x: ConvergenceArray) -> ConvergenceArray:
-    from scipy import stats  # slow to load, and only this needs it
-
-    flat = x.reshape(*x.shape[:-2], -1)
-    ranks = stats.rankdata(flat, axis=-1)
-    return special.ndtri((ranks - 0.375) / (flat.shape[-1] + 0.25)).reshape(x.shape)
-
-
-def _spread(x: ConvergenceArray) -> tuple[ConvergenceArray, ConvergenceArray]:
-    """Mean variance within chains, and the estimate of the whole variance."""
-    n = x.shape[-1]
-    within = x.var(axis=-1, ddof=1).mean(axis=-1)
-    return within, within * (n - 1) / n + x.mean(axis=-1).var(axis=-1, ddof=1)
-
-
-def _rhat(x: ConvergenceArray) -> ConvergenceArray:
-    within, whole = _spread(x)
-    return np.sqrt(np.divide(whole, within, out=np.where(whole > 0, np.inf, 1.0), where=within > 0))
-
-
-def _size(x: ConvergenceArray) -> ConvergenceArray:
-    """Draws divided by the autocorrelation time, which is summed over pairs of lags as long as they
-    fall (Geyer 1992).
-    """
-    chains, n = x.shape[-2:]
-    centred = x - x.mean(axis=-1, keepdims=True)
-    spectrum = fft.rfft(centred, fft.next_fast_len(2 * n), axis=-1)
-    power = (np.abs(spectrum) ** 2).mean(axis=-2)  # one transform back serves all chains
-    covariance = fft.irfft(power, fft.next_fast_len(2 * n), axis=-1)[..., :n] / n
-    within, whole = _spread(x)
-    varies = whole > 0
-    whole = np.where(varies, whole, 1.0)[..., None]
-    correlation = 1 - (within[..., None] - covariance * n / (n - 1)) / whole
-    correlation[..., 0] = 1.0
-    even = n // 2 * 2
-    pairs = correlation[..., :even:2] + correlation[..., 1:even:2]
-    pairs = np.minimum.accumulate(
-        np.where(np.logical_and.accumulate(pairs > 0, axis=-1), pairs, 0.0), axis=-1
-    )
-    time = np.maximum(2 * pairs.sum(axis=-1) - 1, 1 / np.log10(chains * n))
-    return np.where(varies, chains * n / time, float(chains * n))
-
 
 Array = NDArray[np.float64]
 OUTCOMES = ["better", "equivalent", "worse"]
@@ -145,12 +39,18 @@ WIDE = 1000.0
 SHAPE, RATE = (1.0, 2.0), (0.01, 0.1)
 #: Fewer datasets than this, and the priors are heard.
 FEW = 5
-#: Chains, and draws of each that are left out before the others count.
-CHAINS, WARM_UP = 8, 500
-#: Sizes of the Metropolis steps, on a logarithmic scale; each is as likely.
-STEPS = (0.2, 0.7, 2.5)
-#: Means of datasets that are in memory at once.
-BLOCK = 2**23
+#: Cells of the grids over mu_0, sigma_0 and nu: those that find the posterior, and the last.
+COARSE, FINE = (11, 9, 4), (31, 20, 9)
+#: Cells at the ends of an axis that hold less than this share of the posterior are cut off.
+EMPTY = 1e-4
+#: Nodes of an integral over the mean of a dataset, in units of arsinh, and their distance.
+STEP = 0.6
+NODES = np.arange(-12, 13) * STEP
+#: The same for the posterior of that mean, and points of the grid that stand for all.
+FINER = np.arange(-60, 61) * 0.1
+POINTS = 300
+#: Numbers that are in memory at once.
+BLOCK = 2**19
 
 
 @dataclass(frozen=True)
@@ -190,16 +90,15 @@ class HierarchicalT:
     Attributes
     ----------
     probabilities : better, equivalent, worse: that on the next dataset the difference is above the rope, within it, below it. The
-        mean of these three masses over the posterior draws.
-    share_of_draws : The same words: in which share of the draws that mass is the largest, as in the paper and in baycomp. It says
+        mean of these three masses over the posterior.
+    share_of_draws : The same words: in which share of the posterior that mass is the largest, as in the paper and in baycomp. It says
         how sure it is which of the three is likeliest, not how likely that is.
     shrunken : By dataset: n (differences), mean (of them: the raw difference), shrunken (its posterior mean, drawn towards the
         other datasets), low, high (its credible interval).
     mean, low, high : Posterior mean of mu_0, the typical difference, with its credible interval.
     among, freedom : Posterior medians of sigma_0 (spread of the datasets) and nu.
     rope, credible_level : As given.
-    rhat, effective_sample_size : The worst over everything that was drawn (rank-normalised split R-hat; bulk and tails).
-    n_resamples, seed : Draws that count, over all chains.
+    rhat, effective_sample_size : 1 and infinite, for nothing is drawn.
     """  # noqa: E501
 
     probabilities: pd.Series
@@ -212,11 +111,9 @@ class HierarchicalT:
     freedom: float
     rope: float
     credible_level: float
-    rhat: float
-    effective_sample_size: float
-    n_resamples: int
-    seed: int
     warnings: tuple[str, ...] = ()
+    rhat: float = 1.0
+    effective_sample_size: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -228,7 +125,7 @@ class HierarchicalPairs:
     table : One row a pair: method_a, method_b; n (datasets); p_better, p_equivalent, p_worse (of a; see
         `HierarchicalT.probabilities`), share_better, share_equivalent, share_worse (see
         `share_of_draws`); mean_difference (posterior mean of the typical difference) with low,
-        high; among, freedom, rhat, effective_sample_size.
+        high; among, freedom.
     shrunken : One row a pair and dataset: method_a, method_b, dataset, n, mean, shrunken, low, high.
     """  # noqa: E501
 
@@ -238,19 +135,7 @@ class HierarchicalPairs:
     datasets: list[Hashable]
     rope: float
     credible_level: float
-    n_resamples: int
-    seed: int
     warnings: tuple[str, ...] = ()
-
-    @property
-    def rhat(self) -> float:
-        """The worst of all pairs."""
-        return float(self.table["rhat"].max())
-
-    @property
-    def effective_sample_size(self) -> float:
-        """The smallest of all pairs."""
-        return float(self.table["effective_sample_size"].min())
 
 
 def hierarchical_t(
@@ -259,8 +144,6 @@ def hierarchical_t(
     rho: ArrayLike,
     rope: float = 0.01,
     credible_level: float = 0.95,
-    n_resamples: int = 20_000,
-    seed: int = 0,
 ) -> HierarchicalT:
     r"""How probable it is that one method is better than another on the next dataset (Corani et al.
     2017).
@@ -285,13 +168,10 @@ def hierarchical_t(
         accuracies in [0, 1].
     credible_level : float
         Of intervals.
-    n_resamples, seed : int
-        Posterior draws, over eight chains.
 
     Returns
     -------
     HierarchicalT
-        Its `warnings` tell where R-hat is above 1.01 or the effective sample size below 400.
 
     Raises
     ------
@@ -303,8 +183,8 @@ def hierarchical_t(
     --------
     >>> rng = np.random.default_rng(0)
     >>> found = hierarchical_t(rng.normal(0.02, 0.03, (12, 10)), rho=1 / 10)
-    >>> found.probabilities.round(1).tolist(), bool(found.rhat < 1.01)
-    ([1.0, 0.0, 0.0], True)
+    >>> found.probabilities.round(1).tolist()
+    [1.0, 0.0, 0.0]
     """  # noqa: E501
     labels, rows = _rows(differences)
     folds = (
@@ -317,9 +197,7 @@ def hierarchical_t(
             f"`rho` must be one number in [0, 1), or one for each of the {len(rows)} datasets, "
             f"got {rho!r}."
         )
-    found = _pairs(
-        [rows], folds, labels, np.array([float(rope)]), credible_level, n_resamples, seed
-    )[None]
+    found = _pairs([rows], folds, labels, np.array([float(rope)]), credible_level)[None]
     row = found.table.iloc[0]
     probabilities, shares = (
         pd.Series([row[f"{kind}_{outcome}"] for outcome in OUTCOMES], OUTCOMES, name=name)
@@ -336,10 +214,6 @@ def hierarchical_t(
         float(row["freedom"]),
         found.rope,
         credible_level,
-        np.float64(row["rhat"]),
-        np.float64(row["effective_sample_size"]),
-        found.n_resamples,
-        seed,
         found.warnings,
     )
 
@@ -351,8 +225,6 @@ def hierarchical_pairs(
     ropes: Mapping[str, float],
     directions: Mapping[str, str],
     credible_level: float = 0.95,
-    n_resamples: int = 20_000,
-    seed: int = 0,
 ) -> dict[str, HierarchicalPairs]:
     """`hierarchical_t` of every pair of methods on every measure, all at once.
 
@@ -376,8 +248,6 @@ def hierarchical_pairs(
         datasets,
         rope,
         credible_level,
-        n_resamples,
-        seed,
         names,
     )
     return {measure: by_measure[measure] for measure in values if measure in by_measure}
@@ -419,43 +289,30 @@ def _pairs(
     datasets: Sequence[Hashable],
     rope: Array,
     credible_level: float,
-    n_resamples: int,
-    seed: int,
     names: Sequence[tuple[Any, Hashable, Hashable]] = ((None, "a", "b"),),
 ) -> dict[Any, HierarchicalPairs]:
     """The tests of all pairs by measure: `rows` are pairs x datasets of differences, none where a
     pair lacks on a dataset.
     """
     probability(credible_level, "credible_level")
-    at_least_one(n_resamples, "n_resamples")
     if not ((rope >= 0) & (rope < np.inf)).all():
         raise ValueError(
             f"`rope` must be zero or positive, in units of the measure, got {rope.min():g}."
         )
     data, constant = _data(rows, rho, datasets, rope)
-    rng, draws = np.random.default_rng(seed), -(-n_resamples // CHAINS)
-    step, tables, parts = max(1, BLOCK // (draws * CHAINS * len(datasets))), [], []
-    for at in range(0, len(rows), step):
-        some_data, some_ropes = (
-            data.pairs(np.arange(at, min(at + step, len(rows)))),
-            rope[at : at + step],
-        )
-        table, means = _summary(some_data, rng, draws, some_ropes, credible_level)
-        if (loose := _loose(table)).any():  # these need longer chains
-            better, theirs = _summary(
-                some_data.pairs(loose), rng, draws, some_ropes[loose], credible_level, every=5
-            )
-            table.loc[loose], means[loose] = better.to_numpy(), theirs
-        tables.append(table)
-        parts.append(means)
-    used, means, labels = data.n > 0, np.concatenate(parts), pd.Index(datasets, tupleize_cols=False)
+    summaries = [
+        _summary(data.pairs(np.array([i])), size, credible_level) for i, size in enumerate(rope)
+    ]
+    tables = pd.DataFrame([table for table, _ in summaries])
+    used, labels = data.n > 0, pd.Index(datasets, tupleize_cols=False)
+    means = np.concatenate([by_dataset for _, by_dataset in summaries])
     of, first, second = (np.array([name[i] for name in names], dtype=object) for i in range(3))
     table = pd.DataFrame(
         {
             "method_a": first,
             "method_b": second,
             "n": used.sum(axis=1),
-            **pd.concat(tables, ignore_index=True),
+            **tables,
         }
     )
     pair, dataset = np.nonzero(used)
@@ -466,7 +323,7 @@ def _pairs(
             "dataset": labels.take(dataset),
             "n": data.n[used],
             "mean": data.mean[used],
-            **dict(zip(("shrunken", "low", "high"), means[used].T, strict=True)),
+            **dict(zip(("shrunken", "low", "high"), means.T, strict=True)),
         }
     )
     found = {}
@@ -480,8 +337,6 @@ def _pairs(
             list(datasets),
             float(rope[mine][0]),
             credible_level,
-            draws * CHAINS,
-            seed,
             (*_frozen(constant[mine], datasets, rope[mine][0]), *_doubts(part)),
         )
     return found
@@ -498,27 +353,11 @@ def _frozen(constant: NDArray[np.bool_], datasets: Sequence[Hashable], rope: flo
 
 
 def _doubts(table: pd.DataFrame) -> list[str]:
-    """Where the draws are not to be trusted, and where there are hardly any datasets."""
-    found, least = [], int(table["n"].min())
-    if least < FEW:
-        found.append(
-            f"{count(least, 'dataset')} hardly tell how the next one may differ: the priors are "
-            "heard."
-        )
-    if (loose := _loose(table)).any():
-        worst = table[loose]
-        found.append(
-            f"The chains of {count(int(loose.sum()), 'pair')} did not settle (R-hat up to "
-            f"{worst['rhat'].max():.3f}, effective sample size down to "
-            f"{worst['effective_sample_size'].min():.0f}): take more draws before trusting these "
-            "probabilities."
-        )
-    return found
-
-
-def _loose(table: pd.DataFrame) -> NDArray[np.bool_]:
-    """The pairs whose chains did not settle."""
-    return ((table["rhat"] > RHAT) | (table["effective_sample_size"] < ENOUGH)).to_numpy()
+    """Where there are hardly any datasets."""
+    least = int(table["n"].min())
+    return [
+        f"{count(least, 'dataset')} hardly tell how the next one may differ: the priors are heard."
+    ] * (least < FEW)
 
 
 def _check_rows(
@@ -548,7 +387,7 @@ def _check_rows(
 def _data(
     rows: Sequence[Sequence[Array]], rho: Array, datasets: Sequence[Hashable], rope: Array
 ) -> tuple[Data, NDArray[np.bool_]]:
-    """What the sampler needs, and on which datasets the differences of which pairs do not vary."""
+    """What the model needs, and on which datasets the differences of which pairs do not vary."""
     n = np.array([[len(row) for row in pair] for pair in rows])
     _check_rows(rows, n, datasets)
     mean = np.array([[row.mean() if len(row) else 0.0 for row in pair] for pair in rows])
@@ -589,242 +428,226 @@ def _data(
     ), constant
 
 
-def _summary(
-    data: Data, rng: np.random.Generator, draws: int, rope: Array, level: float, every: int = 1
-) -> tuple[pd.DataFrame, Array]:
-    """The posterior of every pair as a table, and of the mean of every dataset: pairs x datasets x
-    (mean, low, high).
+@dataclass(frozen=True)
+class _Grid:
+    """Points of the posterior of mu_0, sigma_0 and nu, and the log of the prior mass of their
+    cells.
     """
-    centre, among, freedom, means = sample(data, rng, draws, every)
-    flat = [x.reshape(len(x), -1) for x in (centre, among, freedom)]
-    better = special.stdtr(flat[2], (flat[0] - rope[:, None]) / flat[1])
-    worse = special.stdtr(flat[2], (-rope[:, None] - flat[0]) / flat[1])
+
+    centre: Array
+    among: Array
+    freedom: Array
+    prior: Array
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Points of the posterior of one pair, and their masses.
+
+    Attributes
+    ----------
+    centre, among, freedom : mu_0, sigma_0 and nu.
+    mass : They sum to one.
+    datasets : Of `_Datasets`, which it is of.
+    local : Datasets x points: log of the likelihood of a dataset there.
+    """
+
+    centre: Array
+    among: Array
+    freedom: Array
+    mass: Array
+    datasets: _Datasets
+    local: Array
+
+    def quantiles(self, values: Array, shares: ArrayLike) -> Array:
+        """Of one of the parameters."""
+        return _quantiles(values, self.mass, shares)
+
+    def means(self) -> tuple[Array, Array]:
+        """Nodes of mu_i and their masses, datasets x nodes."""
+        data = self.datasets
+        # Some points of the grid, each as often as its mass says, stand for all.
+        at = np.searchsorted(np.cumsum(self.mass), (np.arange(POINTS) + 0.5) / POINTS)
+        at = np.minimum(at, len(self.mass) - 1)
+        mu = data.mean[:, None] + data.width[:, None] * np.sinh(FINER)
+        gap = data.width[:, None] * np.cosh(FINER)
+        density = np.zeros(mu.shape)
+        for point, share in zip(*np.unique(at, return_counts=True), strict=True):
+            # No narrower than the nodes are apart, or it would fall between them.
+            among = np.maximum(self.among[point], gap * (FINER[1] - FINER[0]) / 2)
+            z = (mu - self.centre[point]) / among
+            t = _log_t(z, self.freedom[point]) - np.log(among)
+            density += share * np.exp(t - self.local[:, [point]])
+        mass = density * gap * np.exp(data.log_likelihood(mu))
+        return mu, mass / mass.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class _Datasets:
+    """What the differences of one pair say of the mean of each dataset, sigma_i integrated out."""
+
+    mean: Array
+    squares: Array
+    factor: Array
+    half: Array
+    within: float
+
+    @property
+    def width(self) -> Array:
+        """Standard error of the mean."""
+        return np.sqrt(self.squares * self.factor / (2 * self.half))
+
+    def log_likelihood(self, mu: Array) -> Array:
+        """Of mu_i, datasets first, but for a constant."""
+        shape = (-1, *[1] * (mu.ndim - 1))
+        squares, half = self.squares.reshape(shape), self.half.reshape(shape)
+        off = (mu - self.mean.reshape(shape)) ** 2 / (self.factor * self.squares).reshape(shape)
+        logs = -half * np.log(1 + off)
+        for few, inside in ((0.5, special.erfc), (1.0, lambda x: np.exp(-(x**2)))):
+            # sigma_i has a bound, which only two or three differences come near to
+            if (rows := self.half == few).any():
+                far = np.sqrt(squares[rows] * (1 + off[rows]) / 2) / self.within
+                logs[rows] += np.log(np.maximum(inside(far), 1e-300))
+        return logs
+
+
+def _log_t(z: Array, freedom: Array) -> Array:
+    """Log density of Student's t."""
+    constant = special.gammaln((freedom + 1) / 2) - special.gammaln(freedom / 2)
+    constant = constant - np.log(np.pi * freedom) / 2
+    return constant - (freedom + 1) / 2 * np.log(1 + z**2 / freedom)
+
+
+def _summary(data: Data, rope: float, level: float) -> tuple[dict[str, float], Array]:
+    """The posterior of one pair, and of the mean of each of its datasets: mean, low, high."""
+    found = posterior(data)
+    better = special.stdtr(found.freedom, (found.centre - rope) / found.among)
+    worse = special.stdtr(found.freedom, (-rope - found.centre) / found.among)
     masses = np.stack([better, 1 - better - worse, worse])
     largest = masses.argmax(axis=0)
     ends = [(1 - level) / 2, (1 + level) / 2]
-    drawn = np.concatenate([means, np.stack([centre, among, freedom], axis=1)], axis=1)
-    used = np.pad(data.n > 0, ((0, 0), (0, 3)), constant_values=True)
-    mixed, sizes = (
-        np.where(used, x, none) for x, none in zip(rhat_and_size(drawn), (1.0, np.inf), strict=True)
-    )
-    low, high = np.quantile(flat[0], ends, axis=1)
+    low, high = found.quantiles(found.centre, ends)
     table = {
-        **{
-            f"p_{outcome}": mass.mean(axis=1)
-            for outcome, mass in zip(OUTCOMES, masses, strict=True)
-        },
-        **{f"share_{outcome}": (largest == i).mean(axis=1) for i, outcome in enumerate(OUTCOMES)},
-        "mean_difference": flat[0].mean(axis=1),
+        **{f"p_{o}": float(mass @ found.mass) for o, mass in zip(OUTCOMES, masses, strict=True)},
+        **{f"share_{o}": float(found.mass[largest == i].sum()) for i, o in enumerate(OUTCOMES)},
+        "mean_difference": float(found.centre @ found.mass),
         "low": low,
         "high": high,
-        "among": np.median(flat[1], axis=1),
-        "freedom": np.median(flat[2], axis=1),
-        "rhat": mixed.max(axis=1),
-        "effective_sample_size": sizes.min(axis=1),
+        "among": float(np.exp(found.quantiles(np.log(found.among), 0.5))),
+        "freedom": float(1 + np.exp(found.quantiles(np.log(found.freedom - 1), 0.5))),
     }
-    by_dataset = means.reshape(*means.shape[:2], -1)
-    return pd.DataFrame(table), np.stack(
-        [by_dataset.mean(axis=2), *np.quantile(by_dataset, ends, axis=2)], axis=2
+    mu, mass = found.means()
+    limits = [_quantiles(at, of, ends) for at, of in zip(mu, mass, strict=True)]
+    return table, np.column_stack([(mu * mass).sum(axis=1), limits])
+
+
+def _quantiles(values: Array, mass: Array, shares: ArrayLike) -> Array:
+    """Where the distribution function has the shares: it is known between the values, and at the
+    first and last; elsewhere it is taken to be normal, which it nearly is in its tails.
+    """
+    points, at = np.unique(values, return_inverse=True)
+    masses = np.bincount(at.ravel(), mass)
+    places = np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
+    below = np.concatenate([[masses[0] / 2], np.cumsum(masses)[:-1], [1 - masses[-1] / 2]])
+    z = special.ndtri(np.clip(below, 1e-12, 1 - 1e-12))
+    return np.interp(special.ndtri(shares), z, places)
+
+
+def posterior(data: Data) -> Posterior:
+    """Of the pair that `data` has, one."""
+    used = data.n[0] > 0
+    n, rho = data.n[0][used], data.rho[0][used]
+    datasets = _Datasets(
+        data.mean[0][used],
+        data.squares[0][used] / (1 - rho),
+        rho + (1 - rho) / n,
+        (n - 1) / 2,
+        float(data.within[0]),
+    )
+    box = _limits(data, datasets)
+    # mu_0 is laid out in units of its error if all datasets had the same mean.
+    scale = 1 / np.sqrt((1 / datasets.width**2).sum())
+    centre = float(np.median(datasets.mean))
+    box[0] = np.arcsinh((box[0] - centre) / scale)
+    limits = box.copy()
+    for cells in (COARSE, COARSE, FINE):
+        grid = _grid(box, cells, centre, scale)
+        local = _local(datasets, grid)
+        logs = grid.prior + local.sum(axis=0)
+        mass = np.exp(logs - logs.max())
+        mass /= mass.sum()
+        box = _where(mass.reshape(cells), box, limits)
+    return Posterior(grid.centre, grid.among, grid.freedom, mass, datasets, local)
+
+
+def _limits(data: Data, datasets: _Datasets) -> Array:
+    """Where mu_0, log sigma_0 and log(nu - 1) may be."""
+    among, least = float(data.among[0]), float(data.least[0])
+    # Below, sigma_0 makes no difference, and has hardly any prior mass.
+    smallest = max(least, min(among, datasets.width.min()) * np.exp(-7))
+    low, high = np.array(data.freedom) - 1
+    bound = float(data.bound[0])
+    return np.array(
+        [
+            [-bound, bound],
+            np.log([smallest, among]),
+            np.log([max(low, 0.01), min(high, max(2 * low, 2_000.0))]),
+        ]
     )
 
 
-def sample(
-    data: Data, rng: np.random.Generator, draws: int, every: int = 1
-) -> tuple[Array, Array, Array, Array]:
-    """Draws of mu_0, sigma_0 and nu, pairs x chains x draws, and of mu_i, pairs x datasets x chains
-    x draws.
+def _grid(box: Array, cells: tuple[int, ...], centre: float, scale: float) -> _Grid:
+    """The middles of equal cells."""
+    axes = [
+        low + (np.arange(n) + 0.5) * (high - low) / n
+        for (low, high), n in zip(box, cells, strict=True)
+    ]
+    v, log_among, log_freedom = (x.ravel() for x in np.meshgrid(*axes, indexing="ij"))
+    prior = np.log(np.cosh(v)) + log_among + log_freedom + _log_prior(log_freedom)
+    return _Grid(centre + scale * np.sinh(v), np.exp(log_among), np.exp(log_freedom) + 1, prior)
 
-    Of so many steps as `every` says one is kept.
+
+def _where(mass: Array, box: Array, limits: Array) -> Array:
+    """The box without the cells at the ends of each axis that are all but empty."""
+    found = []
+    for axis, ((low, high), ends) in enumerate(zip(box, limits, strict=True)):
+        along = mass.sum(axis=tuple({0, 1, 2} - {axis}))
+        full = np.flatnonzero(along > EMPTY)
+        step = (high - low) / len(along)
+        found.append([low + (full[0] - 1) * step, low + (full[-1] + 2) * step])
+        found[-1] = np.clip(found[-1], *ends)
+    return np.array(found)
+
+
+def _local(datasets: _Datasets, grid: _Grid) -> Array:
+    """Log of the integral over mu_i of likelihood times t density: datasets x points."""
+    out = np.empty((len(datasets.mean), len(grid.centre)))
+    size = max(1, BLOCK // (len(datasets.mean) * len(NODES)))
+    for start in range(0, len(grid.centre), size):
+        at = slice(start, start + size)
+        out[:, at] = _integral(datasets, grid.centre[at], grid.among[at], grid.freedom[at])
+    return out
+
+
+def _integral(datasets: _Datasets, centre: Array, among: Array, freedom: Array) -> Array:
+    """By nodes about the mean of the dataset and nodes about mu_0, each set spaced evenly in arsinh
+    of its own units. A node counts for the share that its set has of the place: all but nothing
+    where the other set is denser, and smooth in between, so that either sum converges fast.
     """
-    chains = _Chains(data, rng)
-    out = [np.empty((*chains.each, draws)) for _ in range(3)]
-    means = np.empty((*chains.shape, draws))
-    for _ in range(WARM_UP):
-        chains.step()
-    for i in range(draws):
-        for _ in range(every):
-            chains.step()
-        for kept, value in zip(
-            out, (chains.typical, np.exp(chains.among), np.exp(chains.freedom) + 1), strict=True
-        ):
-            kept[..., i] = value
-        means[..., i] = chains.mu
-    return *out, means.swapaxes(1, 2)
-
-
-class _Chains:
-    """The state of all chains: pairs x chains (x datasets).
-
-    Standard deviations and nu - 1 are logarithms, in which they step.
-    """
-
-    def __init__(self, data: Data, rng: np.random.Generator) -> None:
-        self.rng, self.each = rng, (len(data.mean), CHAINS)
-        self.shape = (*self.each, data.mean.shape[1])
-        rho, n = data.rho[:, None], data.n[:, None]
-        self.mean, self.used = data.mean[:, None], n > 0
-        self.half = np.where(self.used, n - 1, 1) / 2
-        self.squares = np.where(self.used, data.squares[:, None] / (1 - rho), 1.0)
-        self.factor = np.where(
-            self.used, rho + (1 - rho) / np.maximum(n, 1), np.inf
-        )  # variance of the mean, in sigma_i^2
-        self.loosest = 1 / data.within[:, None, None] ** 2  # precision of a dataset
-        self.bound = data.bound[:, None]
-        self.ends = np.log([np.maximum(data.least, 1e-12 * data.among), data.among])[..., None]
-        self.ends_of_freedom = np.log(np.maximum(np.array(data.freedom) - 1, 1e-8))
-        # every chain begins elsewhere
-        self.variance = self.squares / (2 * self.half) * np.exp(rng.normal(0, 0.5, self.shape))
-        self.weight = np.ones(self.shape)
-        self.among = np.clip(self.ends[1] - np.log(WIDE) + rng.normal(0, 1, self.each), *self.ends)
-        self.freedom = np.clip(rng.normal(2, 1, self.each), *self.ends_of_freedom)
-
-    def step(self) -> None:
-        """One draw of everything."""
-        self._scale_and_means()
-        self._scale_and_tails()
-        self._weights_and_spreads()
-
-    def _steps(self, *which: tuple[int, int]) -> Array:
-        """Metropolis steps of sigma_0 and nu, those of either that are asked for."""
-        size = (len(which), 2, *self.each)
-        return (
-            self.rng.choice(STEPS, size)
-            * self.rng.normal(size=size)
-            * np.array(which)[..., None, None]
-        )
-
-    def _inside(self, among: Array, freedom: Array) -> NDArray[np.bool_]:
-        (least, most), (low, high) = self.ends, self.ends_of_freedom
-        return (among >= least) & (among <= most) & (freedom >= low) & (freedom <= high)
-
-    def _scale_and_means(self) -> None:
-        """sigma_0 with mu_0 and mu_i integrated out; then these. nu moves along, and the weights by
-        its distribution.
-        """
-        rng, logs = self.rng, np.log(self.weight)
-        state = [
-            self.among,
-            self.freedom,
-            logs,
-            *self._without_means(self.among, self.freedom, logs),
-            *_log_gamma(self.freedom),
-        ]
-        for step in self._steps((1, 0), (1, 1)):
-            among, freedom = state[0] + step[0], state[1] + step[1]
-            inside = self._inside(among, freedom)
-            freedom = np.where(inside, freedom, state[1])
-            middle, spread = _log_gamma(freedom)
-            times = spread / state[7]
-            logs = (state[2] - state[6][..., None]) * times[..., None] + middle[..., None]
-            asked = [
-                among,
-                freedom,
-                logs,
-                *self._without_means(among, freedom, logs),
-                middle,
-                spread,
-            ]
-            gain = asked[3] - state[3] + self.shape[2] * np.log(times)
-            taken = inside & (np.log(rng.random(self.each)) < gain)
-            of_each = {2: taken, 3: taken[..., None]}
-            state = [
-                np.where(of_each[old.ndim], new, old) for new, old in zip(asked, state, strict=True)
-            ]
-        self.among, self.freedom, logs, _, centre, error, *_ = state
-        self.weight = np.exp(logs)
-        low, high = self._within_bound(centre, error)
-        z = special.ndtri(low + rng.random(self.each) * (high - low))
-        self.typical = np.clip(centre + np.copysign(error, centre) * z, -self.bound, self.bound)
-        known, drawn = (
-            1 / (self.variance * self.factor),
-            self.weight * np.exp(-2 * self.among)[..., None],
-        )
-        mu = (known * self.mean + drawn * self.typical[..., None]) / (known + drawn)
-        self.mu = mu + rng.normal(size=self.shape) / np.sqrt(known + drawn)
-
-    def _without_means(
-        self, among: Array, freedom: Array, logs: Array
-    ) -> tuple[Array, Array, Array]:
-        """Log density of sigma_0, nu and weights without mu_0 and mu_i; mean and standard error of
-        mu_0.
-        """
-        weight = np.exp(logs)
-        w = 1 / (self.variance * self.factor + np.exp(2 * among)[..., None] / weight)
-        total = w.sum(axis=2)
-        centre, error = (w * self.mean).sum(axis=2) / total, 1 / np.sqrt(total)
-        squared = (
-            w * (self.mean - centre[..., None]) ** 2 - np.log(np.where(self.used, w, 1.0))
-        ).sum(axis=2)
-        low, high = self._within_bound(centre, error)
-        inside = np.maximum(high - low, 1e-300)
-        half = (np.exp(freedom) + 1) / 2
-        of_weights = self.shape[2] * (half * np.log(half) - special.gammaln(half)) + half * (
-            logs - weight
-        ).sum(axis=2)
-        return (
-            among
-            - squared / 2
-            + np.log(error * inside)
-            + freedom
-            + _log_prior(freedom)
-            + of_weights,
-            centre,
-            error,
-        )
-
-    def _within_bound(self, centre: Array, error: Array) -> Array:
-        """Normal probabilities below either bound of mu_0, whose centre is taken as positive: small
-        ones are then exact.
-        """
-        return special.ndtr(
-            (np.array([-1.0, 1.0])[:, None, None] * self.bound - np.abs(centre)) / error
-        )
-
-    def _around(self, mu: Array) -> Array:
-        """Sum of squares of the folds about mu_i, whitened."""
-        return self.squares + (self.mean - mu) ** 2 / self.factor
-
-    def _scale_and_tails(self) -> None:
-        """sigma_0 and nu with the weights integrated out."""
-        off = (self.mu - self.typical[..., None]) ** 2
-        now = self._without_weights(self.among, self.freedom, off)
-        for step in self._steps((0, 1), (1, 1)):
-            among, freedom = self.among + step[0], self.freedom + step[1]
-            inside = self._inside(among, freedom)
-            freedom = np.where(inside, freedom, self.freedom)
-            then = self._without_weights(among, freedom, off)
-            taken = inside & (np.log(self.rng.random(self.each)) < then - now)
-            self.among, self.freedom, now = (
-                np.where(taken, new, old)
-                for new, old in ((among, self.among), (freedom, self.freedom), (then, now))
-            )
-
-    def _without_weights(self, among: Array, freedom: Array, off: Array) -> Array:
-        """Log density of sigma_0 and nu; `off` are the squared distances of mu_i from mu_0."""
-        nu = np.exp(freedom) + 1
-        each = special.gammaln((nu + 1) / 2) - special.gammaln(nu / 2) - 0.5 * np.log(nu) - among
-        logs = np.log1p(off * (np.exp(-2 * among) / nu)[..., None]).sum(axis=2)
-        return among + freedom + _log_prior(freedom) + self.shape[2] * each - (nu + 1) / 2 * logs
-
-    def _weights_and_spreads(self) -> None:
-        off = (self.mu - self.typical[..., None]) ** 2 * np.exp(-2 * self.among)[..., None]
-        nu = np.exp(self.freedom)[..., None] + 1
-        self.weight = self.rng.standard_gamma(np.broadcast_to((nu + 1) / 2, self.shape)) / (
-            (nu + off) / 2
-        )
-        half, rate = np.broadcast_to(self.half, self.shape), self._around(self.mu) / 2
-        precision = self.rng.standard_gamma(half) / rate
-        if (far := precision <= self.loosest).any():
-            least = (rate * self.loosest)[far]
-            left = special.gammaincc(half[far], least) * (1 - self.rng.random(least.shape))
-            precision[far] = np.maximum(special.gammainccinv(half[far], left), least) / rate[far]
-        self.variance = 1 / precision
-
-
-def _log_gamma(freedom: Array) -> tuple[Array, Array]:
-    """Mean and standard deviation of the logarithm of a weight, which is Gamma(nu / 2, nu / 2)."""
-    half = (np.exp(freedom) + 1) / 2
-    return special.psi(half) - np.log(half), np.sqrt(special.zeta(2, half))
+    stretch, slope = np.sinh(NODES), np.cosh(NODES)
+    mean, width = datasets.mean[:, None, None], datasets.width[:, None, None]
+    centre, among, freedom = (x[:, None] for x in (centre, among, freedom))
+    # About the data; `own` and `other` are squared distances of neighbours in either set.
+    mu = mean + width * stretch
+    own, other = (width * slope) ** 2, among**2 + (mu - centre) ** 2
+    density = np.exp(_log_t((mu - centre) / among, freedom) + datasets.log_likelihood(mu))
+    total = (density * width * slope / (1 + (own / other) ** 2)).sum(axis=2)
+    # About mu_0.
+    mu = centre + among * stretch
+    own, other = (among * slope) ** 2, width**2 + (mu - mean) ** 2
+    density = np.exp(_log_t(stretch, freedom) + datasets.log_likelihood(mu[None] + 0 * mean))
+    total += (density * among * slope / (1 + (own / other) ** 2)).sum(axis=2)
+    return np.log(np.maximum(total * STEP, 1e-300)) - np.log(among[:, 0])
 
 
 @cache

@@ -57,9 +57,7 @@ def test_the_report_says_it_in_every_format(found):
         record["ropes"] == {"precision": 0.01, "recall": 0.01}
         and record["ropes_from"]["recall"] == "1% of its range"
     )
-    assert {"p_better", "share_better", "rhat", "effective_sample_size"} <= set(
-        record["pairs"]["recall"]["table"][0]
-    )
+    assert {"p_better", "share_better", "freedom"} <= set(record["pairs"]["recall"]["table"][0])
     assert len(found.report().frames()["next_dataset_shrunken"]) == 2 * 3 * 4
     for name in ("pairs", "shrunken"):
         columns = found.report().files()[f"next_dataset_{name}.csv"].splitlines()[0]

@@ -379,8 +379,7 @@ def _table(c: Comparison, depth: int) -> Table:
             table["p_better"],
             note=(
                 "P: probability that on the next dataset the first is better by more than the "
-                "rope, neither is, or the second is; the mean of these over the posterior "
-                "draws."
+                "rope, neither is, or the second is; the mean of these over the posterior."
             ),
         ),
         _probabilities("P same", table["p_equivalent"]),
@@ -400,22 +399,11 @@ def _table(c: Comparison, depth: int) -> Table:
             "<",
             keep=2,
             note=(
-                "Likeliest in: the share of draws in which this of the three is the most "
+                "Likeliest in: the share of the posterior in which this of the three is the most "
                 "probable, as in the paper."
             ),
         ),
         doc.numbers("datasets", table["n"], keep=1),
-        decimals(
-            "R̂",
-            table["rhat"],
-            3,
-            keep=1,
-            note=(
-                f"R̂ and effective sample size: the worst of each pair, of {pairs.n_resamples:,} "
-                f"draws (seed {pairs.seed})."
-            ),
-        ),
-        doc.numbers("effective size", table["effective_sample_size"].round(), keep=1),
     ]
     return Table(
         columns,
