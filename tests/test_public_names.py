@@ -120,3 +120,25 @@ def test_logging_a_run_brings_no_comparison(tmp_path):
     )
     own = [name for name in output.stdout.split() if name.startswith("mlflow_mleval")]
     assert "mlflow_mleval.analysis.comparison" not in own and len(own) <= 60
+
+
+def test_a_report_loads_only_what_it_has_to_tell():
+    script = (
+        "import sys, pandas as pd, mlflow_mleval as mleval\n"
+        "rows = [(d, m, i) for d in 'de' for i, m in enumerate('ab')]\n"
+        "frame = pd.DataFrame(rows, columns=['dataset', 'method', 'f1'])\n"
+        "report = mleval.compare(mleval.Study.from_frame(frame), stability=True).report()\n"
+        "report.to_html(), report.files(); print(*sys.modules)"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    own = [name for name in output.stdout.split() if name.startswith("mlflow_mleval")]
+    idle = (
+        "content.units",
+        "content.profiles",
+        "content.folds",
+        "fold_comparison",
+        "figures.lines",
+    )
+    assert len(own) <= 65 and not [name for name in own if name.endswith(idle)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
-from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.pairs import (
@@ -38,6 +37,9 @@ from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pai
 from mlflow_mleval.analysis.resampling import RankBootstrap, bootstrap_ranks, flows_by_run
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import probability
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 
 # --------------------------------------------------------------------------------------------------
 # How probable it is that one method is better than another by more than matters, and how probable

@@ -11,19 +11,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis import stability as st
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
-from mlflow_mleval.analysis.datasets_and_folds import NextDataset, compare_all_folds
-from mlflow_mleval.analysis.datasets_and_folds import next_dataset as over_next
-from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.fusion import Fusion, Redundancy, fuse, redundancy
-from mlflow_mleval.analysis.instance_tests import InstanceTests
-from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests
 from mlflow_mleval.analysis.pairs import (
     apart,
@@ -35,13 +30,11 @@ from mlflow_mleval.analysis.pairs import (
     possible_ranks,
 )
 from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
-from mlflow_mleval.analysis.posthoc.betting import BettingResult
 from mlflow_mleval.analysis.posthoc.description import FLOWS as LARGEST
 from mlflow_mleval.analysis.posthoc.description import Made, Tested
 from mlflow_mleval.analysis.posthoc.max_t import MaxTResult
 from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
 from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult
-from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare_profiles
 from mlflow_mleval.analysis.promethee import Gaia
 from mlflow_mleval.analysis.ranks import (
     FriedmanResult,
@@ -50,7 +43,6 @@ from mlflow_mleval.analysis.ranks import (
     kendall,
     skillings_mack,
 )
-from mlflow_mleval.analysis.repeat_tests import RepeatTests, on_few_datasets
 from mlflow_mleval.analysis.survivals import (
     METHODS,
     Retest,
@@ -67,6 +59,16 @@ from mlflow_mleval.reported import Detailed
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import one_of, probability
 from mlflow_mleval.words import Argument, Message, count
+
+# what a study without folds, repeats, instances and profiles does not need loads where it is used
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.datasets_and_folds import NextDataset
+    from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
+    from mlflow_mleval.analysis.instance_tests import InstanceTests
+    from mlflow_mleval.analysis.loss_profiles import Profiles
+    from mlflow_mleval.analysis.posthoc.betting import BettingResult
+    from mlflow_mleval.analysis.profile_comparison import ProfileComparison
+    from mlflow_mleval.analysis.repeat_tests import RepeatTests
 
 FUSED = "fused"
 #: Fewer datasets than this, and a rank test says nothing worth printing.
@@ -514,17 +516,24 @@ class Comparison(Detailed):
 
     # ---- folds and repeats: of the measure tested, or the two of most weight; computed when first
 
+    @property
+    def _several_values(self) -> bool:
+        """Whether some cell has more than one value."""
+        return self.study.folds is not None or self.study.repeats is not None
+
     @cached_property
     def next_dataset(self) -> NextDataset | None:
         """The hierarchical correlated t test; None where fewer than two datasets have any, or where
         it was not asked for.
         """
-        if not self.options["next_dataset"]:
+        if not self.options["next_dataset"] or not self._several_values:
             return None
+        from mlflow_mleval.analysis.datasets_and_folds import next_dataset
+
         over = {key: self.options["over_folds"].get(key) for key in ("protocol", "ratio")}
         choices = {key: self.options[key] for key in ("rope", "alpha", "seed")}
         measures = self.fusion.by_weight if self.on == FUSED else [self.on]
-        return over_next(
+        return next_dataset(
             self.study, measures, self.order, in_units=self.on != FUSED, **choices, **over
         )
 
@@ -533,8 +542,10 @@ class Comparison(Detailed):
         """By dataset: tests over its repeats, where datasets are too few to be tested over, and
         such tests were asked for.
         """
-        if not self.options["next_dataset"]:
+        if not self.options["next_dataset"] or self.study.repeats is None:
             return {}
+        from mlflow_mleval.analysis.repeat_tests import on_few_datasets
+
         measures = self.fusion.by_weight if self.on == FUSED else [self.on]
         return on_few_datasets(
             self.study, measures, self.order, alpha=self.options["alpha"], seed=self.options["seed"]
@@ -709,7 +720,7 @@ def compare(
             sure = replace(sure, separations=depends)
     by_measure, tau = step(_by_measure(full, fusion, ties))
     over_folds = dict(over_folds or {})
-    by_fold = compare_all_folds(full, absent, step, alpha=alpha, **over_folds)
+    by_fold = _by_fold(full, absent, step, alpha=alpha, **over_folds)
     by_instance, reasons = _by_instance(instances or {})
     absent |= reasons
     along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
@@ -799,6 +810,17 @@ def _by_instance(
     return tests, {f"instances.{d}": why for d, why in given.items() if isinstance(why, str)}
 
 
+def _by_fold(
+    study: Study, absent: dict[str, str], step: Callable[[], object], **options: Any
+) -> dict[str, FoldComparison]:
+    """What the folds of every dataset say; see `compare_all_folds`."""
+    if study.folds is None:
+        return {}
+    from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
+
+    return compare_all_folds(study, absent, step, **options)
+
+
 def _along_profiles(
     study: Study,
     profiles: Profiles,
@@ -808,6 +830,8 @@ def _along_profiles(
     absent: dict[str, str],
 ) -> ProfileComparison | None:
     """The comparison of the loss profiles of what the study holds."""
+    from mlflow_mleval.analysis.profile_comparison import compare_profiles
+
     kept = profiles.select(study.values.index)
     if not any(len(kept.on(dataset)) > 1 for dataset in kept.datasets):
         absent["profiles"] = "no two methods carry a loss profile on the same dataset"

@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from mlflow import MlflowClient
 
 from mlflow_mleval.analysis.clusters import one_table
-from mlflow_mleval.analysis.folds.fold_comparison import COUNTS
 from mlflow_mleval.analysis.loss_profiles import Array, Pair, Profiles, gather
 from mlflow_mleval.errors import (
     IncomparableRunsError,
@@ -408,6 +407,8 @@ def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study
 
 def selected_folds(selection: Selection) -> Study:
     """As `load_folds` says."""
+    from mlflow_mleval.analysis.folds.fold_comparison import COUNTS
+
     counted = [m for m in selection.measures or () if m in COUNTS]
     if not counted:
         return selected_study(selection)

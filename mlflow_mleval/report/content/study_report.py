@@ -4,7 +4,7 @@ A topic joins by its line in `_TOPICS`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -17,10 +17,8 @@ from mlflow_mleval.report.content import (
     definitions,
     differences,
     measures,
-    profiles,
     provenance,
     ranking,
-    units,
     verdict,
 )
 from mlflow_mleval.report.document import Document
@@ -37,6 +35,32 @@ class Topic(NamedTuple):
     apart: bool = False  #: not in a ranking by itself
 
 
+def _where(
+    held: Callable[[Comparison], object], module: str, none: Mapping[str, Any], **options: Any
+) -> Topic:
+    """A topic that few comparisons have: its module loads only where one `held` it; `none` is what
+    JSON says else.
+    """
+
+    def says(part: str, otherwise: Any) -> Callable[[Comparison], Any]:
+        def of(c: Comparison) -> Any:
+            if not held(c):
+                return otherwise
+            return getattr(import_module(f"{__package__}.{module}"), part)(c, **options)
+
+        return of
+
+    return Topic(says("section", None), says("data", none), says("frames", {}), apart=True)
+
+
+def _of_units(unit: str) -> Topic:
+    """Tests over folds, repeats, instances or answers, and why there are none."""
+    key = "repeat_tests" if unit == "repeats" else unit
+    return _where(
+        lambda c: c.tests_over(unit) or c.untested_over(unit), "units", {key: {}}, unit=unit
+    )
+
+
 #: The topics of the report, in the order of reading.
 _TOPICS = (
     Topic(decision.section, data=decision.data),
@@ -51,16 +75,8 @@ _TOPICS = (
         frames=beyond.next_dataset_frames,
         apart=True,
     ),
-    *(
-        Topic(
-            partial(units.section, unit=unit),
-            data=partial(units.data, unit=unit),
-            frames=partial(units.frames, unit=unit),
-            apart=True,
-        )
-        for unit in ("repeats", "folds", "instances", "answers")
-    ),
-    Topic(profiles.section, data=profiles.data, frames=profiles.frames, apart=True),
+    *map(_of_units, ("repeats", "folds", "instances", "answers")),
+    _where(lambda c: c.profiles is not None, "profiles", {"profiles": None}),
     Topic(beyond.section, data=beyond.data),
     Topic(measures.section, data=measures.data, frames=measures.frames),
     Topic(measures.sensitivity_section, data=measures.sensitivity_data),
@@ -111,16 +127,14 @@ def _pairs(c: Comparison) -> dict[str, Any]:
     """What JSON holds of pairs in the same way whatever they are tested over; of very many methods
     the best.
     """
-    tests = c.tests_over("datasets")
-    if not tests:
+    tests = c.tests_over("datasets").get("")
+    if tests is None:
         return {"over": "datasets", "pairs": []}
-    shape = units.shape(tests, c.absent, c.doubts)
-    pairs = provenance.rows_among(shape["pairs"], provenance.best(c))
     shortened = provenance.best_methods_data(c)["shortened"]
     return {
         "over": "datasets",
-        "verdict": shape["verdict"],
-        "pairs": pairs,
+        "verdict": tests.headline(),
+        "pairs": provenance.rows_among(tests.pairs.reset_index(drop=True), provenance.best(c)),
         "shortened": shortened and {**shortened, "pairs": next(iter(shortened.values()))},
     }
 

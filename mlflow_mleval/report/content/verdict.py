@@ -5,19 +5,23 @@ rests.
 rejects; "survives" means that the same method leads when everything is computed anew.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
 from mlflow_mleval.analysis.survivals import Separations, Survivals
 from mlflow_mleval.report.blocks import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
 from mlflow_mleval.report.text import fixed, level, number, percent, pvalue
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import agree, all_of, count, plural
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 
 #: Names of the preference functions as the reports write them.
 PREFERENCES = {
@@ -92,6 +96,8 @@ def by_fold(c: Comparison) -> list[Sentence]:
     """
     if not c.folds:
         return []
+    from mlflow_mleval.analysis.folds.fold_comparison import lost_pairs
+
     behind = apart_by_folds(c)
     text = _pairs_apart(c) if behind is None else _behind_by_folds(c, behind)
     lost = lost_pairs(c.folds.values())
