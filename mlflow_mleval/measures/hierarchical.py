@@ -312,6 +312,12 @@ def _distance(value: float, name: str, least: float = 5e-324) -> float:
 # from others.
 
 
+def refuse_without(h: Hierarchy | None, options: Iterable[str]) -> None:
+    """Raise TypeError for options of hierarchical measures without a hierarchy."""
+    if h is None and (listed := ", ".join(map(repr, options))):
+        raise TypeError(f"`hierarchy` must be given with {listed}. Leave these out without it.")
+
+
 def of_label_matrices(
     true: Any,
     pred: Any,
@@ -335,11 +341,7 @@ def of_label_matrices(
                 true, _indicator(top_labels(score, k, zeros), names, h), h
             )
         return columns, identity
-    if options:
-        raise TypeError(
-            f"`hierarchy` must be given with {', '.join(map(repr, options))}. Leave these out "
-            "without it."
-        )
+    refuse_without(h, options)
     return {}, None
 
 

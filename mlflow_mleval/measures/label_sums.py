@@ -546,7 +546,7 @@ def _of_stored(part: Inputs, n_places: int) -> _OfRows:
     data = (
         score.data if score.nnz == n * n_labels else np.append(score.data, np.zeros(1, score.dtype))
     )
-    span = data.min(), data.max()
+    span = data.min(), data.max()  # with the 0 of what is not stored
     stored = StoredScores(true, ordered_floats(score))
     ranking = sparse_ranking_measures(stored, part.conventions)
     hits = sparse_hits(stored, n_places) if n_places else np.empty((n, 0), np.int64)
@@ -567,6 +567,7 @@ def _of_stored(part: Inputs, n_places: int) -> _OfRows:
         if part.is_probable:
             low, high = _clip(score.dtype)
             wrong = np.log(1 - high), np.log(1 - low)
+            # what is not stored scores 0: a true label costs the most then, another the least
             none = -missed * wrong[0] - (stored.zeros - missed) * wrong[1]
             losses["log_loss"] = none - np.bincount(row, np.log(1 - np.clip(off, low, high)), n)
             losses["brier_score"] = missed + np.bincount(row, squared, n)
@@ -581,6 +582,7 @@ def _of_stored(part: Inputs, n_places: int) -> _OfRows:
             e.sort(axis=1)
             e = e[:, ::-1]
             ends[1, at_rows] = np.maximum(ends[1, at_rows], e[:, 0])
+            # behind the errors of 1 of true labels that are not stored, which are the largest
             shift = missed[at_rows, None] + np.arange(e.shape[1])
             of_table = None if weights is None else weights[at_rows]
             sums = group_sums(shift[there], _weighted(e, of_table)[there])

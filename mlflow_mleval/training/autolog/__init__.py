@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
-from mlflow_mleval.measures.hierarchical import OPTIONS
+from mlflow_mleval.measures.hierarchical import OPTIONS, refuse_without
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import known_measures
 from mlflow_mleval.training.autolog.sink import Sink
@@ -96,11 +96,7 @@ def autolog(
         measures = known_measures(measures)
     if eval_data is not None and not (isinstance(eval_data, (tuple, list)) and len(eval_data) == 2):
         raise TypeError(f"`eval_data` must be a pair (X, Y), got {type(eval_data).__name__}.")
-    if hierarchy is None and hierarchy_options:
-        raise TypeError(
-            f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave "
-            "these out without it."
-        )
+    refuse_without(hierarchy, hierarchy_options)
     if disable:
         _sklearn.stop()
         forget()

@@ -14,7 +14,7 @@ import numpy as np
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.flat import CONVENTIONS
-from mlflow_mleval.measures.hierarchical import FAMILIES, OPTIONS
+from mlflow_mleval.measures.hierarchical import FAMILIES, OPTIONS, refuse_without
 from mlflow_mleval.measures.registry import MEASURES, known_measures, one_measure
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, same_randomness, warn
@@ -281,10 +281,7 @@ def _checked(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     refuse_keywords(EpochLog, options, (*_FLAT, "hierarchy", *OPTIONS))
     own = {name: options[name] for name in options if name in OPTIONS}
     hierarchy = options.get("hierarchy")
-    if hierarchy is None and own:
-        raise TypeError(
-            f"`hierarchy` must be given with {', '.join(map(repr, own))}. Leave these out."
-        )
+    refuse_without(hierarchy, own)
     flat = _FLAT | {name: options[name] for name in _FLAT if name in options}
     one_of(flat["conventions"], "conventions", CONVENTIONS)
     return flat, {"hierarchy": hierarchy, **own}
