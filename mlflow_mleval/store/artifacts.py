@@ -222,7 +222,7 @@ def _fetched(run_id: str, path: str, folder: Path) -> Path | None:
 
 def _listed(run_id: str, folder: str = "") -> list[str]:
     """The paths of all files of a run."""
-    paths = []
+    paths: list[str] = []
     for entry in _entries(run_id, folder):
         paths += _listed(run_id, entry["path"]) if entry.get("is_dir") else [entry["path"]]
     return paths

@@ -58,7 +58,9 @@ def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
     depth = max(accumulate(_STEP[char] for char in _NO_BRACKETS.sub("", bare)), default=0)
     if depth > MAX_DEPTH:
         raise ValueError(f"{depth:,} brackets are open within each other, more than {MAX_DEPTH}")
-    numbers = {"parse_int": _whole, "parse_float": _finite} if _LARGE.search(bare) else {}
+    numbers: dict[str, Any] = {}
+    if _LARGE.search(bare):
+        numbers = {"parse_int": _whole, "parse_float": _finite}
     return json.loads(text, parse_constant=_finite, **numbers)
 
 

@@ -17,7 +17,7 @@ from contextvars import ContextVar, copy_context
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import mlflow
 import requests
@@ -129,15 +129,16 @@ def bounded(act: Callable[[], T], most: float, late: Callable[[], str], renewed:
         It has taken longer: the text is that of `late`. Else what the call raises.
     """
     budget = Budget(min(most, threading.TIMEOUT_MAX), renewed, _budget.get())
-    outcome: list[tuple[bool, Any]] = []
+    answers: list[T] = []
+    errors: list[BaseException] = []
     done = threading.Event()
 
     def run() -> None:
         _budget.set(budget)
         try:
-            outcome.append((True, act()))
+            answers.append(act())
         except BaseException as error:
-            outcome.append((False, error))
+            errors.append(error)
         done.set()
 
     # No executor: the interpreter would wait for its threads in the end.
@@ -149,14 +150,14 @@ def bounded(act: Callable[[], T], most: float, late: Callable[[], str], renewed:
         while not done.wait(min(budget.left, threading.TIMEOUT_MAX)) and budget.left:
             pass  # it has been renewed
         spent = not budget.left
-        # As it is now: an answer that `close` cuts off may look like a whole one.
-        good, result = outcome[0] if outcome else (False, None)
+        # As they are now: an answer that `close` cuts off may look like a whole one.
+        answer, error = answers[:1], errors[:1]
     finally:
         budget.close()
-    if good:
-        return result
+    if answer:
+        return answer[0]
     # What fails because the time is over says so in many ways, and at the same moment.
-    raise StoreError(late()) if spent or result is None else result
+    raise StoreError(late()) if spent or not error else error[0]
 
 
 def mark() -> None:
@@ -186,7 +187,17 @@ def _late(what: str, chosen: float) -> str:
 # different.
 
 
-class _Pauses:
+if TYPE_CHECKING:
+    # What they are mixed into, whatever class MLflow and the pools chose.
+    from urllib3 import Retry as _Retry
+    from urllib3.connection import HTTPConnection as _Connection
+
+    _Adapter = HTTPAdapter
+else:
+    _Retry = _Connection = _Adapter = object
+
+
+class _Pauses(_Retry):
     """Pauses between attempts that end with the budget, whatever a server asks for."""
 
     def increment(self, *args: Any, **parts: Any) -> Any:
@@ -210,7 +221,7 @@ class _Pauses:
         return None
 
 
-class _Watched:
+class _Watched(_Connection):
     """A connection whose answer is cut off when nobody waits for it."""
 
     def getresponse(self, *args: Any, **parts: Any) -> Any:
@@ -225,7 +236,7 @@ class _Watched:
             budget.sockets.discard(here)
 
 
-class _InTime:
+class _InTime(_Adapter):
     """An adapter of requests that ends with the budget, and takes no more bytes than there may
     be.
     """
@@ -241,19 +252,21 @@ class _InTime:
         pools = self.poolmanager.pool_classes_by_scheme
         self.poolmanager.pool_classes_by_scheme = {s: _watched(pools[s]) for s in pools}
 
-    def send(self, request: Any, stream: bool = False, timeout: Any = None, **parts: Any) -> Any:
+    def send(  # type: ignore[override]  # it passes on whatever its base takes
+        self, request: Any, stream: bool = False, timeout: Any = None, **parts: Any
+    ) -> Any:
         if (budget := _budget.get()) is None:
             return super().send(request, stream=stream, timeout=timeout, **parts)
         go_on()
         longest = budget.left + _LATER
-        chosen = (min(t or longest, longest) for t in _pair(timeout))
-        response = super().send(request, stream=stream, timeout=tuple(chosen), **parts)
+        connect, read = (min(t or longest, longest) for t in _pair(timeout))
+        response = super().send(request, stream=stream, timeout=(connect, read), **parts)
         most = MOST_ARTIFACT if stream else MOST_ANSWER
         response.raw.stream = partial(_stream, response.raw, most)
         return response
 
 
-def _watched(pool: type) -> type:
+def _watched(pool: Any) -> type:
     connection = type("Watched", (_Watched, pool.ConnectionCls), {})
     return type(pool.__name__, (pool,), {"ConnectionCls": connection})
 
@@ -296,7 +309,7 @@ def _install() -> None:
     name = next(n for n in ("TCPKeepAliveHTTPAdapter", "HTTPAdapter") if hasattr(request_utils, n))
     setattr(request_utils, name, type(name, (_InTime, getattr(request_utils, name)), {}))
     request_utils._cached_get_request_session.cache_clear()
-    artifact_repo.ThreadPoolExecutor = _InContextPool
+    setattr(artifact_repo, "ThreadPoolExecutor", _InContextPool)  # noqa: B010 - it is a name
 
 
 with suppress(AttributeError, StopIteration):  # a caller waits no longer all the same

@@ -41,7 +41,7 @@ from mlflow_mleval.words import Argument, Message, did_you_mean, masked, raise_a
 # Several processes that write to one store at the same time: wait for each other, and try again
 # what a conflict has undone.
 
-CONFLICTS_T = TypeVar("T")
+T = TypeVar("T")
 _TRIES = 12
 _SECONDS = 0.05, 2.0
 #: How databases say that somebody else has been quicker; nothing of the request has been done then.
@@ -55,7 +55,7 @@ _CONFLICTS = (
 )
 
 
-def patiently(act: Callable[[], CONFLICTS_T]) -> CONFLICTS_T:
+def patiently(act: Callable[[], T]) -> T:
     """What the call returns, which is tried again where another process came between.
 
     >>> answers = iter([ValueError("UNIQUE constraint failed: datasets.name"), 3])
@@ -225,12 +225,13 @@ def _accepted(text: str) -> bool:
 
 
 def _respelled(filter_string: str) -> str | None:
-    found = [_CONDITION.fullmatch(part) for part in _AND.split(filter_string.strip())]
-    if not all(found):
+    conditions = _AND.split(filter_string.strip())
+    matches = [m for part in conditions if (m := _CONDITION.fullmatch(part)) is not None]
+    if len(matches) < len(conditions):
         return None
     parts = [
         _condition(m["what"], " ".join(m["comparator"].split()).replace("==", "="), m["value"])
-        for m in found
+        for m in matches
     ]
     # in a shell, text in double quotes must not hold backquotes
     text = " and ".join(parts)
@@ -274,7 +275,6 @@ def _milliseconds(value: str) -> str:
     return str(int((when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp() * 1000))
 
 
-T = TypeVar("T")
 #: Runs that are asked for at a time: more are fewer requests, and what fits into one page is read
 #: once; but they take memory.
 PAGE = 2_500
