@@ -3,7 +3,6 @@ means one thing. What is loaded by its name or by a table on first use is import
 """
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cache
@@ -12,7 +11,6 @@ from typing import NamedTuple
 
 import networkx as nx
 import pytest
-from places import ROOT
 
 import mlflow_mleval
 
@@ -211,10 +209,3 @@ def test_imports_run_in_no_circle(without):
 
 def test_modules_stay_readable():
     assert not {name: s.lines for name, s in sources().items() if s.lines > 1_100}
-
-
-def test_the_map_of_contributing_names_every_layer():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (`.*?`) \|", text, re.M)
-    named = [name.rstrip("/") for row in rows for name in re.findall(r"`([\w/]+)`", row)]
-    assert sorted([*named, "mlflow_mleval"]) == sorted(LEVEL)
