@@ -264,10 +264,10 @@ def _other_data(answers: Mapping[str, Answers]) -> list[str]:
     digests.pop("", None)
     if len(digests) < 2:
         return []
-    said = "; ".join(f"{digest}: {some(methods, 5)}" for digest, methods in digests.items())
+    by_digest = "; ".join(f"{digest}: {some(methods, 5)}" for digest, methods in digests.items())
     return [
-        f"The digests of the data differ ({said}): the questions compared are the same, what was "
-        "expected may not be."
+        f"The digests of the data differ ({by_digest}): the questions compared are the same, what "
+        "was expected may not be."
     ]
 
 
@@ -276,31 +276,35 @@ def _other_scorers(answers: Mapping[str, Answers]) -> list[str]:
     for a in answers.values():
         for measure, version in a.scorers.items():
             versions.setdefault(measure, set()).add(version)
-    changed = [measure for measure, found in versions.items() if len(found - {""}) > 1]
-    said = (
+    changed = [measure for measure, given in versions.items() if len(given - {""}) > 1]
+    note = (
         f"The methods were scored by other versions of the scorer on {some(changed)}: a "
         "difference may be the scorer's."
     )
-    return [said] if changed else []
+    return [note] if changed else []
 
 
 def _without_value(answers: Mapping[str, Answers], measures: list[str]) -> list[str]:
-    found = [
+    lacking = [
         f"{measure} of {method}: {n:,} of {len(a.values):,}"
         for method, a in answers.items()
         for measure in measures
         if (n := int(a.values[measure].isna().sum()))
     ]
-    return [f"Without a value, for its scorer failed or gave none: {some(found)}."] if found else []
+    return (
+        [f"Without a value, for its scorer failed or gave none: {some(lacking)}."]
+        if lacking
+        else []
+    )
 
 
 def _repeated(answers: Mapping[str, Answers], n: int) -> list[str]:
-    found = {method: int(a.values.index.duplicated().sum()) for method, a in answers.items()}
-    if not any(found.values()):
+    again = {method: int(a.values.index.duplicated().sum()) for method, a in answers.items()}
+    if not any(again.values()):
         return []
-    said = some(f"{method}: {len(a.values):,} answers" for method, a in answers.items())
+    numbers = some(f"{method}: {len(a.values):,} answers" for method, a in answers.items())
     return [
-        f"Some of the {n:,} questions were answered more than once ({said}); a question counts "
+        f"Some of the {n:,} questions were answered more than once ({numbers}); a question counts "
         "once, with its mean."
     ]
 
@@ -384,7 +388,7 @@ class AnswerComparison(InstanceTests):
 
 
 def compare_answers(
-    found: Aligned,
+    answered: Aligned,
     *,
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
@@ -422,26 +426,29 @@ def compare_answers(
     MeasureError
         A measure has no direction.
     """
-    groups = None if cluster is None else _clusters(found, cluster)
-    if cluster in found.measures:
-        found = _without(found, cluster)
-    better = answer_directions(found, minimize, maximize)
+    groups = None if cluster is None else _clusters(answered, cluster)
+    if cluster in answered.measures:
+        answered = _without(answered, cluster)
+    better = answer_directions(answered, minimize, maximize)
     options: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed}
     sides: dict[str, Any] = {
-        way: [m for m in found.measures if better[m] == way[:3]] for way in ("minimize", "maximize")
+        way: [m for m in answered.measures if better[m] == way[:3]]
+        for way in ("minimize", "maximize")
     }
     tests = instance_tests(
-        found.tables, found.measures, clusters=groups, alpha=alpha, **sides, **options
+        answered.tables, answered.measures, clusters=groups, alpha=alpha, **sides, **options
     )
     ranking, most = None, min(n_resamples, 2_000)
     whole = pd.DataFrame(
-        {m: table[found.measures].notna().any() for m, table in found.tables.items()}
+        {m: table[answered.measures].notna().any() for m, table in answered.tables.items()}
     )
     if whole.all(axis=None):
-        ranking = answer_ranking(found, clusters=groups, n_resamples=most, seed=seed, **sides)
-    first, second = (list(found.tables) if ranking is None else list(ranking.table.index))[:2]
-    notes = list(found.notes)
-    assumed = sorted({*found.passing} - {*minimize, *maximize, *MEASURES}, key=found.passing.index)
+        ranking = answer_ranking(answered, clusters=groups, n_resamples=most, seed=seed, **sides)
+    first, second = (list(answered.tables) if ranking is None else list(ranking.table.index))[:2]
+    notes = list(answered.notes)
+    assumed = sorted(
+        {*answered.passing} - {*minimize, *maximize, *MEASURES}, key=answered.passing.index
+    )
     if assumed:
         notes.append(
             Message(
@@ -452,48 +459,48 @@ def compare_answers(
                 ") if that is wrong.",
             )
         )
-    joint = _joint(found, better, groups, alpha, options)
+    joint = _joint(answered, better, groups, alpha, options)
     if joint.empty:
         notes.append(
             f"Hotelling's test of all measures at once was not made: {n_resamples:,} draws can "
             f"separate none of {len(tests.by_pair):,} pairs."
         )
-    needed = questions_needed(found, better, difference=difference, clusters=groups, alpha=alpha)
+    needed = questions_needed(answered, better, difference=difference, clusters=groups, alpha=alpha)
     return AnswerComparison(
         **{part.name: getattr(tests, part.name) for part in fields(tests) if part.name != "notes"},
         notes=(*notes, *tests.notes),
         joint=joint,
         ranking=ranking,
-        differing=most_different(found, first, second, better),
+        differing=most_different(answered, first, second, better),
         compared=(first, second),
-        agreement=agreement(found),
-        sampling=sampling(found),
+        agreement=agreement(answered),
+        sampling=sampling(answered),
         needed=needed,
         cluster=cluster,
     )
 
 
 def _joint(
-    found: Aligned,
+    answered: Aligned,
     better: Mapping[str, str],
     clusters: pd.Series | None,
     alpha: float,
     options: Mapping[str, int],
 ) -> pd.DataFrame:
-    methods = list(found.tables)
+    methods = list(answered.tables)
     first, second = np.triu_indices(len(methods), 1)
-    units = None if clusters is None else _units(found, clusters)
+    units = None if clusters is None else _units(answered, clusters)
     if len(first) > alpha * (
         options["n_resamples"] + 1
     ):  # even the smallest p-value would be corrected to more than alpha
         return pd.DataFrame()
     results = []
     for a, b in zip(first, second, strict=True):
-        differences = (found.tables[methods[a]] - found.tables[methods[b]])[
-            found.measures
+        differences = (answered.tables[methods[a]] - answered.tables[methods[b]])[
+            answered.measures
         ].to_numpy()
-        known = ~np.isnan(differences).any(axis=1)
-        results.append(joint_test(differences, units, **options) if known.any() else None)
+        whole = ~np.isnan(differences).any(axis=1)
+        results.append(joint_test(differences, units, **options) if whole.any() else None)
     table = pd.DataFrame(
         {
             **named_pairs(tuple(methods), first, second),
@@ -501,18 +508,18 @@ def _joint(
             **decided(np.array([np.nan if r is None else r.pvalue for r in results]), alpha),
             "exact": [r is not None and r.exact for r in results],
             "dependent": [
-                [] if r is None else [found.measures[k] for k in r.dependent] for r in results
+                [] if r is None else [answered.measures[k] for k in r.dependent] for r in results
             ],
         }
     )
     return table
 
 
-def _clusters(found: Aligned, column: str) -> pd.Series:
+def _clusters(answered: Aligned, column: str) -> pd.Series:
     """Which cluster each question belongs to, as the answers of all methods say it."""
     tables = [
         (m, table)
-        for m, answers in found.answers.items()
+        for m, answers in answered.answers.items()
         for table in (answers.about, answers.values)
     ]
     parts = [(method, table[column]) for method, table in tables if column in table]
@@ -521,18 +528,18 @@ def _clusters(found: Aligned, column: str) -> pd.Series:
             c for _, table in tables for c in table if c not in ("link", "asked")
         )
         raise ValueError(f"no answer tells {column!r}. Name one of {some(columns)}.")
-    return one_table(parts, column).reindex(next(iter(found.tables.values())).index)
+    return one_table(parts, column).reindex(next(iter(answered.tables.values())).index)
 
 
-def _without(found: Aligned, column: str) -> Aligned:
+def _without(answered: Aligned, column: str) -> Aligned:
     """Without the measure that says which questions belong together."""
-    if not (measures := [m for m in found.measures if m != column]):
+    if not (measures := [m for m in answered.measures if m != column]):
         raise MissingResultsError(
             f"{column} says which instances belong together, and there is no other measure."
         )
     note = f"{column} says which instances belong together, and is no measure here."
-    passing = [m for m in found.passing if m != column]
-    return replace(found, measures=measures, passing=passing, notes=(*found.notes, note))
+    passing = [m for m in answered.passing if m != column]
+    return replace(answered, measures=measures, passing=passing, notes=(*answered.notes, note))
 
 
 @dataclass(frozen=True)
@@ -569,7 +576,7 @@ class AnswerRanking:
 
 
 def answer_ranking(
-    found: Aligned,
+    answered: Aligned,
     *,
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
@@ -599,20 +606,20 @@ def answer_ranking(
         A measure without a direction, or without a value for some method.
     """
     at_least_one(n_resamples, "n_resamples")
-    better = answer_directions(found, minimize, maximize)
-    methods, names = list(found.tables), found.measures
+    better = answer_directions(answered, minimize, maximize)
+    methods, names = list(answered.tables), answered.measures
     values = np.stack(
-        [found.tables[m][names].to_numpy() for m in methods], axis=1
+        [answered.tables[m][names].to_numpy() for m in methods], axis=1
     )  # instances x methods x measures
-    known = ~np.isnan(values)
+    there = ~np.isnan(values)
     means = pd.DataFrame(np.nanmean(values, axis=0), methods, names)
     turned = [m for m in names if better[m] == "min"]
     flows = promethee(means, minimize=turned, preference="v_shape", weights="equal").flows
-    unit = _units(found, clusters)
+    unit = _units(answered, clusters)
     n_units = int(unit.max()) + 1
     total, counted = (np.zeros((n_units, *values.shape[1:])) for _ in range(2))
-    np.add.at(total, unit, np.where(known, values, 0.0))
-    np.add.at(counted, unit, known)
+    np.add.at(total, unit, np.where(there, values, 0.0))
+    np.add.at(counted, unit, there)
     sign = np.array([-1.0 if m in turned else 1.0 for m in names])
     oriented = means.to_numpy() * sign
     spread = np.ptp(oriented, axis=0)
@@ -650,21 +657,23 @@ def answer_ranking(
 
 
 def answer_directions(
-    found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()
+    answered: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()
 ) -> dict[str, Direction]:
     """By measure "min" or "max": as declared, as the registry knows it, and "max" for pass or
     fail.
     """
     minimize, maximize = list(minimize), list(maximize)
-    told = {*minimize, *maximize}
+    declared = {*minimize, *maximize}
     return directions(
-        found.measures,
+        answered.measures,
         minimize,
-        [*maximize, *(m for m in found.passing if m not in told and m not in MEASURES)],
+        [*maximize, *(m for m in answered.passing if m not in declared and m not in MEASURES)],
     )
 
 
-def directed(found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()) -> Aligned:
+def directed(
+    answered: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()
+) -> Aligned:
     """Only the measures of which it is known whether larger or smaller values are better; a note
     names the others.
 
@@ -673,37 +682,40 @@ def directed(found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[st
     MissingResultsError
         There is none.
     """
-    told = {*minimize, *maximize, *MEASURES, *found.passing}
-    kept, others = ([m for m in found.measures if (m in told) is known] for known in (True, False))
+    directed_ones = {*minimize, *maximize, *MEASURES, *answered.passing}
+    chosen, others = (
+        [m for m in answered.measures if (m in directed_ones) is has_direction]
+        for has_direction in (True, False)
+    )
     declare = ". Declare it: ", Argument("minimize"), " or ", Argument("maximize"), "."
-    if not kept:
+    if not chosen:
         raise MissingResultsError(Message(f"no direction is known for {some(others)}", *declare))
     note = Message(f"Left out, for no direction is known: {some(others)}", *declare)
-    return replace(found, measures=kept, notes=(*found.notes, *([note] if others else [])))
+    return replace(answered, measures=chosen, notes=(*answered.notes, *([note] if others else [])))
 
 
 def most_different(
-    found: Aligned, method_a: str, method_b: str, better: Mapping[str, str], most: int = MOST
+    answered: Aligned, method_a: str, method_b: str, better: Mapping[str, str], most: int = MOST
 ) -> pd.DataFrame:
     """The instances on which two methods differ most over all measures.
 
     One row an instance: key, asked, link_a, link_b, each measure's difference (positive: a is
     better), and `difference`, their mean in standard deviations of each measure's differences.
     """
-    a, b = found.tables[method_a], found.tables[method_b]
-    sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in found.measures])
-    raw = (a - b)[found.measures] * sign
+    a, b = answered.tables[method_a], answered.tables[method_b]
+    sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in answered.measures])
+    raw = (a - b)[answered.measures] * sign
     deviation = raw.std(ddof=0).replace(0.0, np.nan)
     size = (raw / deviation).mean(axis=1).fillna(0.0)
     order = size.abs().sort_values(ascending=False, kind="stable").index[:most]
     order = [key for key in order if size[key] != 0]
-    about = (found.answers[m].about for m in (method_a, method_b))
+    about = (answered.answers[m].about for m in (method_a, method_b))
     about_a, about_b = (table[~table.index.duplicated()].reindex(order) for table in about)
     return pd.DataFrame(
         {
             "asked": about_a["asked"],
             "difference": size[order],
-            **{m: raw.loc[order, m] for m in found.measures},
+            **{m: raw.loc[order, m] for m in answered.measures},
             "link_a": about_a["link"],
             "link_b": about_b["link"],
         },
@@ -711,7 +723,7 @@ def most_different(
     )
 
 
-def agreement(found: Aligned) -> pd.DataFrame:
+def agreement(answered: Aligned) -> pd.DataFrame:
     """How much the measures agree on the same answers, over all methods.
 
     One row a pair of measures: measure_a, measure_b, n (answers that have both), correlation
@@ -719,15 +731,15 @@ def agreement(found: Aligned) -> pd.DataFrame:
     the same value, for two of pass or fail), redundant (whether the absolute correlation exceeds
     .9).
     """
-    tables = [table[found.measures] for table in found.tables.values()]
+    tables = [table[answered.measures] for table in answered.tables.values()]
     pooled = pd.concat(tables, ignore_index=True)
     centred = pd.concat([table - table.mean() for table in tables], ignore_index=True)
     rows = []
-    for i, a in enumerate(found.measures):
-        for b in found.measures[i + 1 :]:
+    for i, a in enumerate(answered.measures):
+        for b in answered.measures[i + 1 :]:
             both = centred[[a, b]].dropna()
             varies = (both.std(ddof=0) > 1e-12).all()
-            passing = a in found.passing and b in found.passing
+            passing = a in answered.passing and b in answered.passing
             rows.append(
                 {
                     "measure_a": a,
@@ -749,7 +761,7 @@ def agreement(found: Aligned) -> pd.DataFrame:
     return table.assign(redundant=table["correlation"].abs() > REDUNDANT)
 
 
-def sampling(found: Aligned) -> pd.DataFrame:
+def sampling(answered: Aligned) -> pd.DataFrame:
     """Where questions were answered more than once: how much of the variance is the question's, and
     how much is sampling.
 
@@ -759,8 +771,8 @@ def sampling(found: Aligned) -> pd.DataFrame:
     twice as many answers to each).
     """
     rows = []
-    for method, answers in found.answers.items():
-        for measure in found.measures:
+    for method, answers in answered.answers.items():
+        for measure in answered.measures:
             groups = answers.values[measure].dropna().groupby(level=0)
             size, mean = groups.size().to_numpy(), groups.mean().to_numpy()
             if len(size) < 2 or size.max() < 2:
@@ -790,7 +802,7 @@ def sampling(found: Aligned) -> pd.DataFrame:
 
 
 def questions_needed(
-    found: Aligned,
+    answered: Aligned,
     better: Mapping[str, str],
     *,
     difference: float | Mapping[str, float] | None = None,
@@ -806,19 +818,21 @@ def questions_needed(
     approximation; infinite where no difference is seen), more (beyond those there are).
     """
     probability(alpha, "alpha")
-    wanted = _wanted(found, difference)
-    methods = list(found.tables)
+    wanted = _wanted(answered, difference)
+    methods = list(answered.tables)
     first, second = np.triu_indices(len(methods), 1)
-    unit = _units(found, clusters)
-    n_rows = len(first) * len(found.measures)
+    unit = _units(answered, clusters)
+    n_rows = len(first) * len(answered.measures)
     reach = NormalDist().inv_cdf(1 - alpha / n_rows / 2) + NormalDist().inv_cdf(power)
     parts = []
-    for measure in found.measures:
+    for measure in answered.measures:
         sign = -1.0 if better[measure] == "min" else 1.0
         for a, b in zip(first, second, strict=True):
             d = (
                 sign
-                * (found.tables[methods[a]][measure] - found.tables[methods[b]][measure]).to_numpy()
+                * (
+                    answered.tables[methods[a]][measure] - answered.tables[methods[b]][measure]
+                ).to_numpy()
             )
             has = ~np.isnan(d)
             sums, counts = np.bincount(unit[has], d[has]), np.bincount(unit[has])
@@ -848,17 +862,17 @@ def questions_needed(
 
 
 def _wanted(
-    found: Aligned, difference: float | Mapping[str, float] | None
+    answered: Aligned, difference: float | Mapping[str, float] | None
 ) -> Mapping[str, float | None]:
     """By measure the difference that matters, None for the one seen; a ValueError for others."""
-    wanted: Mapping[str, float | None] = dict.fromkeys(found.measures)
+    wanted: Mapping[str, float | None] = dict.fromkeys(answered.measures)
     if isinstance(difference, Mapping):
         wanted = difference
     elif difference is not None:
-        wanted = dict.fromkeys(found.measures, difference)
-    if unknown := [m for m in wanted if m not in found.measures]:
+        wanted = dict.fromkeys(answered.measures, difference)
+    if unknown := [m for m in wanted if m not in answered.measures]:
         raise ValueError(
-            f"`difference` must be of the measures {some(found.measures)}, got one of "
+            f"`difference` must be of the measures {some(answered.measures)}, got one of "
             f"{some(unknown)}."
         )
     if wrong := [d for d in wanted.values() if d is not None and not 0 < d < np.inf]:
@@ -866,9 +880,9 @@ def _wanted(
     return wanted
 
 
-def _units(found: Aligned, clusters: pd.Series | None) -> NDArray[np.intp]:
+def _units(answered: Aligned, clusters: pd.Series | None) -> NDArray[np.intp]:
     """By instance, the number of its cluster, or its own."""
-    keys = next(iter(found.tables.values())).index
+    keys = next(iter(answered.tables.values())).index
     if clusters is None:
         return np.arange(len(keys))
     return cluster_numbers(clusters.reindex(keys), len(keys))

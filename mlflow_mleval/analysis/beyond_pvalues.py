@@ -99,7 +99,7 @@ class BayesResult:
             )
             reached = f"which reaches {self.credible_level:g}{few}"
             words = {"a": reached, "b": reached, "equivalent": reached}
-            found = (
+            decided = (
                 f"{row.method_a} is better than {row.method_b} by more than {self.rope:g} with "
                 f"probability {row.p_a:.3f}, worse with {row.p_b:.3f}, practically equivalent "
                 f"with {row.p_equivalent:.3f}, "
@@ -111,7 +111,7 @@ class BayesResult:
                 .value_counts()
                 .reindex(["a", "b", "equivalent", "undecided"], fill_value=0)
             )
-            found = (
+            decided = (
                 f"of {len(t)} pairs, with probability {self.credible_level:g}: {n['a'] + n['b']} "
                 f"different by more than {self.rope:g}, {n['equivalent']} practically equivalent, "
                 f"{n['undecided']} undecided"
@@ -121,7 +121,7 @@ class BayesResult:
             "correlated t": "normal differences on folds of this one dataset",
         }
         return (
-            f"{found}; this rests on {rests[self.test]} and is not corrected for the number of "
+            f"{decided}; this rests on {rests[self.test]} and is not corrected for the number of "
             "pairs."
         )
 
@@ -196,15 +196,15 @@ def bayesian_signed_rank(
     )
     draws /= draws.sum(axis=1, keepdims=True)
     z = np.pad(difference, ((0, 0), (1, 0)))
-    found, tail = np.empty((5, len(a))), (1 - credible_level) / 2
+    numbers, tail = np.empty((5, len(a))), (1 - credible_level) / 2
     step = max(1, BLOCK // n_resamples)
     for part in (slice(start, start + step) for start in range(0, len(a), step)):
-        found[:2, part] = _shares(draws, z[part], np.r_[0.0, noise], rope)
-        found[3:, part] = np.quantile(draws @ z[part].T, [tail, 1 - tail], axis=0)
-    found[2] = difference.mean(axis=1)
+        numbers[:2, part] = _shares(draws, z[part], np.r_[0.0, noise], rope)
+        numbers[3:, part] = np.quantile(draws @ z[part].T, [tail, 1 - tail], axis=0)
+    numbers[2] = difference.mean(axis=1)
     few = [f"{n} datasets hardly outweigh the prior."] * (n < FEW)
     return BayesResult(
-        _table(frame, (a, b), found, credible_level),
+        _table(frame, (a, b), numbers, credible_level),
         "signed-rank",
         rope,
         credible_level,
@@ -223,15 +223,15 @@ def _pair_by_pair(frame: pd.DataFrame, a: Array, b: Array, *options: Any) -> Bay
         "prior_strength": prior_strength,
         "credible_level": credible_level,
     }
-    found = [
+    results = [
         bayesian_signed_rank(
             frame.iloc[:, [i, j]].dropna(), rope, **chosen, n_resamples=n_resamples, seed=seed
         )
         for i, j in zip(a, b, strict=True)
     ]
-    table = pd.concat([each.table for each in found], ignore_index=True)
-    said = tuple(dict.fromkeys(text for each in found for text in each.warnings))
-    return replace(found[0], table=table, methods=frame.columns.tolist(), warnings=said)
+    table = pd.concat([each.table for each in results], ignore_index=True)
+    warned = tuple(dict.fromkeys(text for each in results for text in each.warnings))
+    return replace(results[0], table=table, methods=frame.columns.tolist(), warnings=warned)
 
 
 def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
@@ -592,26 +592,26 @@ def _curve(
     """
     first = order[0]
     second = order[1] if control is None or first == control else control
-    found = flows[first] - flows[second]
-    kept = found.dropna()
-    if len(kept) and kept.equals((fusion.phi[first] - fusion.phi[second])[kept.index]):
+    gaps = flows[first] - flows[second]
+    there = gaps.dropna()
+    if len(there) and there.equals((fusion.phi[first] - fusion.phi[second])[there.index]):
         runs = flows_by_run(fusion, first, second)
-        found = [runs[dataset] for dataset in kept.index]
+        gaps = [runs[dataset] for dataset in there.index]
     over = "repeats" if fusion.study.folds is None else "folds"
     least = datasets_needed(alpha)
-    return power_curve(found, (first, second), level=level, least=least, over=over, seed=seed)
+    return power_curve(gaps, (first, second), level=level, least=least, over=over, seed=seed)
 
 
 def _over_folds(
-    found: FoldComparison,
+    comparison: FoldComparison,
     measure: str,
     table: pd.DataFrame,
     rope: float,
     alpha: float,
     correction: str,
 ) -> FoldBeyond:
-    ratio = found.protocol.headline_ratio
-    options: dict[str, Any] = {"ratio": ratio, "direction": found.orderings[measure].direction}
+    ratio = comparison.protocol.headline_ratio
+    options: dict[str, Any] = {"ratio": ratio, "direction": comparison.orderings[measure].direction}
     same = equivalence(table, rope, alpha=alpha, correction=correction, **options) if rope else None
     level: dict[str, Any] = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
     planned = plan(table, over="folds", alpha=alpha, correction=correction, **options)

@@ -52,9 +52,9 @@ def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
         pd.DataFrame({"cluster": cluster_names(part), "method": method}, index=part.index)
         for method, part in parts
     )
-    said = rows[rows["cluster"].notna()].reset_index(names="instance")
-    said = said.drop_duplicates(["instance", "cluster"])
-    if len(wrong := said[said["instance"].duplicated(keep=False)]):
+    named = rows[rows["cluster"].notna()].reset_index(names="instance")
+    named = named.drop_duplicates(["instance", "cluster"])
+    if len(wrong := named[named["instance"].duplicated(keep=False)]):
         shown = [
             f"{instance} "
             f"({' and '.join(f'{quoted(r.cluster)} by {r.method}' for r in of.itertuples())})"
@@ -66,8 +66,8 @@ def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
             f"several: {', '.join(shown[:_NAMED])}{more}. Correct it in the data, or name another "
             "column."
         )
-    found = said.set_index("instance")["cluster"].reindex(rows.index.unique()).astype(object)
-    return found.where(found.notna(), None)
+    clusters = named.set_index("instance")["cluster"].reindex(rows.index.unique()).astype(object)
+    return clusters.where(clusters.notna(), None)
 
 
 def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) -> NDArray[np.intp]:
@@ -132,18 +132,18 @@ def satterthwaite(sizes: ArrayLike) -> float:
 
 def cluster_doubts(clusters: ArrayLike | pd.Series | None, numbers: NDArray[np.intp]) -> list[str]:
     """What to tell of instances that name no cluster, and of few or unequal ones."""
-    sizes, found = np.bincount(numbers), []
+    sizes, doubts = np.bincount(numbers), []
     if clusters is not None and (n := int(blank_clusters(clusters).sum())):
-        found.append(
+        doubts.append(
             f"{n:,} of {len(numbers):,} instances name no cluster: each is one of its own."
         )
     if (worth := effective_number(sizes)) < FEW_CLUSTERS:
-        found.append(
+        doubts.append(
             f"The effective number of clusters is {worth:.3g}: there are {len(sizes):,}, and the "
             f"largest holds {sizes.max():,} of {len(numbers):,} instances. With so few, tests and "
             "intervals of skewed values err more often than they say."
         )
-    return found
+    return doubts
 
 
 def cluster_names(clusters: ArrayLike | pd.Series) -> NDArray[Any]:

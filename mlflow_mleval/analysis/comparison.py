@@ -287,8 +287,10 @@ class Comparison(Detailed):
             "effect_size",
         ]
         assert self.pairwise is not None  # the pairs that it separates are asked for
-        found = self.pairwise.table
-        pairs = better_first(found, behind(found, self.order), swap=opposite, negate=signed)
+        signed_ranks = self.pairwise.table
+        pairs = better_first(
+            signed_ranks, behind(signed_ranks, self.order), swap=opposite, negate=signed
+        )
         ranks = self.ranks.mean()
         pairs["mean_rank_difference"] = (
             ranks[pairs["method_a"]].to_numpy() - ranks[pairs["method_b"]].to_numpy()
@@ -320,7 +322,7 @@ class Comparison(Detailed):
         counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
         filled = {method for _, method in self.study.filled} if counted else set()
         reverse = {(worse, better) for better, worse in self.separated}
-        found = []
+        doubts = []
         for row in pairs[["method_a", "method_b", "separated"]].itertuples(index=False):
             reasons = {
                 "Friedman's test over all methods finds no difference": none,
@@ -329,10 +331,10 @@ class Comparison(Detailed):
                 ),
                 "the test contradicts the mean ranks": (row.method_a, row.method_b) in reverse,
             }
-            found.append(
+            doubts.append(
                 "; ".join(text for text, holds in reasons.items() if holds) if row.separated else ""
             )
-        return found
+        return doubts
 
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
         """By dataset, the tests of pairs over folds, repeats, instances or answers; those over
@@ -567,9 +569,12 @@ class Comparison(Detailed):
         """
         if self.stability is None:
             return None
-        measures, found = self.study.measures, self.stability
+        measures, stability = self.study.measures, self.stability
         return survivals(
-            found.sensitivity, found.leave_one_out, self.fusion.ranking.index[0], len(measures)
+            stability.sensitivity,
+            stability.leave_one_out,
+            self.fusion.ranking.index[0],
+            len(measures),
         )
 
 
@@ -832,15 +837,15 @@ def _along_profiles(
     """The comparison of the loss profiles of what the study holds."""
     from mlflow_mleval.analysis.profile_comparison import compare_profiles
 
-    kept = profiles.select(study.values.index)
-    if not any(len(kept.on(dataset)) > 1 for dataset in kept.datasets):
+    of_study = profiles.select(study.values.index)
+    if not any(len(of_study.on(dataset)) > 1 for dataset in of_study.datasets):
         absent["profiles"] = "no two methods carry a loss profile on the same dataset"
         return None
     options: dict[str, Any] = {key: over_folds.get(key) for key in ("protocol", "ratio")}
-    kept = replace(
-        kept, notes=tuple(note for note in kept.notes if note not in study.notes)
+    of_study = replace(
+        of_study, notes=tuple(note for note in of_study.notes if note not in study.notes)
     )  # told with the study
-    return compare_profiles(kept, alpha=alpha, seed=seed, **options)
+    return compare_profiles(of_study, alpha=alpha, seed=seed, **options)
 
 
 def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -911,12 +916,12 @@ def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, 
     for measure in study.measures:
         ranks = study.ranks(measure)
         mean = rankings[measure] = ranks.mean()
-        found = friedman(ranks, ties=ties) if len(ranks) >= MIN_DATASETS else None
+        test = friedman(ranks, ties=ties) if len(ranks) >= MIN_DATASETS else None
         rows[measure] = {
             "direction": study.directions[measure],
             "leader": mean.idxmin(),
             "mean_rank": mean.min(),
-            "friedman_pvalue": found.pvalue if found else float("nan"),
-            "iman_davenport_pvalue": found.iman_davenport_pvalue if found else float("nan"),
+            "friedman_pvalue": test.pvalue if test else float("nan"),
+            "iman_davenport_pvalue": test.iman_davenport_pvalue if test else float("nan"),
         }
     return pd.DataFrame.from_dict(rows, orient="index"), kendall(pd.DataFrame(rankings).T)

@@ -63,9 +63,9 @@ class NextDataset:
     @property
     def doubts(self) -> list[str]:
         """The notes, what the model warns of, each once, and what was left out."""
-        said = [*self.notes, *(text for found in self.pairs.values() for text in found.warnings)]
+        texts = [*self.notes, *(text for tests in self.pairs.values() for text in tests.warnings)]
         return [
-            *dict.fromkeys(said),
+            *dict.fromkeys(texts),
             *(f"{dataset} is left out: {why}" for dataset, why in self.absent.items()),
         ]
 
@@ -209,15 +209,15 @@ def compare_all_folds(
         return {}
     if options.get("measures") is None:
         options["dependent"] = "drop"
-    kept = study.folds.index.droplevel("fold").isin(study.values.index)
-    study, found = replace(study, folds=study.folds[kept]), {}
+    of_study = study.folds.index.droplevel("fold").isin(study.values.index)
+    study, tests = replace(study, folds=study.folds[of_study]), {}
     for dataset in study.datasets:
         try:
-            found[dataset] = compare_folds(study, dataset, **options)
+            tests[dataset] = compare_folds(study, dataset, **options)
         except (MlevalError, ValueError) as error:
             absent[f"folds.{dataset}"] = str(error)
         step()
-    return jointly(found)
+    return jointly(tests)
 
 
 def _folds(
@@ -227,18 +227,18 @@ def _folds(
     their correlation, and notes.
     """
     shared = shared_folds(frame, dataset)
-    kept = shared.methods
-    runs = runs_of(study.runs, dataset, kept)
+    methods = shared.methods
+    runs = runs_of(study.runs, dataset, methods)
     notes = [f"On {dataset}, {e.name} {e.reason}." for e in shared.excluded] + [
         f"On {dataset}: {text}" for text in shared.notes
     ]
     if "split_digest" in runs:
-        digest = runs["split_digest"].fillna("").reindex(kept, fill_value="")
+        digest = runs["split_digest"].fillna("").reindex(methods, fill_value="")
         most = digest[digest != ""].mode()
-        if gone := [m for m in kept if digest[m] not in ("", *most[:1])]:
-            kept = [m for m in kept if m not in gone]
+        if gone := [m for m in methods if digest[m] not in ("", *most[:1])]:
+            methods = [m for m in methods if m not in gone]
             notes.append(f"On {dataset}, {some(gone)} had another split and are left out.")
-    if len(kept) < 2:
+    if len(methods) < 2:
         raise ValueError("no two methods had the same split")
     ways = dict(
         zip(
@@ -247,11 +247,13 @@ def _folds(
             strict=True,
         )
     )
-    how = widest([ways[m] for m in kept])
+    how = widest([ways[m] for m in methods])
     correlation = 0.0 if how.ratio is None else how.ratio / (1 + how.ratio)
     values = shared.frame(shared.cube(frame), frame.columns)
     return (
-        values.reindex(pd.MultiIndex.from_product([kept, shared.folds], names=values.index.names)),
+        values.reindex(
+            pd.MultiIndex.from_product([methods, shared.folds], names=values.index.names)
+        ),
         correlation,
         notes,
     )
@@ -268,10 +270,10 @@ def _repeats(frame: pd.DataFrame) -> pd.DataFrame:
         )
     )
     sizes = whole.groupby(level=0, sort=False).size()
-    kept = sizes[sizes > 1]
-    if len(kept) < 2:
+    several = sizes[sizes > 1]
+    if len(several) < 2:
         raise ValueError("fewer than two methods have repeats on it")
-    return whole.loc[pd.MultiIndex.from_product([kept.index, range(kept.min())])]
+    return whole.loc[pd.MultiIndex.from_product([several.index, range(several.min())])]
 
 
 def _ropes(

@@ -334,12 +334,12 @@ def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[
             loser, winner = (i, j) if own > np.nanmean(np.delete(left, j, axis=0)) else (j, i)
             gone[loser] = (winner, left[i, j], np.nanmean(left[loser]))
             left[loser] = left[:, loser] = np.nan
-    kept = [names[k] for k in sorted(k for i, k in enumerate(order) if i not in gone)]
+    needed = [names[k] for k in sorted(k for i, k in enumerate(order) if i not in gone)]
     rows = [
         (names[order[i]], names[order[w]], float(r), float(mean))
         for i, (w, r, mean) in gone.items()
     ]
-    return kept, pd.DataFrame(
+    return needed, pd.DataFrame(
         rows, columns=["measure", "because_of", "correlation", "mean_correlation"]
     )
 
@@ -395,23 +395,23 @@ def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
     (['f1'], [['f1', 'recall']], [0.0, 0.0, 0.0])
     """  # noqa: E501
     study = fusion.study
-    found = correlation({dataset: study.values.loc[dataset] for dataset in study.datasets})
-    kept, dropped = redundancy_filter(found.matrix, max_correlation)
-    ranking, without = ranking_without(fusion, kept)
+    correlations = correlation({dataset: study.values.loc[dataset] for dataset in study.datasets})
+    needed, dropped = redundancy_filter(correlations.matrix, max_correlation)
+    ranking, without = ranking_without(fusion, needed)
     warnings = []
-    for measure in dict.fromkeys(measure for _, measure in found.constant):
-        where = [dataset for dataset, other in found.constant if other == measure]
+    for measure in dict.fromkeys(measure for _, measure in correlations.constant):
+        where = [dataset for dataset, other in correlations.constant if other == measure]
         warnings.append(
             f"{measure} is the same for all methods on {some(where)}: its correlations there "
             "count as 0."
         )
     return Redundancy(
         max_correlation=max_correlation,
-        correlation=found.matrix,
-        n_datasets=found.n_datasets,
-        kept=kept,
+        correlation=correlations.matrix,
+        n_datasets=correlations.n_datasets,
+        kept=needed,
         dropped=dropped,
-        groups=groups(found.matrix, max_correlation),
+        groups=groups(correlations.matrix, max_correlation),
         ranking=ranking,
         without=without,
         warnings=tuple(warnings),

@@ -197,8 +197,8 @@ def hierarchical_t(
             f"`rho` must be one number in [0, 1), or one for each of the {len(rows)} datasets, "
             f"got {rho!r}."
         )
-    found = _pairs([rows], folds, labels, np.array([float(rope)]), credible_level)[None]
-    row = found.table.iloc[0]
+    tests = _pairs([rows], folds, labels, np.array([float(rope)]), credible_level)[None]
+    row = tests.table.iloc[0]
     probabilities, shares = (
         pd.Series([row[f"{kind}_{outcome}"] for outcome in OUTCOMES], OUTCOMES, name=name)
         for kind, name in (("p", "probability"), ("share", "share_of_draws"))
@@ -206,15 +206,15 @@ def hierarchical_t(
     return HierarchicalT(
         probabilities,
         shares,
-        found.shrunken.set_index("dataset")[["n", "mean", "shrunken", "low", "high"]],
+        tests.shrunken.set_index("dataset")[["n", "mean", "shrunken", "low", "high"]],
         float(row["mean_difference"]),
         float(row["low"]),
         float(row["high"]),
         float(row["among"]),
         float(row["freedom"]),
-        found.rope,
+        tests.rope,
         credible_level,
-        found.warnings,
+        tests.warnings,
     )
 
 
@@ -326,11 +326,11 @@ def _pairs(
             **dict(zip(("shrunken", "low", "high"), means.T, strict=True)),
         }
     )
-    found = {}
+    by_measure = {}
     for measure in dict.fromkeys(of):
         mine = np.array([m == measure for m in of])
         part = table[mine].reset_index(drop=True)
-        found[measure] = HierarchicalPairs(
+        by_measure[measure] = HierarchicalPairs(
             part,
             by_dataset[mine[pair]].reset_index(drop=True),
             list(dict.fromkeys([*first[mine], *second[mine]])),
@@ -339,7 +339,7 @@ def _pairs(
             credible_level,
             (*_frozen(constant[mine], datasets, rope[mine][0]), *_doubts(part)),
         )
-    return found
+    return by_measure
 
 
 def _frozen(constant: NDArray[np.bool_], datasets: Sequence[Hashable], rope: float) -> list[str]:

@@ -120,8 +120,8 @@ def sign_test(
     if n == 0:
         exact, normal, low, high = 1.0, 1.0, 0.0, 1.0
     else:
-        found = stats.binomtest(k, n, alternative=alternative)
-        exact = float(found.pvalue)
+        test = stats.binomtest(k, n, alternative=alternative)
+        exact = float(test.pvalue)
         low, high = stats.binomtest(k, n).proportion_ci(1 - alpha)
         normal = float(
             {"greater": stats.norm.sf(z), "less": stats.norm.cdf(z)}.get(
@@ -464,23 +464,25 @@ def _largest_capital(values: Array, unit: NDArray[np.intp] | None, limit: float)
     return float(np.exp(min(log_capital(scaled(d, limit)).max(), 700)))
 
 
-def _fold_doubt(found: InstanceTests, by_fold: InstanceTests) -> str:
+def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:
     """What tests over instances of a cross-validation are about, and which of their verdicts hold
     fold by fold.
     """
-    said = (
+    about = (
         f"The instances were judged by {by_fold.n_clusters} models of each method, one a fold: "
         "the tests are about these models. What the instances of a fold have in common, such as "
         "a model that failed there, counts here once for each of them."
     )
-    apart = found.by_pair["separated"]
-    lost = found.by_pair[apart & ~by_fold.by_pair["separated"]]
+    apart = tests.by_pair["separated"]
+    lost = tests.by_pair[apart & ~by_fold.by_pair["separated"]]
     if not apart.any():
-        return said
+        return about
     if lost.empty:
-        return f"{said} With the folds as units the same pairs are separated."
+        return f"{about} With the folds as units the same pairs are separated."
     shown = some(f"{row.method_a} from {row.method_b}" for row in lost.itertuples())
-    return f"{said} With the {by_fold.n_clusters} folds as units, these are not separated: {shown}."
+    return (
+        f"{about} With the {by_fold.n_clusters} folds as units, these are not separated: {shown}."
+    )
 
 
 class _Columns:

@@ -161,12 +161,12 @@ class Profiles:
 
     def on(self, dataset: str) -> list[str]:
         """The methods with a profile on the dataset, in the order of `methods`."""
-        found = [method for method in self.methods if (dataset, method) in self.errors]
-        if not found:
+        methods = [method for method in self.methods if (dataset, method) in self.errors]
+        if not methods:
             raise ValueError(
                 f"`dataset` must be one of {some(map(repr, self.datasets))}, got {dataset!r}."
             )
-        return found
+        return methods
 
     def select(self, pairs: Iterable[Pair]) -> Profiles:
         """The same with these (dataset, method) only, as far as they have a profile."""
@@ -187,13 +187,13 @@ class Profiles:
                 np.linspace(1, n_labels, min(n_labels, MOST_PARAMETERS)).round().astype(int)
             )
             return ks if one_of(family, "family", FAMILIES) == "binomial" else ALPHAS
-        found = _parameters(family, n_labels, parameters)
-        if (np.diff(found) <= 0).any():
+        chosen = _parameters(family, n_labels, parameters)
+        if (np.diff(chosen) <= 0).any():
             raise ValueError(
-                f"`parameters` must increase, got {found[:8].tolist()}. Sort them and drop "
+                f"`parameters` must increase, got {chosen[:8].tolist()}. Sort them and drop "
                 "repetitions."
             )
-        return found
+        return chosen
 
     def positions(
         self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
@@ -247,15 +247,15 @@ class Profiles:
         at = self.parameters(dataset, family, parameters)
         widest = max(1, *(self.errors[dataset, m].shape[1] for m in methods))
         weights = _weights(family, self.n_labels[dataset], at, widest)
-        found = {}
+        by_method = {}
         for method in methods:
             rows = self.errors[dataset, method]
             losses = rows @ weights[:, : rows.shape[1]].T
             largest = rows[:, :1] if rows.shape[1] else np.zeros((len(rows), 1))
             # The exact profile is non-decreasing and ends at the largest error; rounding must not
             # say otherwise.
-            found[method] = np.minimum(np.maximum.accumulate(losses, axis=1), largest)
-        return found
+            by_method[method] = np.minimum(np.maximum.accumulate(losses, axis=1), largest)
+        return by_method
 
     def awareness(self, family: str = "binomial") -> pd.DataFrame:
         """By (dataset, method): hamming, subset, area, slope, relative_gain, see
@@ -296,18 +296,18 @@ def gather(
     for (dataset, _), count in n_labels.items():
         by_dataset.setdefault(dataset, Counter())[count] += 1
     common = {dataset: counts.most_common(1)[0][0] for dataset, counts in by_dataset.items()}
-    kept = {}
+    read = {}
     for pair, rows in errors.items():
         if n_labels[pair] == common[pair[0]]:
-            kept[pair] = rows
+            read[pair] = rows
         else:
             absent[_named(pair)] = (
                 f"it has {n_labels[pair]} labels and most methods on the dataset have "
                 f"{common[pair[0]]}"
             )
     return Profiles(
-        kept,
-        {dataset: common[dataset] for dataset, _ in kept},
+        read,
+        {dataset: common[dataset] for dataset, _ in read},
         folds,
         kind,
         absent,
@@ -325,7 +325,7 @@ def _rows_of(
     values: Mapping[Pair, ArrayLike], folds: Mapping[Pair, Sequence[Hashable]] | None
 ) -> dict[Pair, tuple[Hashable, ...]]:
     """The folds of the rows of each pair."""
-    found = {}
+    rows = {}
     for pair, value in values.items():
         given = None if folds is None else folds.get(pair)
         n_rows = np.shape(value)[0] if np.ndim(value) == 2 else 0
@@ -334,5 +334,5 @@ def _rows_of(
                 f"`folds` must name the {n_rows} rows of {_named(pair)}, each once, got "
                 f"{list(given)!r}."
             )
-        found[pair] = tuple(range(n_rows)) if given is None else tuple(given)
-    return found
+        rows[pair] = tuple(range(n_rows)) if given is None else tuple(given)
+    return rows

@@ -115,7 +115,7 @@ def measure_intervals(
     else:
         sizes = np.bincount(units, weights).astype(float)
     values = pd.Series(ev.measures, dtype=float)
-    found: dict[str, Array] = {}
+    influences: dict[str, Array] = {}
     absent: dict[str, str] = {}
     if rows is None or np.count_nonzero(sizes) < 2:
         why = "the evaluation kept no instances" if rows is None else "there is one instance"
@@ -126,19 +126,19 @@ def measure_intervals(
             if isinstance(added, str):
                 absent[m] = added
             else:
-                found[m] = added
+                influences[m] = added
     table = pd.DataFrame(
         {"value": values, "standard_error": np.nan, "ci_low": np.nan, "ci_high": np.nan},
         dtype=float,
     )
-    if found:
+    if influences:
         from scipy import special
 
         quantile, trials = (
             float(special.stdtrit(satterthwaite(sizes), 1 - alpha / 2)),
             effective_number(sizes),
         )
-        for m, added in found.items():
+        for m, added in influences.items():
             sums = added if units is None else np.bincount(units, added)
             error = np.sqrt(sums @ (sums / (1 - sizes / sizes.sum())))
             ends = _interval(values[m], error, quantile, trials, *MEASURES[m].range)
@@ -231,11 +231,11 @@ def _weights_of(ev: Evaluation) -> Array | None:
 
 
 def _of_mean(values: Array, weights: Array | None) -> Array:
-    known = ~np.isnan(values)
+    there = ~np.isnan(values)
     if weights is None:
-        return np.where(known, values - values[known].mean(), 0.0) / known.sum()
-    share = np.where(known, weights, 0.0) / weights[known].sum()
-    return share * np.where(known, values - share[known] @ values[known], 0.0)
+        return np.where(there, values - values[there].mean(), 0.0) / there.sum()
+    share = np.where(there, weights, 0.0) / weights[there].sum()
+    return share * np.where(there, values - share[there] @ values[there], 0.0)
 
 
 def _of_totals(totals: dict[str, float]) -> dict[str, float]:
@@ -245,17 +245,17 @@ def _of_totals(totals: dict[str, float]) -> dict[str, float]:
 def _of_ratio(ev: Evaluation, measure: str, totals: dict[str, float]) -> Array:
     """From central differences of the measure by the totals that it is made of."""
     assert ev.instances is not None
-    found = np.zeros(len(ev.instances))
+    influence = np.zeros(len(ev.instances))
     for column, total in totals.items():
         step = 1e-5 * max(abs(total), 1.0)
         ends = (_of_totals({**totals, column: total + move})[measure] for move in (step, -step))
         if slope := (next(ends) - next(ends)) / (2 * step):
-            found += slope * ev.instances[column].to_numpy(float)
+            influence += slope * ev.instances[column].to_numpy(float)
     weights = _weights_of(ev)
     return (
-        found - found.mean()
+        influence - influence.mean()
         if weights is None
-        else weights * (found - np.average(found, weights=weights))
+        else weights * (influence - np.average(influence, weights=weights))
     )
 
 

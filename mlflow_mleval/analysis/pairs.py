@@ -352,8 +352,8 @@ def cliques(separated: pd.DataFrame) -> list[list[Any]]:
 
 def grouped(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
     """The `cliques`, and the `letters` that show them; the methods of the frame are best first."""
-    found = cliques(separated)
-    return found, letters(found, separated.index.tolist())
+    groups = cliques(separated)
+    return groups, letters(groups, separated.index.tolist())
 
 
 def _all_cliques(together: np.ndarray) -> list[list[int]]:
@@ -521,8 +521,10 @@ def joint_test(
         return JointTest(0.0, 1.0, 0, (), True, 0, seed)
     upper, order = qr(d, mode="r", pivoting=True)
     rank = int((np.abs(np.diag(upper)) > 1e-9 * abs(upper[0, 0])).sum())
-    kept = np.sort(order[:rank])
-    whitened = np.linalg.solve(np.linalg.cholesky(d[:, kept].T @ d[:, kept]), d[:, kept].T).T
+    independent = np.sort(order[:rank])
+    whitened = np.linalg.solve(
+        np.linalg.cholesky(d[:, independent].T @ d[:, independent]), d[:, independent].T
+    ).T
     n = len(d)
     observed = float((whitened.sum(axis=0) ** 2).sum())
     exact = n <= EXACT

@@ -66,17 +66,17 @@ class EquivalenceResult:
         if len(t) == 1:
             row = t.iloc[0]
             are = "are" if row.equivalent else "are not shown to be"
-            found = (
+            sizes = (
                 f"{row.method_a} and {row.method_b} {are} equivalent within {self.rope:g} (p="
                 f"{row.pvalue:.2g})"
             )
         else:
-            found = (
+            sizes = (
                 f"shown to be equivalent within {self.rope:g}: {int(t['equivalent'].sum())} of "
                 f"{len(t)} pairs"
             )
         return (
-            f"{found}; a pair that is not shown equivalent need not differ: there may be too "
+            f"{sizes}; a pair that is not shown equivalent need not differ: there may be too "
             "little data for either."
         )
 
@@ -436,7 +436,7 @@ def _noncentrality(statistic: Array, df: ArrayLike, share: float | Array) -> Arr
     """The noncentrality under which a share of the noncentral t distribution lies below the
     statistic, by bisection.
     """
-    found = np.where(np.isinf(statistic), statistic, 0.0)
+    bound = np.where(np.isinf(statistic), statistic, 0.0)
     finite = np.isfinite(statistic)
     t = np.abs(statistic[finite])
     df, turned = np.broadcast_to(df, finite.shape)[finite], statistic[finite] < 0
@@ -448,8 +448,8 @@ def _noncentrality(statistic: Array, df: ArrayLike, share: float | Array) -> Arr
         middle = (low + high) / 2
         above = special.nctdtr(df, middle, t) > share
         low, high = np.where(above, middle, low), np.where(above, high, middle)
-    found[finite] = np.where(turned, -low, low)
-    return found
+    bound[finite] = np.where(turned, -low, low)
+    return bound
 
 
 # --------------------------------------------------------------------------------------------------
@@ -550,31 +550,31 @@ class PowerCurve:
         """Whether more folds or repeats would do instead; empty where there are none, or where no
         more is needed.
         """
-        found = self.more
-        if found is None or self.needed <= self.n:
+        more = self.more
+        if more is None or self.needed <= self.n:
             return ""
         what = (
             "repetitions of the cross-validation"
-            if found.over == "folds"
+            if more.over == "folds"
             else "repeats with other seeds"
         )
-        if found.needed <= FARTHEST:
-            drawn = _range(found.needed_low, found.needed_high)
+        if more.needed <= FARTHEST:
+            drawn = _range(more.needed_low, more.needed_high)
             return (
-                f"More {what} would do as well: about {found.needed:,.0f} {found.over} of each "
-                f"of the {self.n} datasets in place of {found.n:g} (drawing the datasets again "
+                f"More {what} would do as well: about {more.needed:,.0f} {more.over} of each "
+                f"of the {self.n} datasets in place of {more.n:g} (drawing the datasets again "
                 f"allows for {drawn})."
             )
-        drawn = _range(found.datasets_low, found.datasets_high)
+        drawn = _range(more.datasets_low, more.datasets_high)
         still = (
-            f"it would still take about {found.datasets:,.0f} datasets (drawing them again "
+            f"it would still take about {more.datasets:,.0f} datasets (drawing them again "
             f"allows for {drawn})"
         )
         least = (
-            f"it would take more than {FARTHEST:,} datasets" if found.datasets > FARTHEST else still
+            f"it would take more than {FARTHEST:,} datasets" if more.datasets > FARTHEST else still
         )
         return (
-            f"More {what} would not do instead: they take away at most {found.share:.0%} of the "
+            f"More {what} would not do instead: they take away at most {more.share:.0%} of the "
             f"variance between datasets, and with as many as one likes {least}."
         )
 
@@ -700,10 +700,10 @@ def power_curve(
             steps[:, None] >= least, paired_power(of[None], steps[:, None], alpha=level), 0.0
         )
 
-    found = powers(effect)
-    ends = np.quantile(found[:, 1:], [0.025, 0.975], axis=1)
+    reached = powers(effect)
+    ends = np.quantile(reached[:, 1:], [0.025, 0.975], axis=1)
     curve, more = (
-        pd.DataFrame({"n": steps, "power": found[:, 0], "low": ends[0], "high": ends[1]}),
+        pd.DataFrame({"n": steps, "power": reached[:, 0], "low": ends[0], "high": ends[1]}),
         None,
     )
     if own is not None:

@@ -148,10 +148,10 @@ class ProfileComparison(PairTests):
         """Where on a dataset one method is certainly better: by (better, worse) the first and last
         parameters of stretches.
         """
-        found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        stretches: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for row in self.claims[self.claims["dataset"] == dataset].itertuples():
-            found.setdefault((row.better, row.worse), []).append((row.first, row.last))
-        return found
+            stretches.setdefault((row.better, row.worse), []).append((row.first, row.last))
+        return stretches
 
     # ---- who is ahead where ----------------------------------------------------------------------
 
@@ -450,17 +450,17 @@ def _chosen(summaries: pd.DataFrame, methods: Sequence[str], top: int) -> list[s
     """The methods whose pairs are compared."""
     if len(methods) <= top:
         return list(methods)
-    kept = set(summaries["area"].groupby(level="method").mean().nsmallest(max(top, 2)).index)
-    return [m for m in methods if m in kept]
+    least = set(summaries["area"].groupby(level="method").mean().nsmallest(max(top, 2)).index)
+    return [m for m in methods if m in least]
 
 
-def _correct(found: Sequence[OnDataset], alpha: float) -> None:
+def _correct(parts: Sequence[OnDataset], alpha: float) -> None:
     """Correct over all pairs of all datasets, and add the simultaneous intervals."""
-    tested = [(part, t) for part in found for t in part.tested]
+    tested = [(part, t) for part in parts for t in part.tested]
     if not tested:
         return
     extra = sum(
-        part.n_pairs - len(part.a) for part in found
+        part.n_pairs - len(part.a) for part in parts
     )  # pairs of methods that were not chosen count, too
     worst = np.concatenate([np.nan_to_num(t.along, nan=1.0).max(axis=1) for _, t in tested])
     pairs = len(worst) + extra
@@ -547,7 +547,7 @@ def _across(on_datasets: Sequence[OnDataset], asked: Asked) -> pd.DataFrame | No
 def _awareness_tests(
     summaries: pd.DataFrame, alpha: float, absent: dict[str, str]
 ) -> dict[str, PairwiseResult | None]:
-    found: dict[str, PairwiseResult | None] = {}
+    tests: dict[str, PairwiseResult | None] = {}
     for name in TESTED:
         whole = summaries[name].unstack("method")
         table = whole.loc[
@@ -562,10 +562,10 @@ def _awareness_tests(
             reason = possible.message
         if reason:
             absent[f"awareness_tests.{name}"] = reason
-        found[name] = (
+        tests[name] = (
             None if reason else wilcoxon_pairs(table, direction=SUMMARIES[name], alpha=alpha)
         )
         gone = [m for m in whole.columns if m not in table]
         if gone and not reason:
             absent[f"awareness_tests.{name}: {some(gone)}"] = "no value on every dataset"
-    return found
+    return tests

@@ -169,9 +169,9 @@ class OnDataset:
     @property
     def difference(self) -> loss_profiles_Array:
         """Loss of b less loss of a, of each pair at each parameter; float noise is 0."""
-        found = self.ends[1] - self.ends[0]
-        found[np.abs(found) <= NOISE] = 0.0
-        return found
+        gap = self.ends[1] - self.ends[0]
+        gap[np.abs(gap) <= NOISE] = 0.0
+        return gap
 
     @property
     def significant(self) -> loss_profiles_Array:
@@ -432,16 +432,16 @@ def _bands(
     n_methods, n_folds, _ = values.shape
     mean = values.mean(axis=1)
     drawn = drawn_folds(rng, n_folds, n_resamples, ratio)
-    found = np.empty((2, *mean.shape))
+    ends = np.empty((2, *mean.shape))
     step = max(1, BLOCK // (n_resamples * mean.shape[1]))
     for i in range(0, n_methods, step):
         moved = np.einsum(
             "irp,dr->ipd", values[i : i + step] - mean[i : i + step, None], drawn, optimize=True
         )
-        found[:, i : i + step] = mean[i : i + step] + np.quantile(
+        ends[:, i : i + step] = mean[i : i + step] + np.quantile(
             moved, [alpha / 2, 1 - alpha / 2], axis=2
         )
-    return tuple(np.clip(found, 0, 1))
+    return tuple(np.clip(ends, 0, 1))
 
 
 def _test(

@@ -109,11 +109,13 @@ class PrometheeResult:
         [[0, 1], [1, 2]]
         """  # noqa: E501
         plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
-        found = []
+        open_pairs = []
         for i in range(len(plus)):
             signs = _sign(plus[i] - plus[i + 1 :]) * _sign(minus[i + 1 :] - minus[i])
-            found.append(i + 1 + np.flatnonzero(signs < 0))
-        return np.repeat(np.arange(len(plus)), [len(row) for row in found]), np.concatenate(found)
+            open_pairs.append(i + 1 + np.flatnonzero(signs < 0))
+        return np.repeat(np.arange(len(plus)), [len(row) for row in open_pairs]), np.concatenate(
+            open_pairs
+        )
 
     def gaia(self) -> Gaia:
         """Coordinates in the GAIA plane (Mareschal & Brans 1988)."""
@@ -413,10 +415,10 @@ def weights_of(
         else np.tile(_given(weights, measures), (shape[0], 1))
     )
     if drop_constant:
-        kept = np.where(np.ptp(values, axis=2) == 0, 0, share)
-        some = kept.sum(axis=1, keepdims=True)
+        varying = np.where(np.ptp(values, axis=2) == 0, 0, share)
+        some = varying.sum(axis=1, keepdims=True)
         share = np.where(
-            some > 0, kept / np.where(some > 0, some, 1), share
+            some > 0, varying / np.where(some > 0, some, 1), share
         )  # as they are where every measure is constant
     return share
 
@@ -563,7 +565,7 @@ def _functions(
         concerned = value if isinstance(value, Mapping) else everywhere
         _known(concerned, measures, key)
         _heeded(key, concerned, functions)
-    found = []
+    chosen = []
     for name in measures:
         fixed = {key: _limit(given[key], key, name) for key in PREFERENCES[functions[name]]}
         q, p = fixed.get("q"), fixed.get("p")
@@ -571,8 +573,8 @@ def _functions(
             raise ValueError(
                 f"`p` must not be smaller than `q`, got p={p}, q={q} for {str(name)!r}."
             )
-        found.append(Function(functions[name], fixed))
-    return tuple(found)
+        chosen.append(Function(functions[name], fixed))
+    return tuple(chosen)
 
 
 def _heeded(key: str, concerned: Iterable[Any], functions: Mapping[Any, str]) -> None:
@@ -622,24 +624,24 @@ def _limit(value: Threshold, key: str, name: Any) -> float | None:
 def _warnings(
     measures: pd.Index, constant: npt.NDArray[np.bool_], share: Array, plus: Array
 ) -> tuple[str, ...]:
-    found = []
+    warned = []
     if constant.any():
         have = "has" if constant.sum() == 1 else "each have"
-        found.append(
+        warned.append(
             f"{_names(measures[constant])} {have} the same value for every method and cannot "
             "tell them apart."
         )
     if len(share) > 1 and share.max() > DOMINANT:
-        found.append(
+        warned.append(
             f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes "
             "all other measures."
         )
     if not constant.all() and plus.max() < 1000 * TIE:
-        found.append(
+        warned.append(
             "all preferences are almost zero, so that ranks tie: the thresholds are too large "
             "for the differences."
         )
-    return tuple(found)
+    return tuple(warned)
 
 
 def _sign(difference: Array) -> Array:

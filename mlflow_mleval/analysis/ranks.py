@@ -134,12 +134,12 @@ def components(joined: np.ndarray) -> np.ndarray:
     >>> components(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], bool)).tolist()
     [0, 1, 0]
     """
-    found, n = np.arange(len(joined)), len(joined)
+    labels, n = np.arange(len(joined)), len(joined)
     while (
-        lower := np.minimum(found, np.where(joined, found, n).min(axis=1, initial=n))
-    ).tolist() != found.tolist():
-        found = lower
-    return np.unique(found, return_inverse=True)[1]
+        lower := np.minimum(labels, np.where(joined, labels, n).min(axis=1, initial=n))
+    ).tolist() != labels.tolist():
+        labels = lower
+    return np.unique(labels, return_inverse=True)[1]
 
 
 def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> FriedmanResult:

@@ -91,8 +91,8 @@ def _differences(
 
 
 def _by_answers(c: Comparison) -> list[str] | None:
-    found = c.instances.get(c.study.datasets[0])
-    return found.worse_than(c.leader) if isinstance(found, AnswerComparison) else None
+    answers = c.instances.get(c.study.datasets[0])
+    return answers.worse_than(c.leader) if isinstance(answers, AnswerComparison) else None
 
 
 def _turns(c: Comparison) -> dict[str, Any] | None:
@@ -199,15 +199,15 @@ def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     over n repeats; fold_sd.
     """
     study, cell, place = c.study, (dataset, method), {m: i for i, m in enumerate(c.study.methods)}
-    found = pd.DataFrame({"value": study.values.loc[cell]})
+    table = pd.DataFrame({"value": study.values.loc[cell]})
     flows = c.fusion.flows.by_measure.net[study.datasets.index(dataset)]
-    found["phi"] = flows[:, place[method]]
-    found["rank"] = [study.ranks(m).loc[dataset, method] for m in study.measures]
+    table["phi"] = flows[:, place[method]]
+    table["rank"] = [study.ranks(m).loc[dataset, method] for m in study.measures]
     for name, values in (("sd", study.spread), ("standard_error", study.standard_errors)):
-        found[name] = values.loc[cell] if cell in values.index else float("nan")
-    found["n"] = len(_at(study.repeats, *cell))
+        table[name] = values.loc[cell] if cell in values.index else float("nan")
+    table["n"] = len(_at(study.repeats, *cell))
     folds = folds_of_cell(c, dataset, method)
-    return found.assign(fold_sd=folds.std().reindex(found.index))
+    return table.assign(fold_sd=folds.std().reindex(table.index))
 
 
 def measures_of_method(c: Comparison, method: str) -> pd.DataFrame:

@@ -294,7 +294,7 @@ def compare_all_repeats(
     sides: dict[str, Any] = {
         f"{way}imize": [m for m in measures if study.directions[m] == way] for way in ("min", "max")
     }
-    found = {}
+    tests = {}
     for dataset in study.datasets:
         try:
             repeats = study.repeats_on(dataset)
@@ -304,12 +304,12 @@ def compare_all_repeats(
                 study.repeats.iloc[:0],
             )
             split = study.same_split(dataset)
-            found[dataset] = repeat_tests(
+            tests[dataset] = repeat_tests(
                 repeats | none, measures, same_split=split, **sides, **options
             )
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
-    return jointly(found)
+    return jointly(tests)
 
 
 def on_few_datasets(

@@ -124,15 +124,15 @@ def rank_confidence(
     one_of(direction, "direction", ("max", "min"))
     frame = complete_table(table, "table")
     n, mean = len(frame), frame.mean()
-    found = max_t(
+    test = max_t(
         -frame if direction == "min" else frame, alpha=alpha, n_resamples=n_resamples, seed=seed
     )
-    made = found.n_resamples - (not found.exact)
+    made = test.n_resamples - (not test.exact)
     rank = tied_ranks((mean if direction == "min" else -mean).to_numpy())
-    rows = possible_ranks(frame.columns, found.significant_pairs)
+    rows = possible_ranks(frame.columns, test.significant_pairs)
     rows = pd.DataFrame({"mean": mean, "rank": rank, **rows})
-    pairs = found.table[["method_a", "method_b", "mean_difference"]].assign(
-        pvalue=found.table["pvalue_corrected"]
+    pairs = test.table[["method_a", "method_b", "mean_difference"]].assign(
+        pvalue=test.table["pvalue_corrected"]
     )
     warnings = []
     if (smallest := 2 / 2**n) > alpha:
@@ -151,7 +151,7 @@ def rank_confidence(
         alpha,
         n,
         made,
-        found.exact,
+        test.exact,
         seed,
         tuple(warnings),
     )
@@ -311,12 +311,12 @@ def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
     choices = dict(fusion.options)
     weights, drop_constant = choices.pop("weights"), choices.pop("drop_constant")
     i, j = methods.index(a), methods.index(b)
-    found = {}
+    differences = {}
     for dataset in study.datasets:
         by_run, kept = _runs(fusion, dataset, methods, repeated=study.folds is None)
         n = by_run.shape[1]
         whole = float(fusion.phi.loc[dataset, a] - fusion.phi.loc[dataset, b])
-        found[dataset] = np.array([whole])
+        differences[dataset] = np.array([whole])
         if kept[[i, j]].all():
             values = study.values.loc[dataset].reindex(methods)
             moved = (by_run.mean(axis=1, keepdims=True) - by_run).swapaxes(0, 1) / (
@@ -328,8 +328,8 @@ def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
             )
             phi = flows.weigh(weights, drop_constant).phi
             without = phi[:, i] - phi[:, j]
-            found[dataset] = whole - (n - 1) * (without - without.mean())
-    return found
+            differences[dataset] = whole - (n - 1) * (without - without.mean())
+    return differences
 
 
 def _runs(
@@ -358,31 +358,31 @@ def _runs(
         .to_numpy()
         .reshape(len(methods), len(keys), -1)
     )
-    kept = np.isfinite(full).all(axis=(1, 2))
-    if len(keys) < 2 or kept.sum() < 2:
+    whole = np.isfinite(full).all(axis=(1, 2))
+    if len(keys) < 2 or whole.sum() < 2:
         return none
-    return np.where(kept[:, None, None], full, 0.0), kept
+    return np.where(whole[:, None, None], full, 0.0), whole
 
 
 def _doubts(
     fixed: Sequence[str], assumed: Sequence[str], differing: Sequence[str], without: int
 ) -> tuple[str, ...]:
-    found = []
+    doubts = []
     if fixed:
-        found.append(f"Cells without all folds of their dataset keep their values: {some(fixed)}.")
+        doubts.append(f"Cells without all folds of their dataset keep their values: {some(fixed)}.")
     if without:
-        found.append(
+        doubts.append(
             f"{count(without, 'dataset')} without folds to draw from: ranks there stay, the "
             "ranking varies too little."
         )
     if assumed:
-        found.append(
+        doubts.append(
             f"The folds are taken as one cross-validation on {some(assumed)}: repeated ones need "
             "a ratio."
         )
     if differing:
-        found.append(
+        doubts.append(
             "Methods were run on different splits, yet folds are drawn as if they were the same, "
             f"on {some(differing)}."
         )
-    return tuple(found)
+    return tuple(doubts)

@@ -245,10 +245,10 @@ def _first_changes(
     for n in dict.fromkeys((min(FIRST + len(at) // 16, len(at)), len(at))):
         some = np.argpartition(toward * at, n - 1)[:n] if n < len(at) else np.arange(n)
         some = some[np.argsort(toward * at[some], kind="stable")]
-        found = _along(start, at[some], a[some], b[some], size[some], n == len(at))
-        if None not in found[0]:
+        changes = _along(start, at[some], a[some], b[some], size[some], n == len(at))
+        if None not in changes[0]:
             break
-    return found
+    return changes
 
 
 def _along(
@@ -531,12 +531,12 @@ def _turned(before: Array, after: Array) -> tuple[npt.NDArray[np.intp], npt.NDAr
     """
     least = np.minimum.accumulate(after[::-1])[::-1]
     reach = np.searchsorted(least, np.maximum.accumulate(after)) - np.arange(len(after))
-    found = [
+    turned = [
         np.flatnonzero((before[:-k] < before[k:]) & (after[:-k] > after[k:]))
         for k in range(1, int(reach.max(initial=1)))
     ]
-    first = np.concatenate([*found, np.zeros(0, np.intp)])
-    second = first + np.repeat(np.arange(1, len(found) + 1), [len(x) for x in found])
+    first = np.concatenate([*turned, np.zeros(0, np.intp)])
+    second = first + np.repeat(np.arange(1, len(turned) + 1), [len(x) for x in turned])
     by_row = np.lexsort((second, first))
     return first[by_row], second[by_row]
 
@@ -574,9 +574,9 @@ def sensitivity(
     def examine(
         complete: Study, flows: WeighedFlows, varies: str, options: Mapping[str, Any], asked: bool
     ) -> None:
-        rows.append(found := _scenario(study, complete, flows, varies, options, asked))
+        rows.append(scenario := _scenario(study, complete, flows, varies, options, asked))
         if separates is not None:
-            first = found.iloc[0]
+            first = scenario.iloc[0]
             separated[varies, first["preference"], first["weights"], first["missing"]] = separates(
                 complete, flows
             )

@@ -107,8 +107,8 @@ class Separations:
         """Under how many of the other choices the separation of a pair stays, and how many there
         are.
         """
-        found = self.stays[pair].to_numpy()
-        return int(np.nansum(found)), int(np.count_nonzero(~np.isnan(found)))
+        stays = self.stays[pair].to_numpy()
+        return int(np.nansum(stays)), int(np.count_nonzero(~np.isnan(stays)))
 
 
 class Retest:
@@ -154,26 +154,32 @@ def separations(
     first = (
         asked if isinstance(asked, str) else "equal"
     )  # with one measure the weights change nothing
-    found: dict[tuple[str, str], tuple[list[tuple[str, str]], pd.Series]] = {}
+    variants: dict[tuple[str, str], tuple[list[tuple[str, str]], pd.Series]] = {}
     for (varies, function, weights, missing), part in sensitivity.scenarios.items():
         same = varies == "policy" or len(fusion.study.measures) > 1 or weights == first
         if not part["chosen"].all() and same:
             label = missing if varies == "policy" else f"{function}, {weights}"
             rank = part.set_index("method")["mean_rank"]
-            found[varies, label] = sensitivity.separated[varies, function, weights, missing], rank
+            variants[varies, label] = (
+                sensitivity.separated[varies, function, weights, missing],
+                rank,
+            )
     for limit in FILTERS if correlation is not None else ():
-        kept, _ = redundancy_filter(correlation, limit)
-        fewer = fusion.refit(fusion.study.select(kept))
-        found["filter", f"{limit:g}"] = retest(fewer.study, fewer.flows), fewer.ranking["mean_rank"]
+        needed, _ = redundancy_filter(correlation, limit)
+        fewer = fusion.refit(fusion.study.select(needed))
+        variants["filter", f"{limit:g}"] = (
+            retest(fewer.study, fewer.flows),
+            fewer.ranking["mean_rank"],
+        )
     rows = {}
-    for choice, (apart, rank) in found.items():
+    for choice, (apart, rank) in variants.items():
         there, stayed = set(rank.dropna().index), set(apart)  # asked once a pair
         rows[choice] = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
     stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
     stays = stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
     leaders = {
         choice: rank.index[rank <= rank.min() + EQUAL].tolist()
-        for choice, (_, rank) in found.items()
+        for choice, (_, rank) in variants.items()
     }
     return Separations(stays, leaders)
 
@@ -191,7 +197,7 @@ def collected(
     fusion: Fusion,
     sure: Any,
     tests: Mapping[str, Any],
-    said: list[str],
+    warned: list[str],
     could_turn: list[str],
     counted: bool,
 ) -> tuple[str, ...]:
@@ -212,7 +218,7 @@ def collected(
         alone = decides is not None and not decides.test.by_mean_ranks and not counted
         doubts.append(_filled(study, alone))
     doubts += [*study.notes, *left_out(study.excluded), *_about_datasets(fusion)]
-    doubts += [*(sure.dethrone.warnings if sure else ()), *said]
+    doubts += [*(sure.dethrone.warnings if sure else ()), *warned]
     doubts += [
         text for text in getattr(omnibus, "warnings", ()) if omnibus.exact_pvalue is None
     ]  # which stands beside it
@@ -303,9 +309,9 @@ def turning(
     """Doubts that could turn the answer about all measures together: two methods, what weights
     favour, what was filled.
     """
-    found, options, measures = [], fusion.options, fusion.weights.columns
+    doubts, options, measures = [], fusion.options, fusion.weights.columns
     if len(ranks.columns) == 2 and not any(options[key] is not None for key in "pqs"):
-        found.append(
+        doubts.append(
             "With two methods the fused ranking counts the measures that each wins, by their "
             "weights; it says nothing of how large the differences are."
         )
@@ -313,12 +319,14 @@ def turning(
         turned = _with_equal_weights(fusion, made, ranks, again)
         if turned:
             heaviest, weight = fusion.weights.mean().idxmax(), fusion.weights.mean().max()
-            found.append(
+            doubts.append(
                 "Weights by entropy favour measures that set a few methods far apart, here "
                 f"{heaviest} most ({weight:.2g} of the weight; {1 / len(measures):.2g} if all "
                 f"weighed the same). With equal weights {', and '.join(turned)}."
             )
     if lean:
         pairs = some(f"{a} from {b}" for a, b in lean)
-        found.append(f"Separated only with the values that were given to missing results: {pairs}.")
-    return found
+        doubts.append(
+            f"Separated only with the values that were given to missing results: {pairs}."
+        )
+    return doubts

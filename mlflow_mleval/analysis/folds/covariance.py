@@ -112,7 +112,7 @@ def independent_columns(
     "error", or none is left.
     """
     length = np.linalg.norm(residuals, axis=0)
-    kept: list[int] = []
+    independent: list[int] = []
     dropped: dict[Hashable, str] = {}
     for k, name in enumerate(names):
         if length[k] <= NOISE * size[k] * np.sqrt(len(residuals)):
@@ -122,26 +122,28 @@ def independent_columns(
             )
             continue
         column = residuals[:, k] / length[k]
-        if kept:
-            base = residuals[:, kept] / length[kept]
+        if independent:
+            base = residuals[:, independent] / length[independent]
             weights = np.linalg.lstsq(base, column, rcond=None)[0]
-            if len(kept) < df and np.linalg.norm(column - base @ weights) <= DEPENDENCE:
-                used = [i for i, w in zip(kept, weights, strict=True) if abs(w) > 1e-6]
+            if len(independent) < df and np.linalg.norm(column - base @ weights) <= DEPENDENCE:
+                used = [i for i, w in zip(independent, weights, strict=True) if abs(w) > 1e-6]
                 dropped[name] = f"follows from {', '.join(str(names[i]) for i in used)}"
-                gap = mean[..., k] - length[k] * mean[..., kept] @ (weights / length[kept])
+                gap = mean[..., k] - length[k] * mean[..., independent] @ (
+                    weights / length[independent]
+                )
                 if np.abs(gap).max() > 1e-9 * size[k]:
                     dropped[name] += " but for a constant in which the methods differ"
                 continue
-        kept.append(k)
-    if dropped and (dependent == "error" or not kept):
+        independent.append(k)
+    if dropped and (dependent == "error" or not independent):
         listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
         drop = "Leave them out, or pass dependent='drop'."
-        mend = drop if kept else "There is no variation to test against."
+        mend = drop if independent else "There is no variation to test against."
         raise ValueError(
             f"`measures` must be linearly independent ({what}), got {len(dropped)} of "
             f"{len(names)} that are not: {listed}. {mend}"
         )
-    return kept, dropped
+    return independent, dropped
 
 
 def solve_pairs(
@@ -278,7 +280,7 @@ def mardia(
     rows, n = rows.reshape(-1, values.shape[-1]), n_methods * n_folds
     df = max(1, n_methods - 1) * (n_folds - 1)
     means = values.mean(axis=1)
-    kept, dropped = independent_columns(
+    independent, dropped = independent_columns(
         rows,
         names,
         np.abs(values).max(axis=(0, 1)),
@@ -287,14 +289,14 @@ def mardia(
         LEFT,
         means - means.mean(axis=0),
     )
-    p, names = len(kept), [names[k] for k in kept]
+    p, names = len(independent), [names[k] for k in independent]
     if df <= p:
         raise ValueError(
             f"`x` must have at least two more folds than measures, got {n_methods} methods on "
             f"{n_folds} folds for {p} measures. Test several methods together, or fewer "
             "measures."
         )
-    rows = rows[:, kept]
+    rows = rows[:, independent]
     white = np.linalg.qr(rows / np.linalg.norm(rows, axis=0))[0] * np.sqrt(n)
     square = (white[:, :, None] * white[:, None]).reshape(n, p * p)
     skewness, kurtosis = (

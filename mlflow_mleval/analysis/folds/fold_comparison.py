@@ -478,10 +478,10 @@ def compare_folds(
     frame = _with_rates(recorded, names)[names].astype(float)
     asked = study.values.loc[dataset].index if methods is None else []
     shared = shared_folds(frame, dataset, asked)
-    kept = shared.methods
-    runs = runs_of(study.runs, dataset, kept)
+    compared = shared.methods
+    runs = runs_of(study.runs, dataset, compared)
     sharings, hows, notes = shared.sharings(runs, protocol, ratio)
-    split, unpaired_notes = unpaired(runs, kept) if paired else (None, [])
+    split, unpaired_notes = unpaired(runs, compared) if paired else (None, [])
     notes += [*shared.notes, *unpaired_notes]
     design = _Design(shared, tuple(sharings), shared.cube(frame), names, split, paired, alpha)
     notes += _disagreement(design, recorded, runs)
@@ -499,7 +499,7 @@ def compare_folds(
         orderings = {name: _ordering(design, name, ways[name]) for name in names}
         comparison = FoldComparison(
             dataset=dataset,
-            methods=kept,
+            methods=compared,
             measures=names,
             n_folds=len(shared.folds),
             n_shared_folds=design.n_shared,
@@ -507,10 +507,10 @@ def compare_folds(
             paired=paired,
             alpha=alpha,
             values=frame,
-            means=_means(frame, kept, hows, alpha),
+            means=_means(frame, compared, hows, alpha),
             table=table,
             tests=tests,
-            letters=dict.fromkeys(_overall(orderings, kept), ""),
+            letters=dict.fromkeys(_overall(orderings, compared), ""),
             orderings=orderings,
             excluded=shared.excluded,
             refusals=refusals,
@@ -834,28 +834,28 @@ def _disagreement(design: _Design, recorded: pd.DataFrame, runs: pd.DataFrame) -
     folds = np.array(design.shared.folds, dtype=object)[design.shared.by_all]
     recorded = recorded.loc[pd.MultiIndex.from_product([design.methods, folds])]
     sizes = [np.mean(n) for n in runs.get("n_test", ()) if np.size(n) and not np.isnan(np.mean(n))]
-    found = disagreement(recorded.astype(float), float(np.mean(sizes)) if sizes else None)
-    if found is None or found[1] > LEVEL:
+    scatter = disagreement(recorded.astype(float), float(np.mean(sizes)) if sizes else None)
+    if scatter is None or scatter[1] > LEVEL:
         return []
     return [
-        f"The models of the folds disagree: {found[0]} scatters more between folds than their "
-        f"instances explain (p = {found[1]:.2g}). Learners that choose a feature or a threshold "
+        f"The models of the folds disagree: {scatter[0]} scatters more between folds than their "
+        f"instances explain (p = {scatter[1]:.2g}). Learners that choose a feature or a threshold "
         "do so, such as stumps, and tests on the folds of one dataset tell equal ones apart too "
         "often (in a fifth of simulations at α = .05): try other datasets before believing these "
         "separations."
     ]
 
 
-def lost_pairs(found: Iterable[FoldComparison]) -> str:
+def lost_pairs(comparisons: Iterable[FoldComparison]) -> str:
     """How many pairs could not be tested, and for what, as the end of a sentence; empty where all
     could.
 
     >>> lost_pairs([])
     ''
     """
-    found = list(found)
-    reasons = {why for one in found for why in one.untested}
-    total = sum(sum(one.untested.values()) + one.n_lost for one in found)
+    comparisons = list(comparisons)
+    reasons = {why for one in comparisons for why in one.untested}
+    total = sum(sum(one.untested.values()) + one.n_lost for one in comparisons)
     want = " for want of folds in common" if all("in common" in why for why in reasons) else ""
     return f"; {count(total, 'pair')} could not be tested{want}" if total else ""
 

@@ -158,27 +158,27 @@ def hotelling(
     dropped: dict[Hashable, str] = {}
     what = "differences" if paired else "values"
     if (mean != 0).any() or (np.abs(residuals) > NOISE * size).any():
-        kept, dropped = cov.independent_columns(
+        independent, dropped = cov.independent_columns(
             residuals, names, size, df, dependent, f"their {what} over folds", mean
         )
         warnings += [f"Left out: {name} {reason}." for name, reason in dropped.items()]
     else:
-        kept = list(range(len(names)))
+        independent = list(range(len(names)))
         warnings.append(
             "Both methods have the same values in every fold: there is nothing to test, and p is "
             "1 by convention."
         )
-    p, names = len(kept), [names[k] for k in kept]
+    p, names = len(independent), [names[k] for k in independent]
     if df < p:
         raise ValueError(_too_few("x1", len(first), p, df, paired))
-    mean, residuals, size = mean[kept], residuals[:, kept], size[kept]
+    mean, residuals, size = mean[independent], residuals[:, independent], size[independent]
     quadratic, direction, _ = cov.solve_pairs(
         residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None]
     )
     t2, direction = quadratic.item() * df / spread, direction[:, 0] * df
     f, pvalue = t2_pvalue(t2, p, df)
     if method == "permutation":
-        pvalue = _swap_pvalue(first[:, kept] - second[:, kept], seed)
+        pvalue = _swap_pvalue(first[:, independent] - second[:, independent], seed)
     deviation = np.sqrt((residuals**2).sum(axis=0) / df)
     if len(warnings) == 0 and df - p < 2:
         warnings.append(
@@ -312,7 +312,7 @@ def hotelling_pairs(
     df, spread = samples * (n_folds - 1), samples * cov.variance_factor(n_folds, ratio)
     pooled = (centred - centred.mean(axis=0) if paired else centred).reshape(-1, len(names))
     pooled_df = (len(values) - paired) * (n_folds - 1)
-    kept, dropped = cov.independent_columns(
+    independent, dropped = cov.independent_columns(
         pooled,
         names,
         np.abs(values).max(axis=(0, 1)),
@@ -321,12 +321,12 @@ def hotelling_pairs(
         cov.LEFT,
         means - means.mean(axis=0),
     )
-    names, p = [names[k] for k in kept], len(kept)
+    names, p = [names[k] for k in independent], len(independent)
     if df < p:
         raise ValueError(_too_few("x", n_folds, p, df, paired))
-    folds = np.ascontiguousarray(centred[..., kept].transpose(2, 1, 0))
-    means = np.ascontiguousarray(means[:, kept].T)
-    size = np.abs(values[..., kept]).max(axis=1).T
+    folds = np.ascontiguousarray(centred[..., independent].transpose(2, 1, 0))
+    means = np.ascontiguousarray(means[:, independent].T)
+    size = np.abs(values[..., independent]).max(axis=1).T
     first, second = np.triu_indices(len(values), 1)
     n = len(first)
     difference, direction, error, quadratic = (

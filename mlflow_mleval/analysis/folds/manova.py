@@ -222,17 +222,21 @@ def manova(
         )
     means, residuals, df_within = _decompose(values, design)
     size = np.abs(values).max(axis=(0, 1))
-    kept, dropped = cov.independent_columns(
+    independent, dropped = cov.independent_columns(
         residuals, names, size, df_within, dependent, cov.LEFT, means
     )
-    p, names = len(kept), [names[k] for k in kept]
+    p, names = len(independent), [names[k] for k in independent]
     if df_within < p:
         raise ValueError(
             "`x` must have at least as many residual degrees of freedom as measures, got "
             f"{df_within} for {p} measures ({n_methods} methods on {n_folds} folds). Use more "
             f"folds or at most {df_within} measures."
         )
-    values, means, residuals = values[..., kept], means[:, kept], residuals[:, kept]
+    values, means, residuals = (
+        values[..., independent],
+        means[:, independent],
+        residuals[:, independent],
+    )
     df_between, shared = n_methods - 1, n_folds * cov.variance_factor(n_folds, ratio)
     between, within = n_folds / shared * means.T @ means, residuals.T @ residuals
     eigenvalues, vectors = _eigen(residuals, means * np.sqrt(n_folds / shared))

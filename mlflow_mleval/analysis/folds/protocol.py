@@ -117,10 +117,10 @@ def protocol_of(
         one_of(kind, "protocol", PROTOCOLS)
     given = checked_ratio(ratio)
     known_ratio: float | None
-    if known := n_train is not None and n_test is not None:
-        found, known_ratio, reason = _recognise(*_sizes(n_folds, n_train, n_test))
+    if is_known := n_train is not None and n_test is not None:
+        recognised, known_ratio, reason = _recognise(*_sizes(n_folds, n_train, n_test))
     else:
-        found, known_ratio = "k-fold", 1 / (n_folds - 1) if n_folds > 1 else None
+        recognised, known_ratio = "k-fold", 1 / (n_folds - 1) if n_folds > 1 else None
         reason = (
             f"The sizes of the folds are not recorded: taken as one {n_folds}-fold "
             "cross-validation."
@@ -130,7 +130,7 @@ def protocol_of(
             and given is not None
             and not np.isclose(given, known_ratio or 0, rtol=0.05)
         ):
-            found, known, reason = (
+            recognised, is_known, reason = (
                 "resampled",
                 True,
                 f"Taken as resampled for the ratio that was given, {given:.3g}.",
@@ -143,9 +143,9 @@ def protocol_of(
             )
         known_ratio = 1.0 if kind == "5x2" else known_ratio
     if kind is not None:
-        found, known, reason = kind, True, f"Declared as {kind}."
-    ratio = None if found == "independent" else known_ratio if given is None else given
-    return Protocol(found, n_folds, ratio, known, reason)
+        recognised, is_known, reason = kind, True, f"Declared as {kind}."
+    ratio = None if recognised == "independent" else known_ratio if given is None else given
+    return Protocol(recognised, n_folds, ratio, is_known, reason)
 
 
 def _sizes(
@@ -172,9 +172,9 @@ def _recognise(train: np.ndarray, test: np.ndarray, exact: bool) -> tuple[str, f
     repeats = round(covered)
     whole = repeats >= 1 and abs(test.sum() - repeats * total) <= (0.5 if exact else 0.5 * n_folds)
     whole &= n_folds % max(repeats, 1) == 0 and np.ptp(train + test) < 1 + (not exact)
-    said = f"{n_folds} folds that test {covered:.3g} times as many instances as there are"
+    looks = f"{n_folds} folds that test {covered:.3g} times as many instances as there are"
     if not whole:
-        return "resampled", ratio, f"Recognised as resampled: {said}."
+        return "resampled", ratio, f"Recognised as resampled: {looks}."
     if repeats == 1:
         return (
             "k-fold",
@@ -191,7 +191,7 @@ def _recognise(train: np.ndarray, test: np.ndarray, exact: bool) -> tuple[str, f
     return (
         "repeated",
         ratio,
-        f"Recognised as repeated {n_folds // repeats}-fold cross-validation: {said}.",
+        f"Recognised as repeated {n_folds // repeats}-fold cross-validation: {looks}.",
     )
 
 
@@ -228,16 +228,16 @@ def recorded_protocol(
     """  # noqa: E501
     sizes: set[tuple[Any, ...]] = {(None, None)}
     if {"n_train", "n_test"} <= {*runs.columns}:
-        known = {
+        recorded = {
             tuple(_frozen(v) for v in row)
             for row in runs[["n_train", "n_test"]].itertuples(index=False)
         }
-        sizes = {pair for pair in known if None not in pair} or sizes
-    found = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
-    how = widest(found)
+        sizes = {pair for pair in recorded if None not in pair} or sizes
+    ways = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
+    how = widest(ways)
     notes = [] if how.known else [f"{how.reason} Say protocol and ratio if it was another."]
     notes += [how.caution] if how.caution else []
-    if len({(p.kind, p.ratio) for p in found}) > 1:
+    if len({(p.kind, p.ratio) for p in ways}) > 1:
         notes.append(
             "The methods were trained on parts of different sizes; the widest correction is used "
             f"({how.ratio:.3g})."
@@ -261,10 +261,10 @@ def unpaired(
     recorded = runs["split_digest"].fillna("").to_dict() if "split_digest" in runs else {}
     digests = np.array([recorded.get(name, "") for name in methods], dtype=object)
     first, second = np.triu_indices(len(methods), 1)
-    known = digests != ""
-    differ = (digests[first] != digests[second]) & known[first] & known[second]
+    has_one = digests != ""
+    differ = (digests[first] != digests[second]) & has_one[first] & has_one[second]
     notes = []
-    if unknown := int((~known).sum()):
+    if unknown := int((~has_one).sum()):
         notes.append(
             f"How the data were split is unknown for {unknown} of {len(methods)} methods; their "
             "folds are taken as pairs because they have the same numbers."
@@ -329,17 +329,17 @@ def disagreement(folds: pd.DataFrame, n_test: float | None) -> tuple[str, float]
             rates[0] * (1 - rates[0]) * positive + rates[1] * (1 - rates[1]) * negative
         )
         return "the number of predicted positives", _tail(tp + fp - expected, variance)
-    found = {}
+    by_measure = {}
     for name in (name for name in MEANS if name in folds):
         values = folds[name].unstack().to_numpy()
         mean = values.mean(axis=1, keepdims=True)
-        found[name] = _tail(
+        by_measure[name] = _tail(
             values - mean, np.broadcast_to(mean * (1 - mean) / n_test, values.shape)
         )
-    if not found:
+    if not by_measure:
         return None
-    least = min(found, key=found.__getitem__)
-    return least, min(1.0, found[least] * len(found))
+    least = min(by_measure, key=by_measure.__getitem__)
+    return least, min(1.0, by_measure[least] * len(by_measure))
 
 
 def _share(hits: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -117,12 +117,12 @@ def five_by_two(
             between, 2 * within, out=np.where(between == 0, 0.0, np.nan), where=within > 0
         )
         mean[at] = d.mean(axis=1)
-        found = solve_pairs(spread.transpose(2, 1, 0).copy(), mean[at].T.copy(), largest.T)
-        direction[at], singular[at] = found[1].T, found[2]
+        solved = solve_pairs(spread.transpose(2, 1, 0).copy(), mean[at].T.copy(), largest.T)
+        direction[at], singular[at] = solved[1].T, solved[2]
         unit = np.sqrt(np.where(within > 0, within, 1.0))[:, None]
         e, t = spread / unit, np.concatenate([spread, d], axis=1) / unit
         logs = [np.linalg.slogdet(np.swapaxes(m, 1, 2) @ m)[1] for m in (e, t)]
-        determinants[at] = np.subtract(logs[0], logs[1], out=np.zeros(len(d)), where=found[2] < 0)
+        determinants[at] = np.subtract(logs[0], logs[1], out=np.zeros(len(d)), where=solved[2] < 0)
     wilks = np.exp(determinants)
     same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
     bad = (singular >= 0) & ~same
@@ -331,50 +331,50 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
     """
     labels = frame.index.get_level_values(1)
     complete = frame.notna().all(axis=1).to_numpy()
-    found = list(dict.fromkeys(frame.index.get_level_values(0)))
+    methods = list(dict.fromkeys(frame.index.get_level_values(0)))
     folds = sorted(dict.fromkeys(labels))
-    at, where = pd.Index(found, tupleize_cols=False), pd.Index(folds, tupleize_cols=False)
+    at, where = pd.Index(methods, tupleize_cols=False), pd.Index(folds, tupleize_cols=False)
     i, j = at.get_indexer(frame.index.get_level_values(0)), where.get_indexer(labels)
-    whole = np.zeros((len(found), len(folds)), dtype=bool)
+    whole = np.zeros((len(methods), len(folds)), dtype=bool)
     whole[i, j] = complete
-    recorded = np.bincount(i, minlength=len(found))
+    recorded = np.bincount(i, minlength=len(methods))
     counts = whole.astype(np.int64) @ whole.T.astype(np.int64)
     np.fill_diagonal(counts, 0)
-    kept = counts.max(axis=1, initial=0) >= min(2, len(folds))
-    gone = [name for name in asked if name not in set(found)]
+    sharing = counts.max(axis=1, initial=0) >= min(2, len(folds))
+    gone = [name for name in asked if name not in set(methods)]
     excluded = [Excluded("method", name, "has no values by fold") for name in gone]
     lacking = {
-        found[k]: _lacks(frame, found[k], folds, whole[k])
+        methods[k]: _lacks(frame, methods[k], folds, whole[k])
         for k in np.flatnonzero(~whole.all(axis=1))
     }
-    alone = [k for k in range(len(found)) if not kept[k]]
-    if kept.sum() < 2:
+    alone = [k for k in range(len(methods)) if not sharing[k]]
+    if sharing.sum() < 2:
         reasons = [f"{e.name} {e.reason}" for e in excluded]
         reasons += [f"{name} {text}" for name, text in lacking.items()]
         raise IncomparableRunsError(
             "a test over folds needs two methods that share two folds, got "
-            f"{'1 method' if len(found) == 1 else 'none'} on "
+            f"{'1 method' if len(methods) == 1 else 'none'} on "
             f"{': '.join([dataset, *filter(None, ['; '.join(reasons)])])}."
         )
     excluded += [
         Excluded(
             "method",
-            found[k],
-            f"{lacking[found[k]]}, and shares fewer than two with each other method",
+            methods[k],
+            f"{lacking[methods[k]]}, and shares fewer than two with each other method",
         )
         for k in alone
     ]
-    rows = np.flatnonzero(kept)
+    rows = np.flatnonzero(sharing)
     used = np.atleast_1d(whole[rows].any(axis=0))
     notes = []
-    if said := [f"{found[k]} {lacking[found[k]]}" for k in rows if found[k] in lacking]:
+    if incomplete := [f"{methods[k]} {lacking[methods[k]]}" for k in rows if methods[k] in lacking]:
         notes.append(
             "Not all methods have the same folds, so each pair is compared on those that both "
-            f"have: {some(said)}."
+            f"have: {some(incomplete)}."
         )
     return SharedFolds(
         dataset,
-        [found[k] for k in rows],
+        [methods[k] for k in rows],
         [fold for fold, has in zip(folds, used, strict=True) if has],
         whole[rows][:, used],
         recorded[rows],
@@ -411,13 +411,13 @@ def over_sharings(
     if not others:
         return make(values, first.how, list(methods))
     main = make(_part(values, first), first.how, [methods[i] for i in first.members])
-    found: list[tuple[Sharing, Tests | str | None]] = [(first, main)]
+    parts: list[tuple[Sharing, Tests | str | None]] = [(first, main)]
     for s in others:
         n = int(s.folds.sum())
         if n < 2:
-            found.append((s, FEW_SHARED))
+            parts.append((s, FEW_SHARED))
         elif n < least:
-            found.append(
+            parts.append(
                 (
                     s,
                     f"they have only {n} folds in common, too few to test {n_measures} measures "
@@ -428,9 +428,9 @@ def over_sharings(
             try:
                 tests = make(_part(values, s), s.how, [methods[i] for i in s.members])
             except ValueError as error:
-                found.append((s, str(error).rstrip(".")))
+                parts.append((s, str(error).rstrip(".")))
             else:
-                found.append(
+                parts.append(
                     (
                         s,
                         _OTHER_PROTOCOL
@@ -438,7 +438,7 @@ def over_sharings(
                         else tests,
                     )
                 )
-    return _merged([(s, t) for s, t in found if t is not None], methods, n_measures)
+    return _merged([(s, t) for s, t in parts if t is not None], methods, n_measures)
 
 
 def _part(values: NDArray[np.float64], of: Sharing) -> NDArray[np.float64]:
@@ -446,9 +446,9 @@ def _part(values: NDArray[np.float64], of: Sharing) -> NDArray[np.float64]:
 
 
 def _merged(
-    found: Sequence[tuple[Sharing, Tests | str]], methods: Sequence[str], p: int
+    parts: Sequence[tuple[Sharing, Tests | str]], methods: Sequence[str], p: int
 ) -> Tests | None:
-    made = [tests for _, tests in found if not isinstance(tests, str)]
+    made = [tests for _, tests in parts if not isinstance(tests, str)]
     if not made:
         return None
     like = made[0]
@@ -461,7 +461,7 @@ def _merged(
     by_measure = ["differences", "directions", *further]
     tables = dict(zip(by_measure, np.full((len(by_measure), n, p), np.nan), strict=True))
     df = np.full((n, 1), np.nan)
-    for s, t in found:
+    for s, t in parts:
         if isinstance(t, str):
             problem[s.rows] = t
             continue

@@ -143,12 +143,12 @@ def betting(
         ends[row] = path[-1], path.max()
         total[row], common[row] = np.nansum(d), (~np.isnan(d)).sum()
     capital, largest = np.exp(np.minimum(ends, 700)).T
-    found = {
+    columns = {
         "capital": capital,
         "statistic": largest,
         **decided(np.minimum(1.0, 1 / largest), alpha),
     }
-    table = pairs_table(frame.columns, a, b, common, total, **found)
+    table = pairs_table(frame.columns, a, b, common, total, **columns)
     return BettingResult(
         table=table,
         alpha=alpha,
@@ -202,8 +202,8 @@ class Betting(Posthoc):
         return result.pvalues
 
     def possible(self, result: BettingResult) -> str:
-        if said := self.unable(result):
-            return said
+        if unable := self.unable(result):
+            return unable
         return (
             f"Betting on {count(result.n_datasets, 'dataset')} can separate pairs; it takes "
             f"{result.datasets_needed} at least."

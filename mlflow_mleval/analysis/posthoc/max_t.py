@@ -147,12 +147,12 @@ def max_t(
         d = by_method[a[at]] - by_method[b[at]]
         return np.where(np.abs(d) > noise, d, 0.0)  # NaN is not above anything
 
-    found = sign_flips(differences, len(a), n, n_resamples, seed)
+    flips = sign_flips(differences, len(a), n, n_resamples, seed)
     there = ~np.isnan(by_method)
     common = np.concatenate([(there[a[at]] & there[b[at]]).sum(axis=1) for at in _blocks(len(a))])
-    tests = {"statistic": found.statistic, "pvalue": found.own, "pvalue_corrected": found.pvalue}
+    tests = {"statistic": flips.statistic, "pvalue": flips.own, "pvalue_corrected": flips.pvalue}
     table = pairs_table(
-        frame.columns, a, b, common, found.total, **tests, significant=found.pvalue <= alpha
+        frame.columns, a, b, common, flips.total, **tests, significant=flips.pvalue <= alpha
     )
     return MaxTResult(
         table=table,
@@ -162,9 +162,9 @@ def max_t(
         n_comparisons=len(a),
         control=control,
         methods=frame.columns.tolist(),
-        exact=found.exact,
-        n_resamples=found.changes,
-        seed=None if found.exact else seed,
+        exact=flips.exact,
+        n_resamples=flips.changes,
+        seed=None if flips.exact else seed,
     )
 
 
@@ -272,14 +272,14 @@ def _reached(
     own, joint = (np.zeros(len(unit), dtype=np.int64) for _ in range(2))
     for start in range(0, signs.shape[1], CHANGES):
         part = slice(start, start + CHANGES)
-        found = unit @ signs[:, part]
-        np.abs(found, out=found)
-        own += (found >= limit).sum(axis=1, dtype=np.int32)
+        sums = unit @ signs[:, part]
+        np.abs(sums, out=sums)
+        own += (sums >= limit).sum(axis=1, dtype=np.int32)
         before = largest[part]
-        for row in found:  # the ufunc's own accumulate is ten times slower along this axis
+        for row in sums:  # the ufunc's own accumulate is ten times slower along this axis
             before = np.maximum(row, before, out=row)
         largest[part] = before
-        joint += (found >= limit).sum(axis=1, dtype=np.int32)
+        joint += (sums >= limit).sum(axis=1, dtype=np.int32)
     return own, joint
 
 

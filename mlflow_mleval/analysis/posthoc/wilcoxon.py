@@ -178,10 +178,8 @@ def wilcoxon_pairs(
     there, where = np.unique(~np.isnan(difference), axis=0, return_inverse=True)
     columns = pd.concat(
         [  # pairs with values on the same datasets are tested together
-            _tested(difference[rows][:, kept], noise[kept], alpha, alternative, exact).set_axis(
-                rows
-            )
-            for i, kept in enumerate(there)
+            _tested(difference[rows][:, has], noise[has], alpha, alternative, exact).set_axis(rows)
+            for i, has in enumerate(there)
             if len(rows := np.flatnonzero(where.ravel() == i))
         ]
     ).sort_index()
@@ -341,7 +339,7 @@ def _hodges_lehmann(
     i, j = np.triu_indices(n)
     ranks = np.arange(1, n + 1)
     outside = int((share_at_most(ranks, int(ranks.sum())) <= alpha / 2).sum())
-    found = np.empty((3, len(difference)))
+    medians = np.empty((3, len(difference)))
     block = max(1, 2**22 // len(i))
     for start in range(0, len(difference), block):
         rows = difference[start : start + block]
@@ -350,9 +348,9 @@ def _hodges_lehmann(
         means.sort(axis=1)
         ends = (means[:, outside - 1], means[:, -outside]) if outside else (np.nan, np.nan)
         middle = (means[:, (len(i) - 1) // 2] + means[:, len(i) // 2]) / 2
-        for target, value in zip(found[:, start : start + block], (middle, *ends), strict=True):
+        for target, value in zip(medians[:, start : start + block], (middle, *ends), strict=True):
             target[:] = value
-    return tuple(found / 2)
+    return tuple(medians / 2)
 
 
 def feasibility(
@@ -465,21 +463,25 @@ class Wilcoxon(Posthoc):
         return f"By signed ranks, {result.feasibility.message}"
 
     def unable(self, result: PairwiseResult) -> str:
-        found = result.feasibility
-        if found.can_reject:
+        feasible = result.feasibility
+        if feasible.can_reject:
             return ""
-        correction = f" with {CORRECTIONS[result.correction]}" if found.n_comparisons > 1 else ""
+        correction = f" with {CORRECTIONS[result.correction]}" if feasible.n_comparisons > 1 else ""
         tests = (
             "Pairwise signed-rank tests"
             if result.control is None
             else "Signed-rank tests against the control"
         )
-        design = f"with {count(found.n_methods, 'method')} on " if found.n_methods > 2 else "on "
-        fewer = f" or at most {count(found.max_methods, 'method')}" if found.max_methods else ""
+        design = (
+            f"with {count(feasible.n_methods, 'method')} on " if feasible.n_methods > 2 else "on "
+        )
+        fewer = (
+            f" or at most {count(feasible.max_methods, 'method')}" if feasible.max_methods else ""
+        )
         return (
             f"{tests}{correction} cannot reject anything "
-            f"{design}{count(found.n_datasets, 'dataset')}; "
-            f"{count(found.datasets_needed, 'dataset')}{fewer} would be needed."
+            f"{design}{count(feasible.n_datasets, 'dataset')}; "
+            f"{count(feasible.datasets_needed, 'dataset')}{fewer} would be needed."
         )
 
     def wording(self, result: PairwiseResult) -> str:
@@ -528,11 +530,11 @@ class BenjaminiHochberg(Wilcoxon):
             false_discovery_control,
         )  # takes a third of a second, and is seldom asked for
 
-        found = super().run(replace(tested, correction="none"))
-        corrected = false_discovery_control(found.table["pvalue"])
+        tests = super().run(replace(tested, correction="none"))
+        corrected = false_discovery_control(tests.table["pvalue"])
         return replace(
-            found,
-            table=found.table.assign(
+            tests,
+            table=tests.table.assign(
                 pvalue_corrected=corrected, significant=corrected <= tested.alpha
             ),
         )

@@ -46,28 +46,28 @@ Folds = Mapping[str, FoldComparison]
 DATASETS, HISTOGRAMS, METHODS, PAIRS, GROUPS, ORDERED = 12, 4, 100, 500, 4, 15
 
 
-def above(found: FoldComparison, i: int, dataset: str) -> list[Any]:
+def above(comparison: FoldComparison, i: int, dataset: str) -> list[Any]:
     """The means of the methods, over the table of pairs."""
-    shared = found.n_shared_folds == found.n_folds
+    shared = comparison.n_shared_folds == comparison.n_folds
     far = "" if shared else ", as far as a method has them,"
-    caption = f"Means over {count(found.n_folds, 'fold')}{far} of {name(dataset)}"
-    return [means_table(found, caption=caption, key=f"fold-means-{i}", depth=ALWAYS)]
+    caption = f"Means over {count(comparison.n_folds, 'fold')}{far} of {name(dataset)}"
+    return [means_table(comparison, caption=caption, key=f"fold-means-{i}", depth=ALWAYS)]
 
 
-def below(found: FoldComparison, i: int, dataset: str) -> list[Any]:
+def below(comparison: FoldComparison, i: int, dataset: str) -> list[Any]:
     """The order by each measure, and pictures of the first datasets."""
     blocks: list[Any] = []
-    if len(found.measures) > 1:
+    if len(comparison.measures) > 1:
         title = "By each measure alone; methods that share a letter are not separated by it"
-        title += " (corrected on this dataset only)" if found.n_datasets > 1 else ""
-        blocks.append(Terms(orderings(found), title, depth=ALWAYS))
+        title += " (corrected on this dataset only)" if comparison.n_datasets > 1 else ""
+        blocks.append(Terms(orderings(comparison), title, depth=ALWAYS))
     if i <= DATASETS:
-        pictures = [*_scatter(dataset, found), *_learned(dataset, found)]
-        blocks.append(Beside(pictures, _histograms(found)))
+        pictures = [*_scatter(dataset, comparison), *_learned(dataset, comparison)]
+        blocks.append(Beside(pictures, _histograms(comparison)))
     return blocks
 
 
-def sentences(found: FoldComparison) -> list[str]:
+def sentences(comparison: FoldComparison) -> list[str]:
     """What the folds of one dataset say beside the verdict, a sentence each: what was tested, all
     methods, groups, learned measures, normality, refusals.
     """
@@ -77,55 +77,67 @@ def sentences(found: FoldComparison) -> list[str]:
         "mardia": "Mardia's test was",
         "pairs": "Pairs were",
     }
-    parts = [_pairs(found), _overall(found), _groups(found), _combination(found)]
-    refusals = [
-        f"{refused[key]} refused: {reason.rstrip('.')}." for key, reason in found.refusals.items()
+    parts = [
+        _pairs(comparison),
+        _overall(comparison),
+        _groups(comparison),
+        _combination(comparison),
     ]
-    return [text for text in (*parts, _normality(found), *refusals) if text]
+    refusals = [
+        f"{refused[key]} refused: {reason.rstrip('.')}."
+        for key, reason in comparison.refusals.items()
+    ]
+    return [text for text in (*parts, _normality(comparison), *refusals) if text]
 
 
-def _pairs(found: FoldComparison) -> str:
+def _pairs(comparison: FoldComparison) -> str:
     """What was tested, and what the tests beside the headline separate."""
-    table, apart = found.table, int(found.table["separated"].sum())
-    together = " together" if len(found.measures) > 1 else ""
-    each = f"each pair on the {found.folds_of_a_pair} that both have, "
+    table, apart = comparison.table, int(comparison.table["separated"].sum())
+    together = " together" if len(comparison.measures) > 1 else ""
+    each = f"each pair on the {comparison.folds_of_a_pair} that both have, "
     text = (
-        f"{count(len(found.methods), 'method')}, "
-        f"{'' if found.n_shared_folds == found.n_folds else each}tested on "
-        f"{listed(found.measures, most=8)}{together} (Holm's correction{_over(found)}, α = "
-        f"{level(found.alpha)})"
+        f"{count(len(comparison.methods), 'method')}, "
+        f"{'' if comparison.n_shared_folds == comparison.n_folds else each}tested on "
+        f"{listed(comparison.measures, most=8)}{together} (Holm's correction"
+        f"{_over(comparison)}, α = {level(comparison.alpha)})"
     )
     beside = {"naive": "without the correction for shared training data"}
     beside["plain"] = "corrected by n_test/n_train alone"
     for kind, how in beside.items():
-        if table[f"{kind}_pvalue"].notna().any() and (kind == "plain" or found.shares_training):
-            n = int((table[f"{kind}_corrected"] <= found.alpha).sum())
+        if table[f"{kind}_pvalue"].notna().any() and (
+            kind == "plain" or comparison.shares_training
+        ):
+            n = int((table[f"{kind}_corrected"] <= comparison.alpha).sum())
             text += f"; {how} it would be {'just as many' if n == apart else n}"
-    for why, n in found.untested.items():
+    for why, n in comparison.untested.items():
         text += "" if why == UNPAIRED else f"; {count(n, 'pair')} could not be tested: {why}"
-    if found.n_lost:
-        gone = listed(dict.fromkeys(e.name for e in found.excluded if e.kind == "method"))
+    if comparison.n_lost:
+        gone = listed(dict.fromkeys(e.name for e in comparison.excluded if e.kind == "method"))
         text += (
-            f"; {count(found.n_lost, 'further pair')} of {gone} could not be tested for want of "
-            "folds in common"
+            f"; {count(comparison.n_lost, 'further pair')} of {gone} could not be tested for want "
+            "of folds in common"
         )
     return f"{text}."
 
 
-def _over(found: FoldComparison) -> str:
+def _over(comparison: FoldComparison) -> str:
     """What the correction counts, where that is more than the pairs of this dataset."""
-    return f" over the pairs of all {found.n_datasets} datasets" if found.n_datasets > 1 else ""
+    return (
+        f" over the pairs of all {comparison.n_datasets} datasets"
+        if comparison.n_datasets > 1
+        else ""
+    )
 
 
-def _overall(found: FoldComparison) -> str:
-    m = found.manova
-    if m is None or len(found.methods) < 3:
+def _overall(comparison: FoldComparison) -> str:
+    m = comparison.manova
+    if m is None or len(comparison.methods) < 3:
         return ""
-    naive = found.naive_manova if m.ratio is not None else None
+    naive = comparison.naive_manova if m.ratio is not None else None
     of = (
         ""
-        if found.n_shared_folds == found.n_folds
-        else f" on the {count(found.n_shared_folds, 'fold')} that all have"
+        if comparison.n_shared_folds == comparison.n_folds
+        else f" on the {count(comparison.n_shared_folds, 'fold')} that all have"
     )
     return (
         f"All methods together{of}: MANOVA, {m.design}, Wilks Λ = {number(m.statistic)}, "
@@ -134,9 +146,9 @@ def _overall(found: FoldComparison) -> str:
     )
 
 
-def _groups(found: FoldComparison) -> str:
-    groups = [g for g in found.cliques if len(g) > 1]
-    if not groups or not found.table["separated"].any():
+def _groups(comparison: FoldComparison) -> str:
+    groups = [g for g in comparison.cliques if len(g) > 1]
+    if not groups or not comparison.table["separated"].any():
         return f"{'No' if groups else 'Every'} two methods are separated."
     if len(groups) > GROUPS:
         largest = max(map(len, groups))
@@ -144,15 +156,15 @@ def _groups(found: FoldComparison) -> str:
             f"The methods form {len(groups)} groups of up to {largest} in which no two are "
             "separated: see the letters."
         )
-    alone = [g[0] for g in found.cliques if len(g) == 1]
+    alone = [g[0] for g in comparison.cliques if len(g) == 1]
     return (
         "Not separated from each other: "
         f"{'; '.join(listed(g, most=8) for g in groups)}.{doc.from_all_others(alone)}"
     )
 
 
-def _combination(found: FoldComparison) -> str:
-    learned = found.learned
+def _combination(comparison: FoldComparison) -> str:
+    learned = comparison.learned
     if learned is None or len(learned.weights) < 2:
         return ""
     first = learned.shares.index[0]
@@ -160,7 +172,7 @@ def _combination(found: FoldComparison) -> str:
     terms = " ".join(
         f"{'−' if w < 0 else '+'} {number(abs(w), 2)} {name(m)}" for m, w in weights.items()
     ).removeprefix("+ ")
-    dimensions = int((learned.dimensions["pvalue"] <= found.alpha).cumprod().sum())
+    dimensions = int((learned.dimensions["pvalue"] <= comparison.alpha).cumprod().sum())
     real = (
         "one dimension of difference is"
         if dimensions == 1
@@ -173,13 +185,17 @@ def _combination(found: FoldComparison) -> str:
     )
 
 
-def _normality(found: FoldComparison) -> str:
-    m = found.mardia
+def _normality(comparison: FoldComparison) -> str:
+    m = comparison.mardia
     if m is None:
         return ""
-    says = "do not look normal" if m.pvalue <= found.alpha else "show no departure from normality"
+    says = (
+        "do not look normal" if m.pvalue <= comparison.alpha else "show no departure from normality"
+    )
     caveat = (
-        " With so few rows it can hardly show one." if m.warnings and m.pvalue > found.alpha else ""
+        " With so few rows it can hardly show one."
+        if m.warnings and m.pvalue > comparison.alpha
+        else ""
     )
     return (
         f"The residuals {says} (Mardia: skewness {pvalue(m.skewness_pvalue)}, kurtosis "
@@ -187,17 +203,17 @@ def _normality(found: FoldComparison) -> str:
     )
 
 
-def words(found: FoldComparison) -> list[tuple[str, str]]:
+def words(comparison: FoldComparison) -> list[tuple[str, str]]:
     """What the words of the verdict mean and when not to trust them: (word, explanation), only for
     those that are used.
     """
-    learned = found.learned is not None and len(found.measures) > 1
+    learned = comparison.learned is not None and len(comparison.measures) > 1
     used = {
-        "corrected": found.shares_training,
-        NOT_TRUSTED: (found.table["doubt"] != "").any(),
+        "corrected": comparison.shares_training,
+        NOT_TRUSTED: (comparison.table["doubt"] != "").any(),
         "learned measures": learned,
     }
-    ratio = number(found.protocol.headline_ratio)
+    ratio = number(comparison.protocol.headline_ratio)
     return [
         (word, text.format(ratio=ratio))
         for word, text in glossary("folds").items()
@@ -205,51 +221,59 @@ def words(found: FoldComparison) -> list[tuple[str, str]]:
     ]
 
 
-def _heads(found: FoldComparison) -> list[str]:
-    return [f"{m} {ARROWS[o.direction]}" for m, o in found.orderings.items()]
+def _heads(comparison: FoldComparison) -> list[str]:
+    return [f"{m} {ARROWS[o.direction]}" for m, o in comparison.orderings.items()]
 
 
-def means_table(found: FoldComparison, **options: Any) -> Table:
+def means_table(comparison: FoldComparison, **options: Any) -> Table:
     """Means over folds with their intervals and the groups, best mean rank first."""
-    shown = found.order[:METHODS]
+    shown = comparison.order[:METHODS]
     first = (
         "The best mean rank over these measures comes first."
-        if len(found.measures) > 1
+        if len(comparison.measures) > 1
         else "The best comes first."
     )
-    shared = "" if found.protocol.ratio is None else ", as wide as shared training data make it"
+    shared = (
+        "" if comparison.protocol.ratio is None else ", as wide as shared training data make it"
+    )
     columns = [
         doc.names(
             "method",
             shown,
-            note=f"{first} Means with {100 * (1 - found.alpha):g}% intervals{shared}.",
+            note=f"{first} Means with {100 * (1 - comparison.alpha):g}% intervals{shared}.",
         )
     ]
-    if found.n_shared_folds < found.n_folds:
-        own = found.values.groupby(level=0).size()
+    if comparison.n_shared_folds < comparison.n_folds:
+        own = comparison.values.groupby(level=0).size()
         note = "Folds: how many the method has; its means are over them."
         columns.append(Column("folds", [str(own[m]) for m in shown], note=note))
-    for i, (measure, head) in enumerate(zip(found.measures, _heads(found), strict=True)):
-        means = found.means.xs(measure, level="measure").loc[shown, ["mean", "low", "high"]]
-        columns.append(Column(head, with_intervals(means.to_numpy()), keep=len(found.measures) - i))
-    letters = [found.letters[m] for m in shown]
+    for i, (measure, head) in enumerate(zip(comparison.measures, _heads(comparison), strict=True)):
+        means = comparison.means.xs(measure, level="measure").loc[shown, ["mean", "low", "high"]]
+        columns.append(
+            Column(head, with_intervals(means.to_numpy()), keep=len(comparison.measures) - i)
+        )
+    letters = [comparison.letters[m] for m in shown]
     columns.append(
         doc.names("groups", letters, note="Methods that share a letter are not separated.")
     )
-    return Table(columns, len(found.methods), things="methods", **options)
+    return Table(columns, len(comparison.methods), things="methods", **options)
 
 
-def columns(found: FoldComparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:
+def columns(comparison: FoldComparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:
     """Columns of the table of pairs: p-values, and what else folds tell of a pair."""
-    total = count(len(found.table), "pair")
-    each = f" of each of {found.n_datasets} datasets together" if found.n_datasets > 1 else ""
+    total = count(len(comparison.table), "pair")
+    each = (
+        f" of each of {comparison.n_datasets} datasets together"
+        if comparison.n_datasets > 1
+        else ""
+    )
     pvalues = [
-        Column("Λ" if found.is_five_by_two else "T²", aligned(shown["statistic"]), keep=1),
+        Column("Λ" if comparison.is_five_by_two else "T²", aligned(shown["statistic"]), keep=1),
         doc.pvalues(
             "p (Holm)",
             shown["pvalue_corrected"],
             keep=4,
-            note=f"p: {found.test}; Holm over {total}{each}.",
+            note=f"p: {comparison.test}; Holm over {total}{each}.",
         ),
     ]
     others = [
@@ -274,26 +298,26 @@ def columns(found: FoldComparison, shown: pd.DataFrame) -> tuple[list[Column], l
         ),
         doc.pvalues("p", shown["pvalue"], keep=2),
     ]
-    if found.n_shared_folds < found.n_folds:
+    if comparison.n_shared_folds < comparison.n_folds:
         note = "Folds: how many both methods have."
         pvalues.insert(0, Column("folds", shown["n"].map(str).tolist(), keep=3, note=note))
     if shown["plain_pvalue"].notna().any():
         note = "Plain: Holm's p of the test that is corrected by n_test/n_train alone."
         others.append(doc.pvalues("plain", shown["plain_corrected"], keep=3, note=note))
-    if found.shares_training and shown["naive_pvalue"].notna().any():
+    if comparison.shares_training and shown["naive_pvalue"].notna().any():
         note = "Uncorrected: Holm's p of the test that ignores shared training data."
         others.append(doc.pvalues("uncorrected", shown["naive_corrected"], keep=3, note=note))
     return pvalues, others
 
 
-def orderings(found: FoldComparison) -> list[tuple[str, str]]:
+def orderings(comparison: FoldComparison) -> list[tuple[str, str]]:
     """The order of the methods by each measure alone, with letters."""
-    more = f" and {len(found.order) - ORDERED} more" if len(found.order) > ORDERED else ""
-    said = (
+    more = f" and {len(comparison.order) - ORDERED} more" if len(comparison.order) > ORDERED else ""
+    orders = (
         ", ".join(f"{name(m)} {o.letters[m]}" for m in o.order[:ORDERED]) + more
-        for o in found.orderings.values()
+        for o in comparison.orderings.values()
     )
-    return list(zip(_heads(found), said, strict=True))
+    return list(zip(_heads(comparison), orders, strict=True))
 
 
 def overview_table(folds: Folds, **options: Any) -> Table:
@@ -322,21 +346,21 @@ def overview_table(folds: Folds, **options: Any) -> Table:
     return Table(columns, title="Every dataset", key="folds", things="datasets", **options)
 
 
-def _overview(found: FoldComparison) -> tuple[str, str, str, str, float | None]:
+def _overview(comparison: FoldComparison) -> tuple[str, str, str, str, float | None]:
     """How many pairs are separated, not tested, whether in doubt, how many without correction;
     MANOVA's p.
     """
-    table = found.table
+    table = comparison.table
     doubt = NOT_TRUSTED if (table["doubt"] != "").any() else ""
-    naive = str((table["naive_corrected"] <= found.alpha).sum())
-    naive = "refused" if "naive" in found.refusals else naive
-    manova = None if found.manova is None else found.manova.pvalue
-    lost = str(sum(found.untested.values()) + found.n_lost or "")
+    naive = str((table["naive_corrected"] <= comparison.alpha).sum())
+    naive = "refused" if "naive" in comparison.refusals else naive
+    manova = None if comparison.manova is None else comparison.manova.pvalue
+    lost = str(sum(comparison.untested.values()) + comparison.n_lost or "")
     return f"{table['separated'].sum()} of {len(table)}", lost, doubt, naive, manova
 
 
-def _shown(found: FoldComparison) -> str:
-    many = len(found.methods)
+def _shown(comparison: FoldComparison) -> str:
+    many = len(comparison.methods)
     most = f" (of the best {TOP} of {many})" if many > TOP else ""
     return (
         f" Folds and ellipses of the best {DETAILED} are drawn, of others the mean{most}."
@@ -345,28 +369,34 @@ def _shown(found: FoldComparison) -> str:
     )
 
 
-def _scatter(dataset: str, found: FoldComparison) -> list[Figure]:
-    if len(found.measures) < 2:
+def _scatter(dataset: str, comparison: FoldComparison) -> list[Figure]:
+    if len(comparison.measures) < 2:
         return []
     caption = (
         f"Each point is a fold, the large mark the mean. The ellipse holds {INSIDE:.0%} of the "
         "normal distribution that fits the folds of the method; it shows how they scatter, not "
-        f"how sure the mean is.{_shown(found)}"
+        f"how sure the mean is.{_shown(comparison)}"
     )
-    if len(found.measures) > 2:
-        caption += f" Drawn are the first two of {len(found.measures)} measures."
+    if len(comparison.measures) > 2:
+        caption += f" Drawn are the first two of {len(comparison.measures)} measures."
     svg = fold_scatter(
-        found.values.iloc[:, :2], found.order, _heads(found)[:2], f"Folds on {dataset}"
+        comparison.values.iloc[:, :2],
+        comparison.order,
+        _heads(comparison)[:2],
+        f"Folds on {dataset}",
     )
     return [Figure(svg, caption, title="Folds on two measures")]
 
 
-def _histograms(found: FoldComparison) -> list[Figure]:
+def _histograms(comparison: FoldComparison) -> list[Figure]:
     svgs = [
         fold_histogram(
-            found.values[measure], found.order, head, found.means.xs(measure, level="measure")
+            comparison.values[measure],
+            comparison.order,
+            head,
+            comparison.means.xs(measure, level="measure"),
         )
-        for measure, head in zip(found.measures[:HISTOGRAMS], _heads(found), strict=False)
+        for measure, head in zip(comparison.measures[:HISTOGRAMS], _heads(comparison), strict=False)
     ]
     caption = (
         "How many folds fall where; the tall line is the mean, the thick one at the foot its "
@@ -375,9 +405,9 @@ def _histograms(found: FoldComparison) -> list[Figure]:
     return [Figure(svgs[0], caption, title="Folds on each measure alone"), *map(Figure, svgs[1:])]
 
 
-def _learned(dataset: str, found: FoldComparison) -> list[Any]:
+def _learned(dataset: str, comparison: FoldComparison) -> list[Any]:
     """Projections on the learned measures, their weights and tests."""
-    learned = found.learned
+    learned = comparison.learned
     if learned is None or len(learned.weights) < 2:
         return []
     shares, shown = learned.shares, learned.projections.columns[:2]
@@ -385,14 +415,17 @@ def _learned(dataset: str, found: FoldComparison) -> list[Any]:
     caption = (
         "The folds on the combinations of measures that tell the methods apart best "
         "(eigenvectors of E⁻¹H). They were learned from these folds, so some distance is there "
-        f"by construction.{_shown(found)}"
+        f"by construction.{_shown(comparison)}"
     )
     if len(shown) > 1:
         svg = fold_scatter(
-            learned.projections[list(shown)], found.order, heads, f"Learned measures on {dataset}"
+            learned.projections[list(shown)],
+            comparison.order,
+            heads,
+            f"Learned measures on {dataset}",
         )
     else:
-        svg = fold_histogram(learned.projections[shown[0]], found.order, heads[0])
+        svg = fold_histogram(learned.projections[shown[0]], comparison.order, heads[0])
     columns = [
         doc.names("measure", [*learned.scaled_weights.index, "share", "p of it and those after it"])
     ]
@@ -407,7 +440,7 @@ def _learned(dataset: str, found: FoldComparison) -> list[Any]:
     )
     weights = Table(columns, title="Weights of the learned measures", note=note, depth=PAGE)
     first = shares.index[0]
-    tests = present(found.learned_tests).query("learned == @first")
+    tests = present(comparison.learned_tests).query("learned == @first")
     least = tests.nsmallest(PAIRS, "pvalue")
     columns = [
         *doc.pair(least),
@@ -431,30 +464,30 @@ def _learned(dataset: str, found: FoldComparison) -> list[Any]:
     return [Figure(svg, caption, weights, title="Learned measures"), pairs]
 
 
-def record(found: FoldComparison) -> dict[str, Any]:
+def record(comparison: FoldComparison) -> dict[str, Any]:
     """What JSON holds of the folds of one dataset beside what it holds of all tests of pairs."""
-    learned = found.learned
+    learned = comparison.learned
     return {
-        "sentences": sentences(found),
-        "directions": found.directions,
-        "manova": _manova(found.manova),
-        "naive_manova": _manova(found.naive_manova),
+        "sentences": sentences(comparison),
+        "directions": comparison.directions,
+        "manova": _manova(comparison.manova),
+        "naive_manova": _manova(comparison.naive_manova),
         "orderings": {
             m: doc.named(o, "direction", "order", "groups", "letters")
-            for m, o in found.orderings.items()
+            for m, o in comparison.orderings.items()
         },
         "learned": learned
         and {
             "weights": learned.weights.to_dict(),
             "scaled_weights": learned.scaled_weights.to_dict(),
             "dimensions": learned.dimensions.to_dict(orient="index"),
-            "tests": found.learned_tests,
+            "tests": comparison.learned_tests,
             **doc.named(learned, "eigenvalues", "shares"),
         },
     }
 
 
-def _manova(found: ManovaResult | None) -> dict[str, Any] | None:
+def _manova(manova: ManovaResult | None) -> dict[str, Any] | None:
     names = (
         "statistic",
         "pvalue",
@@ -467,6 +500,6 @@ def _manova(found: ManovaResult | None) -> dict[str, Any] | None:
     )
     return (
         None
-        if found is None
-        else {**doc.named(found, *names), "table": found.table.to_dict(orient="index")}
+        if manova is None
+        else {**doc.named(manova, *names), "table": manova.table.to_dict(orient="index")}
     )

@@ -57,34 +57,38 @@ def section(c: Comparison) -> Section | None:
     return None if c.profiles is None else _section(c.profiles, {})
 
 
-def document(found: ProfileComparison, provenance: Mapping[str, Any]) -> Document:
+def document(comparison: ProfileComparison, provenance: Mapping[str, Any]) -> Document:
     """What a comparison of loss profiles says; as CSV a row a dataset and pair: who is ahead, and
     where the order changes.
     """
-    methods, o = found.curves.index.unique("method"), found.options
+    methods, o = comparison.curves.index.unique("method"), comparison.options
     return Document(
         f"Loss profiles of {count(len(methods), 'method')} on "
-        f"{count(len(found.datasets), 'dataset')}",
-        [_section(found, {"depth": ALWAYS}), made_from(provenance)],
-        about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(found.datasets)}",
+        f"{count(len(comparison.datasets), 'dataset')}",
+        [_section(comparison, {"depth": ALWAYS}), made_from(provenance)],
+        about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(comparison.datasets)}",
         time=when(provenance),
         data=lambda: {
-            **units.shape({"": found}, found.absent, ()),
-            "profiles": _record(found),
+            **units.shape({"": comparison}, comparison.absent, ()),
+            "profiles": _record(comparison),
             "provenance": provenance,
         },
-        frames=lambda: {"profile_patterns": found.patterns, **found.frames},
+        frames=lambda: {"profile_patterns": comparison.patterns, **comparison.frames},
         main="profile_patterns",
     )
 
 
-def _section(found: ProfileComparison, at: Mapping[str, Any]) -> Section:
+def _section(comparison: ProfileComparison, at: Mapping[str, Any]) -> Section:
     """The sentences, tables and notes at this depth, and the figures."""
-    datasets = found.datasets
-    blocks: list[Any] = [Text(sentences(found), role="flow", **at)]
-    blocks += doc.points([*found.warnings, *_missing(found)], "Doubts", most=NOTES, **at)
-    if len(found.ratios):
-        pairs = profile_pairs(found) if len(datasets) > 1 else dataset_table(found, datasets[0])
+    datasets = comparison.datasets
+    blocks: list[Any] = [Text(sentences(comparison), role="flow", **at)]
+    blocks += doc.points([*comparison.warnings, *_missing(comparison)], "Doubts", most=NOTES, **at)
+    if len(comparison.ratios):
+        pairs = (
+            profile_pairs(comparison)
+            if len(datasets) > 1
+            else dataset_table(comparison, datasets[0])
+        )
         pairs = replace(
             pairs,
             title="",
@@ -93,13 +97,15 @@ def _section(found: ProfileComparison, at: Mapping[str, Any]) -> Section:
             **at,
         )
         blocks += [Text((), title="Every pair", depth=PAGE), pairs]
-    strips = [_strips(found)] if len(datasets) > 1 and len(found.ratios) else []
+    strips = [_strips(comparison)] if len(datasets) > 1 and len(comparison.ratios) else []
     aware = Text((), title="How aware of dependence each method is, on average", depth=PAGE)
     blocks.append(
-        doc.Beside(_ratios(found), [*strips, aware, replace(awareness_table(found), **at)])
+        doc.Beside(
+            _ratios(comparison), [*strips, aware, replace(awareness_table(comparison), **at)]
+        )
     )
     for dataset in datasets[:DATASETS]:
-        blocks += on_dataset(found, dataset)
+        blocks += on_dataset(comparison, dataset)
     if len(datasets) > DATASETS:
         blocks.append(
             doc.note(
@@ -107,22 +113,22 @@ def _section(found: ProfileComparison, at: Mapping[str, Any]) -> Section:
                 "data hold all."
             )
         )
-    blocks.append(doc.Terms(words(found), doc.WORDS))
-    hint = f"{count(len(found.crossings), 'change')} of order on {count(len(datasets), 'dataset')}"
+    blocks.append(doc.Terms(words(comparison), doc.WORDS))
+    changes = count(len(comparison.crossings), "change")
+    hint = f"{changes} of order on {count(len(datasets), 'dataset')}"
     return Section("profiles", "Loss profiles", blocks, hint)
 
 
-def on_dataset(found: ProfileComparison, dataset: str) -> list[Any]:
+def on_dataset(comparison: ProfileComparison, dataset: str) -> list[Any]:
     """The curves of a dataset in a picture and in numbers, beside what they say where there are
     others.
     """
-    methods, alone = found.methods_on(dataset), len(found.datasets) == 1
-    curves = found.curves.xs(dataset, level="dataset").loc[methods[:TOP]]
-    caption = f"Mean loss of {KINDS[found.options['kind']]}; 0 is best."
+    methods, alone = comparison.methods_on(dataset), len(comparison.datasets) == 1
+    curves = comparison.curves.xs(dataset, level="dataset").loc[methods[:TOP]]
+    caption = f"Mean loss of {KINDS[comparison.options['kind']]}; 0 is best."
     if curves["low"].notna().any() and len(methods) <= DETAILED:
-        caption += (
-            f" Bands: {1 - found.options['alpha']:.0%} bootstrap intervals of the mean, over folds."
-        )
+        level_of_bands = f"{1 - comparison.options['alpha']:.0%}"
+        caption += f" Bands: {level_of_bands} bootstrap intervals of the mean, over folds."
     elif curves["low"].notna().any():
         caption += (
             f" Bands over folds are drawn for at most {DETAILED} methods; the JSON data hold "
@@ -134,22 +140,22 @@ def on_dataset(found: ProfileComparison, dataset: str) -> list[Any]:
             "are drawn."
         )
     everyone = (
-        found.awareness["area"].groupby(level="method").mean().sort_values(kind="stable").index
+        comparison.awareness["area"].groupby(level="method").mean().sort_values(kind="stable").index
     )
     kinds = {m: i for i, m in enumerate(everyone)} if len(everyone) <= TOP else None
-    svg = profile_lines(curves, found.options["family"], f"Loss profiles on {dataset}", kinds)
-    figure = Figure(svg, caption, curves_table(found, dataset), title=f"On {name(dataset)}")
+    svg = profile_lines(curves, comparison.options["family"], f"Loss profiles on {dataset}", kinds)
+    figure = Figure(svg, caption, curves_table(comparison, dataset), title=f"On {name(dataset)}")
     if alone or len(methods) < 2:
         return [figure]
-    pairs, said = (
-        replace(dataset_table(found, dataset), depth=PAGE),
-        crossings(found, dataset)[:TOLD_HERE],
+    pairs, points = (
+        replace(dataset_table(comparison, dataset), depth=PAGE),
+        crossings(comparison, dataset)[:TOLD_HERE],
     )
-    return [doc.Beside([figure], [*([Text(said, depth=PAGE)] if said else []), pairs])]
+    return [doc.Beside([figure], [*([Text(points, depth=PAGE)] if points else []), pairs])]
 
 
-def _ratios(found: ProfileComparison) -> list[Figure]:
-    frame = found.pair_patterns
+def _ratios(comparison: ProfileComparison) -> list[Figure]:
+    frame = comparison.pair_patterns
     if frame.empty:
         return []
     drawn = list(zip(frame["method"], frame["against"], strict=True))[:PANELS]
@@ -157,66 +163,75 @@ def _ratios(found: ProfileComparison) -> list[Figure]:
         "The loss of the second method over that of the first, a line a dataset: above 1 the "
         "first is better. A circle is a crossing."
     )
-    if found.ratios["significant"].any():
+    if comparison.ratios["significant"].any():
         caption += (
             " Where a line is heavy the folds are sure of the difference; a full circle has such "
             "stretches on both sides."
         )
     if len(frame) > PANELS:
         caption += f" The {PANELS} pairs with the most crossings of {len(frame):,} are drawn."
-    if len(found.datasets) > NAMED:
+    if len(comparison.datasets) > NAMED:
         caption += f" Of the datasets the {NAMED} farthest from 1 are named."
     svg = ratio_panels(
-        found.ratios, found.crossings, drawn, found.options["family"], "Ratios of losses"
+        comparison.ratios,
+        comparison.crossings,
+        drawn,
+        comparison.options["family"],
+        "Ratios of losses",
     )
     return [Figure(svg, caption, title="Where the order changes")]
 
 
-def _strips(found: ProfileComparison) -> Figure:
-    order, letters = found.awareness_means.index, found.awareness_letters
+def _strips(comparison: ProfileComparison) -> Figure:
+    order, letters = comparison.awareness_means.index, comparison.awareness_letters
     caption = "A dot is a dataset, the line the mean."
     if letters:
         caption += " Letters: methods that share one are not separated over the datasets."
     if len(order) > TOP:
         caption += f" The flattest {TOP} of {len(order):,} methods."
-    svg = awareness_strips(found.shared_awareness, order, letters, "Awareness of dependence")
+    svg = awareness_strips(comparison.shared_awareness, order, letters, "Awareness of dependence")
     return Figure(svg, caption, title="Awareness of dependence by dataset")
 
 
-def sentences(found: ProfileComparison) -> list[str]:
+def sentences(comparison: ProfileComparison) -> list[str]:
     """What the profiles say, a sentence each: crossings, claims and their error rate, awareness and
     its tests.
     """
-    if found.ratios.empty:
+    if comparison.ratios.empty:
         return ["No two methods have a profile on the same dataset."]
-    return [*_changes(found), _claims(found), *_across(found), *_awareness(found)]
+    return [
+        *_changes(comparison),
+        _claims(comparison),
+        *_across(comparison),
+        *_awareness(comparison),
+    ]
 
 
-def _changes(found: ProfileComparison) -> list[str]:
-    pairs = found.pair_patterns.query("crossed > 0")
+def _changes(comparison: ProfileComparison) -> list[str]:
+    pairs = comparison.pair_patterns.query("crossed > 0")
     if pairs.empty:
-        where = "" if len(found.datasets) == 1 else " on any dataset"
+        where = "" if len(comparison.datasets) == 1 else " on any dataset"
         return [
             f"No two of the profiles cross{where}: who is ahead by the Hamming loss is ahead "
             "throughout."
         ]
-    if len(found.datasets) == 1:
-        said = crossings(found, found.datasets[0])[:TOLD]
+    if len(comparison.datasets) == 1:
+        changes = crossings(comparison, comparison.datasets[0])[:TOLD]
     else:
-        table = found.oriented_patterns.set_index(["method", "against"]).sort_index()
+        table = comparison.oriented_patterns.set_index(["method", "against"]).sort_index()
         keys = pairs[["method", "against"]].head(TOLD).itertuples(index=False, name=None)
-        said = [
-            _over_datasets(key[0], key[1], table.loc[[key]], SYMBOLS[found.options["family"]])
+        changes = [
+            _over_datasets(key[0], key[1], table.loc[[key]], SYMBOLS[comparison.options["family"]])
             for key in keys
         ]
     if len(pairs) > TOLD:
-        said[-1] += f" The order of {count(len(pairs) - TOLD, 'other pair')} changes, too."
-    if not found.crossings["certain"].any() and found.ratios["pvalue"].notna().any():
-        said.append(
+        changes[-1] += f" The order of {count(len(pairs) - TOLD, 'other pair')} changes, too."
+    if not comparison.crossings["certain"].any() and comparison.ratios["pvalue"].notna().any():
+        changes.append(
             "These are mean losses: no change of order is certain, for nowhere are the folds "
             "sure of both sides."
         )
-    return said
+    return changes
 
 
 def _over_datasets(first: str, second: str, table: pd.DataFrame, symbol: str) -> str:
@@ -246,18 +261,18 @@ def _of(where: Sequence[str], total: int) -> str:
     return f"{len(where)} of {total} datasets{f' ({listed(where)})' if len(where) <= 3 else ''}"
 
 
-def crossings(found: ProfileComparison, dataset: str) -> list[str]:
+def crossings(comparison: ProfileComparison, dataset: str) -> list[str]:
     """The crossings on one dataset, a sentence a pair, certain ones first: where the order changes,
     and what is certain.
 
     Pairs whose lines cross several times are told by their number.
     """
-    table = found.patterns[
-        (found.patterns["dataset"] == dataset) & (found.patterns["crossings"] > 0)
+    table = comparison.patterns[
+        (comparison.patterns["dataset"] == dataset) & (comparison.patterns["crossings"] > 0)
     ]
-    certain, said = certain_spans(found, dataset), []
+    certain, texts = certain_spans(comparison, dataset), []
     for row in table.sort_values("certain", ascending=False, kind="stable").itertuples():
-        a, b, at = name(row.method), name(row.against), _at(found, dataset, row.parameter)
+        a, b, at = name(row.method), name(row.against), _at(comparison, dataset, row.parameter)
         text = f"{b} overtakes {a} above {at}"
         if row.crossings > 1:
             text = f"the profiles of {a} and {b} cross {row.crossings} times, first above {at}"
@@ -265,26 +280,26 @@ def crossings(found: ProfileComparison, dataset: str) -> list[str]:
         sure = [f"of {name(pair[0])} {certain[pair]}" for pair in pairs if pair in certain]
         text += (
             f"; the folds are sure {' and '.join(sure) or 'of neither'}"
-            if found.tested_on(dataset)
+            if comparison.tested_on(dataset)
             else ""
         )
-        said.append(f"On {name(dataset)} {text}.")
-    return said
+        texts.append(f"On {name(dataset)} {text}.")
+    return texts
 
 
-def _at(found: ProfileComparison, dataset: str, parameter: float) -> str:
+def _at(comparison: ProfileComparison, dataset: str, parameter: float) -> str:
     """Where profiles cross: the last whole k before, or α."""
-    if found.options["family"] == "polynomial":
+    if comparison.options["family"] == "polynomial":
         return f"α = {number(parameter, 3)}"
-    return f"k = {math.floor(parameter + 1e-9)} of {found.ends(dataset)[1]:g}"
+    return f"k = {math.floor(parameter + 1e-9)} of {comparison.ends(dataset)[1]:g}"
 
 
-def certain_spans(found: ProfileComparison, dataset: str) -> dict[tuple[str, str], str]:
+def certain_spans(comparison: ProfileComparison, dataset: str) -> dict[tuple[str, str], str]:
     """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4" or "from
     k = 12".
     """
-    symbol, ends = SYMBOLS[found.options["family"]], found.ends(dataset)
-    stretches = found.certain_stretches(dataset)
+    symbol, ends = SYMBOLS[comparison.options["family"]], comparison.ends(dataset)
+    stretches = comparison.certain_stretches(dataset)
     return {
         pair: joined([_span(*span, symbol, ends) for span in spans])
         for pair, spans in stretches.items()
@@ -307,20 +322,22 @@ def _span(first: float, last: float, symbol: str, ends: tuple[float, float]) -> 
     return f"from {low}" if last == ends[1] else f"for {low} to {high}"
 
 
-def _claims(found: ProfileComparison) -> str:
-    alpha, tested = level(found.options["alpha"]), found.ratios["pvalue"].notna()
+def _claims(comparison: ProfileComparison) -> str:
+    alpha, tested = level(comparison.options["alpha"]), comparison.ratios["pvalue"].notna()
     if not tested.any():
         return (
             "Without tests by fold nothing says which differences on a dataset are more than "
             "chance."
         )
-    total = count(len(found.ratios.index.droplevel("parameter")[tested].unique()), "pair")
-    apart = {(row.dataset, frozenset((row.better, row.worse))) for row in found.claims.itertuples()}
+    total = count(len(comparison.ratios.index.droplevel("parameter")[tested].unique()), "pair")
+    apart = {
+        (row.dataset, frozenset((row.better, row.worse))) for row in comparison.claims.itertuples()
+    }
     if not apart:
         return f"The folds separate none of {total} anywhere along the profile (α = {alpha})."
     by, over = (
         ("", "parameters and pairs")
-        if len(found.datasets) == 1
+        if len(comparison.datasets) == 1
         else (" by dataset", "parameters, pairs and datasets")
     )
     return (
@@ -329,12 +346,12 @@ def _claims(found: ProfileComparison) -> str:
     )
 
 
-def _across(found: ProfileComparison) -> list[str]:
+def _across(comparison: ProfileComparison) -> list[str]:
     """What holds over the datasets: pairs with a stretch of positions at which one is better."""
-    if found.across is None:
+    if comparison.across is None:
         return []
     said = []
-    for (a, b), part in found.across.groupby(level=["method_a", "method_b"], sort=False):
+    for (a, b), part in comparison.across.groupby(level=["method_a", "method_b"], sort=False):
         sign = np.where(part["significant"], np.sign(part["wins"] - part["losses"]), 0)
         at = part.index.get_level_values("position").to_numpy(float)
         for run in np.split(np.arange(len(at)), np.flatnonzero(np.diff(sign)) + 1):
@@ -357,13 +374,13 @@ def _across(found: ProfileComparison) -> list[str]:
     ]
 
 
-def _awareness(found: ProfileComparison) -> list[str]:
-    means = found.awareness_means
+def _awareness(comparison: ProfileComparison) -> list[str]:
+    means = comparison.awareness_means
     slope = means["slope"]
-    if slope.max() - slope.min() < 1e-12 or not found.same_datasets:
+    if slope.max() - slope.min() < 1e-12 or not comparison.same_datasets:
         return []
-    shared = found.shared_awareness.index.unique("dataset")
-    mean = f" on average of {count(len(shared), 'dataset')}" if len(found.datasets) > 1 else ""
+    shared = comparison.shared_awareness.index.unique("dataset")
+    mean = f" on average of {count(len(shared), 'dataset')}" if len(comparison.datasets) > 1 else ""
     flat, steep = (list(means.index[np.abs(slope - end) < 1e-12]) for end in slope.iloc[[0, -1]])
     text = (
         f"{listed(flat)} {'rises' if len(flat) == 1 else 'rise'} least from the Hamming to the "
@@ -378,14 +395,16 @@ def _awareness(found: ProfileComparison) -> list[str]:
             f"; for its level {name(gain.idxmax())} gathers its errors most (relative gain "
             f"{fixed(gain.max(), 3)})"
         )
-    tests = {NAMES[s]: test for s, test in found.awareness_tests.items() if test is not None}
+    tests = {NAMES[s]: test for s, test in comparison.awareness_tests.items() if test is not None}
     alike: dict[str, list[str]] = {}
     for summary, test in tests.items():
         if apart := test.significant_pairs:
-            told = "; ".join(f"{name(a)} from {name(b)}" for a, b in apart[:TOLD])
-            told += f" and {count(len(apart) - TOLD, 'more pair')}" if len(apart) > TOLD else ""
+            separated = "; ".join(f"{name(a)} from {name(b)}" for a, b in apart[:TOLD])
+            separated += (
+                f" and {count(len(apart) - TOLD, 'more pair')}" if len(apart) > TOLD else ""
+            )
             where = (
-                f"signed ranks over {count(test.n_datasets, 'dataset')} separate {told}, the "
+                f"signed ranks over {count(test.n_datasets, 'dataset')} separate {separated}, the "
                 "better first"
             )
             alike.setdefault(where, []).append(summary)
@@ -398,15 +417,15 @@ def _awareness(found: ProfileComparison) -> list[str]:
     return said
 
 
-def _missing(found: ProfileComparison) -> list[str]:
+def _missing(comparison: ProfileComparison) -> list[str]:
     """What there is not, with the reason, what shares one together."""
     heads = dict.fromkeys(("across", "awareness_tests"), "Not tested over the datasets") | {
         "tests": "Not tested over folds"
     }
     reasons: dict[tuple[str, str], list[str]] = {}
-    for key, reason in found.absent.items():
+    for key, reason in comparison.absent.items():
         part, _, rest = key.partition(".")
-        if part in ("across", "awareness_tests") and len(found.datasets) == 1:
+        if part in ("across", "awareness_tests") and len(comparison.datasets) == 1:
             continue
         what = (
             "the order along the profiles"
@@ -421,21 +440,23 @@ def _missing(found: ProfileComparison) -> list[str]:
     ]
 
 
-def words(found: ProfileComparison) -> list[tuple[str, str]]:
+def words(comparison: ProfileComparison) -> list[tuple[str, str]]:
     """What the words mean and when not to trust them: (word, explanation)."""
-    symbol, alpha = SYMBOLS[found.options["family"]], level(found.options["alpha"])
+    symbol, alpha = SYMBOLS[comparison.options["family"]], level(comparison.options["alpha"])
     idle = {*SYMBOLS.values()} - {symbol} | (
-        set() if found.ratios["significant"].any() else {"certain, sure"}
+        set() if comparison.ratios["significant"].any() else {"certain, sure"}
     )
-    said = glossary("profiles").items()
+    entries = glossary("profiles").items()
     return [
-        (word, text.format(symbol=symbol, alpha=alpha)) for word, text in said if word not in idle
+        (word, text.format(symbol=symbol, alpha=alpha))
+        for word, text in entries
+        if word not in idle
     ]
 
 
-def profile_pairs(found: ProfileComparison) -> Table:
+def profile_pairs(comparison: ProfileComparison) -> Table:
     """One row a pair over the datasets."""
-    frame, symbol = found.pair_patterns, SYMBOLS[found.options["family"]]
+    frame, symbol = comparison.pair_patterns, SYMBOLS[comparison.options["family"]]
     shown = frame.head(PAIRS)
     counts = {kind: shown[kind].astype(str).tolist() for kind in WHERE}
     spans = [
@@ -462,7 +483,7 @@ def profile_pairs(found: ProfileComparison) -> Table:
             note="Crossing at: 0 is the Hamming, 1 the subset 0/1 loss.",
         ),
     ]
-    if any(map(found.tested_on, found.datasets)):
+    if any(map(comparison.tested_on, comparison.datasets)):
         columns.append(Column("certain", counts["certain"], keep=4, note="Certain: on both sides."))
     return Table(columns, len(frame), "Every pair", things="pairs", most=AT_ONCE)
 
@@ -472,24 +493,24 @@ def _positions(low: float, high: float) -> str:
     return a if a == b else f"{a}–{b}"
 
 
-def dataset_table(found: ProfileComparison, dataset: str) -> Table:
+def dataset_table(comparison: ProfileComparison, dataset: str) -> Table:
     """One row a pair on one dataset: who is ahead at small parameters, where the other overtakes,
     what is certain.
     """
     table, symbol = (
-        found.patterns[found.patterns["dataset"] == dataset],
-        SYMBOLS[found.options["family"]],
+        comparison.patterns[comparison.patterns["dataset"] == dataset],
+        SYMBOLS[comparison.options["family"]],
     )
     keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})
     shown = table.loc[keys.sort_values(["a", "b"], kind="stable").index].head(PAIRS)
-    certain = certain_spans(found, dataset)
+    certain = certain_spans(comparison, dataset)
 
     def where(row: Any) -> str:
         more = f" and {row.crossings - 1} more" if row.crossings > 1 else ""
         return (
             "equal"
             if row.tied
-            else f"{_at(found, dataset, row.parameter)}{more}"
+            else f"{_at(comparison, dataset, row.parameter)}{more}"
             if row.crossings
             else "never"
         )
@@ -500,7 +521,7 @@ def dataset_table(found: ProfileComparison, dataset: str) -> Table:
         doc.names("against", shown["against"]),
         Column("overtaken above", [*map(where, shown.itertuples())], "<", note=note),
     ]
-    if found.tested_on(dataset):
+    if comparison.tested_on(dataset):
         better, worse = (
             [certain.get(pair, "") for pair in zip(shown[i], shown[j], strict=True)]
             for i, j in (("method", "against"), ("against", "method"))
@@ -513,18 +534,18 @@ def dataset_table(found: ProfileComparison, dataset: str) -> Table:
     return Table(columns, len(table), "Every pair", things="pairs", most=AT_ONCE)
 
 
-def curves_table(found: ProfileComparison, dataset: str) -> Table:
+def curves_table(comparison: ProfileComparison, dataset: str) -> Table:
     """One row a method on one dataset: its loss at a few parameters, the ends among them."""
-    methods = found.methods_on(dataset)
+    methods = comparison.methods_on(dataset)
     losses = (
-        found.curves.xs(dataset, level="dataset")["loss"]
+        comparison.curves.xs(dataset, level="dataset")["loss"]
         .unstack("parameter")
         .loc[methods[:METHODS]]
     )
     at = np.unique(
         np.linspace(0, losses.shape[1] - 1, min(losses.shape[1], POINTS)).round().astype(int)
     )
-    symbol = SYMBOLS[found.options["family"]]
+    symbol = SYMBOLS[comparison.options["family"]]
     columns = [
         Column(f"{symbol} = {number(losses.columns[i], 3)}", aligned(losses.iloc[:, i], 3))
         for i in at
@@ -533,11 +554,11 @@ def curves_table(found: ProfileComparison, dataset: str) -> Table:
     return Table(columns, len(methods), "In numbers", things="methods", folded=True, depth=PAGE)
 
 
-def awareness_table(found: ProfileComparison) -> Table:
+def awareness_table(comparison: ProfileComparison) -> Table:
     """One row a method, the flattest first: means over datasets of its summaries, with letters
     where they were tested.
     """
-    means, letters = found.awareness_means, found.awareness_letters
+    means, letters = comparison.awareness_means, comparison.awareness_letters
     shown = means.head(METHODS)
     heads = {
         "hamming": "Hamming ↓",
@@ -555,18 +576,18 @@ def awareness_table(found: ProfileComparison) -> Table:
         columns.append(
             Column(head, cells, "<" if marks else ">", keep=2 if summary in SUMMARIES else 1)
         )
-    shared, every = found.shared_awareness.index.unique("dataset"), found.datasets
-    lacking = [m for m in found.awareness.index.unique("method") if m not in means.index]
+    shared, every = comparison.shared_awareness.index.unique("dataset"), comparison.datasets
+    lacking = [m for m in comparison.awareness.index.unique("method") if m not in means.index]
     notes = [
         "Each mean is over the datasets of its method; no dataset is shared by all: the means "
         "cannot be compared."
-        if not found.same_datasets
+        if not comparison.same_datasets
         else f"Means over {len(shared)} of {len(every)} datasets that all methods share."
         if len(shared) < len(every)
         else "",
         f"Without {listed(lacking)}: not on every dataset." if lacking else "",
         "Losses of scores, not of the label sets that follow from them."
-        if found.options["kind"] == "soft"
+        if comparison.options["kind"] == "soft"
         else "",
         "Methods that share a letter are not separated." if letters else "",
     ]
@@ -585,16 +606,16 @@ def frames(c: Comparison) -> dict[str, pd.DataFrame]:
     return {} if c.profiles is None else c.profiles.frames
 
 
-def _record(found: ProfileComparison) -> dict[str, Any]:
+def _record(comparison: ProfileComparison) -> dict[str, Any]:
     """A comparison of profiles as plain data; tables as lists of rows."""
     tests = {
         summary: test and {"pairs": test.table, **doc.named(test, "n_datasets", "correction")}
-        for summary, test in found.awareness_tests.items()
+        for summary, test in comparison.awareness_tests.items()
     }
     return {
-        "sentences": sentences(found),
+        "sentences": sentences(comparison),
         "across": None,
-        **{key.removeprefix("profile_"): frame for key, frame in found.frames.items()},
+        **{key.removeprefix("profile_"): frame for key, frame in comparison.frames.items()},
         "awareness_tests": tests,
-        **doc.named(found, "n_labels", "absent", "warnings", "options"),
+        **doc.named(comparison, "n_labels", "absent", "warnings", "options"),
     }

@@ -143,7 +143,7 @@ def shape(
 ) -> dict[str, Any]:
     """What JSON holds of tests of pairs, the same keys for every kind of unit."""
     unit = next(iter(tests.values())).unit
-    said = [
+    doubts_of_tests = [
         f"{dataset}: {text}".removeprefix(": ")
         for dataset, one in tests.items()
         for text in one.warnings
@@ -154,7 +154,7 @@ def shape(
         "verdict": "; ".join(one.headline() for one in tests.values()),
         "pairs": _joined({dataset: one.pairs for dataset, one in tests.items()}),
         "separated": list(dict.fromkeys(pair for one in tests.values() for pair in one.separated)),
-        "doubts": [*notes, *said],
+        "doubts": [*notes, *doubts_of_tests],
         "absent": absent,
     }
     sizes = [one.n_instances for one in tests.values() if isinstance(one, InstanceTests)]
@@ -174,9 +174,9 @@ def record(tests: PairTests) -> dict[str, Any]:
         if field.name not in _REPLACED
     }
     further = {key: table for key, table in tests.further.items() if key != "values"}
-    said = {"verdict": tests.verdict(), "decides": tests.test, "doubts": tests.warnings}
-    said |= {"feasibility": tests.feasibility} if tests.feasibility else {}
-    return said | values | further | _KINDS[tests.unit].record(tests)
+    verdicts = {"verdict": tests.verdict(), "decides": tests.test, "doubts": tests.warnings}
+    verdicts |= {"feasibility": tests.feasibility} if tests.feasibility else {}
+    return verdicts | values | further | _KINDS[tests.unit].record(tests)
 
 
 def _section(
@@ -224,10 +224,15 @@ def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = A
     on, of = (f" on {name(dataset)}", f" of {name(dataset)}") if dataset else ("", "")
     title = f"{kind.heading}{on}" if kind.heading else f"On {name(dataset)}" if dataset else ""
     verdict = tests.verdict(name)
-    said = [tests.feasibility, verdict[:1].upper() + verdict[1:], *kind.sentences(tests)]
+    paragraphs = [tests.feasibility, verdict[:1].upper() + verdict[1:], *kind.sentences(tests)]
     caption = f"Pairs of methods over {tests.unit}{of}"
     blocks = [
-        Text([*filter(None, said)], "lead" if tests.unit == "answers" else "", title, depth=depth),
+        Text(
+            [*filter(None, paragraphs)],
+            "lead" if tests.unit == "answers" else "",
+            title,
+            depth=depth,
+        ),
         *kind.above(tests, key, dataset),
         pairs_table(tests, f"{kind.key.replace('_', '-')}-{key}", caption),
         *kind.below(tests, key, dataset),
@@ -249,9 +254,11 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> Table:
     tested = rows["pvalue"].notna()
     apart = [
         "not tested"
-        if not known
+        if not is_tested
         else ("yes" if separated else "no") + (f" {NOT_TRUSTED}" if doubt else "")
-        for separated, doubt, known in zip(rows["separated"], rows["doubt"], tested, strict=True)
+        for separated, doubt, is_tested in zip(
+            rows["separated"], rows["doubt"], tested, strict=True
+        )
     ]
     reasons = dict.fromkeys(rows["doubt"][tested & (rows["doubt"] != "")])
     why = f"for {next(iter(reasons), '')}" if len(reasons) == 1 else "see the doubts"
@@ -377,9 +384,9 @@ def _answer_blocks(c: AnswerComparison, key: int, dataset: str) -> list[Any]:
 
 
 def _leads(c: AnswerComparison) -> list[str]:
-    said = [] if c.ranking is None else [c.ranking.verdict(name)]
+    leads = [] if c.ranking is None else [c.ranking.verdict(name)]
     if c.joint.empty:
-        return said
+        return leads
     apart = c.joint[c.joint["significant"]]
     gives = (
         f"separates {len(apart)} of {len(c.joint)} pairs"
@@ -391,7 +398,7 @@ def _leads(c: AnswerComparison) -> list[str]:
         if len(apart) < c.by_pair["separated"].sum()
         else ""
     )
-    return [*said, f"Hotelling's test of all measures at once{weaker} {gives}."]
+    return [*leads, f"Hotelling's test of all measures at once{weaker} {gives}."]
 
 
 def _joint(c: AnswerComparison, key: int) -> Table:
