@@ -140,7 +140,8 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
             f"only {count(len(answers), 'method')} has values by instance; a comparison needs two."
         )
     common, notes = _common(answers, shared)
-    notes += _other_data(answers) + _other_scorers(answers)
+    own = [note for a in answers.values() for note in a.notes]
+    notes = [*own, *notes, *_other_data(answers), *_other_scorers(answers)]
     first, *_ = answers.values()
     measures = [m for m in first.values if all(m in a.values for a in answers.values())]
     if not measures:
@@ -159,7 +160,7 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
 
 
 def _common(answers: Mapping[str, Answers], shared: bool) -> tuple[pd.Index, list[str]]:
-    """The questions that all methods answered, and notes: their own, and on answers that lack."""
+    """The questions that all methods answered, and notes on answers that lack."""
     questions = {method: a.values.index.unique() for method, a in answers.items()}
     every = _union(questions.values())
     common = every[np.logical_and.reduce([every.isin(keys) for keys in questions.values()])]
@@ -178,7 +179,7 @@ def _common(answers: Mapping[str, Answers], shared: bool) -> tuple[pd.Index, lis
     of = f"{len(common):,} of {len(every):,} instances"
     if max(1 - len(common) / len(every), *shares) > MOST_LOST and not shared:
         raise MissingResultsError(_too_many_lost(of, gone, lost))
-    notes = [note for a in answers.values() for note in a.notes]
+    notes = []
     if lost:
         notes.append(
             f"The store holds fewer answers than the runs counted ({some(lost)}): the verdict is "

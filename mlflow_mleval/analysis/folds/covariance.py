@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,14 +136,19 @@ def independent_columns(
                 continue
         independent.append(k)
     if dropped and (dependent == "error" or not independent):
-        listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
         drop = "Leave them out, or pass dependent='drop'."
         mend = drop if independent else "There is no variation to test against."
-        raise ValueError(
-            f"`measures` must be linearly independent ({what}), got {len(dropped)} of "
-            f"{len(names)} that are not: {listed}. {mend}"
-        )
+        raise ValueError(_dependent(dropped, len(names), what, mend))
     return independent, dropped
+
+
+def _dependent(dropped: Mapping[Hashable, str], total: int, what: str, mend: str) -> str:
+    """Which measures are not independent, and what to do."""
+    listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
+    return (
+        f"`measures` must be linearly independent ({what}), got {len(dropped)} of {total} that are "
+        f"not: {listed}. {mend}"
+    )
 
 
 def solve_pairs(

@@ -347,30 +347,23 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
         methods[k]: _lacks(frame, methods[k], folds, whole[k])
         for k in np.flatnonzero(~whole.all(axis=1))
     }
-    alone = [k for k in range(len(methods)) if not sharing[k]]
     if sharing.sum() < 2:
-        reasons = [f"{e.name} {e.reason}" for e in excluded]
-        reasons += [f"{name} {text}" for name, text in lacking.items()]
+        reasons = {e.name: e.reason for e in excluded} | lacking
+        why = "; ".join(f"{name} {reason}" for name, reason in reasons.items())
         raise IncomparableRunsError(
             "a test over folds needs two methods that share two folds, got "
-            f"{'1 method' if len(methods) == 1 else 'none'} on "
-            f"{': '.join([dataset, *filter(None, ['; '.join(reasons)])])}."
+            f"{'1 method' if len(methods) == 1 else 'none'} on {dataset}{': ' if why else ''}{why}."
         )
-    excluded += [
-        Excluded(
-            "method",
-            methods[k],
-            f"{lacking[methods[k]]}, and shares fewer than two with each other method",
-        )
-        for k in alone
-    ]
+    few = "and shares fewer than two with each other method"
+    for k in np.flatnonzero(~sharing):
+        excluded.append(Excluded("method", methods[k], f"{lacking.pop(methods[k])}, {few}"))
     rows = np.flatnonzero(sharing)
     used = np.atleast_1d(whole[rows].any(axis=0))
     notes = []
-    if incomplete := [f"{methods[k]} {lacking[methods[k]]}" for k in rows if methods[k] in lacking]:
+    if lacking:
         notes.append(
             "Not all methods have the same folds, so each pair is compared on those that both "
-            f"have: {some(incomplete)}."
+            f"have: {some(f'{name} {reason}' for name, reason in lacking.items())}."
         )
     return SharedFolds(
         dataset,

@@ -395,26 +395,23 @@ def _awareness(comparison: ProfileComparison) -> list[str]:
             f"; for its level {name(gain.idxmax())} gathers its errors most (relative gain "
             f"{fixed(gain.max(), 3)})"
         )
+    return [f"{text}.", *_awareness_apart(comparison)]
+
+
+def _awareness_apart(comparison: ProfileComparison) -> list[str]:
+    """Whom the tests of the summaries separate, those that separate the same together."""
     tests = {NAMES[s]: test for s, test in comparison.awareness_tests.items() if test is not None}
     alike: dict[str, list[str]] = {}
     for summary, test in tests.items():
         if apart := test.significant_pairs:
-            separated = "; ".join(f"{name(a)} from {name(b)}" for a, b in apart[:TOLD])
-            separated += (
-                f" and {count(len(apart) - TOLD, 'more pair')}" if len(apart) > TOLD else ""
-            )
-            where = (
-                f"signed ranks over {count(test.n_datasets, 'dataset')} separate {separated}, the "
-                "better first"
-            )
-            alike.setdefault(where, []).append(summary)
-    said = [f"{text}.", *(f"In {listed(summaries)} {where}." for where, summaries in alike.items())]
+            pairs = "; ".join(f"{name(a)} from {name(b)}" for a, b in apart[:TOLD])
+            more = f" and {count(len(apart) - TOLD, 'more pair')}" if len(apart) > TOLD else ""
+            over = f"signed ranks over {count(test.n_datasets, 'dataset')}"
+            alike.setdefault(f"{over} separate {pairs}{more}, the better first", []).append(summary)
     if tests and not alike:
-        n = next(iter(tests.values())).n_datasets
-        said.append(
-            f"Signed ranks over {n} datasets separate no two methods in {listed(tests, last='or')}."
-        )
-    return said
+        n, summaries = next(iter(tests.values())).n_datasets, listed(tests, last="or")
+        return [f"Signed ranks over {n} datasets separate no two methods in {summaries}."]
+    return [f"In {listed(summaries)} {where}." for where, summaries in alike.items()]
 
 
 def _missing(comparison: ProfileComparison) -> list[str]:

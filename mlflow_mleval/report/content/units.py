@@ -234,7 +234,7 @@ def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = A
             depth=depth,
         ),
         *kind.above(tests, key, dataset),
-        pairs_table(tests, f"{kind.key.replace('_', '-')}-{key}", caption),
+        pairs_table(tests, f"{kind.pairs_file.replace('_', '-')}-{key}", caption),
         *kind.below(tests, key, dataset),
         *doc.points(
             tests.warnings,
