@@ -476,17 +476,10 @@ def _pair_table(
     bayes: BayesResult, same: EquivalenceResult | None, planned: Plan, order: Sequence[Hashable]
 ) -> pd.DataFrame:
     needed = ["needed", "needed_low", "needed_high"]
-    table = bayes.table.assign(
-        equivalence_p=np.nan if same is None else same.table["pvalue_corrected"]
-    )
-    table[needed] = planned.table[needed]
-    turned = behind(table, order)
-    other = better_first(
-        table,
-        turned,
-        swap=[("p_a", "p_b"), ("low", "high")],
-        negate=["mean_difference", "low", "high"],
-    )
+    turned = behind(bayes.table, order)
+    other = better_first(bayes.table, turned)
+    other["equivalence_p"] = np.nan if same is None else same.table["pvalue_corrected"]
+    other[needed] = planned.table[needed]
     other["decision"] = other["decision"].mask(
         turned, other["decision"].replace({"a": "b", "b": "a"})
     )

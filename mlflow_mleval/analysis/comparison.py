@@ -74,12 +74,6 @@ FUSED = "fused"
 #: Fewer datasets than this, and a rank test says nothing worth printing.
 MIN_DATASETS = 2
 FLOWS = ["phi_plus", "phi_minus", "phi"]
-#: Columns of pairs over datasets that change places or sign where the methods change places.
-SWAPPED = [("wins", "losses"), ("mean_low", "mean_high"), ("median_low", "median_high")]
-NEGATED = [
-    *("mean_difference", "mean_low", "mean_high"),
-    *("median_difference", "median_low", "median_high", "effect_size"),
-]
 
 
 @dataclass(frozen=True)
@@ -284,9 +278,7 @@ class Comparison(Detailed):
             )
         assert self.pairwise is not None  # the pairs that it separates are asked for
         signed_ranks = self.pairwise.table
-        pairs = better_first(
-            signed_ranks, behind(signed_ranks, self.order), swap=SWAPPED, negate=NEGATED
-        )
+        pairs = better_first(signed_ranks, behind(signed_ranks, self.order))
         ranks = self.ranks.mean()
         pairs["mean_rank_difference"] = (
             ranks[pairs["method_a"]].to_numpy() - ranks[pairs["method_b"]].to_numpy()

@@ -16,7 +16,7 @@ from mlflow_mleval.analysis.folds.protocol import Declared, runs_of, widest
 from mlflow_mleval.analysis.folds.shared_folds import shared_folds
 from mlflow_mleval.analysis.hierarchical_t import HierarchicalPairs, hierarchical_pairs
 from mlflow_mleval.analysis.pair_tests import PAIR, jointly
-from mlflow_mleval.analysis.pairs import better_first
+from mlflow_mleval.analysis.pairs import behind, better_first, places
 from mlflow_mleval.analysis.planning import PowerCurve, power_curve
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
@@ -75,36 +75,22 @@ class NextDataset:
         same = table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
         if same.empty or a == b:
             return None
-        return _turned(same, np.array([same["method_a"].iloc[0] != a])).iloc[0]
+        return better_first(same, np.array([same["method_a"].iloc[0] != a])).iloc[0]
 
     def table(self, measure: str, order: Sequence[str]) -> pd.DataFrame:
         """The rows of `pairs`, the better method by `order` first, in that order."""
-        place = {method: i for i, method in enumerate(order)}
         table = self.pairs[measure].table
-        table = _turned(
-            table, (table["method_a"].map(place) > table["method_b"].map(place)).to_numpy()
-        )
-        keys = pd.DataFrame({"a": table["method_a"].map(place), "b": table["method_b"].map(place)})
-        return table.loc[keys.sort_values(["a", "b"]).index].reset_index(drop=True)
+        table = better_first(table, behind(table, order))
+        rows = places(table, order).sort_values(["a", "b"]).index
+        return table.loc[rows].reset_index(drop=True)
 
     def by_dataset(self, measure: str, a: str, b: str) -> pd.DataFrame:
         """Raw and shrunken differences a minus b by dataset: n, mean, shrunken, low, high."""
         table = self.pairs[measure].shrunken
         same = table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
-        return _turned(same, (same["method_a"] != a).to_numpy()).set_index("dataset")[
+        return better_first(same, (same["method_a"] != a).to_numpy()).set_index("dataset")[
             ["n", "mean", "shrunken", "low", "high"]
         ]
-
-
-def _turned(table: pd.DataFrame, turned: np.ndarray) -> pd.DataFrame:
-    swap = [("p_better", "p_worse"), ("share_better", "share_worse"), ("low", "high")]
-    negate = ["mean_difference", "mean", "shrunken", "low", "high"]
-    return better_first(
-        table,
-        turned,
-        swap=[pair for pair in swap if pair[0] in table],
-        negate=[n for n in negate if n in table],
-    )
 
 
 def next_dataset(

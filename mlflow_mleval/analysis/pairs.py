@@ -266,28 +266,33 @@ def sign_changes(n: int) -> np.ndarray:
 # them.
 
 
-def better_first(
-    pairs: pd.DataFrame,
-    turned: ArrayLike,
-    *,
-    swap: Iterable[tuple[str, str]] = (),
-    negate: Iterable[str] = (),
-) -> pd.DataFrame:
+#: What is said of method_a and of method_b, and the ends of an interval.
+_OPPOSITE = {"wins": "losses", "better": "worse", "low": "high", "p_a": "p_b"}
+#: Differences a minus b, by the ends of their names.
+_SIGNED = ("difference", "low", "high", "mean", "shrunken", "effect_size")
+
+
+def better_first(pairs: pd.DataFrame, turned: ArrayLike) -> pd.DataFrame:
     """The rows in the same order, those that are `turned` (see `behind`) with the methods the other
     way round.
 
-    Columns of `swap` change places: what is said of method_a, and of method_b. Then those of
-    `negate` change sign: differences a minus b.
+    By their names, columns of what is said of either method change places (wins and losses, p_better
+    and p_worse), and so do the ends of intervals; then differences change sign.
 
     >>> pairs = pd.DataFrame({"method_a": ["x"], "method_b": ["y"], "wins": [2], "losses": [5], "low": [-3], "high": [-1]})
-    >>> better_first(pairs, [True], swap=[("wins", "losses"), ("low", "high")], negate=["low", "high"]).values.tolist()
+    >>> better_first(pairs, [True]).values.tolist()
     [['y', 'x', 5, 2, 1, 3]]
     """  # noqa: E501
     turned, out = np.asarray(turned, dtype=bool), pairs.copy()
-    for a, b in (("method_a", "method_b"), *swap):
-        out[a], out[b] = pairs[a].mask(turned, pairs[b]), pairs[b].mask(turned, pairs[a])
-    for name in negate:
-        out[name] = out[name].mask(turned, -out[name])
+    swaps = [("method_a", "method_b")]
+    for end, other in _OPPOSITE.items():
+        swaps += [(a, a.removesuffix(end) + other) for a in map(str, pairs) if a.endswith(end)]
+    for a, b in swaps:
+        if b in pairs:
+            out[a], out[b] = pairs[a].mask(turned, pairs[b]), pairs[b].mask(turned, pairs[a])
+    for name in pairs:
+        if str(name).endswith(_SIGNED):
+            out[name] = out[name].mask(turned, -out[name])
     return out
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.analysis.answer_comparison import AnswerComparison
-from mlflow_mleval.analysis.comparison import FUSED, NEGATED, SWAPPED, Comparison
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.pairs import NOISE, better_first, mean_intervals
 
 # --------------------------------------------------------------------------------------------------
@@ -257,9 +257,7 @@ def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
 def pairs_of(c: Comparison, method: str) -> pd.DataFrame:
     """The rows of `pairs` in which a method is, turned so that it is the first."""
     pairs = c.pairs[(c.pairs["method_a"] == method) | (c.pairs["method_b"] == method)]
-    negate = ["mean_rank_difference", *NEGATED]
-    turned = better_first(pairs, pairs["method_a"] != method, swap=SWAPPED, negate=negate)
-    return turned.reset_index(drop=True)
+    return better_first(pairs, pairs["method_a"] != method).reset_index(drop=True)
 
 
 def _at(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:

@@ -16,11 +16,10 @@ PAIRS = pd.DataFrame(
     },
     index=[7, 3, 5],
 )
-TURN = {"swap": [("wins", "losses"), ("low", "high")], "negate": ["mean", "low", "high"]}
 
 
 def test_only_what_is_behind_is_turned_and_rows_stay_where_they_are():
-    found = better_first(PAIRS, behind(PAIRS, ["y", "x", "z"]), **TURN)
+    found = better_first(PAIRS, behind(PAIRS, ["y", "x", "z"]))
     assert found.index.tolist() == [7, 3, 5] and found.loc[7].tolist() == [
         "y",
         "x",
@@ -34,6 +33,6 @@ def test_only_what_is_behind_is_turned_and_rows_stay_where_they_are():
 
 
 def test_turning_twice_changes_nothing():
-    once = better_first(PAIRS, [True, False, True], **TURN)
+    once = better_first(PAIRS, [True, False, True])
     assert (once["low"] <= once["high"]).all() and (once["low"] <= once["mean"]).all()
-    pd.testing.assert_frame_equal(better_first(once, [True, False, True], **TURN), PAIRS)
+    pd.testing.assert_frame_equal(better_first(once, [True, False, True]), PAIRS)

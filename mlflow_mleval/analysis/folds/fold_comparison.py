@@ -278,8 +278,7 @@ class FoldComparison(PairTests):
         which is better: "better on all", "better on x, worse on y". Both are empty for other pairs.
         """
         turned = behind(self.table, self.order)
-        swap, negate = [("wins", "losses"), ("low", "high")], ["difference", "low", "high"]
-        table = better_first(self.table, turned, swap=swap, negate=negate)
+        table = better_first(self.table, turned)
         won = self.posthoc["better"].to_numpy(dtype=object).reshape(len(table), -1)
         first = table["method_a"].to_numpy(dtype=object)[:, None]
         signs = np.where(won == "", "", np.where(won == first, "+", "−"))
