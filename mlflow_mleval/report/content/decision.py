@@ -31,40 +31,40 @@ SHOWN = 5
 
 def section(c: Comparison) -> Section:
     """Whom to use, by how much, how sure, and what could turn it."""
-    found = decision(c)
-    text = Text([s.text for s in sentences(c, found)], role="answer", depth=ALWAYS)
-    return Section("decision", "Decision", [doc.Beside([text], [_picture(c, found)])])
+    advice = decision(c)
+    text = Text([s.text for s in sentences(c, advice)], role="answer", depth=ALWAYS)
+    return Section("decision", "Decision", [doc.Beside([text], [_picture(c, advice)])])
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    found = decision(c)
-    means = {m: table.rename_axis("method").reset_index() for m, table in found.means.items()}
-    differences = {m: {"mean": mean, "n": n} for m, (mean, n) in found.differences.items()}
-    known = doc.named(
-        found, "methods", "best", "separated", "by_answers", "next", "measures", "turns"
+    advice = decision(c)
+    means = {m: table.rename_axis("method").reset_index() for m, table in advice.means.items()}
+    differences = {m: {"mean": mean, "n": n} for m, (mean, n) in advice.differences.items()}
+    facts = doc.named(
+        advice, "methods", "best", "separated", "by_answers", "next", "measures", "turns"
     )
     return {
         "answer": {
-            "sentences": sentences(c, found),
-            **known,
+            "sentences": sentences(c, advice),
+            **facts,
             "means": means,
             "differences": differences,
         }
     }
 
 
-def sentences(c: Comparison, found: Decision | None = None) -> list[Sentence]:
+def sentences(c: Comparison, advice: Decision | None = None) -> list[Sentence]:
     """Whom to use and by how much; how sure, and the one doubt that could turn it; the next
     dataset, where folds tell of it.
     """
-    found = found or decision(c)
-    first = " ".join(filter(None, [_who(c, found), _by_how_much(c, found)]))
-    second = " ".join(filter(None, [_how_sure(c, found), _doubt(c, found)]))
-    told = [
+    advice = advice or decision(c)
+    first = " ".join(filter(None, [_who(c, advice), _by_how_much(c, advice)]))
+    second = " ".join(filter(None, [_how_sure(c, advice), _doubt(c, advice)]))
+    answers = [
         Sentence(first, ("answer",)),
         *([Sentence(second, ("answer", "separated"))] if second else []),
     ]
-    return [*told, *_next(c)]
+    return [*answers, *_next(c)]
 
 
 def _next(c: Comparison) -> list[Sentence]:
@@ -83,31 +83,31 @@ def _next(c: Comparison) -> list[Sentence]:
     return []
 
 
-def _who(c: Comparison, found: Decision) -> str:
-    who = listed(found.methods)
-    if found.next is None:
+def _who(c: Comparison, advice: Decision) -> str:
+    who = listed(advice.methods)
+    if advice.next is None:
         return f"{who} come out alike."
-    if len(found.methods) > 1:
+    if len(advice.methods) > 1:
         return f"{who} tie for the first place."
-    if len(found.best) == 1:
+    if len(advice.best) == 1:
         return f"Use {who}."
-    if found.by_answers is not None or (found.separated is None and apart_by_folds(c) != []):
+    if advice.by_answers is not None or (advice.separated is None and apart_by_folds(c) != []):
         return f"{who} is ahead."
     if len(c.order) == 2:
-        return f"{who} is ahead of {listed([found.next])}, but the difference is not certain."
+        return f"{who} is ahead of {listed([advice.next])}, but the difference is not certain."
     return (
         f"Try {who} first."
-        if found.separated
+        if advice.separated
         else f"{who} is ahead, but no difference from it is certain."
     )
 
 
-def _by_how_much(c: Comparison, found: Decision) -> str:
+def _by_how_much(c: Comparison, advice: Decision) -> str:
     """The leader against the next, by means over the datasets that both finished."""
-    if found.next is None:
+    if advice.next is None:
         return ""
     parts = []
-    for measure, (difference, n) in found.differences.items():
+    for measure, (difference, n) in advice.differences.items():
         if n:
             better = difference if c.study.directions[measure] == "max" else -difference
             word = "better" if better > 0 else "worse"
@@ -118,7 +118,7 @@ def _by_how_much(c: Comparison, found: Decision) -> str:
             )
     if not parts:
         return ""
-    n, total = max(n for _, n in found.differences.values()), len(c.study.datasets)
+    n, total = max(n for _, n in advice.differences.values()), len(c.study.datasets)
     where = (
         f"on {listed(c.study.datasets)}"
         if total == 1
@@ -128,17 +128,17 @@ def _by_how_much(c: Comparison, found: Decision) -> str:
     )
     if len(c.order) == 2:
         return f"It is {joined(parts)}, {where}."
-    who = listed([c.leader]) if len(found.methods) > 1 else "it"
-    return f"Against {listed([found.next])}, the next, {who} is {joined(parts)}, {where}."
+    who = listed([c.leader]) if len(advice.methods) > 1 else "it"
+    return f"Against {listed([advice.next])}, the next, {who} is {joined(parts)}, {where}."
 
 
-def _how_sure(c: Comparison, found: Decision) -> str:
-    if found.separated is None:
+def _how_sure(c: Comparison, advice: Decision) -> str:
+    if advice.separated is None:
         return (
-            f"{_how_sure_on_one(c, found)}One dataset cannot say whether it would be so on others."
+            f"{_how_sure_on_one(c, advice)}One dataset cannot say whether it would be so on others."
         )
-    if len(found.methods) > 1:
-        return f"The best may be any of {len(found.best)}." if len(found.best) > 1 else ""
+    if len(advice.methods) > 1:
+        return f"The best may be any of {len(advice.best)}." if len(advice.best) > 1 else ""
     total, control = len(c.order) - 1, c.options["control"]
     if control is not None and control != c.leader:
         apart = "is" if c.is_separated(c.leader, control) else "is not"
@@ -147,17 +147,17 @@ def _how_sure(c: Comparison, found: Decision) -> str:
             f"{apart} separated from it."
         )
     if total == 1:
-        return "The two are separated." if found.separated else ""
-    everyone = len(found.separated) == total
-    whom = all_of(total) if everyone else f"{len(found.separated) or 'none'} of {total}"
-    best = f"the best is one of {len(found.best)}"
-    if len(found.best) == 1:
+        return "The two are separated." if advice.separated else ""
+    everyone = len(advice.separated) == total
+    whom = all_of(total) if everyone else f"{len(advice.separated) or 'none'} of {total}"
+    best = f"the best is one of {len(advice.best)}"
+    if len(advice.best) == 1:
         best = "no other may be the best"
     rest = "" if control is not None or everyone else f"; {best}"
     return f"It is separated from {whom} others{rest}."
 
 
-def _how_sure_on_one(c: Comparison, found: Decision) -> str:
+def _how_sure_on_one(c: Comparison, advice: Decision) -> str:
     """What folds or answers say on the only dataset; nothing where they do not tell."""
     if behind := apart_by_folds(c):
         folds = next(iter(c.folds.values()))
@@ -165,10 +165,10 @@ def _how_sure_on_one(c: Comparison, found: Decision) -> str:
         rest = f"; it is not separated from {listed(same)}" if same else ""
         better = directions(folds, c.leader, behind)
         return f"Its folds separate it from {listed(behind)}{better}{rest}. "
-    if found.by_answers is None or len(found.methods) > 1 or found.next is None:
+    if advice.by_answers is None or len(advice.methods) > 1 or advice.next is None:
         return ""
-    if found.by_answers:
-        apart = f"is separated from {listed(found.by_answers)}"
+    if advice.by_answers:
+        apart = f"is separated from {listed(advice.by_answers)}"
     elif len(c.order) > 2:
         apart = "is separated from none of the others"
     else:
@@ -176,8 +176,8 @@ def _how_sure_on_one(c: Comparison, found: Decision) -> str:
     return f"Answer by answer it {apart} there. "
 
 
-def _doubt(c: Comparison, found: Decision) -> str:
-    turns = found.turns
+def _doubt(c: Comparison, advice: Decision) -> str:
+    turns = advice.turns
     if turns is None:
         tried = c.stability is not None and c.on == FUSED
         return "Nothing that was tried puts another method first." if tried else ""
@@ -208,9 +208,9 @@ def _doubt(c: Comparison, found: Decision) -> str:
     return doubts[turns["kind"]]
 
 
-def _picture(c: Comparison, found: Decision) -> Figure:
+def _picture(c: Comparison, advice: Decision) -> Figure:
     methods = c.order[:SHOWN]
-    tables = {m: table.loc[methods] for m, table in found.means.items()}
+    tables = {m: table.loc[methods] for m, table in advice.means.items()}
     columns = [doc.names("method", methods)]
     for m, table in tables.items():
         cells = (
@@ -233,5 +233,5 @@ def _picture(c: Comparison, found: Decision) -> Figure:
     )
     caption = f"{what}; methods in the order of the ranking.{best}"
     table = Table(columns, title="Means in the measures' own units", folded=True, depth=PAPER)
-    svg = means_figure(tables, {m: c.study.directions[m] for m in tables}, set(found.methods))
+    svg = means_figure(tables, {m: c.study.directions[m] for m in tables}, set(advice.methods))
     return Figure(svg, caption, table)

@@ -27,85 +27,85 @@ from mlflow_mleval.words import agree, count, some, span
 OVERVIEW_ROWS, VALUE, OVERVIEW_SHOWN = 200, 24, 6
 
 
-def survey_document(found: Survey, provenance: Mapping[str, Any]) -> Document:
+def survey_document(survey: Survey, provenance: Mapping[str, Any]) -> Document:
     """What was found, and what to do next."""
-    held = found.experiments[found.experiments["runs"] > 0]
+    held = survey.experiments[survey.experiments["runs"] > 0]
     title = f"{count(int(held['runs'].sum()), 'run')} in {count(len(held), 'experiment')}"
     return Document(
         title,
-        [*survey_sections(found), *([made_from(provenance)] if provenance else [])],
+        [*survey_sections(survey), *([made_from(provenance)] if provenance else [])],
         time=when(provenance),
-        data=lambda: survey_data(found),
-        frames=lambda: survey_frames(found),
-        main=main(found),
+        data=lambda: survey_data(survey),
+        frames=lambda: survey_frames(survey),
+        main=main(survey),
     )
 
 
-def survey_sections(found: Survey) -> list[Section]:
+def survey_sections(survey: Survey) -> list[Section]:
     """Why there is no comparison yet, what is there, and what to do next."""
-    told = [found.problem] * bool(found.problem)
-    tables = [("experiments", "Experiments", _experiments(found))]
-    if main(found) == "metrics":
+    problems = [survey.problem] * bool(survey.problem)
+    tables = [("experiments", "Experiments", _experiments(survey))]
+    if main(survey) == "metrics":
         tables += [
-            ("metrics", "Metrics", _metrics(found)),
-            ("variables", "Params and tags with several values", _variables(found)),
-            ("candidates", "What may name what", _candidates(found)),
+            ("metrics", "Metrics", _metrics(survey)),
+            ("variables", "Params and tags with several values", _variables(survey)),
+            ("candidates", "What may name what", _candidates(survey)),
         ]
     return [
         *(
-            [Section("problem", "Why there is no ranking yet", [Text(told, depth=ALWAYS)])]
-            if told
+            [Section("problem", "Why there is no ranking yet", [Text(problems, depth=ALWAYS)])]
+            if problems
             else []
         ),
         *(Section(key, title, [table]) for key, title, table in tables if table is not None),
         *(
-            [Section("about", "Notes", doc.points(found.notes, depth=ALWAYS))]
-            if found.notes
+            [Section("about", "Notes", doc.points(survey.notes, depth=ALWAYS))]
+            if survey.notes
             else []
         ),
-        next_steps(found),
+        next_steps(survey),
     ]
 
 
-def next_steps(found: Survey) -> Section:
+def next_steps(survey: Survey) -> Section:
     """Commands to copy, and what to say where nobody knows it."""
     blocks: list[Any] = []
-    if found.undirected and main(found) == "metrics" and len(found.ways) != 1:
+    if survey.undirected and main(survey) == "metrics" and len(survey.ways) != 1:
         blocks.append(
             Text(
                 [
-                    f"Are larger or smaller values of {listed(found.undirected, 8)} better? "
+                    f"Are larger or smaller values of {listed(survey.undirected, 8)} better? "
                     "Nobody has said so. Declare each that is to count by --max NAME or --min "
                     "NAME."
                 ],
                 depth=ALWAYS,
             )
         )
-    if found.ways:  # a shell takes the lines as they are
-        lines = [line for way in found.ways for line in (f"# {way.what}", way.line)]
+    if survey.ways:  # a shell takes the lines as they are
+        lines = [line for way in survey.ways for line in (f"# {way.what}", way.line)]
         blocks.append(Text(["\n".join(lines)], role="pre", depth=ALWAYS))
     else:
-        blocks.append(Text(_advice(found), depth=ALWAYS))
+        blocks.append(Text(_advice(survey), depth=ALWAYS))
     return Section("next", "Next", blocks, open=True)
 
 
-def survey_data(found: Survey) -> dict[str, Any]:
+def survey_data(survey: Survey) -> dict[str, Any]:
     """What JSON holds."""
     return {
-        "problem": found.problem or None,
-        **{key: _records(getattr(found, key)) for key in ("experiments", "metrics", "variables")},
-        "candidates": [doc.named(c, "role", "rule", "reason", "chosen") for c in found.candidates],
-        "commands": [{"what": way.what, "command": way.line} for way in found.ways],
-        **doc.named(found, "undirected", "notes", "source"),
+        "problem": survey.problem or None,
+        **{key: _records(getattr(survey, key)) for key in ("experiments", "metrics", "variables")},
+        "candidates": [doc.named(c, "role", "rule", "reason", "chosen") for c in survey.candidates],
+        "commands": [{"what": way.what, "command": way.line} for way in survey.ways],
+        **doc.named(survey, "undirected", "notes", "source"),
     }
 
 
-def survey_frames(found: Survey) -> dict[str, pd.DataFrame]:
+def survey_frames(survey: Survey) -> dict[str, pd.DataFrame]:
     """What CSV files hold."""
     tables = {
-        "experiments": found.experiments,
-        "metrics": found.metrics,
-        "variables": found.variables,
+        "experiments": survey.experiments,
+        "metrics": survey.metrics,
+        "variables": survey.variables,
     }
     return {
         key: table.map(lambda v: " ".join(v) if isinstance(v, tuple) else _plain(v))
@@ -113,13 +113,13 @@ def survey_frames(found: Survey) -> dict[str, pd.DataFrame]:
     }
 
 
-def main(found: Survey) -> str:
+def main(survey: Survey) -> str:
     """What stands for all where one CSV file is asked for: the metrics of a selection; of a store,
     its experiments.
     """
     return (
         "experiments"
-        if not found.n_runs or any(way.command == "runs" for way in found.ways)
+        if not survey.n_runs or any(way.command == "runs" for way in survey.ways)
         else "metrics"
     )
 
@@ -138,11 +138,11 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, pd.Timestamp) else value
 
 
-def _experiments(found: Survey) -> Table | None:
-    held = found.experiments[found.experiments["runs"] > 0]
+def _experiments(survey: Survey) -> Table | None:
+    held = survey.experiments[survey.experiments["runs"] > 0]
     if not len(held):
         return None
-    empty = len(found.experiments) - len(held)
+    empty = len(survey.experiments) - len(held)
     shown = held.head(OVERVIEW_ROWS)
     columns = [doc.names("experiment", shown["experiment"]), doc.counts("runs", shown["runs"])]
     counted = ("finished", "failed", "running", "children", "reports")
@@ -161,28 +161,28 @@ def _experiments(found: Survey) -> Table | None:
     return Table(columns, len(held), things="experiments", depth=ALWAYS, note=more)
 
 
-def _metrics(found: Survey) -> Table | None:
-    table = found.metrics.head(OVERVIEW_ROWS)
+def _metrics(survey: Survey) -> Table | None:
+    table = survey.metrics.head(OVERVIEW_ROWS)
     if not len(table):
         return None
-    known = [ARROWS[d] if d else "?" for d in table["direction"]]
+    arrows = [ARROWS[d] if d else "?" for d in table["direction"]]
     columns = [
         doc.names("metric", table["metric"]),
-        Column("runs", [f"{n} of {found.n_runs}" for n in table["runs"]]),
+        Column("runs", [f"{n} of {survey.n_runs}" for n in table["runs"]]),
         doc.numbers("from", table["low"]),
         doc.numbers("to", table["high"]),
         Column(
             "better",
-            known,
+            arrows,
             "^",
-            note="?: nobody knows which way is better." if "?" in known else "",
+            note="?: nobody knows which way is better." if "?" in arrows else "",
         ),
     ]
-    return Table(columns, len(found.metrics), things="metrics", depth=ALWAYS)
+    return Table(columns, len(survey.metrics), things="metrics", depth=ALWAYS)
 
 
-def _variables(found: Survey) -> Table | None:
-    table = found.variables.head(OVERVIEW_ROWS)
+def _variables(survey: Survey) -> Table | None:
+    table = survey.variables.head(OVERVIEW_ROWS)
     if not len(table):
         return None
     rows = [*table.itertuples(index=False)]
@@ -192,21 +192,21 @@ def _variables(found: Survey) -> Table | None:
     ]
     columns = [
         doc.names("name", (f"{row.kind}:{row.name}" for row in rows)),
-        Column("runs", [f"{n} of {found.n_runs}" for n in table["runs"]]),
+        Column("runs", [f"{n} of {survey.n_runs}" for n in table["runs"]]),
         doc.counts("values", table["values"]),
         Column("such as", examples, "wrap"),
     ]
-    return Table(columns, len(found.variables), things="params and tags", depth=ALWAYS)
+    return Table(columns, len(survey.variables), things="params and tags", depth=ALWAYS)
 
 
-def _candidates(found: Survey) -> Table | None:
-    if not found.candidates:
+def _candidates(survey: Survey) -> Table | None:
+    if not survey.candidates:
         return None
     columns = [
-        Column("for", [c.role for c in found.candidates], "<"),
-        doc.names("rule", (c.rule for c in found.candidates)),
-        Column("chosen", ["✓" if c.chosen else "" for c in found.candidates], "^"),
-        Column("because", [c.reason for c in found.candidates], "wrap"),
+        Column("for", [c.role for c in survey.candidates], "<"),
+        doc.names("rule", (c.rule for c in survey.candidates)),
+        Column("chosen", ["✓" if c.chosen else "" for c in survey.candidates], "^"),
+        Column("because", [c.reason for c in survey.candidates], "wrap"),
     ]
     return Table(columns, things="candidates", depth=ALWAYS)
 
@@ -216,15 +216,15 @@ def _some(texts: Sequence[str], most: int) -> str:
     return ", ".join(name(text, VALUE) for text in texts[:most]) + ", …" * (len(texts) > most)
 
 
-def _advice(found: Survey) -> list[str]:
+def _advice(survey: Survey) -> list[str]:
     """What to do where there is nothing to rank."""
-    if not found.experiments["runs"].any():
+    if not survey.experiments["runs"].any():
         return [
             "Put results into the store by `mleval import results.csv -n NAME`, or set "
             "MLFLOW_TRACKING_URI to a store that has runs. `mleval demo` shows it all on a "
             "published study."
         ]
-    if not found.n_runs:
+    if not survey.n_runs:
         return [
             "Only finished runs with metrics can be compared. `mlflow server` shows why runs "
             "failed. Run them again, or choose another experiment: `mleval runs` lists them "
@@ -277,24 +277,24 @@ def document(study: Study, provenance: Mapping[str, Any]) -> Document:
     )
 
 
-def found_document(study: Study | None, found: Survey) -> Document:
+def found_document(study: Study | None, survey: Survey) -> Document:
     """What a selection holds: the study that it yields, if any, what others logged, and what to do
     next.
     """
     if study is None:
-        return survey_document(found, {})
+        return survey_document(survey, {})
     made = document(study, {})
-    more = survey_sections(found) if found.foreign else [next_steps(found)]
-    tables = {**made.frames(), **(survey_frames(found) if found.foreign else {})}
+    more = survey_sections(survey) if survey.foreign else [next_steps(survey)]
+    tables = {**made.frames(), **(survey_frames(survey) if survey.foreign else {})}
     return replace(
         made,
         sections=[*made.sections, *more],
         frames=lambda: tables,
         data=lambda: {
             **data(study),
-            **(survey_data(found) if found.foreign else {}),
+            **(survey_data(survey) if survey.foreign else {}),
             "notes": study.notes,
-            "commands": survey_data(found)["commands"],
+            "commands": survey_data(survey)["commands"],
             "source": study.source,
         },
     )
@@ -316,13 +316,13 @@ def data(study: Study) -> dict[str, Any]:
 
 def _facts(study: Study) -> list[tuple[str, str]]:
     gaps, total = study.gaps(), len(study.datasets) * len(study.methods)
-    found = study.runs.get("conventions", pd.Series(dtype=str)).value_counts()
+    conventions = study.runs.get("conventions", pd.Series(dtype=str)).value_counts()
     why = f"; the others: {text}" if (text := study.why_empty(gaps)) else ""
     named = {"methods": study.methods, "datasets": study.datasets, "measures": study.measures}
     return [
         *((what, f"{len(names)}: {', '.join(map(name, names))}") for what, names in named.items()),
         ("folds", _folds(study)),
-        ("conventions", ", ".join(f"{c} ({n})" for c, n in found.items()) or "none"),
+        ("conventions", ", ".join(f"{c} ({n})" for c, n in conventions.items()) or "none"),
         ("results", f"{total - len(gaps)} of {total} cells{why}"),
     ]
 
@@ -368,20 +368,20 @@ def _rows(runs: pd.DataFrame) -> Table:
     first.
     """
     first = ("dataset", "method")
-    kept = {
+    options = {
         c: {"name": c} if c in first else {"keep": len(runs.columns) - i}
         for i, c in enumerate(runs)
     }
-    columns = [Column(c, [*runs[c].head(ROWS)], "<", **how) for c, how in kept.items()]
+    columns = [Column(c, [*runs[c].head(ROWS)], "<", **how) for c, how in options.items()]
     return Table(columns, len(runs), things="runs")
 
 
 def measures_document() -> Document:
     """The registry, a table a family, and the named sets."""
-    known = [(m, f"{number(m.range[0])} to {number(m.range[1])}") for m in MEASURES.values()]
+    measures = [(m, f"{number(m.range[0])} to {number(m.range[1])}") for m in MEASURES.values()]
     tables = []
     for (family, source, kinds, convention, asked), members in groupby(
-        known, key=lambda row: _group(row[0])
+        measures, key=lambda row: _group(row[0])
     ):
         rows = [(m.name, m.direction, span, m.summary) for m, span in members]
         columns = map(
@@ -413,11 +413,14 @@ def measures_document() -> Document:
         "Any other metric works once its direction is declared: --min NAME or --max NAME."
     )
     frame = pd.DataFrame(
-        [{"name": m.name, "better": m.direction, "range": span, **_origin(m)} for m, span in known]
+        [
+            {"name": m.name, "better": m.direction, "range": span, **_origin(m)}
+            for m, span in measures
+        ]
     )
     record = [
         {**doc.named(m, "name", "direction"), "low": m.range[0], "high": m.range[1], **_origin(m)}
-        for m, _ in known
+        for m, _ in measures
     ]
     first = Text(["Known measures, which way is better, and their range:"], depth=ALWAYS)
     return Document(
@@ -456,13 +459,13 @@ def evaluations_document(
     if len(documents) == 1:
         return documents[0]
     tables = {
-        about["method"]: found.frames()["measures"]
-        for found, (_, about, _) in zip(documents, made, strict=True)
+        about["method"]: one.frames()["measures"]
+        for one, (_, about, _) in zip(documents, made, strict=True)
     }
     return Document(
         count(len(made), "evaluation"),
-        [section for found in documents for section in found.sections],
-        data=lambda: {"evaluations": [found.data() for found in documents]},
+        [section for one in documents for section in one.sections],
+        data=lambda: {"evaluations": [one.data() for one in documents]},
         frames=lambda: {"measures": pd.concat(tables, names=["method"]).reset_index(0)},
         main="measures",
     )
@@ -480,8 +483,8 @@ def evaluation_document(
         depth=ALWAYS,
     )
     sections = [Section("evaluation", "Evaluation", [facts]), run.measures(report)]
-    if told := [*report.doubts(), *notes]:
-        sections.append(Section("notes", "Notes", doc.points(told, depth=ALWAYS)))
+    if remarks := [*report.doubts(), *notes]:
+        sections.append(Section("notes", "Notes", doc.points(remarks, depth=ALWAYS)))
     return Document(
         report.title,
         sections,
