@@ -54,14 +54,7 @@ from mlflow_mleval.measures.hierarchical import of_class_sets, of_label_matrices
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, are_lists, label_matrices
 from mlflow_mleval.measures.label_ranking import SCORED, parsed, ratios
-from mlflow_mleval.measures.label_sums import (
-    Inputs,
-    SumPart,
-    Sums,
-    comparable,
-    sum_folds,
-    sum_rows,
-)
+from mlflow_mleval.measures.label_sums import Inputs, SumPart, Sums, comparable, sum_folds, sum_rows
 from mlflow_mleval.measures.registry import (
     BINS,
     CLASS_SETS,

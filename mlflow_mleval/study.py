@@ -15,15 +15,7 @@ from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingRes
 from mlflow_mleval.measures.registry import Direction, directions, expand
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.selection import Missing, Selection, check_missing, command_line
-from mlflow_mleval.words import (
-    Argument,
-    Message,
-    Wording,
-    count,
-    did_you_mean,
-    some,
-    worded,
-)
+from mlflow_mleval.words import Argument, Message, Wording, count, did_you_mean, some, worded
 
 #: More names than this are counted.
 MANY = 6

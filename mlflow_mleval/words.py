@@ -675,3 +675,9 @@ def lazily(
         return getattr(import_module(f"mlflow_mleval.{home}"), called or name)
 
     return __getattr__, lambda: names
+
+
+# --------------------------------------------------------------------------------------------------
+# The version of the package.
+
+__version__ = "0.1.0"

@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mlflow_mleval.analysis.clusters import cluster_numbers, one_table
 from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
+from mlflow_mleval.analysis.pair_tests import cluster_numbers, one_table
 from mlflow_mleval.analysis.pairs import NOISE, decided, joint_test, named_pairs
-from mlflow_mleval.analysis.promethee import promethee
-from mlflow_mleval.analysis.unicriterion import tied_places
+from mlflow_mleval.analysis.promethee import promethee, tied_places
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
 from mlflow_mleval.measures.registry import MEASURES, Direction, directions
 from mlflow_mleval.validation import at_least_one, probability

@@ -43,7 +43,7 @@ from mlflow_mleval.analysis.ranks import (
     kendall,
     skillings_mack,
 )
-from mlflow_mleval.analysis.survivals import (
+from mlflow_mleval.analysis.stability import (
     METHODS,
     Retest,
     Survivals,

@@ -12,6 +12,7 @@ import pandas as pd
 from scipy import special
 
 from mlflow_mleval.analysis.promethee import (
+    Array,
     FlowsByMeasure,
     Preference,
     PrometheeResult,
@@ -21,9 +22,9 @@ from mlflow_mleval.analysis.promethee import (
     can_be_fused,
     checked,
     flows_by_measure,
+    tied_ranks,
 )
 from mlflow_mleval.analysis.ranks import components
-from mlflow_mleval.analysis.unicriterion import Array, tied_ranks
 from mlflow_mleval.study import Study
 from mlflow_mleval.words import SHOWN, some
 

@@ -18,8 +18,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.analysis.clusters import cluster_doubts, cluster_numbers
-from mlflow_mleval.analysis.pair_tests import COLUMNS, PairTests, jointly
+from mlflow_mleval.analysis.pair_tests import (
+    COLUMNS,
+    PairTests,
+    cluster_doubts,
+    cluster_numbers,
+    jointly,
+)
 from mlflow_mleval.analysis.pairs import NOISE, Draws, adjust, drawn, named_pairs
 from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most

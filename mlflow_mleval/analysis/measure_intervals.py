@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.analysis.clusters import (
+from mlflow_mleval.analysis.pair_tests import (
     blank_clusters,
     cluster_doubts,
     cluster_names,

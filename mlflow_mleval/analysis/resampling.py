@@ -21,9 +21,8 @@ from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, un
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.pairs import possible_ranks
 from mlflow_mleval.analysis.posthoc.max_t import RESAMPLES, datasets_needed, max_t
-from mlflow_mleval.analysis.promethee import flows_by_measure
+from mlflow_mleval.analysis.promethee import flows_by_measure, place_shares, tied_places, tied_ranks
 from mlflow_mleval.analysis.ranks import complete_table
-from mlflow_mleval.analysis.unicriterion import place_shares, tied_places, tied_ranks
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import at_least_one, one_of, probability
 from mlflow_mleval.words import count, some

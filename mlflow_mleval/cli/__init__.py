@@ -34,8 +34,7 @@ from mlflow_mleval.cli.command import (
 )
 from mlflow_mleval.cli.commands import evaluate, heeded, profile, run_over
 from mlflow_mleval.selection import Selection
-from mlflow_mleval.version import __version__
-from mlflow_mleval.words import inside
+from mlflow_mleval.words import __version__, inside
 
 GATE = 3
 _STUDY = (*opt.selection, opt.folds_by, *opt.measures, opt.missing)

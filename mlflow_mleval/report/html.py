@@ -20,7 +20,7 @@ from mlflow_mleval.report.blocks import PAGE, Column, Link, Section, Sliders, pl
 from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.report.text import CLOSE, OPEN, shorten, terminal
 from mlflow_mleval.validation import present
-from mlflow_mleval.version import __version__
+from mlflow_mleval.words import __version__
 
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document

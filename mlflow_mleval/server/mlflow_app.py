@@ -7,12 +7,36 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points, version
+from importlib.resources import files
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
+
+from flask import Flask, Response, g, redirect, request
+from werkzeug.wrappers import Response as BaseResponse
+
+from mlflow_mleval.errors import StoreError
+from mlflow_mleval.server.members import (
+    SHOWN,
+    Caller,
+    ExperimentList,
+    Inside,
+    PageJobs,
+    forged,
+    is_active,
+    may_read,
+    token_of,
+)
+from mlflow_mleval.server.page_content import PageSelection, SelectionError, parsed, rendered
+from mlflow_mleval.words import __version__
 
 GROUP, NAME = "mlflow.app", "mleval"
 
@@ -21,7 +45,6 @@ def create_app() -> Any:
     """MLflow's application with the page, for the server that runs it: ASGI for uvicorn, WSGI for
     others.
     """
-    from mlflow_mleval.server.routes import Page
 
     app, prefix = (
         _of_mlflow("mlflow.server", "app"),
@@ -122,3 +145,390 @@ def _check_before_the_server() -> None:
 
 if not os.environ.get("_MLFLOW_SGI_NAME"):
     _check_before_the_server()
+
+
+# --------------------------------------------------------------------------------------------------
+# The addresses under /mleval/: what each answers, to whom, and with which headers.
+
+ROOT = "/mleval"
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_KINDS = {
+    "html": "text/html",
+    "json": "application/json",
+    "md": "text/markdown",
+    "tex": "application/x-tex",
+    "csv": "text/csv",
+    "svg": "image/svg+xml",
+    "css": "text/css",
+    "js": "text/javascript",
+}
+#: Files of the report that the page uses, too.
+_OF_REPORTS = ("report.css", "report.js", "weights.js")
+#: Runs that are counted as new at most; seconds for which a right is believed while a computation
+#: is waited for.
+NEW, LATELY = 100, 3.0
+#: Says of which answer a part is: when it was made, in milliseconds.
+MADE = "X-Mleval-Made"
+
+
+class Failure(Exception):
+    """What goes wrong with a request, as the page is told."""
+
+    def __init__(self, status: int, error: str = "", **more: Any) -> None:
+        self.status, self.content = (
+            status,
+            {"state": "failed", **({"error": error} if error else {}), **more},
+        )
+        super().__init__(error)
+
+
+class Page:
+    """The routes of the page on one application."""
+
+    def __init__(self, app: Flask, prefix: str) -> None:
+        self.app, self.prefix, self.inside = app, prefix, Inside(app, prefix)
+        self.jobs, self.listing = PageJobs(self.inside), ExperimentList(self.inside)
+        self._lately: dict[Any, Any] = {}
+
+    def routes(self) -> dict[tuple[str, str], Callable[[], BaseResponse]]:
+        """By path under the prefix and method, what answers."""
+        got = {
+            "": self._home,
+            "/": self.page,
+            "/static": self.static,
+            "/experiments": self.experiments,
+            "/survey": self.survey,
+            "/answer": self.answer,
+            "/section": self.section,
+            "/detail": self.detail,
+            "/download": self.download,
+            "/news": self.news,
+        }
+        return {(ROOT + path, "GET"): view for path, view in got.items()} | {
+            (f"{ROOT}/store", "POST"): self.store
+        }
+
+    def install(self) -> None:
+        for (path, method), view in self.routes().items():
+            self.app.add_url_rule(
+                self.prefix + path,
+                f"mleval{path.replace('/', '_')}",
+                _answering(view),
+                methods=[method],
+                strict_slashes=True,
+            )
+        self.app.after_request(self._guarded)
+
+    def _guarded(self, response: Response) -> Response:
+        """Every answer under our address, also one of MLflow's login, with our headers."""
+        own = self.prefix + ROOT
+        if request.path == own or request.path.startswith(own + "/"):
+            for name, value in HEADERS.items():
+                response.headers[name] = value
+            if "Cache-Control" not in response.headers:
+                response.headers["Cache-Control"] = "private, no-store"
+        return response
+
+    # what the routes answer
+
+    def _home(self) -> BaseResponse:
+        return redirect(f"{self.prefix}{ROOT}/", 308)
+
+    def page(self) -> Response:
+        self.jobs.warm()
+        return _html(
+            rendered("page.html.j2", token=token_of(self.jobs.folder.secret, self._caller))
+        )
+
+    def static(self) -> Response:
+        name = request.args.get("file", "")
+        own = {
+            path.name: path
+            for path in (files("mlflow_mleval.server") / "static").iterdir()
+            if path.is_file()
+        }
+        of_reports = files("mlflow_mleval.report") / "templates"
+        own |= {n: of_reports / n for n in _OF_REPORTS if (of_reports / n).is_file()}
+        if name not in own:
+            raise Failure(404, "There is no such file.")
+        content = own[name].read_bytes()
+        response = _sent(content, name)
+        response.headers["Cache-Control"] = (
+            "private, no-cache"  # asked each time, sent when it has changed
+        )
+        response.set_etag(sha256(content).hexdigest()[:16])
+        response.make_conditional(request)
+        return response
+
+    def experiments(self) -> Response:
+        wanted = request.args.get("search", "").strip()[:200]
+        asked: dict[str, Any] = {"max_results": SHOWN, "order_by": ["last_update_time DESC"]}
+        if wanted:
+            asked["filter"] = "name ILIKE '%{}%'".format(wanted.replace("\\", "").replace("'", ""))
+        if token := request.args.get("page-token"):
+            asked["page_token"] = token[:1000]
+        answer = self.inside.post(self._caller, "/api/2.0/mlflow/experiments/search", asked)
+        if not answer.ok:
+            raise Failure(*_refusal(answer, "the list of experiments"))
+        listed = answer.json()
+        rows = self.listing.rows(self._caller, listed.get("experiments", []))
+        more, first = listed.get("next_page_token", ""), "page-token" not in request.args
+        return _html(
+            rendered(
+                "experiments.html.j2", experiments=rows, next_token=more, search=wanted, first=first
+            )
+        )
+
+    def survey(self) -> Response:
+        selection = self._readable()
+        key = self._key(selection, "survey")
+        self._made(key, selection, "survey")
+        return _html(self.jobs.folder.read(key, "survey") or "")
+
+    def answer(self) -> Response:
+        selection = self._readable()
+        key = self._key(selection, "answer")
+        about = self._made(key, selection, "answer")
+        return _json(
+            {
+                "state": "ready",
+                "key": key,
+                "command": selection.command,
+                "selection": selection.query,
+                **about,
+            }
+        )
+
+    def section(self) -> Response:
+        selection = self._readable()
+        key = self._key(selection, "answer")
+        about = self._made(key, selection, "answer")
+        text = self.jobs.folder.read(key, f"section/{request.args.get('part', '')}")
+        if text is None:
+            raise Failure(404, "The answer has no such section.")
+        return _html(text, about["made"])
+
+    def download(self) -> Response:
+        selection, name = self._readable(), request.args.get("file", "")
+        key = self._key(selection, "answer")
+        about = self._made(key, selection, "answer")
+        if name not in about["files"]:
+            raise Failure(404, "The answer has no such file.")
+        text = self.jobs.folder.read(f"{key}f", f"file/{name}")
+        if (
+            text is None
+        ):  # the files are written after the answer, by who holds the comparison and answers then
+            self._held(key, selection, {})
+            text = self.jobs.folder.read(f"{key}f", f"file/{name}") or ""
+        response = _sent(text.encode(), name)
+        response.headers["Content-Disposition"] = f'attachment; filename="mleval-{name}"'
+        response.headers[MADE] = str(about["made"])
+        return response
+
+    def detail(self) -> Response:
+        selection = self._readable()
+        names = {"of": "of", "the-method": "method", "the-dataset": "dataset", "against": "against"}
+        question = {argument: request.args.get(name, "") for name, argument in names.items()}
+        if question["of"] not in ("method", "dataset", "cell", "pair"):
+            raise Failure(400, "Details are of a method, a dataset, a cell or a pair.", field="of")
+        key = self._key(selection, "answer")
+        about = self._made(key, selection, "answer")
+        shown = self._held(key, selection, question)
+        if "html" not in shown:
+            raise Failure(shown.pop("status"), **shown)
+        return _html(shown["html"], about["made"])
+
+    def news(self) -> Response:
+        selection = self._readable()
+        self._check(selection)
+        since = request.args.get("since", "")
+        if not since.isdecimal():
+            raise Failure(400, "`since` is a time in milliseconds.", field="since")
+        rule = f"attributes.end_time > {int(since)}"
+        own = selection.choices["filter_string"]
+        asked = {
+            "experiment_ids": list(selection.experiment_ids),
+            "filter": f"{rule} and {own}" if own.strip() else rule,
+            "max_results": NEW,
+        }
+        answer = self.inside.post(self._caller, "/api/2.0/mlflow/runs/search", asked)
+        if not answer.ok:
+            raise Failure(*_refusal(answer, "new runs"))
+        return _json({"new": sum(not _is_report(run) for run in answer.json().get("runs", ()))})
+
+    def store(self) -> Response:
+        if reason := forged(request, self.jobs.folder.secret, self._caller):
+            raise Failure(403, reason)
+        selection = self._readable()
+        of = self._key(selection, "answer")
+        about = self._made(of, selection, "answer")
+        if not self.jobs.folder.names(f"{of}f"):  # the files are written after the answer
+            self._held(of, selection, {})
+        key = selection.key("store", of, str(about["made"]), self._caller.identity)
+        if (done := self.jobs.folder.about(key)) is None or not is_active(
+            self.inside, self._caller, done["run_id"]
+        ):
+            job = {
+                "what": "store",
+                "of": of,
+                "given": dict(selection.given),
+                "user": self._caller.user,
+            }
+            self._ask(key, job, writes=True)
+        link = (
+            f"../#/experiments/{done['experiment_id']}/runs/{done['run_id']}/"
+            "artifacts?workflowType=machine_learning"
+        )
+        return _json({"run_id": done["run_id"], "address": link, "left_out": done["left_out"]})
+
+    # what they share
+
+    def _held(self, key: str, selection: PageSelection, question: dict[str, Any]) -> dict[str, Any]:
+        """What the process says that holds the comparison; where it has let it go, the comparison
+        is made anew.
+        """
+        shown = self.jobs.held(key, question)
+        if shown is None:
+            self._made(key, selection, "answer", newer=int(time.time() * 1000))
+        return shown or {}
+
+    @property
+    def _caller(self) -> Caller:
+        return Caller.of(request.environ, request.args.get("workspace", "")[:200])
+
+    def _selection(self) -> PageSelection:
+        return parsed(request.args.to_dict(flat=False))
+
+    def _readable(self) -> PageSelection:
+        """The selection, if the member may read all that it names.
+
+        MLflow is asked each time that anything is told but how far a computation is: that is asked
+        for again and again.
+        """
+        if (
+            request.headers.get("Sec-Fetch-Site") == "cross-site"
+            and request.headers.get("Sec-Fetch-Mode") != "navigate"
+        ):
+            raise Failure(
+                403, "The request comes from another site."
+            )  # which could not read the answer, but have it computed
+        selection = self._selection()
+        if not selection.experiment_ids:
+            raise Failure(
+                400, "No experiment is chosen. Choose one from the list.", field="experiment-id"
+            )
+        seen, now = (self._caller.proof, selection.experiment_ids), time.monotonic()
+        g.mleval_checked = False
+        if now - self._lately.get(seen, -LATELY) > LATELY:
+            self._check(selection)
+            self._lately = {key: at for key, at in self._lately.items() if now - at < LATELY} | {
+                seen: now
+            }
+        return selection
+
+    def _check(self, selection: PageSelection) -> None:
+        """Ask MLflow, unless this request did already."""
+        if g.mleval_checked:
+            return
+        for experiment_id in selection.experiment_ids:
+            if not may_read(self.inside, self._caller, experiment_id):
+                raise Failure(
+                    403,
+                    f"There is no experiment {experiment_id} that you may read. Choose another, "
+                    "or ask its owner.",
+                    field="experiment-id",
+                )
+        g.mleval_checked = True
+
+    def _key(self, selection: PageSelection, what: str) -> str:
+        return selection.key(what, self._caller.workspace, self._address, __version__)
+
+    @property
+    def _address(self) -> str:
+        return request.url_root.rstrip("/") + self.prefix
+
+    def _made(
+        self, key: str, selection: PageSelection, what: str, newer: int = 0
+    ) -> dict[str, Any]:
+        """What an answer says of itself; while there is none that is new enough, 202."""
+        newer = newer or int(request.args.get("newer-than", "") or 0)
+        about = self.jobs.folder.about(key)
+        if about is not None and about["made"] > newer:
+            self._check(selection)
+            return about
+        self._ask(key, {"what": what, "given": dict(selection.given)})
+
+    def _ask(self, key: str, job: dict[str, Any], writes: bool = False) -> NoReturn:
+        """Have the worker do the job, or hear how far it is."""
+        state = self.jobs.ask(key, self._caller, {**job, "address": self._address}, writes)
+        if state["state"] == "failed":
+            self._check(self._selection())
+            raise Failure(**{name: value for name, value in state.items() if name != "state"})
+        raise Failure(202, **state)
+
+
+def _answering(view: Callable[[], BaseResponse]) -> Callable[[], BaseResponse]:
+    """The view, with what goes wrong told in JSON, and nothing told of what nobody foresaw."""
+
+    @wraps(view)
+    def answer() -> BaseResponse:
+        try:
+            return view()
+        except SelectionError as error:
+            return _json({"state": "failed", "error": str(error), "field": error.field}, 400)
+        except StoreError as error:
+            return _json({"state": "failed", "error": str(error)}, 503)
+        except Failure as failure:
+            return _json(failure.content, failure.status)
+        except OSError as error:  # no folder for answers, a full disk
+            print(f"mleval page: {error!r}", file=sys.stderr)
+            text = (
+                "The server has no place for answers. Its log says why; the administrator may "
+                "set TMPDIR."
+            )
+            return _json({"state": "failed", "error": text}, 503)
+
+    return answer
+
+
+def _refusal(answer: Any, what: str) -> tuple[int, str]:
+    if answer.status in (401, 403):
+        return answer.status, f"MLflow does not let you read {what}."
+    return (
+        503,
+        f"MLflow could not tell {what}: "
+        f"{str(answer.json().get('message', ''))[:300] or answer.status}",
+    )
+
+
+def _is_report(run: dict[str, Any]) -> bool:
+    return any(
+        tag["key"] == "mleval.kind" and tag["value"] == "report"
+        for tag in run["data"].get("tags", ())
+    )
+
+
+def _html(text: str, made: int | None = None) -> Response:
+    return Response(text, mimetype="text/html", headers=None if made is None else {MADE: str(made)})
+
+
+def _json(content: dict[str, Any], status: int = 200) -> Response:
+    return Response(json.dumps(content), status, mimetype="application/json")
+
+
+def _sent(content: bytes, name: str) -> Response:
+    return Response(
+        content,
+        content_type=(
+            f"{_KINDS.get(name.rpartition('.')[2], 'application/octet-stream')}; charset=utf-8"
+        ),
+    )

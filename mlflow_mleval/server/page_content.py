@@ -26,8 +26,7 @@ from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalErr
 from mlflow_mleval.report import FILES
 from mlflow_mleval.selection import Selection, command_line
 from mlflow_mleval.server.answer_cache import CacheFolder
-from mlflow_mleval.version import __version__
-from mlflow_mleval.words import Argument, argument_of, redacted, worded
+from mlflow_mleval.words import Argument, __version__, argument_of, redacted, worded
 
 # --------------------------------------------------------------------------------------------------
 # What a reader of the page chose: in the address, as choices of a comparison, and as the command

@@ -43,13 +43,7 @@ from mlflow_mleval.store.reader import (
     with_profile_measures,
 )
 from mlflow_mleval.store.repeats import RepeatRule, Repeats, gather, mean_folds
-from mlflow_mleval.store.searches import (
-    BestTrials,
-    FoldRule,
-    best_trials,
-    elsewhere,
-    trials_among,
-)
+from mlflow_mleval.store.searches import BestTrials, FoldRule, best_trials, elsewhere, trials_among
 from mlflow_mleval.study import Excluded, Study
 from mlflow_mleval.words import (
     DECLARE,

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from mlflow import MlflowClient
 
-from mlflow_mleval.analysis.clusters import one_table
 from mlflow_mleval.analysis.loss_profiles import Array, Pair, Profiles, gather
+from mlflow_mleval.analysis.pair_tests import one_table
 from mlflow_mleval.errors import (
     IncomparableRunsError,
     MeasureError,

@@ -33,7 +33,7 @@ from mlflow_mleval.report.html import standalone
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, home, warn
 from mlflow_mleval.validation import AnyArray, present
-from mlflow_mleval.version import __version__
+from mlflow_mleval.words import __version__
 
 #: Parameters of the binomial profile that are logged as steps at most; the files hold more.
 _STEPS = 100

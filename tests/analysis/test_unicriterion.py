@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from mlflow_mleval.analysis import unicriterion as flows
-from mlflow_mleval.analysis.unicriterion import stacked_flows, tied_ranks, unicriterion_flows
+from mlflow_mleval.analysis import promethee as flows
+from mlflow_mleval.analysis.promethee import stacked_flows, tied_ranks, unicriterion_flows
 
 FUNCTIONS = ("usual", "u_shape", "v_shape", "level", "linear", "gaussian")
 

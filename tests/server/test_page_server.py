@@ -11,7 +11,7 @@ import requests
 from page_servers import ADMIN, api, grant, page_server, revoke
 from waiting import PATIENCE
 
-from mlflow_mleval.server.routes import HEADERS
+from mlflow_mleval.server.mlflow_app import HEADERS
 
 pytestmark = [pytest.mark.server, pytest.mark.thorough]
 pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")

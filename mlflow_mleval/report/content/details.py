@@ -37,15 +37,7 @@ from mlflow_mleval.report.content.ranking import grid
 from mlflow_mleval.report.content.verdict import deciding_test
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import profile_lines, ratio_panels
-from mlflow_mleval.report.text import (
-    ARROWS,
-    NONE,
-    aligned,
-    fixed,
-    number,
-    terminal,
-    with_intervals,
-)
+from mlflow_mleval.report.text import ARROWS, NONE, aligned, fixed, number, terminal, with_intervals
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count, some

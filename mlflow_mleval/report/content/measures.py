@@ -9,7 +9,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.fusion import by_chance
-from mlflow_mleval.analysis.survivals import Separations
+from mlflow_mleval.analysis.stability import Separations
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     PAGE,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.survivals import Separations, Survivals
+from mlflow_mleval.analysis.stability import Separations, Survivals
 from mlflow_mleval.report.blocks import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
 from mlflow_mleval.report.text import fixed, level, number, percent, pvalue
 from mlflow_mleval.validation import present
