@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from functools import wraps
 from inspect import signature
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from mlflow_mleval.words import did_you_mean, some
 
 Name = TypeVar("Name", bound=Hashable)
 Value = TypeVar("Value")
+Parameters = ParamSpec("Parameters")
 
 #: Kinds of arrays, whatever their shape.
 Array = NDArray[np.float64]
@@ -52,6 +54,17 @@ def refuse_keywords(
         listed, guess = some(map(repr, wrong)), did_you_mean(wrong, names)
         text = f"{function.__name__}() has no argument {listed}.{guess}"
         raise TypeError(f"{text} It takes {', '.join(names)}.")
+
+
+def known_keywords(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
+    """The function; given an argument that it does not have, it names the nearest."""
+
+    @wraps(function)
+    def checked(*args: Parameters.args, **options: Parameters.kwargs) -> Value:
+        refuse_keywords(function, options)
+        return function(*args, **options)
+
+    return checked
 
 
 def probability(value: float, name: str) -> float:

@@ -142,3 +142,18 @@ def test_a_report_loads_only_what_it_has_to_tell():
         "figures.lines",
     )
     assert len(own) <= 65 and not [name for name in own if name.endswith(idle)]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "meant"),
+    [
+        ("load_study", "experiment_name", "experiment_names"),
+        ("compare", "aplha", "alpha"),
+        ("log_evaluation", "metod", "method"),
+        ("log_profile", "data_set", "dataset"),
+        ("promethee", "preferrence", "preference"),
+    ],
+)
+def test_an_unknown_argument_leads_to_the_nearest(name, wrong, meant):
+    with pytest.raises(TypeError, match=f"{name}.. has no argument '{wrong}'. .*'{meant}'"):
+        getattr(mleval, name)(**{wrong: 1})

@@ -57,7 +57,7 @@ from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.study import Study, left_out
-from mlflow_mleval.validation import one_of, probability
+from mlflow_mleval.validation import known_keywords, one_of, probability
 from mlflow_mleval.words import Argument, Message, count
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
@@ -566,6 +566,7 @@ class Comparison(Detailed):
         )
 
 
+@known_keywords
 def compare(
     study: Study,
     *,

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.validation import known_keywords, one_of
 from mlflow_mleval.words import SHOWN, did_you_mean
 
 # --------------------------------------------------------------------------------------------------
@@ -381,6 +381,7 @@ class PrometheeResult:
         )
 
 
+@known_keywords
 def promethee(
     table: pd.DataFrame | npt.ArrayLike,
     minimize: Iterable[Any] = (),

@@ -45,6 +45,7 @@ from mlflow_mleval.store.reader import (
 from mlflow_mleval.store.repeats import RepeatRule, Repeats, gather, mean_folds
 from mlflow_mleval.store.searches import BestTrials, FoldRule, best_trials, elsewhere, trials_among
 from mlflow_mleval.study import Excluded, Study
+from mlflow_mleval.validation import known_keywords
 from mlflow_mleval.words import (
     DECLARE,
     Argument,
@@ -70,6 +71,7 @@ _SHOWN = 12
 FILTER, MEASURE = Argument("filter_string"), Argument("measures")
 
 
+@known_keywords
 def load_study(
     *,
     experiment_ids: Sequence[str] | None = None,

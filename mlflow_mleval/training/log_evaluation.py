@@ -22,9 +22,10 @@ from mlflow_mleval.report.content.run import description
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, deliver
 from mlflow_mleval.training.run_content import ALPHAS, EpochMetrics, RunContent, steps
-from mlflow_mleval.validation import AnyArray, binary_matrix, present
+from mlflow_mleval.validation import AnyArray, binary_matrix, known_keywords, present
 
 
+@known_keywords
 def log_evaluation(
     ev: Evaluation,
     *,
@@ -305,6 +306,7 @@ def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:
 # MLflow run.
 
 
+@known_keywords
 def log_profile(
     counts: ArrayLike,
     *,
