@@ -81,14 +81,93 @@ def joined(parts: Sequence[str], last: str = "and") -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}"
 
 
+#: The families of claims. A page has one that decides, at level α: where no methods differ, at most
+#: a share α of pages says of any two that they do. All else is read on request, with a probability
+#: beside it, or describes, without a verdict.
+DECIDES, ON_REQUEST, DESCRIPTION = "decides", "on request", "description"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a reader may take for "this is so": its family, whether that family is held at α, the
+    JSON keys on which it rests, and whether it says that methods differ.
+    """
+
+    key: str
+    family: str
+    rests_on: tuple[str, ...] = ()
+    differ: bool = False
+
+    @property
+    def at_alpha(self) -> bool:
+        """Whether the chance that its family says anything false is at most α."""
+        return self.family == DECIDES
+
+
+#: Every claim that sentences and marks are made from.
+CLAIMS = {
+    one.key: one
+    for one in (
+        Claim("use one", DECIDES, ("answer", "separated"), differ=True),
+        Claim("best set", DECIDES, ("answer", "separated")),
+        Claim("separated", DECIDES, ("separated", "decides"), differ=True),
+        Claim("none separated", DECIDES, ("separated", "decides")),
+        Claim("groups", DECIDES, ("cliques", "separated")),
+        Claim("probable", ON_REQUEST, ("beyond",), differ=True),
+        Claim("next dataset", ON_REQUEST, ("next_dataset",)),
+        Claim("folds separate", DECIDES, ("folds",), differ=True),
+        Claim("folds do not separate", DECIDES, ("folds",)),
+        Claim("folds", DESCRIPTION, ("folds",)),
+        Claim("ahead", DESCRIPTION, ("ranking", "study")),
+        Claim("by how much", DESCRIPTION, ("answer",)),
+        Claim("untested", DESCRIPTION, ("absent",)),
+        Claim("feasible", DESCRIPTION),
+        Claim("all methods", DESCRIPTION, ("friedman",)),
+        Claim("survives", DESCRIPTION),
+    )
+}
+
+
+def claim(key: str, *rests_on: str) -> Claim:
+    """The registered claim, resting on these JSON keys, too, if any.
+
+    >>> claim("separated", "max_t").rests_on
+    ('max_t', 'separated', 'decides')
+    """
+    registered = CLAIMS[key]
+    return replace(registered, rests_on=(*rests_on, *registered.rests_on))
+
+
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a verdict (sometimes two that belong together), its names marked, and the JSON
-    keys on which it rests.
+    """A sentence of a verdict (sometimes two that belong together), its names marked, and what it
+    claims.
     """
 
     text: str
-    rests_on: tuple[str, ...] = ()
+    claim: Claim
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """The JSON keys on which it rests."""
+        return self.claim.rests_on
+
+
+def claims_in(sentences: Iterable[Sentence], alpha: float) -> list[dict[str, Any]]:
+    """What JSON holds of sentences: each with its claim, the family and level of that, and the keys
+    on which it rests.
+    """
+    return [
+        {
+            "text": one.text,
+            "claim": one.claim.key,
+            "family": one.claim.family,
+            "level": alpha if one.claim.at_alpha else None,
+            "differ": one.claim.differ,
+            "rests_on": one.rests_on,
+        }
+        for one in sentences
+    ]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from report_cases import nasty, published, published_study, study_of
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.blocks import listed, plain
+from mlflow_mleval.report.blocks import CLAIMS, DECIDES, listed, plain
 from mlflow_mleval.report.content.differences import describe_cliques
 from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.report.text import percent
@@ -363,3 +363,15 @@ def test_cliques_that_overlap_are_all_told():
     said = plain(describe_cliques(found.cliques, found.order))
     for clique in found.cliques:
         assert all(m in said or f"({len(clique)} methods)" in said for m in clique)
+
+
+def test_every_sentence_makes_a_registered_claim_of_one_deciding_family():
+    for found in (published(stability=True), published(on="f1", control="BR"), nasty()):
+        said = found.report().to_dict()["verdict"]
+        for one in said:
+            registered = CLAIMS[one["claim"]]
+            assert one["family"] == registered.family and one["differ"] == registered.differ
+            assert one["level"] == (0.05 if registered.family == DECIDES else None)
+            assert one["rests_on"]
+        differ = [one for one in said if one["differ"]]
+        assert bool(differ) == bool(found.separated)

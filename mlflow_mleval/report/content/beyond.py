@@ -21,6 +21,7 @@ from mlflow_mleval.report.blocks import (
     Table,
     Terms,
     Text,
+    claim,
     decimals,
     joined,
     name,
@@ -356,7 +357,7 @@ def next_dataset_sentences(c: Comparison) -> list[Sentence]:
         f"This rests on datasets that are drawn as these {len(found.rho)} were, each known as "
         f"well as {kind} tell (hierarchical correlated t test)."
     )
-    return [Sentence(text, ("next_dataset",)) for text in said]
+    return [Sentence(text, claim("next dataset")) for text in said]
 
 
 def _table(c: Comparison, depth: int) -> Table:

@@ -15,6 +15,8 @@ from mlflow_mleval.report.blocks import (
     Sentence,
     Table,
     Text,
+    claim,
+    claims_in,
     joined,
     listed,
     name,
@@ -45,7 +47,7 @@ def data(c: Comparison) -> dict[str, Any]:
     )
     return {
         "answer": {
-            "sentences": sentences(c, advice),
+            "sentences": claims_in(sentences(c, advice), c.options["alpha"]),
             **facts,
             "means": means,
             "differences": differences,
@@ -61,10 +63,16 @@ def sentences(c: Comparison, advice: Decision | None = None) -> list[Sentence]:
     first = " ".join(filter(None, [_who(c, advice), _by_how_much(c, advice)]))
     second = " ".join(filter(None, [_how_sure(c, advice), _doubt(c, advice)]))
     answers = [
-        Sentence(first, ("answer",)),
-        *([Sentence(second, ("answer", "separated"))] if second else []),
+        Sentence(first, claim(_claimed(c, advice))),
+        *([Sentence(second, claim("best set"))] if second else []),
     ]
     return [*answers, *_next(c)]
+
+
+def _claimed(c: Comparison, advice: Decision) -> str:
+    """Which claim the first sentence makes: that nobody else may be the best, or who is ahead."""
+    alone = advice.next is not None and len(advice.methods) == len(advice.best) == 1
+    return "use one" if alone else "by how much"
 
 
 def _next(c: Comparison) -> list[Sentence]:
@@ -79,7 +87,7 @@ def _next(c: Comparison) -> list[Sentence]:
                 f"with probability {probability(row.p_better)}, and worse with "
                 f"{probability(row.p_worse)}"
             )
-            return [Sentence(f"On the next dataset {whom} {sure}.", ("next_dataset",))]
+            return [Sentence(f"On the next dataset {whom} {sure}.", claim("next dataset"))]
     return []
 
 

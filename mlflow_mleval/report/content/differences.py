@@ -20,6 +20,7 @@ from mlflow_mleval.report.blocks import (
     Sentence,
     Table,
     Text,
+    claim,
     listed,
 )
 from mlflow_mleval.report.content.provenance import best, rows_among
@@ -135,9 +136,9 @@ def pairs_verdict(c: Comparison) -> list[Sentence]:
     'The evidence separates none of 1 pair (step-down max-T, α = .05).'
     """  # noqa: E501
     if c.deciding is None:
-        return [Sentence(c.decision, ("absent", "decision")), *by_fold(c)]
+        return [Sentence(c.decision, claim("untested", "decision")), *by_fold(c)]
     said = c.deciding.test.possible(c.deciding.result)
-    possible = [Sentence(said, (c.deciding.test.key,))] if said else []
+    possible = [Sentence(said, claim("feasible", c.deciding.test.key))] if said else []
     if not c.letters_apply:
         return [*possible, *(s for s in verdict(c) if "separated" in s.rests_on), *by_fold(c)]
     total = count(len(c.order) * (len(c.order) - 1) // 2, "pair")
@@ -148,10 +149,9 @@ def pairs_verdict(c: Comparison) -> list[Sentence]:
         if pairs
         else f"separates none of {total}"
     )
-    apart = Sentence(f"The evidence {found} ({deciding_test(c)}).", ("separated", "decides"))
-    groups = (
-        [Sentence(describe_cliques(c.cliques, c.order), ("cliques", "separated"))] if pairs else []
-    )
+    says = claim("separated" if pairs else "none separated")
+    apart = Sentence(f"The evidence {found} ({deciding_test(c)}).", says)
+    groups = [Sentence(describe_cliques(c.cliques, c.order), claim("groups"))] if pairs else []
     return [*possible, apart, *groups, *by_fold(c)]
 
 

@@ -15,7 +15,17 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.stability import Separations, Survivals
-from mlflow_mleval.report.blocks import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
+from mlflow_mleval.report.blocks import (
+    ALWAYS,
+    SHOWN,
+    Section,
+    Sentence,
+    Text,
+    claim,
+    claims_in,
+    joined,
+    listed,
+)
 from mlflow_mleval.report.text import fixed, level, number, percent, pvalue
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import agree, all_of, count, plural
@@ -40,7 +50,7 @@ def section(c: Comparison) -> Section:
     stable = [
         s.text
         for s in said
-        if s.rests_on[0].startswith("stability") and s.rests_on[0] != "stability.separations"
+        if s.claim.key == "survives" and "stability.separations" not in s.rests_on
     ]
     answer = Text([s.text for s in said if s.text not in stable], role="lead", depth=ALWAYS)
     return Section(
@@ -51,7 +61,7 @@ def section(c: Comparison) -> Section:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    return {"verdict": verdict(c)}
+    return {"verdict": claims_in(verdict(c), c.options["alpha"])}
 
 
 def verdict(c: Comparison) -> list[Sentence]:
@@ -76,7 +86,7 @@ def verdict(c: Comparison) -> list[Sentence]:
         "others, too."
     )
     tested = (
-        [Sentence(untested, ("absent", "study.datasets"))]
+        [Sentence(untested, claim("untested", "study.datasets"))]
         if c.deciding is None
         else ([_evidence(c), *_overall(c), *_feasible(c)])
     )
@@ -101,7 +111,9 @@ def by_fold(c: Comparison) -> list[Sentence]:
     behind = apart_by_folds(c)
     text = _pairs_apart(c) if behind is None else _behind_by_folds(c, behind)
     lost = lost_pairs(c.folds.values())
-    return [Sentence(f"{text}{lost}{_shaky(c.folds)}.", ("folds",))]
+    apart = any(folds.separated for folds in c.folds.values())
+    says = claim("folds" if c.deciding else "folds separate" if apart else "folds do not separate")
+    return [Sentence(f"{text}{lost}{_shaky(c.folds)}.", says)]
 
 
 def _by_measures(folds: FoldComparison) -> str:
@@ -240,14 +252,14 @@ def _lead(c: Comparison) -> Sentence:
         value = number(c.study.cells(c.on).iloc[0][c.leader])
     if len(datasets) > 1:
         value = f"mean rank {fixed(c.ranks.mean()[c.leader], 2)}{each}"
-    rests = ("ranking", "study", *(["options"] if c.on == FUSED else []))
-    return Sentence(f"{listed(c.leaders)} {verb} {what} {where} ({value}; {how}).", rests)
+    says = claim("ahead", *(["options"] if c.on == FUSED else []))
+    return Sentence(f"{listed(c.leaders)} {verb} {what} {where} ({value}; {how}).", says)
 
 
 def _evidence(c: Comparison) -> Sentence:
-    rests = (present(c.deciding).test.key, "decides", "separated")
+    says = claim("separated" if c.separated else "none separated", present(c.deciding).test.key)
     if c.options["control"] is not None:
-        return Sentence(f"{_against_control(c, c.options['control'])} ({deciding_test(c)}).", rests)
+        return Sentence(f"{_against_control(c, c.options['control'])} ({deciding_test(c)}).", says)
     leaders = c.leaders
     them = "it" if len(leaders) == 1 else "both" if len(leaders) == 2 else "them"
     texts = [_apart(c, leader, them) for leader in leaders]
@@ -258,7 +270,7 @@ def _evidence(c: Comparison) -> Sentence:
         text += f"; among the others it separates {count(elsewhere, 'pair')}"
     elif not c.separated and 2 < len(c.order) > len(leaders) + 1:
         text += ", nor any two others from each other"
-    return Sentence(f"The evidence {text} ({deciding_test(c)}).", rests)
+    return Sentence(f"The evidence {text} ({deciding_test(c)}).", says)
 
 
 def _apart(c: Comparison, leader: str, them: str) -> str:
@@ -316,7 +328,7 @@ def _overall(c: Comparison) -> list[Sentence]:
         f"Over all methods together, Friedman's test finds no difference ({by}, "
         f"{pvalue(c.friedman.best_pvalue)})."
     )
-    return [Sentence(found, ("friedman",))]
+    return [Sentence(found, claim("all methods"))]
 
 
 def _feasible(c: Comparison) -> list[Sentence]:
@@ -324,7 +336,7 @@ def _feasible(c: Comparison) -> list[Sentence]:
     need.
     """
     unable = present(c.deciding).test.unable(present(c.deciding).result)
-    return [Sentence(unable, (present(c.deciding).test.key,))] if unable else []
+    return [Sentence(unable, claim("feasible", present(c.deciding).test.key))] if unable else []
 
 
 def _fused(c: Comparison) -> Sentence:
@@ -343,7 +355,7 @@ def _fused(c: Comparison) -> Sentence:
         else f"net flow {fixed(c.fusion.ranking['phi'].iloc[0], 3)}"
     )
     return Sentence(
-        f"Fused over {how}, {listed(first)} {verb}{also} ({value}).", ("ranking", "options")
+        f"Fused over {how}, {listed(first)} {verb}{also} ({value}).", claim("ahead", "options")
     )
 
 
@@ -361,7 +373,7 @@ def _tied_stability(c: Comparison) -> list[Sentence]:
         f"Which of them is ahead depends on the weights: first is {shares} of "
         f"{found.n_resamples:,} random weightings."
     )
-    return [Sentence(text, ("stability.acceptability",))]
+    return [Sentence(text, claim("survives", "stability.acceptability"))]
 
 
 def _stability(c: Comparison, leader: str) -> list[Sentence]:
@@ -374,11 +386,13 @@ def _stability(c: Comparison, leader: str) -> list[Sentence]:
     if present(c.stability).leave_one_out is not None:
         rests.append("stability.leave_one_out")
     lead = f"Its lead survives {joined(survived)}{falls}." if survived else ""
-    sentences = [Sentence(lead, tuple(rests))] if lead else []
+    sentences = [Sentence(lead, claim("survives", *rests))] if lead else []
     sentences += separations_in_words(c, leader)
     if len(c.study.measures) > 1:
         text = f"{_random_weights(c, leader)}; {_shift(c)}."
-        sentences.append(Sentence(text, ("stability.acceptability", "stability.dethrone")))
+        sentences.append(
+            Sentence(text, claim("survives", "stability.acceptability", "stability.dethrone"))
+        )
     return sentences
 
 
@@ -417,7 +431,7 @@ def separations_in_words(c: Comparison, leader: str) -> list[Sentence]:
         subject = "The separation" if len(share) == 1 else f"All {len(share):,} separations"
         stay, (_, tried) = agree(share, "stays"), max(share.values())
         text = f"{subject} {stay} under every other choice of {kinds} ({tried} were tried)."
-        return [Sentence(text, ("stability.separations",))]
+        return [Sentence(text, claim("survives", "stability.separations"))]
     own = {worse: of for (better, worse), of in share.items() if better == leader}
     others = [of for (better, _), of in share.items() if better != leader]
     parts = [f"its separation {joined(_own_shares(own))} other choices of {kinds}"] if own else []
@@ -428,7 +442,7 @@ def separations_in_words(c: Comparison, leader: str) -> list[Sentence]:
         parts.append(f"{subject} under {_least_share(others)}")
     first = "; ".join(parts)
     texts = [f"{first[0].upper()}{first[1:]}.", *_turned(c, found, leader)]
-    return [Sentence(" ".join(texts), ("stability.separations",))]
+    return [Sentence(" ".join(texts), claim("survives", "stability.separations"))]
 
 
 def _varied(c: Comparison, found: Separations) -> str:
