@@ -93,7 +93,13 @@ selection = (
         "experiment_names",
         help="Experiment to read, by name.",
     ),
-    _many("Selection", "--run-id", "run_ids", metavar="ID", help="Read only this run."),
+    _many(
+        "Selection",
+        "--run-id",
+        "run_ids",
+        metavar="ID",
+        help="Read only this run; models:/NAME@ALIAS and models:/NAME/VERSION mean the model's.",
+    ),
     Option(
         "Selection",
         "--filter",

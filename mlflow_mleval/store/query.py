@@ -109,7 +109,8 @@ def load_study(
         Experiments to read. Default: MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME; with
         `run_ids`, all.
     run_ids : sequence of str, optional
-        Only these runs.
+        Only these runs; ``models:/NAME/VERSION``, ``models:/NAME@ALIAS`` and ``models:/ID`` stand
+        for the run that made the model.
     filter_string : str
         MLflow's search syntax, for example ``"params.lr = '0.1' and tags.model = 'rf'"``.
     method_by, dataset_by : str, optional
@@ -247,12 +248,13 @@ class _Loading:
     """A selection on its way to a Study; what is left out on each step is listed."""
 
     def __init__(self, selection: Selection, progress: Callable[[int, int], object]) -> None:
-        self.selection, self.progress = selection, progress
+        self.client, self.progress = store.connect(), progress
+        selection = store.with_runs_of_models(self.client, selection)
+        self.selection = selection
         self.method, self.dataset = rules_of(selection)
         self.repeat = RepeatRule(tuple(selection.repeats_by))
         self.choice = _Choice(selection)
         self.named = {*selection.run_ids}
-        self.client = store.connect()
         self.excluded: list[Excluded] = []
         self.doubts: list[str] = []
 

@@ -486,6 +486,7 @@ def select(
     StoreError
         The store cannot be reached or does not accept the filter.
     """
+    selection = store.with_runs_of_models(client, selection)
     named = selection.experiment_ids, selection.experiment_names
     if selection.run_ids and not any(named):
         experiments = store.all_experiments(client)

@@ -248,10 +248,12 @@ def check(*, run_id: str | None = None, experiment_name: str | None = None, **na
 
 def target(run_id: str | None = None) -> str | None:
     """The run to write to: the given one, else the active one, else that of MLFLOW_RUN_ID; None
-    where that is a new one.
+    where that is a new one. A model that is named stands for the run that made it.
     """
+    if run_id:
+        return store.run_of(store.connect(), run_id).run_id if "/" in run_id else run_id
     active = mlflow.active_run()
-    return run_id or (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
+    return (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
 
 
 def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, str]:

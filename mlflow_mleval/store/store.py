@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ import requests
 import sqlalchemy
 from mlflow import MlflowClient
 from mlflow.entities import Experiment, Run
+from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.store.db.db_types import DATABASE_ENGINES
 from mlflow.tracking.context.registry import resolve_tags
@@ -34,6 +36,7 @@ from mlflow.utils.search_utils import SearchUtils
 
 from mlflow_mleval import words
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
+from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import budget, schema
 from mlflow_mleval.words import Argument, Message, did_you_mean, masked, raise_alone, some
 
@@ -630,6 +633,120 @@ def paged(
                 f"the store {store_name()} names more than {MOST:,} {what}. Choose fewer of them."
             )
         tokens.add(token)
+
+
+# --------------------------------------------------------------------------------------------------
+# Models: what MLflow calls models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID, and the run
+# behind it.
+
+_MODELS = "models:/"
+_FORMS = "models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID"
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """A run, and the id of the LoggedModel by which it was named; None where that is unknown."""
+
+    run_id: str
+    model_id: str | None = None
+
+
+def run_of(client: MlflowClient, name: str) -> ModelRun:
+    """The run with this id; or the one that made ``models:/NAME/VERSION``,
+    ``models:/NAME@ALIAS`` or ``models:/ID``.
+
+    Raises
+    ------
+    NoRunsError
+        There is no such model, version or alias, or no run is known to have made it.
+    StoreError
+        The store cannot be reached.
+
+    >>> run_of(MlflowClient(), "models:/tagger@champion")  # doctest: +SKIP
+    ModelRun(run_id='1f0c…', model_id='m-8a77…')
+    """
+    if not name.startswith(_MODELS):
+        return ModelRun(name)
+    model, version, alias = _model_parts(name)
+    with quick(), store_errors("read"):
+        try:
+            if version or alias:
+                return _of_version(client, name, model, version, alias)
+            return _of_logged_model(client, name, model)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            registered = [each.name for each in client.search_registered_models(max_results=1_000)]
+    listed = some(map(repr, registered)) or "none"
+    guess = did_you_mean([model], registered)
+    raise NoRunsError(
+        f"there is no model {model!r}.{guess} Registered in {store_name()}: {listed}. Name one as "
+        f"{_FORMS}."
+    )
+
+
+def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection:
+    """The selection with runs in the place of the models that were named for them."""
+    if not any(name.startswith(_MODELS) for name in selection.run_ids):
+        return selection
+    ids = [run_of(client, name).run_id for name in selection.run_ids]
+    return replace(selection, run_ids=tuple(ids))
+
+
+def _model_parts(name: str) -> tuple[str, str, str]:
+    """Model, version and alias; the last two are empty where the model is named by its id."""
+    model, slash, version = name.removeprefix(_MODELS).partition("/")
+    alias = ""
+    if not slash and "@" in model:
+        model, slash, alias = model.rpartition("@")
+    whole = bool(version or alias) if slash else True
+    if not model or not whole or "/" in version:
+        raise NoRunsError(f"a model must be named as {_FORMS}, got {name!r}.")
+    return model, version, alias
+
+
+def _of_version(client: MlflowClient, name: str, model: str, version: str, alias: str) -> ModelRun:
+    """The run of a version that is named by number, as "latest", or by alias."""
+    aliases = {key: str(value) for key, value in client.get_registered_model(model).aliases.items()}
+    known = client.search_model_versions(f"name = {model!r}")
+    versions = {str(each.version): each for each in sorted(known, key=lambda v: int(v.version))}
+    number = aliases.get(alias, version)
+    if number == "latest" and versions:
+        number = [*versions][-1]
+    if number not in versions:
+        missing = f"version {version!r}" if version else f"alias {alias!r}"
+        guess = did_you_mean([alias], aliases) if alias else ""
+        named = (f"{key!r} (version {value})" for key, value in aliases.items())
+        raise NoRunsError(
+            f"the model {model!r} has no {missing}.{guess} Versions: {some(versions) or 'none'}. "
+            f"Aliases: {some(named) or 'none'}."
+        )
+    chosen = versions[number]
+    model_id = id_of_version(chosen)
+    if chosen.run_id:
+        return ModelRun(chosen.run_id, model_id)
+    if model_id:
+        return _of_logged_model(client, name, model_id)
+    source = without_passwords(str(chosen.source))
+    raise NoRunsError(
+        f"no run is known to have made {name}: version {number} was registered from {source}. "
+        "Name the run that evaluated it."
+    )
+
+
+def id_of_version(version: ModelVersion) -> str | None:
+    """The id of the LoggedModel that was registered: a database keeps it in the source alone."""
+    source = str(version.source)
+    of_source = source.removeprefix(_MODELS) if source.startswith(f"{_MODELS}m-") else None
+    return version.model_id or of_source
+
+
+def _of_logged_model(client: MlflowClient, name: str, model_id: str) -> ModelRun:
+    """The run that made a LoggedModel."""
+    run_id = client.get_logged_model(model_id).source_run_id
+    if not run_id:
+        raise NoRunsError(f"no run is known to have made {name}. Name the run that evaluated it.")
+    return ModelRun(run_id, model_id)
 
 
 def store_name() -> str:

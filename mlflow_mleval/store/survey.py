@@ -91,6 +91,7 @@ def take_stock(
     StoreError, ValueError
         As `load_study`.
     """
+    selection = store.with_runs_of_models(store.connect(), selection)
     with store.remembered():
         study, error = _tried(selection, progress)
         chosen = store.asked(selection.experiment_ids, selection.experiment_names)

@@ -91,6 +91,7 @@ def evaluate_answers(
     Parameters
     ----------
     run_ids : str or sequence of str
+        Ids of runs, or models (``models:/NAME@ALIAS``, ``models:/NAME/VERSION``) that they made.
     predicted, expected : str
         Of traces ``outputs`` and ``expectations``, or one key of them (``outputs.labels``); of a
         table two columns.

@@ -8,7 +8,10 @@ import pytest
 from mlflow.entities import LoggedModelOutput
 
 import mlflow_mleval as mleval
-from mlflow_mleval.errors import CandidatesError
+from mlflow_mleval.errors import CandidatesError, NoRunsError
+from mlflow_mleval.selection import Selection
+from mlflow_mleval.store.store import ModelRun, run_of
+from mlflow_mleval.store.survey import take_stock
 
 
 def logged(client, name, noise, **params):
@@ -81,3 +84,69 @@ def test_methods_are_named_by_prompts_and_by_models_that_only_metrics_tell(clien
     assert mleval.load_study(
         experiment_names=["x"], method_by="prompt", maximize=["exact/mean"]
     ).methods == ["qa/1"]
+
+
+@pytest.fixture
+def registry(client):
+    """Two runs with a model each, registered as versions of "tagger"; the second is champion."""
+    mlflow.set_experiment("x")
+    client.create_registered_model("tagger")
+    ids = [logged(client, "model", noise)[0] for noise in (0.6, 0.3)]
+    runs = [client.get_logged_model(model).source_run_id for model in ids]
+    for model, run in zip(ids, runs, strict=True):
+        client.create_model_version("tagger", f"models:/{model}", run, model_id=model)
+    client.set_registered_model_alias("tagger", "champion", "2")
+    return {"models": ids, "runs": runs}
+
+
+def test_a_model_stands_for_the_run_that_made_it(client, registry):
+    run_ids, models = registry["runs"], registry["models"]
+    for name, k in {
+        "models:/tagger/1": 0,
+        "models:/tagger/2": 1,
+        "models:/tagger/latest": 1,
+        "models:/tagger@champion": 1,
+        f"models:/{models[0]}": 0,
+    }.items():
+        assert run_of(client, name) == ModelRun(run_ids[k], models[k])
+        study = mleval.load_study(run_ids=[name])
+        assert study.runs["run_id"].tolist() == [run_ids[k]]
+    assert run_of(client, run_ids[0]) == ModelRun(run_ids[0], None)
+    study, _ = take_stock(Selection(run_ids=["models:/tagger/1"]))
+    assert study.runs["run_id"].tolist() == [run_ids[0]]
+
+
+def test_an_evaluation_is_logged_into_the_run_of_a_model(client):
+    mlflow.set_experiment("x")
+    run = mlflow.start_run()
+    mlflow.end_run()
+    client.create_registered_model("tagger")
+    client.create_model_version("tagger", "file:///model", run.info.run_id)
+    ev = mleval.evaluate(np.eye(3, dtype=int), np.eye(3))
+    into = mleval.log_evaluation(ev, method="a", dataset="d", run_id="models:/tagger/1")
+    assert into == run.info.run_id
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("models:/taggr/1", "no model 'taggr'. Did you mean 'tagger'? Registered in .*: 'tagger'"),
+        ("models:/tagger/7", "'tagger' has no version '7'. Versions: 1, 2. Aliases: 'champion'"),
+        ("models:/tagger@champ", r"no alias 'champ'. Did you mean 'champion'\? Versions: 1, 2"),
+        ("models:/tagger", "no model 'tagger'.*Name one as models:/NAME/VERSION, models:/NAME@"),
+        ("models:/tagger@", "named as models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID, got"),
+        ("models:/", "named as models:/NAME/VERSION, models:/NAME@ALIAS or models:/ID, got"),
+        ("models:/a'b\"c/1", "no model"),
+    ],
+)
+def test_a_model_that_is_not_there_is_told_with_those_that_are(client, registry, name, text):
+    with pytest.raises(NoRunsError, match=text.replace("? R", r"\? R")):
+        mleval.load_study(run_ids=[name])
+
+
+def test_a_version_that_no_run_made_says_so(client):
+    client.create_registered_model("found")
+    client.create_model_version("found", "file:///elsewhere")
+    text = "no run is known to have made models:/found/1: version 1 was registered from file:"
+    with pytest.raises(NoRunsError, match=text):
+        mleval.load_study(run_ids=["models:/found/1"])
