@@ -430,14 +430,21 @@ def _data(
 
 @dataclass(frozen=True)
 class _Grid:
-    """Points of the posterior of mu_0, sigma_0 and nu, and the log of the prior mass of their
-    cells.
+    """Places of mu_0, sigma_0 and nu, of which every three make a point; by point, the log of the
+    prior mass of its cell.
     """
 
     centre: Array
     among: Array
     freedom: Array
     prior: Array
+
+    @property
+    def points(self) -> tuple[Array, Array, Array]:
+        """mu_0, sigma_0 and nu of each point."""
+        axes = np.meshgrid(self.centre, self.among, self.freedom, indexing="ij")
+        centre, among, freedom = (axis.ravel() for axis in axes)
+        return centre, among, freedom
 
 
 @dataclass(frozen=True)
@@ -511,11 +518,15 @@ class _Datasets:
         return logs
 
 
+def _t_constant(freedom: Array) -> Array:
+    """Log of the constant in the density of Student's t."""
+    gammas = special.gammaln((freedom + 1) / 2) - special.gammaln(freedom / 2)
+    return gammas - np.log(np.pi * freedom) / 2
+
+
 def _log_t(z: Array, freedom: Array) -> Array:
     """Log density of Student's t."""
-    constant = special.gammaln((freedom + 1) / 2) - special.gammaln(freedom / 2)
-    constant = constant - np.log(np.pi * freedom) / 2
-    return constant - (freedom + 1) / 2 * np.log(1 + z**2 / freedom)
+    return _t_constant(freedom) - (freedom + 1) / 2 * np.log(1 + z**2 / freedom)
 
 
 def _summary(data: Data, rope: float, level: float) -> tuple[dict[str, float], Array]:
@@ -577,7 +588,7 @@ def posterior(data: Data) -> Posterior:
         mass = np.exp(logs - logs.max())
         mass /= mass.sum()
         box = _where(mass.reshape(cells), box, limits)
-    return Posterior(grid.centre, grid.among, grid.freedom, mass, datasets, local)
+    return Posterior(*grid.points, mass, datasets, local)
 
 
 def _limits(data: Data, datasets: _Datasets) -> Array:
@@ -598,13 +609,14 @@ def _limits(data: Data, datasets: _Datasets) -> Array:
 
 def _grid(box: Array, cells: tuple[int, ...], centre: float, scale: float) -> _Grid:
     """The middles of equal cells."""
-    axes = [
+    v, log_among, log_freedom = (
         low + (np.arange(n) + 0.5) * (high - low) / n
         for (low, high), n in zip(box, cells, strict=True)
-    ]
-    v, log_among, log_freedom = (x.ravel() for x in np.meshgrid(*axes, indexing="ij"))
-    prior = np.log(np.cosh(v)) + log_among + log_freedom + _log_prior(log_freedom)
-    return _Grid(centre + scale * np.sinh(v), np.exp(log_among), np.exp(log_freedom) + 1, prior)
+    )
+    prior = np.log(np.cosh(v))[:, None, None] + log_among[:, None]
+    prior = prior + log_freedom + _log_prior(log_freedom)
+    axes = (centre + scale * np.sinh(v), np.exp(log_among), np.exp(log_freedom) + 1)
+    return _Grid(*axes, prior.ravel())
 
 
 def _where(mass: Array, box: Array, limits: Array) -> Array:
@@ -621,33 +633,42 @@ def _where(mass: Array, box: Array, limits: Array) -> Array:
 
 def _local(datasets: _Datasets, grid: _Grid) -> Array:
     """Log of the integral over mu_i of likelihood times t density: datasets x points."""
-    out = np.empty((len(datasets.mean), len(grid.centre)))
-    size = max(1, BLOCK // (len(datasets.mean) * len(NODES)))
-    for start in range(0, len(grid.centre), size):
+    n = len(datasets.mean)
+    centre, among = (x.ravel() for x in np.meshgrid(grid.centre, grid.among, indexing="ij"))
+    out = np.empty((n, len(centre), len(grid.freedom)))
+    size = max(1, BLOCK // (n * len(NODES)))
+    for start in range(0, len(centre), size):
         at = slice(start, start + size)
-        out[:, at] = _integral(datasets, grid.centre[at], grid.among[at], grid.freedom[at])
-    return out
+        out[:, at] = _integral(datasets, centre[at], among[at], grid.freedom)
+    return out.reshape(n, -1)
 
 
 def _integral(datasets: _Datasets, centre: Array, among: Array, freedom: Array) -> Array:
     """By nodes about the mean of the dataset and nodes about mu_0, each set spaced evenly in arsinh
     of its own units. A node counts for the share that its set has of the place: all but nothing
     where the other set is denser, and smooth in between, so that either sum converges fast.
+
+    Datasets x places (of centre and among) x freedom: what does not depend on all three is computed
+    once.
     """
     stretch, slope = np.sinh(NODES), np.cosh(NODES)
     mean, width = datasets.mean[:, None, None], datasets.width[:, None, None]
-    centre, among, freedom = (x[:, None] for x in (centre, among, freedom))
+    centre, among = centre[:, None], among[:, None]
+    constant, power = _t_constant(freedom), (freedom + 1) / 2
     # About the data; `own` and `other` are squared distances of neighbours in either set.
     mu = mean + width * stretch
     own, other = (width * slope) ** 2, among**2 + (mu - centre) ** 2
-    density = np.exp(_log_t((mu - centre) / among, freedom) + datasets.log_likelihood(mu))
-    total = (density * width * slope / (1 + (own / other) ** 2)).sum(axis=2)
+    weight = np.exp(datasets.log_likelihood(mu)) * width * slope / (1 + (own / other) ** 2)
+    square = ((mu - centre) / among) ** 2
+    tails = (np.exp(-p * np.log1p(square / nu)) for p, nu in zip(power, freedom, strict=True))
+    total = np.stack([(weight * tail).sum(axis=2) for tail in tails], axis=2) * np.exp(constant)
     # About mu_0.
     mu = centre + among * stretch
     own, other = (among * slope) ** 2, width**2 + (mu - mean) ** 2
-    density = np.exp(_log_t(stretch, freedom) + datasets.log_likelihood(mu[None] + 0 * mean))
-    total += (density * among * slope / (1 + (own / other) ** 2)).sum(axis=2)
-    return np.log(np.maximum(total * STEP, 1e-300)) - np.log(among[:, 0])
+    weight = np.exp(datasets.log_likelihood(mu + 0 * mean)) * among * slope
+    weight /= 1 + (own / other) ** 2
+    total += weight @ np.exp(_log_t(stretch[:, None], freedom))
+    return np.log(np.maximum(total * STEP, 1e-300)) - np.log(among)
 
 
 @cache
