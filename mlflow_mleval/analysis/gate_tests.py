@@ -1,0 +1,657 @@
+"""May a candidate replace a champion? One-sided tests of paired differences against margins.
+
+Berger (1982), "Multiparameter hypothesis testing and acceptance sampling" (each measure is tested
+at the whole level where all of them must pass); Westfall & Young (1993) for the largest of several
+statistics; Tango (1998) and Owen (2001), "Empirical likelihood", for what was not seen yet; Johnson
+(1978) for skewness; Nadeau & Bengio (2003) for folds; Waudby-Smith & Ramdas (2024) for bets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, inf, log, log2, nan
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from mlflow_mleval.analysis.folds.covariance import variance_factor
+from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
+from mlflow_mleval.analysis.pairs import holm, sign_changes
+from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
+from mlflow_mleval.validation import at_least_one, probability
+from mlflow_mleval.words import some
+
+Array = NDArray[np.float64]
+Decision = Literal["ship", "block", "run more"]
+#: A slice of fewer units is not judged.
+LEAST_UNITS = 30
+#: A candidate without a value for more than this share of the champion's units is not judged.
+MOST_LOST = 0.05
+#: The power for which a number of units is given, and the largest number that is.
+POWER, MOST_UNITS = 0.8, 10_000_000
+#: The slice that holds all units.
+ALL = ""
+#: Sums that are equal but for rounding.
+_EQUAL = 1e-9
+#: Units whose signs are drawn at a time.
+_BLOCK = 512
+#: Draws of the statistics of future units.
+_FUTURES = 4_000
+
+
+@dataclass(frozen=True)
+class Units:
+    """What candidate and champion share.
+
+    Attributes
+    ----------
+    differences : DataFrame, units x measures: candidate minus champion, turned so that more is
+        better; NaN is missing.
+    slices : By name, which units belong to a part that can block.
+    clusters : Which units change signs together.
+    bounds : By measure, the largest possible difference of one unit, where units are single
+        answers or instances.
+    ratio : Size of test to training data, where units are the folds of one dataset.
+    lost : Share of the champion's units that the candidate lacks.
+    """
+
+    differences: pd.DataFrame
+    slices: Mapping[str, ArrayLike] = field(default_factory=dict)
+    clusters: ArrayLike | pd.Series | None = None
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    ratio: float | None = None
+    lost: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, part in self.slices.items():
+            if np.shape(part) != (len(self.differences),):
+                raise ValueError(
+                    f"`slices` must say of each of the {len(self.differences)} units whether it "
+                    f"belongs, got shape {np.shape(part)} for {name!r}."
+                )
+        for measure, bound in self.bounds.items():
+            largest = self.differences[measure].abs().max()
+            if largest > bound * (1 + _EQUAL):
+                raise ValueError(
+                    f"`bounds` must be at least as large as any difference, got {bound:g} for "
+                    f"{measure!r} and a difference of {largest:g}."
+                )
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is asked of a candidate.
+
+    Attributes
+    ----------
+    margins : By measure, the loss that does not matter, at least 0. A measure without one is
+        reported without a verdict.
+    improve : Measures that must be better for "ship".
+    alpha : Level of each of the two errors.
+    anytime : Decide by bets, which may be looked at after each unit, in the order of the rows.
+    n_resamples, seed : Random sign changes (all of them for few units), and their seed.
+    """
+
+    margins: Mapping[str, float]
+    improve: tuple[str, ...] = ()
+    alpha: float = 0.05
+    anytime: bool = False
+    n_resamples: int = 9_999
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        probability(self.alpha, "alpha")
+        at_least_one(self.n_resamples, "n_resamples")
+        if below := {m: v for m, v in self.margins.items() if not v >= 0}:
+            raise ValueError(f"`margins` must be at least 0, got {below}.")
+
+
+@dataclass(frozen=True)
+class GateTests:
+    """What the differences of a candidate from a champion say.
+
+    Attributes
+    ----------
+    decision : "ship", "block" or "run more".
+    table : One row a measure and slice (the whole has the slice ""): measure, slice, n (units with
+        a value), difference (mean; positive where the candidate is better), low (the candidate is
+        no worse than this, at 1 - alpha for this row alone), high (nor better than this, at
+        1 - alpha for all rows at once), margin, pvalue_worse (of no harm beyond the margin,
+        corrected over all rows), pvalue_not_worse (of harm of the margin or more), pvalue_better
+        (of no gain), verdict ("worse", "better", "not worse", "open", "not judged").
+    needed : Units for which the decision would be "ship" with power .8, if the true differences
+        are "zero" or as "observed". Infinite where no number is enough.
+    evidence : E-value against "some measure is worse by its margin, or one to improve is not
+        better"; by bets where units have bounds, else calibrated from the p-values.
+    units, clusters : How many there are; None without clusters.
+    lost, terms : As given.
+    warnings : What a reader must know.
+    """
+
+    decision: Decision
+    table: pd.DataFrame
+    needed: Mapping[str, float]
+    evidence: float
+    units: int
+    clusters: int | None
+    lost: float
+    terms: Terms
+    warnings: tuple[str, ...] = ()
+
+
+def gate_tests(units: Units, terms: Terms) -> GateTests:
+    r"""Ship, block, or run more: both errors are at most alpha.
+
+    Let :math:`d_m` be the mean difference on measure m, positive where the candidate is better, and
+    :math:`\delta_m` its margin.
+
+    - *Block* where some measure, or a slice of it, is worse by more than its margin: one-sided
+      tests of :math:`d_m \ge -\delta_m`, corrected over all rows by the largest statistic under
+      common sign changes of whole units (or clusters) of :math:`d + \delta`, step-down.
+    - *Ship* where each measure is not worse by its margin or more (tests of :math:`d_m \le
+      -\delta_m`, each at alpha, since all must pass), and those to improve are better (tests of
+      :math:`d_m \le 0`).
+    - *Run more* otherwise.
+
+    Sign changes take differences to be symmetric. Units that can fail altogether may do so rarely:
+    a hundred answers without a failure do not show that fewer than one in a hundred fails. So the
+    statistic is never larger than one that allows for it: where `bounds` are known, a score
+    statistic with the variance that the data could have under the hypothesis, with an unseen worst
+    unit of the likeliest share (Tango's for differences of -1, 0 and 1); else Johnson's t, which
+    allows for skewness. Without any change of answers, to ship takes about :math:`2.7 / \delta`.
+
+    Raises
+    ------
+    ValueError
+        No units or no measure with a margin, names that are no columns, a single cluster, or bets
+        on a measure without bounds.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> d = pd.DataFrame({"f1": rng.normal(0.02, 0.1, 400), "recall": rng.normal(-0.1, 0.2, 400)})
+    >>> found = gate_tests(Units(d), Terms({"f1": 0.01, "recall": 0.01}))
+    >>> found.decision, found.table["verdict"].tolist()
+    ('block', ['not worse', 'worse'])
+    """
+    _check(units, terms)
+    of_unit = None
+    if units.clusters is not None:
+        of_unit = cluster_numbers(units.clusters, len(units.differences))
+    rows = _rows(units, terms, of_unit)
+    if terms.anytime:
+        tests = _by_bets(rows, terms)
+    elif units.ratio is not None:
+        tests = _by_t(rows, terms, units.ratio)
+    else:
+        tests = _by_sign_changes(rows, terms)
+    names = ("measure", "slice", "size", "mean", "margin")
+    table = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
+    table = table.rename(columns={"size": "n", "mean": "difference"}).assign(**tests)
+    table["n"] = table["n"].astype(int)
+    table["verdict"] = [
+        _verdict(row, tested, terms.alpha)
+        for row, tested in zip(rows, table.itertuples(), strict=True)
+    ]
+    return GateTests(
+        _decision(table, rows, units.lost, terms.alpha),
+        table[[*_COLUMNS]],
+        _needed([row for row in rows if row.decides], units.ratio, terms),
+        _evidence(rows, table),
+        len(units.differences),
+        None if of_unit is None else int(of_unit.max()) + 1,
+        units.lost,
+        terms,
+        tuple(_doubts(units, rows, of_unit)),
+    )
+
+
+_COLUMNS = (
+    *("measure", "slice", "n", "difference", "low", "high", "margin"),
+    *("pvalue_worse", "pvalue_not_worse", "pvalue_better", "verdict"),
+)
+
+
+def _check(units: Units, terms: Terms) -> None:
+    measures = units.differences.columns
+    for name, chosen in (("margins", terms.margins), ("improve", terms.improve)):
+        if unknown := [m for m in chosen if m not in measures]:
+            raise ValueError(
+                f"`{name}` must name measures that are compared, got {some(unknown)}. There are "
+                f"{some(measures)}."
+            )
+    if not len(units.differences) or not terms.margins:
+        raise ValueError(
+            f"`margins` must name a measure with units, got {len(terms.margins)} measures and "
+            f"{len(units.differences)} units."
+        )
+    if without := [m for m in terms.improve if m not in terms.margins]:
+        raise ValueError(f"`improve` must name measures with a margin, got {some(without)}.")
+    if terms.anytime and (without := [m for m in terms.margins if m not in units.bounds]):
+        raise ValueError(
+            f"`anytime` takes measures of single units with bounds, and {some(without)} have "
+            "none. Leave them out."
+        )
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A measure on a slice: its differences, summed by independent unit, and how many these are."""
+
+    measure: str
+    slice: str
+    sums: Array
+    sizes: Array
+    margin: float
+    bound: float
+    wanted: bool
+
+    @property
+    def size(self) -> float:
+        return float(self.sizes.sum())
+
+    @property
+    def mean(self) -> float:
+        return float(self.sums.sum() / self.size) if self.size else nan
+
+    @property
+    def judged(self) -> bool:
+        enough = self.slice == ALL or self.size >= LEAST_UNITS
+        return enough and self.size > 0 and self.margin >= 0
+
+    @property
+    def decides(self) -> bool:
+        """Whether it must pass for the candidate to be shipped."""
+        return self.judged and self.slice == ALL
+
+    @property
+    def floor(self) -> float:
+        """Minus the margin; zero without one."""
+        return -self.margin if self.margin >= 0 else 0.0
+
+    def excess(self, centre: float, sign: int) -> Array:
+        """By unit, how much larger its sum is than with this mean; if the sign is -1, smaller."""
+        return sign * (self.sums - centre * self.sizes)
+
+    def statistic(self, centre: float, sign: int) -> float:
+        """Of the hypothesis that the mean is no larger than this; if the sign is -1, no smaller."""
+        there = self.sizes > 0
+        x = self.excess(centre, sign)[there]
+        scale = np.sqrt(x @ x)
+        if not scale > 0:
+            return 0.0
+        of_signs = float(x.sum() / scale)
+        if of_signs <= 0:
+            return of_signs
+        if np.isnan(self.bound):
+            return min(of_signs, _johnson(x))
+        return min(of_signs, _score(x, -(self.bound + sign * centre) * self.sizes[there].mean()))
+
+    def capital(self, centre: float, sign: int) -> Array:
+        """Log of the capital after each unit of bets against the same hypothesis."""
+        there = self.sizes > 0
+        mean = self.excess(centre, sign)[there] / self.sizes[there]
+        most_lost = self.bound + sign * centre
+        if most_lost <= 0:
+            return np.full(len(mean), inf)  # no unit can be as bad as that
+        with np.errstate(divide="ignore"):  # all of a capital may be lost
+            steps = np.log1p(np.maximum(BETS[:, None] * mean / most_lost, -1.0))
+        paths = np.cumsum(steps, axis=1) + np.log(SHARES)[:, None]
+        return np.logaddexp.reduce(paths, axis=0)
+
+    def limit(self, statistic: Callable[[float, int], float], critical: float, sign: int) -> float:
+        """The mean beyond which, downwards or, if the sign is -1, upwards, the statistic is larger
+        than this.
+        """
+        if not self.size or np.isnan(statistic(self.mean, sign)):
+            return nan
+        reach = 12 * np.sqrt(self.sums @ self.sums) / self.size
+        bounded = not np.isnan(self.bound)
+        start, end = self.mean, (-sign * self.bound if bounded else self.mean - sign * reach)
+        at_start, at_end = statistic(start, sign) - critical, statistic(end, sign) - critical
+        if at_end <= 0 or not np.isfinite(critical):
+            return end if bounded else -sign * inf
+        if at_start >= 0:
+            return start
+        return _crossing(
+            lambda centre: statistic(centre, sign) - critical, (start, at_start), (end, at_end)
+        )
+
+
+def _crossing(
+    height: Callable[[float], float], below: tuple[float, float], above: tuple[float, float]
+) -> float:
+    """Where a monotone function crosses zero, from a point below it and one above: false position,
+    with bisection where that stalls.
+    """
+    (a, at_a), (b, at_b) = below, above
+    for step in range(60):
+        share = 0.5 if step % 3 == 2 or np.isinf(at_b) else at_a / (at_a - at_b)
+        middle = a + (b - a) * share
+        at_middle = height(middle)
+        if at_middle <= 0:
+            a, at_a = middle, at_middle
+        else:
+            b, at_b = middle, at_middle
+        if abs(b - a) < 1e-9 or at_middle == 0:
+            break
+    return float(a)
+
+
+def _rows(units: Units, terms: Terms, of_unit: NDArray[np.intp] | None) -> list[_Row]:
+    values = units.differences.to_numpy(float)
+    parts = {ALL: np.ones(len(values), bool)}
+    parts |= {name: np.asarray(part, bool) for name, part in units.slices.items()}
+    rows = []
+    for name, part in parts.items():
+        has = ~np.isnan(values) & part[:, None]
+        for at, measure in enumerate(units.differences):
+            sums, sizes = np.where(has[:, at], values[:, at], 0.0), has[:, at].astype(float)
+            if of_unit is not None:
+                sums, sizes = (np.bincount(of_unit, column) for column in (sums, sizes))
+            margin, bound = terms.margins.get(measure, nan), units.bounds.get(measure, nan)
+            wanted = measure in terms.improve and name == ALL
+            rows.append(_Row(measure, name, sums, sizes, margin, bound, wanted))
+    return rows
+
+
+# --------------------------------------------------------------------------------------------------
+# Sign changes, and what they cannot see: skewness, and what was not seen yet.
+
+
+def _by_sign_changes(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
+    """P-values and limits of all rows; see `GateTests.table`."""
+    judged = np.array([row.judged for row in rows])
+    drawn = _drawn(np.stack([row.excess(row.floor, 1) for row in rows], axis=1), terms)
+    falls, rises = (np.array([row.statistic(row.floor, sign) for row in rows]) for sign in (-1, 1))
+    worse = np.ones(len(rows))
+    worse[judged] = _step_down(falls[judged], -drawn[:, judged])
+    better = np.ones(len(rows))
+    for at in [at for at, row in enumerate(rows) if row.wanted]:
+        of_gain = _drawn(rows[at].excess(0.0, 1)[:, None], terms)
+        better[at] = _share(of_gain, rows[at].statistic(0.0, 1))[0]
+    own = _critical(drawn, terms.alpha)
+    of_all = _critical((-drawn[:, judged]).max(axis=1, initial=-inf)[:, None], terms.alpha)[0]
+    upper = np.where(judged, of_all, _critical(-drawn, terms.alpha))
+    high = np.array([r.limit(r.statistic, c, -1) for r, c in zip(rows, upper, strict=True)])
+    floors = np.array([row.floor for row in rows])
+    return {
+        "low": np.array([r.limit(r.statistic, c, 1) for r, c in zip(rows, own, strict=True)]),
+        # The step-down test may reject what the limits of a single step do not.
+        "high": np.where(worse <= terms.alpha, np.minimum(high, floors), high),
+        "pvalue_worse": worse,
+        "pvalue_not_worse": _share(drawn, rises),
+        "pvalue_better": better,
+    }
+
+
+def _drawn(columns: Array, terms: Terms) -> Array:
+    """Draws x columns: statistics of the columns under common signs of their rows, those as they
+    are first; all changes of sign where these are no more than the random ones.
+    """
+    n, n_resamples = len(columns), terms.n_resamples
+    scale = np.sqrt((columns**2).sum(axis=0))
+    columns = columns / np.where(scale > 0, scale, 1.0)
+    if n <= log2(n_resamples + 1):
+        half = sign_changes(n) @ columns
+        return np.concatenate([half, -half])
+    rng = np.random.default_rng(terms.seed)
+    positive = np.zeros((n_resamples, columns.shape[1]))
+    for start in range(0, n, _BLOCK):
+        part = columns[start : start + _BLOCK]
+        width = -(-len(part) // 8)
+        bits = np.frombuffer(rng.bytes(n_resamples * width), np.uint8).reshape(n_resamples, width)
+        positive += np.unpackbits(bits, axis=1, count=len(part)).astype(float) @ part
+    total = columns.sum(axis=0)
+    return np.concatenate([total[None], 2 * positive - total])
+
+
+def _share(drawn: Array, statistic: ArrayLike) -> Array:
+    """Of each column the share of draws that reach the statistic."""
+    return (drawn >= np.asarray(statistic) - _EQUAL).mean(axis=0)
+
+
+def _step_down(statistics: Array, drawn: Array) -> Array:
+    """P-values of rows by the largest statistic of those that are no larger."""
+    rising = np.argsort(statistics, kind="stable")
+    largest = np.maximum.accumulate(drawn[:, rising], axis=1)
+    share = _share(largest, statistics[rising])
+    stepped = np.empty(len(statistics))
+    stepped[rising] = np.maximum.accumulate(share[::-1])[::-1]
+    return stepped
+
+
+def _critical(drawn: Array, alpha: float) -> Array:
+    """Of each column the value beyond which at most a share alpha of the draws lies; infinite where
+    the draws, with the data as they are among them, are too few for that.
+    """
+    allowed = int(alpha * len(drawn) + _EQUAL)
+    if allowed == 0:
+        return np.full(drawn.shape[1], inf)
+    place = len(drawn) - 1 - allowed
+    return np.partition(drawn, place, axis=0)[place] + _EQUAL
+
+
+def _score(x: Array, worst: float) -> float:
+    """The statistic of a mean above zero whose variance is that of the likeliest distribution with
+    mean zero, in which the worst unit may have been unseen.
+    """
+    if worst >= 0:
+        return inf  # no unit can be as bad as that
+    tilt = _tilt(x, 1 / max(-worst, -x.min()))
+    weights = 1 / (len(x) * (1 + tilt * x))
+    unseen = max(0.0, 1 - weights.sum())
+    variance = weights @ x**2 + unseen * worst**2
+    return float(np.sqrt(len(x)) * x.mean() / np.sqrt(variance))
+
+
+def _tilt(x: Array, steepest: float) -> float:
+    """The λ at which Σ x / (1 + λx), which falls from above zero, is zero; the steepest if it lies
+    beyond. By Newton's method within brackets.
+    """
+    low, high = 0.0, steepest * (1 - 1e-12)
+    if (x / (1 + high * x)).sum() >= 0:
+        return high
+    tilt = 0.0
+    for _ in range(60):
+        shrunk = x / (1 + tilt * x)
+        total = shrunk.sum()
+        low, high = (tilt, high) if total > 0 else (low, tilt)
+        following = tilt + total / (shrunk @ shrunk)
+        if not low < following < high:
+            following = (low + high) / 2
+        if abs(following - tilt) < 1e-10 * steepest:
+            break
+        tilt = following
+    return float(tilt)
+
+
+def _johnson(x: Array) -> float:
+    """The t statistic that Johnson (1978), "Modified t tests and confidence intervals for
+    asymmetrical populations", frees from skewness, as a standard normal one.
+    """
+    n, mean = len(x), float(x.mean())
+    deviation = x.std(ddof=1) if n > 2 else 0.0
+    if deviation <= _EQUAL * abs(mean):
+        return inf  # constant, or too few: signs decide
+    skewness = ((x - mean) ** 3).mean() / deviation**3
+    t = np.sqrt(n) * mean / deviation
+    t += skewness * (1 + 2 * t**2) / (6 * np.sqrt(n))
+    return float(-special.ndtri(max(special.stdtr(n - 1, -t), 1e-300)))
+
+
+# --------------------------------------------------------------------------------------------------
+# Folds, whose models share data; and bets.
+
+
+def _by_t(rows: Sequence[_Row], terms: Terms, ratio: float) -> dict[str, Array]:
+    """As `_by_sign_changes`, by t tests with a variance for folds that share training data."""
+    n, mean = (np.array([getattr(row, name) for row in rows]) for name in ("size", "mean"))
+    judged = np.array([row.judged for row in rows])
+    floors, freedom = np.array([row.floor for row in rows]), np.maximum(n - 1, 1)
+    spread = np.array([np.sum(row.excess(row.mean, 1) ** 2) for row in rows])
+    error = np.sqrt(spread / freedom * variance_factor(np.maximum(n, 1), ratio))
+
+    def tail(centre: ArrayLike) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.nan_to_num((mean - centre) / error, nan=0.0)
+        return np.where(n > 1, special.stdtr(freedom, -t), 1.0)
+
+    worse = np.ones(len(rows))
+    worse[judged] = holm(np.where(n > 1, 1 - tail(floors), 1.0)[judged])
+    own, of_all = terms.alpha, terms.alpha / max(int(judged.sum()), 1)
+    reach, joint = (special.stdtrit(freedom, 1 - level) * error for level in (own, of_all))
+    few = np.where(n > 1, 0.0, inf)
+    return {
+        "low": mean - reach - few,
+        "high": mean + np.where(judged, joint, reach) + few,
+        "pvalue_worse": worse,
+        "pvalue_not_worse": tail(floors),
+        "pvalue_better": tail(0.0),
+    }
+
+
+def _by_bets(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
+    """As `_by_sign_changes`, by the largest capital of bets so far."""
+    judged = np.array([row.judged for row in rows])
+
+    def largest(row: _Row) -> Callable[[float, int], float]:
+        return lambda centre, sign: float(row.capital(centre, sign).max(initial=0.0))
+
+    def pvalues(sign: int, floors: bool = True) -> Array:
+        logs = [largest(row)(row.floor if floors else 0.0, sign) for row in rows]
+        return np.exp(-np.array(logs))
+
+    worse = np.ones(len(rows))
+    worse[judged] = holm(pvalues(-1)[judged])
+    own = log(1 / terms.alpha)
+    of_all = own + log(max(int(judged.sum()), 1))
+    upper = np.where(judged, of_all, own)
+    return {
+        "low": np.array([row.limit(largest(row), own, 1) for row in rows]),
+        "high": np.array([r.limit(largest(r), c, -1) for r, c in zip(rows, upper, strict=True)]),
+        "pvalue_worse": worse,
+        "pvalue_not_worse": pvalues(1),
+        "pvalue_better": pvalues(1, floors=False),
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# What follows.
+
+
+def _verdict(row: _Row, tested: pd.Series, alpha: float) -> str:
+    if not row.judged:
+        return "not judged"
+    if tested.pvalue_worse <= alpha:
+        return "worse"
+    if row.wanted and max(tested.pvalue_better, tested.pvalue_not_worse) <= alpha:
+        return "better"
+    if tested.pvalue_not_worse <= alpha and not row.wanted:
+        return "not worse"
+    return "open"
+
+
+def _decision(table: pd.DataFrame, rows: Sequence[_Row], lost: float, alpha: float) -> Decision:
+    decides = np.array([row.decides for row in rows])
+    verdicts = table["verdict"]
+    if lost > MOST_LOST:
+        return "run more"
+    if (verdicts == "worse").any():
+        return "block"
+    passed = decides.any() and verdicts[decides].isin(["better", "not worse"]).all()
+    return "ship" if passed else "run more"
+
+
+def _evidence(rows: Sequence[_Row], table: pd.DataFrame) -> float:
+    """E-value against what must not be shipped; of p-values by 1 / (2 √p), Vovk & Wang (2021)."""
+    deciding = [at for at, row in enumerate(rows) if row.decides]
+    if not deciding:
+        return 0.0
+    wanted = [at for at in deciding if rows[at].wanted]
+    if not any(np.isnan(rows[at].bound) for at in deciding):
+        ends = [rows[at].capital(rows[at].floor, 1)[-1] for at in deciding]
+        ends += [rows[at].capital(0.0, 1)[-1] for at in wanted]
+        return float(np.exp(min(min(ends), 700.0)))
+    pvalues = [*table["pvalue_not_worse"].iloc[deciding], *table["pvalue_better"].iloc[wanted]]
+    return float(1 / (2 * np.sqrt(max(*pvalues, 1e-300))))
+
+
+def _needed(rows: Sequence[_Row], ratio: float | None, terms: Terms) -> dict[str, float]:
+    """Units for which all measures pass with power .8 in normal approximation."""
+    if not rows:
+        return {"zero": inf, "observed": inf}
+    x = np.stack([row.excess(row.mean, 1) for row in rows], axis=1)
+    independent = max(int((np.stack([row.sizes for row in rows]) > 0).any(axis=0).sum()), 1)
+    size, mean, floors, bounds = (
+        np.array([getattr(row, name) for row in rows])
+        for name in ("size", "mean", "floor", "bound")
+    )
+    # The variance of one unit: with clusters, n times that of the mean; at least that of failures
+    # which would take a mean to its margin.
+    variance = (x**2).sum(axis=0) / size * independent / max(independent - 1, 1)
+    unseen = np.nan_to_num(-floors * (bounds + floors))
+    deviation = np.sqrt(np.maximum(variance, np.maximum(unseen, 0.0)))
+    futures = _futures(x, terms.seed)
+    limit, wanted = special.ndtri(1 - terms.alpha), np.array([row.wanted for row in rows])
+    least = ceil(log2(1 / terms.alpha)) if ratio is None else 2
+
+    def enough(n: float, true: Array) -> bool:
+        spread = deviation * np.sqrt(variance_factor(n, ratio))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            passes = np.nan_to_num((true - floors) / spread) + futures >= limit
+            gains = np.nan_to_num(true / spread) + futures >= limit
+        return bool((passes & (gains | ~wanted)).all(axis=1).mean() >= POWER)
+
+    return {
+        "zero": _least(lambda n: enough(n, np.zeros(len(rows))), least),
+        "observed": _least(lambda n: enough(n, mean), least),
+    }
+
+
+def _futures(x: Array, seed: int) -> Array:
+    """Standard normal draws as correlated as the columns."""
+    norms = np.sqrt((x**2).sum(axis=0))  # columns have a mean of zero
+    scaled = x / np.where(norms > 0, norms, 1.0)
+    correlation = scaled.T @ scaled
+    np.fill_diagonal(correlation, 1.0)
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.random.default_rng(seed).standard_normal((_FUTURES, len(root))) @ root.T
+
+
+def _least(enough: Callable[[float], bool], least: int) -> float:
+    """The least number that is enough; infinite beyond `MOST_UNITS`."""
+    if not enough(MOST_UNITS):
+        return inf
+    low, high = least - 1, MOST_UNITS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return float(high)
+
+
+def _doubts(units: Units, rows: Sequence[_Row], of_unit: NDArray[np.intp] | None) -> Iterable[str]:
+    if units.lost > MOST_LOST:
+        yield (
+            f"The candidate lacks {units.lost:.1%} of the champion's units, more than "
+            f"{MOST_LOST:.0%}: what it lacks may be what it fails on."
+        )
+    small = [row.slice for row in rows if row.slice != ALL and row.size < LEAST_UNITS]
+    if small:
+        few = some(dict.fromkeys(small))
+        yield f"Slices of fewer than {LEAST_UNITS} units are not judged: {few}."
+    if without := [row.measure for row in rows if row.slice == ALL and np.isnan(row.margin)]:
+        yield f"Without a margin, and so without a verdict: {some(without)}."
+    if of_unit is not None:
+        yield from cluster_doubts(units.clusters, of_unit)
+    independent = len(rows[0].sums)
+    if units.ratio is None and independent < LEAST_UNITS:
+        yield (
+            f"{independent} units are few: the tests take differences to lie about as often "
+            "above their mean as below it."
+        )

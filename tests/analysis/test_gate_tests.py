@@ -1,0 +1,214 @@
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize, stats
+
+from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Terms, Units, gate_tests
+
+
+def judge(differences, margin=0.01, bounds=None, improve=(), **more):
+    """The gate on columns of differences that all have this margin."""
+    d = pd.DataFrame(differences)
+    terms = {key: more.pop(key) for key in ("alpha", "anytime", "seed") if key in more}
+    bounds = {} if bounds is None else dict.fromkeys(d, bounds)
+    asked = Terms(dict.fromkeys(d, margin), improve, n_resamples=1_999, **terms)
+    return gate_tests(Units(d, bounds=bounds, **more), asked)
+
+
+def rejected_by_brute_force(d, margins, alpha):
+    """Step-down max-T over rows, by all sign changes, as a textbook has it."""
+    x = -(d + margins)
+    size = np.sqrt((x**2).sum(axis=0))
+    draws = np.array([np.array(s) @ x / size for s in product((1, -1), repeat=len(x))])
+    observed, left, rejected = x.sum(axis=0) / size, set(range(x.shape[1])), set()
+    while left:
+        top = max(left, key=lambda row: observed[row])
+        if (draws[:, sorted(left)].max(axis=1) >= observed[top] - 1e-9).mean() > alpha:
+            break
+        rejected.add(top)
+        left.remove(top)
+    return rejected
+
+
+def test_block_is_step_down_max_t_by_all_sign_changes():
+    blocked = 0
+    for seed in range(6):
+        d = np.random.default_rng(seed).normal([-0.3, -0.2, 0.0, 0.1], 0.2, (9, 4))
+        tested = judge(d).table
+        worse = set(np.flatnonzero(tested["verdict"] == "worse"))
+        # the statistic that allows for skewness may only take away
+        assert worse <= rejected_by_brute_force(d, np.full(4, 0.01), 0.05)
+        assert (tested["high"][sorted(worse)] <= -0.01).all()
+        blocked += len(worse)
+    assert blocked >= 5
+
+
+def tango(n, better, worse, margin):
+    """P-value of Tango's (1998) score test of p(better) - p(worse) <= -margin, its restricted
+    maximum found numerically.
+    """
+    ties = n - better - worse
+
+    def unlikely(q):  # the share that is worse; the share that is better is q - margin
+        shares = np.array([q - margin, q, 1 - 2 * q + margin])
+        counts = np.array([better, worse, ties])
+        return -np.sum(counts[counts > 0] * np.log(np.maximum(shares[counts > 0], 1e-300)))
+
+    q = optimize.minimize_scalar(
+        unlikely, bounds=(margin, (1 + margin) / 2), method="bounded", options={"xatol": 1e-12}
+    ).x
+    z = (better - worse + n * margin) / np.sqrt(n * (2 * q - margin - margin**2))
+    return stats.norm.sf(z)
+
+
+@pytest.mark.parametrize(
+    ("n", "better", "worse"), [(400, 0, 0), (300, 10, 4), (200, 3, 1), (1_000, 60, 55)]
+)
+def test_wins_and_losses_are_tested_as_tango_does(n, better, worse):
+    d = np.repeat([1.0, -1.0, 0.0], [better, worse, n - better - worse])
+    row = judge({"exact": d}, margin=0.02, bounds=1.0).table.iloc[0]
+    # the larger of Tango's p-value and that of sign changes, which are 1,999 random ones
+    assert row.pvalue_not_worse >= tango(n, better, worse, 0.02) - 0.015
+    assert row.pvalue_not_worse <= tango(n, better, worse, 0.02) + 0.03
+
+
+def test_hundred_answers_without_a_failure_do_not_ship_at_one_percent():
+    assert judge({"safe": np.zeros(100)}, bounds=1.0).decision == "run more"
+    assert judge({"safe": np.zeros(300)}, bounds=1.0).decision == "ship"
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_too_few_units_never_decide(n):
+    for difference in (-1.0, 0.0, 1.0):
+        found = judge({"f1": np.full(n, difference)}, bounds=1.0)
+        assert found.decision == "run more"
+        assert found.table["low"].iloc[0] == -1 and found.table["high"].iloc[0] == 1
+
+
+def test_ties_with_a_margin_of_zero_never_ship_nor_block():
+    found = judge({"f1": np.zeros(500)}, margin=0.0, bounds=1.0)
+    assert found.decision == "run more"
+    assert found.needed == {"zero": np.inf, "observed": np.inf}
+
+
+@pytest.mark.parametrize(("difference", "decision"), [(0.2, "ship"), (-0.2, "block")])
+@pytest.mark.parametrize("bounds", [None, 1.0])
+def test_constant_differences_decide(difference, decision, bounds):
+    found = judge({"f1": np.full(20, difference)}, bounds=bounds)
+    assert found.decision == decision
+    assert found.table["low"].iloc[0] <= difference + 1e-9
+    assert found.table["high"].iloc[0] >= difference - 1e-9
+
+
+def test_three_candidates():
+    rng = np.random.default_rng(0)
+    spread = rng.normal(0, 0.13, 400)
+    spread -= spread.mean()
+    found = {shift: judge({"f1": spread + shift}, bounds=1.0) for shift in (-0.07, 0.0, 0.1)}
+    assert [one.decision for one in found.values()] == ["block", "run more", "ship"]
+    assert 900 < found[0.0].needed["zero"] < 1_200
+
+
+def test_only_what_must_improve_needs_to_be_better():
+    rng = np.random.default_rng(1)
+    d = {"f1": rng.normal(0.05, 0.1, 300), "recall": rng.normal(0, 0.02, 300)}
+    assert judge(d).decision == "ship"
+    assert judge(d, improve=("f1",)).table["verdict"].tolist() == ["better", "not worse"]
+    assert judge(d, improve=("recall",)).decision == "run more"
+
+
+def test_a_slice_blocks_and_need_not_pass():
+    rng = np.random.default_rng(2)
+    d, part = rng.normal(0.05, 0.1, 400), np.arange(400) < 60
+    assert judge({"f1": d}, slices={"invoices": part}).decision == "ship"
+    harmed = judge({"f1": d - 0.3 * part}, slices={"invoices": part})
+    assert harmed.decision == "block"
+    assert harmed.table.set_index("slice")["verdict"]["invoices"] == "worse"
+    small = judge({"f1": d - part}, slices={"few": np.arange(400) < LEAST_UNITS - 1})
+    assert small.table["verdict"].tolist() == ["worse", "not judged"]
+    assert "few" in small.warnings[0]
+
+
+def test_clusters_change_signs_together():
+    rng = np.random.default_rng(3)
+    cluster = np.repeat(np.arange(12), 40)
+    d = rng.normal(0, 0.2, 12)[cluster] + rng.normal(0.06, 0.05, 480)
+    alone, together = judge({"f1": d}), judge({"f1": d}, clusters=cluster)
+    assert alone.table["low"][0] > together.table["low"][0]
+    assert (alone.decision, together.decision) == ("ship", "run more")
+    assert together.clusters == 12
+
+
+def test_folds_by_the_corrected_t_test():
+    rng = np.random.default_rng(4)
+    d, ratio = rng.normal(0.01, 0.02, (10, 2)), 1 / 9
+    found = judge(d, ratio=ratio, margin=0.01).table
+    error = d.std(axis=0, ddof=1) * np.sqrt(1 / 10 + ratio)
+    np.testing.assert_allclose(
+        found["pvalue_not_worse"], stats.t.sf((d.mean(axis=0) + 0.01) / error, 9)
+    )
+    np.testing.assert_allclose(
+        found["low"], d.mean(axis=0) - stats.t.ppf(0.95, 9) * error, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("anytime", [False, True])
+def test_intervals_say_what_the_tests_say(anytime):
+    rng = np.random.default_rng(5)
+    for shift in np.linspace(-0.1, 0.1, 9):
+        d = {m: rng.normal(shift, 0.1, 200).clip(-1, 1) for m in ("f1", "recall")}
+        rows = judge(d, bounds=1.0, anytime=anytime).table
+        assert ((rows["low"] > -0.01) == (rows["pvalue_not_worse"] <= 0.05)).all()
+        assert (rows["high"][rows["pvalue_worse"] <= 0.05] <= -0.01).all()
+
+
+def test_bets_are_products_and_their_largest_capital_counts():
+    d = np.array([0.5, -1.0, 1.0, 0.25])
+    bets, shares = 2.0 ** -np.arange(8), 1 / (np.arange(1, 9) * np.arange(2, 10))
+    x = (d + 0.1) / 0.9
+    capital = np.cumprod(1 + bets[:, None] * np.maximum(x, -1 / bets[0]), axis=1)
+    path = (shares / shares.sum()) @ capital
+    found = judge({"f1": d}, margin=0.1, bounds=1.0, anytime=True)
+    assert found.table["pvalue_not_worse"][0] == pytest.approx(1 / max(path.max(), 1))
+    assert found.evidence == pytest.approx(path[-1])
+
+
+def test_lost_units_are_never_shipped():
+    found = judge({"f1": np.full(400, 0.3)}, lost=0.06)
+    assert found.decision == "run more" and "6.0%" in found.warnings[0]
+    assert judge({"f1": np.full(400, 0.3)}, lost=0.05).decision == "ship"
+
+
+def test_missing_values_and_measures_without_margin():
+    d = pd.DataFrame({"f1": [0.2] * 40 + [np.nan] * 10, "latency": np.linspace(-3, 1, 50)})
+    found = gate_tests(Units(d), Terms({"f1": 0.01}))
+    assert found.decision == "ship"
+    assert found.table["verdict"].tolist() == ["not worse", "not judged"]
+    assert found.table["n"].tolist() == [40, 50]
+
+
+def test_needed_units_have_the_power_that_they_are_named_for():
+    rng = np.random.default_rng(6)
+    needed = judge({"f1": rng.normal(0, 0.1, 200)}, margin=0.02).needed["zero"]
+    draws = rng.normal(0, 0.1, (300, int(needed)))
+    shipped = [judge({"f1": d}, margin=0.02).decision == "ship" for d in draws]
+    assert 0.7 < np.mean(shipped) < 0.9
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"margin": -0.1}, "`margins` must be at least 0"),
+        ({"improve": ("recall",)}, "`improve` must name measures"),
+        ({"anytime": True}, "`anytime` takes measures"),
+        ({"slices": {"part": [True]}}, "`slices` must say"),
+        ({"bounds": 0.1}, "`bounds` must be at least"),
+        ({"clusters": ["a"] * 20}, "`clusters` must hold"),
+        ({"alpha": 1.5}, "`alpha`"),
+    ],
+)
+def test_errors_name_the_argument(more, message):
+    with pytest.raises(ValueError, match=message):
+        judge({"f1": np.full(20, 0.2)}, **more)
