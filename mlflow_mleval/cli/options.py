@@ -119,7 +119,7 @@ selection = (
         metavar="RULE",
         help=(
             "What names a run's method: tag:NAME, param:NAME, run_name, experiment, model (its "
-            "LoggedModel) or prompt (the "
+            "registered version, tagger/2, else name and id of its LoggedModel) or prompt (the "
             'versions of the prompts that it loaded, qa/2). Several give "xgb, lr=0.1".'
         ),
     ),

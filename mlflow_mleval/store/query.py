@@ -115,11 +115,11 @@ def load_study(
         MLflow's search syntax, for example ``"params.lr = '0.1' and tags.model = 'rf'"``.
     method_by, dataset_by : str, optional
         What names the method and the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``,
-        ``experiment``, for the method ``model`` (the name of the run's LoggedModel) and for the
-        dataset ``input`` (the dataset input). Several rules for the method make one name, "xgb,
-        lr=0.1". By default the tags ``mleval.method`` and ``mleval.dataset``; for runs without them
-        the param or tag ``estimator_name``, else the run's name, and the dataset input, else the
-        experiment.
+        ``experiment``, for the method ``model`` (the registered version of the run's model,
+        "tagger/2", else its name and id) and for the dataset ``input`` (the dataset input). Several
+        rules for the method make one name, "xgb, lr=0.1". By default the tags ``mleval.method`` and
+        ``mleval.dataset``; for runs without them the param or tag ``estimator_name``, else the
+        run's name, and the dataset input, else the experiment.
     folds_by : str, optional
         Where runs that this project did not log hold values by fold: ``children`` (child runs, in
         the order in which they started), ``steps`` (the steps of each metric; takes a request per

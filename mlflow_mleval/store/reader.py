@@ -139,8 +139,8 @@ class Rule:
     ``experiment``; of a dataset ``input``, of a method ``model`` or ``prompt``.
 
     Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
-    `models` has names of LoggedModels by their ids, and by those of runs that are not linked to
-    them but gave their metrics.
+    `models` says what LoggedModels are called by their ids, and by those of runs that are not
+    linked to them but gave their metrics or were registered.
     """
 
     what: str
@@ -466,6 +466,8 @@ def _input(run: Run) -> tuple[str, str]:
 # --------------------------------------------------------------------------------------------------
 # Which runs a selection names: experiments, run ids, a filter.
 
+#: Of a model's id, enough to tell a million apart.
+_ID_SHOWN = len("m-") + 12
 #: Run ids in one filter.
 _IDS_AT_ONCE = 500
 
@@ -518,11 +520,16 @@ def filters_of(selection: Selection) -> list[str]:
 
 
 def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule) -> Rule:
-    """The rule, knowing the names of LoggedModels where it needs them."""
+    """The rule, knowing what LoggedModels are called where it needs that: by the version that was
+    registered, else by name and id, for most are named "model".
+    """
     if MODEL not in rule.rules:
         return rule
     named, measured = logged_models(client, experiment_ids)
-    return replace(rule, models={run: named[model] for run, model in measured.items()} | named)
+    versions = store.registered_versions(client)
+    unregistered = {model: f"{name} {model[:_ID_SHOWN]}" for model, name in named.items()}
+    called = unregistered | versions
+    return replace(rule, models=called | {run: called[model] for run, model in measured.items()})
 
 
 def logged_models(

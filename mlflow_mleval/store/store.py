@@ -734,6 +734,22 @@ def _of_version(client: MlflowClient, name: str, model: str, version: str, alias
     )
 
 
+def registered_versions(client: MlflowClient) -> dict[str, str]:
+    """What the registry calls models, "tagger/2", by their ids, and by the ids of the runs that
+    made them where it knows only these; the version that was registered last counts.
+    """
+
+    def search(token: str | None) -> Any:
+        with store_errors("read"):
+            return client.search_model_versions(page_token=token)
+
+    found = paged(search, lambda version: f"{version.name}/{version.version}", "model versions")
+    versions = [version for page in found for version in page]
+    versions.sort(key=lambda version: version.creation_timestamp)
+    named = {id_of_version(v) or v.run_id: f"{v.name}/{v.version}" for v in versions}
+    return {key: name for key, name in named.items() if key}
+
+
 def id_of_version(version: ModelVersion) -> str | None:
     """The id of the LoggedModel that was registered: a database keeps it in the source alone."""
     source = str(version.source)

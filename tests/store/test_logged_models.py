@@ -47,19 +47,32 @@ def test_metrics_are_linked_to_the_model_and_the_data(client):
     }  # and no points of curves
 
 
-def test_models_are_methods_on_request_and_checkpoints_of_one_name_are_candidates(client):
+def test_models_are_methods_on_request_and_those_of_one_name_are_told_apart(client):
     mlflow.set_experiment("x")
-    logged(client, "small", 0.6)
-    logged(client, "large", 0.3)
+    ids = [logged(client, "model", noise, step=step)[0] for step, noise in ((1, 0.6), (2, 0.3))]
+    names = [f"model {model[:14]}" for model in ids]
     study = mleval.load_study(experiment_names=["x"], method_by="model")
-    assert sorted(study.methods) == ["large", "small"]
-    assert mleval.load_study(experiment_names=["x"]).methods == ["made"]
-    for step in (100, 200):
-        logged(client, "checkpoint", 0.5, step=step)
-    with pytest.raises(CandidatesError, match="checkpoint on d: 2 runs that differ in step"):
-        mleval.load_study(experiment_names=["x"], method_by="model")
+    assert study.methods == sorted(names)
+    with pytest.raises(CandidatesError, match="made on d: 2 runs that differ in step"):
+        mleval.load_study(experiment_names=["x"])
     both = mleval.load_study(experiment_names=["x"], method_by=["model", "param:step"])
-    assert {"checkpoint, step=100", "checkpoint, step=200"} < set(both.methods)
+    assert set(both.methods) == {f"{names[0]}, step=1", f"{names[1]}, step=2"}
+
+
+def test_methods_are_registered_versions_whether_a_model_or_only_its_run_is_known(client, registry):
+    with mlflow.start_run() as run:
+        mlflow.log_metric("mleval/micro_f1", 0.5)
+    client.create_model_version("tagger", "runs:/elsewhere", run.info.run_id)
+    study = mleval.load_study(
+        experiment_names=["x"], method_by="model", dataset_by="experiment", measures=["micro_f1"]
+    )
+    assert study.methods == ["tagger/1", "tagger/2", "tagger/3"]
+    client.create_registered_model("final")
+    client.create_model_version("final", f"models:/{registry['models'][0]}", registry["runs"][0])
+    study = mleval.load_study(
+        experiment_names=["x"], method_by="model", dataset_by="experiment", measures=["micro_f1"]
+    )
+    assert study.methods == ["final/1", "tagger/2", "tagger/3"]
 
 
 def test_methods_are_named_by_prompts_and_by_models_that_only_metrics_tell(client):
@@ -77,7 +90,7 @@ def test_methods_are_named_by_prompts_and_by_models_that_only_metrics_tell(clien
     assert sorted(study.methods) == ["qa/1", "qa/2, ask/7"]
     alone = mleval.load_study(experiment_names=["x"], method_by="model", maximize=["exact/mean"])
     assert (
-        alone.methods == ["agent"]
+        alone.methods == [f"agent {model.model_id[:14]}"]
         and "no model, which was to name the method" in alone.excluded[0].reason
     )
     client.set_tag(run.info.run_id, "mlflow.linkedPrompts", "[3]")
