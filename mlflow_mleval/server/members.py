@@ -15,11 +15,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import Context
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import wraps
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -135,6 +136,40 @@ def _digest(parts: Iterable[str]) -> str:
     return sha256("\0".join(parts).encode()).hexdigest()
 
 
+#: The logins that were verified while one request is answered; None outside our requests.
+_VERIFIED: ContextVar[dict[bytes, bool] | None] = ContextVar("verified logins", default=None)
+
+
+def verified_once(verify: Callable[..., bool]) -> Callable[..., bool]:
+    """MLflow's check of a password, made once while one request of ours is answered.
+
+    Passwords are slow to hash on purpose, and MLflow hashes the member's for each question inside.
+    """
+    secret = secrets.token_bytes(32)
+
+    @wraps(verify)
+    def check(username: str, password: str, *args: Any, **more: Any) -> bool:
+        verified = _VERIFIED.get()
+        if verified is None:
+            return verify(username, password, *args, **more)
+        login = hmac.digest(secret, f"{username}\0{password}".encode(), "sha256")
+        if login not in verified:
+            verified[login] = verify(username, password, *args, **more)
+        return verified[login]
+
+    return check
+
+
+@contextmanager
+def one_request() -> Iterator[None]:
+    """What is asked in the block is asked for one request: a login is verified once."""
+    before = _VERIFIED.set({})
+    try:
+        yield
+    finally:
+        _VERIFIED.reset(before)
+
+
 class Inside:
     """The way into the server's own application."""
 
@@ -162,9 +197,15 @@ class Inside:
             "environ_overrides": dict(caller.environ),
             "buffered": True,
         }
+        verified = _VERIFIED.get()
+
+        def opened() -> Any:
+            _VERIFIED.set({} if verified is None else verified)
+            return self._client.open(**made)
+
         # A context of its own: MLflow keeps request and workspace in context variables, and ends
         # those of the outer request else.
-        response = Context().run(lambda: self._client.open(**made))
+        response = Context().run(opened)
         with response:
             return Answer(
                 response.status_code, response.get_data(), response.headers.get("Content-Type", "")
@@ -188,22 +229,26 @@ TOKEN = "X-Mleval-Token"
 PERIOD = 43_200
 
 
-def may_read(inside: Inside, caller: Caller, experiment_id: str) -> bool:
-    """Whether MLflow lets the member see the experiment and search its runs, now.
+def unreadable(inside: Inside, caller: Caller, experiment_ids: Sequence[str]) -> str | None:
+    """The first of the experiments that MLflow does not let the member see, or whose runs they may
+    not search, now; None where they may read all.
 
     Raises
     ------
     StoreError
         MLflow itself fails, as it does without its database: nothing is said about rights then.
     """
-    answer = inside.get(caller, "/api/2.0/mlflow/experiments/get", experiment_id=experiment_id)
-    if answer.status >= 500:
-        raise StoreError("MLflow could not tell whether you may read these experiments.")
-    if not answer.ok or answer.json().get("experiment", {}).get("lifecycle_stage") != "active":
-        return False
-    return inside.post(
-        caller, "/api/2.0/mlflow/runs/search", {"experiment_ids": [experiment_id], "max_results": 1}
-    ).ok
+    path = "/api/2.0/mlflow/experiments/get"
+    for experiment_id in experiment_ids:
+        answer = inside.get(caller, path, experiment_id=experiment_id)
+        if answer.status >= 500:
+            raise StoreError("MLflow could not tell whether you may read these experiments.")
+        if not answer.ok or answer.json().get("experiment", {}).get("lifecycle_stage") != "active":
+            return experiment_id
+    searched = {"experiment_ids": [*experiment_ids], "max_results": 1}
+    if inside.post(caller, "/api/2.0/mlflow/runs/search", searched).ok:
+        return None
+    return experiment_ids[0]
 
 
 def is_active(inside: Inside, caller: Caller, run_id: str) -> bool:
@@ -529,7 +574,8 @@ class PageJobs:
             return WAITING
         try:
             file = connection.makefile("r", encoding="utf-8")
-            connection.sendall(json.dumps({"key": key, "who": caller.identity}).encode() + b"\n")
+            question = {"key": key, "who": caller.identity, "what": job["what"]}
+            connection.sendall(json.dumps(question).encode() + b"\n")
             state = json.loads(file.readline() or "null") or WAITING
         except (OSError, ValueError):
             connection.close()

@@ -32,8 +32,10 @@ from mlflow_mleval.server.members import (
     PageJobs,
     forged,
     is_active,
-    may_read,
+    one_request,
     token_of,
+    unreadable,
+    verified_once,
 )
 from mlflow_mleval.server.page_content import PageSelection, SelectionError, parsed, rendered
 from mlflow_mleval.words import __version__
@@ -106,6 +108,8 @@ def _let_members_in(page: Any) -> None:
     """
     if "mlflow.server.auth" not in sys.modules:
         return
+    store = _of_mlflow("mlflow.server.auth", "store")
+    store.authenticate_user = verified_once(store.authenticate_user)
     validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
     for path, method in page.routes():
         for verb in (method, "HEAD") if method == "GET" else (method,):
@@ -227,11 +231,26 @@ class Page:
                 strict_slashes=True,
             )
         self.app.after_request(self._guarded)
+        self.app.wsgi_app = self._verifying_once(self.app.wsgi_app)  # type: ignore[method-assign]
+
+    def _verifying_once(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        """The application, of which a request of ours verifies the member's login once."""
+
+        def call(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+            own = self._own(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""))
+            with one_request() if own else nullcontext():
+                return answer(environ, start_response)
+
+        return call
+
+    def _own(self, path: str) -> bool:
+        """Whether an address is one of the page's."""
+        own = self.prefix + ROOT
+        return path == own or path.startswith(own + "/")
 
     def _guarded(self, response: Response) -> Response:
         """Every answer under our address, also one of MLflow's login, with our headers."""
-        own = self.prefix + ROOT
-        if request.path == own or request.path.startswith(own + "/"):
+        if self._own(request.path):
             for name, value in HEADERS.items():
                 response.headers[name] = value
             if "Cache-Control" not in response.headers:
@@ -439,14 +458,14 @@ class Page:
         """Ask MLflow, unless this request did already."""
         if g.mleval_checked:
             return
-        for experiment_id in selection.experiment_ids:
-            if not may_read(self.inside, self._caller, experiment_id):
-                raise Failure(
-                    403,
-                    f"There is no experiment {experiment_id} that you may read. Choose another, "
-                    "or ask its owner.",
-                    field="experiment-id",
-                )
+        hidden = unreadable(self.inside, self._caller, selection.experiment_ids)
+        if hidden is not None:
+            raise Failure(
+                403,
+                f"There is no experiment {hidden} that you may read. Choose another, or ask its "
+                "owner.",
+                field="experiment-id",
+            )
         g.mleval_checked = True
 
     def _key(self, selection: PageSelection, what: str) -> str:

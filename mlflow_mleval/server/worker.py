@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,11 +32,18 @@ from typing import Any
 
 from mlflow_mleval.server.answer_cache import CacheFolder
 
-#: Computations at a time, and comparisons that are held after their answer.
-AT_ONCE, HELD = 2, 3
-#: Seconds: after so long without a question a job is cancelled, a held comparison let go, the
-#: worker ended.
-PATIENCE, HOLD, IDLE = 15, 300, 900
+#: Computations at a time, by lane: surveys are short, and wait for no comparison.
+LANES = {"survey": 1, "": 2}
+#: Comparisons that are held after their answer.
+HELD = 3
+#: Seconds that a job may work after somebody asked for it: where the login is slow, questions come
+#: rarely, and a job that began anew after each would never end.
+LEASE = 30
+#: Seconds without a question: after so long a job that tells nothing of its work is cancelled, a
+#: place in the queue lost, a held comparison let go, the worker ended.
+SILENCE, PATIENCE, HOLD, IDLE = 180, 60, 300, 900
+#: Seconds without a question after which others in the queue go first.
+ABSENT = 5
 #: Seconds that a failure is told to whoever asks again.
 REMEMBER = 5
 
@@ -51,6 +59,9 @@ class _Child:
     asked: float
     who: str
     scratch: str
+    lane: str
+    worked: float = 0.0  #: seconds of work, as it told last
+    leased: float = 0.0  #: and as it had told when somebody asked for it last
     began: float = field(default_factory=time.monotonic)
     told: dict[str, Any] = field(
         default_factory=lambda: {"state": "working", "step": "starting", "done": 0, "total": 0}
@@ -62,6 +73,15 @@ class _Child:
         return self.job is not None
 
 
+@dataclass
+class _Waiting:
+    """A job in the queue."""
+
+    who: str
+    lane: str
+    asked: float  #: when somebody asked for it last
+
+
 class Worker:
     """Takes questions of the server's processes, one line of JSON each, and forks."""
 
@@ -69,7 +89,7 @@ class Worker:
         self.folder, self.limit, self.lock = folder, limit, lock
         self.children: dict[str, _Child] = {}
         self.failed: dict[str, tuple[float, str, dict[str, Any]]] = {}
-        self.waiting: dict[str, float] = {}
+        self.waiting: dict[str, _Waiting] = {}
         self.selector = selectors.DefaultSelector()
         with suppress(FileNotFoundError):
             os.unlink(folder.door)
@@ -115,27 +135,37 @@ class Worker:
         now, key, who = time.monotonic(), asked["key"], asked["who"]
         child = self.children.get(key)
         if child is not None and child.working:
-            child.asked = now
+            child.asked, child.leased = now, child.worked
             return child.told
         if key in self.failed:
             since, whom, failure = self.failed[key]
             if whom == who and now - since < REMEMBER:
                 return failure
             del self.failed[key]
-        self.waiting = {k: t for k, t in self.waiting.items() if now - t < PATIENCE} | {key: now}
-        free = AT_ONCE - sum(child.working for child in self.children.values())
-        if key not in [*self.waiting][:free]:
-            return {
-                "state": "working",
-                "step": "waiting for other computations",
-                "done": 0,
-                "total": 0,
-            }
+        lane = asked["what"] if asked["what"] in LANES else ""
+        self.waiting.setdefault(key, _Waiting(who, lane, now)).asked = now
+        self.waiting = {k: job for k, job in self.waiting.items() if now - job.asked < PATIENCE}
+        if key not in self._turns(lane, now):
+            step = "waiting for other computations"
+            return {"state": "working", "step": step, "done": 0, "total": 0}
         return {"state": "start"}
 
+    def _turns(self, lane: str, now: float) -> list[str]:
+        """The jobs of a lane that may start: first those of members who have the fewest at work,
+        then in the order in which they came.
+        """
+        working = [child for child in self.children.values() if child.working]
+        of_members = Counter(child.who for child in working)
+        queue = {
+            key: of_members[job.who]
+            for key, job in self.waiting.items()
+            if job.lane == lane and now - job.asked < ABSENT
+        }
+        free = LANES[lane] - sum(child.lane == lane for child in working)
+        return sorted(queue, key=queue.__getitem__)[: max(0, free)]
+
     def _start(self, asked: dict[str, Any], job: dict[str, Any], connection: socket.socket) -> None:
-        key = asked["key"]
-        self.waiting.pop(key, None)
+        key, lane = asked["key"], self.waiting.pop(asked["key"]).lane
         if key in self.children:
             self._end(self.children[key])
         ours, theirs = socket.socketpair()
@@ -148,7 +178,7 @@ class Worker:
         theirs.close()
         ours.setblocking(False)
         child = self.children[key] = _Child(
-            key, pid, ours, connection, time.monotonic(), asked["who"], scratch
+            key, pid, ours, connection, time.monotonic(), asked["who"], scratch, lane
         )
         self.selector.register(ours, selectors.EVENT_READ, child)
 
@@ -168,6 +198,7 @@ class Worker:
             from mlflow_mleval.server import page_content
 
             def tell(**content: Any) -> None:
+                content["worked"] = time.process_time()
                 pipe.sendall(json.dumps(content).encode() + b"\n")
 
             page_content.make(self.folder, key, job, tell, partial(hold, self.folder.holder(key)))
@@ -189,6 +220,7 @@ class Worker:
         *lines, child.buffer = (child.buffer + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
+            child.worked = message.pop("worked")
             if message["state"] == "working":
                 child.told |= message
             elif child.working:
@@ -215,7 +247,8 @@ class Worker:
     def _look_after(self) -> None:
         now = time.monotonic()
         for child in [*self.children.values()]:
-            if child.working and now - child.asked > PATIENCE:
+            deserted = child.worked - child.leased > LEASE or now - child.asked > SILENCE
+            if child.working and deserted:
                 self._settle(child, {"state": "cancelled"})
                 self._end(child)
             elif child.working and now - child.began > self.limit:

@@ -18,10 +18,16 @@ ADMIN = ("admin", secrets.token_urlsafe(12))
 
 @contextmanager
 def page_server(
-    folder: Path, store: str, *options: str, base: str = "", prefix: str = "", **environment: str
+    folder: Path,
+    store: str,
+    *options: str,
+    base: str = "",
+    prefix: str = "",
+    believed: int = 60,
+    **environment: str,
 ):
     """`mlflow server --app-name mleval` on a port of its own; `.url` is its root, `.ask` asks the
-    page.
+    page. A login is `believed` for so many seconds (MLflow's default is 0).
     """
     port = free_port()
     if base:
@@ -29,7 +35,7 @@ def page_server(
             f"[mlflow]\ndatabase_uri = sqlite:///{folder / 'auth.db'}\nadmin_username = "
             f"{ADMIN[0]}\n"
             f"admin_password = {ADMIN[1]}\ndefault_permission = "
-            "NO_PERMISSIONS\nauth_cache_ttl_seconds = 60\n"
+            f"NO_PERMISSIONS\nauth_cache_ttl_seconds = {believed}\n"
             "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
         )
         environment |= {

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+from types import SimpleNamespace
 from urllib.parse import parse_qs
 
 import pandas as pd
@@ -27,7 +28,9 @@ from mlflow_mleval.server.members import (
     Forwarder,
     Inside,
     forged,
+    one_request,
     token_of,
+    verified_once,
 )
 from mlflow_mleval.server.page_content import (
     SelectionError,
@@ -37,6 +40,7 @@ from mlflow_mleval.server.page_content import (
     parsed,
     rendered,
 )
+from mlflow_mleval.server.worker import ABSENT, LANES, Worker
 from mlflow_mleval.study import Survey
 
 
@@ -397,3 +401,58 @@ def test_the_page_offers_a_file_for_every_format_of_a_report():
     suffixes = {name.rpartition(".")[2] for name in names}
     assert {"html", "md", "tex", "json", "csv", "svg"} <= suffixes
     assert len(FORMATS) == len(suffixes & {*SUFFIXES}) + 1  # but the text for a terminal
+
+
+def test_a_login_is_verified_once_a_request():
+    hashed = []
+
+    def verify(username, password):
+        hashed.append((username, password))
+        return password == "right"
+
+    check = verified_once(verify)
+
+    def application(environ, start_response):
+        """Verifies the login twice, as MLflow's does for who is no administrator."""
+        name, password = environ["HTTP_LOGIN"].split(":")
+        allowed = [check(name, password), check(name, password)]
+        start_response("200 OK" if all(allowed) else "401 Unauthorized", [])
+        return [b""]
+
+    inside = Inside(application)
+    ann, liar = ({"HTTP_LOGIN": f"ann:{word}"} for word in ("right", "wrong"))
+    with one_request():
+        assert inside.get(Caller(ann), "/a").ok and inside.get(Caller(ann), "/b").ok
+        assert inside.get(Caller(liar), "/a").status == 401
+    assert hashed == [("ann", "right"), ("ann", "wrong")]
+    hashed.clear()
+    assert inside.get(Caller(ann), "/a").ok and inside.get(Caller(ann), "/b").ok
+    assert len(hashed) == 2  # requests of their own: nothing is believed from one to the next
+
+
+def test_members_take_turns_and_surveys_wait_for_no_comparison(tmp_path):
+    folder = CacheFolder(tmp_path)
+    worker = Worker(folder, 60.0, 0)
+    try:
+
+        def asks(who, key, what="answer"):
+            return worker._state({"key": key, "who": who, "what": what})["state"]
+
+        def at_work(who):
+            return SimpleNamespace(working=True, lane="", who=who)
+
+        for number in range(LANES[""] - 1):
+            worker.children[f"busy {number}"] = at_work("ann")
+        assert asks("ann", "ann's") == "start"  # nobody else waits
+        assert asks("bob", "bob's") == "start"  # he has nothing at work
+        assert asks("ann", "ann's") == "working"  # so that his goes first
+        worker.children["busy too"] = at_work("bob")
+        assert asks("ann", "ann's") == asks("eve", "eve's") == "working"
+        assert asks("eve", "eve's survey", "survey") == "start"
+        del worker.children["busy too"]
+        worker.waiting["eve's"].asked -= ABSENT
+        worker.waiting["bob's"].asked -= ABSENT
+        assert asks("ann", "ann's") == "start"  # who is away holds nobody up
+    finally:
+        worker.selector.close()
+        worker.listener.close()
