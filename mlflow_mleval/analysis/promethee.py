@@ -491,6 +491,17 @@ class FlowsByMeasure:
         plus, minus = ((share[:, None] @ flow)[:, 0] for flow in (self.up, self.down))
         return WeighedFlows(self, share, plus, minus)
 
+    def again(self, matrices: Array, datasets: Index) -> FlowsByMeasure:
+        """The flows of other values, such as those of single repeats, methods x measures each: by
+        the thresholds of the datasets at these positions.
+        """
+        values = np.ascontiguousarray(matrices.swapaxes(1, 2))
+        limits = self.limits[:, datasets]
+        up, down = np.zeros((2, *values.shape))
+        told_apart = ~self.constant[datasets] & (np.ptp(values, axis=2) > 0)
+        _fill(up, down, values, self.turned, self.functions, limits, told_apart)
+        return replace(self, values=values, limits=limits, up=up, down=down)
+
     def without(self, method: int) -> FlowsByMeasure:
         """The same without a method: thresholds computed again, and the flows where these change;
         elsewhere it is taken out.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,8 +20,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
+from mlflow_mleval.analysis.fusion import Fusion, study_flows
 from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests, jointly
 from mlflow_mleval.analysis.pairs import NOISE, Draws, drawn, named_pairs
+from mlflow_mleval.analysis.promethee import FlowsByMeasure
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.registry import directions
 from mlflow_mleval.study import Study
@@ -50,6 +53,8 @@ FURTHER = [
 #: Up to so many datasets no test over datasets separates anything at the usual level, and a report
 #: tests over repeats: of so many methods, the best ones, and so many measures.
 FEW_DATASETS, MOST, MEASURES = 5, 8, 2
+#: Repeats of every cell from which on their blocks are tested.
+FEWEST = 3
 #: Fewer repeats than this, and Welch's test rests on values that scatter normally.
 FEW = 5
 
@@ -310,6 +315,44 @@ def compare_all_repeats(
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
     return jointly(tests)
+
+
+def flows_of_repeats(fusion: Fusion, on: str | None = None) -> pd.DataFrame | None:
+    """Net flows within blocks, one block a repeat of a dataset: (dataset, number) x methods.
+
+    Thresholds and weights are those of the dataset, from its means. `on` is the measure by which
+    alone they are made, V-shaped. None where some cell has fewer than three whole repeats.
+    """
+    study = fusion.study
+    if study.repeats is None or study.filled:
+        return None
+    by_measure, weights = fusion.flows.by_measure, fusion.flows.weights
+    if on is not None:
+        by_measure, weights = study_flows(study.select([on])), np.ones((len(study.datasets), 1))
+    parts = [_paired(study, dataset, by_measure) for dataset in study.datasets]
+    if min(map(len, parts)) < FEWEST:
+        return None
+    of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    net = by_measure.again(np.concatenate(parts), of).net
+    numbers = np.concatenate([np.arange(len(part)) for part in parts])
+    index = pd.MultiIndex.from_arrays([np.array(study.datasets)[of], numbers])
+    phi = (weights[of][:, None] @ net)[:, 0]
+    return pd.DataFrame(phi, index.set_names(["dataset", "repeat"]), by_measure.methods)
+
+
+def _paired(study: Study, dataset: str, flows: FlowsByMeasure) -> Array:
+    """Repeats x methods x measures: those of the same seed where methods share all of theirs, but
+    for further ones of some; else in order, as many as the method with fewest has.
+    """
+    assert study.repeats is not None
+    none = study.repeats.iloc[:0].droplevel([0, 1])
+    on = study.repeats_on(dataset) if dataset in study.repeats.index.get_level_values(0) else {}
+    whole = [on.get(m, none)[list(flows.measures)].dropna() for m in flows.methods]
+    fewest = min(map(len, whole))
+    seeds = reduce(pd.Index.intersection, [rows.index for rows in whole])
+    if len(seeds) == fewest and all(rows.index.is_unique for rows in whole):
+        whole = [rows.loc[seeds] for rows in whole]
+    return np.stack([rows.to_numpy(float)[:fewest] for rows in whole], axis=1)
 
 
 def on_few_datasets(

@@ -157,6 +157,10 @@ class Posthoc(ABC):
     def sentence(self, result: Any) -> str:
         """What was tested, as the beginning of a sentence: "Nemenyi's test on mean ranks"."""
 
+    def about(self, result: Any) -> str:
+        """What a separation is about and what it is not, as a clause."""
+        return "this is about datasets like these"
+
     @abstractmethod
     def meaning(self, result: Any) -> str:
         """What "separated" means by this test, and when not to trust it."""

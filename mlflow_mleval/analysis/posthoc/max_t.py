@@ -357,3 +357,56 @@ class MaxT(Posthoc):
             f"pair in at most {100 * result.alpha:g}% of such studies. Datasets count as "
             "independent."
         )
+
+
+class OverRepeats(MaxT):
+    """The same by sign changes of blocks, one a repeat of a dataset: where datasets are so few that
+    changes of whole ones separate nothing.
+
+    It is told how many datasets there are, and whether the repeats of each share their split.
+    """
+
+    name = asked = "repeats"
+    title = "Step-down max-T over repeats"
+    key = "over_repeats"
+    column = sort = "pvalue_repeats"
+    head = "p (repeats)"
+    always = False
+    summary = (
+        "changes signs of blocks, one a repeat of a dataset, and judges every pair by the largest "
+        "statistic of all; holds α over all pairs, and says nothing of other datasets"
+    )
+
+    def __init__(self, n_datasets: int, same_split: bool | None) -> None:
+        self.n_datasets, self.same_split = n_datasets, same_split
+
+    def possible(self, result: MaxTResult) -> str:
+        blocks = self._blocks(result)
+        able = "cannot separate any pair" if self.unable(result) else "can separate pairs"
+        return f"Changes of sign of {blocks} {able}: the smallest p-value is {_least(result)}."
+
+    def unable(self, result: MaxTResult) -> str:
+        if 1 / result.n_resamples <= result.alpha:
+            return ""
+        return f"No pair can be separated by {self._blocks(result)}."
+
+    def wording(self, result: MaxTResult) -> str:
+        return f"step-down max-T over {self._blocks(result)}"
+
+    def sentence(self, result: MaxTResult) -> str:
+        return super().sentence(result).replace("whole datasets", self._blocks(result))
+
+    def about(self, result: MaxTResult) -> str:
+        these = "this dataset" if self.n_datasets == 1 else f"these {self.n_datasets} datasets"
+        split = " and their splits" if self.same_split else ""
+        return f"this is about {these}{split}, trained again, and not about others"
+
+    def meaning(self, result: MaxTResult) -> str:
+        return (
+            "One is better in so many repeats, and by so much, that chance would separate any "
+            f"pair in at most {100 * result.alpha:g}% of such studies; {self.about(result)}."
+        )
+
+    def _blocks(self, result: MaxTResult) -> str:
+        of = "one dataset" if self.n_datasets == 1 else f"{self.n_datasets} datasets"
+        return f"{result.n_datasets} repeats of {of}"

@@ -1,0 +1,90 @@
+"""Fewer than six datasets: blocks of repeats, by definition; which repeats make a block."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mlflow_mleval.analysis.fusion import fuse
+from mlflow_mleval.analysis.posthoc.max_t import max_t
+from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
+from mlflow_mleval.study import Study
+
+DIRECTIONS = {"f1": "max", "hamming_loss": "min"}
+
+
+def repeated(n_methods=3, n_datasets=2, n_repeats=3, seed=0, shift=0.0, noise=0.02):
+    """A study of repeats; method k is better than method k + 1 by `shift` in each of them."""
+    rng = np.random.default_rng(seed)
+    keys = [f"d{d}" for d in range(n_datasets)], [f"m{m}" for m in range(n_methods)]
+    index = pd.MultiIndex.from_product([*keys, range(n_repeats)])
+    quality = 0.7 - shift * index.codes[1] + 0.1 * index.codes[0]
+    values = quality[:, None] + noise * rng.standard_normal((len(index), 2))
+    repeats = pd.DataFrame(
+        values, index.set_names(["dataset", "method", "repeat"]), ["f1", "hamming_loss"]
+    )
+    repeats["hamming_loss"] = 1 - repeats["hamming_loss"]
+    return of_repeats(repeats)
+
+
+def of_repeats(repeats):
+    means = repeats.groupby(level=[0, 1], sort=False).mean()
+    return Study(means, {m: DIRECTIONS[m] for m in means}, repeats=repeats)
+
+
+def by_definition(study, weights, dataset, repeat):
+    """Net flows of the methods in one repeat, pair by pair."""
+    flows = dict.fromkeys(study.methods, 0.0)
+    for measure, weight in weights.items():
+        sign = -1 if study.directions[measure] == "min" else 1
+        reach = np.ptp(study.values.loc[dataset, measure])
+        block = {m: sign * study.repeats.loc[(dataset, m, repeat), measure] for m in flows}
+        for a, b in product(flows, repeat=2):
+            prefers = np.clip((block[a] - block[b]) / reach, 0, 1)
+            flows[a] += weight * prefers / (len(flows) - 1)
+            flows[b] -= weight * prefers / (len(flows) - 1)
+    return flows
+
+
+@pytest.mark.parametrize("on", [None, "hamming_loss"])
+def test_flows_within_blocks_by_definition_and_their_sign_changes(on):
+    study = repeated(4, 2, 3, noise=0.05)
+    fusion = fuse(study)
+    flows = flows_of_repeats(fusion, on)
+    assert flows.shape == (6, 4)
+    for dataset, repeat in flows.index:
+        weights = fusion.weights.loc[dataset] if on is None else {on: 1.0}
+        expected = by_definition(study, weights, dataset, repeat)
+        assert flows.loc[(dataset, repeat)].to_dict() == pytest.approx(expected)
+    d = flows["m0"] - flows["m1"]
+    signs = np.array([*product([1, -1], repeat=6)])
+    alone = max_t(flows[["m0", "m1"]])
+    expected = (np.abs(signs @ d) >= abs(d.sum()) - 1e-12).mean()
+    assert alone.table["pvalue_corrected"].item() == pytest.approx(expected)
+    assert max_t(flows).exact and max_t(flows).n_resamples == 32
+
+
+def test_repeats_are_paired_by_seed_where_methods_share_seeds_else_in_order():
+    study = repeated(2, 1, 4)
+    whole = flows_of_repeats(fuse(study))
+    turned = study.repeats.copy()
+    last = turned.index.get_level_values(1) == "m1"
+    turned[last] = turned[last].iloc[::-1].to_numpy()
+    labels = turned.index.to_frame()
+    labels.loc[last, "repeat"] = labels.loc[last, "repeat"][::-1].to_numpy()
+    by_seed = of_repeats(turned.set_axis(pd.MultiIndex.from_frame(labels)))
+    assert np.allclose(flows_of_repeats(fuse(by_seed)), whole)
+    labels.loc[last, "repeat"] += 10
+    in_order = of_repeats(turned.set_axis(pd.MultiIndex.from_frame(labels)))
+    assert not np.allclose(flows_of_repeats(fuse(in_order)), whole)
+
+
+def test_every_cell_needs_three_repeats_and_further_ones_of_some_methods_are_left_out():
+    study = repeated(3, 2, 5)
+    most = study.repeats.drop([("d1", "m2", 3), ("d1", "m2", 4)])
+    flows = flows_of_repeats(fuse(of_repeats(most)))
+    assert flows.groupby(level=0).size().to_dict() == {"d0": 5, "d1": 3}
+    few = most.drop(("d1", "m2", 2))
+    assert flows_of_repeats(fuse(of_repeats(few))) is None
+    assert flows_of_repeats(fuse(Study(study.values, study.directions))) is None
