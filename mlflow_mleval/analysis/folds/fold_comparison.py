@@ -98,7 +98,9 @@ class Ordering:
     means : By method, in that order.
     pvalues : Methods x methods in that order: the test of each pair on this measure alone, corrected (Holm) over pairs; NaN where
         the pair could not be tested.
-    groups : Maximal groups that are not separated: the joined ones of the paper's orderings.
+    alpha : Level of these tests.
+    groups : Maximal groups that are not separated: the joined ones of the paper's orderings. The test of all measures together is
+        heard first: a pair that it does not separate is not separated by one of them either.
     letters : The same as letters.
     """  # noqa: E501
 
@@ -107,8 +109,15 @@ class Ordering:
     order: list[str]
     means: pd.Series
     pvalues: pd.DataFrame
-    groups: list[list[str]]
-    letters: Mapping[str, str]
+    alpha: float
+    groups: list[list[str]] = field(default_factory=list)
+    letters: Mapping[str, str] = field(default_factory=dict)
+
+    def where(self, apart: pd.DataFrame) -> Ordering:
+        """With the groups that these separations of all measures together leave."""
+        both = (self.pvalues <= self.alpha) & apart.loc[self.order, self.order].astype(bool)
+        groups, shown = grouped(both)
+        return replace(self, groups=groups, letters=shown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,12 +217,15 @@ class FoldComparison(PairTests):
         return {"posthoc": self.posthoc, "means": self.means.reset_index(), "values": values}
 
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
-        """The same with the corrected table, and the groups that follow from it."""
+        """The same with the corrected table, and the groups that follow from it, by each measure,
+        too.
+        """
         table = table.assign(carried_by=table["carried_by"].where(table["separated"], ""))
         apart = pair_matrix(self.order, table["method_a"], table["method_b"], table["separated"])
         cliques, shown = grouped(apart)
+        orderings = {m: ordering.where(apart) for m, ordering in self.orderings.items()}
         made = super().corrected(table, n_datasets, n_comparisons)
-        return replace(made, cliques=cliques, letters=shown)
+        return replace(made, cliques=cliques, letters=shown, orderings=orderings)
 
     @property
     def order(self) -> list[str]:
@@ -343,8 +355,8 @@ class FoldComparison(PairTests):
         pvalue_corrected, significant, better.
 
         Univariate tests with Holm's correction over the measures of a pair. They say where a
-        difference sits that the pair's multivariate test found; better is empty where this measure
-        does not differ.
+        difference sits that the pair's multivariate test found: only of pairs that it separates is
+        any significant. better is empty where this measure does not differ.
         """
         p = len(self.measures)
         difference = self.tests.differences.to_numpy().ravel()
@@ -353,7 +365,8 @@ class FoldComparison(PairTests):
         gone = self.table["pvalue"].isna() & (self.table["doubt"] == UNPAIRED)
         pvalue[gone], corrected[gone] = np.nan, np.nan
         a, b = (np.repeat(self.table[name].to_numpy(dtype=object), p) for name in PAIR)
-        significant = corrected.ravel() <= self.alpha
+        apart = np.repeat(self.table["separated"].to_numpy(bool), p)
+        significant = apart & (corrected.ravel() <= self.alpha)
         sign = np.tile(
             [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures],
             len(self.table),
@@ -874,7 +887,7 @@ def _ordering(design: _Design, name: str, direction: str) -> Ordering:
     pvalue[design.gone] = np.nan
     first, second = zip(*combinations(methods, 2), strict=True)
     pvalues = pair_matrix(order, first, second, holm(pvalue), own=1.0)
-    return Ordering(name, direction, order, means, pvalues, *grouped(pvalues <= design.alpha))
+    return Ordering(name, direction, order, means, pvalues, design.alpha)
 
 
 def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[str]:

@@ -13,7 +13,6 @@ from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
-    PAGE,
     Beside,
     Column,
     Figure,
@@ -29,14 +28,10 @@ from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import (
     ARROWS,
     aligned,
-    fixed,
     level,
     number,
-    percent,
-    pvalue,
     with_intervals,
 )
-from mlflow_mleval.validation import present
 from mlflow_mleval.words import count
 
 Folds = Mapping[str, FoldComparison]
@@ -62,37 +57,25 @@ def below(comparison: FoldComparison, i: int, dataset: str) -> list[Any]:
         title += " (corrected on this dataset only)" if comparison.n_datasets > 1 else ""
         blocks.append(Terms(orderings(comparison), title, depth=ALWAYS))
     if i <= DATASETS:
-        pictures = [*_scatter(dataset, comparison), *_learned(dataset, comparison)]
-        blocks.append(Beside(pictures, _histograms(comparison)))
+        blocks.append(Beside(_scatter(dataset, comparison, i), _histograms(comparison, i)))
     return blocks
 
 
 def sentences(comparison: FoldComparison) -> list[str]:
-    """What the folds of one dataset say beside the verdict, a sentence each: what was tested, all
-    methods, groups, learned measures, normality, refusals.
+    """What the folds of one dataset say beside the verdict, a sentence each: what was tested,
+    groups, refusals.
     """
-    refused = {
-        "naive": "The uncorrected test was",
-        "manova": "MANOVA was",
-        "mardia": "Mardia's test was",
-        "pairs": "Pairs were",
-    }
-    parts = [
-        _pairs(comparison),
-        _overall(comparison),
-        _groups(comparison),
-        _combination(comparison),
-    ]
+    refused = {"naive": "The uncorrected test was", "pairs": "Pairs were"}
     refusals = [
         f"{refused[key]} refused: {reason.rstrip('.')}."
         for key, reason in comparison.refusals.items()
+        if key in refused
     ]
-    return [text for text in (*parts, _normality(comparison), *refusals) if text]
+    return [_pairs(comparison), _groups(comparison), *refusals]
 
 
 def _pairs(comparison: FoldComparison) -> str:
-    """What was tested, and what the tests beside the headline separate."""
-    table, apart = comparison.table, int(comparison.table["separated"].sum())
+    """What was tested, and what could not be."""
     together = " together" if len(comparison.measures) > 1 else ""
     each = f"each pair on the {comparison.folds_of_a_pair} that both have, "
     text = (
@@ -101,14 +84,6 @@ def _pairs(comparison: FoldComparison) -> str:
         f"{listed(comparison.measures, most=8)}{together} (Holm's correction"
         f"{_over(comparison)}, α = {level(comparison.alpha)})"
     )
-    beside = {"naive": "without the correction for shared training data"}
-    beside["plain"] = "corrected by n_test/n_train alone"
-    for kind, how in beside.items():
-        if table[f"{kind}_pvalue"].notna().any() and (
-            kind == "plain" or comparison.shares_training
-        ):
-            n = int((table[f"{kind}_corrected"] <= comparison.alpha).sum())
-            text += f"; {how} it would be {'just as many' if n == apart else n}"
     for why, n in comparison.untested.items():
         text += "" if why == UNPAIRED else f"; {count(n, 'pair')} could not be tested: {why}"
     if comparison.n_lost:
@@ -129,23 +104,6 @@ def _over(comparison: FoldComparison) -> str:
     )
 
 
-def _overall(comparison: FoldComparison) -> str:
-    m = comparison.manova
-    if m is None or len(comparison.methods) < 3:
-        return ""
-    naive = comparison.naive_manova if m.ratio is not None else None
-    of = (
-        ""
-        if comparison.n_shared_folds == comparison.n_folds
-        else f" on the {count(comparison.n_shared_folds, 'fold')} that all have"
-    )
-    return (
-        f"All methods together{of}: MANOVA, {m.design}, Wilks Λ = {number(m.statistic)}, "
-        f"F({', '.join(map(number, m.df))}) = {number(m.f_statistic)}, "
-        f"{pvalue(m.pvalue)}{'' if naive is None else f' (not corrected: {pvalue(naive.pvalue)})'}."
-    )
-
-
 def _groups(comparison: FoldComparison) -> str:
     groups = [g for g in comparison.cliques if len(g) > 1]
     if not groups or not comparison.table["separated"].any():
@@ -163,55 +121,13 @@ def _groups(comparison: FoldComparison) -> str:
     )
 
 
-def _combination(comparison: FoldComparison) -> str:
-    learned = comparison.learned
-    if learned is None or len(learned.weights) < 2:
-        return ""
-    first = learned.shares.index[0]
-    weights = learned.scaled_weights[first].sort_values(key=abs, ascending=False)
-    terms = " ".join(
-        f"{'−' if w < 0 else '+'} {number(abs(w), 2)} {name(m)}" for m, w in weights.items()
-    ).removeprefix("+ ")
-    dimensions = int((learned.dimensions["pvalue"] <= comparison.alpha).cumprod().sum())
-    real = (
-        "one dimension of difference is"
-        if dimensions == 1
-        else f"{dimensions or 'no'} dimensions of difference are"
-    )
-    return (
-        f"The combination of measures that tells the methods apart best, {first}, holds "
-        f"{percent(learned.shares.iloc[0])} of what separates them: {terms} (weights per "
-        f"standard deviation); {real} more than chance."
-    )
-
-
-def _normality(comparison: FoldComparison) -> str:
-    m = comparison.mardia
-    if m is None:
-        return ""
-    says = (
-        "do not look normal" if m.pvalue <= comparison.alpha else "show no departure from normality"
-    )
-    caveat = (
-        " With so few rows it can hardly show one."
-        if m.warnings and m.pvalue > comparison.alpha
-        else ""
-    )
-    return (
-        f"The residuals {says} (Mardia: skewness {pvalue(m.skewness_pvalue)}, kurtosis "
-        f"{pvalue(m.kurtosis_pvalue)}).{caveat}"
-    )
-
-
 def words(comparison: FoldComparison) -> list[tuple[str, str]]:
     """What the words of the verdict mean and when not to trust them: (word, explanation), only for
     those that are used.
     """
-    learned = comparison.learned is not None and len(comparison.measures) > 1
     used = {
         "corrected": comparison.shares_training,
         NOT_TRUSTED: (comparison.table["doubt"] != "").any(),
-        "learned measures": learned,
     }
     ratio = number(comparison.protocol.headline_ratio)
     return [
@@ -333,30 +249,23 @@ def overview_table(folds: Folds, **options: Any) -> Table:
     differ = {what: cells for what, cells in tested.items() if len(set(cells)) > 1}
     same = [cells[0] for what, cells in tested.items() if what not in differ]
     rows = map(_overview, comparisons)
-    apart, lost, doubt, naive, manova = (list(cells) for cells in zip(*rows, strict=True))
+    apart, lost, doubt = (list(cells) for cells in zip(*rows, strict=True))
     columns = [
         doc.names("dataset", folds, note=f"On every dataset: {', '.join(same)}." if same else ""),
         Column("pairs separated", apart),
         *([Column("not tested", lost)] if any(lost) else []),
         Column("doubt", doubt, "<"),
-        Column("uncorrected", naive, keep=2),
-        doc.pvalues("MANOVA p", manova, keep=3),
         *(Column(what, cells, "<", keep=1) for what, cells in differ.items()),
     ]
     return Table(columns, title="Every dataset", key="folds", things="datasets", **options)
 
 
-def _overview(comparison: FoldComparison) -> tuple[str, str, str, str, float | None]:
-    """How many pairs are separated, not tested, whether in doubt, how many without correction;
-    MANOVA's p.
-    """
+def _overview(comparison: FoldComparison) -> tuple[str, str, str]:
+    """How many pairs are separated, how many not tested, whether in doubt."""
     table = comparison.table
     doubt = NOT_TRUSTED if (table["doubt"] != "").any() else ""
-    naive = str((table["naive_corrected"] <= comparison.alpha).sum())
-    naive = "refused" if "naive" in comparison.refusals else naive
-    manova = None if comparison.manova is None else comparison.manova.pvalue
     lost = str(sum(comparison.untested.values()) + comparison.n_lost or "")
-    return f"{table['separated'].sum()} of {len(table)}", lost, doubt, naive, manova
+    return f"{table['separated'].sum()} of {len(table)}", lost, doubt
 
 
 def _shown(comparison: FoldComparison) -> str:
@@ -369,14 +278,17 @@ def _shown(comparison: FoldComparison) -> str:
     )
 
 
-def _scatter(dataset: str, comparison: FoldComparison) -> list[Figure]:
+def _scatter(dataset: str, comparison: FoldComparison, i: int) -> list[Figure]:
     if len(comparison.measures) < 2:
         return []
-    caption = (
-        f"Each point is a fold, the large mark the mean. The ellipse holds {INSIDE:.0%} of the "
-        "normal distribution that fits the folds of the method; it shows how they scatter, not "
-        f"how sure the mean is.{_shown(comparison)}"
-    )
+    caption = ""
+    if i == 1:
+        caption = (
+            f"Each point is a fold, the large mark the mean. The ellipse holds {INSIDE:.0%} of the "
+            "normal distribution that fits the folds of the method; it shows how they scatter, "
+            "not how sure the mean is."
+        )
+    caption += _shown(comparison)
     if len(comparison.measures) > 2:
         caption += f" Drawn are the first two of {len(comparison.measures)} measures."
     svg = fold_scatter(
@@ -385,10 +297,10 @@ def _scatter(dataset: str, comparison: FoldComparison) -> list[Figure]:
         _heads(comparison)[:2],
         f"Folds on {dataset}",
     )
-    return [Figure(svg, caption, title="Folds on two measures")]
+    return [Figure(svg, caption.strip(), title="Folds on two measures")]
 
 
-def _histograms(comparison: FoldComparison) -> list[Figure]:
+def _histograms(comparison: FoldComparison, i: int) -> list[Figure]:
     svgs = [
         fold_histogram(
             comparison.values[measure],
@@ -398,70 +310,9 @@ def _histograms(comparison: FoldComparison) -> list[Figure]:
         )
         for measure, head in zip(comparison.measures[:HISTOGRAMS], _heads(comparison), strict=False)
     ]
-    caption = (
-        "How many folds fall where; the tall line is the mean, the thick one at the foot its "
-        "interval."
-    )
+    caption = "How many folds fall where; the tall line is the mean, the thick one at its foot the "
+    caption = f"{caption}interval." if i == 1 else ""
     return [Figure(svgs[0], caption, title="Folds on each measure alone"), *map(Figure, svgs[1:])]
-
-
-def _learned(dataset: str, comparison: FoldComparison) -> list[Any]:
-    """Projections on the learned measures, their weights and tests."""
-    learned = comparison.learned
-    if learned is None or len(learned.weights) < 2:
-        return []
-    shares, shown = learned.shares, learned.projections.columns[:2]
-    heads = [f"{m} ({percent(shares[m])} of what separates)" for m in shown]
-    caption = (
-        "The folds on the combinations of measures that tell the methods apart best "
-        "(eigenvectors of E⁻¹H). They were learned from these folds, so some distance is there "
-        f"by construction.{_shown(comparison)}"
-    )
-    if len(shown) > 1:
-        svg = fold_scatter(
-            learned.projections[list(shown)],
-            comparison.order,
-            heads,
-            f"Learned measures on {dataset}",
-        )
-    else:
-        svg = fold_histogram(learned.projections[shown[0]], comparison.order, heads[0])
-    columns = [
-        doc.names("measure", [*learned.scaled_weights.index, "share", "p of it and those after it"])
-    ]
-    for k in shares.index:
-        cells = [*(fixed(w, 2) for w in learned.scaled_weights[k]), percent(shares[k])]
-        columns.append(
-            Column(str(k), [*cells, pvalue(learned.dimensions.loc[k, "pvalue"], bare=True)])
-        )
-    note = (
-        "Weights per standard deviation of what is left of fold and method: comparable between "
-        "measures."
-    )
-    weights = Table(columns, title="Weights of the learned measures", note=note, depth=PAGE)
-    first = shares.index[0]
-    tests = present(comparison.learned_tests).query("learned == @first")
-    least = tests.nsmallest(PAIRS, "pvalue")
-    columns = [
-        *doc.pair(least),
-        Column("difference", [*map(number, least["mean_difference"])]),
-        doc.pvalues("p (Holm)", least["pvalue_corrected"]),
-        Column("t", [*map(number, least["statistic"])]),
-    ]
-    note = (
-        "p holds for any choice of weights, so that the choice that was made on these folds is "
-        "allowed for."
-    )
-    pairs = Table(
-        columns,
-        len(tests),
-        f"Every pair on {first}",
-        things="pairs",
-        note=note,
-        folded=True,
-        depth=PAGE,
-    )
-    return [Figure(svg, caption, weights, title="Learned measures"), pairs]
 
 
 def record(comparison: FoldComparison) -> dict[str, Any]:

@@ -226,6 +226,7 @@ def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = A
     verdict = tests.verdict(name)
     paragraphs = [tests.feasibility, verdict[:1].upper() + verdict[1:], *kind.sentences(tests)]
     caption = f"Pairs of methods over {tests.unit}{of}"
+    table = pairs_table(tests, f"{kind.pairs_file.replace('_', '-')}-{key}", caption)
     blocks = [
         Text(
             [*filter(None, paragraphs)],
@@ -234,7 +235,7 @@ def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = A
             depth=depth,
         ),
         *kind.above(tests, key, dataset),
-        pairs_table(tests, f"{kind.pairs_file.replace('_', '-')}-{key}", caption),
+        table if key == 1 else _unexplained(table),
         *kind.below(tests, key, dataset),
         *doc.points(
             tests.warnings,
@@ -246,6 +247,11 @@ def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = A
         block if isinstance(block, doc.Beside) else replace(block, depth=max(block.depth, depth))
         for block in blocks
     ]
+
+
+def _unexplained(table: Table) -> Table:
+    """The table of a further dataset: what its columns mean was said under the first."""
+    return replace(table, columns=[replace(c, note="", tip=c.note or c.tip) for c in table.columns])
 
 
 def pairs_table(tests: PairTests, key: str, caption: str) -> Table:

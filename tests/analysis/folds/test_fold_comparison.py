@@ -469,7 +469,6 @@ class TestCompareFolds:
         text = " ".join(found.report().to_text(999).split())
         assert "separates 3 of 6 pairs on 7 to 10 folds and 2 measures together" in text
         assert "4 further pairs of HOMER could not be tested for want of folds in common" in text
-        assert "on the 7 folds that all have: MANOVA" in text
         assert (
             "each pair is compared on those that both have: BR has no value of recall in fold 7, "
             "CC has 8 of the 10" in text
@@ -534,7 +533,6 @@ class TestCompareFolds:
             f"1 pair could not be tested: {few}; 1 pair could not be tested: they have fewer "
             "than two folds in common" in text
         )
-        assert "MANOVA was refused: all methods together have 1 fold in common." in text
 
     def test_default_measures(self):
         many = ["f1", "hamming_loss", "micro_precision", "micro_recall", "coverage"]
