@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
-from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.pairs import (
     behind,
@@ -38,9 +37,6 @@ from mlflow_mleval.analysis.resampling import RankBootstrap, bootstrap_ranks, fl
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import probability
 
-if TYPE_CHECKING:
-    from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
-
 # --------------------------------------------------------------------------------------------------
 # How probable it is that one method is better than another by more than matters, and how probable
 # that it does not matter.
@@ -50,9 +46,11 @@ if TYPE_CHECKING:
 # Machine Learning 100, for the correlated t test.
 
 Array = NDArray[np.float64]
-#: Fewer datasets than this, and the prior is heard: with 3 to 8 one of two equal methods is
+#: Fewer datasets than this do not outweigh the prior: with 3 to 8 one of two equal methods is
 #: preferred, at .95 and without a rope, in 17 to 24% of studies, with 12 and more in about 10%.
 FEW = 10
+#: Random changes of sign, and draws of each, that say how many pairs chance would call different.
+CHANGES, CHANCE_DRAWS = 20, 500
 #: Numbers of one array that are in memory at once.
 BLOCK = 2**21
 #: The same of an array that should stay in a processor's cache; and from how many datasets on each
@@ -75,6 +73,7 @@ class BayesResult:
     credible_level : Probability at which a pair is decided.
     ratio : n_test / n_train of the correlated t test.
     n_resamples, seed : Of the signed-rank test.
+    by_chance : How many pairs it would call different on average if the signs of all datasets were chance.
     """  # noqa: E501
 
     table: pd.DataFrame
@@ -85,6 +84,7 @@ class BayesResult:
     ratio: float | None = None
     n_resamples: int | None = field(default=None, metadata={"key": "n_draws"})
     seed: int | None = None
+    by_chance: float | None = None
     warnings: tuple[str, ...] = ()
 
     def verdict(self) -> str:
@@ -93,7 +93,7 @@ class BayesResult:
         if len(t) == 1:
             row = t.iloc[0]
             few = (
-                f", but {row.n} datasets hardly outweigh the prior"
+                f", but {row.n} datasets are too few to outweigh the prior"
                 if self.test == "signed-rank" and row.n < FEW
                 else ""
             )
@@ -111,10 +111,11 @@ class BayesResult:
                 .value_counts()
                 .reindex(["a", "b", "equivalent", "undecided"], fill_value=0)
             )
+            chance = "" if self.by_chance is None else f" ({self.by_chance:.1f} expected by chance)"
             decided = (
                 f"of {len(t)} pairs, with probability {self.credible_level:g}: {n['a'] + n['b']} "
-                f"different by more than {self.rope:g}, {n['equivalent']} practically equivalent, "
-                f"{n['undecided']} undecided"
+                f"different by more than {self.rope:g}{chance}, {n['equivalent']} practically "
+                f"equivalent, {n['undecided']} undecided"
             )
         rests = {
             "signed-rank": "datasets drawn as these were",
@@ -202,7 +203,8 @@ def bayesian_signed_rank(
         numbers[:2, part] = _shares(draws, z[part], np.r_[0.0, noise], rope)
         numbers[3:, part] = np.quantile(draws @ z[part].T, [tail, 1 - tail], axis=0)
     numbers[2] = difference.mean(axis=1)
-    few = [f"{n} datasets hardly outweigh the prior."] * (n < FEW)
+    few = [f"{n} datasets are too few to outweigh the prior."] * (n < FEW)
+    by_chance = _by_chance(z, np.r_[0.0, noise], rope, prior_strength, credible_level, seed)
     return BayesResult(
         _table(frame, (a, b), numbers, credible_level),
         "signed-rank",
@@ -211,6 +213,7 @@ def bayesian_signed_rank(
         frame.columns.tolist(),
         n_resamples=n_resamples,
         seed=seed,
+        by_chance=by_chance,
         warnings=(*few, *_about(rope)),
     )
 
@@ -231,7 +234,26 @@ def _pair_by_pair(frame: pd.DataFrame, a: Array, b: Array, *options: Any) -> Bay
     ]
     table = pd.concat([each.table for each in results], ignore_index=True)
     warned = tuple(dict.fromkeys(text for each in results for text in each.warnings))
-    return replace(results[0], table=table, methods=frame.columns.tolist(), warnings=warned)
+    by_chance = sum(each.by_chance or 0.0 for each in results)
+    methods = frame.columns.tolist()
+    return replace(results[0], table=table, methods=methods, by_chance=by_chance, warnings=warned)
+
+
+def _by_chance(
+    z: Array, noise: Array, rope: float, prior_strength: float, credible_level: float, seed: int
+) -> float:
+    """How many of the pairs are called different on average when whole datasets change sign at
+    random.
+    """
+    rng = np.random.default_rng(seed)
+    n = z.shape[1]
+    draws = rng.standard_gamma(np.r_[prior_strength, np.ones(n - 1)], size=(CHANCE_DRAWS, n))
+    draws /= draws.sum(axis=1, keepdims=True)
+    called = 0.0
+    for _ in range(CHANGES):
+        signs = rng.choice([-1.0, 1.0], size=n)
+        called += (_shares(draws, z * signs, noise, rope) >= credible_level).any(axis=0).sum()
+    return called / CHANGES
 
 
 def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
@@ -409,23 +431,6 @@ MOST = 20
 
 
 @dataclass(frozen=True)
-class FoldBeyond:
-    """One measure over the folds of one dataset: probabilities, equivalence (None without a rope),
-    the folds it would take.
-    """
-
-    bayes: BayesResult
-    equivalence: EquivalenceResult | None
-    plan: Plan
-
-    def pair_table(self, order: Sequence[Hashable]) -> pd.DataFrame:
-        """The pairs, the better method first, the most certain pairs first; see
-        `BeyondPvalues.pair_table`.
-        """
-        return _pair_table(self.bayes, self.equivalence, self.plan, order)
-
-
-@dataclass(frozen=True)
 class BeyondPvalues:
     """What `beyond_pvalues` found; parts that could not be computed are None, and `absent` says
     why.
@@ -439,7 +444,6 @@ class BeyondPvalues:
     plan : How many datasets would separate the pairs by step-down max-T.
     curve : Power of step-down max-T to tell the best two methods apart, by number of datasets.
     bootstrap : Ranks of the fusion when folds are drawn again.
-    by_fold : By dataset and measure.
     """
 
     rope: float
@@ -449,7 +453,6 @@ class BeyondPvalues:
     plan: Plan | None
     curve: PowerCurve | None
     bootstrap: RankBootstrap | None
-    by_fold: Mapping[str, Mapping[str, FoldBeyond]]
     absent: Mapping[str, str]
 
     @property
@@ -492,16 +495,13 @@ def _pair_table(
     return other.loc[rows].reset_index(drop=True)
 
 
-def beyond_pvalues(
-    fusion: Fusion, tested: Tested, folds: Mapping[str, FoldComparison], rope: float = 0.01
-) -> BeyondPvalues:
-    """Probabilities of differences that matter, equivalence, and how many datasets or folds it
-    would take.
+def beyond_pvalues(fusion: Fusion, tested: Tested, rope: float = 0.01) -> BeyondPvalues:
+    """Probabilities of differences that matter, equivalence, and how many datasets it would take.
 
     `tested` is what is compared over datasets; its flows are what max-T compares (with a control
-    only pairs with it), which plans are for; `folds` are by dataset, maybe none. Bayesian decisions
-    need a probability of 1 - alpha; the correction is for the number of pairs, in equivalence tests
-    and plans over folds. A ValueError refuses a rope that is negative or not finite.
+    only pairs with it), which plans are for. Bayesian decisions need ten datasets and a probability
+    of 1 - alpha; the correction is for the number of pairs, in equivalence tests. A ValueError
+    refuses a rope that is negative or not finite.
     """
     if not 0 <= float(rope) < np.inf:
         raise ValueError(
@@ -528,12 +528,17 @@ def beyond_pvalues(
     else:
         best = table[shown]
         credible: dict[str, Any] = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
-        parts["bayes"] = made(
-            "bayes",
-            lambda: bayesian_signed_rank(
-                best, rope, n_resamples=BAYES_DRAWS, seed=seed, **credible
-            ),
-        )
+        if len(table) >= FEW:
+            parts["bayes"] = made(
+                "bayes",
+                lambda: bayesian_signed_rank(
+                    best, rope, n_resamples=BAYES_DRAWS, seed=seed, **credible
+                ),
+            )
+        else:
+            absent["bayes"] = (
+                f"{len(table)} datasets: it takes at least {FEW} to outweigh the prior"
+            )
         if rope:
             parts["equivalence"] = made(
                 "equivalence", lambda: equivalence(best, rope, alpha=alpha, correction=correction)
@@ -545,30 +550,13 @@ def beyond_pvalues(
         )
     if not rope:
         absent["equivalence"] = "without a rope nothing counts as equivalent"
-    if folds:
+    if fusion.study.folds is not None:
         parts["bootstrap"] = made(
             "bootstrap", lambda: bootstrap_ranks(fusion, alpha=alpha, n_resamples=DRAWS, seed=seed)
         )
     else:
         absent["bootstrap"] = "no run has values by fold"
-    by_fold = {}
-    for dataset, comparison in folds.items():
-        if not comparison.paired or (comparison.table["doubt"] == UNPAIRED).any():
-            absent[f"by_fold.{dataset}"] = "the folds of some methods are not the same"
-        else:
-            shown = list(comparison.letters)[:MOST]
-            tables = {
-                m: comparison.values[m].unstack(level=0)[shown].dropna()
-                for m in comparison.measures
-            }
-            if len(next(iter(tables.values()))) < 2:
-                absent[f"by_fold.{dataset}"] = "the methods have fewer than two folds in common"
-                continue
-            by_fold[dataset] = {
-                m: _over_folds(comparison, m, table, rope, alpha, correction)
-                for m, table in tables.items()
-            }
-    return BeyondPvalues(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **parts)
+    return BeyondPvalues(rope=rope, methods=shown, absent=absent, **parts)
 
 
 def _curve(
@@ -593,19 +581,3 @@ def _curve(
     over = "repeats" if fusion.study.folds is None else "folds"
     least = datasets_needed(alpha)
     return power_curve(gaps, (first, second), level=level, least=least, over=over, seed=seed)
-
-
-def _over_folds(
-    comparison: FoldComparison,
-    measure: str,
-    table: pd.DataFrame,
-    rope: float,
-    alpha: float,
-    correction: str,
-) -> FoldBeyond:
-    ratio = comparison.protocol.headline_ratio
-    options: dict[str, Any] = {"ratio": ratio, "direction": comparison.orderings[measure].direction}
-    same = equivalence(table, rope, alpha=alpha, correction=correction, **options) if rope else None
-    level: dict[str, Any] = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
-    planned = plan(table, over="folds", alpha=alpha, correction=correction, **options)
-    return FoldBeyond(bayesian_t(table, rope, **options, **level), same, planned)

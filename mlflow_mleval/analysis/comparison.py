@@ -718,7 +718,7 @@ def compare(
     by_instance, reasons = _by_instance(instances or {})
     absent |= reasons
     along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
-    beyond = None if rope is None else beyond_pvalues(fusion, tested, by_fold, rope)
+    beyond = None if rope is None else beyond_pvalues(fusion, tested, rope)
     progress(n, n)
     could_turn = []
     if on == FUSED:

@@ -27,7 +27,8 @@ def test_json_keeps_its_keys():
         "ratio": None,
         "n_draws": 50,
         "seed": 0,
-        "warnings": ["7 datasets hardly outweigh the prior."],
+        "by_chance": found.by_chance,
+        "warnings": ["7 datasets are too few to outweigh the prior."],
     }
     same = mleval.equivalence(TABLE, 0.1)
     assert plain(same)["margin"] == same.rope == 0.1 and "rope" not in plain(same)
@@ -35,7 +36,7 @@ def test_json_keeps_its_keys():
     assert plain(instances)["n_draws"] == instances.n_resamples == 99
     record = (
         mleval.compare(
-            study_of(4, 7), stability=True, n_resamples=20, rope=0.01, max_correlation=0.7
+            study_of(4, 10), stability=True, n_resamples=20, rope=0.01, max_correlation=0.7
         )
         .report()
         .to_dict()

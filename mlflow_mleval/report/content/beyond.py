@@ -1,13 +1,12 @@
 """Beyond p-values: how probable a difference that matters is, and what it would take to know."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.beyond_pvalues import FEW, BeyondPvalues, FoldBeyond
+from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.planning import PowerCurve
 from mlflow_mleval.report import blocks as doc
@@ -29,14 +28,13 @@ from mlflow_mleval.report.blocks import (
     pvalues,
 )
 from mlflow_mleval.report.content.definitions import capitalised, glossary
-from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.figures.pair_diagrams import power_lines, shrinkage
 from mlflow_mleval.report.text import NONE, number
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count, span
 
-#: Pairs of a table, and tables over folds.
-PAIRS, TABLES = 500, 12
+#: Pairs of a table.
+PAIRS = 500
 #: A decision in a cell.
 DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}
 PARTS = {
@@ -67,7 +65,7 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
     words = [
         (word, text.format(rope=number(found.rope))) for word, text in glossary("beyond").items()
     ]
-    blocks += [*_over_folds(c), Terms(words, doc.WORDS)]
+    blocks.append(Terms(words, doc.WORDS))
     return Section(
         "beyond",
         "Beyond p-values",
@@ -95,47 +93,13 @@ def sentences(c: Comparison) -> list[str]:
         ]
     reasons: dict[str, list[str]] = {}
     for key, reason in found.absent.items():
-        reasons.setdefault(reason, []).append(
-            PARTS.get(key) or f"folds of {name(key.removeprefix('by_fold.'))}"
-        )
+        reasons.setdefault(reason, []).append(PARTS[key])
     for reason, which in reasons.items():
         texts.append(f"Not computed: {joined(which)} ({reason.rstrip('.')}).")
     return [text for text in texts if text]
 
 
-def _over_folds(c: Comparison) -> list[Any]:
-    """What holds on single measures over the folds of each dataset; the first table says what its
-    columns mean.
-    """
-    texts: list[str] = []
-    tables: list[Table] = []
-    for dataset, measures in present(c.beyond).by_fold.items():
-        for measure, found in measures.items():
-            where = f"{name(dataset)} by {name(measure)}"
-            decided = found.bayes.table["decision"].value_counts()
-            texts.append(
-                f"On {where}, of {count(len(found.bayes.table), 'pair')}, with probability "
-                f"{found.bayes.credible_level:g}: {decided.get('a', 0) + decided.get('b', 0)} "
-                f"different by more than {number(found.bayes.rope)}, "
-                f"{decided.get('equivalent', 0)} equivalent."
-            )
-            if len(texts) <= TABLES:
-                table = beyond_pairs(
-                    found, c.folds[dataset].order, measure, f"Every pair over the folds of {where}"
-                )
-                tipped = [replace(column, note="", tip=column.note) for column in table.columns]
-                tables.append(
-                    replace(table, folded=True, columns=tipped if tables else table.columns)
-                )
-    blocks = [*doc.points(texts, "Over the folds of each dataset", depth=PAGE), *tables]
-    if len(texts) > TABLES:
-        blocks.append(doc.note(f"Tables of {len(texts) - TABLES} more are in the JSON data."))
-    return blocks
-
-
-def beyond_pairs(
-    found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: str, title: str
-) -> Table:
+def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: str) -> Table:
     """The pairs, the better one by mean rank first, the most certain ones at the top:
     probabilities, equivalence, planning.
 
@@ -144,7 +108,6 @@ def beyond_pairs(
     table, bayes = present(found.pair_table(order)), present(found.bayes)
     planned = present(found.plan)
     shown = table.head(PAIRS)
-    few = bayes.test == "signed-rank" and len(table) and table["n"].iloc[0] < FEW
     columns = [
         *doc.pair(shown),
         doc.intervals(
@@ -158,13 +121,12 @@ def beyond_pairs(
         ),
         Column(
             "decided",
-            [f"{DECISIONS[d]} {NOT_TRUSTED}" if few else DECISIONS[d] for d in shown["decision"]],
+            [DECISIONS[d] for d in shown["decision"]],
             "<",
             note=(
                 f"Decided: what reaches {bayes.credible_level:g}; not corrected for the number "
-                "of pairs."
-            )
-            + (f" {NOT_TRUSTED}: so few datasets hardly outweigh the prior." if few else ""),
+                f"of pairs, of which chance would call {present(bayes.by_chance):.1f} different."
+            ),
         ),
         _probabilities(
             "P first",
@@ -262,7 +224,7 @@ def data(c: Comparison) -> dict[str, Any]:
                 **doc.named(bootstrap, "ratios", "alpha", "seed"),
                 "n_draws": bootstrap.n_resamples,
             },
-            **doc.named(found, "by_fold", "absent", "warnings"),
+            **doc.named(found, "absent", "warnings"),
         }
     }
 

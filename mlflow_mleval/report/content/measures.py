@@ -124,8 +124,8 @@ def _by_measure(c: Comparison) -> Table:
         "Who would lead by one measure alone, and how that ranking agrees with the fused one "
         "(Kendall's τ from −1 to 1)."
         + (
-            " Mean ranks depend on each other and have no interval; the p-values say whether the "
-            "ranking is more than chance."
+            " Mean ranks depend on each other and have no interval; the p-values describe, and "
+            "are not corrected for the number of measures."
         )
         * several
     )

@@ -133,19 +133,6 @@ _METHODS = {
 }
 
 
-def _beyond(kind: str, by_fold: Callable[..., object]) -> Callable[[Comparison], object]:
-    """Whether something was computed beyond p-values, over datasets or over the folds of any of
-    them.
-    """
-    return lambda c: (
-        c.beyond is not None
-        and (
-            getattr(c.beyond, kind) is not None
-            or any(by_fold(p) for parts in c.beyond.by_fold.values() for p in parts.values())
-        )
-    )
-
-
 #: Whether a comparison used a method, in the order of the report; between the two stand the
 #: post-hoc tests.
 _FIRST: dict[str, Callable[[Comparison], object]] = {
@@ -180,8 +167,8 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
     "awareness over datasets": lambda c: (
         c.profiles and any(t is not None for t in c.profiles.awareness_tests.values())
     ),
-    "Bayesian tests": _beyond("bayes", lambda part: True),
-    "equivalence": _beyond("equivalence", lambda part: part.equivalence),
+    "Bayesian tests": lambda c: c.beyond and c.beyond.bayes,
+    "equivalence": lambda c: c.beyond and c.beyond.equivalence,
     "possible ranks": lambda c: c.letters_apply,
 }
 
