@@ -243,7 +243,7 @@ def over_several_datasets(rng: Generator, n: int) -> Table:
             )
             data, together = (
                 f"{n_datasets} datasets",
-                compare(study, next_dataset=False).folds.values(),
+                compare(study).folds.values(),
             )
             found.add(
                 "T², corrected over pairs and datasets",

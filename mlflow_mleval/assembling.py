@@ -41,7 +41,6 @@ def compared(
     choices: Mapping[str, Any],
     *,
     whole: bool = False,
-    next_dataset: bool = True,
     stage: Stage = _silent,
     say: Callable[[str], object] = lambda text: None,
     word: Wording = str,
@@ -56,8 +55,6 @@ def compared(
     whole : bool
         Whether all that a report tells is computed: stability, loss profiles and, of few runs,
         tests over instances.
-    next_dataset : bool
-        As for `compare`.
     stage : callable, optional
         Is told what is being done.
     say : callable, optional
@@ -98,7 +95,6 @@ def compared(
     folds = {"protocol": None, "ratio": None, "paired": True}
     parts: dict[str, Any] = {
         "over_folds": {key: choices.get(key, default) for key, default in folds.items()},
-        "next_dataset": next_dataset,
     }
     if whole:
         with suppress(NoRunsError):  # the runs carry none

@@ -507,32 +507,44 @@ class Comparison(Detailed):
     # ---- folds and repeats: of the measure tested, or the two of most weight; computed when first
 
     @property
-    def _several_values(self) -> bool:
-        """Whether some cell has more than one value."""
-        return self.study.folds is not None or self.study.repeats is not None
+    def tells_of_next_dataset(self) -> bool:
+        """Whether it is worth asking about the next dataset: some cells of two datasets have more
+        than one value.
+        """
+        several = self.study.folds is not None or self.study.repeats is not None
+        return several and len(self.study.datasets) > 1
 
     @cached_property
     def next_dataset(self) -> NextDataset | None:
         """The hierarchical correlated t test; None where fewer than two datasets have any, or where
         it was not asked for.
         """
-        if not self.options["next_dataset"] or not self._several_values:
+        asked = self.options["next_dataset"]
+        if not asked or not self.tells_of_next_dataset:
             return None
+        every = asked != "best"
         from mlflow_mleval.analysis.datasets_and_folds import next_dataset
 
         over = {key: self.options["over_folds"].get(key) for key in ("protocol", "ratio")}
         choices = {key: self.options[key] for key in ("rope", "alpha", "seed")}
         measures = self.fusion.by_weight if self.on == FUSED else [self.on]
+        possible = self.possible["low"]
+        best = possible.index[possible == 1].tolist()
+        order = self.order if every else best if len(best) > 1 else self.order[:2]
         return next_dataset(
-            self.study, measures, self.order, in_units=self.on != FUSED, **choices, **over
+            self.study,
+            measures,
+            order,
+            in_units=self.on != FUSED,
+            planned=every,
+            **choices,
+            **over,
         )
 
     @cached_property
     def repeat_tests(self) -> Mapping[str, RepeatTests]:
-        """By dataset: tests over its repeats, where datasets are too few to be tested over, and
-        such tests were asked for.
-        """
-        if not self.options["next_dataset"] or self.study.repeats is None:
+        """By dataset: tests over its repeats, where datasets are too few to be tested over."""
+        if self.study.repeats is None:
             return {}
         from mlflow_mleval.analysis.repeat_tests import on_few_datasets
 
@@ -590,7 +602,7 @@ def compare(
     over_folds: Mapping[str, Any] | None = None,
     profiles: Profiles | None = None,
     rope: float | None = None,
-    next_dataset: bool = True,
+    next_dataset: bool | str = False,
     instances: Mapping[str, InstanceTests | str] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Comparison:
@@ -638,9 +650,10 @@ def compare(
         Largest difference that does not matter, in units of what is compared. Given, `beyond` says
         how probable larger ones are, which ranks are possible, and how many datasets or folds it
         would take.
-    next_dataset : bool
-        Whether to test by the hierarchical model, where two datasets have folds or repeats, and
-        over repeats of few datasets.
+    next_dataset : bool or "best"
+        Whether to ask the hierarchical model about the next dataset, where two have folds or
+        repeats: of every pair, with planning, or only of the methods that may be the best (of the
+        first two, if only one may be).
     progress : callable, optional
         Called as ``progress(done, total)`` after each step.
 
@@ -660,6 +673,8 @@ def compare(
     )
     probability(alpha, "alpha")
     _check(study, on, test, control, missing_is_failure)
+    if isinstance(next_dataset, str):
+        one_of(next_dataset, "next_dataset", ("best",))
     choices = {
         "preference": preference,
         "weights": weights,

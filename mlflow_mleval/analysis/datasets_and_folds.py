@@ -47,7 +47,7 @@ class NextDataset:
     absent : By dataset: why it is not in it.
     notes : What a reader must know of the folds.
     curves : By measure: power to tell the first pair apart, in that the interval of their typical difference lies on one
-        side of zero, by number of datasets.
+        side of zero, by number of datasets; only where that was asked for.
     """  # noqa: E501
 
     over: str
@@ -100,6 +100,7 @@ def next_dataset(
     *,
     rope: float | None = None,
     in_units: bool = False,
+    planned: bool = False,
     alpha: float = 0.05,
     seed: int = 0,
     **declared: Unpack[Declared],
@@ -109,7 +110,7 @@ def next_dataset(
 
     None where fewer than two datasets have any. `order` has the methods, best first. The rope is a
     share of each measure's range (a hundredth if None; of its mean size where it has no bounds),
-    or, `in_units`, a difference of the measure.
+    or, `in_units`, a difference of the measure. `planned` adds how many datasets it would take.
     """
     over, values = ("folds", study.folds) if study.folds is not None else ("repeats", study.repeats)
     if values is None:
@@ -137,7 +138,7 @@ def next_dataset(
     notes = [*dict.fromkeys(notes)]
     following = NextDataset(over, pairs, sizes, reasons, rho, shown, absent, tuple(notes))
     curves = {}
-    for measure in following.pairs:
+    for measure in following.pairs if planned else ():
         best = tuple(following.table(measure, order)[PAIR].iloc[0])
         sign = -1 if study.directions[measure] == "min" else 1
         gaps = _differences(tables[measure].values(), best, sign)

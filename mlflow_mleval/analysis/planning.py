@@ -547,12 +547,14 @@ class PowerCurve:
         )
 
     def sentence_on_more(self) -> str:
-        """Whether more folds or repeats would do instead; empty where there are none, or where no
-        more is needed.
+        """Whether more folds or repeats would do instead; empty where there are none, where no
+        more is needed, or where nothing but them seems to vary.
         """
         more = self.more
         if more is None or self.needed <= self.n:
             return ""
+        if more.needed > FARTHEST and more.datasets <= self.n:
+            return ""  # the variance left is nil, and the wanted power is not reached for all that
         what = (
             "repetitions of the cross-validation"
             if more.over == "folds"

@@ -205,7 +205,7 @@ def rank(
       mleval rank -n mystudy --missing worst --preference usual --output json
     """
     chosen = opt.chosen_format(format, filename)
-    comparison = _compare(choices, quiet, next_dataset=False)
+    comparison = _compare(choices, quiet)
     _render(comparison, "ranking", chosen, filename, quiet)
     _gate(comparison.separated, require_significant)
 
@@ -227,6 +227,7 @@ def rank(
         opt.difference,
         opt.by_seed,
         opt.rope,
+        opt.next_dataset,
         opt.swaps,
         opt.seed,
         opt.timeout,
@@ -283,6 +284,7 @@ def compare(
         *opt.protocol,
         opt.pairing,
         opt.rope_of_reports,
+        opt.next_dataset,
         opt.cluster,
         *opt.answers,
         opt.weightings,
@@ -331,7 +333,8 @@ def report(
     if filename is None and format is None:
         filename = "mleval_report.html"
     chosen = opt.chosen_format(format, filename)
-    comparison = _compare(choices, quiet, stability=True)
+    following = choices["next_dataset"] or "best"
+    comparison = _compare({**choices, "next_dataset": following}, quiet, stability=True)
     made = _render(comparison, "report", chosen, filename, quiet)
     if log or log_to:
         run_id = _log(made, comparison, choices, log_to)
@@ -385,13 +388,10 @@ def _import(path: Path, experiment_name: str, conventions: str, quiet: bool) -> 
     return "\n".join(map(terminal, done.summary().splitlines()))
 
 
-def _compare(
-    choices: dict[str, Any], quiet: bool, stability: bool = False, next_dataset: bool = True
-) -> Any:
+def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> Any:
     return compared(
         choices,
         whole=stability,
-        next_dataset=next_dataset,
         stage=lambda label, unit: progress(label, quiet, unit),
         say=partial(say, quiet=quiet),
         word=as_option,

@@ -465,6 +465,7 @@ HEEDED = {
         *opt.protocol,
         opt.pairing,
         opt.rope,
+        opt.next_dataset,
         opt.seed,
         opt.anytime,
     ),

@@ -370,6 +370,17 @@ rope, rope_of_reports = (
     )
     for default in (None, ROPE)
 )
+next_dataset = Option(
+    "Beyond p-values",
+    "--next",
+    "next_dataset",
+    is_flag=True,
+    help=(
+        "Say how probable it is that a method is better on the next dataset, of every pair, from "
+        "folds or repeats, and how many datasets it would take to tell. Without it a report says "
+        "the former of the methods that may be the best, and `mleval compare` nothing."
+    ),
+)
 weightings = Option(
     "Random numbers",
     "--draws",

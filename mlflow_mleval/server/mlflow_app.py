@@ -331,7 +331,10 @@ class Page:
         selection = self._readable()
         key = self._key(selection, "answer")
         about = self._made(key, selection, "answer")
-        text = self.jobs.folder.read(key, f"section/{request.args.get('part', '')}")
+        part = request.args.get("part", "")
+        text = self.jobs.folder.read(key, f"section/{part}")
+        if text is None and part in (section["key"] for section in about["sections"]):
+            return self._asked(key, selection, {"of": part})  # made when it is opened
         if text is None:
             raise Failure(404, "The answer has no such section.")
         return _html(text, about["made"])
@@ -359,12 +362,7 @@ class Page:
         question = {argument: request.args.get(name, "") for name, argument in names.items()}
         if question["of"] not in ("method", "dataset", "cell", "pair"):
             raise Failure(400, "Details are of a method, a dataset, a cell or a pair.", field="of")
-        key = self._key(selection, "answer")
-        about = self._made(key, selection, "answer")
-        shown = self._held(key, selection, question)
-        if "html" not in shown:
-            raise Failure(shown.pop("status"), **shown)
-        return _html(shown["html"], about["made"])
+        return self._asked(self._key(selection, "answer"), selection, question)
 
     def news(self) -> Response:
         selection = self._readable()
@@ -410,6 +408,14 @@ class Page:
         return _json({"run_id": done["run_id"], "address": link, "left_out": done["left_out"]})
 
     # what they share
+
+    def _asked(self, key: str, selection: PageSelection, question: dict[str, Any]) -> Response:
+        """What the process answers that holds the comparison."""
+        about = self._made(key, selection, "answer")
+        shown = self._held(key, selection, question)
+        if "html" not in shown:
+            raise Failure(shown.pop("status"), **shown)
+        return _html(shown["html"], about["made"])
 
     def _held(self, key: str, selection: PageSelection, question: dict[str, Any]) -> dict[str, Any]:
         """What the process says that holds the comparison; where it has let it go, the comparison

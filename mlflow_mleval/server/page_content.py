@@ -326,6 +326,7 @@ def _answer(
     folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
 ) -> None:
     from mlflow_mleval.assembling import compared
+    from mlflow_mleval.report.content.beyond import next_dataset_heading
     from mlflow_mleval.report.html import fragment
     from mlflow_mleval.store.runs import described
 
@@ -338,7 +339,9 @@ def _answer(
         comparison, study=replace(study, source={**study.source, "tracking_uri": job["address"]})
     )
     document = _document(comparison, chosen)
-    names = file_names(document)
+    names, headings = file_names(document), [*document.sections]
+    if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:
+        headings.insert(-1, next_dataset_heading(comparison))  # made when it is opened
     about = {
         "made": made,
         "title": _plain(document.title),
@@ -353,7 +356,7 @@ def _answer(
                 "hint": _plain(s.hint),
                 "open": s.open or i < 4,
             }
-            for i, s in enumerate(document.sections)
+            for i, s in enumerate(headings)
         ],
     }
     sections = [(f"section/{s.key}", fragment(s)) for s in document.sections]
@@ -372,6 +375,8 @@ def _answer(
         if not question:
             return {}
         try:
+            if question["of"] == LATE:
+                return {"html": _next_dataset(comparison)}
             return {"html": _detail(comparison, **question)}
         except Exception as error:
             return failure(error, job)
@@ -424,6 +429,22 @@ def _files(document: Any) -> Iterator[tuple[str, Any]]:
     yield from (
         (_svg_name(title, i), svg) for i, (title, svg) in enumerate(document.figures().items(), 1)
     )
+
+
+#: The section that is made when a reader opens it, for that takes time.
+LATE = "next_dataset"
+
+
+def _next_dataset(comparison: Any) -> str:
+    """The section on the next dataset, of the methods that may be the best."""
+    from mlflow_mleval.report.blocks import Text
+    from mlflow_mleval.report.content import beyond
+    from mlflow_mleval.report.html import fragment
+
+    asked = replace(comparison, options={**comparison.options, "next_dataset": "best"})
+    empty = "Fewer than two datasets have folds or repeats that can be compared."
+    none = beyond.next_dataset_heading(comparison, [Text([empty])])
+    return fragment(beyond.next_dataset_section(asked) or none)
 
 
 def _detail(

@@ -123,6 +123,7 @@ def test_reports_say_whether_more_folds_would_do():
     c = compare(
         fold_study(shifts, datasets=tuple("stuvwxyz"), split_digest="s", n_train=90, n_test=10),
         rope=0.01,
+        next_dataset=True,
     )
     assert c.beyond.curve.more.over == "folds" and c.next_dataset.curves["recall"].more.n == 10
     record = c.report().to_dict()

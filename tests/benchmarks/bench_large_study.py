@@ -56,7 +56,9 @@ def made(data: object, what: str) -> None:
     from mlflow_mleval.report.content.study_report import document
 
     whole = what == "report"
-    comparison = compare(data, stability=whole, rope=0.01 if whole else None)
+    asked = {"report": "best", "next": True, "compare": False}[what]
+    rope = 0.01 if whole else None
+    comparison = compare(data, stability=whole, rope=rope, next_dataset=asked)
     if what == "next":
         assert comparison.next_dataset is not None
         return

@@ -53,7 +53,7 @@ def page() -> str:
     frame = pd.DataFrame(quality.reshape(-1, MEASURES), columns=names)
     frame.insert(0, "method", np.repeat([f"method_{i}" for i in range(METHODS)], DATASETS))
     frame.insert(0, "dataset", [f"dataset_{d}" for d in range(DATASETS)] * METHODS)
-    return compare(Study.from_frame(frame, maximize=names), next_dataset=False).report().to_html()
+    return compare(Study.from_frame(frame, maximize=names)).report().to_html()
 
 
 def cpu(driver: webdriver.Chrome) -> float:

@@ -110,7 +110,7 @@ def options_of(said: dict) -> tuple[dict[str, float], list[str]]:
 )
 def test_the_page_ranks_as_compare_does(show, options):
     study, rng = tied(), np.random.default_rng(1)
-    c = compare(study, **options, next_dataset=False)
+    c = compare(study, **options)
     chrome = show(render(c, "html"))
     before = chrome.execute_script(READ)
     agrees(before, c)
@@ -132,7 +132,6 @@ def test_the_page_ranks_as_compare_does(show, options):
         again = compare(
             study.select(exclude=without),
             **options | ({"weights": weights} if weights else {}),
-            next_dataset=False,
         )
         agrees(chrome.execute_script(READ), again)
         assert said["news"].startswith(
@@ -151,13 +150,13 @@ return [at("x2") - at("x1"), at("y1") - at("y2")];"""  # noqa: E501
 @pytest.fixture
 def page(show):
     """The page about `tied`, its sliders in sight."""
-    chrome = show(render(compare(tied(), next_dataset=False), "html"))
+    chrome = show(render(compare(tied()), "html"))
     chrome.find_element("css selector", ".weights summary").click()
     return chrome
 
 
 def test_the_decision_axis_points_where_the_weights_lie(page):
-    plane = compare(tied(), next_dataset=False).plane
+    plane = compare(tied()).plane
     before = page.execute_script(AXIS)
     for steps in ([200, 30, 30, 30], [50, 50, 180, None]):
         page.execute_script(SET, steps, False)
@@ -248,7 +247,7 @@ def test_a_part_that_comes_later_has_its_sliders(page):
 
 
 def test_they_work_in_the_sandbox_of_mlflow(show):
-    page = render(compare(tied(), next_dataset=False), "html")
+    page = render(compare(tied()), "html")
     chrome = show(
         f'<iframe sandbox="allow-scripts" width="600" height="880" srcdoc="{html.escape(page)}"></'
         "iframe>",
@@ -269,7 +268,7 @@ def test_they_work_in_the_sandbox_of_mlflow(show):
 
 
 def test_a_name_that_no_command_can_hold_is_not_put_into_one(show):
-    c = nasty(next_dataset=False)
+    c = nasty()
     chrome = show(render(c, "html"))
     chrome.execute_script(SET, [None, 150, 90], True)
     said, shown = chrome.execute_script(SAID), chrome.execute_script(READ)
@@ -290,10 +289,10 @@ def test_many_datasets_are_drawn_by_rank(show):
         ]
     )
     study = Study.from_frame(frame)
-    chrome = show(render(compare(study, next_dataset=False), "html"))
+    chrome = show(render(compare(study), "html"))
     chrome.execute_script(SET, [180, 100], True)
     weights = options_of(chrome.execute_script(SAID))[0]
-    again = compare(study, weights=weights, next_dataset=False)
+    again = compare(study, weights=weights)
     for row in chrome.execute_script(READ):
         cells = np.array_split(np.sort(again.ranks[row["method"]].to_numpy()), 44)
         assert row["tones"] == pytest.approx(

@@ -54,7 +54,6 @@ def repeated():
     )
     return compare(
         Study(values, {"f1": "max", "hamming_loss": "min"}, "worst", runs=runs, repeats=repeats),
-        next_dataset=False,
     )
 
 
@@ -145,7 +144,7 @@ def test_a_pair_has_its_differences_and_what_each_test_says():
 
 
 def test_folds_and_profiles_are_in_what_they_belong_to():
-    c = compare(three_methods())
+    c = compare(three_methods(), next_dataset=True)
     text = told(c, method="LP", against="BR")
     assert "10 folds of birds" in text and "LP better on recall, worse on precision" in text
     assert "On the next dataset LP would be better by recall with probability" in text
@@ -157,7 +156,7 @@ def test_folds_and_profiles_are_in_what_they_belong_to():
 
 
 def test_hostile_names_are_text_and_found_as_shown():
-    c = nasty(next_dataset=False)
+    c = nasty()
     first, second = NASTY[0], NASTY[3]
     for asked in ({"method": second}, {"method": terminal(second)}):
         assert c.detail(**asked).to_html() == c.detail(method=second).to_html()

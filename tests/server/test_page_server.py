@@ -32,11 +32,12 @@ def team(empty_store, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     shutil.copy(empty_store, folder / "mlflow.db")
     rows = [
-        (d, m, (k * i % 3 + k) / 9)
+        (d, m, fold, (k * i % 3 + k) / 9 + (fold * (k + 1) % 3) / 99)
         for i, d in enumerate("abc")
         for k, m in enumerate(("RF", "kNN", HOSTILE))
+        for fold in range(3)
     ]
-    table = pd.DataFrame(rows, columns=["dataset", "method", "f1"]).assign(
+    table = pd.DataFrame(rows, columns=["dataset", "method", "fold", "f1"]).assign(
         hamming_loss=lambda t: 1 - t["f1"]
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -131,6 +132,7 @@ def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
     )
     assert answer["command"] == f"mleval report --experiment-id {team.ids['mine']}"
     assert [s["key"] for s in answer["sections"][:2]] == ["decision", "verdict"]
+    assert "next_dataset" in [s["key"] for s in answer["sections"]]  # which is made when asked for
     for part in answer["sections"]:
         section = team.ask(f"section?part={part['key']}&{selection}", ANN)
         assert section.ok and section.headers["X-Mleval-Made"] == str(answer["made"])

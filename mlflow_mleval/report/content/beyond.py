@@ -12,6 +12,7 @@ from mlflow_mleval.analysis.planning import PowerCurve
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     PAGE,
+    PAPER,
     Beside,
     Column,
     Figure,
@@ -31,7 +32,7 @@ from mlflow_mleval.report.content.definitions import capitalised, glossary
 from mlflow_mleval.report.figures.pair_diagrams import power_lines, shrinkage
 from mlflow_mleval.report.text import NONE, number
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count, span
+from mlflow_mleval.words import span
 
 #: Pairs of a table.
 PAIRS = 500
@@ -174,21 +175,10 @@ def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
     if found.needed <= found.curve["n"].max():
         caption += f", the dot where the chance is {found.target:.0%}"
     caption += "."
-    heads = {"power": "power", "low": "from", "high": "to"}
     if found.more:
-        heads["limit"] = f"any number of {found.more.over}"
         caption += f" Dotted: with as many {found.more.over} of each dataset as one likes."
-    cells = [doc.counts("datasets", found.curve["n"])]
-    cells += [_probabilities(head, found.curve[key]) for key, head in heads.items()]
-    table = Table(
-        cells, title=f"Power as a table{key}", things="numbers of datasets", folded=True, depth=PAGE
-    )
-    return Figure(
-        power_lines(found, f"Power to tell {pair} apart"),
-        caption,
-        table,
-        f"How many datasets it takes{key}",
-    )
+    title = f"How many datasets it takes{key}"
+    return Figure(power_lines(found, f"Power to tell {pair} apart"), caption, title=title)
 
 
 def ranks_table(found: BeyondPvalues) -> Table:
@@ -264,7 +254,7 @@ def _needed(*numbers: float) -> str:
 LIKELIEST = {"share_better": "first", "share_equivalent": "neither", "share_worse": "second"}
 
 
-def next_dataset_section(c: Comparison, depth: int = PAGE) -> Section | None:
+def next_dataset_section(c: Comparison, depth: int = PAPER) -> Section | None:
     """Sentences, the pairs and the figure; nothing where fewer than two datasets have folds or
     repeats.
     """
@@ -287,15 +277,18 @@ def next_dataset_section(c: Comparison, depth: int = PAGE) -> Section | None:
         Beside(figures[:1], figures[1:]) if len(figures) > 1 else figures[0],
         words,
     ]
-    datasets = count(len(found.rho), "dataset")
-    return Section(
-        "next_dataset", "On the next dataset", blocks, f"from the {found.over} of {datasets}"
-    )
+    return next_dataset_heading(c, blocks)
+
+
+def next_dataset_heading(c: Comparison, blocks: Sequence[Any] = ()) -> Section:
+    """The section with these blocks, or none: where they take time, they can be made later."""
+    over = "folds" if c.study.folds is not None else "repeats"
+    return Section("next_dataset", "On the next dataset", blocks, f"from their {over}")
 
 
 def next_dataset_sentences(c: Comparison) -> list[Sentence]:
-    """By measure: how probable it is that the better of the first pair stays so on the next
-    dataset; what this rests on.
+    """By measure: how probable it is that the first of the first pair is better, alike or worse on
+    the next dataset; what this rests on.
     """
     found = c.next_dataset
     if found is None:
@@ -305,9 +298,9 @@ def next_dataset_sentences(c: Comparison) -> list[Sentence]:
         row = found.table(measure, c.order).iloc[0]
         said.append(
             f"On the next dataset {name(row.method_a)} would be better than {name(row.method_b)} "
-            f"by {name(measure)} with probability {probability(row.p_better)}, and worse with "
-            f"{probability(row.p_worse)}; with {probability(row.p_equivalent)} they would differ "
-            f"by no more than {number(pairs.rope)} ({found.ropes_from[measure]})."
+            f"by {name(measure)} with probability {probability(row.p_better)}, within "
+            f"{number(pairs.rope)} ({found.ropes_from[measure]}) with "
+            f"{probability(row.p_equivalent)}, and worse with {probability(row.p_worse)}."
         )
     for measure, curve in found.curves.items():
         said.append(
@@ -370,7 +363,7 @@ def _table(c: Comparison, depth: int) -> Table:
     ]
     return Table(
         columns,
-        title="Every pair on the next dataset",
+        title="Pairs on the next dataset",
         key="next-dataset",
         things="pairs",
         depth=depth,

@@ -21,7 +21,6 @@ from mlflow_mleval.report.blocks import (
     listed,
     name,
 )
-from mlflow_mleval.report.content.beyond import probability
 from mlflow_mleval.report.content.verdict import apart_by_folds, directions
 from mlflow_mleval.report.figures.pair_diagrams import means_figure
 from mlflow_mleval.report.text import ARROWS, aligned, number, with_intervals
@@ -56,39 +55,20 @@ def data(c: Comparison) -> dict[str, Any]:
 
 
 def sentences(c: Comparison, advice: Decision | None = None) -> list[Sentence]:
-    """Whom to use and by how much; how sure, and the one doubt that could turn it; the next
-    dataset, where folds tell of it.
-    """
+    """Whom to use and by how much; how sure, and the one doubt that could turn it."""
     advice = advice or decision(c)
     first = " ".join(filter(None, [_who(c, advice), _by_how_much(c, advice)]))
     second = " ".join(filter(None, [_how_sure(c, advice), _doubt(c, advice)]))
-    answers = [
+    return [
         Sentence(first, claim(_claimed(c, advice))),
         *([Sentence(second, claim("best set"))] if second else []),
     ]
-    return [*answers, *_next(c)]
 
 
 def _claimed(c: Comparison, advice: Decision) -> str:
     """Which claim the first sentence makes: that nobody else may be the best, or who is ahead."""
     alone = advice.next is not None and len(advice.methods) == len(advice.best) == 1
     return "use one" if alone else "by how much"
-
-
-def _next(c: Comparison) -> list[Sentence]:
-    """The leader against the runner-up on the next dataset, by the first measure that tells."""
-    if c.next_dataset is None:
-        return []
-    for measure in c.next_dataset.pairs:
-        row = c.next_dataset.pair(measure, *c.order[:2])
-        if row is not None:
-            whom = f"{name(c.order[0])} would be better than {name(c.order[1])} by {name(measure)}"
-            sure = (
-                f"with probability {probability(row.p_better)}, and worse with "
-                f"{probability(row.p_worse)}"
-            )
-            return [Sentence(f"On the next dataset {whom} {sure}.", claim("next dataset"))]
-    return []
 
 
 def _who(c: Comparison, advice: Decision) -> str:

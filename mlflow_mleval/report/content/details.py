@@ -444,7 +444,8 @@ def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
         rows = {m: c.next_dataset.pair(m, a, b) for m in c.next_dataset.pairs}
         texts += [
             f"On the next dataset {name(a)} would be better by {name(m)} with probability "
-            f"{probability(row.p_better)}, worse with {probability(row.p_worse)}."
+            f"{probability(row.p_better)}, within {number(c.next_dataset.ropes[m])} with "
+            f"{probability(row.p_equivalent)}, and worse with {probability(row.p_worse)}."
             for m, row in rows.items()
             if row is not None
         ]
