@@ -13,6 +13,8 @@ from mlflow_mleval.words import did_you_mean, masked, without_passwords
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 POLICIES = ("mean", "latest", "error")
+Directions = Literal["declared", "proposed"]
+DIRECTIONS: tuple[Directions, ...] = ("declared", "proposed")
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Selection:
     exclude_measures: Sequence[str] = ()
     minimize: Sequence[str] = ()
     maximize: Sequence[str] = ()
+    directions: Directions = "declared"
     duplicates: str = "error"
     missing: Missing = "error"
 
@@ -60,6 +63,9 @@ class Selection:
                 )
                 object.__setattr__(self, name, names)
         check_missing(self.missing)
+        if self.directions not in DIRECTIONS:
+            listed = " or ".join(map(repr, DIRECTIONS))
+            raise ValueError(f"`directions` must be {listed}, got {self.directions!r}.")
         if self.duplicates not in POLICIES and not best_metric(self.duplicates):
             listed = f"{', '.join(POLICIES)} or best:METRIC"
             raise ValueError(f"`duplicates` must be one of {listed}, got {self.duplicates!r}.")
@@ -123,6 +129,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "exclude_measures": ("--exclude-measure",),
     "minimize": ("--min",),
     "maximize": ("--max",),
+    "directions": ("--directions",),
     "duplicates": ("--duplicates",),
     "missing": ("--missing",),
 }

@@ -12,7 +12,8 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
-from mlflow_mleval.measures.registry import Direction, directions, expand
+from mlflow_mleval.measures.metric_names import directions
+from mlflow_mleval.measures.registry import Direction, expand
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.selection import Missing, Selection, check_missing, command_line
 from mlflow_mleval.words import Argument, Message, Wording, count, did_you_mean, some, worded

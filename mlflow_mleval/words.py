@@ -349,6 +349,8 @@ DECLARE = Message(
     Argument("maximize", ("NAME",)),
     " where larger is",
 )
+#: How the directions that names suggest are confirmed.
+PROPOSED = Message(Argument("directions", "proposed"))
 
 
 def worded(text: object, word: Wording) -> str:

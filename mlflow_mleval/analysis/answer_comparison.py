@@ -18,7 +18,8 @@ from mlflow_mleval.analysis.pair_tests import cluster_numbers, one_table
 from mlflow_mleval.analysis.pairs import NOISE, decided, joint_test, named_pairs
 from mlflow_mleval.analysis.promethee import promethee, tied_places
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
-from mlflow_mleval.measures.registry import MEASURES, Direction, directions
+from mlflow_mleval.measures.metric_names import directions
+from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.validation import at_least_one, probability
 from mlflow_mleval.words import Argument, Message, count, quoted, some
 

@@ -28,7 +28,8 @@ from mlflow_mleval.analysis.pair_tests import (
 from mlflow_mleval.analysis.pairs import NOISE, Draws, adjust, drawn, named_pairs
 from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
-from mlflow_mleval.measures.registry import MEASURES, directions
+from mlflow_mleval.measures.metric_names import directions
+from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.validation import one_of, probability, unique_names
 from mlflow_mleval.words import some
 

@@ -25,7 +25,7 @@ from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests, jointly
 from mlflow_mleval.analysis.pairs import NOISE, Draws, drawn, named_pairs
 from mlflow_mleval.analysis.promethee import FlowsByMeasure
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
-from mlflow_mleval.measures.registry import directions
+from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import probability, unique_names
 from mlflow_mleval.words import Argument, Message, some

@@ -33,6 +33,7 @@ from mlflow_mleval.analysis.promethee import (
     tied_ranks,
 )
 from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
 from mlflow_mleval.selection import MISSING
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import at_least_one
@@ -829,7 +830,8 @@ def collected(
     """What a reader must know, what could turn the answer first; `counted`: missing results are
     failures.
     """
-    doubts = list(could_turn)
+    of_training = [note for note in study.notes if note.startswith(TRAINING_DOUBT)]
+    doubts = [*of_training, *could_turn]
     omnibus, decides = tests["friedman"], tests["deciding"]
     if (
         decides is not None

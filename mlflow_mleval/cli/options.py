@@ -193,6 +193,16 @@ measures = (
     _many(
         "Measures", "--max", "maximize", help="Declare a metric of which larger values are better."
     ),
+    Option(
+        "Measures",
+        "--directions",
+        type=Choice(["declared", "proposed"]),
+        default="declared",
+        help=(
+            "Metrics of which nobody knows which way is better: leave them out, or take the "
+            "direction that `mleval runs` proposes by their names."
+        ),
+    ),
 )
 missing = Option(
     "Measures",

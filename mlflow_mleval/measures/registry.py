@@ -1,7 +1,7 @@
 """Every measure the project knows: its name, direction, range, family and source.
 
-The registry drives documentation, the command line and the tests. A metric that is not here has no
-direction until its user declares one; a direction is never guessed.
+The registry drives documentation, the command line and the tests. What others call their metrics,
+and which way these are better, stands in `metric_names`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlflow_mleval.words import DECLARE, Message, count, did_you_mean, some
+from mlflow_mleval.words import count, did_you_mean, some
 
 INF = float("inf")
 #: The k of measures of the k highest scores, and the bins of the calibration error, that are usual.
@@ -1015,41 +1015,3 @@ def meant(wrong: Iterable[str], further: Iterable[str] = ()) -> str:
     for number in {number for name in wrong for number in re.findall("[0-9]+", name)}:
         names += (m for m in (re.sub("[0-9]+", number, m) for m in MEASURES) if m in MEASURES)
     return did_you_mean(wrong, names)
-
-
-def directions(
-    names: Iterable[str], minimize: Iterable[str] = (), maximize: Iterable[str] = ()
-) -> dict[str, Direction]:
-    """Direction of each measure: what the user declares first, else the registry; a ValueError
-    names all that have none or two.
-
-    >>> directions(["f1", "latency"], minimize=["latency"])
-    {'f1': 'max', 'latency': 'min'}
-    """
-    minimize, maximize = set(minimize), set(maximize)
-    if both := sorted(minimize & maximize):
-        raise ValueError(f"{_names(both)} declared both as minimised and as maximised. Choose one.")
-    by_name: dict[str, Direction] = {}
-    unknown = []
-    for name in names:
-        if name in minimize:
-            by_name[name] = "min"
-        elif name in maximize:
-            by_name[name] = "max"
-        elif name in MEASURES:
-            by_name[name] = MEASURES[name].direction
-        else:
-            unknown.append(name)
-    if unknown:
-        raise ValueError(
-            Message(
-                f"no direction is known for {_names(unknown)}.{meant(unknown)} Declare it: ",
-                DECLARE,
-                ", or leave the measure out.",
-            )
-        )
-    return by_name
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(repr(str(n)) for n in names)

@@ -10,25 +10,36 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pandas as pd
-from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError
+from mlflow_mleval.measures import metric_names
+from mlflow_mleval.measures.metric_names import (
+    HELD_OUT,
+    TRAINING_DOUBT,
+    VALIDATION,
+    direction_of,
+    is_bookkeeping,
+    of_training,
+    proposed_direction,
+    term,
+)
 from mlflow_mleval.measures.registry import (
     BY_DEFAULT,
     MEASURES,
     NOT_BY_DEFAULT,
     SETS,
+    Direction,
     default_set,
-    directions,
     expand,
     meant,
 )
-from mlflow_mleval.selection import Missing, Selection, best_metric
+from mlflow_mleval.selection import Directions, Missing, Selection, best_metric
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.reader import (
     CHILD,
@@ -42,14 +53,23 @@ from mlflow_mleval.store.reader import (
     with_models,
     with_profile_measures,
 )
-from mlflow_mleval.store.repeats import RepeatRule, Repeats, gather, mean_folds
-from mlflow_mleval.store.searches import BestTrials, FoldRule, best_trials, elsewhere, trials_among
+from mlflow_mleval.store.repeats import RepeatRule, Repeats, gather
+from mlflow_mleval.store.searches import (
+    BestTrials,
+    FoldRule,
+    best_trials,
+    study_folds,
+    table_of,
+    trials_among,
+)
 from mlflow_mleval.study import Excluded, Study
 from mlflow_mleval.validation import known_keywords
 from mlflow_mleval.words import (
     DECLARE,
+    PROPOSED,
     Argument,
     Message,
+    agree,
     count,
     did_you_mean,
     joined,
@@ -63,6 +83,8 @@ _OTHERWISE = {
         "the share of instances that are right in all labels, where here it is the Jaccard index"
     )
 }
+#: The variable where MLflow does not know it.
+_UNKNOWN_DATA = "unknown_dataset"
 #: A value may miss the range of its measure by this much: sums of floats do.
 _SLACK = 1e-9
 #: Reasons why measures cannot be used that an error names.
@@ -86,6 +108,7 @@ def load_study(
     missing: Missing = "error",
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
+    directions: Directions = "declared",
     measures: Iterable[str] | None = None,
     exclude_measures: Iterable[str] = (),
     methods: Iterable[str] | None = None,
@@ -135,12 +158,17 @@ def load_study(
     missing : {"error", "worst", "drop-datasets", "drop-methods"}
         What the study does about methods without a result.
     minimize, maximize : iterable of str
-        Metrics of which the smaller or the larger value is better; needed for those that the
-        registry does not know.
+        Metrics of which the smaller or the larger value is better; needed for those that neither
+        the registry knows nor the documentation of a library that MLflow logs.
+    directions : {"declared", "proposed"}
+        What is done about other metrics: nothing, or their names say which way is better (val_acc,
+        latency_s).
     measures : iterable of str, optional
         Measures or sets of measures to use. Default: what all finished runs have of the set for
         such predictions, "sixteen" for label sets, "one-label" or "class-sets" (runs with a
-        hierarchy), and every declared measure.
+        hierarchy), and every declared measure; of runs that others logged, where nothing is
+        declared, also the metrics of known libraries on held-out data, else on validation data.
+        Metrics of training data count only where they are named, and never beside others.
     exclude_measures : iterable of str
         Measures or sets to leave out.
     methods, exclude_methods, datasets, exclude_datasets : iterable of str
@@ -195,6 +223,7 @@ def load_study(
         "missing": missing,
         "minimize": minimize,
         "maximize": maximize,
+        "directions": directions,
         "measures": measures,
         "exclude_measures": exclude_measures,
         "methods": methods,
@@ -328,8 +357,8 @@ class _Loading:
         experiment = selected.experiments[run.info.experiment_id]
         folds = selected.by_fold.get(run.info.run_id)
         rules = self.method, self.dataset
-        wanted = frozenset(self.choice.wanted)
-        reading = partial(read_run, run, experiment, *rules, wanted, folds, self.repeat.of)
+        may_count = self.choice.may_count
+        reading = partial(read_run, run, experiment, *rules, may_count, folds, self.repeat.of)
         result = store.of_one_run(reading)
         searched = selected.trials.own.get(run.info.run_id, ())
         if isinstance(result, str) or not searched:
@@ -368,6 +397,7 @@ class _Loading:
         for r in cells.results:
             if among := max(trials.trials.get(m.run_id, 0) for m in r.members):
                 chosen[r.dataset, r.method] = metric, among
+        self.choice.learn(cells.results)
         self.choice.leave_to_choose({by for by, _ in chosen.values()}, cells.results)
         used, results = self.choice.of(cells.results, self.excluded, self.named)
         _check_propensities(results, used)
@@ -388,18 +418,18 @@ class _Loading:
         notes: Iterable[str],
     ) -> Study:
         """The Study of these results, with what a reader must know about them."""
-        folds, fold_notes = _folds(self.client, results, used, self.excluded)
+        folds, fold_notes = study_folds(self.client, results, used, self.excluded)
         for r in results:
             for tag, reason in r.broken.items():
                 self.leave_out("tag", f"{tag} of {r.name}", reason)
-        values = _table(
+        values = table_of(
             [(r.dataset, r.method) for r in results],
             {m: [r.values.get(m, math.nan) for r in results] for m in used},
         )
         given = self.selection.method_by, self.selection.dataset_by
         return Study(
             values=values,
-            directions=directions(used, self.selection.minimize, self.selection.maximize),
+            directions=self.choice.directions(used),
             missing=self.selection.missing,
             folds=folds,
             runs=pd.DataFrame([_row(m, r) for r in results for m in r.members]),
@@ -446,38 +476,50 @@ def _row(run: Result, cell: Result) -> dict[str, Any]:
     return {c: getattr(run, c) for c in COLUMNS} | {"selected_among": cell.selected_among}
 
 
-def _table(
-    rows: Sequence[tuple[Any, ...]], columns: Mapping[str, Sequence[float]], *by: str
-) -> pd.DataFrame:
-    """Values by dataset and method, and by what else is named."""
-    index = pd.MultiIndex.from_tuples(rows, names=["dataset", "method", *by])
-    return pd.DataFrame(columns, index=index, dtype=float)
-
-
 class _Choice:
     """Which measures are asked for, which are declared, and which of them to use."""
 
     def __init__(self, selection: Selection) -> None:
-        ways = selection.minimize, selection.maximize
+        self.ways = {"minimize": selection.minimize, "maximize": selection.maximize}
+        self.proposed = selection.directions == "proposed"
         self.asked, self.exclude = selection.measures, [*selection.exclude_measures]
         self.choosers: set[str] = set()
-        self.declared = list(directions([*ways[0], *ways[1]], *ways))
+        self.training: set[str] = set()
+        self.reasons: dict[str, str] = {}
+        self.declared = list(self.directions([*selection.minimize, *selection.maximize]))
         self.set_name: str | None = None
         if self.asked is None:
             usual = (m for m in MEASURES if m not in NOT_BY_DEFAULT)
             self.wanted = list(dict.fromkeys([*usual, *self.declared]))
             return
         self.wanted = expand(self.asked)
-        if unknown := [m for m in self.wanted if m not in MEASURES and m not in self.declared]:
+        if unknown := [m for m in self.wanted if not (m in self.declared or self._way(m))]:
             guess = meant(unknown)
             raise MeasureError(
                 Message(
                     f"no direction is known for {some(map(repr, unknown))}.{guess} "
                     f"{'If not, declare' if guess else 'Declare'} it: ",
                     DECLARE,
+                    ", or take the direction that its name suggests: ",
+                    PROPOSED,
                     ".",
                 )
             )
+
+    def _way(self, metric: str) -> str | None:
+        return direction_of(metric, self.proposed)
+
+    def directions(self, names: Collection[str]) -> dict[str, Direction]:
+        return metric_names.directions(names, **self.ways, proposed=self.proposed)
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody has said by which measures to compare."""
+        return self.asked is None and not self.declared
+
+    def may_count(self, metric: str) -> bool:
+        """Whether a metric that others logged may be compared, as far as one run tells."""
+        return metric in self.wanted or bool(self.open and self._way(metric))
 
     @property
     def dropped(self) -> set[str]:
@@ -487,7 +529,7 @@ class _Choice:
     def unasked(self) -> set[str]:
         """Known measures that nobody asked for and that are not used by default."""
         unasked = NOT_BY_DEFAULT if self.asked is None else frozenset()
-        return {*unasked, *self._beside_the_set}
+        return {*unasked, *self._beside_the_set, *self.training, *self.reasons}
 
     @property
     def _beside_the_set(self) -> set[str]:
@@ -508,6 +550,28 @@ class _Choice:
         held, most = len(set(used).intersection(SETS[self.set_name])), len(SETS[self.set_name])
         part = "" if held == most else f" ({held} of {most}, as far as all runs have them)"
         return f"the set {self.set_name}, the default for {kind}{part}{more}"
+
+    def learn(self, results: Sequence[Result]) -> None:
+        """Which metrics are of training data, and, where all runs are of others and nobody said
+        what counts, which of their libraries' metrics do: those of the data that tell most.
+        """
+        finished = _finished(results)
+        counts = Counter(m for r in finished for m in r.values)
+        if any(has_our_tag(r) for r in finished):
+            return
+        self.training = of_training(counts)
+        if not self.open:
+            return
+        of_most = [m for m in counts if 2 * counts[m] > len(finished) and self._way(m)]
+        held = [m for m in of_most if m not in {*self.training, *self.dropped, *NOT_BY_DEFAULT}]
+        data = {m: known.data if (known := term(m)) else HELD_OUT for m in held}
+        best = HELD_OUT if HELD_OUT in data.values() else VALIDATION
+        for m in held:
+            if data[m] != best:
+                self.reasons[m] = f"measured on {data[m]} data, and others on held-out data"
+            elif twin := _twin(m, held, finished):
+                self.reasons[m] = f"the same values as {twin}"
+        self.wanted = [m for m in dict.fromkeys([*self.wanted, *held]) if m not in self.reasons]
 
     def leave_to_choose(self, metrics: Collection[str], results: Sequence[Result]) -> None:
         """Do not compare the metrics by which runs were chosen, unless they are asked for, or there
@@ -531,7 +595,7 @@ class _Choice:
         finished = _finished(results)
         counts = Counter(m for r in finished for m in r.values)
         self._check_named(counts)
-        used = self._used(counts, len(finished))
+        used = self._without_training(self._used(counts, len(finished)))
         unused = self._unused(used, counts, len(finished))
         excluded += unused
         wanted = {*self.wanted} - self.dropped - self._beside_the_set
@@ -545,6 +609,26 @@ class _Choice:
             raise MeasureError(Message(text, left, ")."))
         return used, results
 
+    def _without_training(self, used: list[str]) -> list[str]:
+        """Metrics of training data by themselves, where they were asked for; else none of them.
+
+        Raises
+        ------
+        MeasureError
+            They were asked for beside others.
+        """
+        training = [m for m in used if m in self.training]
+        asked = {*self.declared, *(self.asked or ())}
+        if not asked.intersection(training):
+            return [m for m in used if m not in training]
+        others = [m for m in used if m not in training]
+        if mixed := [m for m in others if m in asked]:
+            raise MeasureError(
+                f"{some(training)} {agree(training, 'is')} of training data, and {some(mixed)} "
+                "not: they do not rank side by side. Ask for one kind."
+            )
+        return training
+
     def _apart(
         self, finished: Sequence[Result], named: Collection[str]
     ) -> list[tuple[Result, str]]:
@@ -553,7 +637,7 @@ class _Choice:
         """
         if self.asked is not None or self.declared:
             return []
-        wanted = [m for m in self.wanted if m not in self.dropped]
+        wanted = [m for m in self.wanted if m not in {*self.dropped, *self.training}]
         counts = Counter(m for r in finished for m in wanted if m in r.values)
         if not counts:
             return []
@@ -581,7 +665,8 @@ class _Choice:
         """Measures that all finished runs have, or some where they were asked for."""
         wanted = [m for m in self.wanted if m not in self.dropped]
         if self.asked is None:
-            self.set_name = default_set([m for m in wanted if counts[m] == finished])
+            in_all = [m for m in wanted if counts[m] == finished and m not in self.training]
+            self.set_name = default_set(in_all)
         asked = {*self.declared, *(() if self.asked is None else wanted)}
         return [
             m
@@ -598,13 +683,17 @@ class _Choice:
         passed_over = self.unasked - self.dropped
         reasons = {m: self._why_not(m, counts[m], finished) for m in others}
         return [
-            Excluded("unasked" if m in passed_over else "measure", m, reason)
+            Excluded("unasked" if m in passed_over or is_bookkeeping(m) else "measure", m, reason)
             for m, reason in reasons.items()
             if reason
         ]
 
     def _why_not(self, measure: str, having: int, finished: int) -> str:
         """Why a measure is not used; empty where nobody would miss it."""
+        if measure in self.training and measure not in self.dropped:
+            return "it is of training data, which say nothing of new data"
+        if measure in self.reasons:
+            return self.reasons[measure]
         if measure in self.choosers:
             return Message("runs were chosen by it; ", MEASURE, " that names it compares it, too")
         if measure in self.dropped:
@@ -616,16 +705,47 @@ class _Choice:
             if having:
                 return f"lacking in {finished - having} of {finished} finished runs"
             return "in no run" if self.asked is not None else ""
-        return self._why_unwanted(measure) if self.asked is None else ""
+        if self.asked is not None:
+            return ""
+        if measure not in MEASURES and self._way(measure):
+            if self.open:
+                return f"lacking in {finished - having} of {finished} finished runs"
+            return Message("others were declared; ", MEASURE, " names it, too")
+        return self._why_unwanted(measure)
 
     def _why_unwanted(self, measure: str) -> str:
+        if is_bookkeeping(measure):
+            return "it says how the training went"
         if measure not in MEASURES:
             declare = Argument("minimize"), " or ", Argument("maximize")
-            return Message("no direction is known; declare ", *declare)
+            way = proposed_direction(measure)
+            proposed = (f", or take the one that its name suggests ({way}) by ", PROPOSED)
+            proposed *= bool(way and self.open)
+            return Message("no direction is known; declare ", *declare, *proposed)
         kind = "measures of how errors fall, not of how many there are,"
         if measure in SETS["cost"]:
             kind = "costs"
         return Message(f"{kind} are used only where ", MEASURE, " names them")
+
+
+def has_our_tag(result: Result) -> bool:
+    """Whether our own tag names the method."""
+    return result.named_by[0][0].startswith("tag:mleval.")
+
+
+def _twin(metric: str, others: Sequence[str], results: Sequence[Result]) -> str:
+    """Of scikit-learn's `score`, the metric that it is: one with the same values in all runs; empty
+    where there is none.
+    """
+    known = term(metric)
+    if known is None or known.measure != "score":
+        return ""
+    same = (
+        m
+        for m in others
+        if m != metric and all(r.values.get(m) == r.values.get(metric) for r in results)
+    )
+    return next(same, "")
 
 
 def _finished(results: Sequence[Result]) -> list[Result]:
@@ -744,105 +864,6 @@ def _check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:
         )
 
 
-def _folds(
-    client: MlflowClient, results: Sequence[Result], used: Sequence[str], excluded: list[Excluded]
-) -> tuple[pd.DataFrame | None, list[str]]:
-    """Values by fold of the runs that carry them, and what a reader must know about them; what is
-    broken goes to the list.
-    """
-    tagged = _tagged_folds(results, excluded)
-    folds, absent = _fetched_folds(client, tagged, used, excluded)
-    rounded = [r.name for r, tag in tagged if tag.digits and not tag.omitted]
-    by_cell: dict[tuple[str, str], list[tuple[Result, schema.FoldValues]]] = {}
-    for r, values in folds:
-        by_cell.setdefault((r.dataset, r.method), []).append((r, values))
-    cells: dict[tuple[str, str], schema.FoldValues] = {}
-    for (dataset, method), repeats in by_cell.items():
-        mean = mean_folds(repeats)
-        if isinstance(mean, str):
-            excluded.append(Excluded("folds", f"{method} on {dataset}", mean))
-        else:
-            cells[dataset, method] = mean
-    notes = [
-        *_fold_doubt(absent, "are too many for one tag, and not where it says"),
-        *_fold_doubt(rounded, "are rounded to few digits, because there are many"),
-        *_differing_folds(cells),
-    ]
-    return _fold_table(cells, used), notes
-
-
-def _tagged_folds(
-    results: Sequence[Result], excluded: list[Excluded]
-) -> list[tuple[Result, schema.FoldValues]]:
-    """The runs with values by fold, or with a tag that says where these are."""
-    tagged = []
-    for r in (m for result in results for m in result.members):
-        values: schema.FoldValues | str | None = r.by_fold
-        if values is None and r.folds and r.status == schema.COMPLETE:
-            values = store.of_one_run(partial(schema.decode_folds, r.folds))
-        if isinstance(values, str):
-            excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {r.name}", values))
-        elif values is not None:
-            tagged.append((r, values))
-    return tagged
-
-
-def _fetched_folds(
-    client: MlflowClient,
-    tagged: Sequence[tuple[Result, schema.FoldValues]],
-    used: Sequence[str],
-    excluded: list[Excluded],
-) -> tuple[list[tuple[Result, schema.FoldValues]], list[str]]:
-    """The values by fold, also those to which a tag only points, and the runs that have none
-    there.
-    """
-    pointers = {r.run_id: tag.omitted for r, tag in tagged if tag.omitted}
-    there = elsewhere(client, pointers, used) if pointers else {}
-    folds, absent = [], []
-    for r, tag in tagged:
-        values = there.get(r.run_id, tag)
-        if isinstance(values, str):
-            excluded.append(Excluded("artifact", f"{pointers[r.run_id]} of {r.name}", values))
-        elif values is None:
-            absent.append(r.name)
-        else:
-            folds.append((r, values))
-    return folds, absent
-
-
-def _fold_doubt(names: Sequence[str], what: str) -> list[str]:
-    runs = count(len(names), "run")
-    return [f"Values by fold of {runs} {what} ({some(names, 3)})."] if names else []
-
-
-def _differing_folds(cells: Mapping[tuple[str, str], schema.FoldValues]) -> list[str]:
-    ways = {(dataset, tuple(sorted(values.folds))) for (dataset, _), values in cells.items()}
-    counts = Counter(dataset for dataset, _ in sorted(ways))
-    differing = [dataset for dataset, n in counts.items() if n > 1]
-    return [f"Not all runs have the same folds on {some(differing)}."] if differing else []
-
-
-def _fold_table(
-    cells: Mapping[tuple[str, str], schema.FoldValues], used: Sequence[str]
-) -> pd.DataFrame | None:
-    """One row a dataset, method and fold; None where no run has values by fold of these
-    measures.
-    """
-    measures = [m for m in used if any(m in values.values for values in cells.values())]
-    if not measures:
-        return None
-    rows = [(*cell, fold) for cell, values in cells.items() for fold in values.folds]
-    columns = {
-        m: [
-            value
-            for held in cells.values()
-            for value in held.values.get(m, [math.nan] * len(held.folds))
-        ]
-        for m in measures
-    }
-    return _table(rows, columns, "fold")
-
-
 def _repeats(results: Sequence[Result], used: Sequence[str]) -> pd.DataFrame | None:
     """The values of every run that finished; None where no method has several on a dataset."""
     finished = [(r, [m for m in r.members if m.status == schema.COMPLETE]) for r in results]
@@ -892,7 +913,9 @@ def _notes(results: Sequence[Result], used: Sequence[str], named: Sequence[objec
     """
     runs = [m for r in results for m in r.members]
     return [
+        *_of_training(results, used),
         *_optimistic(results),
+        *_called_keys(runs, used),
         *_otherwise_defined(results, used),
         *_unstated_conventions(runs, used),
         *_name_notes(results, 0, "method", bool(named[0])),
@@ -904,6 +927,44 @@ def _notes(results: Sequence[Result], used: Sequence[str], named: Sequence[objec
             "the data were not split in the same way in all runs, so that their folds are no pairs",
         ),
     ]
+
+
+def _of_training(results: Sequence[Result], used: Sequence[str]) -> list[str]:
+    """What leads the doubts where metrics of training data were asked for."""
+    if any(map(has_our_tag, results)):
+        return []
+    training = of_training({m for r in results for m in r.values}).intersection(used)
+    names = some(sorted(training))
+    return [f"{TRAINING_DOUBT}: says nothing of new data ({names})."] if training else []
+
+
+def _called_keys(runs: Sequence[Result], used: Sequence[str]) -> list[str]:
+    """Under which names MLflow logged measures, and where variables of scripts may be of different
+    data.
+    """
+    notes = []
+    for measure in used:
+        keys = [(r.dataset, r.keys[measure]) for r in runs if measure in r.keys]
+        if not keys:
+            continue
+        named = some(dict.fromkeys(key for _, key in keys), 4)
+        notes.append(f"{measure} is what MLflow logged as {named}.")
+        variables: dict[str, set[str]] = {}
+        for dataset, key in keys:
+            if known := term(key):
+                variables.setdefault(dataset, set()).add(known.variable)
+        differ = {*chain.from_iterable(held for held in variables.values() if len(held) > 1)}
+        if differ:
+            where = some(sorted(d for d, held in variables.items() if len(held) > 1))
+            notes.append(
+                f"{measure} was measured on several variables on {where} "
+                f"({some(sorted(differ))}): are they the same data?"
+            )
+        if any(_UNKNOWN_DATA in held for held in variables.values()):
+            notes.append(f"MLflow could not tell on which data {measure} was measured everywhere.")
+    if "score" in used:
+        notes.append("score is the accuracy of classifiers and R² of regressors.")
+    return notes
 
 
 def _optimistic(results: Sequence[Result]) -> list[str]:
@@ -986,6 +1047,16 @@ def _value_notes(values: pd.DataFrame, selection: Selection) -> list[str]:
                 f"({values[m].min():.4g} to {values[m].max():.4g} over all). Is it a "
                 "percentage, or another measure?"
             )
+    if assumed := [m for m in values if direction_of(m) is None and m not in _declared(selection)]:
+        sides = {
+            way: [m for m in assumed if direction_of(m, True) == way] for way in ("max", "min")
+        }
+        texts = [
+            f"{'larger' if way == 'max' else 'smaller'} values of {some(names)} are better"
+            for way, names in sides.items()
+            if names
+        ]
+        notes.append(f"Taken from their names, as confirmed: {', '.join(texts)}.")
     for way, declared in (("min", selection.minimize), ("max", selection.maximize)):
         if turned := [
             m for m in declared if m in values and m in MEASURES and MEASURES[m].direction != way
@@ -996,6 +1067,10 @@ def _value_notes(values: pd.DataFrame, selection: Selection) -> list[str]:
                 "they are worse."
             )
     return notes
+
+
+def _declared(selection: Selection) -> set[str]:
+    return {*selection.minimize, *selection.maximize}
 
 
 def _rules(results: Sequence[Result], i: int) -> str:

@@ -16,12 +16,18 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_GIT_COMMIT, 
 
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.measures.dependence import MEASURED, hard_measures
+from mlflow_mleval.measures.metric_names import (
+    by_measure,
+    direction_of,
+    of_training,
+    proposed_direction,
+)
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import MAX_DIGITS, bounded_json, computable
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import did_you_mean, quoted, some
+from mlflow_mleval.words import DECLARE, PROPOSED, Message, did_you_mean, quoted, some
 
 #: Where MLflow keeps which prompts of its registry a run loaded.
 _PROMPTS = "mlflow.linkedPrompts"
@@ -89,8 +95,8 @@ class Result:
     `plain` names measures that were logged without our prefix, `bad` those whose values are no
     results. `broken` says by tag why it cannot be read; what it tells is then unknown. Values by
     fold are in `folds` as our tag has them, or in `by_fold` as another rule found them. `repeat`
-    says which repeat the run is, `config` holds its other params; the mean of several runs has
-    them as its `repeats`.
+    says which repeat the run is, `config` holds its other params; `keys` has the metrics whose
+    names MLflow made of calls, by measure; the mean of several runs has them as its `repeats`.
     """
 
     run_id: str
@@ -120,6 +126,7 @@ class Result:
     commit: str = ""
     propensities: str = ""
     weights: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict)
     repeats: tuple[Result, ...] = ()
 
     @property
@@ -250,14 +257,15 @@ def read_run(
     experiment: str,
     method: Rule,
     dataset: Rule,
-    wanted: Collection[str],
+    wanted: Callable[[str], object],
     by_fold: schema.FoldValues | None = None,
     repeat_of: Callable[[Run], tuple[str, Mapping[str, str]]] = lambda run: ("", {}),
 ) -> Result | str:
     """The result that the run holds, or the reason why it holds none; measures that have values by
     fold get their mean.
 
-    `repeat_of` tells which repeat a run is, and its other params.
+    `wanted` tells whether a measure may count, `repeat_of` which repeat a run is, and its other
+    params.
     """
     tags = run.data.tags
     finished = {"FINISHED": schema.COMPLETE}.get(run.info.status, run.info.status)
@@ -269,15 +277,15 @@ def read_run(
     if None in names:
         return (method, dataset)[names.index(None)].lacking(run)
     (method_name, method_rules), (dataset_name, dataset_rules) = map(present, names)
-    values, plain, bad = _values(run, by_fold)
+    values, plain, bad, keys = _values(run, by_fold)
     repeat, config = repeat_of(run)
     broken: dict[str, str] = {}
     sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken)
     _decoded(tags, schema.TAG_WITHDRAWN, schema.decode_withdrawn, broken)
     _decoded(tags, schema.TAG_RUN, schema.decode, broken)
     stranger = status == schema.COMPLETE and not is_ours(run)
-    if stranger and set(wanted).isdisjoint(values):
-        return "none of the measures"
+    if stranger and not any(map(wanted, values)):
+        return _unmeasured(values)
     return Result(
         run_id=run.info.run_id,
         experiment_id=run.info.experiment_id,
@@ -305,7 +313,23 @@ def read_run(
         repeat=repeat,
         config=config,
         commit=tags.get(MLFLOW_GIT_COMMIT, ""),
+        keys=keys,
     )
+
+
+def _unmeasured(values: Collection[str]) -> str:
+    """Why a run of others without any measure that may count is no result."""
+    if not values:
+        return "it has no metrics"
+    if of_training(values).issuperset(values):
+        return f"its metrics are of training data ({some(sorted(values), 6)})"
+    lacking = [m for m in sorted(values) if direction_of(m) is None]
+    if not lacking:
+        return f"none of the measures that count; it has {some(sorted(values), 6)}"
+    text = f"nobody knows which way its metrics are better ({some(lacking, 6)}); declare "
+    suggested = any(map(proposed_direction, lacking))
+    proposed = (", or take what their names suggest: ", PROPOSED) * suggested
+    return Message(text, DECLARE, *proposed)
 
 
 def _unusable(run: Run, status: str, conventions: str) -> str:
@@ -346,9 +370,9 @@ def _decoded(
 
 def _values(
     run: Run, by_fold: schema.FoldValues | None
-) -> tuple[dict[str, float], set[str], dict[str, float]]:
-    """Values by measure, which of them are plain metrics named like a known measure, and values
-    that are no results.
+) -> tuple[dict[str, float], set[str], dict[str, float], dict[str, str]]:
+    """Values by measure, which of them are plain metrics named like a known measure, values that
+    are no results, and the keys of those whose names MLflow made of calls.
     """
     values: dict[str, float] = {}
     others: dict[str, float] = {}
@@ -365,11 +389,12 @@ def _values(
     # Beside our own metrics, somebody else's "accuracy" is another accuracy.
     plain = set() if values else MEASURES.keys() & others
     others = {m: v for m, v in others.items() if m in plain or m not in MEASURES}
+    others, keys = (others, {}) if values else by_measure(others)
     values = {**values, **others, **values}
     if by_fold is not None:
         values, means = _with_means(values, by_fold)
         plain |= set() if is_ours(run) else MEASURES.keys() & means
-    return values, plain, bad
+    return values, plain, bad, keys
 
 
 def _with_means(
@@ -388,7 +413,8 @@ def metrics_of(run: Run) -> dict[str, float]:
     """
     values = {schema.measure_of(key) or key: value for key, value in run.data.metrics.items()}
     own = ("mleval.", "system/")
-    return {m: v for m, v in values.items() if not m.startswith(own) and computable(v)}
+    values = {m: v for m, v in values.items() if not m.startswith(own) and computable(v)}
+    return values if is_ours(run) else by_measure(values)[0]
 
 
 def with_profile_measures(result: Result, asked: Collection[str]) -> Result:

@@ -16,7 +16,8 @@ import pandas as pd
 from mlflow.entities import Run
 
 from mlflow_mleval.errors import CandidatesError, MeasureError, NoRunsError
-from mlflow_mleval.measures.registry import MEASURES, directions, meant
+from mlflow_mleval.measures.metric_names import direction_of, directions, of_training
+from mlflow_mleval.measures.registry import meant
 from mlflow_mleval.selection import Selection, best_metric, key_of
 from mlflow_mleval.store import schema
 from mlflow_mleval.store.reader import Result
@@ -88,7 +89,9 @@ def sign_of(metric: str, selection: Selection) -> int:
     nobody says.
     """
     try:
-        way = directions([metric], selection.minimize, selection.maximize)[metric]
+        proposed = selection.directions == "proposed"
+        ways = selection.minimize, selection.maximize
+        way = directions([metric], *ways, proposed)[metric]
         return 1 if way == "max" else -1
     except ValueError as error:
         raise MeasureError(
@@ -379,9 +382,11 @@ def _to_choose_by(runs: Sequence[Result], selection: Selection) -> tuple[str, bo
     """A metric that every run has and whose direction is known, rather one that is not compared,
     and whether it will be.
     """
-    ways, compared = (selection.minimize, selection.maximize), selection.measures
-    shared, declared = set.intersection(*(set(r.values) for r in runs)), {*ways[0], *ways[1]}
-    directed = [m for m in shared if m in declared or m in MEASURES]
+    declared, compared = {*selection.minimize, *selection.maximize}, selection.measures
+    proposed = selection.directions == "proposed"
+    shared = set.intersection(*(set(r.values) for r in runs))
+    held_out = shared - of_training(shared)
+    directed = [m for m in held_out if m in declared or direction_of(m, proposed)]
     if not directed:
         return "", False
     best = min(

@@ -4,15 +4,16 @@ params.
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,8 +26,8 @@ from mlflow_mleval.selection import Selection, best_metric
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import download
 from mlflow_mleval.store.bounds import computable, open_parquet, read_table
-from mlflow_mleval.store.reader import metrics_of
-from mlflow_mleval.store.repeats import differing_params, is_seed, sign_of
+from mlflow_mleval.store.reader import Result, metrics_of
+from mlflow_mleval.store.repeats import differing_params, is_seed, mean_folds, sign_of
 from mlflow_mleval.study import Excluded
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import Argument, Message, count, did_you_mean, some
@@ -422,3 +423,110 @@ def _folds(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None
     measures = dict.fromkeys(measure for measure, _ in cells)
     columns = {m: [float(cells.get((m, fold), np.nan)) for fold in folds] for m in measures}
     return schema.FoldValues(folds, columns) if cells else None
+
+
+def study_folds(
+    client: MlflowClient, results: Sequence[Result], used: Sequence[str], excluded: list[Excluded]
+) -> tuple[pd.DataFrame | None, list[str]]:
+    """Values by fold of the runs that carry them, and what a reader must know about them; what is
+    broken goes to the list.
+    """
+    tagged = _tagged_folds(results, excluded)
+    folds, absent = _fetched_folds(client, tagged, used, excluded)
+    rounded = [r.name for r, tag in tagged if tag.digits and not tag.omitted]
+    by_cell: dict[tuple[str, str], list[tuple[Result, schema.FoldValues]]] = {}
+    for r, values in folds:
+        by_cell.setdefault((r.dataset, r.method), []).append((r, values))
+    cells: dict[tuple[str, str], schema.FoldValues] = {}
+    for (dataset, method), repeats in by_cell.items():
+        mean = mean_folds(repeats)
+        if isinstance(mean, str):
+            excluded.append(Excluded("folds", f"{method} on {dataset}", mean))
+        else:
+            cells[dataset, method] = mean
+    notes = [
+        *_fold_doubt(absent, "are too many for one tag, and not where it says"),
+        *_fold_doubt(rounded, "are rounded to few digits, because there are many"),
+        *_differing_folds(cells),
+    ]
+    return _table_by_fold(cells, used), notes
+
+
+def _tagged_folds(
+    results: Sequence[Result], excluded: list[Excluded]
+) -> list[tuple[Result, schema.FoldValues]]:
+    """The runs with values by fold, or with a tag that says where these are."""
+    tagged = []
+    for r in (m for result in results for m in result.members):
+        values: schema.FoldValues | str | None = r.by_fold
+        if values is None and r.folds and r.status == schema.COMPLETE:
+            values = store.of_one_run(partial(schema.decode_folds, r.folds))
+        if isinstance(values, str):
+            excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {r.name}", values))
+        elif values is not None:
+            tagged.append((r, values))
+    return tagged
+
+
+def _fetched_folds(
+    client: MlflowClient,
+    tagged: Sequence[tuple[Result, schema.FoldValues]],
+    used: Sequence[str],
+    excluded: list[Excluded],
+) -> tuple[list[tuple[Result, schema.FoldValues]], list[str]]:
+    """The values by fold, also those to which a tag only points, and the runs that have none
+    there.
+    """
+    pointers = {r.run_id: tag.omitted for r, tag in tagged if tag.omitted}
+    there = elsewhere(client, pointers, used) if pointers else {}
+    folds, absent = [], []
+    for r, tag in tagged:
+        values = there.get(r.run_id, tag)
+        if isinstance(values, str):
+            excluded.append(Excluded("artifact", f"{pointers[r.run_id]} of {r.name}", values))
+        elif values is None:
+            absent.append(r.name)
+        else:
+            folds.append((r, values))
+    return folds, absent
+
+
+def _fold_doubt(names: Sequence[str], what: str) -> list[str]:
+    runs = count(len(names), "run")
+    return [f"Values by fold of {runs} {what} ({some(names, 3)})."] if names else []
+
+
+def _differing_folds(cells: Mapping[tuple[str, str], schema.FoldValues]) -> list[str]:
+    ways = {(dataset, tuple(sorted(values.folds))) for (dataset, _), values in cells.items()}
+    counts = Counter(dataset for dataset, _ in sorted(ways))
+    differing = [dataset for dataset, n in counts.items() if n > 1]
+    return [f"Not all runs have the same folds on {some(differing)}."] if differing else []
+
+
+def _table_by_fold(
+    cells: Mapping[tuple[str, str], schema.FoldValues], used: Sequence[str]
+) -> pd.DataFrame | None:
+    """One row a dataset, method and fold; None where no run has values by fold of these
+    measures.
+    """
+    measures = [m for m in used if any(m in values.values for values in cells.values())]
+    if not measures:
+        return None
+    rows = [(*cell, fold) for cell, values in cells.items() for fold in values.folds]
+    columns = {
+        m: [
+            value
+            for held in cells.values()
+            for value in held.values.get(m, [math.nan] * len(held.folds))
+        ]
+        for m in measures
+    }
+    return table_of(rows, columns, "fold")
+
+
+def table_of(
+    rows: Sequence[tuple[Any, ...]], columns: Mapping[str, Sequence[float]], *by: str
+) -> pd.DataFrame:
+    """Values by dataset and method, and by what else is named."""
+    index = pd.MultiIndex.from_tuples(rows, names=["dataset", "method", *by])
+    return pd.DataFrame(columns, index=index, dtype=float)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mlflow_mleval.measures.registry import MEASURES, SETS, directions, expand
+from mlflow_mleval.measures.metric_names import directions
+from mlflow_mleval.measures.registry import MEASURES, SETS, expand
 from mlflow_mleval.report.content.run import FAMILIES
 
 

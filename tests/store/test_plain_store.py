@@ -142,9 +142,9 @@ def test_the_best_candidate_keeps_its_repeats_and_is_doubted_where_it_was_chosen
     same = load("churn", maximize=["val_auc"], duplicates="best:val_auc")
     assert "optimistic: xgb on churn (among 12)" in " ".join(same.notes)
     with pytest.raises(
-        MeasureError, match="no direction is known for 'val_loss', by which to choose"
+        MeasureError, match="no direction is known for 'val_acc', by which to choose"
     ):
-        load("churn", maximize=["test_auc"], duplicates="best:val_loss")
+        load("churn", maximize=["test_auc"], duplicates="best:val_acc")
     with pytest.raises(MeasureError, match="no run of xgb on churn has 'f1'"):
         load("churn", maximize=["test_auc"], duplicates="best:f1")
 
@@ -207,7 +207,7 @@ def test_repeats_by_names_what_may_differ(plain):
         load("churn", maximize=["test_auc"], repeats_by="param:lr")
     assert "xgb on churn: 24 runs that differ in max_depth" in stopped.value.text
     assert [*stopped.value.ways[0][1].values()] == [
-        "best:test_auc"
+        "best:val_auc"
     ] and "`duplicates='mean'`" in str(stopped.value)
     study = load("churn", maximize=["test_auc"], repeats_by=["param:lr", "param:max_depth"])
     assert study.n_repeats["churn", "xgb"] == 24 and not any(

@@ -606,9 +606,9 @@ def test_foreign_runs_by_default_rules(log):
         "which" in notes
     )
     assert "unknown for 3 of 3 finished runs" in notes
-    assert left_out(study) == [
-        ("loss", "no direction is known; declare `minimize=` or `maximize=`")
-    ]
+    declare = "no direction is known; declare `minimize=` or `maximize=`"
+    confirm = "or take the one that its name suggests (min) by `directions='proposed'`"
+    assert left_out(study) == [("loss", f"{declare}, {confirm}")]
 
 
 @pytest.mark.parametrize(
@@ -689,7 +689,9 @@ def test_what_of_foreign_runs_is_no_result(log):
     study = load()
     assert study.methods == ["search"]
     runs = [e for e in study.excluded if e.kind == "run"]
-    assert [e.reason for e in runs] == ["status FAILED", "status RUNNING", "none of the measures"]
+    assert [e.reason for e in runs][:2] == ["status FAILED", "status RUNNING"]
+    nobody_knows = "nobody knows which way its metrics are better (rows); declare `minimize="
+    assert runs[2].reason.startswith(nobody_knows)
     assert runs[0].name.startswith("broken (")
     children = [e for e in study.excluded if e.kind == "child run"]
     assert [e.name.split(" (")[0] for e in children] == ["child 0", "child 1", "child 2"]
@@ -718,7 +720,8 @@ def test_nothing_that_can_be_used_says_why(log):
     log("b", {"f1": 0.5}, status="FAILED")
     with pytest.raises(
         NoRunsError,
-        match="'x' in .* holds no run .* used: 1 run: none of the measures; 1 run: status FAILED",
+        match=r"'x' in .* holds no run .* used: 1 run: nobody knows .* \(loss\); declare .* their "
+        "names suggest: `directions='proposed'`; 1 run: status FAILED",
     ):
         load()
     log("c", tags=ours("c", "d", status="dnf"))
@@ -796,3 +799,49 @@ def test_a_withdrawn_value_is_not_read(log, client):
     run_id = log("1", {"mleval/f1": 0.5, "mleval/recall": 0.5}, tags=ours("a", "d"))
     client.log_batch(run_id, tags=[RunTag(schema.TAG_WITHDRAWN, '["f1"]')])
     assert load().measures == ["recall"]
+
+
+# --- what MLflow's autologging leaves
+
+
+def _autologged(log, estimator, value, **more):
+    metrics = {"training_score": 1.0, f"{estimator}_score_X_test": value} | more
+    log(f"{estimator} run", metrics, tags={"estimator_name": estimator})
+
+
+def test_scores_named_after_estimator_and_variable_are_one_measure(log):
+    _autologged(log, "SVC", 0.9)
+    _autologged(log, "GaussianNB", 0.8)
+    study = load()
+    assert study.measures == ["score"] and study.directions == {"score": "max"}
+    assert study.values["score"].tolist() == [0.9, 0.8]
+    assert (
+        "score is what MLflow logged as SVC_score_X_test, GaussianNB_score_X_test." in study.notes
+    )
+    by_training = load(measures=["training_score"])
+    assert by_training.notes[0] == "Training data: says nothing of new data (training_score)."
+    with pytest.raises(MeasureError, match="training_score is of training data, and score not"):
+        load(measures=["training_score", "score"])
+    assert load(maximize=["training_score"]).measures == ["training_score"]
+
+
+def test_test_data_come_before_validation_data_and_training_data_do_not_count(log):
+    for name, value in (("a", 0.5), ("b", 0.7)):
+        keras = {"accuracy": 0.99, "loss": 0.1, "val_accuracy": value, "val_loss": 1 - value}
+        log(name, keras)
+    assert load().measures == ["val_accuracy", "val_loss"] and load().minimize == ["val_loss"]
+    log("c", {"val_accuracy": 0.6, "val_loss": 0.4, "test_accuracy": 0.6, "lr": 0.1})
+    assert dict(left_out(load()))["test_accuracy"] == "lacking in 2 of 3 finished runs"
+    only = load(methods=["c"])
+    assert only.measures == ["test_accuracy"]
+
+
+def test_a_proposed_direction_holds_once_it_is_confirmed(log):
+    log("a", {"val_acc": 0.5, "latency_s": 3})
+    with pytest.raises(NoRunsError, match="`directions='proposed'`"):
+        load()
+    study = load(directions="proposed")
+    assert study.directions == {"val_acc": "max", "latency_s": "min"}
+    assert any("Taken from their names" in note for note in study.notes)
+    with pytest.raises(ValueError, match="`directions` must be 'declared' or 'proposed'"):
+        load(directions="guessed")

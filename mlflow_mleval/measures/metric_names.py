@@ -1,0 +1,310 @@
+"""What metrics are called, by other libraries, too: which way they are better, and on which data
+they were measured.
+
+The names of libraries are terms of their documentation, so that their directions are known; a name
+that stands in no documentation gets a proposal at most, which its user has to confirm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mlflow_mleval.measures.registry import MEASURES, Direction, meant
+from mlflow_mleval.words import DECLARE, Message
+
+#: On which data a metric was measured, the most telling first.
+HELD_OUT, VALIDATION, TRAINING = "held-out", "validation", "training"
+#: The doubt that leads all others begins with this.
+TRAINING_DOUBT = "Training data"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A metric as a library, or MLflow's autologging of it, names it."""
+
+    measure: str  # in the library's own word: accuracy_score, logloss
+    direction: Direction
+    data: str  # HELD_OUT, VALIDATION or TRAINING
+    variable: str = ""  # of the script, where MLflow names the metric after it: X_test
+    call: int = 1  # which call on this variable it was
+
+
+SKLEARN = ("scikit-learn", "https://scikit-learn.org/stable/api/sklearn.metrics.html")
+#: By library and documentation: terms of which larger values are better, and smaller ones.
+LIBRARY_TERMS: Mapping[tuple[str, str], tuple[str, str]] = {
+    SKLEARN: (
+        "score accuracy_score average_precision_score balanced_accuracy_score cohen_kappa_score "
+        "d2_absolute_error_score d2_brier_score d2_log_loss_score d2_pinball_score "
+        "d2_tweedie_score dcg_score explained_variance_score f1_score fbeta_score jaccard_score "
+        "label_ranking_average_precision_score matthews_corrcoef ndcg_score precision_score "
+        "r2_score recall_score roc_auc_score top_k_accuracy_score adjusted_mutual_info_score "
+        "adjusted_rand_score calinski_harabasz_score completeness_score fowlkes_mallows_score "
+        "homogeneity_score normalized_mutual_info_score rand_score silhouette_score "
+        "v_measure_score",
+        "brier_score_loss hamming_loss hinge_loss log_loss zero_one_loss coverage_error "
+        "label_ranking_loss max_error mean_absolute_error mean_absolute_percentage_error "
+        "mean_gamma_deviance mean_pinball_loss mean_poisson_deviance mean_squared_error "
+        "mean_squared_log_error mean_tweedie_deviance median_absolute_error "
+        "root_mean_squared_error root_mean_squared_log_error davies_bouldin_score",
+    ),
+    ("XGBoost", "https://xgboost.readthedocs.io/en/stable/parameter.html"): (
+        "auc aucpr pre ndcg map interval-regression-accuracy",
+        "rmse rmsle mae mape mphe logloss error merror mlogloss poisson-nloglik gamma-nloglik "
+        "cox-nloglik gamma-deviance tweedie-nloglik aft-nloglik quantile expectile",
+    ),
+    ("LightGBM", "https://lightgbm.readthedocs.io/en/stable/Parameters.html#metric-parameters"): (
+        "auc average_precision auc_mu ndcg map r2",
+        "l1 l2 rmse quantile mape huber fair poisson gamma gamma_deviance tweedie "
+        "binary_logloss binary_error multi_logloss multi_error cross_entropy "
+        "cross_entropy_lambda kullback_leibler",
+    ),
+    ("Keras", "https://keras.io/api/metrics/"): (
+        "accuracy binary_accuracy categorical_accuracy sparse_categorical_accuracy "
+        "top_k_categorical_accuracy sparse_top_k_categorical_accuracy auc precision recall "
+        "f1_score fbeta_score binary_io_u io_u mean_io_u one_hot_io_u one_hot_mean_io_u "
+        "cosine_similarity r2_score",
+        "loss mean_squared_error mse root_mean_squared_error mean_absolute_error mae "
+        "mean_absolute_percentage_error mape mean_squared_logarithmic_error msle log_cosh_error "
+        "binary_crossentropy categorical_crossentropy sparse_categorical_crossentropy "
+        "kl_divergence poisson hinge squared_hinge categorical_hinge",
+    ),
+    ("Transformers and Evaluate", "https://huggingface.co/docs/evaluate/index"): (
+        "accuracy f1 precision recall matthews_correlation roc_auc exact_match bleu sacrebleu "
+        "meteor rouge1 rouge2 rougeL rougeLsum pearson pearsonr spearmanr mean_iou chrf "
+        "bertscore_f1",
+        "loss perplexity wer cer ter mse mae",
+    ),
+    ("MLflow", "https://mlflow.org/docs/latest/ml/evaluation/"): (
+        "accuracy_score f1_score precision_score recall_score roc_auc precision_recall_auc "
+        "r2_score",
+        "log_loss mean_absolute_error mean_squared_error root_mean_squared_error max_error "
+        "mean_absolute_percentage_error",
+    ),
+}
+_DIRECTIONS: dict[str, Direction] = {
+    name: way
+    for terms in LIBRARY_TERMS.values()
+    for way, names in zip(("max", "min"), map(str.split, terms), strict=True)
+    for name in names
+}
+_FUNCTIONS = sorted(" ".join(LIBRARY_TERMS[SKLEARN]).split(), key=len, reverse=True)
+#: Metrics that MLflow's autologging of scikit-learn makes of calls: ``SVC_score_X_test``, and
+#: ``accuracy_score-2_X_test`` for the second call on these data.
+_CALLED = re.compile(
+    rf"(?:[A-Z]\w*?_(?P<score>score)|(?P<function>{'|'.join(_FUNCTIONS)}))"
+    r"(?:-(?P<call>\d{1,4}))?_(?P<variable>[^\W\d]\w*)"
+)
+#: What stands behind a metric's name and is no variable: averages, statistics and folds.
+_NO_VARIABLE = re.compile(
+    r"(macro|micro|weighted|samples|binary|mean|std|min|max|avg|average|best|class|label|"
+    r"(fold|split|cv|epoch|step|repeat|run)_?\d*)(_.*)?",
+    re.IGNORECASE,
+)
+_TRAIN = r"train|training"
+_TUNE = r"val|valid|validation|dev|eval|evaluation"
+_TEST = r"test|testing|heldout|holdout"
+_PREFIX = re.compile(rf"(?P<data>{_TRAIN}|{_TUNE}|{_TEST})(?:_\d{{1,3}})?[-_/. ]", re.IGNORECASE)
+#: XGBoost and LightGBM number the sets of `eval_set`.
+_NUMBERED = re.compile(r"(validation|valid|eval)_(\d{1,3})-(.+)")
+_SUFFIX = re.compile(rf"[-_/. ](?P<data>{_TRAIN}|{_TUNE}|{_TEST})$", re.IGNORECASE)
+_DATA = {
+    **dict.fromkeys(_TRAIN.split("|"), TRAINING),
+    **dict.fromkeys(_TUNE.split("|"), VALIDATION),
+    **dict.fromkeys(_TEST.split("|"), HELD_OUT),
+}
+#: What libraries add to a term: Lightning "_epoch", Keras "_1", others averages and the k of a
+#: ranking.
+_ADDED = re.compile(
+    r"_(epoch|\d+|macro|micro|weighted|samples|at_[\d.]+)$|@[\d.]+-?$|/(mean|v1)$", re.IGNORECASE
+)
+#: What a search of scikit-learn says of its candidates: means over folds of the training data.
+_SEARCHED = ("best_cv_score", "mean_test_score")
+#: What is logged of a training and measures no prediction.
+_BOOKKEEPING = re.compile(
+    r"example_count|(sum|mean)_on_target|(true|false)_(positives|negatives)|(std|rank)_test_score|"
+    r"split\d+_test_score|(mean|std)_(fit|score)_time|"
+    r"(best|stopped|restored|num)_(iteration|epoch|round)s?|epoch|(global_)?step|lr(-.*)?|"
+    r"learning_rate|grad_norm|total_flos|(.*_)?(runtime|(samples|steps)_per_second)|.*_step",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=10_000)
+def term(name: str) -> Term | None:
+    """What the metric of another library means; None where no library's documentation has it.
+
+    >>> term("SVC_score_X_test")
+    Term(measure='score', direction='max', data='held-out', variable='X_test', call=1)
+    >>> term("valid_0-binary_logloss").direction, term("training_f1_score").data, term("val_acc")
+    ('min', 'training', None)
+    """
+    if name in _SEARCHED:
+        return Term(name, "max", VALIDATION)
+    if is_bookkeeping(name):
+        return None
+    called = _CALLED.fullmatch(name)
+    if called and not _NO_VARIABLE.fullmatch(called["variable"]):
+        measure, variable = called["score"] or called["function"], called["variable"]
+        if direction := _DIRECTIONS.get(measure):
+            return Term(measure, direction, _data_of(variable), variable, int(called["call"] or 1))
+    stem, data = name, HELD_OUT
+    if at := _PREFIX.match(name):
+        stem, data = name[at.end() :], _DATA[at["data"].lower()]
+    elif at := _SUFFIX.search(name):
+        stem, data = name[: at.start()], _DATA[at["data"].lower()]
+    elif name == "loss":  # of training data, of Keras and Transformers; or of whatever else
+        return None
+    while stem not in _DIRECTIONS and (shorter := _ADDED.sub("", stem)) != stem:
+        stem = shorter
+    measure = MEASURES.get(stem) if stem != name else None
+    way = _DIRECTIONS.get(stem) or (measure.direction if measure else None)
+    return Term(stem, way, data) if way else None
+
+
+def _data_of(variable: str) -> str:
+    """Which data a variable of a script holds, by its name.
+
+    >>> [_data_of(name) for name in ("X_train", "Xtr", "x_valid", "Xb", "unknown_dataset")]
+    ['training', 'training', 'validation', 'held-out', 'held-out']
+    """
+    parts = re.findall(
+        "[a-z]+", re.sub(r"^[Xx](?=[a-z])|(?<=[a-z])(?=[A-Z])", "_", variable).lower()
+    )
+    if not {"train", "training", "tr"}.isdisjoint(parts):
+        return TRAINING
+    return HELD_OUT if {"val", "valid", "validation", "dev"}.isdisjoint(parts) else VALIDATION
+
+
+def is_bookkeeping(name: str) -> bool:
+    """Whether a metric of this name says how a training went, and measures no prediction.
+
+    >>> is_bookkeeping("eval_runtime"), is_bookkeeping("eval_f1")
+    (True, False)
+    """
+    return _BOOKKEEPING.fullmatch(name) is not None
+
+
+def of_training(names: Collection[str]) -> set[str]:
+    """Those of the metrics of some runs that were, or may have been, measured on training data: by
+    their names, or because the same stands there of validation data or a later evaluation set.
+
+    >>> sorted(of_training(["accuracy", "val_accuracy", "train-auc", "f1"]))
+    ['accuracy', 'train-auc']
+    """
+    there = set(names)
+    return {name for name in there if _is_of_training(name, there)}
+
+
+def _is_of_training(name: str, there: Collection[str]) -> bool:
+    prefix, known, numbered = _PREFIX.match(name), term(name), _NUMBERED.fullmatch(name)
+    if (known and known.data == TRAINING) or (prefix and _DATA[prefix["data"].lower()] == TRAINING):
+        return True
+    if numbered:  # of several evaluation sets the last one stops the training; others may be of it
+        kind, number, metric = numbered.groups()
+        return f"{kind}_{int(number) + 1}-{metric}" in there
+    return any(twin + name in there for twin in ("val_", "valid_", "validation_", "eval_"))
+
+
+def by_measure(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[str, str]]:
+    """The metrics of one run with those that MLflow named after a call under their measure, and
+    under which keys these stand in the run.
+
+    Of several calls the last counts, of several variables one that is called test; others keep
+    their keys.
+
+    >>> by_measure({"SVC_score_X_test": 0.9, "SVC_score_X_val": 0.8, "loss": 0.1})
+    ({'loss': 0.1, 'score': 0.9, 'val_score': 0.8}, {'score': 'SVC_score_X_test', 'val_score': 'SVC_score_X_val'})
+    """  # noqa: E501
+    called: dict[str, list[tuple[Term, str]]] = {}
+    for key in metrics:
+        known = term(key)
+        if known is not None and known.variable:
+            prefix = {HELD_OUT: "", VALIDATION: "val_", TRAINING: "training_"}[known.data]
+            called.setdefault(prefix + known.measure, []).append((known, key))
+    if not called:
+        return dict(metrics), {}
+    keys: dict[str, str] = {}
+    gone: set[str] = set()
+    for measure, calls in called.items():
+        calls.sort(key=lambda item: ("test" in item[0].variable.lower(), item[0].call))
+        variable = calls[-1][0].variable
+        if measure not in metrics:
+            keys[measure] = calls[-1][1]
+        gone.update(key for known, key in calls if known.variable == variable)
+    others = {key: value for key, value in metrics.items() if key not in gone}
+    return others | {measure: metrics[key] for measure, key in keys.items()}, keys
+
+
+#: Words of names by which a direction is proposed; it holds once somebody has confirmed it.
+_LARGER = re.compile(
+    "acc|accuracy|auc|auroc|auprc|ap|f1|fbeta|precision|recall|sensitivity|specificity|score|"
+    "r2|map|mrr|ndcg|bleu|rouge|meteor|iou|dice|jaccard|mcc|kappa|reward|return|success|"
+    "correct|correctness|win|pass|hit|hits|similarity|correlation|corr|lift|profit|revenue|"
+    "throughput|relevance|faithfulness|groundedness|quality"
+)
+_SMALLER = re.compile(
+    "loss|err|error|errors|rmse|mae|mse|mape|nll|ppl|perplexity|wer|cer|ter|latency|time|"
+    "duration|seconds|sec|secs|s|ms|cost|price|usd|tokens|memory|mb|gb|bytes|distance|"
+    "divergence|regret|deviance|brier|ece|violations|failures|toxicity"
+)
+
+
+def proposed_direction(name: str) -> Direction | None:
+    """Which way the words of a name suggest; the last word that suggests any.
+
+    >>> proposed_direction("val_acc"), proposed_direction("latency_s"), proposed_direction("n")
+    ('max', 'min', None)
+    """
+    words = re.findall("[a-z]+[0-9]?", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    for word in reversed(words):
+        if _LARGER.fullmatch(word) or _SMALLER.fullmatch(word):
+            return "max" if _LARGER.fullmatch(word) else "min"
+    return None
+
+
+def directions(
+    names: Iterable[str],
+    minimize: Iterable[str] = (),
+    maximize: Iterable[str] = (),
+    proposed: bool = False,
+) -> dict[str, Direction]:
+    """Direction of each measure: what the user declares first, else the registry, else what other
+    libraries document, else, if that is confirmed, what is proposed; a ValueError names all that
+    have none or two.
+
+    >>> directions(["f1", "latency"], minimize=["latency"])
+    {'f1': 'max', 'latency': 'min'}
+    """
+    minimize, maximize = set(minimize), set(maximize)
+    if both := sorted(minimize & maximize):
+        raise ValueError(f"{_names(both)} declared both as minimised and as maximised. Choose one.")
+    declared: dict[str, Direction] = dict.fromkeys(minimize, "min") | dict.fromkeys(maximize, "max")
+    ways = {name: declared.get(name) or direction_of(name, proposed) for name in names}
+    if unknown := [name for name, way in ways.items() if way is None]:
+        raise ValueError(
+            Message(
+                f"no direction is known for {_names(unknown)}.{meant(unknown)} Declare it: ",
+                DECLARE,
+                ", or leave the measure out.",
+            )
+        )
+    return {name: way for name, way in ways.items() if way is not None}
+
+
+def direction_of(name: str, proposed: bool = False) -> Direction | None:
+    """Which way is better by the registry or another library's documentation, or by a proposal that
+    was confirmed; None where nobody says.
+    """
+    if name in MEASURES:
+        return MEASURES[name].direction
+    known = term(name)
+    if known is None and proposed and not is_bookkeeping(name):
+        return proposed_direction(name)
+    return known.direction if known else None
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(repr(str(n)) for n in names)
