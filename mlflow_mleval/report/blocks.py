@@ -7,7 +7,7 @@ and keep them from wrapping. Marks are characters that no text of a stranger hol
 has seen it; `plain` takes them away.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -219,7 +219,7 @@ class Link(str):
 class Column:
     """A column of a table."""
 
-    head: str
+    head: Any  #: a text, not escaped; above drawings also a drawing
     cells: Sequence[Any]  #: texts, not escaped, or drawings, which stand on pages only
     align: str = ">"  #: ">", "<", "^" or "wrap"
     keep: int = 0  #: where room lacks, the columns with the least go first; those with 0 stay
@@ -230,7 +230,9 @@ class Column:
     tip: str = ""  #: the same where only a page says it
     marks: Mapping[str, str] = field(
         default_factory=dict
-    )  #: what scripts of a page find it by: data-* of its head
+    )  #: what scripts and styles of a page find it by: data-* of its head
+    paper: bool = False  #: on paper and terminals only
+    wide: bool = False  #: of pages, on those that are not narrow
     about: Mapping[str, str] = field(
         default_factory=dict
     )  #: what its names stand beside: data-* of each of them
@@ -295,6 +297,8 @@ class Table:
     note: str = ""  #: beside what the columns say
     folded: bool = False  #: on a page, behind a line to click
     first: bool = False  #: on a page, the first row is stressed
+    shaded: Collection[int] = ()  #: rows that a page shades
+    shown: int | None = None  #: so many rows a page shows at once; a click brings the others
     depth: int = PAPER
     most: int = 20  #: so many rows stand on a terminal
 
@@ -318,6 +322,11 @@ class Table:
     def notes(self) -> str:
         """What the columns mean, and what else there is to say."""
         return " ".join(filter(None, [*(c.note for c in self.columns), self.note]))
+
+    @property
+    def on_page(self) -> "Table":
+        """The table without the columns that are for papers only."""
+        return replace(self, columns=[c for c in self.columns if not c.paper])
 
 
 @dataclass(frozen=True)
@@ -351,7 +360,6 @@ class Sliders:
     the page shows.
     """
 
-    title: str
     about: str
     rows: Sequence[Slider]
     steps: int  #: how many each slider has
@@ -378,8 +386,8 @@ class Beside:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a document that folds on a page, where the first four and the `open` ones show what
-    they hold.
+    """A part of a document that folds on a page; unless `open` says whether it shows what it holds,
+    the first four do.
 
     `hint` says in a line what is in it while it is closed.
     """
@@ -388,7 +396,7 @@ class Section:
     title: str
     blocks: Sequence[Any]
     hint: str = ""
-    open: bool = False
+    open: bool | None = None
 
     def linear(self, depth: int, tikz: bool = False) -> Iterator[Any]:
         """The blocks down to this depth, one below the other; a figure that lies too deep leaves

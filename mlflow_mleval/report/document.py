@@ -10,6 +10,9 @@ import pandas as pd
 from mlflow_mleval.report import renderer
 from mlflow_mleval.report.blocks import PAGE, Figure, Section
 
+#: So many sections of a page are open where these do not say it themselves.
+OPEN = 4
+
 
 @dataclass(frozen=True)
 class Document:
@@ -29,6 +32,16 @@ class Document:
         dict  #: makes the tables that CSV files hold, by name, unrounded
     )
     main: str = ""  #: the one of them that is written where one CSV file is asked for
+    text: str = ""  #: the answer as a paragraph to paste into a message
+
+    @property
+    def opened(self) -> list[str]:
+        """Keys of the sections that a page shows open."""
+        return [
+            section.key
+            for i, section in enumerate(self.sections)
+            if (i < OPEN if section.open is None else section.open)
+        ]
 
     def render(self, format: str, width: int = 100) -> str:
         """The document in one of the formats of `mlflow_mleval.report`; `width` is that of

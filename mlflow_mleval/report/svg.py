@@ -96,7 +96,8 @@ class Svg:
     Coordinates are pixels of a drawing `width` wide that scales down with the page.
 
     `title` and `desc` say what it shows, in short and in full; an `inline` one is a small mark in a
-    table, at its own size.
+    table, at its own size; one without a width fills its cell, and what is drawn across it is in
+    percent.
     """
 
     def __init__(
@@ -230,11 +231,13 @@ class Svg:
             self.line(scale(tick), top, scale(tick), bottom, "grid")
 
     def __html__(self) -> Markup:
-        own = {
+        own: dict[str, Any] = {
             "viewBox": f"0 0 {_number(self.width)} {_number(self.height)}",
             "width": self.width,
             "role": "img",
         }
+        if not self.width:
+            own |= {"viewBox": None, "width": "100%"}
         if self.inline:
             own |= {"class_": "mark", "height": self.height}
         if not self.title:

@@ -346,6 +346,7 @@ def _answer(
         "made": made,
         "title": _plain(document.title),
         "about": _plain(document.about),
+        "text": _plain(document.text),
         "runs": len(study.runs),
         "files": names,
         "experiments": study.source["experiments"],
@@ -354,9 +355,9 @@ def _answer(
                 "key": s.key,
                 "title": _plain(s.title),
                 "hint": _plain(s.hint),
-                "open": s.open or i < 4,
+                "open": s.key in document.opened,
             }
-            for i, s in enumerate(headings)
+            for s in headings
         ],
     }
     sections = [(f"section/{s.key}", fragment(s)) for s in document.sections]

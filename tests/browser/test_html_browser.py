@@ -8,9 +8,10 @@ import json
 import pytest
 from browser_scripts import CONTRAST, OPEN_ALL, TEXTS
 from html_pages import render, study_page
-from report_cases import NASTY, nasty, study_of
+from report_cases import NASTY, nasty, published, study_of
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report.content.decision import paragraph
 from mlflow_mleval.report.text import terminal
 
 pytestmark = pytest.mark.browser
@@ -89,7 +90,7 @@ def test_names_in_the_verdict_move_to_the_next_line_as_a_whole(show):
     names = ["alpha-beta-gamma-delta", "one-two-three-four-five", "x-y-z", "long-name-with-hyphens"]
     chrome = show(render(compare(study_of(4, 8, gap=0.02, names=names))), 420)
     heights = chrome.execute_script(
-        "return [...document.querySelectorAll('.verdict .name')].map(n => "
+        "return [...document.querySelectorAll('.decision .name')].map(n => "
         "n.getBoundingClientRect().height)"
     )
     assert heights and max(heights) < 40
@@ -101,32 +102,67 @@ def test_the_ranking_of_the_study_fits_600_pixels(show):
     assert chrome.execute_script(f"return {box}.scrollWidth - {box}.clientWidth") <= 0
 
 
-def test_wide_pages_use_two_columns(show):
+@pytest.mark.parametrize("width, height", [(360, 740), (800, 900), (1400, 900)])
+def test_the_first_screen_holds_decision_doubts_and_ranking(show, width, height):
+    """Two sentences, the number of doubts with the first, and a row a method, without scrolling."""
+    chrome = show(study_page(), width)
+    places = {
+        what: chrome.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility())"
+            ".map(e => e.getBoundingClientRect().bottom)",
+            selector,
+        )
+        for what, selector in {
+            "decision": "#decision p",
+            "doubts": "#doubts > summary .hint",
+            "rows": "#ranking table[data-key=ranking] tbody tr",
+            "dots": "#ranking tbody circle[r='4.5']",
+        }.items()
+    }
+    assert {what: len(bottoms) for what, bottoms in places.items()} == {
+        "decision": 2,
+        "doubts": 1,
+        "rows": 12,
+        "dots": 12,
+    }
+    assert max(max(bottoms) for bottoms in places.values()) <= height
+
+
+def test_wide_pages_have_the_ranking_beside_the_decision(show):
     left = (
-        "return ['verdict', 'doubts'].map(id => "
+        "return ['decision', 'ranking'].map(id => "
         "document.getElementById(id).getBoundingClientRect().left)"
     )
     chrome = show(study_page(), 1400)
     a, b = chrome.execute_script(left)
-    assert b > a + 500
+    assert b > a + 400
     a, b = show(study_page(), 600).execute_script(left)
     assert a == b
 
 
-def test_sections_fold_and_the_contents_lead_to_them(show, until):
+def test_the_answer_can_be_copied_as_text(show):
+    from selenium.webdriver.common.keys import Keys
+
+    chrome = show(study_page(), 800)
+    chrome.find_element("css selector", "button.copy").click()
+    assert chrome.find_element("css selector", "button.copy").text == "Copied"
+    area = "const a = document.createElement('textarea'); document.body.append(a); a.focus()"
+    chrome.execute_script(area)
+    chrome.switch_to.active_element.send_keys(Keys.CONTROL, "v")
+    pasted = chrome.execute_script("return document.activeElement.value")
+    assert pasted == paragraph(published(stability=True, n_resamples=500))
+
+
+def test_sections_fold(show):
     chrome = show(study_page(), 600)
     opened = (
         "return [...document.querySelectorAll('details.section')].filter(d => d.open).map(d => "
         "d.id)"
     )
-    assert chrome.execute_script(opened) == ["decision", "verdict", "doubts", "ranking"]
-    chrome.find_element("css selector", "#ranking > summary").click()
-    assert chrome.execute_script(opened) == ["decision", "verdict", "doubts"]
-    assert not chrome.find_element("css selector", "#ranking .body").is_displayed()
-    chrome.find_element("css selector", "nav button[data-to=stability]").click()
-    assert "stability" in chrome.execute_script(opened)
-    top = "return document.getElementById('stability').getBoundingClientRect().top"
-    until(lambda d: abs(d.execute_script(top)) < 450, "the section in view")
+    assert chrome.execute_script(opened) == ["decision", "ranking"]
+    chrome.find_element("css selector", "#verdict > summary").click()
+    assert chrome.execute_script(opened) == ["decision", "ranking", "verdict"]
+    assert chrome.find_element("css selector", "#verdict .body").is_displayed()
 
 
 def test_paper_shows_everything(show):
@@ -185,10 +221,10 @@ def test_it_works_in_the_sandbox_of_mlflow(show, scheme):
     chrome.switch_to.frame(0)
     try:
         assert chrome.execute_script("return self.origin") == "null"
-        chrome.find_element("css selector", "nav button[data-to=differences]").click()
+        chrome.find_element("css selector", "#differences > summary").click()
         assert chrome.execute_script("return document.getElementById('differences').open")
         assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
-        assert "RF-PCT leads" in chrome.find_element("id", "verdict").text
+        assert "RF-PCT" in chrome.find_element("id", "decision").text
     finally:
         chrome.switch_to.default_content()
     assert chrome.get_log("browser") == []
@@ -211,11 +247,12 @@ def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server, until):
     chrome.get(f"{server}/#/experiments/{place}?workflowType=machine_learning")
     until(frame(("css selector", "iframe[sandbox='allow-scripts']")), "the frame of the report")
     try:
-        until(lambda d: d.find_elements("id", "verdict"), "the verdict")
-        assert "RF-PCT leads" in chrome.find_element("id", "verdict").text
+        until(lambda d: d.find_elements("id", "decision"), "the decision")
+        assert "RF-PCT" in chrome.find_element("id", "decision").text
         assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
-        chrome.find_element("css selector", "nav button[data-to=stability]").click()
+        chrome.find_element("css selector", "#stability > summary").click()
         assert chrome.execute_script("return document.getElementById('stability').open")
+        chrome.find_element("css selector", "#what-if > summary").click()
         chrome.execute_script("document.querySelector('.weights input[type=checkbox]').click()")
         assert (
             "Only the ranking and the decision axis follow"

@@ -21,11 +21,11 @@ from mlflow_mleval.report.figures.pair_diagrams import (
 from mlflow_mleval.report.figures.weighting import (
     bump,
     correlation_graph,
-    flow_bar,
     gaia,
     likely,
     rank_acceptability,
     rank_strip,
+    rungs,
     weight_intervals,
 )
 from mlflow_mleval.report.svg import TOP, WIDTH, Scale, Svg, fit, text_width
@@ -328,12 +328,17 @@ def test_a_line_is_broken_where_a_method_was_left_out():
     )
 
 
-def test_flow_bars_point_to_their_side():
-    right, left = (parse(flow_bar(v, 0.5)) for v in (0.25, -0.25))
-    (a,), (b,) = classes(right, "rect", "fpos"), classes(left, "rect", "fneg")
-    assert float(a.get("width")) == pytest.approx(float(b.get("width")))
-    assert float(a.get("x")) > float(b.get("x"))
-    assert right.get("aria-hidden") == "true"
+def test_a_picture_in_the_rows_has_one_axis():
+    means = [[0.25, 0.1, 0.4], [-0.25, -0.5, 0.0], [0.5, np.nan, np.nan]]
+    drawn, axis, x = rungs(pd.DataFrame(means, columns=["mean", "low", "high"]), "mean", True)
+    first, second, third = map(parse, drawn)
+    assert (x.low, x.high) == (-0.5, 0.5) and first.get("aria-hidden") == "true"
+    at = [classes(root, "circle", "faccent")[0].get("cx") for root in (first, second, third)]
+    assert at == ["72.50%", "27.50%", "95.00%"]
+    (line,) = classes(first, "line", "whisker")
+    assert (line.get("x1"), line.get("x2")) == ("59.00%", "86.00%")
+    assert not classes(third, "line", "whisker") and classes(third, "line", "zero")
+    assert "mean" in str(axis.__html__())
 
 
 def test_rank_strips_are_stronger_for_better_ranks():

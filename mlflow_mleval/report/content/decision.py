@@ -32,9 +32,18 @@ SHOWN = 5
 
 def section(c: Comparison) -> Section:
     """Whom to use, by how much, how sure, and what could turn it."""
-    advice = decision(c)
-    text = Text([s.text for s in sentences(c, advice)], role="answer", depth=ALWAYS)
-    return Section("decision", "Decision", [doc.Beside([text], [_picture(c, advice)])])
+    text = Text([s.text for s in sentences(c)], role="answer", depth=ALWAYS)
+    return Section("decision", "Decision", [text], open=True)
+
+
+def units_section(c: Comparison) -> Section:
+    """The best methods in the units of the measures."""
+    return Section("units", "In the measures' own units", [_picture(c, decision(c))])
+
+
+def paragraph(c: Comparison) -> str:
+    """The answer as a paragraph to paste into a message."""
+    return " ".join(doc.plain(sentence.text) for sentence in sentences(c))
 
 
 def data(c: Comparison) -> dict[str, Any]:
@@ -220,6 +229,6 @@ def _picture(c: Comparison, advice: Decision) -> Figure:
         else f"Values{by}"
     )
     caption = f"{what}; methods in the order of the ranking.{best}"
-    table = Table(columns, title="Means in the measures' own units", folded=True, depth=PAPER)
+    table = Table(columns, title="The same as a table", folded=True, depth=PAPER)
     svg = means_figure(tables, {m: c.study.directions[m] for m in tables}, set(advice.methods))
     return Figure(svg, caption, table)

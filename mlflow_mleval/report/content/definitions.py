@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Section, Table, points
+from mlflow_mleval.words import count
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.comparison import Comparison
@@ -51,8 +52,12 @@ def doubts_section(c: Comparison) -> Section | None:
 
 
 def doubts(texts: Sequence[str], most: int | None = None) -> list[Section]:
-    """The section of any document that holds its doubts, if there are any."""
-    return [Section("doubts", "Doubts", points(texts, depth=ALWAYS, most=most))] if texts else []
+    """The section of any document that holds its doubts, if there are any: on a page a line with
+    their number and the first, the others a click away.
+    """
+    title = count(len(texts), "doubt")
+    held = points(texts, depth=ALWAYS, most=most)
+    return [Section("doubts", title, held, hint=texts[0], open=False)] if texts else []
 
 
 def doubts_data(c: Comparison) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import math
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,7 +30,11 @@ from mlflow_mleval.report.blocks import (
 )
 from mlflow_mleval.report.content.provenance import best
 from mlflow_mleval.report.content.verdict import choices
-from mlflow_mleval.report.figures.weighting import CELLS, flow_bar, rank_strip
+from mlflow_mleval.report.figures.weighting import (
+    CELLS,
+    rank_strip,
+    rungs,
+)
 from mlflow_mleval.report.text import ARROWS, NONE, aligned, fixed, number, terminal, with_intervals
 from mlflow_mleval.study import Study
 from mlflow_mleval.words import count, span
@@ -197,9 +202,9 @@ def _over_datasets(c: Comparison, measure: str, i: int) -> Table:
 # Weights that a reader moves on a page: what the page needs so that the ranking, its strips and the
 # decision axis follow.
 
-#: More net flows (datasets x measures x methods) than this make a page heavy; more measures than
-#: this no hand moves.
-SLIDERS_FLOWS, SLIDERS_MEASURES = 100_000, 60
+#: More net flows (datasets x measures x methods) or methods than this make a page heavy; more
+#: measures than this no hand moves.
+SLIDERS_FLOWS, SLIDERS_METHODS, SLIDERS_MEASURES = 100_000, 100, 60
 #: A slider has so many steps; the weight is the largest one times the square of the way along it,
 #: so that small weights can be told apart and one measure can weigh as much as twice all others
 #: together.
@@ -208,9 +213,8 @@ STEPS = 200
 LEAST = 1e-6
 
 
-def sliders(c: Comparison, rows: int) -> Sliders | Text | None:
-    """A slider and a switch a measure, beside the ranking whose first `rows` methods are shown; or
-    why there are none.
+def sliders(c: Comparison) -> Sliders | Text | None:
+    """A slider and a switch a measure; or why there are none.
 
     There is nothing to weigh with one measure, nor where the ranking is not the fused one.
     """
@@ -220,13 +224,12 @@ def sliders(c: Comparison, rows: int) -> Sliders | Text | None:
     if (
         flows.by_measure.net.size > SLIDERS_FLOWS
         or len(measures) > SLIDERS_MEASURES
-        or len(c.order) > rows
+        or len(c.order) > SLIDERS_METHODS
     ):
         return note(
-            f"The weights cannot be moved on this page: that takes at most {rows} methods, "
-            f"{SLIDERS_MEASURES} measures and {SLIDERS_FLOWS:,} net flows, and here are "
-            f"{len(c.order):,}, "
-            f"{len(measures):,} and {flows.by_measure.net.size:,}."
+            f"The weights cannot be moved on this page: that takes at most {SLIDERS_METHODS} "
+            f"methods, {SLIDERS_MEASURES} measures and {SLIDERS_FLOWS:,} net flows, and here are "
+            f"{len(c.order):,}, {len(measures):,} and {flows.by_measure.net.size:,}."
         )
     starts = _starts(c)
     most = float(f"{max(1.5 * max(starts), 2 * (len(starts) - 1) * sum(starts) / len(starts)):.3g}")
@@ -239,7 +242,7 @@ def sliders(c: Comparison, rows: int) -> Sliders | Text | None:
         for m, start in zip(measures, starts, strict=True)
     ]
     data = {**_data(c), "starts": starts, "most": most}
-    return Sliders("What if the measures had other weights?", _about(c), shown, STEPS, data)
+    return Sliders(_about(c), shown, STEPS, data)
 
 
 def _starts(c: Comparison) -> list[float]:
@@ -325,19 +328,17 @@ def _writable(measure: str) -> bool:
     return measure == terminal(measure) == measure.strip() and not set(measure) & set(",=")
 
 
-#: Rows of a table of methods.
-METHODS = 100
+#: Rows of a table of methods; more groups than this are told by how many methods each is better
+#: and worse than.
+METHODS, GROUPS = 300, 10
 #: Columns of the table of ranks on each dataset.
 DATASETS = 100
 FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 
 def section(c: Comparison) -> Section:
-    """The ranking with a bar of net flow and a strip of ranks in each row, and the ranks in
-    numbers.
-    """
+    """The ranking as a picture that is also the table, and the ranks on each dataset."""
     blocks: list[Any] = [_ranking(c)]
-    weights = sliders(c, METHODS)
     if len(c.order) > METHODS:
         mean = c.ranks.mean()[c.order[METHODS:]]
         words = (
@@ -346,26 +347,26 @@ def section(c: Comparison) -> Section:
         )
         blocks.append(doc.note(f"{words}{listed(mean.index, 12)}."))
     if len(c.ranks) > 1:
-        frame, total = (
-            c.ranks[c.order[:METHODS]].T.iloc[:, :DATASETS].rename_axis(columns="dataset"),
-            len(c.ranks),
-        )
-        some = (
-            f"The first {DATASETS} of {total:,} datasets are shown; ranks_by_dataset.csv holds all."
-        )
-        about = {
-            "key": "ranks",
-            "title": "Rank on each dataset",
-            "note": some if total > DATASETS else "",
-        }
-        blocks.append(grid(frame, "method", [name(d, 18) for d in frame], number, **about))
-    if c.on == FUSED:
-        blocks.append(doc.note(_partial_order(c)))
-    if isinstance(weights, Sliders):
-        blocks = [doc.Beside([weights], blocks)]
-    elif weights is not None:
-        blocks.append(weights)
-    return Section("ranking", "Ranking", blocks)
+        blocks.append(_on_each_dataset(c))
+    return Section("ranking", "Ranking", blocks, open=True)
+
+
+def weights_section(c: Comparison) -> Section | None:
+    """Weights that a reader may move; nothing where there is nothing to weigh."""
+    found = sliders(c)
+    title = "What if the measures had other weights?"
+    return None if found is None else Section("what-if", title, [found], open=False)
+
+
+def _on_each_dataset(c: Comparison) -> Table:
+    """The ranks on each dataset in numbers."""
+    ranks, total = c.ranks[c.order[:SLIDERS_METHODS]], len(c.ranks)
+    frame = ranks.T.iloc[:, :DATASETS].rename_axis(columns="dataset")
+    some = f"The first {DATASETS} of {total:,} datasets are shown; ranks_by_dataset.csv holds all."
+    note = some if total > DATASETS else ""
+    heads = [name(d, 18) for d in frame]
+    title = "Rank on each dataset"
+    return grid(frame, "method", heads, number, key="ranks", title=title, note=note)
 
 
 def data(c: Comparison) -> dict[str, Any]:
@@ -394,66 +395,100 @@ def grid(
 
 def _ranking(c: Comparison) -> Table:
     shown, several = c.ranking.head(METHODS), len(c.ranks) > 1
-    values, minor = _flows(c, shown) if c.on == FUSED else _values(c, shown)
+    methods = shown["method"]
     columns = [
         Column("#", shown["position"].astype(str).tolist(), marks={"key": "position"}),
-        doc.names("method", shown["method"]),
+        doc.names("method", methods),
+        *(_flows(c, shown) if c.on == FUSED else _values(c, shown)),
+        *(_possible(c, shown) if several and c.letters_apply else []),
         _place(shown, several),
     ]
-    if several and c.letters_apply:
-        low, high = shown["low"], shown["high"]
-        note = "Possible: ranks that the separated pairs leave."
-        columns.append(Column("possible", [*map(_range, low, high)], keep=2, note=note))
-    columns += values
-    if c.letters_apply:
-        note = "Methods with a letter in common are not separated."
-        columns.append(Column("groups", shown["letters"].tolist(), "<", note=note))
-    if several:
-        columns.append(_strips(c, shown["method"]))
+    if c.on != FUSED:
+        columns.append(doc.decimals("fused rank", shown["rank"], 2, keep=1, wide=True))
+    if several and len(c.order) <= SLIDERS_METHODS:
+        columns.append(_strips(c, methods))
     if several and not c.letters_apply:
         low, high = ([f"{rank:g}" for rank in shown[key]] for key in ("best_rank", "worst_rank"))
-        columns.append(Column("best–worst", [*map(_range, low, high)], keep=1))
-    columns += minor
-    if c.study.repeats is not None:
-        columns.append(_runs(c, shown["method"]))
-    by = listed([c.on])
+        columns.append(Column("best–worst", [*map(_range, low, high)], keep=1, wide=True))
     if c.on == FUSED:
-        by = f"all measures fused ({choices(c.options, len(c.study.measures))})"
-    datasets = c.study.datasets
-    where = (
-        f"over {count(len(datasets), 'dataset')}" if len(datasets) > 1 else f"on {listed(datasets)}"
-    )
-    caption = f"Ranking of {count(len(c.study.methods), 'method')} {where} by {by}"
+        heads = (("φ⁺", "phi_plus"), ("φ⁻", "phi_minus"))
+        columns += [doc.decimals(head, shown[flow], 3, keep=1, paper=True) for head, flow in heads]
+    if c.study.repeats is not None:
+        columns.append(_runs(c, methods))
+    best = _best_set(c)
     return Table(
         columns,
         len(c.ranking),
-        caption=caption,
+        caption=_caption(c),
         key="ranking",
         things="methods",
         first=True,
+        shaded={i for i, method in enumerate(methods) if method in best},
+        shown=60,
         depth=ALWAYS,
         most=15,
     )
+
+
+def _caption(c: Comparison) -> str:
+    """What a paper says under the ranking."""
+    by, datasets = listed([c.on]), c.study.datasets
+    if c.on == FUSED:
+        by = f"all measures fused ({choices(c.options, len(c.study.measures))})"
+    where = f"over {count(len(datasets), 'dataset')}"
+    if len(datasets) == 1:
+        where = f"on {listed(datasets)}"
+    return f"Ranking of {count(len(c.study.methods), 'method')} {where} by {by}"
+
+
+def _best_set(c: Comparison) -> set[str]:
+    """The methods that no separation puts below another; none where no test compared all pairs."""
+    return {*c.possible.index[c.possible["low"] == 1]} if c.letters_apply else set()
 
 
 def _range(low: object, high: object) -> str:
     return span(low, high, "–")
 
 
+def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    """The ranks that the deciding test leaves each method; for papers, too, who is told apart."""
+    note = "Ranks: those that the separated pairs leave."
+    ranks = [*map(_range, shown["low"], shown["high"])]
+    groups = [
+        Column(
+            "groups",
+            shown["letters"].tolist(),
+            "<",
+            note="Methods with a letter in common are not separated.",
+            paper=True,
+            keep=2,
+        )
+    ]
+    if len(c.cliques) > GROUPS:
+        sides = {"better than": 0, "worse than": 1}
+        pairs = {head: Counter(pair[side] for pair in c.separated) for head, side in sides.items()}
+        groups = [
+            Column(head, [str(found[m]) for m in shown["method"]], paper=True, keep=2)
+            for head, found in pairs.items()
+        ]
+    return [Column("ranks", ranks, note=note), *groups]
+
+
 def _place(shown: pd.DataFrame, several: bool) -> Column:
     """The mean rank of each method, or its rank on the only dataset."""
     cells = [fixed(r, 2) if several else f"{r:g}" for r in shown["mean_rank"]]
     head = "mean rank" if several else "rank"
-    return Column(head, cells, note="Rank 1 is best.", marks={"key": "mean-rank"})
+    marks = {"key": "mean-rank"}
+    return Column(head, cells, keep=2, tip="Rank 1 is best.", marks=marks, wide=several)
 
 
 def _strips(c: Comparison, methods: pd.Series) -> Column:
     """The ranks on each dataset as a strip of cells."""
-    tip = "The datasets from the method's best rank to its worst; the stronger, the better."
+    tip = "Its ranks from the best to the worst; the stronger, the better."
     if len(c.ranks) <= CELLS:
-        tip = "A cell a dataset, the stronger the better; a dot marks rank 1."
+        tip = "Its rank on each dataset, the stronger the better; a dot marks rank 1."
     strips = [rank_strip(c.ranks[m], len(c.order)) for m in methods]
-    return Column("rank on each dataset", strips, "<", tip=tip, marks={"key": "strip"})
+    return Column("by dataset", strips, "<", tip=tip, marks={"key": "strip"}, wide=True)
 
 
 def _runs(c: Comparison, methods: pd.Series) -> Column:
@@ -461,58 +496,43 @@ def _runs(c: Comparison, methods: pd.Series) -> Column:
     by_method = c.study.n_repeats.groupby(level=1).agg(["min", "max"])
     cells = [_range(*by_method.loc[m]) if m in by_method.index else NONE for m in methods]
     note = "Runs: how many repeats each value is the mean of."
-    return Column("runs", cells, keep=2, note=note, marks={"key": "runs"})
+    return Column("runs", cells, keep=2, note=note, marks={"key": "runs"}, wide=True)
 
 
-def _flows(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:
-    """Net flow in numbers and as a bar; and the flows of which it is made, which a narrow page may
-    cut off.
-    """
-    limit = max(c.fusion.ranking["phi"].abs().max(), 1e-9)
-    bars = [flow_bar(x, limit) for x in shown["phi"]]
+def _flows(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    """The mean net flow as a picture and in numbers."""
     note = "φ: how far it is preferred to others (φ⁺), less how far they are to it (φ⁻)."
-    net = [
+    several = len(c.ranks) > 1
+    picture = _picture(c, shown["phi"], "mean net flow φ" if several else "net flow φ")
+    return [
+        picture,
         doc.decimals("φ", shown["phi"], 3, keep=3, note=note, marks={"key": "phi"}),
-        Column("− | +", bars, "<", tip="φ as a bar around zero", marks={"key": "bar"}),
-    ]
-    return net, [
-        doc.decimals(head, shown[flow], 3, keep=1)
-        for head, flow in (("φ⁺", "phi_plus"), ("φ⁻", "phi_minus"))
     ]
 
 
-def _values(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:
-    """The measure that is compared; and the rank by all measures fused."""
+def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    """The measure that is compared, as a picture and in numbers."""
     values, arrow = c.study.cells(c.on)[shown["method"]], ARROWS[c.study.directions[c.on]]
-    if len(c.ranks) > 1:
-        alpha = c.options["alpha"]
-        cells = with_intervals(mean_intervals(values, alpha).to_numpy())
-        note = (
-            f"Mean: over datasets, with its {100 * (1 - alpha):g}% interval; how methods differ, "
-            "the pairs say."
-        )
-        column = Column(f"mean {name(c.on)} {arrow}", cells, keep=3, note=note)
-    else:
-        column = Column(f"{name(c.on)} {arrow}", aligned(values.iloc[0]), keep=3)
-    return [column], [doc.decimals("fused rank", shown["rank"], 2, keep=1)]
+    means = values.mean()
+    if len(c.ranks) == 1:
+        head = f"{name(c.on)} {arrow}"
+        return [_picture(c, means, plain(head)), Column(head, aligned(means), keep=3)]
+    alpha = c.options["alpha"]
+    cells = with_intervals(mean_intervals(values, alpha).to_numpy())
+    note = (
+        f"Mean: over datasets, with its {100 * (1 - alpha):g}% interval; how methods differ, "
+        "the pairs say."
+    )
+    head = f"mean {name(c.on)} {arrow}"
+    return [_picture(c, means, plain(head)), Column(head, cells, keep=3, note=note)]
 
 
-def _partial_order(c: Comparison) -> str:
-    """PROMETHEE I on the mean flows: whom the leader really beats, where strengths and weaknesses
-    disagree.
-    """
-    order, (a, b) = c.fusion.ranking.index, c.incomparable
-    against = order[b[a == 0]].tolist()
-    n_pairs, n_apart = len(order) * (len(order) - 1) // 2, len(a)
-    if not n_apart:
-        return "PROMETHEE I leaves no pair incomparable: φ⁺ and φ⁻ agree on the whole order."
-    words = (
-        f"PROMETHEE I, which lets no strength make up for a weakness, leaves {n_apart:,} of "
-        f"{n_pairs:,} pairs incomparable"
-    )
-    return f"{words}; the leader " + (
-        f"cannot be compared with {listed(against, 12)}." if against else "is in none of them."
-    )
+def _picture(c: Comparison, means: pd.Series, title: str) -> Column:
+    """A dot a method with its interval, on one axis that runs through the rows."""
+    table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
+    cells, axis, scale = rungs(table, title, c.on == FUSED)
+    marks = {"key": "picture", "low": str(scale.low), "high": str(scale.high)}
+    return Column(axis, cells, "<", tip=title, marks=marks)
 
 
 class _Promethee(Mapping[str, dict[str, Any]]):

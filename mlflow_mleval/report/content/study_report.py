@@ -4,6 +4,7 @@ A topic joins by its line in `_TOPICS`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -64,9 +65,11 @@ def _of_units(unit: str) -> Topic:
 #: The topics of the report, in the order of reading.
 _TOPICS = (
     Topic(decision.section, data=decision.data),
-    Topic(verdict.section, data=verdict.data),
     Topic(definitions.doubts_section, data=definitions.doubts_data),
     Topic(ranking.section, data=ranking.data, frames=ranking.frames),
+    Topic(verdict.section, data=verdict.data),
+    Topic(decision.units_section),
+    Topic(ranking.weights_section),
     Topic(ranking.spread_section, data=ranking.spread_data, frames=ranking.spread_frames),
     Topic(differences.section, data=differences.data, frames=differences.frames),
     Topic(
@@ -107,11 +110,13 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         ]
     else:
         chosen = [topic for topic in _TOPICS if what == "report" or not topic.apart]
-        sections = [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)]
+        made = [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)]
+        sections = [section and replace(section, open=bool(section.open)) for section in made]
     return Document(
         f"Pairs of {title_of(c)}" if what == "pairs" else title_of(c),
         [section for section in sections if section is not None],
-        about=_about(c, made_by),
+        about=_about(c),
+        text="" if what == "pairs" else decision.paragraph(c),
         time=provenance.when(made_by),
         data=lambda: {
             **_merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE]),
@@ -155,13 +160,13 @@ def title_of(c: Comparison) -> str:
     )
 
 
-def _about(c: Comparison, made_by: Mapping[str, Any]) -> str:
+def _about(c: Comparison) -> str:
     """How, in a line."""
     n, policy = len(c.study.measures), c.options["missing"]
+    fused = f"{count(n, 'measure')} fused by PROMETHEE II, {verdict.choices(c.options, n)}"
     parts = [
-        f"{count(n, 'measure')} fused by PROMETHEE II, {verdict.choices(c.options, n)}",
+        fused if c.on == FUSED else "",
         "no missing results" if policy == "error" else f"missing results: {policy}",
         f"α = {level(c.options['alpha'])}",
-        provenance.when(made_by),
     ]
     return " · ".join(filter(None, parts))

@@ -35,15 +35,47 @@ HEIGHT = 14
 CELLS = 88
 
 
-def flow_bar(value: float, limit: float, width: float = 44) -> Svg:
-    """A bar from zero to `value` on an axis from -limit to limit: blue to the right, orange to the
-    left.
+#: Of a picture that runs through the rows of a table: the height of a row where there are up to
+#: DENSE and where there are more, and how many per cent stay free at both ends.
+RUNG, DENSE_RUNG, DENSE, EDGE = 20, 16, 20, 5
+
+
+def rungs(table: pd.DataFrame, title: str, zero: bool) -> tuple[list[Svg], Svg, Scale]:
+    """A picture of a mean and its interval a row (mean, low, high), what stands above it, and its
+    scale in per cent; with a line at zero if that is asked for.
     """
-    svg = Svg("", "", HEIGHT, width, inline=True)
-    x = Scale(-limit, limit, 1, width - 1)
-    a, b = sorted((x(0), x(value)))
-    svg.rect(a, 2, b - a, HEIGHT - 4, "fpos" if value > 0 else "fneg")
-    svg.line(x(0), 0, x(0), HEIGHT, "zero")
+    there = table.stack()
+    x = Scale(there.min(), there.max(), EDGE, 100 - EDGE)
+    height = RUNG if len(table) <= DENSE else DENSE_RUNG
+    drawn = []
+    for mean, low, high in table.to_numpy():
+        svg = Svg("", "", height, 0, inline=True)
+        if zero and x.low < 0 < x.high:
+            svg.add("line", **_across(x(0), x(0)), y1=0, y2=height, class_="zero")
+        if math.isfinite(low):
+            ends = _across(x(low), x(high))
+            svg.add("line", **ends, y1=height / 2, y2=height / 2, class_="whisker")
+        tip = f"{title} {number(mean)}"
+        cx = f"{x(mean):.2f}%"
+        svg.add("circle", cx=cx, cy=height / 2, r=4.5, class_="faccent", tip=tip)
+        drawn.append(svg)
+    return drawn, _rung_axis(title, x), x
+
+
+def _across(start: float, stop: float) -> dict[str, str]:
+    return {"x1": f"{start:.2f}%", "x2": f"{stop:.2f}%"}
+
+
+def _rung_axis(title: str, x: Scale) -> Svg:
+    """What stands above the rows: what is drawn, and its values."""
+    height = 34
+    svg = Svg(title, "", height, 0, inline=True)
+    svg.text(0, SMALL, title, "muted small")
+    for tick in x.ticks(3):
+        ends = _across(x(tick), x(tick))
+        svg.add("line", **ends, y1=height - 4, y2=height, class_="axis")
+        place = {"x": ends["x1"], "y": height - 6, "text_anchor": "middle"}
+        svg.add("text", number(tick), class_="muted small", **place)
     return svg
 
 

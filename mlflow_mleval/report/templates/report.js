@@ -1,11 +1,14 @@
-// The viewer of MLflow is a sandbox without anchors: the table of contents scrolls by itself.
-for (const button of document.querySelectorAll("nav button")) {
-  button.addEventListener("click", () => {
-    const section = document.getElementById(button.dataset.to);
-    section.open = true;
-    section.scrollIntoView({behavior: "smooth", block: "start"});
-  });
-}
+// The answer as a paragraph to paste. The viewer of MLflow is a sandbox, which has no clipboard but that of a selection.
+document.querySelector("button.copy")?.addEventListener("click", ({target}) => {
+  const area = document.createElement("textarea");
+  area.value = target.dataset.text;
+  area.className = "unseen";
+  target.after(area);
+  area.select();
+  target.textContent = document.execCommand("copy") ? "Copied" : "Copy as text";
+  area.remove();
+  target.focus();
+});
 // Paper shows everything, then the page is as it was.
 let closed = [];
 addEventListener("beforeprint", () => {

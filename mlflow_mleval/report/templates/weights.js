@@ -98,26 +98,25 @@
       table.cells = table.rows.map(row => {
         const cell = key => row.cells[at(key)], strip = at("strip") < 0 ? null : cell("strip").querySelector("svg");
         [...row.cells].forEach((c, i) => c.classList.toggle("stale", i > 1 && !table.heads[i]));
+        const dot = cell("picture").querySelector("circle"), {low, high} = table.found.tHead.rows[0].cells[at("picture")].dataset;
         return {
           texts: ["position", "mean-rank", "phi"].map(key => [cell(key), cell(key).textContent]),
-          bar: cell("bar").querySelector("rect"), width: cell("bar").querySelector("svg").viewBox.baseVal.width,
+          dot, was: dot.getAttribute("cx"), across: x => Math.min(99, Math.max(1, 5 + 90 * (x - low) / (high - low || 1))),
           strip, fields: strip ? all(strip, "rect") : [],
         };
       });
       table.numbers = rowsOf("ranks");
     }
     function draw() {
-      const strongest = Math.max(1e-9, ...phi.map(Math.abs));
       let position = 0;
       places.forEach((a, i) => {
         if (!i || mean[a] > mean[places[i - 1]]) position = i + 1;
-        const {texts, bar, width, strip, fields} = table.cells[a], zero = width / 2, end = zero + phi[a] / strongest * (zero - 1);
+        const {texts, dot, was, across, strip, fields} = table.cells[a];
         const shown = [`${position}`, D > 1 ? fixed(mean[a], 2) : `${mean[a]}`, fixed(phi[a], 3)];
         texts.forEach(([cell, text], k) => { cell.textContent = changed() ? shown[k] : text; });
-        bar.setAttribute("x", Math.min(zero, end).toFixed(2));
-        bar.setAttribute("width", Math.abs(end - zero).toFixed(2));
-        bar.setAttribute("class", phi[a] > 0 ? "fpos" : "fneg");
+        dot.setAttribute("cx", changed() ? `${across(phi[a]).toFixed(2)}%` : was);
         table.rows[a].classList.toggle("first", i === 0);
+        table.rows[a].classList.toggle("more", i >= (table.found.dataset.shown ?? m));
         if (strip) paint(strip, fields, a);
       });
       reorder(table);
@@ -252,7 +251,7 @@
     about.querySelector("button").addEventListener("click", () => {
       back();
       settle();
-      block.querySelector("summary").focus();
+      sliders[0].focus();
     });
     // Paper shows the weights of the report.
     let kept = null;
@@ -275,7 +274,6 @@
     document.addEventListener("mleval:fragment", () => { if (block.isConnected && changed()) follow(); });
     fuse();
     tell();
-    block.querySelector("details").open = innerWidth >= 1200;
     block.hidden = false;
   }
 

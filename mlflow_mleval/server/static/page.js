@@ -355,9 +355,8 @@ function show(made, asked) {
   $("about").textContent = made.about;
   document.title = `${made.title} · mleval`;
   for (const part of [...answer.children]) if (!made.sections.some(s => s.key === part.id)) part.remove();
-  const contents = element("nav", {"aria-label": "Contents"}, ...made.sections.map(part => button(part.title, () => reach(part.key))));
-  let last = contents;
-  answer.prepend(actions(made), contents);
+  let last = actions(made);
+  answer.prepend(last);
   answer.classList.remove("old");
   for (const part of made.sections) {  // what is open stays open, and in its place until its new content is there
     const old = answer.querySelector(`:scope > #${CSS.escape(part.key)}`), here = old || section(part);
@@ -393,20 +392,15 @@ async function load(key) {
   delete body.dataset.asked;
   body.removeAttribute("aria-busy");
 }
-function reach(key) {
-  const fold = $(key);
-  fold.open = true;
-  fold.scrollIntoView({behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth", block: "start"});
-  fold.querySelector("summary").focus({preventScroll: true});
-}
 
 // ---- What can be done with it
 
 function actions(made) {
   const files = element("ul", {}, ...made.files.map(name => element("li", {},
     element("a", {href: `download?file=${encodeURIComponent(name)}&${shown.query}`, download: name}, name))));
-  const link = button("Copy link", () => copy(new URL(`?${shown.query}`, location.href).href, "The link is"));
-  const bar = element("div", {class: "actions"}, link, button("Store as run", store, {id: "store"}), menu("Download", files),
+  const address = new URL(`?${shown.query}`, location.href).href, link = button("Copy link", () => copy(address, "The link is"));
+  const bar = element("div", {class: "actions"},
+    button("Copy as text", () => copy(`${made.text} ${address}`, "The answer is")), link, button("Store as run", store, {id: "store"}), menu("Download", files),
     made.command ? menu("Command", element("div", {}, element("pre", {tabindex: 0}, made.command),
       button("Copy command", () => copy(made.command, "The command is")))) : null,
     button("Print", print), selection.has("weights") ? button("Weights by entropy again", () => {
