@@ -180,6 +180,8 @@ _OF_REPORTS = ("report.css", "report.js", "weights.js")
 #: Runs that are counted as new at most; seconds for which a right is believed while a computation
 #: is waited for.
 NEW, LATELY = 100, 3.0
+#: Digits of a time in milliseconds, in the year 5138.
+_DIGITS = 14
 #: Says of which answer a part is: when it was made, in milliseconds.
 MADE = "X-Mleval-Made"
 
@@ -231,6 +233,8 @@ class Page:
                 strict_slashes=True,
             )
         self.app.after_request(self._guarded)
+        if os.environ.get("MLEVAL_LINK", "1") != "0":
+            self.app.after_request(self._linked)
         self.app.wsgi_app = self._verifying_once(self.app.wsgi_app)  # type: ignore[method-assign]
 
     def _verifying_once(self, answer: Callable[..., Any]) -> Callable[..., Any]:
@@ -255,6 +259,16 @@ class Page:
                 response.headers[name] = value
             if "Cache-Control" not in response.headers:
                 response.headers["Cache-Control"] = "private, no-store"
+        return response
+
+    def _linked(self, response: Response) -> Response:
+        """MLflow's own page, with the script that puts a link to ours into it."""
+        if request.path == f"{self.prefix}/" and response.mimetype == "text/html":
+            response.direct_passthrough = False
+            script = f'<script src="{self.prefix}{ROOT}/static?file=link.js" defer></script></head>'
+            response.set_data(response.get_data().replace(b"</head>", script.encode(), 1))
+            response.headers.pop("Last-Modified", None)  # of the file, which knows no link
+            response.set_etag(sha256(response.get_data()).hexdigest()[:16])
         return response
 
     # what the routes answer
@@ -296,6 +310,8 @@ class Page:
         if token := request.args.get("page-token"):
             asked["page_token"] = token[:1000]
         answer = self.inside.post(self._caller, "/api/2.0/mlflow/experiments/search", asked)
+        if answer.status == 400 and token:
+            raise Failure(400, "This list has no such page. Load it again.", field="page-token")
         if not answer.ok:
             raise Failure(*_refusal(answer, "the list of experiments"))
         listed = answer.json()
@@ -367,10 +383,7 @@ class Page:
     def news(self) -> Response:
         selection = self._readable()
         self._check(selection)
-        since = request.args.get("since", "")
-        if not since.isdecimal():
-            raise Failure(400, "`since` is a time in milliseconds.", field="since")
-        rule = f"attributes.end_time > {int(since)}"
+        rule = f"attributes.end_time > {_milliseconds('since')}"
         own = selection.choices["filter_string"]
         asked = {
             "experiment_ids": list(selection.experiment_ids),
@@ -384,7 +397,7 @@ class Page:
 
     def store(self) -> Response:
         if reason := forged(request, self.jobs.folder.secret, self._caller):
-            raise Failure(403, reason)
+            raise Failure(403, reason, reload=True)
         selection = self._readable()
         of = self._key(selection, "answer")
         about = self._made(of, selection, "answer")
@@ -485,7 +498,7 @@ class Page:
         self, key: str, selection: PageSelection, what: str, newer: int = 0
     ) -> dict[str, Any]:
         """What an answer says of itself; while there is none that is new enough, 202."""
-        newer = newer or int(request.args.get("newer-than", "") or 0)
+        newer = newer or _milliseconds("newer-than", "0")
         about = self.jobs.folder.about(key)
         if about is not None and about["made"] > newer:
             self._check(selection)
@@ -499,6 +512,14 @@ class Page:
             self._check(self._selection())
             raise Failure(**{name: value for name, value in state.items() if name != "state"})
         raise Failure(202, **state)
+
+
+def _milliseconds(field: str, default: str = "") -> int:
+    """A time in the address."""
+    text = request.args.get(field, "") or default
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+        raise Failure(400, f"`{field}` is a time in milliseconds.", field=field)
+    return int(text)
 
 
 def _answering(view: Callable[[], BaseResponse]) -> Callable[[], BaseResponse]:

@@ -297,6 +297,8 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
         text, ways = error.text, _GAPS
     elif isinstance(error, TooManyError):
         status = 413
+    elif job["what"] == "store" and "permission denied" in text.lower():
+        status, text = 403, _READ_ONLY
     elif isinstance(error, StoreError):
         status, field = (400, "filter") if "does not accept the filter" in text else (503, None)
     elif isinstance(error, ValueError):
@@ -314,6 +316,11 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+#: What a member hears who wants a report stored where they may only read.
+_READ_ONLY = (
+    "You may read these runs, but not store a report beside them: that takes the right to edit "
+    "the experiment. Ask its owner, or download the report."
+)
 #: What can be done about methods without a result on a dataset.
 _GAPS = (
     ("give them the worst value of the dataset", {"missing": "worst"}),

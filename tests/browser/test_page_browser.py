@@ -416,3 +416,29 @@ def test_without_javascript_the_page_says_so(site):
     assert "<noscript>" in page.text and "mleval report" in page.text.partition("<noscript>")[2]
     policy = page.headers["Content-Security-Policy"]
     assert "unsafe" not in policy and json.dumps("study") not in page.text
+
+
+def test_mlflows_own_pages_lead_here(reader, site):
+    study = site.ids["study"]
+    reader.login("ann", width=1400)
+    reader.chrome.get(f"{site.url}/#/experiments/{study}/runs")
+    of_study = f"{site.url}/mleval/?experiment-id={study}"
+    for place in ("side", "runs"):
+        reader.until(
+            "document.getElementById(arguments[0])?.href === arguments[1]",
+            f"mleval-{place}",
+            of_study,
+        )
+    reader.until("document.querySelectorAll('.ag-row .ag-checkbox-input').length > 2")
+    for box in reader.all(".ag-row .ag-checkbox-input")[:3]:
+        box.click()
+    reader.until("document.getElementById('mleval-runs')?.textContent === 'Compare 3 runs'")
+    reader.click("#mleval-runs")
+    reader.until("location.pathname === '/mleval/'")
+    chosen = reader.chosen()
+    assert chosen["experiment-id"] == [study] and chosen["filter"][0].count("'") == 6
+    # where MLflow's page has neither place, a button stands in the corner
+    reader.chrome.get(f"{site.url}/#/experiments/{study}/runs")
+    reader.until("document.getElementById('mleval-side') !== null")
+    reader.js("document.querySelectorAll('aside, [data-testid]').forEach(e => e.remove())")
+    reader.until("document.getElementById('mleval-corner')?.href === arguments[0]", of_study)

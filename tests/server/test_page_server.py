@@ -237,12 +237,22 @@ def test_errors_name_the_field_and_offer_ways(team):
         (f"{ours}&missing=perhaps", "missing", "not one of"),
         (f"{ours}&on=<b>", None, "<b>"),
         (f"{ours}&method-by=nothing", "method-by", "nothing"),
+        (f"{ours}&newer-than=abc", "newer-than", "milliseconds"),
+        (f"{ours}&newer-than={'9' * 5000}", "newer-than", "milliseconds"),
+        (f"{ours}&newer-than=²", "newer-than", "milliseconds"),
     ):
         answer = team.ask(f"answer?{selection}", ANN)
         failed = answer.json()
         assert answer.status_code in (400, 409) and failed["state"] == "failed"
         assert failed.get("field") == field and text in failed["error"], failed
         assert "127.0.0.1" not in failed["error"]
+    for address, field in (
+        (f"news?{ours}&since=-1", "since"),
+        ("experiments?page-token=garbage", "page-token"),
+        (f"answer?{ours}&seed={'9' * 4999}", "seed"),
+    ):
+        answer = team.ask(address, ANN)
+        assert (answer.status_code, answer.json().get("field")) == (400, field), answer.text
     lost = team.ask(f"answer?{ours}&filter=metrics.f1 > 5", ANN)
     assert lost.status_code == 409 and "no run that can be used" in lost.json()["error"]
 
@@ -268,7 +278,7 @@ def test_a_report_is_stored_with_the_members_own_rights_and_by_their_own_page(te
         f"{team.page}/{ours}", auth=ANN, headers=own, timeout=PATIENCE
     ).status_code in (403, 405)
     refused = team.ask(mine, ANN, "POST", headers=own)
-    assert refused.status_code == 503 and "ermission" in refused.json()["error"]
+    assert refused.status_code == 403 and "right to edit" in refused.json()["error"]
     stored = team.ask(ours, ANN, "POST", headers=own)
     assert stored.ok and stored.json()["left_out"] == []
     run = api(team, "runs/get", auth=ADMIN, run_id=stored.json()["run_id"])["run"]

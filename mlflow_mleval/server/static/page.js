@@ -35,7 +35,7 @@ function tell(text) { $("told").textContent = text; }
 class Failure extends Error {
   constructor(status, said = {}) {
     super(said.error || "");
-    Object.assign(this, {status, field: said.field, ways: said.ways || []});
+    Object.assign(this, {status, field: said.field, ways: said.ways || [], reload: said.reload});
   }
 }
 
@@ -436,7 +436,9 @@ async function store() {
     place.replaceChildren("Stored as ", element("a", {href: address}, `run ${run_id.slice(0, 8)}`), ".");
     tell("The report is stored as a run.");
   } catch (error) {
-    if (!stopped(error)) place.replaceChildren(failed(error));
+    if (stopped(error)) return;
+    const said = error.status === 403 ? element("span", {role: "alert"}, error.message) : failed(error);
+    place.replaceChildren(said, error.reload ? button("Load again", () => location.reload()) : "");
   }
   $("store").disabled = false;
 }
