@@ -23,6 +23,7 @@ _PUBLIC = {
     "instance_tests": "analysis.instance_tests",
     "hierarchical_t": "analysis.hierarchical_t",
     "plan": "analysis.planning",
+    "gate": "gates",
     "Study": "study",
     "load_study": "store.query",
     "load_folds": "store.study_artifacts",

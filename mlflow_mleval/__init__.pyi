@@ -42,6 +42,7 @@ from mlflow_mleval.evaluation import evaluate_hierarchical as evaluate_hierarchi
 from mlflow_mleval.evaluation import merge as merge
 from mlflow_mleval.files.evaluate_spark import evaluate_spark as evaluate_spark
 from mlflow_mleval.files.evaluate_spark import spark_instances as spark_instances
+from mlflow_mleval.gates import gate as gate
 from mlflow_mleval.measures.capacities import Capacity as Capacity
 from mlflow_mleval.measures.capacities import choquet_loss as choquet_loss
 from mlflow_mleval.measures.dependence import Profile as Profile
@@ -89,6 +90,7 @@ __all__ = [
     "evaluate_hierarchical",
     "evaluate_spark",
     "fuse",
+    "gate",
     "genai",
     "hierarchical_t",
     "import_results",

@@ -80,7 +80,7 @@ class Selection:
                 "search, or folds."
             )
         for rule in self.method_by:
-            _check_name("method_by", rule, ("run_name", "experiment", "model", "prompt"))
+            _check_name("method_by", rule, ("run_name", "run_id", "experiment", "model", "prompt"))
         if self.dataset_by is not None:
             _check_name("dataset_by", self.dataset_by, ("run_name", "experiment", "input"))
         for rule in self.repeats_by:

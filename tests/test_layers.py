@@ -24,7 +24,7 @@ LAYERS = [
     ["files"],
     ["store", "report"],
     ["training", "callbacks", "genai", "stats", "losses"],
-    ["surrogate", "assembling"],
+    ["surrogate", "assembling", "gates"],
     ["cli", "server", "__main__"],
     ["mlflow_mleval"],
 ]

@@ -95,6 +95,9 @@ class Aligned:
         Those that all methods have, and which of them are pass or fail.
     notes : tuple of str
         What a reader must know: lost answers, failed scorers, other data or scorers.
+    lost : dict of str to float
+        By method, the share of all questions that it did not answer, or of its answers that the
+        store has lost.
     """
 
     tables: dict[str, pd.DataFrame]
@@ -102,6 +105,7 @@ class Aligned:
     measures: list[str]
     passing: list[str]
     notes: tuple[str, ...]
+    lost: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def several(self) -> bool:
@@ -156,7 +160,14 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
     alike = {method: _only(a, common, measures) for method, a in answers.items()}
     notes += _without_value(alike, measures) + _repeated(alike, len(common))
     passing = [m for m in measures if all(m in a.passing for a in answers.values())]
-    return Aligned(tables, alike, measures, passing, tuple(dict.fromkeys(notes)))
+    every = len(_union(a.values.index.unique() for a in answers.values()))
+    lost = {
+        method: max(
+            1 - a.values.index.nunique() / every, 1 - len(a.values) / (a.counted or len(a.values))
+        )
+        for method, a in answers.items()
+    }
+    return Aligned(tables, alike, measures, passing, tuple(dict.fromkeys(notes)), lost)
 
 
 def _common(answers: Mapping[str, Answers], shared: bool) -> tuple[pd.Index, list[str]]:
@@ -427,7 +438,7 @@ def compare_answers(
     MeasureError
         A measure has no direction.
     """
-    groups = None if cluster is None else _clusters(answered, cluster)
+    groups = None if cluster is None else named_column(answered, cluster)
     if cluster in answered.measures:
         answered = _without(answered, cluster)
     better = answer_directions(answered, minimize, maximize)
@@ -516,8 +527,10 @@ def _joint(
     return table
 
 
-def _clusters(answered: Aligned, column: str) -> pd.Series:
-    """Which cluster each question belongs to, as the answers of all methods say it."""
+def named_column(answered: Aligned, column: str) -> pd.Series:
+    """What a column says of each question, such as its cluster, as the answers of all methods
+    agree.
+    """
     tables = [
         (m, table)
         for m, answers in answered.answers.items()

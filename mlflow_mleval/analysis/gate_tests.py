@@ -3,15 +3,17 @@
 Berger (1982), "Multiparameter hypothesis testing and acceptance sampling" (each measure is tested
 at the whole level where all of them must pass); Westfall & Young (1993) for the largest of several
 statistics; Tango (1998) and Owen (2001), "Empirical likelihood", for what was not seen yet; Johnson
-(1978) for skewness; Nadeau & Bengio (2003) for folds; Waudby-Smith & Ramdas (2024) for bets.
+(1978) and Hall (1992) for skewness; Nadeau & Bengio (2003) for folds; Waudby-Smith & Ramdas (2024)
+for bets.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import ceil, inf, log, log2, nan
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from math import ceil, inf, log, log2, nan, pi
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,8 +24,9 @@ from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
 from mlflow_mleval.analysis.pairs import holm, sign_changes
 from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
+from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import at_least_one, probability
-from mlflow_mleval.words import some
+from mlflow_mleval.words import agree, count, some
 
 Array = NDArray[np.float64]
 Decision = Literal["ship", "block", "run more"]
@@ -124,7 +127,8 @@ class GateTests:
         corrected over all rows), pvalue_not_worse (of harm of the margin or more), pvalue_better
         (of no gain), verdict ("worse", "better", "not worse", "open", "not judged").
     needed : Units for which the decision would be "ship" with power .8, if the true differences
-        are "zero" or as "observed". Infinite where no number is enough.
+        are "zero" or as "observed". Infinite where no number is enough, NaN where there are too
+        few units to tell.
     evidence : E-value against "some measure is worse by its margin, or one to improve is not
         better"; by bets where units have bounds, else calibrated from the p-values.
     units, clusters : How many there are; None without clusters.
@@ -288,7 +292,7 @@ class _Row:
         if of_signs <= 0:
             return of_signs
         if np.isnan(self.bound):
-            return min(of_signs, _johnson(x))
+            return min(of_signs, _skewed(x))
         return min(of_signs, _score(x, -(self.bound + sign * centre) * self.sizes[there].mean()))
 
     def capital(self, centre: float, sign: int) -> Array:
@@ -470,18 +474,17 @@ def _tilt(x: Array, steepest: float) -> float:
     return float(tilt)
 
 
-def _johnson(x: Array) -> float:
-    """The t statistic that Johnson (1978), "Modified t tests and confidence intervals for
-    asymmetrical populations", frees from skewness, as a standard normal one.
+def _skewed(x: Array) -> float:
+    """The t statistic freed from skewness as by Johnson (1978), with the term of Hall (1992), "On
+    the removal of skewness by transformation", that keeps it rising; as a standard normal one.
     """
     n, mean = len(x), float(x.mean())
     deviation = x.std(ddof=1) if n > 2 else 0.0
     if deviation <= _EQUAL * abs(mean):
         return inf  # constant, or too few: signs decide
-    skewness = ((x - mean) ** 3).mean() / deviation**3
-    t = np.sqrt(n) * mean / deviation
-    t += skewness * (1 + 2 * t**2) / (6 * np.sqrt(n))
-    return float(-special.ndtri(max(special.stdtr(n - 1, -t), 1e-300)))
+    skewness, size = ((x - mean) ** 3).mean() / deviation**3, mean / deviation
+    size += skewness * size**2 / 3 + skewness**2 * size**3 / 27 + skewness / (6 * n)
+    return float(-special.ndtri(max(special.stdtr(n - 1, -np.sqrt(n) * size), 1e-300)))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -583,10 +586,12 @@ def _evidence(rows: Sequence[_Row], table: pd.DataFrame) -> float:
 
 def _needed(rows: Sequence[_Row], ratio: float | None, terms: Terms) -> dict[str, float]:
     """Units for which all measures pass with power .8 in normal approximation."""
-    if not rows:
-        return {"zero": inf, "observed": inf}
+    there = np.stack([row.sizes for row in rows]) > 0 if rows else np.zeros((0, 0), bool)
+    independent = int(there.any(axis=0).sum())
+    least = ceil(log2(1 / terms.alpha)) if ratio is None else 2
+    if independent < least:
+        return {"zero": nan, "observed": nan}
     x = np.stack([row.excess(row.mean, 1) for row in rows], axis=1)
-    independent = max(int((np.stack([row.sizes for row in rows]) > 0).any(axis=0).sum()), 1)
     size, mean, floors, bounds = (
         np.array([getattr(row, name) for row in rows])
         for name in ("size", "mean", "floor", "bound")
@@ -598,7 +603,6 @@ def _needed(rows: Sequence[_Row], ratio: float | None, terms: Terms) -> dict[str
     deviation = np.sqrt(np.maximum(variance, np.maximum(unseen, 0.0)))
     futures = _futures(x, terms.seed)
     limit, wanted = special.ndtri(1 - terms.alpha), np.array([row.wanted for row in rows])
-    least = ceil(log2(1 / terms.alpha)) if ratio is None else 2
 
     def enough(n: float, true: Array) -> bool:
         spread = deviation * np.sqrt(variance_factor(n, ratio))
@@ -652,6 +656,195 @@ def _doubts(units: Units, rows: Sequence[_Row], of_unit: NDArray[np.intp] | None
     independent = len(rows[0].sums)
     if units.ratio is None and independent < LEAST_UNITS:
         yield (
-            f"{independent} units are few: the tests take differences to lie about as often "
-            "above their mean as below it."
+            f"{count(independent, 'unit')} {agree(independent, 'is')} few: the tests take "
+            "differences to lie about as often above their mean as below it."
         )
+
+
+# --------------------------------------------------------------------------------------------------
+# A ledger of gates: what may be shipped of a stream of candidates.
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The place of a gate in a ledger.
+
+    Attributes
+    ----------
+    ledger : Its name.
+    number : The how manieth gate it is, from 1.
+    level : The candidate is shipped when the evidence reaches one over this.
+    ships : Gates before it that shipped, as far as they had ended.
+    asked : How often the same units were asked before.
+    error : "fdr" or "family".
+    """
+
+    ledger: str
+    number: int
+    level: float
+    ships: int
+    asked: int
+    error: str
+
+    @property
+    def required(self) -> float:
+        """The evidence that it takes to ship."""
+        return 1 / self.level
+
+
+def ledger_level(alpha: float, number: int, ships: int, error: str = "fdr") -> float:
+    r"""The level of a gate of a ledger: :math:`\alpha \gamma_t (R + 1)` with :math:`\gamma_t = 6 /
+    (\pi^2 t^2)` and R ships before it (e-LOND, Xu & Ramdas 2024), so that of what is shipped at
+    most a share alpha is wrong on average; without R for error="family", so that nothing is wrong
+    with 1 - alpha. It holds whatever the e-values have to do with each other.
+
+    >>> round(ledger_level(0.05, 1, 0), 4), round(ledger_level(0.05, 10, 4), 5)
+    (0.0304, 0.00152)
+    """
+    spent = alpha * 6 / (pi * number) ** 2
+    return min(spent * (ships + 1), 1.0) if error == "fdr" else spent
+
+
+def in_ledger(tests: GateTests, entry: Entry) -> GateTests:
+    """The tests with the decision that a ledger allows."""
+    if tests.decision == "block" or tests.lost > MOST_LOST:
+        return tests
+    return replace(tests, decision="ship" if tests.evidence >= entry.required else "run more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict(Reported):
+    """Whether a candidate may replace a champion: ship, block, or run more.
+
+    Attributes
+    ----------
+    candidate, champion : As they were named.
+    tests : The tests by measure and slice, see `GateTests`.
+    over : What counts as a unit: "answers", "instances", "folds", "repeats" or "datasets".
+    directions : By measure, "max" or "min".
+    criteria : MLflow's quality criteria of the candidate: criterion, value, low, high, answer
+        ("met", "missed", "not yet known").
+    entry : The place in a ledger; None without one.
+    notes : What a reader must know of the units.
+    runs : Run ids of candidate and champion.
+    source : Where they were read.
+    """
+
+    candidate: str
+    champion: str
+    tests: GateTests
+    over: str
+    directions: Mapping[str, str]
+    criteria: pd.DataFrame = field(default_factory=pd.DataFrame)
+    entry: Entry | None = None
+    notes: tuple[str, ...] = ()
+    runs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def decision(self) -> Decision:
+        """ "ship", "block" or "run more"."""
+        return self.tests.decision
+
+    @property
+    def ship(self) -> bool:
+        """Whether the candidate may replace the champion."""
+        return self.decision == "ship"
+
+    @property
+    def block(self) -> bool:
+        """Whether the candidate is worse by more than a margin."""
+        return self.decision == "block"
+
+    @property
+    def more(self) -> bool:
+        """Whether it takes more units to tell."""
+        return self.decision == "run more"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a measure and slice, see `GateTests.table`."""
+        return self.tests.table
+
+    @property
+    def needed(self) -> float:
+        """Units for which a candidate as good as the champion is shipped with probability .8."""
+        return self.tests.needed["zero"]
+
+    @property
+    def text(self) -> str:
+        """The verdict in words, as a product owner reads it."""
+        return self.report().sections[0].blocks[0].plain
+
+    def to_dict(self, whole: bool = False) -> dict[str, Any]:
+        """Plain data: below 2 kB with the rows that matter most, or all of it."""
+        rows = self.table.drop(columns=[] if whole else [*_IN_WHOLE]).to_dict("records")
+        tests, terms = self.tests, self.tests.terms
+        data: dict[str, Any] = {
+            **{"decision": self.decision, "text": self.text},
+            **{"candidate": self.candidate, "champion": self.champion},
+            **{"over": self.over, "units": tests.units, "lost": tests.lost},
+            **{"needed": dict(tests.needed), "evidence": tests.evidence, "alpha": terms.alpha},
+        }
+        if self.entry is not None:
+            data["ledger"] = self.entry
+        if len(self.criteria):
+            data["criteria"] = self.criteria.to_dict("records")
+        if whole:
+            settings = {"improve": terms.improve, "anytime": terms.anytime}
+            settings |= {"n_resamples": terms.n_resamples, "seed": terms.seed}
+            notes = [*self.notes, *tests.warnings]
+            return plain(data | settings | {"rows": rows, "notes": notes, "runs": self.runs})
+        rows.sort(key=lambda row: (_RANKS[row["verdict"]], row["difference"]))
+        return _short(plain(data), plain(rows))
+
+    def to_markdown(self) -> str:
+        """For the text of a pull request."""
+        return str(self.report().to_markdown())
+
+    def to_html(self, path: Any = None) -> str:
+        """A page with a forest plot; written to `path` if that is given."""
+        return str(self.report().to_html(path))
+
+    def __repr__(self) -> str:
+        return str(self.report())
+
+    def _repr_html_(self) -> str:
+        return str(self.report()._repr_html_())
+
+
+#: Columns that only all of the data has.
+_IN_WHOLE = ("n", "pvalue_worse", "pvalue_not_worse", "pvalue_better")
+#: The order in which rows matter.
+_RANKS = {"worse": 0, "open": 1, "not worse": 3, "better": 2, "not judged": 4}
+#: Bytes of the data of a verdict.
+_LARGEST = 1_950
+
+
+def plain(value: Any) -> Any:
+    """Plain data for JSON: rounded to six digits, without NaN or infinity."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if np.isfinite(value) else None
+    return vars(value) if isinstance(value, Entry) else value
+
+
+def _short(data: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The data with as many of the rows as there is room for, and how many others there are."""
+    data = {key: _cut(value) for key, value in data.items()}
+    for shown in range(len(rows), -1, -1):
+        left = {"further_rows": len(rows) - shown} if shown < len(rows) else {}
+        short = data | {"rows": list(rows[:shown])} | left
+        if len(json.dumps(short, indent=2).encode()) <= _LARGEST:
+            break
+    return short
+
+
+def _cut(value: Any) -> Any:
+    """Text and lists of bounded length."""
+    if isinstance(value, str) and len(value) > 300:
+        return f"{value[:299]}…"
+    return value[:3] if isinstance(value, list) else value

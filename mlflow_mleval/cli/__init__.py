@@ -32,11 +32,10 @@ from mlflow_mleval.cli.command import (
     write,
     write_all,
 )
-from mlflow_mleval.cli.commands import evaluate, heeded, profile, run_over
+from mlflow_mleval.cli.commands import evaluate, gate, heeded, profile, run_over
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.words import __version__, inside
 
-GATE = 3
 _STUDY = (*opt.selection, opt.folds_by, *opt.measures, opt.missing)
 #: Where the help of `mleval` ends; the lines are not wrapped.
 EPILOG = """\b
@@ -71,6 +70,7 @@ def main() -> None:
 main.command_class = Command
 main.add_command(evaluate)
 main.add_command(profile)
+main.add_command(gate)
 
 
 @main.command(
@@ -188,14 +188,11 @@ def measures(format: str | None, filename: str | None, quiet: bool) -> None:
         *opt.tests,
         opt.anytime,
         opt.level,
-        opt.gate,
         opt.timeout,
         *opt.output,
     ]
 )
-def rank(
-    format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any
-) -> None:
+def rank(format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
     """Fuse the measures into one ranking, per dataset and over all.
 
     PROMETHEE II ranks the methods on each dataset; the mean of these ranks decides over all.
@@ -207,7 +204,6 @@ def rank(
     chosen = opt.chosen_format(format, filename)
     comparison = _compare(choices, quiet)
     _render(comparison, "ranking", chosen, filename, quiet)
-    _gate(comparison.separated, require_significant)
 
 
 @main.command(
@@ -218,7 +214,6 @@ def rank(
         *opt.tests,
         opt.anytime,
         opt.level,
-        opt.gate,
         *opt.protocol,
         opt.pairing,
         opt.dependent,
@@ -241,7 +236,6 @@ def compare(
     format: str | None,
     filename: str | None,
     quiet: bool,
-    require_significant: bool,
     **choices: Any,
 ) -> None:
     """Test which methods really differ, pair by pair.
@@ -267,9 +261,8 @@ def compare(
     if over == "datasets":
         comparison = _compare(choices, quiet)
         _render(comparison, "pairs", chosen, filename, quiet)
-        _gate(comparison.separated, require_significant)
     else:
-        _gate(run_over(over, choices, chosen, filename, quiet), require_significant)
+        run_over(over, choices, chosen, filename, quiet)
 
 
 @main.command(
@@ -280,7 +273,6 @@ def compare(
         *opt.tests,
         opt.anytime,
         opt.level,
-        opt.gate,
         *opt.protocol,
         opt.pairing,
         opt.rope_of_reports,
@@ -315,7 +307,6 @@ def report(
     quiet: bool,
     log: bool,
     log_to: str | None,
-    require_significant: bool,
     **choices: Any,
 ) -> None:
     """Write the whole report, the answer first.
@@ -342,7 +333,6 @@ def report(
             say(f"logged as run {run_id}", quiet)
         else:
             click.echo(_address(run_id) if sys.stdout.isatty() else run_id)
-    _gate(comparison.separated, require_significant)
 
 
 @main.command(params=[opt.quiet_alone])
@@ -437,9 +427,3 @@ def _address(run_id: str) -> str:
     from mlflow_mleval.store.runs import address
 
     return address(run_id) or f"logged as run {run_id}; to look at it: mlflow server"
-
-
-def _gate(separated: bool, wanted: bool) -> None:
-    if wanted and not separated:
-        click.echo("no pair of methods is separated", err=True)
-        raise SystemExit(GATE)

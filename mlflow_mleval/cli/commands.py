@@ -1,5 +1,5 @@
-"""The commands that take more than a call: `mleval evaluate`, `mleval profile` and `mleval compare
---over`.
+"""The commands that take more than a call: `mleval evaluate`, `mleval profile`, `mleval gate` and
+`mleval compare --over`.
 """
 
 from __future__ import annotations
@@ -526,10 +526,8 @@ class Tested(NamedTuple):
 
 def run_over(
     over: str, choices: dict[str, Any], format: str, filename: str | None, quiet: bool
-) -> bool:
-    """Test over the folds, instances or repeats of each dataset, write, and say whether any pair is
-    separated.
-    """
+) -> None:
+    """Test over the folds, instances or repeats of each dataset, and write."""
     from mlflow_mleval.measures.registry import expand
     from mlflow_mleval.report.content.units import document
 
@@ -567,7 +565,6 @@ def run_over(
     origin = provenance(tested.source, tested.run_ids, choices)
     made = document(tested.tests, origin, tested.absent, notes)
     write(made.render(format, width()), filename, quiet)
-    return any(tests.separated for tests in tested.tests.values())
 
 
 def _answers(
@@ -732,3 +729,97 @@ def profile(
         filename,
         quiet,
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# `mleval gate`: may this run replace that one?
+
+#: Exit codes beside 0 for SHIP; 1 is a failure and 2 wrong usage, as of every command.
+_EXITS = {"ship": 0, "block": 3, "run more": 4}
+_READ_BY = opt.answers[:3]  # a gate counts what is missing, and needs no leave to go on
+
+
+def _margins(stated: Sequence[float | dict[str, float]]) -> float | dict[str, float] | None:
+    """One number for all measures, or numbers by name."""
+    by_name: dict[str, float] = {}
+    for each in stated:
+        if not isinstance(each, dict):
+            if len(stated) > 1:
+                raise click.UsageError(
+                    "--margin: give one number for all, or NAME=NUMBER for each."
+                )
+            return each
+        by_name |= each
+    return by_name or None
+
+
+@click.command(
+    cls=Command,
+    params=[
+        *opt.selection,
+        opt.folds_by,
+        *opt.measures,
+        *opt.gate,
+        opt.cluster,
+        *_READ_BY,
+        opt.level,
+        opt.anytime,
+        opt.swaps,
+        opt.seed,
+        opt.Option("Output", "--all", "whole", is_flag=True, help="JSON of all rows and settings."),
+        opt.timeout,
+        *opt.output,
+    ],
+)
+@click.argument("candidate")
+def gate(
+    candidate: str,
+    champion: str,
+    margins: tuple[Any, ...],
+    format: str | None,
+    filename: str | None,
+    quiet: bool,
+    whole: bool,
+    **choices: Any,
+) -> None:
+    """Say whether a candidate may replace a champion.
+
+    SHIP (exit code 0): no measure is worse by its margin or more, and those to improve are better.
+    BLOCK (3): some measure, or a slice of it, is worse by more than its margin. RUN MORE (4):
+    neither is shown yet; it says how many units that takes. SHIP and BLOCK are each wrong with a
+    chance of at most --alpha, however many measures and slices there are. Failures exit with 1 and
+    wrong usage with 2, so that a store that is down is never a verdict.
+
+    CANDIDATE and --champion are ids of runs, models:/NAME@ALIAS or models:/NAME/VERSION; with -n or
+    -x they are methods of these experiments.
+
+    \b
+    Examples:
+      mleval gate RUN_B --champion RUN_A --margin f1=0.01 --slice language
+      mleval gate models:/tagger/4 --champion models:/tagger@champion
+      mleval gate -n mystudy RF-PCT --champion BR --improve macro_f1
+    """
+    from mlflow_mleval.gates import gate as judge
+    from mlflow_mleval.report.content.gate import document
+
+    chosen = opt.chosen_format(format, filename)
+    say("reading runs …", quiet)
+    asked = Selection.of(choices).arguments() | _read_by(choices)
+    measures = asked.pop("measures", None)
+    taken = (*opt.gate, opt.cluster, opt.level, opt.anytime, opt.swaps, opt.seed)
+    options = arguments({k: v for k, v in choices.items() if v is not None}, *taken)
+    verdict = judge(
+        candidate, champion, measures=measures, margins=_margins(margins), **options, **asked
+    )
+    verdict = replace(verdict, notes=tuple(map(in_options, verdict.notes)))
+    run_ids = [run_id for ids in verdict.runs.values() for run_id in ids]
+    made = document(verdict, provenance(verdict.source, run_ids, choices))
+    if whole:
+        made = replace(made, data=lambda: verdict.to_dict(whole=True))
+    write(made.render(chosen, width()), filename, quiet)
+    raise SystemExit(_EXITS[verdict.decision])
+
+
+def _read_by(choices: dict[str, Any]) -> dict[str, Any]:
+    """How answers are read, where it was said."""
+    return {name: value for name, value in asked_answers(choices).items() if value}

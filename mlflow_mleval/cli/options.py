@@ -118,9 +118,9 @@ selection = (
         "--method-by",
         metavar="RULE",
         help=(
-            "What names a run's method: tag:NAME, param:NAME, run_name, experiment, model (its "
-            "registered version, tagger/2, else name and id of its LoggedModel) or prompt (the "
-            'versions of the prompts that it loaded, qa/2). Several give "xgb, lr=0.1".'
+            "What names a run's method: tag:NAME, param:NAME, run_name, run_id, experiment, model "
+            "(its registered version, tagger/2, else name and id of its LoggedModel) or prompt "
+            '(the versions of the prompts that it loaded, qa/2). Several give "xgb, lr=0.1".'
         ),
     ),
     Option(
@@ -329,11 +329,43 @@ anytime = Option(
     ),
 )
 level = Option("Tests", "--alpha", type=PROBABILITY, default=0.05, help="Significance level.")
-gate = Option(
-    "Tests",
-    "--require-significant",
-    is_flag=True,
-    help="Exit with 3 unless some pair is separated.",
+gate = (
+    Option(
+        "Gate",
+        "--champion",
+        required=True,
+        metavar="RUN|MODEL|METHOD",
+        help=(
+            "What may be replaced: a run's id, models:/NAME@ALIAS or models:/NAME/VERSION; with "
+            "-n or -x a method."
+        ),
+    ),
+    Option(
+        "Gate",
+        "--margin",
+        "margins",
+        type=PerMeasure(),
+        multiple=True,
+        help=(
+            "The loss that does not matter, of all measures or by name. Default: 0.01 for "
+            "measures between 0 and 1. Repeatable."
+        ),
+    ),
+    _many("Gate", "--improve", help="Measure that must be better.", metavar="MEASURE"),
+    Option(
+        "Gate",
+        "--over",
+        type=Choice(["auto", "answers", "instances", "folds", "repeats", "datasets"]),
+        default="auto",
+        help="What counts as a unit. Default: what the runs hold, in this order.",
+    ),
+    _many(
+        "Gate",
+        "--slice",
+        "slices",
+        metavar="COLUMN",
+        help="Column of the units whose values are parts that can block, or dataset.",
+    ),
 )
 protocol = (
     Option(

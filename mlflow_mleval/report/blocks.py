@@ -188,6 +188,11 @@ class Text:
         """The paragraphs, those that run on as one."""
         return [" ".join(self.paragraphs)] if self.role in ("lead", "flow") else self.paragraphs
 
+    @property
+    def plain(self) -> str:
+        """The paragraphs without marks, as one."""
+        return plain(" ".join(self.paragraphs))
+
 
 def note(text: str, depth: int = PAGE) -> Text:
     """A paragraph in small type."""

@@ -38,7 +38,6 @@ _ELSEWHERE = {
     "experiment_names",
     "run_ids",
     "n_resamples",
-    "require_significant",
     "log",
     "log_to",
     "format",

@@ -143,7 +143,7 @@ class Result:
 @dataclass(frozen=True)
 class Rule:
     """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``,
-    ``experiment``; of a dataset ``input``, of a method ``model`` or ``prompt``.
+    ``experiment``; of a dataset ``input``, of a method ``run_id``, ``model`` or ``prompt``.
 
     Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
     `models` says what LoggedModels are called by their ids, and by those of runs that are not
@@ -193,6 +193,7 @@ class Rule:
             return self.models.get(model or run.info.run_id, model)
         return {
             "run_name": run.info.run_name,
+            "run_id": run.info.run_id,
             "experiment": experiment,
             "input": _input(run)[0],
             PROMPT: _prompts(run),

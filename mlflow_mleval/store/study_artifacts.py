@@ -64,11 +64,14 @@ class Instances:
         it.
     folds : Series or None
         Which fold tested each instance, where there are several and all runs agree.
+    column : callable
+        Takes the name of a further column, returns it as the tables that have it agree.
     """
 
     sources: Mapping[Hashable, Callable[[str], pd.Series]]
     measures: list[str]
     notes: tuple[str, ...]
+    column: Callable[[str], pd.Series]
     clusters: pd.Series | None = None
     folds: pd.Series | None = None
 
@@ -123,14 +126,15 @@ def instances_of(
         _check_same_truth(tables, dataset)
         measures = _measures_of(tables, study, dataset, wanted)
         notes = [*broken, *_instance_notes(tables, runs, by_method, digests, dataset)]
-        clusters = None if cluster is None else _clusters(tables, cluster)
+        clusters = None if cluster is None else _names_by_instance(tables, cluster)
         folds = None
         with suppress(MeasureError):  # a table cannot be read
             folds = _folds(tables)
         readers: dict[Hashable, Callable[[str], pd.Series]] = {
             m: _reader(dataset, m, paths) for m, paths in by_method.items()
         }
-        yield Instances(readers, measures, tuple(notes), clusters, folds)
+        column = partial(_names_by_instance, tables)
+        yield Instances(readers, measures, tuple(notes), column, clusters, folds)
 
 
 @dataclass(frozen=True)
@@ -224,19 +228,17 @@ def _instance_notes(
         yield f"Values by instance are means over repeats: {some(several)}."
 
 
-def _clusters(tables: _InstanceTables, cluster: str) -> pd.Series:
-    """Which cluster each instance belongs to, as the tables that have the column agree."""
+def _names_by_instance(tables: _InstanceTables, column: str) -> pd.Series:
+    """What a column says of each instance, as the tables that have it agree."""
     parts = [
-        (table.method, _names(table.path, cluster, run_id))
+        (table.method, _names(table.path, column, run_id))
         for run_id, table in tables.items()
-        if cluster in table.columns
+        if column in table.columns
     ]
     if not parts:
         runs = some(tables)
-        raise MeasureError(
-            f"the instances of runs {runs} have no column {cluster!r}. Name another."
-        )
-    return one_table(parts, cluster).sort_index()
+        raise MeasureError(f"the instances of runs {runs} have no column {column!r}. Name another.")
+    return one_table(parts, column).sort_index()
 
 
 def _fetched(

@@ -176,13 +176,6 @@ def test_measures_that_weights_do_not_name_weigh_1_as_functions_are_v_shape(stor
     )
 
 
-def test_gate_exits_with_3_only_when_asked(store):
-    few = ["-n", "madjarov2012", "--dataset", "emotions", "--dataset", "scene"]
-    mleval("compare", *few)
-    assert mleval("compare", *few, "--require-significant", code=3).stdout
-    mleval("compare", *WORST, "--require-significant")
-
-
 COMMANDS = ["runs", "rank", "compare", "report", "measures"]
 FORMATS = ["table", "json", "csv", "md", "latex", "html"]
 #: After each change, each command in two formats and each format with one command or two.

@@ -143,12 +143,6 @@ def test_options_say_how_folds_came_about(store):
     assert json.loads(mleval_(*args, "--unpaired").stdout)["datasets"]["made"]["paired"] is False
 
 
-def test_the_gate_looks_at_what_was_tested(store):
-    base = ["-n", "made", "--over", "folds", "-m", "f1", "--require-significant"]
-    mleval_(*base, code=0)
-    assert "no pair" in mleval_(*base, "--exclude-method", "bad", "--alpha", "1e-9", code=3).output
-
-
 def test_options_that_do_not_fit_are_wrong_usage(store):
     for args in (
         ["--on", "f1"],

@@ -20,6 +20,7 @@ _DOCUMENTS = {
     "Survey": ("listings", "survey_document"),
     "Evaluation": ("run", "document"),
     "RunReport": ("run", "document"),
+    "Verdict": ("gate", "document"),
 }
 
 

@@ -442,3 +442,67 @@ def power_lines(found: PowerCurve, title: str) -> Svg:
         tip = f"{found.needed:,.0f} datasets: {found.target:.0%}"
         svg.dot(x(found.needed), y(found.target), 5, "faccent", tip=tip)
     return svg
+
+
+# --------------------------------------------------------------------------------------------------
+# A gate: differences against margins, and the evidence of a ledger.
+
+#: Rows of a forest plot; the table has the others.
+_FOREST = 40
+
+
+def differences_and_margins(rows: pd.DataFrame) -> Svg:
+    """A forest plot: difference with its limits a row, and minus the margin as a short line."""
+    shown, left = rows.head(_FOREST), max(len(rows) - _FOREST, 0)
+    labels = [
+        f"{row.measure} · {row.slice}" if row.slice else str(row.measure)
+        for row in shown.itertuples()
+    ]
+    ends = shown[["low", "high", "difference"]].to_numpy(float)
+    reach = ends[np.isfinite(ends)]
+    most = 1.15 * max(np.abs(reach).max(initial=0.0), shown["margin"].max(skipna=True) or 0.0, 1e-3)
+    room = room_for(labels, 220)
+    x, bottom = Scale(-most, most, room + 8, WIDTH - 74), 10 + ROW * len(shown)
+    words = "; ".join(map("{} {}".format, labels, shown["verdict"]))
+    svg = Svg("Differences and margins", f"{words}.", bottom + 30 + 16 * bool(left))
+    svg.grid(x, 6, bottom, 6)
+    svg.line(x(0), 4, x(0), bottom, "axis")
+    for i, (label, row) in enumerate(zip(labels, shown.itertuples(), strict=True)):
+        y, colour = 8 + ROW * (i + 0.5), "fneg" if row.verdict == "worse" else "faccent"
+        low, high = (float(np.clip(end, -most, most)) for end in (row.low, row.high))
+        svg.name(room, y + 4, label, room, "strong" if row.verdict == "worse" else None, "end")
+        if not math.isnan(row.low):
+            svg.line(x(low), y, x(high), y, "arrow")
+        if row.margin > 0:
+            svg.line(x(-row.margin), y - 7, x(-row.margin), y + 7, "tick")
+        tip = f"{label}: {number(row.difference)} [{number(row.low)}, {number(row.high)}]"
+        svg.dot(x(float(np.clip(row.difference, -most, most))), y, 4, colour, tip=tip)
+        svg.text(WIDTH, y + 4, row.verdict, "muted small", "end")
+    svg.axis(x, bottom, label=number)
+    if left:
+        svg.text(room + 8, bottom + 36, f"and {left} more rows in the table", "muted small")
+    return svg
+
+
+def ledger_steps(entries: pd.DataFrame) -> Svg:
+    """Evidence of each gate of a ledger on a logarithmic axis, with what was needed; ships are
+    filled.
+    """
+    needed = np.log10(1 / entries["level"].to_numpy(float))
+    evidence = np.log10(np.clip(entries["evidence"].to_numpy(float), 1e-3, 1e12))
+    bottom, numbers_ = 170, entries["number"].to_numpy(float)
+    x = Scale(min(numbers_.min(), 1), max(numbers_.max(), 2), 46, WIDTH - 16)
+    y = Scale(min(evidence.min(), 0.0) - 0.3, max(evidence.max(), needed.max()) + 0.3, bottom, 12)
+    shipped = entries["decision"] == "ship"
+    about = f"{int(shipped.sum())} of {len(entries)} gates shipped."
+    svg = Svg("Evidence in the ledger", about, bottom + 40)
+    ticks = [t for t in y.ticks(5) if t == round(t)]
+    svg.side_axis(y, [(t, f"1e{t:.0f}" if abs(t) > 3 else f"{10**t:g}") for t in ticks], 46, WIDTH)
+    svg.axis(x, bottom, label=lambda t: f"{t:.0f}" if t == round(t) else "")
+    svg.text(WIDTH / 2, bottom + 36, "gate", "muted", "middle")
+    if len(entries) > 1:
+        svg.path([*zip(map(x, numbers_), map(y, needed), strict=True)], "c0 thick")
+    for row, at, height in zip(entries.itertuples(), numbers_, evidence, strict=True):
+        tip = f"gate {row.number}: {row.candidate}, {number(row.evidence)}, {row.decision}"
+        svg.dot(x(at), y(height), 4, "faccent" if row.decision == "ship" else "hollow", tip=tip)
+    return svg

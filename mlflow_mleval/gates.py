@@ -1,0 +1,586 @@
+"""May the candidate replace the champion? Runs of the store into a verdict: ship, block, or run
+more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.gate_tests import Terms, Units, Verdict, gate_tests
+from mlflow_mleval.errors import (
+    IncomparableRunsError,
+    MeasureError,
+    MissingResultsError,
+    NoRunsError,
+)
+from mlflow_mleval.measures.registry import MEASURES, expand
+from mlflow_mleval.selection import FLAGS, Selection
+from mlflow_mleval.validation import one_of, refuse_keywords
+from mlflow_mleval.words import some
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.answer_comparison import Aligned
+    from mlflow_mleval.study import Study
+
+Over = Literal["auto", "answers", "instances", "folds", "repeats", "datasets"]
+OVER = ("auto", "answers", "instances", "folds", "repeats", "datasets")
+#: The loss that does not matter, of measures between 0 and 1 of which none is stated.
+MARGIN = 0.01
+#: Fewer datasets than this cannot decide; then repeats count, where there are any.
+_LEAST_DATASETS = 5
+#: The slice of a unit that is its dataset.
+_DATASET = "dataset"
+
+
+def gate(
+    candidate: str,
+    champion: str,
+    *,
+    measures: Iterable[str] | None = None,
+    margins: float | Mapping[str, float] | None = None,
+    improve: Iterable[str] = (),
+    over: Over = "auto",
+    slices: Iterable[str] = (),
+    cluster: str | None = None,
+    alpha: float = 0.05,
+    anytime: bool = False,
+    n_resamples: int = 9_999,
+    seed: int = 0,
+    **selection: Any,
+) -> Verdict:
+    """Whether a candidate may replace a champion.
+
+    BLOCK where some measure, or a slice of it, is worse by more than its margin; SHIP where every
+    measure is not worse by its margin or more, and those to improve are better; RUN MORE where
+    neither is shown yet, with the number of units that it takes. Each of the first two is wrong
+    with a chance of at most alpha.
+
+    Parameters
+    ----------
+    candidate, champion : str
+        Ids of runs, ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``; with a selection of
+        experiments the names of two methods.
+    measures : iterable of str, optional
+        Measures or sets. Default: all that both have, of which a direction is known.
+    margins : float or mapping of measure to float, optional
+        The loss that does not matter. Default: .01 for measures between 0 and 1; others are
+        reported without a verdict unless they are given one.
+    improve : iterable of str
+        Measures that must be better.
+    over : {"auto", "answers", "instances", "folds", "repeats", "datasets"}
+        What counts as a unit. Default: answers or instances where the runs hold them, else folds,
+        repeats, datasets.
+    slices : iterable of str
+        Columns of the units, or "dataset": each of their values is a part that can block.
+    cluster : str, optional
+        The column that says which answers or instances belong together.
+    alpha : float
+        Level of both errors.
+    anytime : bool
+        Decide by bets, which may be looked at whenever units have been added.
+    n_resamples, seed : int
+        Random sign changes, and their seed.
+    **selection
+        As for `load_study`: experiment_names, minimize, maximize …; and table, instance_by, grades
+        of answers.
+
+    Returns
+    -------
+    Verdict
+        .decision, .ship, .block, .more, .text, .table, .needed, .to_dict(), .to_markdown(),
+        .to_html(). Its repr is the whole verdict: ``assert gate(...).ship`` says why it failed.
+
+    Raises
+    ------
+    NoRunsError, IncomparableRunsError, MeasureError, StoreError
+        As `load_study` does; none of them is a verdict.
+    ValueError
+        Arguments that do not fit.
+    """
+    one_of(over, "over", OVER)
+    keywords, of_answers = _parted(selection)
+    asked = Asked(
+        candidate,
+        champion,
+        Selection(**keywords),
+        [*expand(measures)] if measures is not None else None,
+        [*slices],
+        cluster,
+        of_answers,
+    )
+    shared = asked.read(over)
+    terms = Terms(
+        margins=shared.margins(margins),
+        improve=tuple(improve),
+        alpha=alpha,
+        anytime=anytime,
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+    return Verdict(
+        candidate=shown(candidate),
+        champion=shown(champion),
+        tests=gate_tests(shared.units, terms),
+        over=shared.over,
+        directions=shared.directions,
+        notes=shared.notes,
+        runs=shared.runs,
+        source=shared.source,
+    )
+
+
+#: What says how answers are read.
+_OF_ANSWERS = ("table", "instance_by", "grades")
+
+
+def _parted(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of a selection, and those of answers."""
+    refuse_keywords(gate, keywords, (*FLAGS, *_OF_ANSWERS))
+    of_answers = {name: keywords[name] for name in _OF_ANSWERS if name in keywords}
+    return {name: keywords[name] for name in keywords if name not in of_answers}, of_answers
+
+
+def shown(named: str) -> str:
+    """How a reader is told of a run or a model.
+
+    >>> shown("models:/tagger@champion"), shown("0123456789abcdef0123456789abcdef")
+    ('tagger@champion', 'run 01234567')
+    """
+    if re.fullmatch("[0-9a-f]{32}", named):
+        return f"run {named[:8]}"
+    return named.removeprefix("models:/")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The units that two sides share, and what is known of them."""
+
+    units: Units
+    over: str
+    directions: Mapping[str, str]
+    #: Measures that lie between 0 and 1, which have a margin unless one is stated.
+    shares: Sequence[str]
+    runs: Mapping[str, Sequence[str]]
+    notes: tuple[str, ...] = ()
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    def margins(self, stated: float | Mapping[str, float] | None) -> dict[str, float]:
+        """The margin of each measure that has one."""
+        if isinstance(stated, int | float):
+            return dict.fromkeys(self.directions, float(stated))
+        if unknown := [m for m in stated or () if m not in self.directions]:
+            raise ValueError(
+                f"`margins` must name measures that both sides have, got {some(unknown)}. They "
+                f"have {some(self.directions)}."
+            )
+        margins = dict.fromkeys(self.shares, MARGIN) | dict(stated or {})
+        if not margins:
+            raise MeasureError(
+                f"no margin is known for {some(self.directions)}: only measures between 0 and 1 "
+                "have one by default. State what loss does not matter (`margins`)."
+            )
+        return margins
+
+    @property
+    def digest(self) -> str:
+        """What tells these units from others."""
+        text = "\0".join([self.over, *map(str, self.units.differences.index)])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which two sides are compared, on what."""
+
+    candidate: str
+    champion: str
+    selection: Selection
+    measures: Sequence[str] | None = None
+    slices: Sequence[str] = ()
+    cluster: str | None = None
+    of_answers: Mapping[str, Any] = field(default_factory=dict)
+
+    def read(self, over: str) -> Shared:
+        """The units, of the kind that is asked for or the first that the runs hold."""
+        from mlflow_mleval.store import store
+
+        with store.remembered():
+            sides = self._sides()
+            if over in ("auto", "answers"):
+                answers = self._answers(sides)
+                if answers is not None:
+                    return answers
+                if over == "answers":
+                    raise MissingResultsError("none of the runs holds answers.")
+            return _of_study(self, sides, over)
+
+    @property
+    def of_instances(self) -> bool:
+        """Whether columns are named that only answers or instances have."""
+        return bool(self.cluster or {*self.slices} - {_DATASET})
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that make slices and clusters, by what they are for."""
+        named = {name: name for name in self.slices if name != _DATASET}
+        return named | ({_CLUSTER: self.cluster} if self.cluster else {})
+
+    def _sides(self) -> _Sides:
+        """The two sides as methods of a selection."""
+        from mlflow_mleval.store import store
+
+        chosen = self.selection
+        if chosen.experiment_names or chosen.experiment_ids or chosen.filter_string:
+            named = (self.candidate, self.champion)
+            if self.candidate == self.champion:
+                raise ValueError(
+                    f"`candidate` and `champion` must differ, got {self.champion!r} for both."
+                )
+            return _Sides(*named, replace(chosen, methods=named))
+        client = store.connect()
+        ids = [store.run_of(client, each).run_id for each in (self.candidate, self.champion)]
+        if ids[0] == ids[1]:
+            raise ValueError(
+                f"`candidate` and `champion` must be different runs, got {ids[0]} for both."
+            )
+        return _Sides(*ids, replace(chosen, run_ids=tuple(ids), method_by=("run_id",)))
+
+    def _answers(self, sides: _Sides) -> Shared | None:
+        from mlflow_mleval.store.read_answers import load_answers
+
+        try:
+            found = load_answers(
+                sides.selection, **self.of_answers, measures=self.measures, shared=True
+            )
+        except NoRunsError:
+            if self.of_answers.get("table"):
+                raise
+            return None
+        if not found.found:
+            if self.of_answers:
+                raise MissingResultsError(
+                    " ".join(f"{dataset}: {why}" for dataset, why in found.absent.items())
+                )
+            return None
+        both = {d: a for d, a in found.found.items() if {*sides.named} <= {*a.tables}}
+        if not both:
+            raise IncomparableRunsError(
+                f"{self.candidate} and {self.champion} share no answers: they are on "
+                f"{some(found.found)}."
+            )
+        parts = [_of_answers(self, sides, dataset, one) for dataset, one in both.items()]
+        runs = found.runs.groupby("method")["run_id"].agg(list).to_dict()
+        return _pooled(parts, "answers", sides, runs, found.notes, found.source, self.slices)
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The two sides as methods, and the selection that holds them."""
+
+    candidate: str
+    champion: str
+    selection: Selection
+
+    @property
+    def named(self) -> tuple[str, str]:
+        return self.candidate, self.champion
+
+    def of_both(self, runs: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+        """The ids of their runs."""
+        return {"candidate": runs[self.candidate], "champion": runs[self.champion]}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The units of one dataset."""
+
+    dataset: str
+    differences: pd.DataFrame
+    directions: Mapping[str, str]
+    bounds: Mapping[str, float]
+    lost: float
+    columns: Mapping[str, pd.Series] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def _pooled(
+    parts: Sequence[_Part],
+    over: str,
+    sides: _Sides,
+    runs: Mapping[str, Sequence[str]],
+    notes: Iterable[str],
+    source: Mapping[str, Any],
+    slices: Sequence[str],
+) -> Shared:
+    """The units of all datasets together, with their slices and clusters."""
+    differences = pd.concat([part.differences for part in parts], keys=[p.dataset for p in parts])
+    columns = {
+        name: pd.concat([part.columns[name] for part in parts]).to_numpy(object)
+        for name in parts[0].columns
+    }
+    columns[_DATASET] = differences.index.get_level_values(0).to_numpy(object)
+    directions = parts[0].directions
+    bounds = {
+        m: max(part.bounds[m] for part in parts)
+        for m in directions
+        if all(m in part.bounds for part in parts)
+    }
+    units = Units(
+        differences,
+        dict(_slices({name: columns[name] for name in slices})),
+        columns.get(_CLUSTER),
+        bounds,
+        lost=max(part.lost for part in parts),
+    )
+    own = [note for part in parts for note in part.notes]
+    return Shared(
+        units,
+        over,
+        directions,
+        [m for m in directions if _is_share(m) or (over == "answers" and bounds.get(m) == 1)],
+        sides.of_both(runs),
+        tuple(dict.fromkeys([*own, *notes])),
+        source,
+    )
+
+
+#: The column that says which units belong together, among those that make slices.
+_CLUSTER = "\0cluster"
+
+
+def _slices(columns: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+    """Each value of each column as a part; the column is named where there are several."""
+    for column, values in columns.items():
+        for value in pd.unique(values):
+            if not pd.isna(value) and str(value).strip():
+                prefix = f"{column}=" if len(columns) > 1 else ""
+                yield f"{prefix}{value}", values == value
+
+
+def _is_share(measure: str) -> bool:
+    """Whether a measure lies between 0 and 1."""
+    return measure in MEASURES and tuple(MEASURES[measure].range) == (0, 1)
+
+
+def _width(measure: str) -> float:
+    """The largest difference of two values of a measure; infinite where it is not known."""
+    return float(np.ptp(MEASURES[measure].range)) if measure in MEASURES else np.inf
+
+
+def _turned(table: pd.DataFrame, directions: Mapping[str, str]) -> pd.DataFrame:
+    """Differences turned so that more is better."""
+    signs = [-1.0 if directions[m] == "min" else 1.0 for m in directions]
+    return table[[*directions]] * signs
+
+
+# --------------------------------------------------------------------------------------------------
+# Answers.
+
+
+def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Aligned) -> _Part:
+    from mlflow_mleval.analysis.answer_comparison import answer_directions, directed, named_column
+
+    declared = {"minimize": asked.selection.minimize, "maximize": asked.selection.maximize}
+    answers = directed(answers, **declared)
+    directions = answer_directions(answers, **declared)
+    a, b = (answers.tables[side] for side in sides.named)
+    grades = asked.of_answers.get("grades") or {}
+    widths = {m: float(len(grades[m]) - 1) if m in grades else _width(m) for m in directions}
+    widths |= dict.fromkeys(answers.passing, 1.0)
+    return _Part(
+        dataset,
+        _turned(a - b, directions),
+        directions,
+        {m: width for m, width in widths.items() if m in directions and np.isfinite(width)},
+        answers.lost.get(sides.candidate, 0.0),
+        {key: named_column(answers, column) for key, column in asked.columns.items()},
+        answers.notes,
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# A study: instances, folds, repeats, datasets.
+
+
+def _of_study(asked: Asked, sides: _Sides, over: str) -> Shared:
+    from mlflow_mleval.store.query import selected_study
+
+    selection = sides.selection
+    wanted = asked.measures if over not in ("auto", "instances") else None
+    study = selected_study(replace(selection, measures=wanted, missing="drop-datasets"))
+    for side, name in zip(sides.named, (asked.candidate, asked.champion), strict=True):
+        if side not in study.methods:
+            raise NoRunsError(
+                f"there is no {name!r} among the methods {some(study.methods)}. Name one of them."
+            )
+    readers: dict[str, Callable[[Asked, _Sides, Study], Shared]] = {
+        "instances": _of_instances,
+        "folds": _of_folds,
+        "repeats": _of_repeats,
+        "datasets": _of_datasets,
+    }
+    if over != "auto":
+        return readers[over](asked, sides, study)
+    skipped: list[str] = []
+    for kind in ("instances", *_kinds(study)):
+        try:
+            shared = readers[kind](asked, sides, study)
+        except (MissingResultsError, MeasureError) as error:
+            if kind == "datasets" or asked.of_instances:
+                raise
+            skipped.append(f"Not over {kind}: {error}")
+        else:
+            return replace(shared, notes=(*shared.notes, *skipped))
+    raise MissingResultsError("the two sides share no units. Log folds, instances or repeats.")
+
+
+def _kinds(study: Study) -> Iterator[str]:
+    """The kinds of units that may decide, in their order, where instances do not."""
+    several = len(study.datasets) > 1
+    if study.folds is not None and not several:
+        yield "folds"
+    if study.repeats is not None and len(study.datasets) < _LEAST_DATASETS:
+        yield "repeats"
+    yield "datasets"
+
+
+def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
+    from mlflow_mleval.store.study_artifacts import instances_of
+
+    parts = []
+    for dataset in _of_both(study, sides):
+        with instances_of(study, dataset, asked.measures) as instances:
+            if lacking := {*sides.named} - {*instances.sources}:
+                raise MissingResultsError(
+                    f"{some(lacking)} has no values by instance on {dataset}. Log them."
+                )
+            directions = {
+                m: study.directions.get(m) or MEASURES[m].direction for m in instances.measures
+            }
+            champion, candidate = (
+                pd.DataFrame({m: instances.sources[side](m) for m in directions})
+                for side in reversed(sides.named)
+            )
+            differences = _turned(candidate.reindex(champion.index) - champion, directions)
+            lost = differences.isna() & champion.notna()
+            columns = {key: instances.column(name) for key, name in asked.columns.items()}
+            notes = instances.notes
+        part = _Part(
+            dataset,
+            differences,
+            directions,
+            {m: _width(m) for m in directions if np.isfinite(_width(m))},
+            float(lost.mean().max()),
+            {key: column.reindex(differences.index) for key, column in columns.items()},
+            notes,
+        )
+        parts.append(part)
+    runs, notes = _runs_and_notes(study)
+    return _pooled(parts, "instances", sides, runs, notes, study.source, asked.slices)
+
+
+def _direction(study: Study, measure: str) -> str:
+    return study.directions.get(measure) or MEASURES[measure].direction
+
+
+def _of_both(study: Study, sides: _Sides) -> list[str]:
+    """The datasets on which both sides have a result."""
+    both = [
+        d for d in study.datasets if all((d, side) in study.values.index for side in sides.named)
+    ]
+    if not both:
+        raise IncomparableRunsError(
+            f"{shown(sides.candidate)} and {shown(sides.champion)} share no dataset: there are "
+            f"{some(study.datasets)}."
+        )
+    return both
+
+
+def _runs_and_notes(study: Study) -> tuple[dict[str, list[str]], list[str]]:
+    from mlflow_mleval.study import left_out
+
+    gone = left_out(e for e in study.excluded if e.kind not in ("measure", "unasked"))
+    return study.runs.groupby("method")["run_id"].agg(list).to_dict(), [*study.notes, *gone]
+
+
+def _of_table(
+    study: Study,
+    sides: _Sides,
+    over: str,
+    tables: tuple[pd.DataFrame, pd.DataFrame],
+    ratio: float | None = None,
+    notes: Iterable[str] = (),
+) -> Shared:
+    """Units of tables, candidate and champion, with the same rows; a row that the candidate lacks
+    is lost.
+    """
+    candidate, champion = tables
+    runs, of_study = _runs_and_notes(study)
+    differences = _turned(candidate.reindex(champion.index) - champion, study.directions)
+    lost = (differences.isna() & champion[[*study.directions]].notna()).mean().max()
+    return Shared(
+        Units(differences, ratio=ratio, lost=float(lost)),
+        over,
+        study.directions,
+        [m for m in study.directions if _is_share(m)],
+        sides.of_both(runs),
+        (*of_study, *notes),
+        study.source,
+    )
+
+
+def _of_folds(asked: Asked, sides: _Sides, study: Study) -> Shared:
+    from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
+
+    both = _of_both(study, sides)
+    if study.folds is None:
+        raise MissingResultsError("no run holds values by fold. Log them with folds.")
+    if len(both) > 1:
+        raise IncomparableRunsError(
+            f"folds are those of one dataset, and there are {some(both)}. Choose one, or gate over "
+            "datasets."
+        )
+    frame = study.folds.xs(both[0], level="dataset")
+    tables = [frame.loc[[side]].droplevel("method") for side in sides.named if side in frame.index]
+    if len(tables) < 2 or len(tables[1]) < 2:
+        raise MissingResultsError(f"not both sides have two folds on {both[0]}.")
+    runs = runs_of(study.runs, both[0], sides.named)
+    apart, doubts = unpaired(runs, sides.named)
+    if apart is not None and apart.any():
+        raise IncomparableRunsError(f"the two sides split {both[0]} differently.")
+    how, notes = recorded_protocol(runs, len(tables[1]))
+    ratio = how.headline_ratio
+    return _of_table(study, sides, "folds", (tables[0], tables[1]), ratio, [*doubts, *notes])
+
+
+def _of_repeats(asked: Asked, sides: _Sides, study: Study) -> Shared:
+    """Blocks of dataset and repeat, by seed where both have the same, else in order."""
+    if study.repeats is None:
+        raise MissingResultsError("neither side has repeats. Log runs with other seeds.")
+    both, notes, pairs = _of_both(study, sides), [], []
+    for dataset in both:
+        sides_there = study.repeats.xs(dataset, level="dataset")
+        named = [s for s in sides.named if s in sides_there.index.get_level_values(0)]
+        if len(named) < 2:
+            raise MissingResultsError(f"only {some(named)} has repeats on {dataset}.")
+        a, b = (sides_there.loc[[side]].droplevel(0) for side in sides.named)
+        if {*a.index} != {*b.index} or a.index.has_duplicates:
+            least = min(len(a), len(b))
+            notes.append(f"On {dataset} the seeds differ: {least} repeats are paired in order.")
+            a, b = (each.head(least).reset_index(drop=True) for each in (a, b))
+        pairs.append((a, b))
+    tables = (pd.concat(list(each), keys=both) for each in zip(*pairs, strict=True))
+    return _of_table(study, sides, "repeats", tuple(tables), notes=notes)
+
+
+def _of_datasets(asked: Asked, sides: _Sides, study: Study) -> Shared:
+    named = {*study.values.index.get_level_values("method")}
+    tables = [study.values.xs(side, level="method") for side in sides.named if side in named]
+    return _of_table(study, sides, "datasets", (tables[0], tables[1]))

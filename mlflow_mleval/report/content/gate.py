@@ -1,0 +1,301 @@
+"""May the candidate replace the champion? The verdict in words, a row a measure and slice, a forest
+plot of the differences against their margins, and the history of a ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import inf, isnan
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.analysis.gate_tests import ALL, MOST_LOST, POWER, Verdict
+from mlflow_mleval.report.blocks import (
+    ALWAYS,
+    PAGE,
+    Column,
+    Figure,
+    Section,
+    Table,
+    Terms,
+    Text,
+    intervals,
+    listed,
+    name,
+    names,
+    note,
+    numbers,
+    plain,
+    points,
+)
+from mlflow_mleval.report.content.provenance import made_from, when
+from mlflow_mleval.report.document import Document
+from mlflow_mleval.report.figures.pair_diagrams import differences_and_margins, ledger_steps
+from mlflow_mleval.report.text import number, percent
+from mlflow_mleval.words import agree, count
+
+#: Rows by what they say, the ones that decide first.
+_ORDER = ("worse", "open", "better", "not worse", "not judged")
+#: Points that a terminal shows, and rows of a table on it.
+_POINTS, _ROWS = 2, 12
+
+
+def document(verdict: Verdict, provenance: Mapping[str, Any]) -> Document:
+    """The verdict, ready for every format."""
+    rows = _ordered(verdict.table)
+    headline, further = headline_of(verdict), [*_further(verdict)]
+    notes = [*verdict.tests.warnings, *verdict.notes]
+    blocks = [
+        Text([headline, *further], "lead", depth=ALWAYS),
+        *points(notes, depth=ALWAYS, most=_POINTS),
+        _table(verdict, rows),
+        Figure(differences_and_margins(rows), _CAPTION),
+    ]
+    sections = [Section("verdict", "Verdict", blocks, open=True), *_criteria(verdict)]
+    sections += [Section("terms", "How it was decided", [Terms(_terms(verdict), depth=PAGE)])]
+    if provenance:
+        sections.append(made_from(provenance))
+    return Document(
+        f"May {verdict.candidate} replace {verdict.champion}?",
+        sections,
+        about=f"Judged on {_extent(verdict)}",
+        time=when(provenance) if provenance else "",
+        data=verdict.to_dict,
+        frames=lambda: {"gate": verdict.table},
+        main="gate",
+    )
+
+
+def headline_of(verdict: Verdict) -> str:
+    """The verdict in one sentence."""
+    return {"ship": _shipped, "block": _blocked, "run more": _open}[verdict.decision](verdict)
+
+
+def _shipped(verdict: Verdict) -> str:
+    whole = verdict.table[verdict.table["slice"] == ALL]
+    better = whole[whole["verdict"] == "better"]
+    gains = "".join(
+        f"; {name(row.measure)} is better by {short(row.difference)} (at least "
+        f"{short(max(row.low, 0.0))})"
+        for row in better.itertuples()
+    )
+    judged = whole[whole["verdict"] != "not judged"]["measure"]
+    which = listed(judged) if len(judged) <= 2 else f"none of {len(judged)} measures"
+    worse = "is not worse" if len(judged) == 1 else "are not worse"
+    worse = worse if len(judged) <= 2 else "is worse"
+    return f"SHIP: {which} {worse} than {name(verdict.champion)} by its margin or more{gains}."
+
+
+def _blocked(verdict: Verdict) -> str:
+    worse = verdict.table[verdict.table["verdict"] == "worse"].sort_values("difference")
+    whole, parts = worse[worse["slice"] == ALL], worse[worse["slice"] != ALL]
+    first = (whole if len(whole) else parts).iloc[0]
+    where = "" if first["slice"] == ALL else f" on {name(repr(first['slice']))}"
+    text = (
+        f"BLOCK: {name(first['measure'])} is worse by {short(first['difference'])} (at least "
+        f"{short(first['high'])}) than {name(verdict.champion)}{where}"
+    )
+    own = parts[(parts["measure"] == first["measure"]) & (parts.index != first.name)]
+    if len(own):
+        part = own.iloc[0]
+        text += f"; on {name(repr(part['slice']))} by {short(part['difference'])}"
+    others = len(worse) - 1 - bool(len(own))
+    return (
+        f"{text}; {count(others, 'more row')} {agree(others, 'is')} worse."
+        if others
+        else f"{text}."
+    )
+
+
+def _open(verdict: Verdict) -> str:
+    units = _extent(verdict)
+    if verdict.tests.lost > MOST_LOST:
+        lost = percent(verdict.tests.lost)
+        return (
+            f"RUN MORE: the candidate lacks {lost} of the {verdict.over} of "
+            f"{name(verdict.champion)}, and what it lacks may be what it fails on."
+        )
+    table = verdict.table
+    rows = table[(table["slice"] == ALL) & (table["verdict"] == "open")]
+    if not len(rows):
+        if verdict.entry is None:
+            return "RUN MORE: no measure has a margin, so there is nothing to judge."
+        return (
+            f"RUN MORE: the evidence is {number(verdict.tests.evidence)}, and gate "
+            f"{verdict.entry.number} of the ledger takes {number(verdict.entry.required)}."
+        )
+    row = rows.sort_values("low").iloc[0]
+    if row["low"] > -row["margin"]:  # not worse, but it was to improve
+        return f"RUN MORE: on {units} {name(row['measure'])} is not shown to be better yet."
+    return (
+        f"RUN MORE: on {units} {name(row['measure'])} may be worse than {name(verdict.champion)} "
+        f"by {short(row['low']) if row['low'] > -inf else 'anything'}, its margin is "
+        f"{short(row['margin'])}."
+    )
+
+
+def _further(verdict: Verdict) -> Iterator[str]:
+    """What the decision takes, and what the ledger says."""
+    if verdict.more and verdict.tests.lost <= MOST_LOST:
+        yield _needed(verdict)
+    if entry := verdict.entry:
+        again = f"; the same {verdict.over} were asked {count(entry.asked, 'time')} before"
+        yield (
+            f"Gate {entry.number} of the ledger {name(entry.ledger)}, {count(entry.ships, 'ship')} "
+            f"before it: evidence {number(verdict.tests.evidence)} of "
+            f"{number(entry.required)}{again if entry.asked else ''}."
+        )
+        if entry.asked >= 20:
+            yield (
+                "No correction helps where changes are chosen by looking at single units: keep a "
+                "fresh test set."
+            )
+
+
+def _needed(verdict: Verdict) -> str:
+    zero, observed = (verdict.tests.needed[key] for key in ("zero", "observed"))
+    if isnan(zero):
+        return f"That is too few to say how many {verdict.over} it takes; it takes 5 at least."
+    alike = (
+        f"About {_rounded(zero)} {verdict.over} would be enough if the two are equally good"
+        if zero < inf
+        else f"If the two are equally good, no number of {verdict.over} is enough"
+    )
+    as_seen = (
+        f"about {_rounded(observed)} if they differ as observed"
+        if observed < inf
+        else "none is enough if they differ as observed"
+    )
+    power = f"(with probability {short(POWER)})" if min(zero, observed) < inf else ""
+    return f"{alike}, {as_seen} {power}".rstrip() + "."
+
+
+def _rounded(n: float) -> str:
+    """A number of units to two digits.
+
+    >>> _rounded(1078.0), _rounded(8.0)
+    ('1,100', '8')
+    """
+    return f"{float(f'{n:.2g}'):,.0f}"
+
+
+def _extent(verdict: Verdict) -> str:
+    """How many units there are, as text."""
+    tests = verdict.tests
+    noun = verdict.over.removesuffix("s")
+    clusters = f" in {count(tests.clusters, 'cluster')}" if tests.clusters else ""
+    return f"{count(tests.units, noun)}{clusters}"
+
+
+def short(x: float) -> str:
+    """A size as a product owner reads it.
+
+    >>> short(-0.0312), short(12.34)
+    ('.031', '12')
+    """
+    return number(abs(x), 2).removeprefix("0") if x else "0"
+
+
+def _ordered(table: pd.DataFrame) -> pd.DataFrame:
+    place = table["verdict"].map(_ORDER.index)
+    return table.assign(place=place).sort_values(
+        ["place", "slice", "difference"], kind="stable", ignore_index=True
+    )
+
+
+def _table(verdict: Verdict, rows: pd.DataFrame) -> Table:
+    """One row a measure and slice."""
+    sliced = (rows["slice"] != ALL).any()
+    arrows = [{"min": "↓", "max": "↑"}[verdict.directions[m]] for m in rows["measure"]]
+    columns = [
+        names("measure", rows["measure"]),
+        Column("", arrows, "^", keep=1),
+        *([names("slice", rows["slice"].replace(ALL, "all"))] if sliced else []),
+        Column(verdict.over, [f"{n:,}" for n in rows["n"]], keep=2),
+        intervals("difference", rows[["difference", "low", "high"]]),
+        numbers("margin", rows["margin"]),
+        Column("verdict", rows["verdict"].tolist(), "<"),
+    ]
+    about = "Differences are positive where the candidate is better."
+    return Table(columns, note=about, depth=ALWAYS, most=_ROWS, things="rows", key="gate")
+
+
+_CAPTION = (
+    "Each row's difference, positive where the candidate is better, with what it may still be at "
+    "the least (for the row alone) and at the most (for all rows at once). The short line is minus "
+    "the margin: to its right the candidate is not worse, to its left it is."
+)
+
+
+def _criteria(verdict: Verdict) -> Iterator[Section]:
+    """MLflow's quality criteria, which are answered beside."""
+    asked = verdict.criteria
+    if not len(asked):
+        return
+    columns = [
+        names("criterion", asked["criterion"]),
+        intervals("candidate", asked[["value", "low", "high"]]),
+        Column("answer", asked["answer"].tolist(), "<"),
+    ]
+    about = "Of the candidate alone, with an interval; they do not move the verdict."
+    yield Section(
+        "criteria",
+        "Quality criteria",
+        [Table(columns, title="MLflow's quality criteria", note=about, depth=ALWAYS)],
+        open=True,
+    )
+
+
+def _terms(verdict: Verdict) -> list[tuple[str, str]]:
+    terms = verdict.tests.terms
+    way = "bets, at any number of looks" if terms.anytime else "sign changes of whole units"
+    way = "t tests corrected for shared training data" if verdict.over == "folds" else way
+    alpha = short(terms.alpha)
+    explained = [
+        ("BLOCK", f"some row is worse by more than its margin; wrongly with at most {alpha}"),
+        ("SHIP", f"no measure is worse by its margin or more; wrongly with at most {alpha}"),
+        ("RUN MORE", "neither is shown yet"),
+        ("Tests", f"{way}; with what was not seen yet and skewness allowed for"),
+    ]
+    improve = [("To improve", listed(terms.improve))] if terms.improve else []
+    return [*explained, *improve, ("Seed", f"{terms.seed}, {terms.n_resamples:,} draws")]
+
+
+# --------------------------------------------------------------------------------------------------
+# The history of a ledger.
+
+
+def history_document(ledger: str, entries: pd.DataFrame) -> Document:
+    """The gates of a ledger: columns number, candidate, champion, evidence, level, decision,
+    asked, time.
+    """
+    shipped = int((entries["decision"] == "ship").sum())
+    asked = int(entries["asked"].max()) if len(entries) else 0
+    lead = (
+        f"Ledger {name(ledger)}: {count(len(entries), 'gate')}, {shipped} shipped; the same units "
+        f"were asked up to {count(asked + 1, 'time')}."
+    )
+    columns = [
+        Column("gate", [f"{n}" for n in entries["number"]]),
+        names("candidate", entries["candidate"]),
+        names("champion", entries["champion"]),
+        numbers("evidence", entries["evidence"]),
+        numbers("needed", 1 / entries["level"]),
+        Column("decision", entries["decision"].tolist(), "<"),
+        Column("time", entries["time"].tolist(), "<", keep=1),
+    ]
+    blocks: list[Any] = [
+        Text([lead], "lead", depth=ALWAYS),
+        note("A gate ships when its evidence reaches what was needed at its place.", ALWAYS),
+        Table(columns, depth=ALWAYS, most=len(entries), key="ledger"),
+    ]
+    if len(entries):
+        blocks.append(Figure(ledger_steps(entries), "Evidence, and what was needed, gate by gate."))
+    return Document(
+        plain(lead),
+        [Section("ledger", "Ledger", blocks, open=True)],
+        data=lambda: {"ledger": ledger, "gates": entries},
+        frames=lambda: {"ledger": entries},
+        main="ledger",
+    )
