@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
 from mlflow_mleval.analysis.pair_tests import cluster_numbers, one_table
-from mlflow_mleval.analysis.pairs import NOISE, decided, joint_test, named_pairs
+from mlflow_mleval.analysis.pairs import NOISE, holm, joint_test, named_pairs
 from mlflow_mleval.analysis.promethee import promethee, tied_places
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
 from mlflow_mleval.measures.metric_names import directions
@@ -343,8 +343,8 @@ class AnswerComparison(InstanceTests):
     Attributes
     ----------
     joint : One row a pair: method_a, method_b, statistic (Hotelling's T²), pvalue (by sign changes), pvalue_corrected (Holm over
-        pairs), significant, exact, dependent (measures that others determine, left out). Empty
-        where there are too many pairs for any to be separated.
+        pairs), exact, dependent (measures that others determine, left out). It describes: the tests by measure decide. Empty
+        where there are too many pairs for any p-value to be small.
     ranking : AnswerRanking, or None where a measure has no value for some method.
     differing : The instances on which the first two of the ranking differ most, as `most_different` has them.
     compared : Those two.
@@ -472,11 +472,6 @@ def compare_answers(
             )
         )
     joint = _joint(answered, better, groups, alpha, options)
-    if joint.empty:
-        notes.append(
-            f"Hotelling's test of all measures at once was not made: {n_resamples:,} draws can "
-            f"separate none of {len(tests.by_pair):,} pairs."
-        )
     needed = questions_needed(answered, better, difference=difference, clusters=groups, alpha=alpha)
     return AnswerComparison(
         **{part.name: getattr(tests, part.name) for part in fields(tests) if part.name != "notes"},
@@ -513,11 +508,13 @@ def _joint(
         ].to_numpy()
         whole = ~np.isnan(differences).any(axis=1)
         results.append(joint_test(differences, units, **options) if whole.any() else None)
+    pvalues = np.array([np.nan if r is None else r.pvalue for r in results])
     table = pd.DataFrame(
         {
             **named_pairs(tuple(methods), first, second),
             "statistic": [np.nan if r is None else r.statistic for r in results],
-            **decided(np.array([np.nan if r is None else r.pvalue for r in results]), alpha),
+            "pvalue": pvalues,
+            "pvalue_corrected": holm(pvalues),
             "exact": [r is not None and r.exact for r in results],
             "dependent": [
                 [] if r is None else [answered.measures[k] for k in r.dependent] for r in results

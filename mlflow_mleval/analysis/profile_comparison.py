@@ -12,8 +12,8 @@ summaries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -83,7 +83,8 @@ class ProfileComparison(PairTests):
     awareness_tests : By summary (area, slope, relative_gain): signed ranks of every pair over datasets; None where `absent` says
         why.
     across : Index (method_a, method_b, position): ratio (median over datasets), wins, losses (datasets on which a, b is better),
-        pvalue (corrected for all pairs and positions), significant; None where `absent` says why.
+        pvalue (corrected for all pairs and positions), significant; None where `absent` says why. One family is heard first:
+        claims where folds were tested, else `across`; of other pairs than it separates, nothing later is significant.
     protocols : By dataset: how the folds came about.
     absent : Profiles, tests and pairs that there are not, with the reason.
     options : Every choice: kind, family, alpha, n_resamples, seed, correction, protocol, ratio.
@@ -396,6 +397,13 @@ def compare_profiles(
     }
     crossings = [row for part in parts for row in part.crossings()]
     claims = [row for part in parts for row in part.claims()]
+    if any(part.tested for part in parts):  # the first family is heard first; over datasets else
+        apart = {frozenset(claim[1:3]) for claim in claims}
+        across = None if across is None else _among(across, across.index, apart)
+    else:
+        certain = [] if across is None else across.index[across["significant"]]
+        apart = {frozenset(at[:2]) for at in certain}
+    tests = {name: test and _heard(test, apart) for name, test in tests.items()}
     return ProfileComparison(
         curves=pd.concat([part.curves for part in parts]),
         ratios=pd.concat([part.ratio_table() for part in parts]),
@@ -434,6 +442,20 @@ _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
 def _protocols(parts: Sequence[OnDataset]) -> dict[str, Protocol]:
     """By dataset, how its folds came about, where that is known."""
     return {part.dataset: part.protocol for part in parts if part.protocol is not None}
+
+
+def _among(
+    table: pd.DataFrame, pairs: Iterable[tuple[Any, ...]], apart: set[frozenset[Any]]
+) -> pd.DataFrame:
+    """The table of tests, of which those of other pairs than these are not significant."""
+    among = np.array([frozenset(pair[:2]) in apart for pair in pairs], dtype=bool)
+    return table.assign(significant=table["significant"] & among)
+
+
+def _heard(test: PairwiseResult, apart: set[frozenset[Any]]) -> PairwiseResult:
+    """A test of summaries, which speaks only of pairs that are separated along their profiles."""
+    pairs = zip(test.table["method_a"], test.table["method_b"], strict=True)
+    return replace(test, table=_among(test.table, pairs, apart))
 
 
 def _lacking(profiles: Profiles) -> list[str]:

@@ -685,6 +685,20 @@ def test_summaries_and_positions_are_tested_over_datasets():
     )
 
 
+@pytest.mark.parametrize("n_folds", [1, 3])
+def test_one_family_of_tests_is_heard_first(n_folds):
+    profiles = methods_of(n_folds=n_folds, n=25, datasets=[f"d{i}" for i in range(8)])
+    found = compare_profiles(profiles, n_resamples=10)
+    along = {frozenset(row[:2]) for row in found.across.index[found.across["significant"]]}
+    claimed = {frozenset(row) for row in found.claims[["better", "worse"]].to_numpy()}
+    pairs = [test.significant_pairs for test in found.awareness_tests.values()]
+    summaries = {frozenset(pair) for some in pairs for pair in some}
+    if n_folds == 1:
+        assert found.claims.empty and summaries and summaries <= along
+    else:
+        assert found.across["pvalue"].min() <= 0.05 and along | summaries <= claimed
+
+
 def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all():
     profiles = methods_of(
         methods=[f"{m}{i}" for i in range(4) for m in ("BR", "LP", "CC")], n_folds=5

@@ -390,21 +390,7 @@ def _answer_blocks(c: AnswerComparison, key: int, dataset: str) -> list[Any]:
 
 
 def _leads(c: AnswerComparison) -> list[str]:
-    leads = [] if c.ranking is None else [c.ranking.verdict(name)]
-    if c.joint.empty:
-        return leads
-    apart = c.joint[c.joint["significant"]]
-    gives = (
-        f"separates {len(apart)} of {len(c.joint)} pairs"
-        if len(c.joint) > 1
-        else f"gives p = {c.joint['pvalue'].item():.2g}"
-    )
-    weaker = (
-        ", which is weaker where few of them differ,"
-        if len(apart) < c.by_pair["separated"].sum()
-        else ""
-    )
-    return [*leads, f"Hotelling's test of all measures at once{weaker} {gives}."]
+    return [] if c.ranking is None else [c.ranking.verdict(name)]
 
 
 def _joint(c: AnswerComparison, key: int) -> Table:
@@ -425,9 +411,8 @@ def _joint(c: AnswerComparison, key: int) -> Table:
             doc.pvalues(
                 "p",
                 rows["pvalue_corrected"],
-                note=f"p: by {how}; corrected for the number of pairs (Holm).",
+                note=f"p: by {how}; Holm over pairs. It describes; the tests by measure decide.",
             ),
-            Column("differ", ["yes" if s else "no" for s in rows["significant"]], "<"),
             Column("left out", [", ".join(d) for d in rows["dependent"]], "wrap", keep=1),
         ],
         len(c.joint),
