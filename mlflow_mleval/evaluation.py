@@ -981,7 +981,7 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
     sums: dict[Hashable, Sums] = {}
     for ev in evaluations:
         for key, part in ev.sums.items():
-            sums[key] = sums[key] + part if key in sums else part
+            sums[key] = (sums[key] + part).bounded if key in sums else part
     tables = [ev.instances for ev in evaluations if ev.instances is not None]
     truths = [ev.instance_truth for ev in evaluations if ev.instance_truth is not None]
     instances = None

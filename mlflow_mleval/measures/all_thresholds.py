@@ -20,7 +20,7 @@ from scipy import sparse
 from mlflow_mleval.measures.class_sets import pattern
 from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, spans, stretches
 from mlflow_mleval.measures.inputs import Propensities
-from mlflow_mleval.measures.score_counts import EXACT, ScoreRows
+from mlflow_mleval.measures.score_counts import EXACT, ScoreRows, joined_rows
 from mlflow_mleval.validation import AnyArray, Array, Ints
 
 MEASURES = ("f_max", "s_min")
@@ -52,7 +52,7 @@ class ThresholdSums(ScoreRows):
 
     def __add__(self, other: ThresholdSums) -> ThresholdSums:  # type: ignore[override]
         mine, theirs = self.information, other.information
-        added = super().__add__(other)
+        added = super().__add__(other).bounded
         assert isinstance(added, ThresholdSums)
         return replace(
             added,
@@ -219,8 +219,8 @@ class ClassesAbove:
             information = (int((all_bits >> _LOWER).sum()) << _LOWER) + int((all_bits & _LOW).sum())
         for column in sums:
             columns += [column >> _LOWER, column & _LOW]
-        rows = np.zeros(last.sum(), np.int64), value[last], *columns
-        return ThresholdSums(1, (rows,), False, n, int((count > 0).sum()), information).whole
+        rows = joined_rows([(np.zeros(last.sum(), np.int64), value[last], *columns)])
+        return ThresholdSums(1, (rows,), False, n, int((count > 0).sum()), information).bounded
 
 
 def _whole(share: Array) -> Ints:

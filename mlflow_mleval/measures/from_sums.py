@@ -22,13 +22,14 @@ from mlflow_mleval.words import some
 # --------------------------------------------------------------------------------------------------
 # Precision-recall, ROC and reliability curves as points, from counts by score.
 
+_BLOCK = 1 << 16  # rows or cells handled at a time: they stay in the cache
 #: Points of a curve at most.
 POINTS = 200
 #: What a curve is of: all label cells together, or one label.
 MICRO, LABEL = "micro", "label"
 
 
-def points(counts: ScoreCounts, most: int = POINTS) -> pd.DataFrame:
+def points(counts: ScoreCounts) -> pd.DataFrame:
     """The points of the curves of each class, from the highest threshold down: class, threshold,
     recall, precision, fpr.
 
@@ -39,34 +40,48 @@ def points(counts: ScoreCounts, most: int = POINTS) -> pd.DataFrame:
     >>> points(ScoreCounts.of([[0.2], [0.9], [0.5]], [[False], [True], [True]])).round(2).to_numpy().tolist()
     [[0.0, 0.9, 0.5, 1.0, 0.0], [0.0, 0.5, 1.0, 1.0, 0.0], [0.0, 0.2, 1.0, 0.67, 1.0]]
     """  # noqa: E501
-    classes, score, pos, neg = counts.whole.parts[0]
-    start = np.searchsorted(classes, np.arange(counts.n_classes + 1))
-    total, others = (np.diff(np.append(0, np.cumsum(side))[start]) for side in (pos, neg))
+    columns = [_points(piece, first) for first, piece in counts.pieces()]
+    names = ("class", "threshold", "recall", "precision", "fpr")
+    return pd.DataFrame(
+        dict(zip(names, map(np.concatenate, zip(*columns, strict=True)), strict=True))
+    )
+
+
+def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
+    """The columns of the points of classes, which count from this one."""
+    classes, score, _, _ = counts.whole.parts[0]
+    total, others = counts.totals
     tp, fp = counts.reached()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        recall, fpr = tp / total[classes], fp / others[classes]
-    place = (recall + np.where(others[classes] > 0, fpr, recall)) / 2
-    defined = total[classes] > 0
-    bucket = np.where(defined, np.floor(np.where(defined, place, 0) * (most - 1)), -1)
-    # Thresholds fall as places rise, so the first row of a bucket, by ascending score, reaches
-    # farthest.
-    first = np.append(True, (np.diff(bucket) != 0) | (np.diff(classes) != 0))[: len(bucket)]
-    shown = np.flatnonzero(first & defined)
+
+    def rates(rows: Any) -> tuple[Array, Array]:
+        of = classes[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return tp[rows] / total[of], fp[rows] / others[of]
+
+    begins, bucket_before = [np.zeros(0, np.int64)], -1.0
+    for start in range(0, len(classes), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        recall, fpr = rates(rows)
+        place = (recall + np.where(others[classes[rows]] > 0, fpr, recall)) / 2
+        # Classes are in buckets of their own. Thresholds fall as places rise, so the first row of a
+        # bucket, by ascending score, reaches farthest.
+        bucket = np.floor(place * (POINTS - 1)) + classes[rows] * POINTS
+        begins.append(start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
+        bucket_before = bucket[-1]
+    shown = np.concatenate(begins)
+    shown = shown[total[classes[shown]] > 0]
     shown = shown[np.lexsort((-shown, classes[shown]))]
-    threshold = counts.lower_edges(score[shown])
-    table = {"class": classes, "recall": recall, "precision": ratio(tp, tp + fp), "fpr": fpr}
-    curve = pd.DataFrame({name: column[shown] for name, column in table.items()})
-    curve.insert(1, "threshold", threshold)
-    return curve
+    recall, fpr = rates(shown)
+    precision = ratio(tp[shown], tp[shown] + fp[shown])
+    return first + classes[shown], counts.lower_edges(score[shown]), recall, precision, fpr
 
 
 def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
     """The precision at these recalls, in [0, 1], of counts of one class; between thresholds as
     Davis & Goadrich 2006 do.
     """
-    pos, neg = (column[::-1] for column in counts.whole.parts[0][2:])
-    pos, neg, before = pos[pos > 0], neg[pos > 0], (np.cumsum(neg) - neg)[pos > 0]
-    tp = np.cumsum(pos)
+    _, pos, neg, tp, fp = (column[::-1] for column in counts.rises)
+    before = fp - neg
     wanted = recalls * tp[-1]
     at = np.searchsorted(tp, wanted)
     way = (wanted - (tp - pos)[at]) / pos[at]
@@ -91,17 +106,6 @@ def recall_at(counts: ScoreCounts, rates: Array) -> Array:
     return (tp[at - 1] + way * (tp[at] - tp[at - 1])) / tp[-1]
 
 
-def chosen(counts: ScoreCounts, classes: Sequence[int]) -> ScoreCounts:
-    """The counts of some classes, in their order."""
-    own, *rest = counts.whole.parts[0]
-    place = np.full(counts.n_classes, -1)
-    place[classes] = np.arange(len(classes))
-    rows = place[own] >= 0
-    order = np.argsort(place[own[rows]], kind="stable")
-    parts = tuple(column[rows][order] for column in (place[own], *rest))
-    return ScoreCounts(len(classes), (parts,), counts.whole.on_grid)
-
-
 def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable]) -> pd.DataFrame:
     """The points of the curves of all label cells together, and of these labels: see
     `Evaluation.curves`.
@@ -112,11 +116,11 @@ def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable
     own = names[-counts.n_classes :]  # of two classes there is the second
     place = {name: i for i, name in enumerate(own)}
     drawn = [name for name in labels if name in place]
+    parts = [(MICRO, counts.pooled, [None])]
+    if drawn:
+        parts.append((LABEL, counts.chosen([place[name] for name in drawn]), drawn))
     tables = []
-    for scope, part, of in (
-        (MICRO, counts.pooled, [None]),
-        (LABEL, chosen(counts, [place[name] for name in drawn]), drawn),
-    ):
+    for scope, part, of in parts:
         curve = points(part)
         curve.insert(0, "label", np.array([*of, None], object)[curve.pop("class").to_numpy(int)])
         curve.insert(0, "scope", scope)
@@ -140,13 +144,10 @@ def reliability_table(
     assert counts is not None  # there is a whole
     place = {name: i for i, name in enumerate(names[-counts.n_classes :])}
     drawn = [name for name in labels if name in place]
-    own, *rest = chosen(counts, [place[name] for name in drawn]).parts[0]
-    start = np.searchsorted(own, np.arange(len(drawn) + 1))
-    tables, of_labels = [], []
-    for name, lo, hi in zip(drawn, start[:-1], start[1:], strict=True):
-        rows = (np.zeros(hi - lo, np.int64), *(column[lo:hi] for column in rest))
-        of_labels.append((LABEL, name, ScoreCounts(1, (rows,), counts.whole.on_grid)))
-    for scope, label, part in [(MICRO, None, whole), *of_labels]:
+    parts: list[tuple[str, Hashable, ScoreCounts]] = [(MICRO, None, whole)]
+    parts += [(LABEL, name, counts.chosen([place[name]])) for name in drawn]
+    tables = []
+    for scope, label, part in parts:
         size, positives, total = part.bins(bins)
         there = size > 0
         values = {"n": size, "mean_score": ratio(total, size), "share": ratio(positives, size)}
@@ -165,10 +166,10 @@ def percent_curves(sums: Sums) -> Mapping[str, Mapping[int, float]]:
     if counts is None:
         return {}
     whole, steps = counts.pooled, np.arange(101)
-    _, _, pos, neg = whole.parts[0]
-    if pos.sum():
+    (positives,), (negatives,) = whole.totals
+    if positives:
         by_name["precision_at_recall_percent"] = precision_at(whole, steps / 100)
-    if pos.sum() and neg.sum():
+    if positives and negatives:
         by_name["recall_at_false_positive_percent"] = recall_at(whole, steps / 100)
     curves = {
         name: dict(zip(steps.tolist(), values.tolist(), strict=True))
@@ -193,7 +194,6 @@ _RATES = {
     "f1": ((2, 0, 0), (0, 1, 1)),
     "accuracy": ((1, 0, 0), (-1, 1, 1)),
 }
-_BLOCK = 1 << 18  # cells handled at a time
 
 
 def label_influences(

@@ -140,6 +140,12 @@ class Sums:
             weighting=together(self.weighting, other.weighting),
         )
 
+    @property
+    def bounded(self) -> Sums:
+        """The same with as many different scores as are merged or stored: see `score_counts`."""
+        parts = {name: getattr(self, name) for name in ("classes", "scores")}
+        return replace(self, **{name: part and part.bounded for name, part in parts.items()})
+
     def to_dict(self) -> dict[str, Any]:
         """The sums in lists and numbers, for JSON."""
         parts = {

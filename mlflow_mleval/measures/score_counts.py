@@ -4,10 +4,10 @@ follow from.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.flat import ratio
+from mlflow_mleval.measures.hierarchy import spans, stretches
 from mlflow_mleval.measures.registry import ECE_NAME, numbers
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
@@ -22,13 +23,14 @@ from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 # How often each score goes with a positive and with a negative: what curves follow from, and what
 # adds up over batches.
 #
-# Equal scores are joined, so the counts are exact whatever the order of batches. With more than
-# `EXACT` different scores they are put on a fixed grid, the same for all data; what a measure can
-# be wrong by is then computed with it.
+# Equal scores are joined, so the counts are exact whatever the order of batches. Of what is merged
+# or stored, more than `EXACT` different scores are put on a fixed grid, the same for all data; what
+# a measure can be wrong by is then computed with it.
 
-#: Different scores, of all classes together, up to which the counts are exact; and the steps of the
-#: grid beyond.
+#: Different scores, of all classes together, that are merged or stored exactly; and the steps of
+#: the grid beyond.
 EXACT, STEPS = 1 << 20, 1 << 16
+_ROWS = 1 << 15  # rows of several classes that are looked at together: they stay in the cache
 #: Number of the class, score (or step of the grid), and what is counted, in the order of class and
 #: score.
 _Rows = tuple[AnyArray, ...]
@@ -43,59 +45,64 @@ class ScoreRows:
     """
 
     n_classes: int
-    parts: tuple[
-        _Rows, ...
-    ]  # each of them at most half as long as the one before: joining many batches costs n log n
+    # Each of them joined, and at most half as long as the one before: joining many batches costs
+    # n log n.
+    parts: tuple[_Rows, ...]
     on_grid: bool = False
 
     @property
     def most(self) -> int:
-        """Different scores up to which the counts are exact."""
+        """Different scores that are merged or stored exactly."""
         return EXACT
 
     def __add__(self, other: ScoreRows) -> ScoreRows:
         on_grid = self.on_grid or other.on_grid
-        sides = [
-            part
-            for side in (self, other)
-            for part in (side._gridded_parts if on_grid else side.parts)
-        ]
-        parts = sorted(sides, key=lambda part: -len(part[0]))
+        counted = (side.counted for side in (self, other))
+        sides = (side._gridded_parts if on_grid else side.parts for side in counted)
+        parts = sorted(chain(*sides), key=lambda part: -len(part[0]))
         while len(parts) > 1 and 2 * len(parts[-1][0]) > len(parts[-2][0]):
-            parts[-2:] = [_joined(parts[-2:])]
-        both = replace(self, parts=tuple(parts), on_grid=on_grid)
-        return (
-            both if on_grid or max(len(part[0]) for part in parts) <= self.most else both._on_grid()
-        )
+            parts[-2:] = [joined_rows(parts[-2:])]
+        return replace(self.counted, parts=tuple(parts), on_grid=on_grid)
+
+    @property
+    def counted(self) -> Any:
+        """The same in rows."""
+        return self
 
     @property
     def _gridded_parts(self) -> tuple[_Rows, ...]:
         return self.parts if self.on_grid else tuple(map(_gridded, self.parts))
 
-    def _on_grid(self) -> ScoreRows:
-        return replace(self, parts=(_joined(self._gridded_parts),), on_grid=True)
-
     @cached_property
     def whole(self) -> Any:
-        """The same in one part, on the grid if there are too many scores."""
-        joined = replace(self, parts=(_joined(self.parts),))
-        return (
-            joined if joined.on_grid or len(joined.parts[0][0]) <= self.most else joined._on_grid()
-        )
+        """The same in rows of one part."""
+        counted = self.counted
+        if len(counted.parts) == 1:
+            return counted
+        return replace(counted, parts=(joined_rows(counted.parts),))
+
+    @cached_property
+    def bounded(self) -> Any:
+        """The same as it is merged or stored: on the grid if there are too many scores."""
+        counted = self.counted
+        if self.on_grid or sum(len(part[0]) for part in counted.parts) <= self.most:
+            return counted
+        if len(self.whole.parts[0][0]) <= self.most:
+            return self.whole
+        return replace(counted, parts=(joined_rows(counted._gridded_parts),), on_grid=True)
 
     @property
     def cells(self) -> int:
         """How many numbers JSON takes."""
-        rows = self.whole.parts[0]
+        rows = self.bounded.whole.parts[0]
         return len(rows) * len(rows[0])
 
     def to_dict(self) -> dict[str, Any]:
         """The counts in lists and numbers, for JSON."""
-        rows = [column.tolist() for column in self.whole.parts[0]]
-        return {
-            **{f.name: getattr(self.whole, f.name) for f in fields(self) if f.name != "parts"},
-            "rows": rows,
-        }
+        stored = self.bounded.whole
+        names = [f.name for f in fields(self) if f.name not in ("parts", "sample")]
+        facts = {name: getattr(stored, name) for name in names}
+        return {**facts, "rows": [column.tolist() for column in stored.parts[0]]}
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Any:
@@ -108,13 +115,60 @@ class ScoreRows:
 
 
 @dataclass(frozen=True, eq=False)
+class SortedScores:
+    """The scores of all instances and of the positive ones in order, class by class."""
+
+    ordered: Array  # (K, N)
+    of_positives: Sequence[Array]
+
+    @classmethod
+    def of(cls, scores: Array, positive: Bools) -> SortedScores:
+        """Of matrices N x K."""
+        ordered = np.add(scores.T, 0.0, order="C")  # a copy in which -0 is 0
+        columns = zip(ordered, positive.T, strict=True)
+        of_positives = [np.sort(column[rows]) for column, rows in columns]
+        ordered.sort(axis=1)
+        return cls(ordered, of_positives)
+
+    def pooled(self) -> SortedScores:
+        """All classes as one."""
+        ordered = np.sort(self.ordered, axis=None)
+        return SortedScores(ordered[None], [np.sort(np.concatenate(self.of_positives))])
+
+    def rows(self, c: int) -> _Rows:
+        """What is counted by score of a class."""
+        ordered = self.ordered[c]
+        first = _first_of_equal(ordered)
+        different = ordered[first]
+        place = np.searchsorted(different, self.of_positives[c])
+        positives = np.bincount(place, minlength=len(first))
+        negatives = np.diff(first, append=len(ordered)) - positives
+        return np.zeros_like(first), different, positives, negatives
+
+    def rises(self, c: int) -> _Rows:
+        """The same as `ScoreCounts.rises` of a class."""
+        ordered, own = self.ordered[c], self.of_positives[c]
+        first = _first_of_equal(own)
+        start, end = (np.searchsorted(ordered, own[first], side) for side in ("left", "right"))
+        positives = np.diff(first, append=len(own))
+        tp = len(own) - first
+        fp = len(ordered) - start - tp
+        return np.zeros_like(first), positives, end - start - positives, tp, fp
+
+
+@dataclass(frozen=True, eq=False)
 class ScoreCounts(ScoreRows):
     """Positives and negatives by score for one or several classes.
+
+    Of instances that were not merged yet, `sample` has all scores, and no rows are made before
+    they are needed.
 
     >>> counts = ScoreCounts.of([[0.2], [0.9], [0.9]], [[False], [True], [False]])
     >>> (counts + counts).auroc()[0]
     array([0.75])
     """
+
+    sample: SortedScores | None = None
 
     @classmethod
     def of(
@@ -124,15 +178,25 @@ class ScoreCounts(ScoreRows):
         positive.
         """
         scores, positive = np.asarray(scores, dtype=float), np.asarray(positive, dtype=bool)
-        columns: list[Any] = []
-        on_grid, size = False, 0
-        for c in range(scores.shape[1]):
-            rows = _joined([_rows(c, scores[:, c], positive[:, c], weights)])
-            size += len(rows[0])
-            if not on_grid and size > EXACT:
-                columns, on_grid = list(map(_gridded, columns)), True
-            columns.append(_gridded(rows) if on_grid else rows)
-        return cls(scores.shape[1], (_joined(columns),), on_grid)
+        n, n_classes = scores.shape
+        if weights is None:
+            return cls(n_classes, (), sample=SortedScores.of(scores, positive))
+        classes = np.repeat(np.arange(n_classes), n)
+        sides = (np.ravel((side * weights[:, None]).T) for side in (positive, ~positive))
+        return cls.of_entries(n_classes, classes, scores.T.ravel(), *sides)
+
+    @cached_property
+    def counted(self) -> ScoreCounts:
+        """The same in rows."""
+        if self.sample is None:
+            return self
+        return ScoreCounts(
+            self.n_classes, (_of_classes(enumerate(map(self.sample.rows, self._classes))),)
+        )
+
+    @property
+    def _classes(self) -> range:
+        return range(self.n_classes)
 
     @classmethod
     def of_entries(
@@ -146,24 +210,60 @@ class ScoreCounts(ScoreRows):
         """The counts of entries, each a class, a score, and how many positives and negatives have
         it.
         """
-        rows = _joined([_present(classes, scores + 0.0, positives, negatives)])
-        on_grid = len(rows[0]) > EXACT
-        return cls(n_classes, (_gridded(rows) if on_grid else rows,), on_grid)
+        return cls(
+            n_classes, (joined_rows([_present(classes, scores + 0.0, positives, negatives)]),)
+        )
 
     @cached_property
     def pooled(self) -> ScoreCounts:
         """The counts of all classes as of one."""
+        if self.sample is not None and self.n_classes == 1:
+            return self
+        if self.sample is not None:
+            return replace(self, n_classes=1, sample=self.sample.pooled())
         classes, *rest = self.whole.parts[0]
-        return ScoreCounts(1, (_joined([(np.zeros_like(classes), *rest)]),), self.whole.on_grid)
+        return ScoreCounts(1, (joined_rows([(np.zeros_like(classes), *rest)]),), self.on_grid)
+
+    def chosen(self, classes: Sequence[int]) -> ScoreCounts:
+        """The counts of some classes, in their order."""
+        if list(classes) == list(self._classes):
+            return self
+        if self.sample is not None:
+            ordered = self.sample.ordered[list(classes)]
+            of_positives = [self.sample.of_positives[c] for c in classes]
+            return ScoreCounts(len(classes), (), sample=SortedScores(ordered, of_positives))
+        own, *rest = self.whole.parts[0]
+        starts, ends = (np.searchsorted(own, classes, side) for side in ("left", "right"))
+        sizes = ends - starts
+        rows = spans(starts, sizes)
+        part = (np.repeat(np.arange(len(sizes)), sizes), *(column[rows] for column in rest))
+        return ScoreCounts(len(sizes), (part,), self.on_grid)
+
+    def pieces(self) -> Iterator[tuple[int, ScoreCounts]]:
+        """The counts of some classes after the other, in rows, and the number of the first."""
+        if self.sample is not None:
+            for c in range(self.n_classes):
+                yield c, ScoreCounts(1, (self.sample.rows(c),))
+            return
+        rows = self.whole.parts[0]
+        ends = np.searchsorted(rows[0], np.arange(self.n_classes + 1))
+        for first, last in stretches(np.diff(ends), _ROWS):
+            classes, *rest = (column[ends[first] : ends[last]] for column in rows)
+            yield first, ScoreCounts(last - first, ((classes - first, *rest),), self.on_grid)
 
     def lower_edges(self, scores: Array) -> Array:
         """The scores that these stand for, of a step of the grid its lower end."""
-        return _ungridded(scores) if self.whole.on_grid else scores
+        return _ungridded(scores) if self.on_grid else scores
 
-    def positives(self) -> AnyArray:
-        """Positives of each class."""
-        classes, _, pos, _ = self.whole.parts[0]
-        return _by_class(classes, pos, self.n_classes)
+    @cached_property
+    def totals(self) -> tuple[AnyArray, AnyArray]:
+        """Positives and negatives of each class."""
+        if self.sample is not None:
+            positives = np.array([len(own) for own in self.sample.of_positives])
+            return positives, self.sample.ordered.shape[1] - positives
+        classes, _, *sides = self.whole.parts[0]
+        pos, neg = (_by_class(classes, side, self.n_classes) for side in sides)
+        return pos, neg
 
     def auroc(self) -> tuple[Array, Array]:
         """Area under the ROC curve of each class, and what it can be wrong by; NaN for a class
@@ -172,16 +272,16 @@ class ScoreCounts(ScoreRows):
         It is the share of pairs of a positive and a negative in which the positive has the higher
         score, ties counting half.
         """
-        classes, _, pos, neg = self.whole.parts[0]
-        total, others = (_by_class(classes, side, self.n_classes) for side in (pos, neg))
-        below = _running(classes, neg, others) - neg
+        total, others = self.totals
+        classes, own, beside, _, above = self.rises
         pairs = total.astype(float) * others
         defined = pairs > 0
-        half = _by_class(classes, pos * neg, self.n_classes) / 2
+        half = _by_class(classes, own * beside, self.n_classes) / 2
+        won = _by_class(classes, own * (others[classes] - above), self.n_classes) + half
         areas = np.full(self.n_classes, np.nan)
-        area = (_by_class(classes, pos * below, self.n_classes) + half)[defined] / pairs[defined]
-        areas[defined] = np.minimum(area, 1)  # of weights, rounding may lead beyond
-        return areas, np.where(defined & self.whole.on_grid, ratio(half, pairs), 0.0)
+        # of weights, rounding may lead beyond
+        areas[defined] = np.clip(won[defined] / pairs[defined], 0, 1)
+        return areas, np.where(defined & self.on_grid, ratio(half, pairs), 0.0)
 
     def average_precision(self, interpolated: bool = False) -> tuple[Array, Array]:
         """Area under the precision-recall curve of each class, and what it can be wrong by; NaN for
@@ -191,14 +291,9 @@ class ScoreCounts(ScoreRows):
         `interpolated` between thresholds as Davis & Goadrich 2006 do, negatives growing in
         proportion to positives.
         """
-        classes, _, pos, neg = self.whole.parts[0]
-        total = _by_class(classes, pos, self.n_classes)
-        tp, fp = self.reached()
+        classes, pos, neg, tp, fp = self.rises
         before_tp, before_fp = tp - pos, fp - neg
-        some = pos > 0
-        classes, pos, neg, tp, fp, before_tp, before_fp = (
-            v[some] for v in (classes, pos, neg, tp, fp, before_tp, before_fp)
-        )
+        total, _ = self.totals
         if interpolated:
             slope = 1 + neg / pos
             offset = before_fp - neg / pos * before_tp
@@ -212,7 +307,7 @@ class ScoreCounts(ScoreRows):
         areas[defined] = np.minimum(
             _by_class(classes, area, self.n_classes)[defined] / total[defined], 1
         )
-        if self.whole.on_grid:  # scores of one step may stand in any order
+        if self.on_grid:  # scores of one step may stand in any order
             high = pos * (tp / (tp + before_fp))
             whole_numbers = (
                 pos.dtype.kind == "i"
@@ -228,14 +323,23 @@ class ScoreCounts(ScoreRows):
 
     def reached(self) -> tuple[AnyArray, AnyArray]:
         """For each class and score the positives and the negatives with at least this score."""
-        classes, _, *sides = (column[::-1] for column in self.whole.parts[0])
-        totals = (_by_class(classes[::-1], side[::-1], self.n_classes) for side in sides)
-        last = self.n_classes - 1 - classes
-        tp, fp = (
-            _running(last, side, total[::-1])[::-1]
-            for side, total in zip(sides, totals, strict=True)
-        )
+        classes, _, pos, neg = self.whole.parts[0]
+        tp, fp = (_from_the_last(classes, side, self.n_classes) for side in (pos, neg))
         return tp, fp
+
+    @cached_property
+    def rises(self) -> _Rows:
+        """Of each class and score of a positive: the class, positives and negatives, and how many
+        of both have at least this score.
+        """
+        if self.sample is not None:
+            return _of_classes(enumerate(map(self.sample.rises, self._classes)))
+        return _of_classes((first, piece._rises_of_rows()) for first, piece in self.pieces())
+
+    def _rises_of_rows(self) -> _Rows:
+        classes, _, pos, neg = self.whole.parts[0]
+        rows = np.flatnonzero(pos)
+        return tuple(column[rows] for column in (classes, pos, neg, *self.reached()))
 
     def bins(self, number: int) -> tuple[AnyArray, AnyArray, Array]:
         """Instances, positives and the sum of scores of each of so many bins of equal numbers; of
@@ -247,7 +351,7 @@ class ScoreCounts(ScoreRows):
         _, score, pos, neg = self.whole.parts[0]
         n = pos + neg
         at = np.minimum((np.cumsum(n) - n / 2) / n.sum() * number, number - 1).astype(int)
-        score = np.clip(_ungridded(score + 0.5), 0, 1) if self.whole.on_grid else score
+        score = np.clip(_ungridded(score + 0.5), 0, 1) if self.on_grid else score
         size, positives = (np.bincount(at, side, number).astype(side.dtype) for side in (n, pos))
         return size, positives, np.bincount(at, n * score, number).astype(float, copy=False)
 
@@ -262,7 +366,7 @@ class ScoreCounts(ScoreRows):
         _, score, pos, neg = self.whole.parts[0]
         n = pos + neg
         error = float(np.abs(positives - total).sum() / n.sum())
-        if not self.whole.on_grid:
+        if not self.on_grid:
             return error, 0.0
         # Scores lie up to half a step from the middle, and a step where a bin ends may belong to
         # both, in any order.
@@ -280,33 +384,33 @@ def counts_of(values: Sequence[float]) -> AnyArray:
 
 def _by_class(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:
     """The sum of the values of each class, whole numbers exactly; the classes ascend."""
+    if values.dtype.kind != "i":  # what classes before sum to leaves no trace
+        return np.bincount(classes, values, n_classes).astype(float, copy=False)
     ends = np.searchsorted(classes, np.arange(n_classes + 1))
     return np.diff(np.append(0, np.cumsum(values))[ends])
 
 
-def _running(classes: Ints, values: AnyArray, totals: AnyArray) -> AnyArray:
-    """Running sums of the values within each class, of which these are the totals; the classes
-    ascend.
-    """
+def _from_the_last(classes: Ints, values: AnyArray, n_classes: int) -> AnyArray:
+    """Running sums of the values within each class, from its last row to its first."""
+    ends = np.searchsorted(classes, np.arange(n_classes + 1))
     if values.dtype.kind == "i":
-        return np.cumsum(values) - (np.cumsum(totals) - totals)[classes]
-    ends = np.searchsorted(classes, np.arange(len(totals) + 1))
+        before = np.append(0, np.cumsum(values))
+        return before[ends[1:]][classes] - before[:-1]
     sums = np.empty_like(values)
-    for start, end in pairwise(ends.tolist()):  # what classes before weigh would leave remainders
-        np.cumsum(values[start:end], out=sums[start:end])
+    for start, end in pairwise(ends.tolist()):
+        np.cumsum(values[start:end][::-1], out=sums[start:end][::-1])
     return sums
 
 
-def _rows(
-    c: int,
-    score: Array,
-    positive: Bools,
-    weights: Array | None,
-) -> _Rows:
-    score = score + 0.0  # -0 is 0
-    sides = positive, ~positive
-    counts = (side.astype(np.int64) if weights is None else side * weights for side in sides)
-    return _present(np.full(len(score), c), score, *counts)
+def _of_classes(pieces: Iterable[tuple[int, _Rows]]) -> _Rows:
+    """The rows of several classes, from those whose classes count from the number beside them."""
+    numbered = ((classes + first, *rest) for first, (classes, *rest) in pieces)
+    return tuple(map(np.concatenate, zip(*numbered, strict=True)))
+
+
+def _first_of_equal(ordered: Array) -> Ints:
+    """Where each different number begins."""
+    return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
 
 
 def _present(classes: Ints, scores: Array, *counts: AnyArray) -> _Rows:
@@ -317,7 +421,7 @@ def _present(classes: Ints, scores: Array, *counts: AnyArray) -> _Rows:
     return tuple(column[there] for column in (classes, scores, *counts))
 
 
-def _joined(parts: Sequence[_Rows]) -> _Rows:
+def joined_rows(parts: Sequence[_Rows]) -> _Rows:
     """The rows of all in order, those of the same class and score as one."""
     if not sum(len(part[0]) for part in parts):
         return parts[0]
@@ -343,7 +447,7 @@ def _gridded(rows: _Rows) -> _Rows:
             0.25 / (1 - np.minimum(s, 0)),
             np.where(s > 1, 1 - 0.25 / np.maximum(s, 1), 0.25 + 0.5 * s),
         )
-    return _joined([(classes, np.minimum(np.floor(place * STEPS), STEPS - 1), *counts)])
+    return joined_rows([(classes, np.minimum(np.floor(place * STEPS), STEPS - 1), *counts)])
 
 
 def _ungridded(step: Array) -> Array:
@@ -393,6 +497,13 @@ class ClassCounts:
             mine, theirs = getattr(self, name), getattr(other, name)
             further[name] = None if mine is None or theirs is None else mine + theirs
         return ClassCounts(sparse.csr_array(self.confusion + other.confusion), **further)
+
+    @property
+    def bounded(self) -> ClassCounts:
+        """The same with as many different scores as are merged or stored."""
+        scores, confidence = self.scores, self.confidence
+        scores, confidence = scores and scores.bounded, confidence and confidence.bounded
+        return replace(self, scores=scores, confidence=confidence)
 
     @property
     def cells(self) -> int:
@@ -564,20 +675,13 @@ def without_zeros(matrix: Any) -> sparse.csr_array:
 # Areas under ROC and precision-recall curves of labels, and the calibration of their probabilities,
 # from counts by score.
 
-#: The areas under curves.
-AREAS = frozenset(
-    (
-        "macro_auroc",
-        "weighted_auroc",
-        "micro_auroc",
-        "macro_ap",
-        "weighted_ap",
-        "micro_ap",
-        "auprc_curve",
-        "auprc_mean",
-        "auprc_weighted",
-    )
-)
+#: The areas under curves: their mean over labels, weighted by positives, and of all cells.
+_AREAS = {
+    "auroc": ("macro_auroc", "weighted_auroc", "micro_auroc"),
+    "ap": ("macro_ap", "weighted_ap", "micro_ap"),
+    "auprc": ("auprc_mean", "auprc_weighted", "auprc_curve"),
+}
+AREAS = frozenset(chain(*_AREAS.values()))
 
 
 def need_counts(names: Collection[str]) -> bool:
@@ -621,45 +725,36 @@ def score_counts(
 
 
 def curve_measures(
-    counts: ScoreCounts, probable: bool, asked: Iterable[str] = ()
+    counts: ScoreCounts, probable: bool, asked: Collection[str]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """The areas, and if scores are probable the calibration errors asked for; and what each can be
+    """The areas asked for, if scores are probable the calibration errors, too; and what each can be
     wrong by.
 
     NaN where none is defined. Labels without positives are left out of averages, for the ROC curve
     also those without negatives; weights are positives.
     """
-    support = counts.positives()
     measures: dict[str, float] = {}
     bounds: dict[str, float] = {}
-    whole = counts.pooled
-    areas = {
-        "auroc": (counts.auroc(), whole.auroc()),
-        "ap": (counts.average_precision(), whole.average_precision()),
-        "auprc": (
-            counts.average_precision(interpolated=True),
-            whole.average_precision(interpolated=True),
-        ),
+    areas: dict[str, Callable[[ScoreCounts], tuple[Array, Array]]] = {
+        "auroc": ScoreCounts.auroc,
+        "ap": ScoreCounts.average_precision,
+        "auprc": partial(ScoreCounts.average_precision, interpolated=True),
     }
-    for name, ((values, off), (micro, micro_off)) in areas.items():
-        defined = ~np.isnan(values)
-        keys = (
-            ("auprc_mean", "auprc_weighted", "auprc_curve")
-            if name == "auprc"
-            else [f"{a}_{name}" for a in _AVERAGES]
-        )
-        weights = np.ones(defined.sum()), support[defined]
-        for key, weight in zip(keys[:2], weights, strict=True):
-            for into, column in ((measures, values), (bounds, off)):
-                into[key] = (
-                    float(np.average(column[defined], weights=weight))
-                    if defined.any()
-                    else float("nan")
-                )
-        measures[keys[2]], bounds[keys[2]] = float(micro[0]), float(micro_off[0])
+    for area, (macro, weighted, micro) in _AREAS.items():
+        if not {macro, weighted}.isdisjoint(asked):
+            values, off = areas[area](counts)
+            defined = ~np.isnan(values)
+            support = counts.totals[0][defined]
+            for name, weights in ((macro, np.ones(len(support))), (weighted, support)):
+                measures[name] = _mean(values[defined], weights)
+                bounds[name] = _mean(off[defined], weights)
+        if micro in asked:
+            value, off = areas[area](counts.pooled)
+            measures[micro], bounds[micro] = float(value[0]), float(off[0])
     for bins in numbers(ECE_NAME, asked) if probable else ():
-        measures[f"ece_{bins}"], bounds[f"ece_{bins}"] = whole.calibration_error(bins)
+        measures[f"ece_{bins}"], bounds[f"ece_{bins}"] = counts.pooled.calibration_error(bins)
     return measures, bounds
 
 
-_AVERAGES = ("macro", "weighted", "micro")
+def _mean(values: Array, weights: AnyArray) -> float:
+    return float(np.average(values, weights=weights)) if len(values) else float("nan")

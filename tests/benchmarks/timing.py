@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 
@@ -19,6 +20,17 @@ def best(*calls: Callable[[], object], repeats: int = 7) -> list[float]:
             call()
             taken.append(time.perf_counter() - start)
     return [min(taken) for taken in times]
+
+
+def cpu(*calls: Callable[[], object], repeats: int = 5) -> list[float]:
+    """The median of several times of each call, in seconds of CPU, taken in turns."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeats):
+        for call, taken in zip(calls, times, strict=True):
+            start = time.process_time()
+            call()
+            taken.append(time.process_time() - start)
+    return [median(taken) for taken in times]
 
 
 def peak(call: Callable[[], object]) -> float:

@@ -155,6 +155,8 @@ def test_merged_in_any_groups_it_is_the_same(monkeypatch, seed):
     p = (p.round(2) + 1e-9) / (p.round(2) + 1e-9).sum(axis=1, keepdims=True) if seed % 2 else p
     folds = rng.integers(0, 3, n)
     whole = mleval.evaluate(y, p, label_names=range(c), folds=folds)
+    if seed > 3:  # as it is stored
+        whole = mleval.Evaluation.from_dict(json.loads(json.dumps(whole.to_dict())))
     parts = np.array_split(
         rng.permutation(n), sorted(rng.choice(np.arange(1, n), 9, replace=False))
     )
@@ -185,18 +187,41 @@ def test_too_many_scores_are_put_on_a_grid_with_a_bound(monkeypatch):
     rng = np.random.default_rng(1)
     y, p = rng.integers(0, 2, 4000), rng.random(4000).round(5)
     for score in (p, 6 * p - 3):
-        monkeypatch.setattr(score_counts, "EXACT", 10_000)
-        exact = mleval.evaluate(y, score)
-        assert not exact.warnings
         monkeypatch.setattr(score_counts, "EXACT", 100)
         monkeypatch.setattr(score_counts, "STEPS", 256)
-        rough = mleval.evaluate(y, score)
+        exact = mleval.evaluate(y, score)
+        assert not exact.warnings
+        rough = mleval.merge([mleval.evaluate(y[i::2], score[i::2]) for i in range(2)])
         bound = rough.total.classes.scores.auroc()[1][0]
         assert (
             0 < abs(rough.measures["macro_auroc"] - exact.measures["macro_auroc"]) <= bound < 0.01
         )
         assert f"macro_auroc, weighted_auroc by {bound:.2g}" in rough.warnings[0]
         monkeypatch.setattr(score_counts, "STEPS", 1 << 16)
+
+
+def test_what_is_evaluated_at_once_is_exact_over_folds_too(monkeypatch):
+    rng = np.random.default_rng(3)
+    y = (rng.random((300, 4)) < 0.3).astype(int)
+    s, folds = rng.random(y.shape), np.arange(300) % 3
+    areas = {"measures": ["macro_auroc", "micro_auroc", "weighted_ap", "micro_ap", "auprc_mean"]}
+    exact = mleval.merge([mleval.evaluate(y[i::3], s[i::3], **areas) for i in range(3)])
+    expected = {
+        "macro_auroc": metrics.roc_auc_score(y, s),
+        "micro_auroc": metrics.roc_auc_score(y, s, average="micro"),
+        "weighted_ap": metrics.average_precision_score(y, s, average="weighted"),
+        "micro_ap": metrics.average_precision_score(y, s, average="micro"),
+    }
+    monkeypatch.setattr(score_counts, "EXACT", 100)
+    for ev in (mleval.evaluate(y, s, **areas), mleval.evaluate(y, s, folds=folds, **areas)):
+        assert {m: ev.measures[m] for m in expected} == pytest.approx(expected, rel=1e-12)
+        assert ev.measures == exact.measures and ev.warnings == exact.warnings
+        for table in (mleval.Evaluation.curves, mleval.Evaluation.reliability):
+            pd.testing.assert_frame_equal(table(ev), table(exact), check_exact=True)
+            some = table(ev, [2, 0])  # in this order
+            own = [table(ev, [label]) for label in (2, 0)]
+            own = [rows if i < 1 else rows[rows["scope"] == "label"] for i, rows in enumerate(own)]
+            pd.testing.assert_frame_equal(some, pd.concat(own, ignore_index=True))
 
 
 def test_the_grid_keeps_the_order_of_scores():

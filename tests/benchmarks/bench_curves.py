@@ -1,0 +1,108 @@
+"""Areas under curves, points of curves, and measures of one label, against scikit-learn's functions
+on the same arrays.
+
+    python tests/benchmarks/bench_curves.py
+
+Seconds of CPU, the median of several calls taken in turns; ours are of whole evaluations, with all
+usual measures. Bounds: how many times as fast as scikit-learn each must be.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import numpy as np
+from sklearn import metrics
+from timing import cpu
+
+import mlflow_mleval as mleval
+
+AREAS = [f"{mean}_{area}" for mean in ("macro", "weighted", "micro") for area in ("auroc", "ap")]
+warnings.filterwarnings("ignore")
+
+
+def label_sets(n, n_labels):
+    rng = np.random.default_rng(0)
+    return (rng.random((n, n_labels)) < 0.05).astype(np.int8), rng.random((n, n_labels))
+
+
+def areas(n, n_labels):
+    y, s = label_sets(n, n_labels)
+    functions = {"auroc": metrics.roc_auc_score, "ap": metrics.average_precision_score}
+    pairs = [name.split("_") for name in AREAS]
+
+    def theirs():
+        return [functions[area](y, s, average=mean) for mean, area in pairs]
+
+    def ours():
+        found = mleval.evaluate(y, s, measures=AREAS, instances=False).measures
+        return [found[name] for name in AREAS]
+
+    assert np.allclose(ours(), theirs(), rtol=1e-12, atol=0)
+    return theirs, ours
+
+
+def curves(n, n_labels):
+    y, s = label_sets(n, n_labels)
+
+    def theirs():
+        functions = metrics.roc_curve, metrics.precision_recall_curve
+        return [f(y[:, j], s[:, j]) for j in range(n_labels) for f in functions]
+
+    def ours():
+        return mleval.evaluate(y, s, measures="macro_auroc", instances=False).curves()
+
+    return theirs, ours
+
+
+def one_label(n, n_classes):
+    rng = np.random.default_rng(0)
+    y, p = rng.integers(0, n_classes, n), rng.dirichlet(np.ones(n_classes), n)
+
+    def theirs():
+        c = p.argmax(axis=1)
+        plain = metrics.accuracy_score, metrics.balanced_accuracy_score
+        further = metrics.matthews_corrcoef, metrics.cohen_kappa_score
+        macro = metrics.precision_score, metrics.recall_score, metrics.f1_score
+        return [
+            *(score(y, c) for score in (*plain, *further)),
+            *(score(y, c, average="macro") for score in macro),
+            metrics.f1_score(y, c, average="weighted"),
+            metrics.log_loss(y, p),
+            metrics.roc_auc_score(y, p, multi_class="ovr"),
+        ]
+
+    def ours():
+        found = mleval.evaluate(y, p, instances=False).measures
+        names = ("top1_accuracy", "balanced_accuracy", "matthews", "kappa", "macro_precision")
+        names += ("macro_recall", "macro_f1", "weighted_f1", "log_loss", "macro_auroc")
+        return [found[name] for name in names]
+
+    assert np.allclose(ours(), theirs(), rtol=1e-10, atol=0)
+    return theirs, ours
+
+
+#: What is computed, of how many instances and labels, and how many times as fast.
+CASES = (
+    ("AUROC and AP, six averages", areas, 20_000, 100, 4),
+    ("AUROC and AP, six averages", areas, 200_000, 50, 8),
+    ("ROC and PR curves by label", curves, 20_000, 100, 2),
+    ("nine measures and AUROC of one label", one_label, 50_000, 10, 2),
+)
+
+
+def main():
+    missed = False
+    for name, make, n, n_labels, bound in CASES:
+        theirs, ours = cpu(*make(n, n_labels), repeats=3)
+        missed |= theirs / ours < bound
+        print(
+            f"{name:38} {n:>8,} x {n_labels:<4} {ours:7.3f}s  scikit-learn {theirs:7.3f}s "
+            f"{theirs / ours:6.1f} times  {'ok' if theirs / ours >= bound else 'MISSED'}"
+        )
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
