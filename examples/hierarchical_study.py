@@ -463,7 +463,7 @@ def fused(study: mleval.Study) -> tuple[list[str], pd.DataFrame]:
         which: mleval.fuse(study.select(measures=[which])) for which in ("sixteen", "class-sets")
     }
     order = pd.concat(
-        {which: f.ranks.T.assign(all=f.ranking["rank"]) for which, f in both.items()}, axis=1
+        {which: f.ranks.T.assign(all=f.ranks.mean().rank()) for which, f in both.items()}, axis=1
     )
     columns = [*study.datasets, "all"]
     lines = [f"| system | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]

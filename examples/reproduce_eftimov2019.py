@@ -153,7 +153,7 @@ def correlated_measures(lines: list[str], published: dict) -> dict:
             (
                 "place (Table 5)",
                 threshold,
-                without.ranking["rank"],
+                without.ranking["mean_rank"].rank(),
                 pd.Series(theirs).rank().tolist(),
             ),
             ("mean rank change (Table 6)", threshold, change, changes[str(threshold)]),

@@ -495,13 +495,15 @@ def _pair_table(
     return other.loc[rows].reset_index(drop=True)
 
 
-def beyond_pvalues(fusion: Fusion, tested: Tested, rope: float = 0.01) -> BeyondPvalues:
+def beyond_pvalues(
+    fusion: Fusion, tested: Tested, order: list[str], rope: float = 0.01
+) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, and how many datasets it would take.
 
     `tested` is what is compared over datasets; its flows are what max-T compares (with a control
-    only pairs with it), which plans are for. Bayesian decisions need ten datasets and a probability
-    of 1 - alpha; the correction is for the number of pairs, in equivalence tests. A ValueError
-    refuses a rope that is negative or not finite.
+    only pairs with it), which plans are for; `order` has the methods best first. Bayesian decisions
+    need ten datasets and a probability of 1 - alpha; the correction is for the number of pairs, in
+    equivalence tests. A ValueError refuses a rope that is negative or not finite.
     """
     if not 0 <= float(rope) < np.inf:
         raise ValueError(
@@ -509,7 +511,6 @@ def beyond_pvalues(fusion: Fusion, tested: Tested, rope: float = 0.01) -> Beyond
         )
     table, flows, alpha, correction = tested.table, tested.flows, tested.alpha, tested.correction
     control, seed = tested.control, tested.seed
-    order = tested.ranks.mean().sort_values(kind="stable").index.tolist()
     shown = order[:MOST]
     absent: dict[str, str] = {}
 

@@ -8,7 +8,7 @@ reports only read it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,6 +23,7 @@ from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests
 from mlflow_mleval.analysis.pairs import (
     apart,
     behind,
+    best_first,
     better_first,
     grouped,
     pair_matrix,
@@ -35,7 +36,7 @@ from mlflow_mleval.analysis.posthoc.description import Made, Tested
 from mlflow_mleval.analysis.posthoc.max_t import MaxTResult
 from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
 from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult
-from mlflow_mleval.analysis.promethee import Gaia
+from mlflow_mleval.analysis.promethee import Gaia, tied_ranks
 from mlflow_mleval.analysis.ranks import (
     FriedmanResult,
     SkillingsMackResult,
@@ -58,7 +59,7 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import known_keywords, one_of, probability
-from mlflow_mleval.words import Argument, Message, count
+from mlflow_mleval.words import Argument, Message, count, some
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ if TYPE_CHECKING:
 FUSED = "fused"
 #: Fewer datasets than this, and a rank test says nothing worth printing.
 MIN_DATASETS = 2
+#: By what methods may be in order.
+ORDERS = ("mean-value", "mean-rank")
 FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 
@@ -125,11 +128,15 @@ class Comparison(Detailed):
     ----------
     study : The completed study: no empty cell, the policy's work listed.
     fusion : Fused ranking: `ranking`, `ranks`, `phi`, `weights`, and per dataset the PROMETHEE results.
-    on : What the tests over datasets compare: "fused" (net flows and their ranks) or the name of one measure.
+    on : What is compared: "fused" (net flows and their ranks) or the name of one measure.
     table : Datasets x methods: the values that are compared, larger is better; gaps hold what the policy gave them, but tests of
         pairs leave them out unless options say that a missing result is a failure of its method.
+    flows : The table on one scale, so that its mean over datasets says something: the table itself, or, of a measure without
+        bounds, shares of its range on each dataset.
     ranks : Datasets x methods: their ranks, 1 is best.
-    order : Methods by mean rank, best first.
+    tested : What the tests over datasets were given.
+    scores : By method, best first: the mean of `flows`, or less the mean rank; larger is better.
+    order : Methods by their scores, best first, but none before one that a separation puts above it.
     friedman, skillings_mack : Tests of all methods; None where `absent` says why. skillings_mack only for a measure whose table
         has empty cells.
     posthoc : The tests of pairs that were made, each with its description and its result.
@@ -155,7 +162,10 @@ class Comparison(Detailed):
     fusion: Fusion
     on: str
     table: pd.DataFrame
+    flows: pd.DataFrame
     ranks: pd.DataFrame
+    tested: Tested
+    scores: pd.Series
     order: list[str]
     friedman: FriedmanResult | None
     skillings_mack: SkillingsMackResult | None
@@ -178,7 +188,7 @@ class Comparison(Detailed):
 
     @property
     def leader(self) -> str:
-        """The method with the best mean rank."""
+        """The method that comes first in the order; it is in the best set."""
         return self.order[0]
 
     def is_separated(self, a: str, b: str) -> bool:
@@ -187,9 +197,15 @@ class Comparison(Detailed):
 
     @cached_property
     def leaders(self) -> list[str]:
-        """The methods with the best mean rank: one, unless they tie."""
-        mean = self.ranks.mean()[self.order]
-        return [str(m) for m in mean.index[mean <= mean.iloc[0] + 1e-9]]
+        """The methods of the best set with the score of the leader: one, unless they tie."""
+        rank = pd.Series(tied_ranks(-self.scores.to_numpy()), self.order)
+        return [m for m in self.best_set if rank[m] == rank[self.leader]]
+
+    @cached_property
+    def best_set(self) -> list[str]:
+        """The methods that no separation puts below another, in the order of the ranking."""
+        below = {worse for _, worse in self.separated}
+        return [m for m in self.order if m not in below]
 
     @property
     def compared(self) -> str:
@@ -247,8 +263,8 @@ class Comparison(Detailed):
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """One row a pair, method_a better by mean rank: the separated ones first, then by p-value
-        and difference of mean ranks.
+        """One row a pair, method_a before method_b in the order: the separated ones first, then by
+        p-value and difference of mean ranks.
 
         Differences are a minus b; `doubts` says why a pair that is separated is not to be trusted
         to be.
@@ -309,7 +325,6 @@ class Comparison(Detailed):
         none = self.friedman.best_pvalue > self.options["alpha"] and len(self.order) > 2
         counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
         filled = {method for _, method in self.study.filled} if counted else set()
-        reverse = {(worse, better) for better, worse in self.separated}
         doubts = []
         for row in pairs[["method_a", "method_b", "separated"]].itertuples(index=False):
             reasons = {
@@ -317,7 +332,6 @@ class Comparison(Detailed):
                 f"results of the two were filled by the policy {self.study.missing}": bool(
                     filled & {row.method_a, row.method_b}
                 ),
-                "the test contradicts the mean ranks": (row.method_a, row.method_b) in reverse,
             }
             doubts.append(
                 "; ".join(text for text, holds in reasons.items() if holds) if row.separated else ""
@@ -382,10 +396,11 @@ class Comparison(Detailed):
 
     @cached_property
     def ranking(self) -> pd.DataFrame:
-        """One row a method, best first; methods with equal mean ranks share a position."""
+        """One row a method, best first; neighbours with equal scores share a position."""
         fused, mean = self.fusion.ranking, self.ranks.mean()
+        new = np.diff(tied_ranks(-self.scores.to_numpy()), prepend=0) != 0
         table = {
-            "position": mean.round(9).rank(method="min").astype(int),
+            "position": np.maximum.accumulate(np.where(new, np.arange(len(new)) + 1, 1)),
             "method": self.order,
             "rank": fused["mean_rank"],
             **fused[FLOWS],
@@ -589,6 +604,7 @@ def compare(
     q: Any = None,
     s: Any = None,
     drop_constant: bool = False,
+    order: str | None = None,
     alpha: float = 0.05,
     ties: str = "correct",
     test: str = "max-t",
@@ -614,9 +630,13 @@ def compare(
     study : Study
         At least two methods; its policy for missing values is applied.
     on : str
-        "fused" or a measure: what the tests over datasets compare.
+        "fused" or a measure: what is compared. The only measure of a study is compared as itself.
     preference, weights, p, q, s, drop_constant
         As in `fuse`.
+    order : {"mean-value", "mean-rank"}, optional
+        Whether methods are in the order of the mean over datasets of what is compared, or of their
+        mean rank, as in older papers. By default that which the deciding test compares: the mean
+        value, but for tests of mean ranks.
     alpha : float
         Significance level of every test.
     ties : {"correct", "ignore"}
@@ -672,6 +692,7 @@ def compare(
         test, test
     )
     probability(alpha, "alpha")
+    on = study.measures[0] if len(study.measures) == 1 else on
     _check(study, on, test, control, missing_is_failure)
     if isinstance(next_dataset, str):
         one_of(next_dataset, "next_dataset", ("best",))
@@ -698,13 +719,22 @@ def compare(
     for dataset, method in study.filled:
         there.loc[dataset, method] = False
     there |= missing_is_failure
-    flows = table if on == FUSED else _v_shape(table)
+    # bets are for differences that fill the range; values on one scale may be far from that
+    own_scale = on == FUSED or (test != "anytime" and _on_one_scale(full, on))
+    flows = table if own_scale else _v_shape(table)
     growing: dict[str, Any] = {"arrival": full.arrival, "bound": _bound(fusion, on)}
     tested = Tested(
         table.where(there), ranks, flows.where(there), alpha, correction, control, seed, **growing
     )
     tests = _tests_over_datasets(tested, ties, test, absent)
-    warned = step(tests.pop("warned"))
+    order = _criterion(order, tests["deciding"])
+    scores = flows.mean() if order == "mean-value" else -ranks.mean()
+    pairs = tests["deciding"].result.significant_pairs if tests["deciding"] else []
+    methods, turned = best_first(scores, pairs)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tests["cliques"], tests["letters"] = grouped(apart(methods, pairs))
+    warned = step([str(w.message) for w in caught])
     gaps = on != FUSED and study.cells(on).isna().any(axis=None)
     redundant = None
     if len(full.measures) > 1 and len(full.methods) > 2:
@@ -712,11 +742,12 @@ def compare(
     else:
         absent["redundancy"] = "needs at least two measures and three methods"
     made = tests["deciding"]
-    pairs = list(made.result.significant_pairs) if made is not None else []
     few = len(full.methods) <= METHODS
     again = Retest(made.test, tested, there) if on == FUSED and pairs and few else None
     sure = None
-    if stability:
+    if stability and len(full.measures) == 1:
+        absent["stability"] = "one measure has no weights and no preference function to vary"
+    elif stability:
         varied = partial(st.sensitivity, study, **choices, separates=again)
         sure = _stability(
             fusion, varied, partial(st.rank_acceptability, fusion, n_resamples, seed), step
@@ -733,15 +764,17 @@ def compare(
     by_instance, reasons = _by_instance(instances or {})
     absent |= reasons
     along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
-    beyond = None if rope is None else beyond_pvalues(fusion, tested, rope)
+    beyond = None if rope is None else beyond_pvalues(fusion, tested, methods, rope)
     progress(n, n)
     could_turn = []
     if on == FUSED:
         leans = leaning(study, tested, made, missing_is_failure)
-        could_turn = turning(fusion, made, ranks, again, leans)
+        could_turn = turning(fusion, made, again, leans)
+    could_turn += _put_first(turned, order, on)
     options = {
         "on": on,
         **choices,
+        "order": order,
         "missing": full.missing,
         "alpha": alpha,
         "ties": ties,
@@ -761,8 +794,11 @@ def compare(
         fusion=fusion,
         on=on,
         table=table,
+        flows=flows,
         ranks=ranks,
-        order=_order(ranks),
+        tested=tested,
+        scores=scores[methods],
+        order=methods,
         skillings_mack=skillings_mack(study.ranks(on)) if gaps else None,
         measure_tests=by_measure,
         concordance=tau,
@@ -862,6 +898,15 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     return study.cells(on) * (-1 if study.directions[on] == "min" else 1), study.ranks(on)
 
 
+def _on_one_scale(study: Study, measure: str) -> bool:
+    """Whether values on different datasets can be averaged: they lie within the measure's bounds;
+    those of an unknown one within 0 and 1.
+    """
+    low, high = MEASURES[measure].range if measure in MEASURES else (0.0, 1.0)
+    values = study.cells(measure).to_numpy()
+    return bool(np.isfinite(high - low) and (values >= low).all() and (values <= high).all())
+
+
 def _v_shape(table: pd.DataFrame) -> pd.DataFrame:
     """Net flows by one measure, larger is better, where the preference is V-shape up to its range
     on the dataset.
@@ -886,9 +931,7 @@ def _bound(fusion: Fusion, on: str) -> float:
 def _tests_over_datasets(
     tested: Tested, ties: str, test: str, absent: dict[str, str]
 ) -> dict[str, Any]:
-    """The fields of `Comparison` that hold tests over datasets and what follows from them, and what
-    forming the groups warned.
-    """
+    """The fields of `Comparison` that hold tests over datasets."""
     n_datasets = len(tested.ranks)
     out: dict[str, Any] = {"friedman": None, "posthoc": (), "deciding": None}
     if n_datasets < MIN_DATASETS:
@@ -899,32 +942,45 @@ def _tests_over_datasets(
         out["friedman"] = friedman(tested.ranks, ties=ties)
         out["posthoc"] = tuple(make(tested, test))
         out["deciding"], out["decision"] = deciding(out["posthoc"], test)
-    pairs = out["deciding"].result.significant_pairs if out["deciding"] else []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        out["cliques"], out["letters"] = grouped(apart(_order(tested.ranks), pairs))
-    out["warned"] = [str(w.message) for w in caught]
     return out
 
 
-def _order(ranks: pd.DataFrame) -> list[str]:
-    """The methods by mean rank, best first."""
-    return list(ranks.mean().sort_values(kind="stable").index)
+def _criterion(order: str | None, decides: Made | None) -> str:
+    """By what the methods are in order: what was asked for, else what the deciding test
+    compares.
+    """
+    if order is not None:
+        return one_of(order, "order", ORDERS)
+    return ORDERS[decides is not None and decides.test.by_mean_ranks]
+
+
+def _put_first(turned: Sequence[tuple[Any, Any]], order: str, on: str) -> list[str]:
+    """A doubt about pairs (better, worse) whose separation goes before their means."""
+    if not turned:
+        return []
+    of = "mean rank" if order == "mean-rank" else "mean net flow" if on == FUSED else f"mean {on}"
+    pairs = some(f"{a} before {b}" for a, b in turned)
+    return [
+        f"The order puts what is certain first: {pairs}, against the {of} over all datasets. The "
+        "test goes by the datasets that both finished, or by how often one is better."
+    ]
 
 
 def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Who leads by each single measure, its Friedman test, and Kendall's tau between all the
     rankings.
     """
-    rows, rankings = {}, {FUSED: fusion.ranks.mean()}
+    rows, rankings = {}, {FUSED: fusion.phi.mean()}
     for measure in study.measures:
-        ranks = study.ranks(measure)
-        mean = rankings[measure] = ranks.mean()
+        ranks, values = study.ranks(measure), _tested(fusion, measure)[0]
+        flows = values if _on_one_scale(study, measure) else _v_shape(values)
+        score = rankings[measure] = flows.mean()
+        first = score.idxmax()
         test = friedman(ranks, ties=ties) if len(ranks) >= MIN_DATASETS else None
         rows[measure] = {
             "direction": study.directions[measure],
-            "leader": mean.idxmin(),
-            "mean_rank": mean.min(),
+            "leader": first,
+            "mean_rank": ranks[first].mean(),
             "friedman_pvalue": test.pvalue if test else float("nan"),
             "iman_davenport_pvalue": test.iman_davenport_pvalue if test else float("nan"),
         }

@@ -38,7 +38,7 @@ class Fusion:
 
     Attributes
     ----------
-    ranking : By method, best first: mean_rank (of `ranks` over datasets; 1 is best), rank (of mean_rank, ties averaged),
+    ranking : By method, best first: mean_rank (of `ranks` over datasets; 1 is best), rank (by phi, ties averaged),
         phi_plus, phi_minus, phi (means over datasets).
     ranks, phi : Datasets x methods: PROMETHEE II rank and net flow.
     weights : Datasets x measures.
@@ -94,10 +94,11 @@ def fuse(
 ) -> Fusion:
     """Fuse the measures of a study into one ranking of its methods (Eftimov & Kocev 2019).
 
-    PROMETHEE II ranks the methods on each dataset by itself, with thresholds and weights from that
-    dataset where none are given; the final ranking is by the mean of these ranks. The study's
-    policy for missing values is applied: MissingResultsError where it has none for its empty cells.
-    The options, and what they may not be, are those of `promethee`.
+    PROMETHEE II gives the methods net flows and ranks on each dataset by itself, with thresholds
+    and weights from that dataset where none are given. The final ranking is by the mean of the net
+    flows, which tests over datasets compare, too; the paper's is by `mean_rank`. The study's policy
+    for missing values is applied: MissingResultsError where it has none for its empty cells. The
+    options, and what they may not be, are those of `promethee`.
 
     >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
     >>> fuse(Study.from_frame(frame)).ranking.mean_rank.to_dict()
@@ -125,13 +126,9 @@ def fuse(
         )
 
     ranks, phi = table(flows.ranks), table(flows.phi)
-    ranking = mean_ranking(ranks)
-    means = {
-        "phi_plus": table(flows.plus).mean(),
-        "phi_minus": table(flows.minus).mean(),
-        "phi": phi.mean(),
-    }
-    ranking = ranking.assign(**means).sort_values("rank", kind="stable")
+    means = {"phi_plus": table(flows.plus).mean(), "phi_minus": table(flows.minus).mean()}
+    ranking = mean_ranking(flows)[["mean_rank", "rank"]].assign(**means, phi=phi.mean())
+    ranking = ranking.rename_axis("method").sort_values("rank", kind="stable")
     concerned: dict[str, list[str]] = {}
     for i, dataset in enumerate(datasets):
         for text in flows.warnings(i):
@@ -163,10 +160,11 @@ def study_flows(
     return flows_by_measure(matrices, methods, values.columns, study.minimize, preference, p, q, s)
 
 
-def mean_ranking(ranks: pd.DataFrame) -> pd.DataFrame:
-    """mean_rank and rank by method, of ranks datasets x methods."""
-    mean_rank = ranks.mean()
-    return pd.DataFrame({"mean_rank": mean_rank, "rank": tied_ranks(mean_rank.to_numpy())})
+def mean_ranking(flows: WeighedFlows) -> pd.DataFrame:
+    """By method, over datasets: phi and mean_rank, and the rank by phi, ties averaged."""
+    phi, mean_rank = flows.phi.mean(axis=0), flows.ranks.mean(axis=0)
+    columns = {"phi": phi, "mean_rank": mean_rank, "rank": tied_ranks(-phi)}
+    return pd.DataFrame(columns, flows.by_measure.methods)
 
 
 class _Results(Mapping[str, PrometheeResult]):

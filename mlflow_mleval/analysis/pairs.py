@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import variance_factor
+from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.ranks import column_of, complete_table, incomplete_table
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import at_least_one, one_of, refuse_keywords
@@ -252,6 +253,32 @@ def possible_ranks(
         len(names) - better.reindex(names, fill_value=0),
     )
     return pd.DataFrame({"low": low.astype(int), "high": high.astype(int)})
+
+
+def best_first(
+    scores: pd.Series, pairs: Sequence[tuple[Hashable, Hashable]]
+) -> tuple[list[Any], list[tuple[Hashable, Hashable]]]:
+    """The names by falling score, but none before one that a pair (better, worse) puts above it;
+    and the pairs that go against the scores.
+
+    >>> best_first(pd.Series({"a": 0.1, "b": 0.5, "c": 0.4}), [("c", "b")])
+    (['c', 'b', 'a'], [('c', 'b')])
+    """
+    rank = pd.Series(tied_ranks(-scores.to_numpy()), scores.index)
+    left = rank.sort_values(kind="stable").index.tolist()
+    turned = [(better, worse) for better, worse in pairs if rank[better] > rank[worse]]
+    if not turned:
+        return left, []
+    above: dict[Hashable, set[Hashable]] = {name: set() for name in left}
+    for better, worse in pairs:
+        above[worse].add(better)
+    order: list[Any] = []
+    while left:
+        # pairs on different datasets may run in a circle: then the scores decide
+        free = next((name for name in left if above[name].isdisjoint(left)), left[0])
+        order.append(free)
+        left.remove(free)
+    return order, turned
 
 
 def sign_changes(n: int) -> np.ndarray:

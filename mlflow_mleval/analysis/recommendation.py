@@ -12,7 +12,9 @@ import pandas as pd
 
 from mlflow_mleval.analysis.answer_comparison import AnswerComparison
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.fusion import mean_ranking
 from mlflow_mleval.analysis.pairs import NOISE, better_first, mean_intervals
+from mlflow_mleval.analysis.stability import first_ranked
 
 # --------------------------------------------------------------------------------------------------
 # What to use: whom the results speak for, by how much in the measures' own units, how sure, and
@@ -67,7 +69,7 @@ def decision(c: Comparison) -> Decision:
     if c.deciding is None:
         by_answers = _by_answers(c)
     else:
-        best = c.possible.index[c.possible["low"] == 1].tolist()
+        best = c.best_set
         separated = [b for a, b in c.separated if a == c.leader]
     return Decision(
         methods=c.leaders,
@@ -127,7 +129,7 @@ def _scenario(c: Comparison) -> dict[str, Any] | None:
     """The first other policy, else other weights, else another function under which others lead."""
     lost = {}
     for key, part in c.scenarios.items():
-        first = _first(part.set_index("method")["mean_rank"].dropna())
+        first = first_ranked(part.set_index("method")["rank"])
         if first != [c.leader]:
             lost[key] = first
     for varies in ("policy", "weights", "function"):
@@ -144,13 +146,8 @@ def _equal_weights(c: Comparison) -> dict[str, Any] | None:
     if c.options["weights"] != "entropy" or len(c.study.measures) < 2:
         return None
     equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
-    first = _first(pd.Series(equal.ranks.mean(axis=0), c.fusion.ranks.columns))
+    first = first_ranked(mean_ranking(equal)["rank"])
     return None if first == [c.leader] else _led_by(c, "weights", "equal", first)
-
-
-def _first(mean_rank: pd.Series) -> list[str]:
-    """The methods with the least mean rank."""
-    return mean_rank.index[mean_rank <= mean_rank.min() + 1e-9].tolist()
 
 
 def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str, Any]:

@@ -162,10 +162,10 @@ class RankBootstrap:
 
     Attributes
     ----------
-    table : By method, best first: rank and mean_rank of the fusion; low and high (interval of the rank at 1 - alpha), p_best
+    table : By method, best first: rank and phi of the fusion; low and high (interval of the rank at 1 - alpha), p_best
         (share of draws in which it is first; ties share).
     acceptability : Methods x ranks: share of draws. Methods that tie share the places they cover.
-    draws : Draws x methods: mean rank over datasets.
+    draws : Draws x methods: mean net flow over datasets.
     ratios : By dataset: n_test / n_train that widened the spread.
     """  # noqa: E501
 
@@ -258,7 +258,7 @@ def bootstrap_ranks(
         by_fold, kept = _runs(fusion, dataset, methods)
         fixed += [f"{methods[i]} on {dataset}" for i in np.flatnonzero(~kept)]
         if not kept.any():
-            total += fusion.ranks.loc[dataset, methods].to_numpy()
+            total += fusion.phi.loc[dataset, methods].to_numpy()
             continue
         n_folds = by_fold.shape[1]
         having = [name for name, has in zip(methods, kept, strict=True) if has]
@@ -273,23 +273,23 @@ def bootstrap_ranks(
         flows = flows_by_measure(
             values.to_numpy() + moved, values.index, values.columns, study.minimize, **choices
         )
-        total += flows.weigh(weights, drop_constant).ranks
+        total += flows.weigh(weights, drop_constant).phi
     if not ratios:
         raise ValueError(
             "`fusion` must have a dataset with two folds that two methods share, got none. Log "
             "values by fold."
         )
-    mean_rank = total / len(study.datasets)
-    share = place_shares(*tied_places(mean_rank)) / n_resamples
-    rank = tied_ranks(mean_rank)
+    phi = total / len(study.datasets)
+    share = place_shares(*tied_places(-phi)) / n_resamples
+    rank = tied_ranks(-phi)
     low, high = np.quantile(rank, [alpha / 2, 1 - alpha / 2], axis=0, method="nearest")
-    table = fusion.ranking[["rank", "mean_rank"]].assign(low=low, high=high, p_best=share[:, 0])
+    table = fusion.ranking[["rank", "phi"]].assign(low=low, high=high, p_best=share[:, 0])
     shares = pd.DataFrame(share, methods, pd.RangeIndex(1, len(methods) + 1, name="rank"))
     doubts = _doubts(fixed, assumed, differing, len(study.datasets) - len(ratios))
     return RankBootstrap(
         table,
         shares,
-        pd.DataFrame(mean_rank, columns=methods),
+        pd.DataFrame(phi, columns=methods),
         ratios,
         alpha,
         n_resamples,

@@ -39,15 +39,8 @@ from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import at_least_one
 from mlflow_mleval.words import SHOWN, some
 
-#: Breakpoints of a weight factor closer than this, relative to their size, are one.
-SAME = 1e-11
 #: How many numbers a work array holds at most.
 CHUNK = 1_000_000
-#: How many events are tried before all others are put in order.
-FIRST = 10_000
-#: How many multiplications of weights by flows are done at once: small enough for BLAS not to start
-#: threads for it.
-BLOCK = 200_000
 
 
 @dataclass(frozen=True)
@@ -56,12 +49,10 @@ class WeightIntervals:
 
     Attributes
     ----------
-    leaders : The methods with the best mean rank now; one, unless they tie.
-    table : By measure: weight (mean over datasets); while its weight is multiplied by a factor between factor_low and
-        factor_high, that is while its mean weight lies between weight_low and weight_high, the
-        leaders stay the same; rival_low and rival_high reach the lead there (None where nobody
-        does: factor 0 or infinity). The same with ``order_`` in front for the whole ranking by mean
-        rank.
+    leaders : The methods with the largest mean net flow now; one, unless they tie.
+    table : By measure: weight (mean over datasets); while that lies between weight_low and weight_high, the leaders stay the
+        same; rival_low and rival_high reach the lead there (None where nobody does: 0, or all of
+        the weight). The same with ``order_`` in front for the whole ranking.
     """  # noqa: E501
 
     leaders: tuple[str, ...]
@@ -70,25 +61,23 @@ class WeightIntervals:
 
 @dataclass(frozen=True)
 class Dethronement:
-    """The smallest changes of weights that cost a leader the lead, by two criteria.
+    """The smallest changes of weights that cost the leader the lead by mean net flow.
 
     Attributes
     ----------
-    leader_by_rank : The method with the best mean rank, which `single` is about.
-    single : The smallest change of one measure's weight, the others rescaled, after which another method has the best mean rank
-        or shares it: measure, weight (mean over datasets), to, change (to - weight), rival. None:
-        no single weight does it.
-    leader_by_flow : The method with the largest net flow averaged over datasets, which `distances` and `change` are about.
+    leader : The method with the largest net flow averaged over datasets.
+    single : The smallest change of one measure's weight, the others rescaled, after which another method leads or shares the
+        lead: measure, weight (mean over datasets), to, change (to - weight), rival. None: no single
+        weight does it.
     rival : Who reaches the leader's mean net flow after the smallest change of all weights together. None: nobody can.
     distances : By rival: the size of the smallest change, ½ Σ|δ_j| (the share of the weight that has to move); inf where no
         change within the simplex is enough. Ascending.
     change : By measure: that smallest change δ for `rival`, to be added to the weights of every dataset; NaN without rival.
-    warnings : Says so where the two leaders are not the same method, or the lead is shared.
+    warnings : Says so where the lead is shared.
     """  # noqa: E501
 
-    leader_by_rank: str
+    leader: str
     single: pd.Series | None
-    leader_by_flow: str
     rival: str | None
     distances: pd.Series
     change: pd.Series
@@ -139,8 +128,8 @@ class Sensitivity:
     Attributes
     ----------
     table : One row a scenario and method: varies ("function" or "policy"), preference, weights, missing, n_datasets, chosen
-        (whether this is what was asked for), method, rank, mean_rank; NaN where the policy dropped
-        the method.
+        (whether this is what was asked for), method, rank, phi, mean_rank; NaN where the policy
+        dropped the method.
     impossible : Policy -> why it gives no ranking.
     separated : By scenario (varies, preference, weights, missing), the pairs (better, worse) that are separated; where asked for.
     """  # noqa: E501
@@ -169,17 +158,13 @@ class Sensitivity:
 
 
 def weight_intervals(fusion: Fusion) -> WeightIntervals:
-    """How far the weight of each measure may move before the leader, or the order, by mean rank
+    """How far the weight of each measure may move before the leader, or the order, by mean net flow
     changes.
 
-    The weight of one measure is multiplied by a factor in every dataset and the weights are
-    rescaled to sum 1. In a dataset two methods then change places at most once, where their net
-    flows, two lines in the factor, cross. Mean ranks are constant between such crossings, so that
-    the intervals are exact: at every crossing, outward from factor 1, the ranks are brought up to
-    date until leader and order have changed. A tie at factor 1 counts: an interval ends at 1 where
-    the smallest move makes the leader another. O(n · D · m²) memory-bound steps for m methods, n
-    measures and D datasets unless very many methods come close to the lead without reaching it, and
-    100 bytes for each pair of methods and dataset.
+    On every dataset the weights move by the same share of the way from where they are to this
+    measure alone, or to the others alone: mean net flows are then lines in that share, so that the
+    intervals are exact. A tie counts: an interval ends at the weight where the smallest move makes
+    the leader another.
 
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
     >>> found = weight_intervals(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
@@ -188,32 +173,22 @@ def weight_intervals(fusion: Fusion) -> WeightIntervals:
     """  # noqa: E501
     methods = list(fusion.ranking.index)
     flows, weights = _by_measure(fusion, methods)
-    a, b = (side.astype(np.int32) for side in np.triu_indices(len(methods), 1))
+    now = np.einsum("dmj,dj->dm", flows, weights)
     rows = {}
     for j, measure in enumerate(fusion.study.measures):
-        own = flows[:, :, j] * (weights[:, None, j] > 0)
-        others = np.einsum("dmj,dj->dm", np.delete(flows, j, axis=2), np.delete(weights, j, axis=1))
-        slope, fixed = (_clean(x[:, a] - x[:, b]) for x in (own, others))
-        slope *= weights[:, None, j]
-        now = _clean(fixed + slope)
-        behind = np.sign(now).sum(axis=0)
-        start = np.bincount(b, behind, len(methods)) - np.bincount(a, behind, len(methods))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            crossing = np.where(now == 0, 1.0, -fixed / slope)
-        crossing[slope == 0] = 0
-        row = {"weight": weights[:, j].mean()}
-        for side, toward in (("low", -1), ("high", 1)):
-            event = np.flatnonzero(
-                (crossing > 0) & (crossing <= 1 if toward < 0 else crossing >= 1)
-            )
-            at, pair = crossing.ravel()[event], event % len(a)
-            size = np.where(at == 1, 1, 2) * np.sign(slope.ravel()[event]) * toward
-            factors, beyond = _first_changes(start, at, toward, a[pair], b[pair], size)
-            for prefix, factor in zip(("", "order_"), factors, strict=True):
-                limit = (np.inf if toward > 0 else 0.0) if factor is None else factor
-                row[f"{prefix}factor_{side}"] = limit
-                row[f"{prefix}weight_{side}"] = _scaled(weights[:, j], limit)
-            row[f"rival_{side}"] = None if beyond is None else methods[_newcomer(start, beyond)]
+        weight = weights[:, j].mean()
+        row: dict[str, Any] = {"weight": weight}
+        # a weight of 1 has no others to give it to, and stays
+        others = 1 - weights[:, [j]]
+        rest = now - weights[:, [j]] * flows[:, :, j]
+        without = np.divide(rest, others, out=now.copy(), where=others > TIE)
+        least = np.mean(others[:, 0] <= TIE)
+        ends = {"low": (without.mean(axis=0), least), "high": (flows[:, :, j].mean(axis=0), 1.0)}
+        for side, (there, limit) in ends.items():
+            shares, rival = _first_changes(now.mean(axis=0), there)
+            row[f"rival_{side}"] = None if rival is None else methods[rival]
+            for prefix, share in zip(("", "order_"), shares, strict=True):
+                row[f"{prefix}weight_{side}"] = weight + share * (limit - weight)
         rows[measure] = row
     leaders = tuple(fusion.ranking.index[fusion.ranking["rank"] == fusion.ranking["rank"].min()])
     table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
@@ -224,137 +199,39 @@ def weight_intervals(fusion: Fusion) -> WeightIntervals:
 
 _INTERVAL_COLUMNS = [
     "weight",
-    "factor_low",
-    "factor_high",
     "weight_low",
     "weight_high",
     "rival_low",
     "rival_high",
-    "order_factor_low",
-    "order_factor_high",
     "order_weight_low",
     "order_weight_high",
 ]
 
 
-def _first_changes(
-    start: npt.NDArray[Any],
-    at: npt.NDArray[Any],
-    toward: int,
-    a: npt.NDArray[np.int32],
-    b: npt.NDArray[np.int32],
-    size: Array,
-) -> tuple[list[float | None], Array | None]:
-    """Where, going down or up from factor 1, the set of leaders first changes, and where the order
-    does; the rank sums beyond.
+def _first_changes(now: Array, there: Array) -> tuple[tuple[float, float], int | None]:
+    """On the way from flows to others, the shares of it (at most 1) at which the leaders and the
+    order first change, and who leads beyond.
 
-    Event e at factor at[e] takes size[e] from the rank sum of method a[e] and gives it to b[e]. Of
-    many events the nearest ones are tried first, without sorting all.
+    Methods come best first. Of lines, only neighbours can be the first to cross.
     """
-    for n in dict.fromkeys((min(FIRST + len(at) // 16, len(at)), len(at))):
-        some = np.argpartition(toward * at, n - 1)[:n] if n < len(at) else np.arange(n)
-        some = some[np.argsort(toward * at[some], kind="stable")]
-        changes = _along(start, at[some], a[some], b[some], size[some], n == len(at))
-        if None not in changes[0]:
-            break
-    return changes
+    lead = np.flatnonzero(_clean(now[0] - now) == 0)
+    order = _crossing(now[:-1] - now[1:], there[:-1] - there[1:]).min(initial=1.0)
+    share = _crossing(now[lead, None] - now, there[lead, None] - there).min(initial=np.inf)
+    if share > 1:
+        return (1.0, float(order)), None
+    beyond = now + min(share + 1e-9, 1.0) * (there - now)
+    ahead = np.flatnonzero(_clean(beyond.max() - beyond) == 0)
+    new = np.setdiff1d(ahead, lead)
+    return (float(share), float(order)), int(new[0] if len(new) else ahead[0])
 
 
-def _along(
-    start: Array,
-    at: Array,
-    a: npt.NDArray[np.int32],
-    b: npt.NDArray[np.int32],
-    size: Array,
-    whole: bool,
-) -> tuple[list[float | None], Array | None]:
-    """The same for events in their order; where they are not the `whole`, what is after the last is
-    unknown.
-
-    In a chunk of events a rank sum moves by no more than its own events can move it. Only methods
-    that can so reach the leaders, or a neighbour in the order, are followed from event to event.
+def _crossing(now: Array, there: Array) -> Array:
+    """At which share of the way differences, at least zero now, come to zero or leave it; infinity
+    where they do not.
     """
-    m, order = len(start), np.argsort(start, kind="stable")
-    steps, lead = np.sign(np.diff(start[order])), start == start.min()
-    factors: list[float | None] = [None, None]
-    beyond = None
-    last = np.append(np.abs(np.diff(at)) > SAME * at[1:], whole) if len(at) else np.zeros(0, bool)
-    group, ends = (
-        np.cumsum(last) - last,
-        np.flatnonzero(last) + 1,
-    )  # events at one factor, and where their groups end
-    sums, first, length = start, 0, 256
-
-    def moved(events: slice) -> Array:
-        gained, lost = (np.bincount(side[events], size[events], m) for side in (b, a))
-        return np.asarray(gained - lost, dtype=float)
-
-    while first < len(ends) and None in factors:
-        begin = ends[first - 1] if first else 0
-        events = slice(begin, ends[min(first + length, len(ends)) - 1])
-        room = np.bincount(a[events], np.abs(size[events]), m) + np.bincount(
-            b[events], np.abs(size[events]), m
-        )
-        rivals = lead | (sums - room <= (sums + room)[lead].min())
-        if factors[0] is not None or rivals.sum() == 1:
-            rivals = np.zeros(m, bool)
-        gaps = np.flatnonzero(np.abs(np.diff(sums[order])) <= room[order[1:]] + room[order[:-1]])
-        if factors[1] is not None:
-            gaps = gaps[:0]
-        followed = rivals.copy()
-        followed[order[gaps]] = followed[order[gaps + 1]] = True
-        hits = np.flatnonzero(followed[a[events]] | followed[b[events]]) + begin
-        groups, row = np.unique(group[hits], return_inverse=True)
-        if len(groups) * followed.sum() > CHUNK and length > 1:
-            length //= 2
-            continue
-        place, width = np.cumsum(followed) - 1, int(followed.sum())
-        moves = np.zeros(len(groups) * width)
-        for side, sign in ((a, -1), (b, 1)):
-            own = followed[side[hits]]
-            moves += np.bincount(
-                row[own] * width + place[side[hits[own]]], sign * size[hits[own]], len(moves)
-            )
-        state = sums[followed] + np.cumsum(moves.reshape(len(groups), width), axis=0)
-        among = state[:, rivals[followed]]
-        same = (
-            ((among == among.min(axis=1, keepdims=True, initial=np.inf)) == lead[rivals]).all(
-                axis=1
-            ),
-            (
-                np.sign(state[:, place[order[gaps + 1]]] - state[:, place[order[gaps]]])
-                == steps[gaps]
-            ).all(axis=1),
-        )
-        for k in range(2):
-            if factors[k] is None and not same[k].all():
-                until = ends[groups[int(np.argmin(same[k]))]]
-                factors[k] = float(at[until - 1])
-                if k == 0:
-                    beyond = sums + moved(slice(begin, until))
-        sums, first, length = sums + moved(events), first + length, min(2 * length, CHUNK)
-    return factors, beyond
-
-
-def _newcomer(start: npt.NDArray[Any], beyond: npt.NDArray[Any]) -> int:
-    """Who leads beyond and did not before, else who still leads; the first in the ranking."""
-    lead, before = beyond == beyond.min(), start == start.min()
-    new = lead & ~before
-    return int(np.flatnonzero(new if new.any() else lead)[0])
-
-
-def _scaled(weights: Array, factor: float) -> float:
-    """Mean over datasets of a weight multiplied by a factor, the others rescaled so that they sum
-    to 1.
-
-    A weight of 1 has no others and stays.
-    """
-    if np.isinf(factor):
-        return float(np.mean(weights > 0))
-    total = 1 - weights + factor * weights
-    return float(
-        np.mean(np.divide(factor * weights, total, out=np.ones_like(total), where=total > 0))
-    )
+    now, there = _clean(now), _clean(there)
+    crosses = np.where(now == 0, there != 0, there < 0)
+    return np.divide(now, now - there, out=np.full(now.shape, np.inf), where=crosses)
 
 
 def _clean(difference: Array) -> Array:
@@ -370,16 +247,15 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
 
 
 def dethrone(fusion: Fusion, intervals: WeightIntervals | None = None) -> Dethronement:
-    """The smallest changes of weights that cost the leader the lead.
+    """The smallest changes of weights that cost the leader the lead by mean net flow.
 
-    Two questions, two criteria. One measure's weight moves and the others are rescaled: when does
-    the best *mean rank* pass to another or become shared (see `weight_intervals`)? All weights may
-    move by a common vector δ, added in every dataset and keeping every weight at least 0 and the
-    sums 1: what is the smallest ½ Σ|δ_j| with which a rival reaches the leader's *net flow averaged
-    over datasets*? The second is a linear programme per rival; since weight moved from measure i to
-    measure k changes the difference in proportion to g_k - g_i, it is solved by moving weight to
-    the measure that favours the rival most, from the others in order of how much they favour the
-    leader. `intervals` are those of the fusion, where they are known.
+    Two questions. One measure's weight moves and the others are rescaled: when does the lead pass
+    to another or become shared (see `weight_intervals`)? All weights may move by a common vector δ,
+    added in every dataset and keeping every weight at least 0 and the sums 1: what is the smallest
+    ½ Σ|δ_j| with which a rival reaches the leader? That is a linear programme per rival; since
+    weight moved from measure i to measure k changes the difference in proportion to g_k - g_i, it
+    is solved by moving weight to the measure that favours the rival most, from the others in order
+    of how much they favour the leader. `intervals` are those of the fusion, where they are known.
     """
     intervals = intervals or weight_intervals(fusion)
     moves = [
@@ -399,11 +275,10 @@ def dethrone(fusion: Fusion, intervals: WeightIntervals | None = None) -> Dethro
     flows, weights = _by_measure(fusion, methods)
     mean, phi = flows.mean(axis=0), fusion.ranking.phi.to_numpy()
     room = weights.min(axis=0)
-    top = int(phi.argmax())
     changes = {
-        name: _smallest_shift(phi[top] - phi[i], mean[i] - mean[top], room)
+        name: _smallest_shift(phi[0] - phi[i], mean[i] - mean[0], room)
         for i, name in enumerate(methods)
-        if i != top
+        if i
     }
     distances = pd.Series(
         {name: np.inf if d is None else np.abs(d).sum() / 2 for name, d in changes.items()},
@@ -416,18 +291,12 @@ def dethrone(fusion: Fusion, intervals: WeightIntervals | None = None) -> Dethro
     if len(intervals.leaders) > 1:
         shared = " and ".join(map(str, intervals.leaders))
         doubts.append(
-            f"{shared} share the best mean rank; the change of a single weight is the smallest "
-            "that separates them."
-        )
-    if methods[top] != methods[0]:
-        doubts.append(
-            f"{methods[0]} leads by mean rank and {methods[top]} by mean net flow: the change of "
-            "a single weight is about the first, the change of all weights about the second."
+            f"{shared} share the lead; the change of a single weight is the smallest that "
+            "separates them."
         )
     return Dethronement(
         methods[0],
         None if best is None else pd.Series(best),
-        methods[top],
         rival,
         distances,
         pd.Series(change, index=fusion.weights.columns),
@@ -462,22 +331,19 @@ def rank_acceptability(
 ) -> RankAcceptability:
     """How often each method takes each overall rank when nothing is known about the weights.
 
-    Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked on
-    every dataset and by the mean of these ranks. The fusion's own weights play no part.
+    Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked by
+    their mean net flow under it. The fusion's own weights play no part.
     """
     at_least_one(n_resamples, "n_resamples")
     methods, measures = list(fusion.ranking.index), fusion.study.measures
-    flows = _by_measure(fusion, methods)[0]
+    mean = _by_measure(fusion, methods)[0].mean(axis=0)
     m = len(methods)
     rng = np.random.default_rng(seed)
     counts, central = np.zeros((m, m)), np.zeros((m, len(measures)))
-    step, block = max(CHUNK // m, 1), max(BLOCK // (m * len(measures)), 1)
+    step = max(CHUNK // m, 1)
     for first in range(0, n_resamples, step):
         weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
-        mean = np.concatenate(
-            [_mean_ranks(weights[i : i + block], flows) for i in range(0, len(weights), block)]
-        )
-        best, worst = tied_places(mean)
+        best, worst = tied_places(-weights @ mean.T)
         counts += place_shares(best, worst)
         central += np.where(best == 0, 1 / (worst - best + 1), 0).T @ weights
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -488,13 +354,6 @@ def rank_acceptability(
         n_resamples,
         seed,
     )
-
-
-def _mean_ranks(weights: Array, flows: Array) -> Array:
-    """Draws x methods: ranks under each vector of weights, averaged over datasets x methods x
-    measures.
-    """
-    return np.sum([tied_ranks(-weights @ on.T) for on in flows], axis=0) / len(flows)
 
 
 def leave_one_out(fusion: Fusion) -> LeaveOneOut:
@@ -518,7 +377,7 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
     ranks, leaders, reversals = np.full((len(methods),) * 2, np.nan), [], []
     for i, gone in enumerate(order):
         weighed = flows.without(gone).weigh(options["weights"], options["drop_constant"])
-        rank = np.insert(tied_ranks(weighed.ranks.mean(axis=0)), gone, np.nan)
+        rank = np.insert(tied_ranks(-weighed.phi.mean(axis=0)), gone, np.nan)
         leaders.append(int(np.nanargmin(rank)))
         ranks[i] = rank[order]
         there = np.delete(np.arange(len(methods)), i)
@@ -630,15 +489,8 @@ def _scenario(
         "n_datasets": len(complete.datasets),
         "chosen": chosen,
     }
-    ranking = mean_ranking(pd.DataFrame(flows.ranks, columns=flows.by_measure.methods))[
-        ["rank", "mean_rank"]
-    ]
-    return (
-        ranking.reindex(study.methods)
-        .rename_axis("method")
-        .reset_index()
-        .assign(**labels)[[*labels, "method", "rank", "mean_rank"]]
-    )
+    ranking = mean_ranking(flows).reindex(study.methods).rename_axis("method").reset_index()
+    return ranking.assign(**labels)[[*labels, "method", "rank", "phi", "mean_rank"]]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -650,14 +502,17 @@ FILTERS = (0.9, 0.8, 0.7)
 #: Statistics (pairs times sign changes) of a test under one other choice; of more methods than this
 #: none is made.
 MOST, METHODS = 10**8, 300
-#: Mean ranks this close are equal.
-EQUAL = 1e-9
+
+
+def first_ranked(rank: pd.Series) -> list[str]:
+    """The methods with the best rank: one, unless they tie."""
+    return rank.index[rank == rank.min()].tolist()
 
 
 @dataclass(frozen=True)
 class Survivals:
-    """What the lead survives: that the same method alone has the best mean rank when everything is
-    computed again.
+    """What the lead survives: that the same method alone leads when everything is computed
+    again.
 
     Attributes
     ----------
@@ -696,8 +551,8 @@ def survivals(
     for (varies, function, weights, missing), part in table.groupby(
         ["varies", "preference", "weights", "missing"], sort=False
     ):
-        rank = part.set_index("method")["mean_rank"].dropna()
-        first = rank.index[rank <= rank.min() + EQUAL].tolist()
+        rank = part.set_index("method")["rank"].dropna()
+        first = first_ranked(rank)
         total[varies] += 1
         if first == [leader]:
             continue
@@ -785,7 +640,7 @@ def separations(
         same = varies == "policy" or len(fusion.study.measures) > 1 or weights == first
         if not part["chosen"].all() and same:
             label = missing if varies == "policy" else f"{function}, {weights}"
-            rank = part.set_index("method")["mean_rank"]
+            rank = part.set_index("method")["rank"]
             variants[varies, label] = (
                 sensitivity.separated[varies, function, weights, missing],
                 rank,
@@ -795,7 +650,7 @@ def separations(
         fewer = fusion.refit(fusion.study.select(needed))
         variants["filter", f"{limit:g}"] = (
             retest(fewer.study, fewer.flows),
-            fewer.ranking["mean_rank"],
+            fewer.ranking["rank"],
         )
     rows = {}
     for choice, (apart, rank) in variants.items():
@@ -803,10 +658,7 @@ def separations(
         rows[choice] = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
     stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
     stays = stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
-    leaders = {
-        choice: rank.index[rank <= rank.min() + EQUAL].tolist()
-        for choice, (_, rank) in variants.items()
-    }
+    leaders = {choice: first_ranked(rank) for choice, (_, rank) in variants.items()}
     return Separations(stays, leaders)
 
 
@@ -912,13 +764,10 @@ def _about_datasets(fusion: Fusion) -> list[str]:
     return lines + [text for text in fusion.warnings if "all preferences are almost zero" in text]
 
 
-def _with_equal_weights(
-    fusion: Fusion, made: Made | None, ranks: pd.DataFrame, again: Retest | None
-) -> list[str]:
+def _with_equal_weights(fusion: Fusion, made: Made | None, again: Retest | None) -> list[str]:
     """What equal weights would change, as clauses: who leads, and which separations are gone."""
     equal = fusion.flows.by_measure.weigh("equal", fusion.options["drop_constant"])
-    mean, now = pd.Series(equal.ranks.mean(axis=0), ranks.columns), ranks.mean()
-    first, leaders = (x.index[x <= x.min() + 1e-9].tolist() for x in (mean, now))
+    first, leaders = (first_ranked(mean_ranking(x)["rank"]) for x in (equal, fusion.flows))
     clauses = []
     if set(first) != set(leaders):
         clauses.append(f"{some(first)} {'leads' if len(first) == 1 else 'share the lead'}")
@@ -930,20 +779,18 @@ def _with_equal_weights(
     return clauses
 
 
-def turning(
-    fusion: Fusion, made: Made | None, ranks: pd.DataFrame, again: Retest | None, lean: list[Any]
-) -> list[str]:
+def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[Any]) -> list[str]:
     """Doubts that could turn the answer about all measures together: two methods, what weights
     favour, what was filled.
     """
     doubts, options, measures = [], fusion.options, fusion.weights.columns
-    if len(ranks.columns) == 2 and not any(options[key] is not None for key in "pqs"):
+    if len(fusion.ranking) == 2 and not any(options[key] is not None for key in "pqs"):
         doubts.append(
             "With two methods the fused ranking counts the measures that each wins, by their "
             "weights; it says nothing of how large the differences are."
         )
     if options["weights"] == "entropy" and len(measures) > 1:
-        turned = _with_equal_weights(fusion, made, ranks, again)
+        turned = _with_equal_weights(fusion, made, again)
         if turned:
             heaviest, weight = fusion.weights.mean().idxmax(), fusion.weights.mean().max()
             doubts.append(

@@ -195,7 +195,7 @@ def measures(format: str | None, filename: str | None, quiet: bool) -> None:
 def rank(format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
     """Fuse the measures into one ranking, per dataset and over all.
 
-    PROMETHEE II ranks the methods on each dataset; the mean of these ranks decides over all.
+    PROMETHEE II gives the methods net flows on each dataset; their mean orders them over all.
 
     \b
     Example:

@@ -284,7 +284,16 @@ tests = (
         "--on",
         default="fused",
         metavar="fused|MEASURE",
-        help="Test the fused ranking, or one measure.",
+        help="Compare by the fused ranking, or by one measure.",
+    ),
+    Option(
+        "Tests",
+        "--order",
+        type=Choice(["mean-value", "mean-rank"]),
+        help=(
+            "Order methods by the mean of what is compared, or by mean rank as older papers do. "
+            "Default: by what the deciding test compares."
+        ),
     ),
     Option(
         "Tests",

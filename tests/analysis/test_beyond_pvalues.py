@@ -39,10 +39,9 @@ def test_over_datasets_the_parts_are_those_of_their_functions(four):
     pd.testing.assert_frame_equal(
         found.bayes.table, bayesian_signed_rank(table, 0.01, n_resamples=BAYES_DRAWS).table
     )
-    flows = table.sub(table.mean(axis=1), axis=0).div(table.max(axis=1) - table.min(axis=1), axis=0)
     pd.testing.assert_frame_equal(
         found.plan.table.filter(regex="effect|needed"),
-        plan(flows).table.filter(regex="effect|needed"),
+        plan(table).table.filter(regex="effect|needed"),
     )
     assert found.plan.test == "step-down max-T"
     assert found.bootstrap is None and found.absent == {"bootstrap": "no run has values by fold"}
@@ -112,7 +111,7 @@ def test_ranks_over_folds_have_a_table():
     table = ranks_table(compare(three_methods(), rope=0.01).beyond)
     assert [c.head for c in table.columns] == [
         "method",
-        "mean rank",
+        "φ",
         "ranks over folds",
         "first in",
     ]

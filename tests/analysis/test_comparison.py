@@ -74,8 +74,9 @@ def with_a_gap(study, *cells):
 def test_tests_of_pairs_leave_out_what_did_not_finish_unless_that_is_a_failure(on):
     study = with_a_gap(study_of(3, 8, gap=0.1), ("d1", "m0"), ("d2", "m0"), ("d3", "m0"))
     found = compare(study, on=on)
-    n = found.pairs.set_index(["method_a", "method_b"])["n"]
-    assert n[("m0", "m1")] == n[("m0", "m2")] == 5 and n[("m1", "m2")] == 8
+    pairs = map(frozenset, zip(found.pairs["method_a"], found.pairs["method_b"], strict=True))
+    n = dict(zip(pairs, found.pairs["n"], strict=True))
+    assert n == {frozenset(["m0", "m1"]): 5, frozenset(["m0", "m2"]): 5, frozenset(["m1", "m2"]): 8}
     assert (
         found.separated == [("m1", "m2")] and not found.pairs["doubts"].any()
     )  # 2/2^5 is above .05

@@ -72,11 +72,11 @@ def test_ranking_is_the_mean_over_datasets(small):
         assert fusion.ranks.loc[dataset].to_dict() == alone.flows["rank"].to_dict()
         assert fusion.phi.loc[dataset].to_dict() == alone.flows.phi.to_dict()
         assert fusion.weights.loc[dataset].to_dict() == alone.weights.to_dict()
-    mean = fusion.ranks.mean().sort_values()
+    mean = fusion.phi.mean().sort_values(ascending=False)
     assert fusion.ranking.index.tolist() == mean.index.tolist()
-    assert fusion.ranking.mean_rank.tolist() == mean.tolist()
-    assert fusion.ranking["rank"].tolist() == rankdata(mean).tolist()
-    assert fusion.ranking.phi.to_dict() == pytest.approx(fusion.phi.mean().to_dict())
+    assert fusion.ranking.phi.tolist() == mean.tolist()
+    assert fusion.ranking["rank"].tolist() == rankdata(-mean).tolist()
+    assert fusion.ranking.mean_rank.to_dict() == fusion.ranks.mean().to_dict()
 
 
 def test_thresholds_are_those_of_each_dataset_unless_given(small):

@@ -152,7 +152,7 @@ def test_without_spread_between_folds_every_draw_is_the_fusion():
     fusion = fuse(Study(known.values, known.directions, "worst", folds=flat))
     found = bootstrap_ranks(fusion, n_resamples=5)
     for _, draw in found.draws.iterrows():
-        pd.testing.assert_series_equal(draw, fusion.ranking["mean_rank"], check_names=False)
+        pd.testing.assert_series_equal(draw, fusion.ranking["phi"], check_names=False)
     assert (found.table["low"] == found.table["rank"]).all() and (
         found.table["high"] == found.table["rank"]
     ).all()
@@ -168,7 +168,7 @@ def test_draws_without_correction_are_fusions_of_drawn_folds():
         mean = by_fold.mean(axis=1)
         moved = mean + np.sqrt(n / (n - 1)) * (np.einsum("r,irj->ij", w, by_fold) - mean)
         values = pd.DataFrame(moved, known.values.index, known.values.columns)
-        expected = fuse(Study(values, known.directions)).ranking["mean_rank"]
+        expected = fuse(Study(values, known.directions)).ranking["phi"]
         np.testing.assert_allclose(draw, expected.reindex(found.draws.columns))
 
 

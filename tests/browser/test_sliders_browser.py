@@ -136,7 +136,7 @@ def test_the_page_ranks_as_compare_does(show, options):
         )
         agrees(chrome.execute_script(READ), again)
         assert said["news"].startswith(
-            f"With these weights {again.leader} ({again.ranking['mean_rank'][0]:.2f}) leads"
+            f"With these weights {again.leader} ({fixed(again.ranking['phi'][0], 3)}) leads"
         )
     chrome.execute_script(SET, [], True)
     assert chrome.execute_script(READ) == before

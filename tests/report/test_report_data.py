@@ -84,7 +84,7 @@ def test_the_published_study_in_numbers():
     assert (first["low"], first["high"], record["ranking"][-1]["low"]) == (1, 11, 5)
     assert record["nemenyi"]["critical_difference"] == found.nemenyi.critical_difference
     assert len(record["pairwise"]["pairs"]) == 66 and record["feasibility"]["datasets_needed"] == 12
-    assert record["stability"]["dethrone"]["single"]["measure"] == "macro_recall"
+    assert record["stability"]["dethrone"]["single"]["measure"] == "micro_recall"
     shares = record["stability"]["acceptability"]["shares"]
     assert all(math.isclose(sum(row), 1) for row in shares.values())
     interval = next(
@@ -92,7 +92,7 @@ def test_the_published_study_in_numbers():
         for row in record["stability"]["intervals"]["measures"]
         if row["measure"] == "hamming_loss"
     )
-    assert interval["factor_high"] is None  # infinite: no limit
+    assert interval["rival_high"] is None and interval["weight_high"] == 1
     assert record["provenance"] == PROVENANCE
     assert record["study"]["filled"][0] in [
         {"dataset": d, "method": m} for d, m in found.study.filled
@@ -210,12 +210,14 @@ def test_one_dataset_has_no_pairs_over_datasets_in_any_format():
         assert "No test over datasets is possible with 1 dataset." in render(found, format, "pairs")
 
 
-def test_pairs_point_from_the_better_mean_rank_and_keep_the_tests_figures():
+def test_pairs_point_from_the_better_method_and_keep_the_tests_figures():
     found = published()
     frame = found.pairs
     mean = found.ranks.mean()
     original = found.pairwise.table.set_index(["method_a", "method_b"])
-    assert (frame["mean_rank_difference"] <= 0).all() and len(frame) == 66
+    place = {method: i for i, method in enumerate(found.order)}
+    pairs = zip(frame["method_a"], frame["method_b"], strict=True)
+    assert all(place[a] < place[b] for a, b in pairs) and len(frame) == 66
     assert frame["separated"].tolist() == [True] * 4 + [False] * 62
     assert frame["pvalue_max_t"].is_monotonic_increasing
     table = found.table.where(published_study().finished())

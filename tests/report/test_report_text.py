@@ -116,7 +116,7 @@ def test_pairs_say_first_what_the_design_can_show():
     )
     assert "… and 46 more; --output csv lists all" in text
     assert (
-        "Not separated from each other: RF-PCT to RAkEL (11 methods); CLR, CC, QWML and 5 more."
+        "Not separated from each other: RF-PCT to RAkEL (11 methods); CC, CLR, QWML and 5 more."
         in flat
     )
 

@@ -189,7 +189,7 @@ def ranks_table(found: BeyondPvalues) -> Table:
     note = f"Ranks over folds: in {share} draws of the folds."
     columns = [
         names("method", t.index),
-        decimals("mean rank", t["mean_rank"], 2),
+        decimals("φ", t["phi"], 3),
         Column("ranks over folds", _ranges(t), note=note),
         _probabilities("first in", t["p_best"]),
     ]

@@ -248,10 +248,7 @@ def _flows(c: Comparison) -> Table:
 
 def _agreement(c: Comparison) -> Table:
     shown = c.concordance.iloc[: TOP + 1, : TOP + 1]
-    note = (
-        "Kendall's τ between the rankings by mean rank, from −1 to 1; – where a ranking ties all "
-        "methods."
-    )
+    note = "Kendall's τ between the rankings, from −1 to 1; – where a ranking ties all methods."
     heads = [name(m, 18) for m in shown.columns]
     return grid(
         shown,
@@ -415,12 +412,12 @@ def _intervals(c: Comparison) -> Figure:
 
 
 def _smallest_shift(c: Comparison) -> str:
-    """The smallest change of all weights together that costs the lead by net flow."""
+    """The smallest change of all weights together that costs the lead."""
     d = present(c.stability).dethrone
-    leader = name(d.leader_by_flow)
+    leader = name(d.leader)
     if d.rival is None:
-        return f"No change of all weights together would cost {leader} the lead by mean net flow."
-    reached = f"{name(d.rival)} reaches the mean net flow of {leader}"
+        return f"No change of all weights together would cost {leader} the lead."
+    reached = f"{name(d.rival)} reaches {leader}"
     return (
         f"If all weights may move together, {reached} once {percent(float(d.distances.iloc[0]))} "
         "of the weight is moved."

@@ -309,6 +309,7 @@ def _data(c: Comparison) -> Mapping[str, Any]:
         "axis": None
         if c.plane is None
         else c.plane.measures.loc[study.measures].to_numpy().tolist(),
+        "by_rank": c.options["order"] == "mean-rank",
         "named": isinstance(c.fusion.options["weights"], str),
         "by_dataset": _by_dataset(c),
         "writable": all(map(_writable, study.measures)),

@@ -1,8 +1,8 @@
 """The answer in words: no more than the tests and the recomputations say, and on what each sentence
 rests.
 
-"Leads" means the best mean rank and nothing else; "separates" is said only where the deciding test
-rejects; "survives" means that the same method leads when everything is computed anew.
+"Leads" means the first place in the order and nothing else; "separates" is said only where the
+deciding test rejects; "survives" means that the same method leads when everything is computed anew.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.stability import Separations, Survivals
+from mlflow_mleval.analysis.stability import Separations, Survivals, first_ranked
 from mlflow_mleval.report.blocks import (
     ALWAYS,
     SHOWN,
@@ -92,7 +92,7 @@ def verdict(c: Comparison) -> list[Sentence]:
     )
     stable = (
         [_fused(c)]
-        if c.on != FUSED
+        if c.on != FUSED and len(c.study.measures) > 1
         else []
         if c.stability is None
         else (_tied_stability(c) if len(c.leaders) > 1 else _stability(c, c.leaders[0]))
@@ -244,13 +244,15 @@ def _lead(c: Comparison) -> Sentence:
         how = f"{count(len(measures), 'measure')}, {choices(c.options, len(measures))}"
         verb = "leads" if not many else "tie for the whole of" if everyone else "share the lead of"
         what = f"the fused ranking of {among}"
-        value = f"net flow {fixed(c.table.iloc[0][c.leader], 3)}{each}"
+        mean = "mean net flow" if len(datasets) > 1 else "net flow"
+        value = f"{mean} {fixed(c.table.mean()[c.leader], 3)}{each}"
     else:
         how = f"{'smaller' if c.study.directions[c.on] == 'min' else 'larger'} is better"
         verb = "leads" if not many else "all tie" if everyone else "share the lead"
         what = f"by {listed([c.on])} among {among}"
-        value = number(c.study.cells(c.on).iloc[0][c.leader])
-    if len(datasets) > 1:
+        mean = number(c.study.cells(c.on).mean()[c.leader])
+        value = f"mean {mean}{each}" if len(datasets) > 1 else mean
+    if c.options["order"] == "mean-rank" and len(datasets) > 1:
         value = f"mean rank {fixed(c.ranks.mean()[c.leader], 2)}{each}"
     says = claim("ahead", *(["options"] if c.on == FUSED else []))
     return Sentence(f"{listed(c.leaders)} {verb} {what} {where} ({value}; {how}).", says)
@@ -341,19 +343,15 @@ def _feasible(c: Comparison) -> list[Sentence]:
 
 def _fused(c: Comparison) -> Sentence:
     """Who leads by all measures together, where the tests are about one."""
-    mean, measures = c.fusion.ranking["mean_rank"], c.study.measures
-    first = mean.index[mean <= mean.min() + 1e-9].tolist()
+    ranking, measures = c.fusion.ranking, c.study.measures
+    first = first_ranked(ranking["rank"])
     also = " too" if set(first) == set(c.leaders) else ""
     verb = "leads" if len(first) == 1 else "share the lead"
     how = (
         f"{'all ' if len(measures) > 1 else ''}{count(len(measures), 'measure')} "
         f"({choices(c.options, len(measures))})"
     )
-    value = (
-        f"mean rank {fixed(mean.min(), 2)}"
-        if len(c.ranks) > 1
-        else f"net flow {fixed(c.fusion.ranking['phi'].iloc[0], 3)}"
-    )
+    value = f"net flow {fixed(ranking['phi'].iloc[0], 3)}"
     return Sentence(
         f"Fused over {how}, {listed(first)} {verb}{also} ({value}).", claim("ahead", "options")
     )

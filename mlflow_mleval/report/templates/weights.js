@@ -35,7 +35,7 @@
     const weight = (slider, j) => slider.value === slider.defaultValue ? data.starts[j]
       : Number((data.most * (slider.value / slider.max) ** 2).toPrecision(3));
     const ranks = Array.from({length: D}, () => new Float64Array(m)), phis = Array.from({length: D}, () => new Float64Array(m));
-    const mean = new Float64Array(m), phi = new Float64Array(m);
+    const mean = new Float64Array(m), phi = new Float64Array(m), standing = new Float64Array(m);
     let moved = false, places = data.rows, table = null;
 
     // ---- weights
@@ -78,7 +78,8 @@
         }
       }
       for (let a = 0; a < m; a++) mean[a] /= D;
-      places = [...mean.keys()].sort((a, b) => mean[a] - mean[b]);
+      rank(data.by_rank ? mean.map(x => -x) : phi, standing);
+      places = changed() ? [...standing.keys()].sort((a, b) => standing[a] - standing[b]) : data.rows;
     }
 
     // ---- what the page shows of it
@@ -110,7 +111,7 @@
     function draw() {
       let position = 0;
       places.forEach((a, i) => {
-        if (!i || mean[a] > mean[places[i - 1]]) position = i + 1;
+        if (!i || standing[a] > standing[places[i - 1]]) position = i + 1;
         const {texts, dot, was, across, strip, fields} = table.cells[a];
         const shown = [`${position}`, D > 1 ? fixed(mean[a], 2) : `${mean[a]}`, fixed(phi[a], 3)];
         texts.forEach(([cell, text], k) => { cell.textContent = changed() ? shown[k] : text; });
@@ -213,8 +214,9 @@
           field.querySelector("title").textContent = `${data.datasets[d]}: rank ${ranks[d][a]}`;
         });
       });
-      const [first, ...rest] = places.slice(0, 3).map(a => `${data.methods[a]} (${fixed(mean[a], 2)})`);
-      const order = `${first} leads by mean rank, then ${rest.join(" and ")}.`;
+      const value = a => data.by_rank ? fixed(mean[a], 2) : fixed(phi[a], 3);
+      const [first, ...rest] = places.slice(0, 3).map(a => `${data.methods[a]} (${value(a)})`);
+      const order = `${first} leads by mean ${data.by_rank ? "rank" : "net flow"}, then ${rest.join(" and ")}.`;
       news.textContent = changed() ? `With these weights ${order}` : "The ranking is that of the report.";
       const detail = {own: !changed(), weights: Object.fromEntries(chosen()), exclude: excluded()};
       block.dispatchEvent(new CustomEvent("mleval:weights", {bubbles: true, detail}));
