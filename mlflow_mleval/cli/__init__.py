@@ -190,9 +190,12 @@ def measures(format: str | None, filename: str | None, quiet: bool) -> None:
         opt.level,
         opt.timeout,
         *opt.output,
+        opt.verbose,
     ]
 )
-def rank(format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
+def rank(
+    format: str | None, filename: str | None, quiet: bool, verbose: bool, **choices: Any
+) -> None:
     """Fuse the measures into one ranking, per dataset and over all.
 
     PROMETHEE II gives the methods net flows on each dataset; their mean orders them over all.
@@ -203,7 +206,7 @@ def rank(format: str | None, filename: str | None, quiet: bool, **choices: Any) 
     """
     chosen = opt.chosen_format(format, filename)
     comparison = _compare(choices, quiet)
-    _render(comparison, "ranking", chosen, filename, quiet)
+    _render(comparison, "ranking", chosen, filename, quiet, verbose)
 
 
 @main.command(
@@ -299,12 +302,14 @@ def compare(
         ),
         opt.timeout,
         *opt.output,
+        opt.verbose,
     ]
 )
 def report(
     format: str | None,
     filename: str | None,
     quiet: bool,
+    verbose: bool,
     log: bool,
     log_to: str | None,
     **choices: Any,
@@ -326,7 +331,7 @@ def report(
     chosen = opt.chosen_format(format, filename)
     following = choices["next_dataset"] or "best"
     comparison = _compare({**choices, "next_dataset": following}, quiet, stability=True)
-    made = _render(comparison, "report", chosen, filename, quiet)
+    made = _render(comparison, "report", chosen, filename, quiet, verbose)
     if log or log_to:
         run_id = _log(made, comparison, choices, log_to)
         if is_stream(filename):
@@ -335,8 +340,8 @@ def report(
             click.echo(_address(run_id) if sys.stdout.isatty() else run_id)
 
 
-@main.command(params=[opt.quiet_alone])
-def demo(quiet: bool) -> None:
+@main.command(params=[opt.quiet_alone, opt.verbose])
+def demo(quiet: bool, verbose: bool) -> None:
     """Import, rank and test a published study, and report on it.
 
     The study has 12 methods, 11 datasets and 18 measures. It goes to sqlite:///mlflow.db in this
@@ -354,7 +359,7 @@ def demo(quiet: bool) -> None:
     comparison = _compare(choices, quiet, stability=True)
     _log(_render(comparison, "report", "html", "mleval_report.html", quiet), comparison, choices)
     click.echo()
-    _render(comparison, "ranking", "table", None, quiet)
+    _render(comparison, "ranking", "table", None, quiet, verbose)
     click.echo(
         "\nThe report is in mleval_report.html, its data in mleval_report_data/, and both in "
         "MLflow.\n\nNext:\n"
@@ -388,7 +393,14 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> A
     )
 
 
-def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool) -> Any:
+def _render(
+    comparison: Any,
+    what: str,
+    format: str,
+    filename: str | None,
+    quiet: bool,
+    verbose: bool = False,
+) -> Any:
     """Write what was compared, a report as a page with its data beside it, and return the
     document.
     """
@@ -406,7 +418,7 @@ def _render(comparison: Any, what: str, format: str, filename: str | None, quiet
         write_all(chain(data, [(filename, page)]))
         say(f"wrote {filename}", quiet)
     else:
-        write(made.render(format, width()), filename, quiet)
+        write((made.in_full if verbose else made).render(format, width()), filename, quiet)
     return made
 
 

@@ -523,6 +523,13 @@ timeout = Option(
     callback=_allow,
     help="Seconds to wait for an answer of the store. Default: 30, or MLEVAL_TIMEOUT.",
 )
+verbose = Option(
+    "Output",
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="On a terminal, after decision, doubts and ranking: why, pairs, measures, provenance.",
+)
 quiet, quiet_alone = (
     Option(heading, "-q", "--quiet", is_flag=True, help="Write no messages to stderr.")
     for heading in ("Output", "Options")

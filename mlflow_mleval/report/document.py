@@ -1,14 +1,14 @@
 """A document: sections of blocks that say what results say, and the formats that it can take."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from mlflow_mleval.report import renderer
-from mlflow_mleval.report.blocks import PAGE, Figure, Section
+from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Figure, Section, Text
 
 #: So many sections of a page are open where these do not say it themselves.
 OPEN = 4
@@ -48,6 +48,15 @@ class Document:
         a terminal in columns.
         """
         return renderer(format).render(self, width)
+
+    @property
+    def in_full(self) -> "Document":
+        """The document whose terminal shows all that its paper does."""
+        sections = [
+            replace(section, blocks=[_surfaced(block) for block in section.linear(PAPER)])
+            for section in self.sections
+        ]
+        return replace(self, sections=sections)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One self-contained page; written to `path` if that is given."""
@@ -104,3 +113,8 @@ class Document:
 
     def __str__(self) -> str:
         return self.to_text()
+
+
+def _surfaced(block: Any) -> Any:
+    """The block as a terminal shows it, with all of its points."""
+    return replace(block, depth=ALWAYS, **({"most": None} if isinstance(block, Text) else {}))

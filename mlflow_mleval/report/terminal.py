@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from mlflow_mleval.report.blocks import ALWAYS, Column, Table, Terms, Text, plain
+from mlflow_mleval.report.blocks import ALWAYS, Column, Section, Table, Terms, Text, plain
 from mlflow_mleval.report.text import columns, pad, shorten, terminal, wrap
 
 if TYPE_CHECKING:
@@ -27,11 +27,21 @@ def render(document: Document, width: int = 100) -> str:
     parts = []
     for i, section in enumerate(document.sections):
         found = list(_run_on(section.linear(ALWAYS)))
+        if found and getattr(found[0], "most", None) == 1:
+            parts.append(_first_point(section, found[0], width))
+            continue
         blocks = [text for block in found if (text := "\n".join(_lines(block, width)))]
         if i and blocks and not noted(found):
             blocks[0] = f"{section.title}\n{blocks[0]}"
         parts += blocks
     return "\n\n".join(parts)
+
+
+def _first_point(section: Section, points: Text, width: int) -> str:
+    """The title with the first of the points, and that there are more."""
+    more = " (-v shows all)" if len(points.paragraphs) > 1 else ""
+    text = short_ids(plain(points.paragraphs[0]))
+    return "\n".join(_point(f"{section.title}{more}: ", text, width, cut=True))
 
 
 def _run_on(blocks: Iterable[Any]) -> Iterator[Any]:
@@ -75,14 +85,14 @@ def _lines(block: Any, width: int) -> Iterator[str]:
 def _points(block: Text, width: int) -> Iterator[str]:
     """A list, as far as it stands on a terminal."""
     for text in block.paragraphs[: block.most]:
-        yield from _point(short_ids(plain(text)), width, block.most is not None)
+        yield from _point("- ", short_ids(plain(text)), width, block.most is not None)
     if more := len(block.paragraphs) - len(block.paragraphs[: block.most]):
         yield f"- and {more} more, see the report"
 
 
-def _point(text: str, width: int, cut: bool) -> list[str]:
+def _point(mark: str, text: str, width: int, cut: bool) -> list[str]:
     """An item of a list, shortened to two lines or so."""
-    lines, room = wrap("- ", text, width), -(-POINT // width)
+    lines, room = wrap(mark, text, width), -(-POINT // width)
     return (
         lines
         if not cut or len(lines) <= room

@@ -43,6 +43,7 @@ _ELSEWHERE = {
     "format",
     "filename",
     "quiet",
+    "verbose",
 }
 #: Most values of an option, characters of a value and experiments of a selection.
 MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50

@@ -39,16 +39,13 @@ def definitions(directions: Mapping[str, str]) -> Table:
 # --------------------------------------------------------------------------------------------------
 # What a reader must know before believing the verdict.
 
-#: Doubts that stand on a terminal.
-MOST = 6
 
-
-def doubts_section(c: Comparison) -> Section | None:
-    """The doubts as a marked list; nothing where there are none."""
+def doubts_section(c: Comparison, most: int = 1) -> Section | None:
+    """The doubts as a marked list, so many of them on a terminal; nothing where there are none."""
     if not c.doubts:
         return None
     names = {*c.study.methods, *c.study.datasets, *c.study.measures}
-    return doubts([capitalised(text, names) for text in c.doubts], MOST)[0]
+    return doubts([capitalised(text, names) for text in c.doubts], most)[0]
 
 
 def doubts(texts: Sequence[str], most: int | None = None) -> list[Section]:

@@ -4,7 +4,7 @@ it.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -17,6 +17,7 @@ from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
+    PAPER,
     Beside,
     Column,
     Section,
@@ -204,7 +205,10 @@ RUNS = 2000
 
 
 def section(
-    c: Comparison, provenance: Mapping[str, Any], said: list[Sentence] | None = None
+    c: Comparison,
+    provenance: Mapping[str, Any],
+    said: list[Sentence] | None = None,
+    depth: int = PAPER,
 ) -> Section:
     """Choices, definitions, sources, what each sentence of the verdict rests on, and how to make
     the report again.
@@ -231,7 +235,7 @@ def section(
         Column("keys in the JSON report", [", ".join(s.rests_on) for s in said], "wrap"),
     ]
     blocks: list[Any] = [
-        *made_from(provenance).blocks,
+        *(replace(block, depth=depth) for block in made_from(provenance).blocks),
         *told(c),
         Beside(
             [Terms(_choices(c), title="Choices")],

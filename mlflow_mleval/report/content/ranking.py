@@ -61,7 +61,7 @@ def spread_section(c: Comparison) -> Section | None:
     return Section(
         "repeats",
         "Repeats",
-        [Text([*sentences(c.study)], depth=ALWAYS), *tables],
+        [Text([*sentences(c.study)]), *tables],
         hint=f"{_span(runs)} runs each",
     )
 
@@ -164,7 +164,6 @@ def _on_one(c: Comparison, measures: Sequence[str]) -> Table:
         caption=f"Mean and spread over repeats on {name(dataset)}",
         key="repeats",
         things="methods",
-        depth=ALWAYS,
     )
 
 
@@ -194,7 +193,6 @@ def _over_datasets(c: Comparison, measure: str, i: int) -> Table:
         key=f"repeats-{i}",
         things="methods",
         note=note,
-        depth=ALWAYS if i == 1 else doc.PAPER,
     )
 
 

@@ -87,6 +87,8 @@ _TOPICS = (
 #: What JSON holds beside the topics.
 _BESIDE = (provenance.data, provenance.best_methods_data)
 PARTS = ("report", "ranking", "pairs")
+#: Doubts of pairs that stand on a terminal.
+DOUBTS = 6
 
 
 def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") -> Document:
@@ -102,11 +104,11 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         answer = Text([s.text for s in sentences], role="lead", depth=ALWAYS)
         sections = [
             Section("verdict", "Verdict", [answer]),
-            definitions.doubts_section(c),
+            definitions.doubts_section(c, DOUBTS),
             differences.section(c, ALWAYS),
             beyond.next_dataset_section(c, ALWAYS),
             beyond.section(c, ALWAYS),
-            provenance.section(c, made_by, sentences),
+            provenance.section(c, made_by, sentences, ALWAYS),
         ]
     else:
         chosen = [topic for topic in _TOPICS if what == "report" or not topic.apart]

@@ -16,7 +16,6 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.stability import Separations, Survivals, first_ranked
 from mlflow_mleval.report.blocks import (
-    ALWAYS,
     SHOWN,
     Section,
     Sentence,
@@ -52,11 +51,11 @@ def section(c: Comparison) -> Section:
         for s in said
         if s.claim.key == "survives" and "stability.separations" not in s.rests_on
     ]
-    answer = Text([s.text for s in said if s.text not in stable], role="lead", depth=ALWAYS)
+    answer = Text([s.text for s in said if s.text not in stable], role="lead")
     return Section(
         "verdict",
         "Verdict",
-        [answer, *([Text(stable, role="flow", depth=ALWAYS)] if stable else [])],
+        [answer, *([Text(stable, role="flow")] if stable else [])],
     )
 
 
