@@ -34,10 +34,14 @@ class CandidatesError(IncomparableRunsError):
         What is the matter.
     ways : sequence of (str, dict)
         What it does, and the arguments of `load_study` to add.
+    sure : bool
+        Whether the first way may be proposed alone.
     """
 
-    def __init__(self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-        self.text, self.ways = text, ways
+    def __init__(
+        self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]], sure: bool = True
+    ) -> None:
+        self.text, self.ways, self.sure = text, ways, sure
         choices = (
             f"{', '.join(f'`{name}={value!r}`' for name, value in options.items())} to {what}"
             for what, options in ways

@@ -12,7 +12,9 @@ from mlflow_mleval.words import did_you_mean, masked, without_passwords
 
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
-POLICIES = ("mean", "latest", "error")
+POLICIES = ("mean", "latest", "latest-data", "error")
+#: The rule by which the digest of a run's data tells datasets, or repeats, apart.
+DIGEST = "digest"
 Directions = Literal["declared", "proposed"]
 DIRECTIONS: tuple[Directions, ...] = ("declared", "proposed")
 
@@ -80,12 +82,14 @@ class Selection:
                 "search, or folds."
             )
         for rule in self.method_by:
-            _check_name("method_by", rule, ("run_name", "run_id", "experiment", "model", "prompt"))
+            plain = ("run_name", "run_id", "experiment", "estimator", "model", "prompt")
+            _check_name("method_by", rule, plain)
         if self.dataset_by is not None:
-            _check_name("dataset_by", self.dataset_by, ("run_name", "experiment", "input"))
+            _check_name("dataset_by", self.dataset_by, ("run_name", "experiment", "input", DIGEST))
         for rule in self.repeats_by:
-            if key_of(rule)[0] not in ("param", "tag"):
-                raise ValueError(f"`repeats_by` must be param:NAME or tag:NAME, got {rule!r}.")
+            if rule != DIGEST and key_of(rule)[0] not in ("param", "tag"):
+                listed = f"param:NAME, tag:NAME or {DIGEST}"
+                raise ValueError(f"`repeats_by` must be {listed}, got {rule!r}.")
         _check_folds(self.folds_by)
 
     @classmethod

@@ -83,12 +83,15 @@ def test_a_command_line_shows_no_password():
     ("wrong", "said"),
     [
         ({"missing": "wrost"}, "`missing` must be one of .* Did you mean 'worst'"),
-        ({"duplicates": "best:"}, "`duplicates` must be one of mean, latest, error or best:METRIC"),
+        (
+            {"duplicates": "best:"},
+            "`duplicates` must be one of mean, latest, latest-data, error or best:METRIC",
+        ),
         ({"children": "all"}, "`children` must be best:METRIC, got 'all'"),
         ({"children": "best:f1", "folds_by": "children"}, "must not be given with folds_by"),
         ({"method_by": ["run_name", "nonsense"]}, "`method_by` must be one of tag:NAME, .*prompt"),
-        ({"dataset_by": "model"}, "`dataset_by` must be one of .* or input, got 'model'"),
-        ({"repeats_by": "run_name"}, "`repeats_by` must be param:NAME or tag:NAME"),
+        ({"dataset_by": "model"}, "`dataset_by` must be one of .*, input or digest, got 'model'"),
+        ({"repeats_by": "run_name"}, "`repeats_by` must be param:NAME, tag:NAME or digest"),
         ({"folds_by": "key:{fold}"}, "`folds_by` must be one of steps, children, or key:PATTERN"),
     ],
 )

@@ -127,7 +127,10 @@ selection = (
         "Selection",
         "--dataset-by",
         metavar="RULE",
-        help="What names its dataset: one of the same, or input (the run's dataset input).",
+        help=(
+            "What names its dataset: one of the same, or input (the run's dataset input); digest "
+            "makes a dataset of each digest of the data."
+        ),
     ),
     _many("Selection", "--method", "methods", help="Keep only this method."),
     _many("Selection", "--exclude-method", "exclude_methods", help="Leave this method out."),
@@ -139,7 +142,7 @@ selection = (
         metavar="RULE",
         help=(
             "Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or "
-            "tag:NAME."
+            "tag:NAME; digest, where each is on another split of the same data."
         ),
     ),
     Option(
@@ -149,8 +152,8 @@ selection = (
         default="error",
         help=(
             "If runs of a method on a dataset differ in more than their seed: stop (error), or "
-            "take the mean, the latest or best:METRIC. Runs that differ in their seed only are "
-            "repeats: their mean counts."
+            "take the mean, the latest, best:METRIC, or those on the latest data (latest-data). "
+            "Runs that differ in their seed only are repeats: their mean counts."
         ),
     ),
     Option(

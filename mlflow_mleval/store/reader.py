@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -23,7 +24,7 @@ from mlflow_mleval.measures.metric_names import (
     proposed_direction,
 )
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.selection import Selection, key_of
+from mlflow_mleval.selection import DIGEST, Selection, key_of
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.bounds import MAX_DIGITS, bounded_json, computable
 from mlflow_mleval.validation import present
@@ -35,6 +36,8 @@ _PROMPTS = "mlflow.linkedPrompts"
 NEWER = "it has schema "
 #: The name that MLflow gives to a dataset input without one.
 _NAMELESS = "dataset"
+#: A class in the text of an estimator, and how much of a digest stands in a name.
+_CLASS, _SHORT = re.compile(r"\b([A-Z]\w*)\("), 8
 #: Measures that the profile of the label sets gives.
 FROM_PROFILE = ("hamming_loss", "subset_accuracy", *MEASURED)
 CHILD = "children of other runs are no results"
@@ -96,7 +99,8 @@ class Result:
     results. `broken` says by tag why it cannot be read; what it tells is then unknown. Values by
     fold are in `folds` as our tag has them, or in `by_fold` as another rule found them. `repeat`
     says which repeat the run is, `config` holds its other params; `keys` has the metrics whose
-    names MLflow made of calls, by measure; the mean of several runs has them as its `repeats`.
+    names MLflow made of calls, by measure, `n_rows` the size of the data; the mean of several runs
+    has them as its `repeats`.
     """
 
     run_id: str
@@ -127,6 +131,7 @@ class Result:
     propensities: str = ""
     weights: str = ""
     keys: Mapping[str, str] = field(default_factory=dict)
+    n_rows: int | None = None
     repeats: tuple[Result, ...] = ()
 
     @property
@@ -143,7 +148,8 @@ class Result:
 @dataclass(frozen=True)
 class Rule:
     """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``,
-    ``experiment``; of a dataset ``input``, of a method ``run_id``, ``model`` or ``prompt``.
+    ``experiment``; of a dataset ``input`` or ``digest``, of a method ``run_id``,
+    ``estimator``, ``model`` or ``prompt``.
 
     Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
     `models` says what LoggedModels are called by their ids, and by those of runs that are not
@@ -191,10 +197,14 @@ class Rule:
         if rule == MODEL:
             model = model_of(run)
             return self.models.get(model or run.info.run_id, model)
+        if rule == DIGEST:
+            named = _default_dataset(run, experiment)
+            return named and f"{named[0]} {digest_of(run)[:_SHORT]}".rstrip()
         return {
             "run_name": run.info.run_name,
             "run_id": run.info.run_id,
             "experiment": experiment,
+            "estimator": estimator_of(run),
             "input": _input(run)[0],
             PROMPT: _prompts(run),
         }[rule]
@@ -300,7 +310,7 @@ def read_run(
         propensities=tags.get(schema.TAG_PROPENSITIES, ""),
         weights=tags.get(schema.TAG_WEIGHTS, ""),
         split_digest=tags.get(schema.TAG_SPLIT_DIGEST, ""),
-        dataset_digest=tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1],
+        dataset_digest=digest_of(run),
         **(sizes or {"n_train": (), "n_test": ()}),
         selected_among=_selected_among(tags),
         start_time=started(run),
@@ -315,6 +325,7 @@ def read_run(
         config=config,
         commit=tags.get(MLFLOW_GIT_COMMIT, ""),
         keys=keys,
+        n_rows=n_rows_of(run),
     )
 
 
@@ -458,13 +469,44 @@ def _named(name: str | None, by: str) -> tuple[str, str] | None:
 
 
 def _default_method(run: Run, experiment: str) -> tuple[str, str] | None:
-    tags, params = run.data.tags, run.data.params
     return (
-        _named(tags.get(schema.TAG_METHOD), f"tag:{schema.TAG_METHOD}")
-        or _named(params.get("estimator_name"), "param:estimator_name")
-        or _named(tags.get("estimator_name"), "tag:estimator_name")
+        _named(run.data.tags.get(schema.TAG_METHOD), f"tag:{schema.TAG_METHOD}")
+        or _named(estimator_of(run), "estimator")
         or _named(run.info.run_name, "run_name")
     )
+
+
+def estimator_of(run: Run) -> str | None:
+    """The scikit-learn estimator that MLflow's autologging saw, with those that a pipeline or a
+    search holds: "Pipeline(StandardScaler, SVC)", "GridSearchCV(SVC)".
+    """
+    params = run.data.params
+    name = params.get("estimator_name") or run.data.tags.get("estimator_name")
+    held = params.get("steps" if name == "Pipeline" else "estimator", "")
+    if not name or not (name == "Pipeline" or name.endswith("SearchCV")):
+        return name
+    classes = [c for c in _CLASS.findall(held) if c != "Pipeline"]
+    return f"{name}({', '.join(classes)})" if classes else name
+
+
+def digest_of(run: Run) -> str:
+    """The digest of the data that the run was evaluated on, or, where only these were logged,
+    trained on; empty where there is none.
+    """
+    return run.data.tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1]
+
+
+def n_rows_of(run: Run) -> int | None:
+    """How many rows the data of `digest_of` have, by their profile; None where nobody says."""
+    inputs = run.inputs.dataset_inputs if run.inputs else []
+    profiles = {i.dataset.profile for i in inputs if i.dataset.digest == digest_of(run)}
+    try:
+        (profile,) = profiles
+        described = bounded_json(profile or "{}")
+        rows = described.get("num_rows") or described["features_shape"][0]
+        return int(rows)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+        return None
 
 
 def _default_dataset(run: Run, experiment: str) -> tuple[str, str] | None:

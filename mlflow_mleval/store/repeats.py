@@ -18,9 +18,9 @@ from mlflow.entities import Run
 from mlflow_mleval.errors import CandidatesError, MeasureError, NoRunsError
 from mlflow_mleval.measures.metric_names import direction_of, directions, of_training
 from mlflow_mleval.measures.registry import meant
-from mlflow_mleval.selection import Selection, best_metric, key_of
+from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
 from mlflow_mleval.store import schema
-from mlflow_mleval.store.reader import Result
+from mlflow_mleval.store.reader import Result, digest_of
 from mlflow_mleval.study import Excluded
 from mlflow_mleval.words import DECLARE, Argument, Message, count, did_you_mean, some
 
@@ -31,6 +31,10 @@ _SEED = re.compile(r"(.*[_./:-])?(seed|random_state|random_seed|rng)", re.IGNORE
 _SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
 #: A metric of validation, by its name: what one chooses by.
 _VALIDATION = re.compile(r"(^|[_./-])(val|valid|validation|dev|cv)([_./-]|$)", re.IGNORECASE)
+#: A metric of cross-validation, by its name.
+_OF_FOLDS = re.compile(r"(^|[_/.-])(cv|folds?|split)_?\d*([_/.-]|$)|_std$", re.IGNORECASE)
+#: What differs where one run was cross-validated and another not, or over other folds.
+FOLDS = "number of folds"
 #: Cells that an error names.
 _SHOWN = 4
 #: A dataset and a method.
@@ -49,7 +53,7 @@ def is_seed(param: str) -> bool:
 @dataclass(frozen=True)
 class RepeatRule:
     """What tells repeats of a run from one another: seeds, and what ``param:NAME`` or ``tag:NAME``
-    names.
+    names; with ``digest`` each is on another split of the same data.
     """
 
     rules: tuple[str, ...] = ()
@@ -59,6 +63,7 @@ class RepeatRule:
         are equal.
         """
         params, kinds = run.data.params, {"param": run.data.params, "tag": run.data.tags}
+        kinds[DIGEST] = {"": digest_of(run)}
         named = [kinds[kind].get(key, "") for kind, key in map(key_of, self.rules)]
         seeds = [name for name in params if is_seed(name)]
         label = (
@@ -68,6 +73,8 @@ class RepeatRule:
             if seeds
             else ""
         )
+        if "best_cv_score" in run.data.metrics:  # what a search found is no setting of it
+            seeds += [name for name in params if name.startswith("best_")]
         gone = {*seeds, *(key for kind, key in map(key_of, self.rules) if kind == "param")}
         return label, {
             name: _SEED_IN_TEXT.sub("", text) for name, text in params.items() if name not in gone
@@ -140,12 +147,16 @@ def gather(results: Sequence[Result], selection: Selection) -> Repeats:
         cells.setdefault((r.dataset, r.method), []).append(r)
     excluded: list[Excluded] = []
     cells = {cell: _without_copies(runs, excluded) for cell, runs in cells.items()}
+    if selection.duplicates == "latest-data":
+        cells = _of_latest_data(cells, excluded)
+    elif selection.duplicates not in ("latest", "mean") and DIGEST not in selection.repeats_by:
+        _refuse_other_data(cells, selection)
     mixed = {cell: names for cell, runs in cells.items() if (names := differing(runs))}
     notes: list[str] = []
     chosen: dict[Cell, tuple[str, int]] = {}
     if selection.duplicates == "latest":
         cells = _latest(cells, excluded)
-    elif mixed and selection.duplicates == "error":
+    elif mixed and selection.duplicates in ("error", "latest-data"):
         raise _error(cells, mixed, selection)
     elif mixed and selection.duplicates == "mean":
         which = (_which(cell, cells[cell], params, " (", ")") for cell, params in mixed.items())
@@ -179,13 +190,79 @@ def _latest(
     return {cell: runs[-1:] for cell, runs in cells.items()}
 
 
+def _of_latest_data(
+    cells: Mapping[Cell, list[Result]], excluded: list[Excluded]
+) -> dict[Cell, list[Result]]:
+    """Of each dataset the runs on the data that were used last; the others go to the list."""
+    by_dataset: dict[str, list[Result]] = {}
+    for (dataset, _), runs in cells.items():
+        by_dataset.setdefault(dataset, []).extend(r for r in runs if r.dataset_digest)
+    last = {
+        dataset: max(runs, key=lambda r: r.start_time).dataset_digest
+        for dataset, runs in by_dataset.items()
+        if schema.differ(r.dataset_digest for r in runs)
+    }
+    of_latest = {
+        cell: [r for r in runs if last.get(cell[0], r.dataset_digest) == r.dataset_digest]
+        for cell, runs in cells.items()
+    }
+    older = [r for cell, runs in cells.items() for r in runs if r not in of_latest[cell]]
+    reason = "it is on other data than the latest runs of its dataset"
+    excluded += [Excluded("run", r.name, reason) for r in older]
+    return {cell: runs for cell, runs in of_latest.items() if runs}
+
+
+def _refuse_other_data(cells: Mapping[Cell, Sequence[Result]], selection: Selection) -> None:
+    """CandidatesError where runs of a cell are on different data."""
+    digests = {cell: {r.dataset_digest for r in runs} - {""} for cell, runs in cells.items()}
+    differ = [cell for cell, held in digests.items() if schema.differ(held)]
+    if not differ:
+        return
+    which = [f"{_cell(cell)}: {count(len(digests[cell]), 'digest')}" for cell in differ]
+    text = (
+        f"runs of one method on one dataset were made on different data ({some(which, _SHOWN)}): "
+        "they are no repeats of each other, and are not averaged unasked."
+    )
+    ways: list[tuple[str, dict[str, Any]]] = [
+        ("keep the runs on the latest data only", {"duplicates": "latest-data"})
+    ]
+    if selection.dataset_by is None:
+        ways.append(("make a dataset of each digest", {"dataset_by": DIGEST}))
+    splits = {"repeats_by": [*selection.repeats_by, DIGEST]}
+    sure = all(_are_splits(cells[cell]) for cell in differ)
+    what = "take them for splits of the same data, one a repeat"
+    ways.insert(0 if sure else len(ways), (what, splits))
+    raise CandidatesError(text, ways, sure)
+
+
+def _are_splits(runs: Sequence[Result]) -> bool:
+    """Whether data that differ look like splits of the same: three runs or more, each on data of
+    its own, and all of one size.
+    """
+    digests, sizes = {r.dataset_digest for r in runs}, {(r.n_rows, r.n_test) for r in runs}
+    unknown = (None, ()) in sizes
+    return len(digests) == len(runs) > 2 and len(sizes) == 1 and not unknown
+
+
 def differing(runs: Sequence[Result]) -> list[str]:
-    """The params in which the runs differ, beside their seed; "number of folds" where that differs.
+    """The params in which the runs differ, beside their seed; `FOLDS` where their protocols do.
 
     A run without any param tells nothing of how its method was set.
     """
     names = differing_params([r.config for r in runs if r.config])
-    return names + ["number of folds"] * (len({len(r.n_test) for r in runs if r.n_test}) > 1)
+    return names + [FOLDS] * (len({_protocol(r) for r in runs} - {0}) > 1)
+
+
+def _protocol(r: Result) -> int:
+    """Over how many folds a run was made, 1 for hold-out, -1 where names of metrics speak of some;
+    0 where nobody says.
+    """
+    if r.n_test:
+        return len(r.n_test)
+    if r.by_fold is not None:
+        return len(r.by_fold.folds)
+    ours = r.named_by[0][0].startswith("tag:mleval.")
+    return 0 if ours else -1 if any(map(_OF_FOLDS.search, r.values)) else 1
 
 
 def differing_params(configs: Sequence[Mapping[str, str]]) -> list[str]:
@@ -260,7 +337,7 @@ def _which(
 
 def _identity(r: Result) -> tuple[Any, ...]:
     """What repeats of one candidate have in common."""
-    return len(r.n_test), *sorted(r.config.items())
+    return _protocol(r), *sorted(r.config.items())
 
 
 def _without_copies(runs: Sequence[Result], excluded: list[Excluded]) -> list[Result]:
@@ -423,7 +500,7 @@ def _rules(
     params: dict[str, None] = {}
     for cell, names in mixed.items():
         configs = [dict(_identity(r)[1:]) for r in cells[cell]]
-        if "number of folds" in names:
+        if FOLDS in names:
             return []
         telling: list[str] = []
         while _n_apart(configs, telling) < _n_apart(configs, names):

@@ -215,5 +215,7 @@ def test_repeats_by_names_what_may_differ(plain):
     )
     with pytest.raises(NoRunsError, match="no run has tag:rep, which was to tell repeats apart"):
         load("churn", maximize=["test_auc"], repeats_by="tag:rep")
-    with pytest.raises(ValueError, match="`repeats_by` must be param:NAME or tag:NAME, got 'seed'"):
+    with pytest.raises(
+        ValueError, match="`repeats_by` must be param:NAME, tag:NAME or digest, got 'seed'"
+    ):
         load(repeats_by="seed")

@@ -8,7 +8,13 @@ import pytest
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, RunTag
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError, StoreError
+from mlflow_mleval.errors import (
+    CandidatesError,
+    IncomparableRunsError,
+    MeasureError,
+    NoRunsError,
+    StoreError,
+)
 from mlflow_mleval.measures.registry import SETS
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.importing import import_results
@@ -521,7 +527,8 @@ def test_the_latest_of_several_runs_counts_where_asked_for_and_the_others_are_li
     reason = "2 runs were passed over, because a later one of the same method and dataset counts"
     assert left_out(study) == [(f"a on d (run {old})", reason), (f"a on d (run {other})", reason)]
     with pytest.raises(
-        ValueError, match="`duplicates` must be one of mean, latest, error or best:METRIC"
+        ValueError,
+        match="`duplicates` must be one of mean, latest, latest-data, error or best:METRIC",
     ):
         load(duplicates="first")
 
@@ -596,10 +603,7 @@ def test_foreign_runs_by_default_rules(log):
     }
     assert study.runs["dataset_digest"].tolist() == ["", "1", "0"]
     notes = "\n".join(study.notes)
-    assert (
-        "Names of the methods come from run_name (1 run), param:estimator_name (1 run), "
-        "tag:estimator_name (1 run)" in notes
-    )
+    assert "Names of the methods come from estimator (2 runs), run_name (1 run)" in notes
     assert "Names of the datasets come from experiment (2 runs), input (1 run)" in notes
     assert (
         "The metric f1 was not logged by this project and is taken for the measure of this name, "
@@ -635,7 +639,7 @@ def test_foreign_runs_by_given_rules(log, method_by, dataset_by, expected):
 
 @pytest.mark.parametrize("rule", ["tag", "tag:", "metric:x", "input", "", "Run_Name"])
 def test_a_rule_that_does_not_exist(db, rule):
-    allowed = "tag:NAME, param:NAME, run_name, experiment, model or prompt"
+    allowed = "tag:NAME, param:NAME, run_name, run_id, experiment, estimator, model or prompt"
     with pytest.raises(ValueError, match=f"`method_by` must be one of {allowed}, got"):
         load(method_by=rule)
 
@@ -845,3 +849,48 @@ def test_a_proposed_direction_holds_once_it_is_confirmed(log):
     assert any("Taken from their names" in note for note in study.notes)
     with pytest.raises(ValueError, match="`directions` must be 'declared' or 'proposed'"):
         load(directions="guessed")
+
+
+# --- runs on other data are no repeats
+
+
+def _on(log, method, seed, digest):
+    log(method, {"f1": 0.5 + seed / 10}, params={"seed": str(seed)}, dataset="wine", digest=digest)
+
+
+def test_runs_on_other_data_are_no_repeats_and_each_way_on_works(log):
+    for method in ("a", "b"):
+        for seed, digest in enumerate(["old", "old", "new", "new"]):
+            _on(log, method, seed, digest)
+    with pytest.raises(CandidatesError, match="a on wine: 2 digests") as stopped:
+        load()
+    latest, apart, splits = (more for _, more in stopped.value.ways)
+    assert not stopped.value.sure
+    of_latest = load(**latest)
+    assert of_latest.values["f1"].tolist() == pytest.approx([0.75, 0.75])
+    assert {e.reason for e in of_latest.excluded if e.kind == "run"} == {
+        "it is on other data than the latest runs of its dataset"
+    }
+    assert load(**apart).datasets == ["wine old", "wine new"]
+    assert load(**splits).n_repeats["wine", "a"] == 4
+    assert load(duplicates="latest").values["f1"].tolist() == [0.8, 0.8]
+
+
+def test_hold_out_and_cross_validation_are_no_repeats(log):
+    log("a", {"f1": 0.5}, params={"seed": "1"})
+    log("a", {"f1": 0.6, "f1_std": 0.1}, params={"seed": "2"})
+    with pytest.raises(CandidatesError, match="2 runs that differ in number of folds"):
+        load()
+
+
+def test_pipelines_and_searches_are_named_by_what_they_hold(log):
+    steps = "[('standardscaler', StandardScaler()), ('svc', SVC())]"
+    log("x", {"f1": 0.5}, tags={"estimator_name": "Pipeline"}, params={"steps": steps})
+    search = {"estimator": f"Pipeline(steps={steps})", "best_svc__C": "10", "random_state": "1"}
+    searched = {"estimator_name": "GridSearchCV"}
+    log("y", {"f1": 0.6, "best_cv_score": 0.5}, tags=searched, params=search)
+    other = search | {"best_svc__C": "1", "random_state": "2"}
+    log("z", {"f1": 0.7, "best_cv_score": 0.5}, tags=searched, params=other)
+    study = load(measures=["f1"])
+    assert study.methods == ["Pipeline(StandardScaler, SVC)", "GridSearchCV(StandardScaler, SVC)"]
+    assert study.n_repeats["x", study.methods[1]] == 2
