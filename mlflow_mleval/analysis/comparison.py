@@ -33,7 +33,7 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
 from mlflow_mleval.analysis.posthoc.description import FLOWS as LARGEST
 from mlflow_mleval.analysis.posthoc.description import Made, Tested
-from mlflow_mleval.analysis.posthoc.max_t import MaxTResult
+from mlflow_mleval.analysis.posthoc.max_t import MaxTResult, half_widths
 from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
 from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult
 from mlflow_mleval.analysis.promethee import Gaia, tied_ranks
@@ -260,6 +260,31 @@ class Comparison(Detailed):
     def letters_apply(self) -> bool:
         """Whether letters say something: a test decides, and it compared all pairs."""
         return self.deciding is not None and self.options["control"] is None
+
+    @cached_property
+    def comparison_intervals(self) -> pd.DataFrame | None:
+        """By method, best first: mean of what is compared, and low to high around it, so that two
+        intervals lie apart about where the deciding test separates the methods.
+
+        Of a test of mean ranks these are mean ranks and half the critical difference. Of max-T a
+        pair is separated where its difference exceeds c times its standard error; half-widths add
+        up to that for all pairs as nearly as least squares can make them (Hochberg & Tamhane 1987),
+        which is no interval of confidence for one method. Means are over all datasets, tests over
+        those that both finished. None for other tests, with a control, and where nothing can be
+        separated.
+        """
+        if not self.letters_apply or self.deciding is None:
+            return None
+        half: Any = None
+        if self.deciding.critical_difference is not None:
+            mean = self.ranks.mean()[self.order]
+            half = self.deciding.critical_difference / 2
+        elif self.decides == "max-t" and not self.deciding.test.unable(self.deciding.result):
+            mean = self.flows.mean()[self.order]
+            half = half_widths(self.tested.flows[self.order], self.deciding.result)
+        if half is None:
+            return None
+        return pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
 
     @cached_property
     def pairs(self) -> pd.DataFrame:

@@ -317,3 +317,32 @@ def test_progress_ends_with_the_last_step(methods, options):
         {done for done, _ in told}
     )
     assert total - 1 <= len(told) <= total  # redundancy needs three methods
+
+
+@pytest.mark.parametrize("gap", [0.004, 0.01, 0.1])
+def test_intervals_lie_apart_about_where_the_test_separates(gap):
+    agree = total = 0
+    for seed in range(8):
+        found = compare(study_of(6, 12, seed, gap))
+        intervals = found.comparison_intervals
+        assert list(intervals.index) == found.order
+        pd.testing.assert_series_equal(
+            intervals["mean"], found.flows.mean()[found.order], check_names=False
+        )
+        for i, a in enumerate(found.order):
+            for b in found.order[i + 1 :]:
+                agree += (intervals.low[a] > intervals.high[b]) == found.is_separated(a, b)
+                total += 1
+    assert agree > 0.9 * total
+
+
+def test_intervals_of_two_methods_and_of_mean_ranks_are_those_of_the_test():
+    for seed in range(10):
+        found = compare(study_of(2, 10, seed, gap=0.006))
+        (a, b), at = found.order, found.comparison_intervals
+        assert (at.low[a] > at.high[b]) == found.is_separated(a, b)
+    ranked = compare(study_of(5, 12, gap=0.02), test="nemenyi")
+    widths = ranked.comparison_intervals.eval("high - low")
+    assert np.allclose(widths, ranked.nemenyi.critical_difference)
+    assert compare(study_of(3, 4)).comparison_intervals is None
+    assert compare(study_of(3, 9), control="m0").comparison_intervals is None
