@@ -9,6 +9,7 @@ has seen it; `plain` takes them away.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -22,6 +23,7 @@ from mlflow_mleval.report.text import (
     number,
     pvalue,
     shorten,
+    shortened,
     terminal,
     with_intervals,
 )
@@ -32,6 +34,8 @@ ALWAYS, PAPER, PAGE = 0, 1, 2
 #: Longest name in running text, in characters; longer ones are cut in the middle. More names than
 #: SHOWN are counted.
 NAME, SHOWN = 40, 4
+#: Longest name in a table of a page.
+CELL = 28
 #: The heading of a glossary.
 WORDS = "What these words mean, and when not to trust them"
 
@@ -238,6 +242,12 @@ class Column:
     )  #: what scripts and styles of a page find it by: data-* of its head
     paper: bool = False  #: on paper and terminals only
     wide: bool = False  #: of pages, on those that are not narrow
+
+    @cached_property
+    def short(self) -> Mapping[str, str]:
+        """Its names as a page shows them, cut so that they still differ."""
+        return shortened((terminal(plain(str(cell))) for cell in self.cells), CELL)
+
     about: Mapping[str, str] = field(
         default_factory=dict
     )  #: what its names stand beside: data-* of each of them

@@ -18,15 +18,13 @@ from markupsafe import Markup, escape
 
 from mlflow_mleval.report.blocks import PAGE, Column, Link, Section, Sliders, plain
 from mlflow_mleval.report.svg import Svg
-from mlflow_mleval.report.text import CLOSE, OPEN, shorten, terminal
+from mlflow_mleval.report.text import CLOSE, OPEN, terminal
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import __version__
 
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
-#: Longest name in tables, in characters; longer ones are cut in the middle.
-NAME = 28
 _MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
 
@@ -128,7 +126,7 @@ def _cell(
     A name of a method or a dataset says of which; of a method against another, also of which other,
     the one in its row.
 
-    >>> print(_cell("a<b", Column("", [], name="measure")), _cell("a<b", Column("", [], name="method")))
+    >>> print(_cell("a<b", Column("", ["a<b"], name="measure")), _cell("a<b", Column("", ["a<b"], name="method")))
     <bdi class="name">a&lt;b</bdi> <bdi class="name" data-method="a&lt;b">a&lt;b</bdi>
     """  # noqa: E501
     if isinstance(value, Link) and value.address:
@@ -148,7 +146,7 @@ def _cell(
             if other.name == "method"
         ]
         marks |= {"method": first[0]} if first else {}
-    return _name(shorten(whole, NAME), whole, marks)
+    return _name(column.short[whole], whole, marks)
 
 
 def _json(data: Any) -> Markup:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.report.blocks import PAPER, Figure, Section, Table, Terms, plain
 from mlflow_mleval.report.terminal import fitting, noted
-from mlflow_mleval.report.text import latex, shorten
+from mlflow_mleval.report.text import latex, shortened
 
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
@@ -111,9 +111,10 @@ def _table(table: Table, title: str) -> str:
     )
     first = f"{(table.caption or table.title or title).rstrip('.')}."
     caption = " ".join(filter(None, [first, shown, replace(table, columns=chosen).notes]))
-    rows = zip(
-        *([latex(shorten(plain(cell), NAME)) for cell in c.cells] for c in chosen), strict=True
-    )
+    texts = [[plain(cell) for cell in c.cells] for c in chosen]
+    cut = [shortened(cells, NAME) for cells in texts]
+    escaped = ([latex(a[cell]) for cell in cells] for a, cells in zip(cut, texts, strict=True))
+    rows = zip(*escaped, strict=True)
     lines = [
         r"\begin{table}",
         r"\centering\small\setlength{\tabcolsep}{4pt}",

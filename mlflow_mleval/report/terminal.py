@@ -9,7 +9,7 @@ from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.report.blocks import ALWAYS, Column, Section, Table, Terms, Text, plain
-from mlflow_mleval.report.text import columns, pad, shorten, terminal, wrap
+from mlflow_mleval.report.text import columns, pad, shortened, terminal, wrap
 
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
@@ -106,10 +106,12 @@ def _grid(table: Table, width: int) -> list[str]:
     """
     chosen, wide = fitting(table.columns, width)
 
+    cut = [shortened(map(_shown, [c.head, *c.cells]), w) for c, w in zip(chosen, wide, strict=True)]
+
     def row(cells: Sequence[str]) -> Iterator[str]:
         parts = [
-            wrap("", plain(t), w) if c.align == "wrap" else [shorten(terminal(plain(t)), w)]
-            for t, w, c in zip(cells, wide, chosen, strict=True)
+            wrap("", plain(text), w) if c.align == "wrap" else [short[_shown(text)]]
+            for text, w, short, c in zip(cells, wide, cut, chosen, strict=True)
         ]
         for texts in zip_longest(*parts, fillvalue=""):
             yield (" " * GAP).join(map(pad, texts, wide, (c.align for c in chosen))).rstrip()
@@ -124,6 +126,10 @@ def _grid(table: Table, width: int) -> list[str]:
         lines.append(f"… and {table.hidden:,} more; --output csv lists all")
     notes = replace(table, columns=chosen).notes
     return lines + (wrap("", plain(notes), width) if notes else [])
+
+
+def _shown(text: object) -> str:
+    return terminal(plain(str(text)))
 
 
 def fitting(found: Sequence[Column], width: int) -> tuple[list[Column], list[int]]:

@@ -6,7 +6,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from numbers import Integral
 
 import numpy as np
@@ -275,6 +275,45 @@ def shorten(name: object, width: int) -> str:
     tail = _fitting(clusters[::-1], (width - 1) // 2)[::-1]
     head = _fitting(clusters, width - 1 - columns("".join(tail)))
     return "".join([*head, ELLIPSIS, *tail])
+
+
+def shortened(names: Iterable[str], width: int) -> dict[str, str]:
+    """Each name in at most so many columns; no two that differ are cut to the same.
+
+    >>> list(shortened(["run_lr0.1_seed1_long", "run_lr0.2_seed1_long", "BR"], 11).values())
+    ['run…1_s…ong', 'run…2_s…ong', 'BR']
+    >>> list(shortened(["network_alpha_trained", "network_gamma_trained"], 15).values())
+    ['netwo…alph…ined', 'netwo…gamm…ined']
+    """
+    found: dict[str, str] = {}
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        alike.setdefault(shorten(name, width), []).append(name)
+    for cut, group in alike.items():
+        found |= {group[0]: cut} if len(group) == 1 else _told_apart(group, width)
+    taken: set[str] = set()
+    for name, cut in found.items():
+        number = 2
+        while cut in taken:
+            cut = f"{shorten(name, width - len(str(number)))}{number}"
+            number += 1
+        found[name] = cut
+        taken.add(cut)
+    return found
+
+
+def _told_apart(group: list[str], width: int) -> dict[str, str]:
+    """Names that the same cut made alike: their beginning, and what follows where they part."""
+    alike = takewhile(lambda chars: len({*chars}) == 1, zip(*group, strict=False))
+    start = sum(1 for _ in alike)
+    word = re.search(r"\w*?[^\W_]*$", group[0][:start])
+    start = word.start() if word and start - word.start() < 8 else start
+    room = width // 3
+    if start <= room or width < 8:
+        return {name: shorten(name, width) for name in group}
+    head = "".join(_fitting(list(wcwidth.iter_graphemes(group[0][:start])), room))
+    rests = shortened((name[start:] for name in group), width - columns(head) - 1)
+    return {name: f"{head}{ELLIPSIS}{rests[name[start:]]}" for name in group}
 
 
 def _fitting(clusters: list[str], width: int) -> list[str]:

@@ -251,6 +251,17 @@ def test_small_and_odd_comparisons_have_a_page(study, options, says):
     assert says in Page(render(compare(study, **options))).text
 
 
+def test_each_of_many_rows_can_be_told():
+    names = [f"classifier_with_a_long_name_{i:03d}_and_the_same_end" for i in range(180)]
+    html = render(compare(study_of(180, 41, gap=0.001, names=names)))
+    table = html.partition('<table data-key="ranking"')[2].partition("</table>")[0]
+    shown = re.findall(r'<bdi class="name" title="([^"]+)"[^>]*>([^<]+)</bdi>', table)
+    assert {whole for whole, _ in shown} == set(names) and len(shown) == 180
+    assert len({short for _, short in shown}) == 180
+    assert table.count('class="more"') + table.count("shaded more") == 120
+    assert html.count("all 180 methods") == 1 and len(html) < 2_500_000
+
+
 def test_four_hundred_methods_are_summarised():
     html = render(compare(study_of(400, 6, gap=0.001)))
     page = Page(html)

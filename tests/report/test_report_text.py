@@ -180,6 +180,36 @@ def test_many_methods_show_the_best_and_count_the_rest():
     assert "The first 40 of 60 methods are shown." in render(found, "latex")
 
 
+def run_names(n):
+    """Names as sweeps write them: long, and alike at both ends."""
+    return [
+        f"resnet50_imagenet_lr0.0{1 + i // 12}_bs{32 * (1 + i % 4)}_seed{i}_long_run"
+        for i in range(n)
+    ]
+
+
+def test_sixty_methods_keep_their_names_and_their_ranks_on_100_columns():
+    found = compare(study_of(60, 10, gap=0.004, names=run_names(60)))
+    assert len(found.cliques) > 10
+    lines = lines_of(document(found, {}).render("table", 100))
+    head = next(line for line in lines if line.startswith(" #"))
+    assert re.search(r"ranks +better than +worse than", head) and "groups" not in head
+    rows = [line for line in lines if re.match(r" *\d+  resnet", line)]
+    names = [line.split()[1] for line in rows]
+    assert len(names) == len(set(names)) == 15
+    assert all(re.search(r"\d+–\d+ +\d+ +\d+", line) for line in rows)
+    above = sum(worse == found.order[0] for worse, _ in found.separated)
+    assert f" {above} " in rows[0]
+
+
+def test_names_that_differ_are_never_cut_to_the_same():
+    for names in (run_names(60), [f"{'x' * 50}{i}{'y' * 50}" for i in range(200)], ["a", "b"]):
+        for width in (6, 16, 28, 60):
+            cut = escape.shortened(names, width)
+            assert len(set(cut.values())) == len(names)
+            assert max(map(escape.columns, cut.values())) <= width
+
+
 def cells(line):
     return re.split(r"(?<!\\)\|", line)[1:-1]
 
