@@ -79,7 +79,11 @@ def compared(
     selection = Selection.of(choices)
     with store.remembered():
         study = _study(selection, stage)
-        answers, means = _answers(selection, choices, stage, say, word) if whole else ({}, {})
+        tracked = selection.results is None  # a table holds neither answers nor instances
+        with_answers = whole and tracked
+        answers, means = (
+            _answers(selection, choices, stage, say, word) if with_answers else ({}, {})
+        )
         if isinstance(study, NoRunsError):
             if not any(means.values()):
                 raise study
@@ -99,7 +103,7 @@ def compared(
     if whole:
         with suppress(NoRunsError):  # the runs carry none
             parts["profiles"] = profiles_of(study)
-        if len(study.runs) <= MOST_RUNS:
+        if tracked and len(study.runs) <= MOST_RUNS:
             chance: dict[str, Any] = {"alpha": 0.05, "seed": 0, "anytime": False}
             how = {name: choices.get(name, default) for name, default in chance.items()}
             how |= {"minimize": selection.minimize, "maximize": selection.maximize}

@@ -32,6 +32,10 @@ class Reported:
         """
         return _MAKERS["report"](self, provenance)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows of the result."""
+        return self.report()._repr_html_()
+
 
 class Detailed(Reported):
     """Gives a result the method `detail`, too."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from mlflow_mleval.words import did_you_mean, masked, without_passwords
@@ -23,8 +23,9 @@ DIRECTIONS: tuple[Directions, ...] = ("declared", "proposed")
 class Selection:
     """Which runs are read, and how: the arguments of `load_study`, checked.
 
-    Texts that stand alone where several may stand become tuples. `measures`, `methods` and
-    `datasets` are None where nothing was said of them.
+    `results`, a file or a DataFrame, are read in the place of a store. Texts that stand alone where
+    several may stand become tuples. `measures`, `methods` and `datasets` are None where nothing was
+    said of them.
 
     Raises
     ------
@@ -55,6 +56,7 @@ class Selection:
     directions: Directions = "declared"
     duplicates: str = "error"
     missing: Missing = "error"
+    results: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in _SEVERAL:
@@ -72,6 +74,13 @@ class Selection:
             listed = f"{', '.join(POLICIES)} or best:METRIC"
             raise ValueError(f"`duplicates` must be one of {listed}, got {self.duplicates!r}.")
         self._check_rules()
+        if self.results is not None:
+            for name in _OF_STORES:
+                if getattr(self, name):
+                    raise ValueError(
+                        f"`{name}` must not be given with `results`, which are read in place of "
+                        "a store. Leave it out."
+                    )
 
     def _check_rules(self) -> None:
         if self.children is not None and not best_metric(self.children):
@@ -98,14 +107,15 @@ class Selection:
         was not given.
         """
         given = {name: choices[name] for name in FLAGS if choices.get(name, ()) != ()}
-        return cls(**given)
+        return cls(**given, results=choices.get("results"))
 
     def arguments(self) -> dict[str, Any]:
         """What was chosen, as arguments of `load_study`; what is as it is by default is left
         out.
         """
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {f.name: values[f.name] for f in fields(self) if values[f.name] != f.default}
+        named = [f for f in fields(self) if f.name in FLAGS]
+        values = {f.name: getattr(self, f.name) for f in named}
+        return {f.name: values[f.name] for f in named if values[f.name] != f.default}
 
     def options(self) -> Iterator[tuple[str, str]]:
         """The same as options of the command line: flags and what follows them."""
@@ -139,6 +149,8 @@ FLAGS: dict[str, tuple[str, ...]] = {
 }
 #: Of these, None says that nothing was said, and no name that there shall be none.
 _UNSAID = ("methods", "datasets", "measures")
+#: What a table of results does not have.
+_OF_STORES = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "children")
 _SEVERAL = [*_UNSAID, *(f.name for f in fields(Selection) if f.default == ())]
 
 

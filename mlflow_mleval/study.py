@@ -104,8 +104,11 @@ class Study(Reported):
         Parameters
         ----------
         frame : pandas.DataFrame
-            Columns ``dataset`` and ``method`` and one column a measure, one row a pair; NaN where a
-            method did not finish.
+            Wide: columns ``dataset`` and ``method`` and one column a measure, one row a pair. Long:
+            columns ``measure``, ``dataset``, ``method`` and ``value``. Or a leaderboard: rows are
+            methods (the index, or the column ``method``), columns are datasets, and the measure is
+            called ``value``. NaN where a method did not finish. `load_study` takes folds and
+            repeats, too.
         minimize, maximize : iterable of str
             Directions of measures that the registry does not know.
         missing : str
@@ -114,12 +117,21 @@ class Study(Reported):
         >>> frame = pd.DataFrame({"dataset": ["d", "d"], "method": ["a", "b"], "f1": [0.5, 0.6]})
         >>> Study.from_frame(frame).matrix("d").f1.tolist()
         [0.5, 0.6]
+        >>> board = pd.DataFrame({"wine": [0.9, 0.8], "iris": [0.7, 0.9]}, index=["svm", "rf"])
+        >>> Study.from_frame(board, maximize=["value"]).datasets
+        ['wine', 'iris']
         """
-        if lacking := [c for c in ("dataset", "method") if c not in frame]:
-            raise ValueError(
-                f"the table has no column {' and no column '.join(map(repr, lacking))}."
-            )
-        values = frame.set_index(["dataset", "method"]).astype(float)
+        pair = ["dataset", "method"]
+        if {*pair, "measure", "value"} <= {*frame}:
+            values = frame.set_index([*pair, "measure"])["value"].unstack(sort=False)
+        elif {*pair} <= {*frame}:
+            values = frame.set_index(pair)
+        elif "dataset" in frame:
+            raise ValueError("the table has no column 'method'. Add it.")
+        else:
+            methods = frame.set_index("method") if "method" in frame else frame
+            values = methods.T.stack(future_stack=True).rename_axis(pair).to_frame("value")
+        values = values.astype(float)
         return cls(values, directions(values.columns, minimize, maximize), missing)
 
     def worded(self, word: Wording) -> Study:

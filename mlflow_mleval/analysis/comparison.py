@@ -541,8 +541,9 @@ class Comparison(Detailed):
     def values_long(self) -> pd.DataFrame:
         """The values that were fused, one row each; gaps hold what the policy gave them."""
         values = self.study.values.rename_axis(["dataset", "method"]).reset_index()
-        long = values.melt(["dataset", "method"], var_name="measure", value_name="value")
-        return long[["measure", "dataset", "method", "value"]]
+        # a measure may be called value itself, but not 0
+        long = values.melt(["dataset", "method"], var_name="measure", value_name=0)
+        return long.rename(columns={0: "value"})[["measure", "dataset", "method", "value"]]
 
     # ---- folds and repeats: of the measure tested, or the two of most weight; computed when first
 

@@ -193,16 +193,21 @@ def measures(format: str | None, filename: str | None, quiet: bool) -> None:
         opt.verbose,
     ]
 )
+@opt.results
 def rank(
     format: str | None, filename: str | None, quiet: bool, verbose: bool, **choices: Any
 ) -> None:
     """Fuse the measures into one ranking, per dataset and over all.
 
-    PROMETHEE II gives the methods net flows on each dataset; their mean orders them over all.
+    PROMETHEE II gives the methods net flows on each dataset; their mean orders them over all. FILE
+    is read in place of a store: results as `mleval import` takes them, a leaderboard (rows methods,
+    columns datasets), or runs as MLflow, Weights & Biases and Neptune export them.
 
     \b
-    Example:
+    Examples:
       mleval rank -n mystudy --missing worst --preference usual --output json
+      mleval rank leaderboard.csv --max value
+      mleval rank wandb_export.csv --method-by param:model --dataset-by param:data
     """
     chosen = opt.chosen_format(format, filename)
     comparison = _compare(choices, quiet)
@@ -232,7 +237,7 @@ def rank(
         *opt.output,
     ]
 )
-@click.argument("runs", nargs=-1, metavar="[RUN …]")
+@click.argument("runs", nargs=-1, metavar="[FILE|RUN …]")
 def compare(
     over: str,
     runs: tuple[str, ...],
@@ -248,7 +253,8 @@ def compare(
     rates tpr, fpr, tnr, fnr among them); they must be fewer than the folds. Over instances, it
     tests each measure on the test instances of each dataset, or on the answers of runs of
     mlflow.genai.evaluate and mlflow.models.evaluate. Over repeats, it tests each measure on the
-    runs of a method that differ in their seed. RUN is the id of a run, as --run-id.
+    runs of a method that differ in their seed. RUN is the id of a run, as --run-id; FILE is read in
+    place of a store, as by `mleval rank`.
 
     \b
     Examples:
@@ -259,8 +265,9 @@ def compare(
       mleval compare --over instances RUN_A RUN_B --cluster passage
     """
     chosen = opt.chosen_format(format, filename)
-    choices["run_ids"] = (*choices["run_ids"], *runs)
-    choices = heeded(over, choices)
+    results = opt.file_among(runs)
+    choices["run_ids"] = (*choices["run_ids"], *(() if results else runs))
+    choices = {**heeded(over, choices), "results": results}
     if over == "datasets":
         comparison = _compare(choices, quiet)
         _render(comparison, "pairs", chosen, filename, quiet)
@@ -305,6 +312,7 @@ def compare(
         opt.verbose,
     ]
 )
+@opt.results
 def report(
     format: str | None,
     filename: str | None,
@@ -318,7 +326,7 @@ def report(
 
     It gives the answer in words, the doubts, ranking, tests and stability, and what reproduces it.
     Without -o and --output it writes mleval_report.html, and the data as CSV and JSON to
-    mleval_report_data/ beside it.
+    mleval_report_data/ beside it. FILE is read in place of a store, as by `mleval rank`.
 
     \b
     Examples:
@@ -326,6 +334,11 @@ def report(
       mleval report -n mystudy --missing worst --log -o study.html
       mleval report -n mystudy --missing worst --output latex
     """
+    if choices["results"] and (log or log_to):
+        raise click.UsageError(
+            "--log: the report of a file is of no runs to store it with. Import the file first: "
+            "mleval import."
+        )
     if filename is None and format is None:
         filename = "mleval_report.html"
     chosen = opt.chosen_format(format, filename)
@@ -408,7 +421,9 @@ def _render(
 
     study = comparison.study
     made = document(
-        comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what
+        comparison,
+        provenance(study.source, list(study.runs.get("run_id", ())), comparison.options),
+        what,
     )
     page_apart = what == "report" and format == "html" and not is_stream(filename)
     if page_apart and filename is not None:

@@ -533,6 +533,11 @@ def run_over(
 
     say("reading runs …", quiet)
     selection = Selection.of(choices)
+    if over == "instances" and selection.results is not None:
+        raise click.UsageError(
+            "--over instances: answers are compared in a store. Import the file first: mleval "
+            "import FILE."
+        )
     named, excluded = expand(selection.measures or ()), expand(selection.exclude_measures)
     selection = replace(selection, measures=None)
     wanted = [m for m in named if m not in excluded] or None
@@ -611,7 +616,7 @@ def _of_study(
     gone = left_out(e for e in study.excluded if e.kind != besides)
     why = {dataset: in_options(reason) for dataset, reason in absent.items()}
     notes = [*study.notes, *gone, *notes]
-    return Tested(tests, why, notes, study.source, list(study.runs["run_id"]))
+    return Tested(tests, why, notes, study.source, list(study.runs.get("run_id", ())))
 
 
 def _folds(

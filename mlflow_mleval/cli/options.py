@@ -5,6 +5,7 @@ Destination names are those of the Python arguments they become.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -515,6 +516,19 @@ def _allow(context: click.Context, option: click.Parameter, seconds: float | Non
     from mlflow_mleval.store.budget import allowing
 
     context.with_resource(allowing(seconds))
+
+
+_FILE = click.Path(exists=True, dir_okay=False)
+#: Results that are read in place of a store.
+results = click.argument("results", required=False, metavar="[FILE]", type=_FILE)
+
+
+def file_among(named: Sequence[str]) -> str | None:
+    """The file among what may be a file or ids of runs; None where these are ids."""
+    files = [text for text in named if text.lower().endswith((".csv", ".parquet", ".pq"))]
+    if files and len(named) > 1:
+        raise click.UsageError(f"one FILE stands alone, got {', '.join(named)}. Leave out others.")
+    return str(_FILE.convert(files[0], None, None)) if files else None
 
 
 timeout = Option(

@@ -4,6 +4,7 @@ is broken is named by its line.
 
 from __future__ import annotations
 
+import ast
 import csv
 import hashlib
 import io
@@ -13,7 +14,7 @@ import numbers
 import re
 import struct
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -122,17 +123,28 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
     the file's name, or "the table".
 
     The source is CSV (UTF-8, commas), parquet or a DataFrame, long (columns measure, dataset,
-    method, value and, where there are folds, fold, and of repeats seed or repeat) or wide (dataset,
-    method, maybe fold and seed, and one column a measure). An empty value is a method that did not
-    finish. In a DataFrame NaN is empty, and named index levels count as columns. Space around names
-    is dropped.
+    method, value and, where there are folds, fold, and of repeats seed or repeat), wide (dataset,
+    method, maybe fold and seed, and one column a measure) or a leaderboard (rows methods, columns
+    datasets; its one measure is called `value`). An empty value is a method that did not finish. In
+    a DataFrame NaN is empty, and named index levels count as columns. Space around names is
+    dropped.
 
     >>> read_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [0.5]}))
       dataset method measure  value
     0       d      a      f1    0.5
+    >>> read_results(pd.DataFrame({"wine": [0.5]}, index=["a"]))
+      dataset method measure  value
+    0    wine      a   value    0.5
+    """
+    return tidy(read_cells(source, name=name))
+
+
+def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) -> Cells:
+    """Header and rows of a table as they stand there; of a file, ImportFileError where it cannot be
+    read.
     """
     if isinstance(source, pd.DataFrame):
-        return _tidy(_from_frame(source, name or "the table"))
+        return _from_frame(source, name or "the table")
     path = Path(source)
     name = name or path.name
     try:
@@ -146,12 +158,12 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
             raise ImportFileError(
                 f"{name} is not a parquet file that can be read: {reason(error)}."
             ) from error
-        return _tidy(_from_frame(frame, name))
-    return _tidy(_from_csv(content, name))
+        return _from_frame(frame, name)
+    return _from_csv(content, name)
 
 
 @dataclass
-class _Table:
+class Cells:
     """Header and rows of any source; rows are labelled as a reader would find them."""
 
     name: str
@@ -171,8 +183,8 @@ class _Table:
             raise ImportFileError(self.problems[0] + tail)
 
 
-def _from_csv(content: bytes, name: str) -> _Table:
-    table = _Table(name, [], [])
+def _from_csv(content: bytes, name: str) -> Cells:
+    table = Cells(name, [], [])
     lines = io.StringIO(_decoded(content, name), newline="")
     for line, cells in csv_rows(_checked_lines(lines, name), 1, name):
         counted = f"{len(cells)} cells, the header has {len(table.header)}."
@@ -231,17 +243,21 @@ def _checked_lines(lines: io.StringIO, name: str) -> Iterator[str]:
         yield line
 
 
-def _from_frame(frame: pd.DataFrame, name: str) -> _Table:
-    if any(level is not None for level in frame.index.names):
+def _from_frame(frame: pd.DataFrame, name: str) -> Cells:
+    named = any(level is not None for level in frame.index.names)
+    if "method" not in frame and not named and frame.index.inferred_type == "string":
+        frame, named = frame.rename_axis("method"), True
+    if named:
         frame = frame.reset_index()
     columns = [frame.iloc[:, i].astype(object).tolist() for i in range(frame.shape[1])]
     rows: list[tuple[str, Sequence[object]]] = [
         (f"row {i}", cells) for i, cells in enumerate(zip(*columns, strict=True), 1)
     ]
-    return _Table(name, [str(c).strip() for c in frame.columns], rows)
+    return Cells(name, [str(c).strip() for c in frame.columns], rows)
 
 
-def _tidy(table: _Table) -> pd.DataFrame:
+def tidy(table: Cells) -> pd.DataFrame:
+    """The results of a table, as `read_results` gives them."""
     header = table.header
     _check_header(table)
     table.stop_if_problems()
@@ -266,9 +282,12 @@ class _Value:
     cells: tuple[str, str, str, int | None, str, float]
 
 
-def _values(table: _Table, repeated: str | None) -> Iterator[_Value]:
+def _values(table: Cells, repeated: str | None) -> Iterator[_Value]:
     """Each value with what it is of: one a row of a long table, one a measure of a wide one."""
     place = {column: i for i, column in enumerate(table.header)}
+    if is_leaderboard(table):
+        yield from _of_leaderboard(table)
+        return
     is_long = "measure" in place
     beside = (*IDENTITY, *SEEDS, "fold")
     pairs = [] if is_long else [(column, column) for column in table.header if column not in beside]
@@ -286,7 +305,37 @@ def _values(table: _Table, repeated: str | None) -> Iterator[_Value]:
             yield _Value(row, column, (dataset, method, seed, fold, measure, value))
 
 
-def _given_once(table: _Table, values: Iterator[_Value], repeated: str | None) -> Iterator[_Value]:
+def is_leaderboard(table: Cells) -> bool:
+    """Whether the rows are methods and the columns datasets: no column says what a value is of, and
+    all but the one of the methods hold numbers.
+    """
+    told = {"dataset", *SEEDS, "fold", INSTANCE, "measure", "value", *MEASURES}
+    at = _methods_at(table)
+    others = [i for i, _ in enumerate(table.header) if i != at]
+    if not others or not told.isdisjoint(table.header):
+        return False
+    if "method" not in table.header and all(_is_number(row[at]) for _, row in table.rows):
+        return False
+    cells = [row[i] for _, row in table.rows for i in others if not _is_empty(row[i])]
+    return 2 * sum(map(_is_number, cells)) > len(cells)
+
+
+def _methods_at(table: Cells) -> int:
+    """Where a leaderboard names its methods: the column method, else the first."""
+    return table.header.index("method") if "method" in table.header else 0
+
+
+def _of_leaderboard(table: Cells) -> Iterator[_Value]:
+    at = _methods_at(table)
+    for row, cells in table.rows:
+        method = _text(table, row, table.header[at] or "method", cells[at])
+        for i, dataset in enumerate(table.header):
+            if i != at:
+                value = _number(table, row, dataset, cells[i])
+                yield _Value(row, dataset, (dataset, method, "", None, "value", value))
+
+
+def _given_once(table: Cells, values: Iterator[_Value], repeated: str | None) -> Iterator[_Value]:
     """The values; noted is what is given twice, or both with and without folds."""
     seen: dict[tuple[str, str, str, int | None, str], str] = {}
     with_folds: dict[tuple[str, str, str, str], bool] = {}
@@ -304,10 +353,11 @@ def _given_once(table: _Table, values: Iterator[_Value], repeated: str | None) -
         yield one
 
 
-def _check_header(table: _Table) -> None:
+def _check_header(table: Cells) -> None:
     header = table.header
+    leaderboard = is_leaderboard(table)
     for i, column in enumerate(header):
-        if not column:
+        if not column and not (leaderboard and i == _methods_at(table)):
             raise ImportFileError(
                 f"{table.name}: column {i + 1} has no name. If it is the index of a pandas "
                 "table, write it with index=False."
@@ -321,6 +371,8 @@ def _check_header(table: _Table) -> None:
             f"{table.name}: both a column 'seed' and a column 'repeat' tell repeats apart. "
             "Remove one of them."
         )
+    if leaderboard:
+        return
     is_long = "measure" in header or "value" in header
     needed = LONG_COLUMNS if is_long else IDENTITY
     if missing := [c for c in needed if c not in header]:
@@ -328,12 +380,12 @@ def _check_header(table: _Table) -> None:
             f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has "
             f"{columns_shown(header)}). The long form has {', '.join(LONG_COLUMNS)} and maybe "
             "fold and seed; the wide form dataset, method, maybe fold and seed, and one column a "
-            "measure."
+            "measure; a leaderboard has methods as rows and datasets as columns."
         )
     _check_measures(table, [c for c in header if c not in (*needed, *SEEDS, "fold")], is_long)
 
 
-def _check_measures(table: _Table, others: list[str], is_long: bool) -> None:
+def _check_measures(table: Cells, others: list[str], is_long: bool) -> None:
     """The columns beside those that say what a value is of: measures, and in a long table none."""
     if is_long and others:
         beside = f"beside {', '.join(LONG_COLUMNS)}, fold and seed. Remove it."
@@ -356,14 +408,14 @@ def _is_empty(cell: object) -> bool:
     )
 
 
-def _text(table: _Table, row: str, column: str, cell: object) -> str:
+def _text(table: Cells, row: str, column: str, cell: object) -> str:
     text = "" if _is_empty(cell) else str(cell).strip()
     if why := text_problem(text):
         table.problem(row, column, f"the name of the {column} {why}.")
     return text
 
 
-def _seeds(table: _Table, column: str, at: int) -> list[str]:
+def _seeds(table: Cells, column: str, at: int) -> list[str]:
     """The seeds of all rows as text, whole numbers alike however they are written; all are numbers,
     or none is.
     """
@@ -394,7 +446,7 @@ def _seeds(table: _Table, column: str, at: int) -> list[str]:
     return seeds
 
 
-def _fold(table: _Table, row: str, cell: object) -> int | None:
+def _fold(table: Cells, row: str, cell: object) -> int | None:
     if _is_empty(cell):
         return None
     try:
@@ -407,17 +459,182 @@ def _fold(table: _Table, row: str, cell: object) -> int | None:
     return int(number)
 
 
-def _number(table: _Table, row: str, column: str, cell: Any) -> float:
+def _is_number(cell: object) -> bool:
+    """Whether it is a number, or text of one."""
+    if isinstance(cell, str):
+        return _NUMBER.fullmatch(cell.strip()) is not None
+    return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
+
+
+def _number(table: Cells, row: str, column: str, cell: Any) -> float:
     if _is_empty(cell):
         return math.nan
     value = math.nan
-    is_number = isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
-    if is_number or (isinstance(cell, str) and _NUMBER.fullmatch(cell.strip())):
+    if _is_number(cell):
         with suppress(OverflowError):
             value = float(cell)
     if not math.isfinite(value):
         table.problem(row, column, f"{quoted(cell)} is not a finite number. {_EMPTY_HINT}")
     return value
+
+
+# --------------------------------------------------------------------------------------------------
+# Exports of runs, one row a run: a DataFrame of `mlflow.search_runs`, and the tables that MLflow's
+# UI, Weights & Biases and Neptune let one download.
+
+#: What the columns of an export that say what a run is are called, in lower case.
+_ABOUT_RUNS = {
+    "id": ("run_id", "run id", "id", "sys/id", "sys/custom_run_id", "run"),
+    "name": ("tags.mlflow.runname", "name", "sys/name", "experiment", "sys/custom_run_id"),
+    "status": ("status", "state", "sys/state"),
+    "failed": ("sys/failed",),
+    "started": ("start_time", "start time", "created", "sys/creation_time"),
+}
+#: Further columns of the UIs of MLflow and Weights & Biases that say nothing of a result.
+_PASSED_OVER = {
+    *("agent", "notes", "user", "tags", "runtime", "sweep", "description", "duration", "updated"),
+    *("hostname", "github", "group", "job type", "end time", "source type", "source name"),
+    *("gpu type", "gpu count", "artifact_uri", "experiment_id", "end_time"),
+}
+#: Namespaces of Neptune that hold no result, and those of what a run was set to.
+_OF_NEPTUNE = ("sys/", "monitoring/", "source_code/", "artifacts/", "runtime/")
+_SET = ("params/", "param/", "parameters/", "config/", "configs/", "hyperparameters/", "args/")
+#: How trackers say where a run stands.
+_STATES = {
+    **dict.fromkeys(("", "finished", "inactive", "idle", "completed"), "FINISHED"),
+    **dict.fromkeys(("running", "active", "pending", "scheduled"), "RUNNING"),
+    **dict.fromkeys(("failed", "crashed", "true"), "FAILED"),
+    **dict.fromkeys(("killed", "preempted", "preempting"), "KILLED"),
+}
+#: A number is a result, and no setting, where a part of its name says so.
+_RESULT = re.compile(
+    r"(^|[_./ :-])(acc|accuracy|auc|auroc|auprc|ap|bleu|brier|cost|dice|ece|elbo|er|err|error|em|"
+    r"f1|fid|fpr|hits|iou|jaccard|kappa|latency|logloss|loss|lrap|mae|map|mape|mcc|mean|miou|mrr|"
+    r"mse|ndcg|nll|pearson|perplexity|ppl|pr|precision|psnr|r2|recall|return|reward|rmse|roc|rouge"
+    r"|rougel|score|spearman|specificity|ssim|success|throughput|time|top1|top5|tpr|wer)"
+    r"([_./ @:-]|\d|$)",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class ExportedRun:
+    """A row of an export: what a run is called, and what it holds."""
+
+    id: str
+    name: str
+    status: str
+    started: pd.Timestamp | None
+    metrics: dict[str, float] = field(default_factory=dict)
+    params: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+def exported_runs(table: Cells, results: Collection[str]) -> list[ExportedRun] | None:
+    """The runs of an export; None where the table is none. `results` are names of columns that
+    hold results, whatever they are called.
+    """
+    header = [column.lower() for column in table.header]
+    kind = _exporter(table.header)
+    if kind is None:
+        return None
+    table.stop_if_problems()
+    places = {
+        what: next((header.index(name) for name in names if name in header), None)
+        for what, names in _ABOUT_RUNS.items()
+    }
+    used = {at for at in places.values() if at is not None}
+    columns = [
+        (at, *sort)
+        for at, column in enumerate(table.header)
+        if at not in used and (sort := _sorted(column, kind, results))
+    ]
+    runs = []
+    for row, cells in table.rows:
+        about = {
+            what: "" if at is None or _is_empty(cells[at]) else str(cells[at]).strip()
+            for what, at in places.items()
+        }
+        state = about["status"].lower()
+        status = _STATES.get(about["failed"].lower(), "") if about["failed"] == "True" else ""
+        begun = pd.to_datetime(about["started"], errors="coerce", utc=True)
+        run = ExportedRun(
+            about["id"] or row,
+            about["name"] or about["id"] or row,
+            status or _STATES.get(state, about["status"].upper()),
+            None if pd.isna(begun) else begun,
+        )
+        for at, where, name in columns:
+            _put(run, where, name, cells[at])
+        runs.append(run)
+    return runs
+
+
+def _exporter(header: Sequence[str]) -> str | None:
+    """Whose export has such a header; None where it is none."""
+    columns = {column.lower() for column in header}
+    if {"dataset", "method"} <= columns or "measure" in columns:
+        return None
+    if "run_id" in columns and any(column.startswith("metrics.") for column in columns):
+        return "mlflow"
+    if {"summary", "config", "name"} <= columns:
+        return "wandb api"
+    if any(column.startswith("sys/") for column in columns):
+        return "neptune"
+    if header[0] in ("run", "experiment") and any("/" in column for column in columns):
+        return "neptune"
+    if {"name", "state"} <= columns or {"run id", "name", "status"} <= columns:
+        return "ui"
+    return None
+
+
+def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str] | None:
+    """What a column holds, metrics, params, tags, or of either by what it is, and its name; None
+    where it is of no use.
+    """
+    if kind == "mlflow":
+        what, dot, name = column.partition(".")
+        return (what, name) if dot and what in ("metrics", "params", "tags") else None
+    if kind == "wandb api":
+        where = {"summary": "summary", "config": "config"}.get(column)
+        return (where, "") if where else None
+    name = column.partition(":")[0] if kind == "neptune" else column
+    if column.lower() in _PASSED_OVER or name.startswith("_") or not name:
+        return None
+    if name in results:
+        return "metrics", name
+    if kind == "neptune":
+        if name.startswith(_OF_NEPTUNE):
+            return None
+        return ("params" if name.startswith(_SET) else "either"), name.removeprefix("metrics/")
+    # what is known, or called like a result, is one where it is a number
+    return ("either" if name in MEASURES or _RESULT.search(name) else "params"), name
+
+
+def _put(run: ExportedRun, where: str, name: str, cell: Any) -> None:
+    """Add what a cell holds to the run."""
+    if _is_empty(cell):
+        return
+    if where in ("summary", "config"):
+        values = cell if isinstance(cell, Mapping) else _literal(str(cell))
+        sort = "either" if where == "summary" else "params"
+        for key, value in values.items():
+            if not str(key).startswith("_") and pd.api.types.is_scalar(value):
+                _put(run, sort, str(key), value)
+    elif where == "tags":
+        run.tags[name] = str(cell)
+    elif where != "params" and _is_number(cell):
+        run.metrics[name] = float(cell)
+    elif where != "metrics":
+        run.params[name] = str(cell).strip()
+
+
+def _literal(text: str) -> dict[Any, Any]:
+    """A dictionary as Python writes it; empty where it is none. What is no number is left out."""
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        value = ast.literal_eval(re.sub(r"(?<=: )-?(nan|inf)\b", "None", text))
+        return value if isinstance(value, dict) else {}
+    return {}
 
 
 # --------------------------------------------------------------------------------------------------

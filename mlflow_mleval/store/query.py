@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pandas as pd
+from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
@@ -41,11 +43,13 @@ from mlflow_mleval.measures.registry import (
 )
 from mlflow_mleval.selection import Directions, Missing, Selection, best_metric
 from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.importing import TableRuns, runs_of_table
 from mlflow_mleval.store.reader import (
     CHILD,
     COLUMNS,
     NEWER,
     Result,
+    RunProfiles,
     is_ours,
     read_run,
     rules_of,
@@ -53,11 +57,12 @@ from mlflow_mleval.store.reader import (
     with_models,
     with_profile_measures,
 )
-from mlflow_mleval.store.repeats import RepeatRule, Repeats, gather
+from mlflow_mleval.store.repeats import RepeatRule, Repeats, choice_notes, gather, repeats_table
 from mlflow_mleval.store.searches import (
     BestTrials,
     FoldRule,
     best_trials,
+    held_out_first,
     study_folds,
     table_of,
     trials_among,
@@ -95,6 +100,7 @@ FILTER, MEASURE = Argument("filter_string"), Argument("measures")
 
 @known_keywords
 def load_study(
+    results: str | Path | pd.DataFrame | None = None,
     *,
     experiment_ids: Sequence[str] | None = None,
     experiment_names: Sequence[str] | None = None,
@@ -128,6 +134,13 @@ def load_study(
 
     Parameters
     ----------
+    results : path or pandas.DataFrame, optional
+        What to read in the place of a store, which is then neither read nor made. CSV, parquet
+        or a DataFrame: long (measure, dataset, method, value, maybe fold and seed), wide (dataset,
+        method and a column a measure), a leaderboard (rows methods, columns datasets; its one
+        measure is called ``value``), or runs as `mlflow.search_runs`, MLflow's UI, Weights & Biases
+        and Neptune export them, which `method_by`, `dataset_by` and `repeats_by` read as if they
+        were tracked here: their settings are params.
     experiment_ids, experiment_names : sequence of str, optional
         Experiments to read. Default: MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME; with
         `run_ids`, all.
@@ -194,6 +207,8 @@ def load_study(
 
     Raises
     ------
+    ImportFileError
+        The table is malformed; the text names the row and the column.
     NoRunsError
         No experiment was named or it does not exist, no run is left, or a name of a method, dataset
         or run does not occur.
@@ -211,6 +226,7 @@ def load_study(
         A rule or a policy is not one of those above, or a measure is declared both ways.
     """
     arguments: dict[str, Any] = {
+        "results": results,
         "experiment_ids": experiment_ids,
         "experiment_names": experiment_names,
         "run_ids": run_ids,
@@ -277,8 +293,10 @@ class _Loading:
     """A selection on its way to a Study; what is left out on each step is listed."""
 
     def __init__(self, selection: Selection, progress: Callable[[int, int], object]) -> None:
-        self.client, self.progress = store.connect(), progress
-        selection = store.with_runs_of_models(self.client, selection)
+        self.progress = progress
+        self.tabled = None if selection.results is None else runs_of_table(selection)
+        if self.tabled is None:
+            selection = store.with_runs_of_models(self.client, selection)
         self.selection = selection
         self.method, self.dataset = rules_of(selection)
         self.repeat = RepeatRule(tuple(selection.repeats_by))
@@ -287,11 +305,21 @@ class _Loading:
         self.excluded: list[Excluded] = []
         self.doubts: list[str] = []
 
+    @cached_property
+    def client(self) -> MlflowClient:
+        """Made on first use, for a table needs no store."""
+        return store.connect()
+
     def leave_out(self, kind: str, name: str, reason: str) -> None:
         self.excluded.append(Excluded(kind, name, reason))
 
     def select(self) -> _Selected:
-        """Search the store, also for folds and trials among the children of runs."""
+        """Search the store, also for folds and trials among the children of runs; or take what a
+        table holds.
+        """
+        if self.tabled is not None:
+            self.doubts += self.tabled.notes
+            return self._of_table(self.tabled)
         runs, experiments = select(self.client, self.selection, self.doubts, self.progress)
         self.method = with_models(self.client, list(experiments), self.method)
         by_fold: dict[str, schema.FoldValues] = {}
@@ -311,6 +339,18 @@ class _Loading:
         trials = best_trials(self.client, runs, self.selection) if searched else BestTrials()
         return _Selected(runs, experiments, by_fold, trials)
 
+    def _of_table(self, table: TableRuns) -> _Selected:
+        by_fold = table.by_fold
+        if self.selection.folds_by is not None:
+            if not self.selection.folds_by.startswith("key:"):
+                raise ValueError(
+                    "`folds_by` must be key:PATTERN for a table, got "
+                    f"{self.selection.folds_by!r}. A column fold needs no rule."
+                )
+            rule, no_client = FoldRule(self.selection.folds_by), cast(MlflowClient, None)
+            by_fold = rule.values(no_client, table.runs, self.choice.wanted, self.excluded)
+        return _Selected(table.runs, table.experiments, by_fold, BestTrials())
+
     def read(self, selected: _Selected) -> list[Result]:
         """The results that are asked for, if they can stand in one table."""
         results = self._results(selected)
@@ -319,7 +359,7 @@ class _Loading:
         chosen = self.selection
         results = _wanted(results, "method", chosen.methods, chosen.exclude_methods)
         results = _wanted(results, "dataset", chosen.datasets, chosen.exclude_datasets)
-        results = _held_out_before_searches(results, self.named, self.excluded)
+        results = held_out_first(results, self.named, self.excluded)
         self.repeat.check(results)
         _check_comparable(results)
         if chosen.measures is not None:
@@ -385,6 +425,8 @@ class _Loading:
         if not reasons:
             why = Message("it has none (reports apart)" if selected.runs else "no run fits")
         where = "the selection" if self.named else where
+        if self.tabled is not None:
+            return Message(f"{self.tabled.source['results']} holds no run that can be used: ", why)
         hold = f"{where} in {store.store_name()} {'hold' if several else 'holds'}"
         return Message(f"{hold} no run that can be used: ", why, ".")
 
@@ -408,7 +450,7 @@ class _Loading:
             )
             for r in results
         ]
-        return used, results, _choice_notes(chosen, used)
+        return used, results, choice_notes(chosen, used)
 
     def study(
         self,
@@ -418,7 +460,8 @@ class _Loading:
         notes: Iterable[str],
     ) -> Study:
         """The Study of these results, with what a reader must know about them."""
-        folds, fold_notes = study_folds(self.client, results, used, self.excluded)
+        client = self.client if self.tabled is None else None
+        folds, fold_notes = study_folds(client, results, used, self.excluded)
         for r in results:
             for tag, reason in r.broken.items():
                 self.leave_out("tag", f"{tag} of {r.name}", reason)
@@ -432,9 +475,9 @@ class _Loading:
             directions=self.choice.directions(used),
             missing=self.selection.missing,
             folds=folds,
-            runs=pd.DataFrame([_row(m, r) for r in results for m in r.members]),
-            repeats=_repeats(results, used),
-            profiles={(r.dataset, r.method): r.profiles for r in results if r.profiles},
+            runs=self._rows(results),
+            repeats=repeats_table(results, used),
+            profiles=self._profiles(results),
             excluded=tuple(self.excluded),
             notes=(
                 *self.doubts,
@@ -446,11 +489,32 @@ class _Loading:
             source=self._source(selected, results, used),
         )
 
+    def _rows(self, results: Sequence[Result]) -> pd.DataFrame:
+        """What `Study.runs` has: of results in a table neither runs nor experiments are known."""
+        rows = pd.DataFrame([_row(m, r) for r in results for m in r.members])
+        if self.tabled is None:
+            return rows
+        return rows.drop(columns=["run_id", "experiment", "experiment_id", "start_time"])
+
+    def _profiles(self, results: Sequence[Result]) -> dict[tuple[str, str], RunProfiles]:
+        """Those of a table may lie among artifacts of a store that nobody named."""
+        if self.tabled is not None:
+            return {}
+        return {(r.dataset, r.method): r.profiles for r in results if r.profiles}
+
     def _source(
         self, selected: _Selected, results: Sequence[Result], used: Sequence[str]
     ) -> dict[str, Any]:
         """How the study came about."""
         chosen, experiments = self.selection, {r.experiment_id for r in results}
+        measured = {
+            "measures_by": self.choice.chosen_by(used),
+            "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        }
+        if self.tabled is not None:
+            rules = ("method_by", "dataset_by", "folds_by", "repeats_by", "duplicates")
+            given = {name: rule for name, rule in chosen.arguments().items() if name in rules}
+            return {**self.tabled.source, **given, **measured}
         return {
             "tracking_uri": store.store_name(),
             "experiments": [
@@ -466,8 +530,7 @@ class _Loading:
             "children": chosen.children or "",
             "duplicates": chosen.duplicates,
             "runs_found": len(selected.runs),
-            "measures_by": self.choice.chosen_by(used),
-            "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **measured,
         }
 
 
@@ -780,27 +843,6 @@ def _wanted(
     return left
 
 
-def _held_out_before_searches(
-    results: Sequence[Result], named: Collection[str], excluded: list[Excluded]
-) -> list[Result]:
-    """Without what a search says of its winner where the same method was evaluated otherwise, but
-    for runs named by id.
-    """
-    evaluated = {
-        (r.dataset, r.method)
-        for r in results
-        if r.selected_among == 1 and r.status == schema.COMPLETE
-    }
-    gone = [
-        r
-        for r in results
-        if r.selected_among > 1 and (r.dataset, r.method) in evaluated and r.run_id not in named
-    ]
-    why = "a search chose it by these very values, and the method was evaluated without them"
-    excluded += [Excluded("run", r.name, why) for r in gone]
-    return [r for r in results if r.run_id not in {g.run_id for g in gone}]
-
-
 def _check_comparable(results: Sequence[Result]) -> None:
     """Refuse results that were computed under different conventions or, on one dataset, over
     different hierarchies.
@@ -862,49 +904,6 @@ def _check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:
                 f" (tag {schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}.",
             )
         )
-
-
-def _repeats(results: Sequence[Result], used: Sequence[str]) -> pd.DataFrame | None:
-    """The values of every run that finished; None where no method has several on a dataset."""
-    finished = [(r, [m for m in r.members if m.status == schema.COMPLETE]) for r in results]
-    if all(len(runs) < 2 for _, runs in finished):
-        return None
-    index, rows = [], []
-    for r, runs in finished:
-        labels = [m.repeat for m in runs]
-        unique = all(labels) and len({*labels}) == len(labels)
-        index += [
-            (r.dataset, r.method, label if unique else f"run {i}")
-            for i, label in enumerate(labels, 1)
-        ]
-        rows += [[m.values.get(measure, math.nan) for measure in used] for m in runs]
-    return pd.DataFrame(
-        rows,
-        pd.MultiIndex.from_tuples(index, names=["dataset", "method", "repeat"]),
-        list(used),
-        dtype=float,
-    )
-
-
-def _choice_notes(
-    chosen: Mapping[tuple[str, str], tuple[str, int]], used: Sequence[str]
-) -> list[str]:
-    """By what candidates and trials were chosen, and among how many."""
-    notes = []
-    for metric in sorted({metric for metric, _ in chosen.values()}):
-        cells = some(
-            (f"{m} on {d} (of {n})" for (d, m), (by, n) in chosen.items() if by == metric), 6
-        )
-        also = (
-            ""
-            if metric in used
-            else (
-                f" {metric} itself is not compared; if it was measured on the same data as what "
-                "is, these results are optimistic."
-            )
-        )
-        notes.append(f"The best of several candidates by {metric} was taken: {cells}.{also}")
-    return notes
 
 
 def _notes(results: Sequence[Result], used: Sequence[str], named: Sequence[object]) -> list[str]:

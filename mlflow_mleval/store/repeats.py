@@ -304,6 +304,49 @@ def _means(runs: Sequence[Result]) -> dict[str, float]:
     return {m: math.fsum(v) / len(v) for m, v in values.items()}
 
 
+def repeats_table(results: Sequence[Result], used: Sequence[str]) -> pd.DataFrame | None:
+    """The values of every run that finished; None where no method has several on a dataset."""
+    finished = [(r, [m for m in r.members if m.status == schema.COMPLETE]) for r in results]
+    if all(len(runs) < 2 for _, runs in finished):
+        return None
+    index, rows = [], []
+    for r, runs in finished:
+        labels = [m.repeat for m in runs]
+        unique = all(labels) and len({*labels}) == len(labels)
+        index += [
+            (r.dataset, r.method, label if unique else f"run {i}")
+            for i, label in enumerate(labels, 1)
+        ]
+        rows += [[m.values.get(measure, math.nan) for measure in used] for m in runs]
+    return pd.DataFrame(
+        rows,
+        pd.MultiIndex.from_tuples(index, names=["dataset", "method", "repeat"]),
+        list(used),
+        dtype=float,
+    )
+
+
+def choice_notes(
+    chosen: Mapping[tuple[str, str], tuple[str, int]], used: Sequence[str]
+) -> list[str]:
+    """By what candidates and trials were chosen, and among how many."""
+    notes = []
+    for metric in sorted({metric for metric, _ in chosen.values()}):
+        cells = some(
+            (f"{m} on {d} (of {n})" for (d, m), (by, n) in chosen.items() if by == metric), 6
+        )
+        also = (
+            ""
+            if metric in used
+            else (
+                f" {metric} itself is not compared; if it was measured on the same data as what "
+                "is, these results are optimistic."
+            )
+        )
+        notes.append(f"The best of several candidates by {metric} was taken: {cells}.{also}")
+    return notes
+
+
 def mean_folds(runs: Sequence[tuple[Result, schema.FoldValues]]) -> schema.FoldValues | str:
     """Values by fold as means over repeats, or why there are none."""
     first = runs[0][1]

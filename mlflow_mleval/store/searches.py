@@ -182,6 +182,27 @@ def best_trials(
     return best
 
 
+def held_out_first(
+    results: Sequence[Result], named: Collection[str], excluded: list[Excluded]
+) -> list[Result]:
+    """Without what a search says of its winner where the same method was evaluated otherwise, but
+    for runs named by id.
+    """
+    evaluated = {
+        (r.dataset, r.method)
+        for r in results
+        if r.selected_among == 1 and r.status == schema.COMPLETE
+    }
+    gone = [
+        r
+        for r in results
+        if r.selected_among > 1 and (r.dataset, r.method) in evaluated and r.run_id not in named
+    ]
+    why = "a search chose it by these very values, and the method was evaluated without them"
+    excluded += [Excluded("run", r.name, why) for r in gone]
+    return [r for r in results if r.run_id not in {g.run_id for g in gone}]
+
+
 def _refuse_folds(parent: Run, children: Sequence[Run]) -> None:
     """IncomparableRunsError where the children of a run differ in the number of a fold only."""
     params = differing_params([run.data.params for run in children])
@@ -426,7 +447,10 @@ def _folds(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None
 
 
 def study_folds(
-    client: MlflowClient, results: Sequence[Result], used: Sequence[str], excluded: list[Excluded]
+    client: MlflowClient | None,
+    results: Sequence[Result],
+    used: Sequence[str],
+    excluded: list[Excluded],
 ) -> tuple[pd.DataFrame | None, list[str]]:
     """Values by fold of the runs that carry them, and what a reader must know about them; what is
     broken goes to the list.
@@ -469,7 +493,7 @@ def _tagged_folds(
 
 
 def _fetched_folds(
-    client: MlflowClient,
+    client: MlflowClient | None,
     tagged: Sequence[tuple[Result, schema.FoldValues]],
     used: Sequence[str],
     excluded: list[Excluded],
@@ -478,7 +502,9 @@ def _fetched_folds(
     there.
     """
     pointers = {r.run_id: tag.omitted for r, tag in tagged if tag.omitted}
-    there = elsewhere(client, pointers, used) if pointers else {}
+    there: dict[str, Any] = dict.fromkeys(pointers)
+    if pointers and client is not None:
+        there = elsewhere(client, pointers, used)
     folds, absent = [], []
     for r, tag in tagged:
         values = there.get(r.run_id, tag)

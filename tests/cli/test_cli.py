@@ -316,6 +316,8 @@ def test_examples_in_the_help_are_commands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in (
         "results.csv",
+        "leaderboard.csv",
+        "wandb_export.csv",
         "answers.csv",
         "predictions.csv",
         "predicted.txt",
@@ -336,6 +338,10 @@ def test_examples_in_the_help_work_when_copied(store, tmp_path, monkeypatch):
     """All but those that need other files or runs than the published study has."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results.csv").write_bytes(STUDY.read_bytes())
+    (tmp_path / "leaderboard.csv").write_text("method,iris,wine\nsvm,0.9,0.8\nrf,0.8,0.7\n")
+    (tmp_path / "wandb_export.csv").write_text(
+        "Name,State,model,data,f1\none,finished,svm,iris,0.9\ntwo,finished,rf,iris,0.8\n"
+    )
     (tmp_path / "answers.csv").write_text("method,dataset,instance,f1\na,d,1,0.5\n")
     for name, *args in EXAMPLES:
         if name in ("import", "runs", "measures", "rank", "report") or "macro_f1" in args:

@@ -213,7 +213,10 @@ class FoldComparison(PairTests):
     def further(self) -> dict[str, pd.DataFrame]:
         """What folds tell beside the tests of pairs, as tables by name."""
         index = ["method", "fold"]
-        values = self.values.rename_axis(index).reset_index().melt(index, var_name="measure")
+        wide = self.values.rename_axis(index).reset_index()
+        # a measure may be called value itself, but not 0
+        long = wide.melt(index, var_name="measure", value_name=0)
+        values = long.rename(columns={0: "value"})
         return {"posthoc": self.posthoc, "means": self.means.reset_index(), "values": values}
 
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:

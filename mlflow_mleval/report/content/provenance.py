@@ -268,6 +268,7 @@ def made_from(provenance: Mapping[str, Any]) -> Section:
     version = (provenance.get("versions") or {}).get("mlflow-mleval")
     parts = [
         " ".join(filter(None, [selected, f"in {uri}" if uri else ""])),
+        str(provenance.get("results") or ""),
         *(
             f"{key} {provenance[key]}"
             for key in ("filter", "policy", "seed")

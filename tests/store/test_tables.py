@@ -1,0 +1,217 @@
+"""Results that lie in a file or a DataFrame, read in the place of a store: none is made, and what
+comes out is what the store would give.
+"""
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import as_json
+from command_line import mleval as run
+
+import mlflow_mleval as mleval
+from mlflow_mleval.errors import ImportFileError, MeasureError, NoRunsError
+
+BOARD = pd.DataFrame(
+    {"iris": [0.9, 0.8, 0.7], "wine": [0.8, 0.7, 0.6]}, index=["svm", "rf", "naive bayes"]
+)
+#: As the UI of Weights & Biases lets one download the runs of a project.
+WANDB = """\
+"Name","State","Notes","User","Tags","Created","Runtime","Sweep","model","data","seed","lr","val_acc","_step"
+"eager-sun-1","finished","-","ann","","2024-05-01T10:00:00.000Z","61","","svm","wine","1","0.1","0.91","9"
+"calm-sea-2","finished","-","ann","","2024-05-01T11:00:00.000Z","62","","svm","wine","2","0.1","0.89","9"
+"red-hill-3","finished","-","ann","","2024-05-01T12:00:00.000Z","63","","rf","wine","1","0.2","0.80","9"
+"lost-one-4","crashed","-","ann","","2024-05-01T13:00:00.000Z","3","","rf","wine","2","0.2","","1"
+"""
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch, unset):
+    """A folder without a store, in which none may be made."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    left = {path.name for path in tmp_path.iterdir()}
+    assert not left & {"mlflow.db", "mlruns", "mlartifacts"}, left
+
+
+def test_a_file_gives_the_ranking_that_importing_it_gives(db, monkeypatch):
+    with as_file(files("mlflow_mleval") / "data" / "madjarov2012.csv") as path:
+        mleval.import_results(path, experiment_name="m")
+        stored = mleval.load_study(experiment_names=["m"], missing="worst")
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////nowhere/mlflow.db")
+        study = mleval.load_study(path, missing="worst")
+    pd.testing.assert_frame_equal(study.values, stored.values.reindex(study.values.index))
+    assert study.measures == stored.measures and study.excluded == stored.excluded
+    assert study.statuses() == stored.statuses() and "run_id" not in study.runs
+
+
+def test_folds_and_repeats_of_a_table_are_read(nowhere):
+    rows = [
+        {
+            "dataset": "d",
+            "method": m,
+            "seed": s,
+            "fold": f,
+            "f1": 0.1 * i + 0.01 * s + 0.001 * f ** (i + 1),
+        }
+        for i, m in enumerate("ab")
+        for s in (1, 2)
+        for f in range(3)
+    ]
+    study = mleval.load_study(pd.DataFrame(rows))
+    assert study.values.f1.tolist() == pytest.approx([0.016, 0.115 + 0.005 / 3])
+    assert len(study.repeats) == 4 and len(study.folds) == 6
+    assert mleval.compare_folds(mleval.load_study(pd.DataFrame(rows)), "d").pairs is not None
+
+
+@pytest.mark.parametrize("shape", ["index", "column", "csv", "unnamed", "parquet"])
+def test_a_leaderboard_is_read_and_says_how(nowhere, shape):
+    table = BOARD
+    if shape == "column":
+        table = BOARD.rename_axis("model").reset_index()
+    elif shape != "index":
+        table = nowhere / f"board.{'parquet' if shape == 'parquet' else 'csv'}"
+        named = BOARD if shape == "unnamed" else BOARD.rename_axis("method").reset_index()
+        if shape == "parquet":
+            named.to_parquet(table)
+        else:
+            named.to_csv(table, index=shape == "unnamed")
+    study = mleval.load_study(table, maximize=["value"])
+    assert study.cells("value").T.to_dict() == BOARD.to_dict()
+    assert any("rows were read as methods, its columns (iris, wine)" in n for n in study.notes)
+    with pytest.raises(MeasureError, match=r"which way it is better: `maximize='value'` or `min"):
+        mleval.load_study(table)
+
+
+def test_a_study_is_made_of_a_frame_of_any_of_the_three_shapes():
+    long = BOARD.rename_axis("method").melt(
+        var_name="dataset", value_name="value", ignore_index=False
+    )
+    long = long.reset_index().assign(measure="value")
+    wide = long.rename(columns={"value": "f1"})[["dataset", "method", "f1"]]
+    for frame in (BOARD, BOARD.rename_axis("method").reset_index(), long):
+        study = mleval.Study.from_frame(frame, maximize=["value"])
+        assert study.cells("value").T.to_dict() == BOARD.to_dict()
+    assert mleval.Study.from_frame(wide).cells("f1").T.to_dict() == BOARD.to_dict()
+    with pytest.raises(ValueError, match="no column 'method'"):
+        mleval.Study.from_frame(wide.drop(columns="method"))
+
+
+def test_three_lines_end_in_a_picture(nowhere):
+    study = mleval.load_study(BOARD, maximize=["value"])
+    shown = mleval.compare(study)._repr_html_()
+    assert shown.startswith("<iframe srcdoc=") and "naive bayes" in shown and "<svg" in shown
+    assert "naive bayes" in study._repr_html_()
+
+
+def test_a_broken_cell_of_a_leaderboard_is_named(nowhere):
+    path = nowhere / "board.csv"
+    path.write_text("model,iris,wine\nsvm,0.9,0.8\nrf,0.8,zero\nnb,0.7,0.7\n")
+    with pytest.raises(ImportFileError, match="board.csv, line 3, column 'wine': 'zero' is not"):
+        mleval.load_study(path, maximize=["value"])
+
+
+def test_an_export_of_weights_and_biases_is_read_by_rules(nowhere):
+    path = nowhere / "wandb_export.csv"
+    path.write_text(WANDB)
+    rules = {"method_by": "param:model", "dataset_by": "param:data", "maximize": ["val_acc"]}
+    study = mleval.load_study(path, **rules)
+    assert study.values["val_acc"].to_dict() == {("wine", "svm"): 0.9, ("wine", "rf"): 0.8}
+    assert study.repeats.index.get_level_values("repeat").tolist() == ["1", "2", "1"]
+    assert any("status FAILED" in gone.reason for gone in study.excluded)
+    named = mleval.load_study(path, maximize=["val_acc"])
+    assert named.datasets == ["wandb_export"] and "calm-sea-2" in named.methods
+
+
+def test_the_table_that_the_interface_of_weights_and_biases_shows_is_read(nowhere):
+    rows = [
+        {"summary": {"test_f1": 0.9, "_step": 3}, "config": {"model": "svm"}, "name": "one"},
+        {"summary": {"test_f1": 0.7, "_step": 3}, "config": {"model": "rf"}, "name": "two"},
+    ]
+    rows[1]["summary"]["loss"] = float("nan")
+    frame = pd.DataFrame(rows)
+    frame.to_csv("project.csv")
+    for table in (frame, "project.csv"):
+        study = mleval.load_study(table, method_by="param:model", maximize=["test_f1"])
+        assert study.values["test_f1"].tolist() == [0.9, 0.7] and study.methods == ["svm", "rf"]
+
+
+def test_an_export_of_neptune_is_read_by_rules(nowhere):
+    frame = pd.DataFrame(
+        {
+            "sys/id": ["T-1", "T-2", "T-3"],
+            "sys/name": ["one", "two", "three"],
+            "sys/state": ["Inactive"] * 3,
+            "sys/failed": [False, False, True],
+            "sys/creation_time": ["2024-05-01 10:00:00+00:00"] * 3,
+            "monitoring/cpu": [50.0, 60.0, 1.0],
+            "parameters/model": ["svm", "rf", "nb"],
+            "metrics/f1": [0.9, 0.7, 0.1],
+        }
+    )
+    frame.to_csv("neptune.csv", index=False)
+    for table in (frame, "neptune.csv"):
+        study = mleval.load_study(table, method_by="param:parameters/model")
+        assert study.values["f1"].tolist() == [0.9, 0.7] and study.methods == ["svm", "rf"]
+
+
+def test_a_frame_of_search_runs_gives_what_the_store_gives(client):
+    mlflow.set_experiment("x")
+    for model, value in (("svm", 0.9), ("rf", 0.7)):
+        with mlflow.start_run(run_name=f"run of {model}"):
+            mlflow.log_params({"model": model, "seed": 1})
+            mlflow.log_metric("test_acc", value)
+    with mlflow.start_run():
+        mlflow.log_param("model", "nb")
+    rules = {"method_by": "param:model", "maximize": ["test_acc"]}
+    frame = mlflow.search_runs(experiment_names=["x"])
+    study, stored = (
+        mleval.load_study(frame, **rules),
+        mleval.load_study(experiment_names=["x"], **rules),
+    )
+    assert study.cells("test_acc").iloc[0].to_dict() == stored.cells("test_acc").iloc[0].to_dict()
+    frame.to_csv("runs.csv", index=False)
+    assert mleval.load_study("runs.csv", **rules).methods == ["svm", "rf"]
+
+
+def test_what_only_a_store_has_is_refused(nowhere):
+    for name in ("experiment_names", "run_ids"):
+        with pytest.raises(ValueError, match=f"`{name}` must not be given with `results`"):
+            mleval.load_study(BOARD, **{name: ["x"]})
+    with pytest.raises(ValueError, match="`folds_by` must be key:PATTERN for a table"):
+        mleval.load_study(BOARD, folds_by="steps", maximize=["value"])
+    with pytest.raises(NoRunsError, match="DataFrame holds no run that can be used"):
+        mleval.load_study(
+            pd.DataFrame({"Name": ["a"], "State": ["crashed"], "f1": [0.5]}), measures=["f1"]
+        )
+
+
+def test_the_commands_take_a_file_and_write_what_is_asked_for(nowhere):
+    BOARD.rename_axis("method").to_csv("board.csv")
+    ranked = as_json("rank", "board.csv", "--max", "value", "-q")
+    assert [row["method"] for row in ranked["ranking"]] == [*BOARD.index]
+    assert ranked["provenance"]["results"] == "board.csv" and ranked["provenance"]["sha256"]
+    assert "svm" in run("compare", "board.csv", "--max", "value").output
+    run("report", "board.csv", "--max", "value", "-o", "report.html", "-q")
+    assert {p.name for p in Path().iterdir()} == {"board.csv", "report.html", "report_data"}
+    assert "--max value or --min value" in run("rank", "board.csv", code=1).output
+    assert "Import the file first" in run("report", "board.csv", "--log", code=2).output
+    told = run("compare", "board.csv", "--over", "instances", code=2).output
+    assert "Import the file first" in told
+
+
+def test_tests_over_folds_and_repeats_take_a_file(nowhere):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"dataset": "d", "method": m, "seed": s, "fold": f, "f1": i / 10 + rng.normal(0, 0.01)}
+        for i, m in enumerate("ab")
+        for s in (1, 2, 3)
+        for f in range(5)
+    ]
+    pd.DataFrame(rows).to_csv("runs.csv", index=False)
+    for over in ("folds", "repeats"):
+        found = as_json("compare", "runs.csv", "--over", over, "-m", "f1", "-q")
+        assert [row["n"] for row in found["pairs"]]
