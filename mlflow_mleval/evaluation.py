@@ -176,7 +176,7 @@ class Evaluation(Reported):
         did not keep it.
 
         It is made of the names of the labels, the number of instances, and the sum modulo 2^256 of
-        the SHA-256 of their label sets: the same in whatever batches, folds or order they are
+        256 bits of each label set: the same in whatever batches, folds or order they are
         evaluated and merged. It does not tell the order of instances, and who means to deceive can
         make up two truths of one sum. One that several folds test counts as often.
         """

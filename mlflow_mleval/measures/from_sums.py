@@ -116,7 +116,7 @@ def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable
     own = names[-counts.n_classes :]  # of two classes there is the second
     place = {name: i for i, name in enumerate(own)}
     drawn = [name for name in labels if name in place]
-    parts = [(MICRO, counts.pooled, [None])]
+    parts: list[tuple[str, ScoreCounts, list[Any]]] = [(MICRO, counts.pooled, [None])]
     if drawn:
         parts.append((LABEL, counts.chosen([place[name] for name in drawn]), drawn))
     tables = []

@@ -8,7 +8,6 @@ import json
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import pairwise
 from math import log
 from typing import Any
 
@@ -198,37 +197,58 @@ class Propensities:
 # What tells data and splits apart: digests of the truth that add up over batches, and of which
 # instances each fold tests.
 
-#: What a digest of the truth ends with; those without it were made in the order of the rows and do
-#: not compare with these.
-ROWS = "-rows"
+#: What a digest of the truth ends with. Older ones end with "-rows", and still older ones, made in
+#: the order of the rows, with nothing: they do not compare with these.
+SETS = "-sets"
 _MODULUS = 1 << 256
-_ROWS, _CELLS = (
-    1 << 16,
-    1 << 22,
-)  # rows of a sparse matrix and cells of a dense one that are looked at together
+# rows of a sparse matrix and cells of a dense one that are looked at together
+_ROWS, _CELLS = 1 << 14, 1 << 18
+_GOLDEN = 0x9E3779B97F4A7C15
+_SEEDS = np.array([i * _GOLDEN % 2**64 for i in range(1, 5)], np.uint64)
 
 
 def row_digests(truth: Any) -> NDArray[np.uint32]:
-    """SHA-256 of which columns of each row are set, shape (N, 8); a checked matrix gives the same
-    in any form.
+    """256 bits that tell which columns of each row are set, shape (N, 8); a checked matrix gives
+    the same in any form.
+
+    Each column has bits of its own; those of a set are added up and mixed.
     """
     step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // truth.shape[1])
     parts = [_of_block(truth[i : i + step]) for i in range(0, truth.shape[0], step)]
-    return np.frombuffer(b"".join(parts), "<u4").reshape(-1, 8)
+    return np.concatenate(parts)
 
 
-def _of_block(rows: Any) -> bytes:
+def _of_block(rows: Any) -> NDArray[np.uint32]:
+    width = rows.shape[1]
     if sparse.issparse(rows):
         rows = sparse.csr_array(rows)
-        rows.sort_indices()
-        columns, ends = rows.indices, rows.indptr.astype(np.int64)
+        columns, ends = rows.indices, rows.indptr
     else:  # several times faster than making it sparse
-        columns = np.flatnonzero(rows) % rows.shape[1]
+        columns = np.flatnonzero(rows) % width
         ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
-    data = columns.astype("<u4").tobytes()
-    sets = [data[start:end] for start, end in pairwise((4 * ends).tolist())]
-    digests = {one: sha256(one).digest() for one in set(sets)}
-    return b"".join(map(digests.__getitem__, sets))
+    each = _words(np.arange(width))[columns] if width < len(columns) else _words(columns)
+    running = np.concatenate([np.zeros((1, 4), np.uint64), each]).cumsum(axis=0, dtype=np.uint64)
+    return _halves(_mixed(running[ends[1:]] - running[ends[:-1]]))
+
+
+def _words(numbers: AnyArray) -> NDArray[np.uint64]:
+    """256 bits of each whole number, in four words."""
+    return _mixed(numbers.astype(np.uint64)[:, None] + _SEEDS)
+
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Words of which each bit depends on all bits of these (Steele, Lea and Flood 2014, "Fast
+    splittable pseudorandom number generators"); sums wrap round.
+    """
+    words = words + np.uint64(_GOLDEN)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _halves(words: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Words in halves, in one order on every machine."""
+    return words.astype("<u8").view("<u4")
 
 
 def added(digests: NDArray[np.uint32]) -> int:
@@ -239,12 +259,8 @@ def added(digests: NDArray[np.uint32]) -> int:
 
 def weighted_rows(digests: NDArray[np.uint32], weights: Array) -> int:
     """The sum of digests that tell each row and its weight, whatever their order."""
-    rows = np.ascontiguousarray(digests, "<u4")
-    parts = (
-        sha256(row.tobytes() + weight.tobytes()).digest()
-        for row, weight in zip(rows, weights.astype("<f8"), strict=True)
-    )
-    return added(np.frombuffer(b"".join(parts), "<u4").reshape(-1, 8))
+    rows = np.ascontiguousarray(digests).view("<u8")
+    return added(_halves(_mixed(rows ^ _words(weights.view(np.uint64)))))
 
 
 def together(a: int | None, b: int | None) -> int | None:
@@ -254,10 +270,10 @@ def together(a: int | None, b: int | None) -> int | None:
 
 def truth_digest(names: Iterable[Hashable], n: int, total: int) -> str:
     """The digest of `n` rows over the labels `names`, from the sum of the rows' digests: 64
-    characters, the last are `ROWS`.
+    characters, the last are `SETS`.
     """
     head = repr((tuple(map(str, names)), n, total))
-    return sha256(head.encode("utf-8", "surrogatepass")).hexdigest()[: -len(ROWS)] + ROWS
+    return sha256(head.encode("utf-8", "surrogatepass")).hexdigest()[: -len(SETS)] + SETS
 
 
 def weights_digest(total: int) -> str:

@@ -23,7 +23,14 @@ from mlflow_mleval.measures.flat import (
     reached,
     weight_of_all,
 )
-from mlflow_mleval.measures.inputs import Propensities, added, row_digests, together, weighted_rows
+from mlflow_mleval.measures.inputs import (
+    SETS,
+    Propensities,
+    added,
+    row_digests,
+    together,
+    weighted_rows,
+)
 from mlflow_mleval.measures.label_ranking import (
     at_k_measures,
     dense_hits,
@@ -153,8 +160,8 @@ class Sums:
             for f in fields(self)
         }
         further = {
-            name: None if (total := getattr(self, name)) is None else f"{total:064x}"
-            for name in ("truth", "weighting")
+            "truth": None if self.truth is None else f"{self.truth:064x}{SETS}",
+            "weighting": None if self.weighting is None else f"{self.weighting:064x}",
         }
         counted = {
             name: part and part.to_dict() for name in _COUNTED for part in [getattr(self, name)]
@@ -178,17 +185,14 @@ class Sums:
             "columns": tuple(parts["columns"]),
             "score_range": span if span is None else tuple(span),
         }
-        truth, classes = (
-            parts.get("truth"),
-            parts.get("classes"),
-        )  # older versions did not write them
+        # older versions did not write them, or digests of another form
+        truth, classes = parts.get("truth") or "", parts.get("classes")
+        total = int(truth.removesuffix(SETS), 16) if truth.endswith(SETS) else None
         for name, kind in (("scores", ScoreCounts), ("thresholds", ThresholdSums)):
             own[name] = parts.get(name) and kind.from_dict(parts[name])
         own["classes"] = classes and ClassCounts.from_dict(classes, arrays["by_label"].shape[1])
         own |= {"weight": weight, "weighting": weighting and int(weighting, 16)}
-        return cls(
-            n=parts["n"], seconds=parts["seconds"], truth=truth and int(truth, 16), **own, **arrays
-        )
+        return cls(n=parts["n"], seconds=parts["seconds"], truth=total, **own, **arrays)
 
     def mean_errors(self, kind: str) -> Array:
         """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or
@@ -659,9 +663,8 @@ def sum_folds(
                 tables[-1].insert(0, "fold", [key] * len(tables[-1]))
     if not instances:
         return sums, None, None
-    # Bytes in one order on every machine, and the first 64 bits: enough to tell the instances of
-    # one table apart.
-    numbers = digests[:, 0] | digests[:, 1].astype(np.uint64) << np.uint64(32)
+    # The first 64 bits are enough to tell the instances of one table apart.
+    numbers = digests.view("<u8")[:, 0].astype(np.uint64)
     return sums, pd.concat(tables).sort_index().reset_index(drop=True), numbers
 
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from mlflow_mleval.measures.inputs import ROWS
 from mlflow_mleval.store.bounds import bounded_json, whole_numbers
 from mlflow_mleval.words import MAX_TAG, quoted
 
@@ -110,7 +109,7 @@ ARTIFACT_COUNTS = "mleval/counts.parquet"
 ARTIFACT_INSTANCES = "mleval/instances.parquet"
 #: Of `ARTIFACT_INSTANCES`: the column of names, and the entry of the file's metadata that tells
 #: which true labels each has.
-INSTANCE, INSTANCE_TRUTH = "instance", b"mleval.truth"
+INSTANCE, INSTANCE_TRUTH = "instance", b"mleval.truth_sets"
 ARTIFACT_LABELS = "mleval/labels.json"
 ARTIFACT_MEASURES = "mleval/measures.json"
 ARTIFACT_PROFILE = "mleval/profile.csv"
@@ -188,18 +187,22 @@ def newer_schema(tags: Mapping[str, str]) -> str | None:
     )
 
 
+#: What digests of the truth end with, as this version and older ones write them.
+_FORMS = ("-sets", "-rows")
+
+
 def differ(digests: Iterable[str]) -> bool | None:
     """Whether the digests of some runs are of different data; None where they do not compare; runs
     without one do not count.
 
-    Digests of the truth compare if they are of one form: ours by row, ours in the order of the rows
-    (as older versions wrote them), or MLflow's.
+    Digests of the truth compare if they are of one form: ours, as they end; ours in the order of
+    the rows, as older versions wrote them; or MLflow's.
 
-    >>> differ(["1-rows", "1-rows", ""]), differ(["1-rows", "2-rows"]), differ(["1-rows", "a" * 64])
+    >>> differ(["1-sets", "1-sets", ""]), differ(["1-sets", "2-sets"]), differ(["1-sets", "1-rows"])
     (False, True, None)
     """
     distinct = {digest for digest in digests if digest}
-    forms = [(digest.endswith(ROWS), len(digest)) for digest in distinct]
+    forms = [(digest.endswith(_FORMS) and digest[-5:], len(digest)) for digest in distinct]
     return True if len(forms) > len(set(forms)) else None if len(forms) > 1 else False
 
 

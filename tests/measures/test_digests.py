@@ -94,6 +94,9 @@ def test_the_digest_travels_and_an_older_evaluation_has_none():
     older = Evaluation.from_dict(written)
     assert older.truth_digest is None and older.split is None and older.measures == ev.measures
     assert mleval.merge([older, ev]).truth_digest is None
+    for part in written["sums"]:
+        part["truth"] = "a" * 64  # of another form
+    assert Evaluation.from_dict(written).truth_digest is None
 
 
 def test_parts_know_what_is_theirs():
@@ -105,7 +108,7 @@ def test_parts_know_what_is_theirs():
 
 
 def test_digests_of_different_kinds_do_not_compare():
-    rows, ordered = [f"{c * 59}{inputs.ROWS}" for c in "ab"], [c * 64 for c in "ab"]
+    rows, ordered = [f"{c * 59}{inputs.SETS}" for c in "ab"], [c * 64 for c in "ab"]
     assert (
         schema.differ([rows[0], rows[0], "", rows[0]]) is False and schema.differ(["", ""]) is False
     )
@@ -116,6 +119,7 @@ def test_digests_of_different_kinds_do_not_compare():
     )
     assert (
         schema.differ([rows[0], ordered[0]]) is None
+        and schema.differ([rows[0], f"{'a' * 59}-rows"]) is None
         and schema.differ([rows[0], "1a2b3c4d"]) is None
     )
 
