@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.analysis.pairs import stepped
+from mlflow_mleval.analysis.pairs import better_first, stepped
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.words import count, quoted
@@ -187,6 +187,38 @@ class PairTests(Reported):
     def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
         """The same with the corrected table, and what follows from it."""
         return replace(self, table=table, n_datasets=n_datasets, n_comparisons=n_comparisons)
+
+
+def most_certain(tests: Mapping[str, PairTests]) -> dict[str, Any] | None:
+    """Of the tests of all datasets, what is known of the pair with the least p-value; None where
+    nothing could be tested.
+    """
+    if not tests:
+        return None
+    tables = [one.pairs.assign(dataset=dataset) for dataset, one in tests.items()]
+    rows = pd.concat(tables, ignore_index=True).dropna(subset="pvalue_corrected")
+    if rows.empty:
+        return None
+    rows["size"] = rows["difference"].abs()
+    keys = {"separated": False, "pvalue_corrected": True, "pvalue": True, "size": False}
+    rows = rows.sort_values([*keys], ascending=[*keys.values()], kind="stable").head(1)
+    row = better_first(rows, rows["difference"] < 0).iloc[0]
+    numbers = {"pvalue": row.pvalue_corrected, **row[["difference", "low", "high"]]}
+    return {
+        "better": str(row.method_a),
+        "worse": str(row.method_b),
+        "measure": row.measure,
+        "dataset": row.dataset,
+        **{key: float(x) if np.isfinite(x) else None for key, x in numbers.items()},
+        "separated": bool(row.separated),
+    }
+
+
+def not_put_below(tests: Iterable[PairTests]) -> list[str]:
+    """The methods that no separation on any dataset puts below another."""
+    methods = dict.fromkeys(str(method) for one in tests for method in one.methods)
+    below = {str(worse) for one in tests for _, worse in one.separated}
+    return [method for method in methods if method not in below]
 
 
 Kind = TypeVar("Kind", bound=PairTests)

@@ -14,7 +14,7 @@ from click import Choice, FloatRange, IntRange
 
 from mlflow_mleval.analysis.posthoc import asked_names
 from mlflow_mleval.cli.command import Option, is_stream
-from mlflow_mleval.report import FORMATS, SUFFIXES
+from mlflow_mleval.report import FORMATS, SUFFIXES, has_suffix
 
 PREFERENCES = ("usual", "u_shape", "v_shape", "level", "linear", "gaussian")
 #: Differences that do not matter where a report is not told.
@@ -589,8 +589,8 @@ def chosen_format(format: str | None, filename: str | None) -> str:
             f"the suffix of {filename!r} names no format. Use one of .{', .'.join(SUFFIXES)}, "
             "or --output."
         )
-    if named and format and named != format:
+    if named and format and not has_suffix(format, filename.rpartition(".")[2].lower()):
         raise click.UsageError(
             f"--output {format} and the suffix of {filename!r} disagree. Drop one of them."
         )
-    return named or format or "table"
+    return format or named or "table"

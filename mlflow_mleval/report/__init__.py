@@ -1,21 +1,21 @@
-"""What results say, and the formats of it: each is one module with a function `render(document,
-width)`, and its line here.
+"""What results say, and the formats of it: each is a function of a module, `render(document,
+width)` if it has but one, and its line here.
 """
 
 from importlib import import_module
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # --------------------------------------------------------------------------------------------------
-# The formats of a document: each is one module with a function `render(document, width)`, and its
-# line here.
+# The formats of a document.
 
 
 class Format(NamedTuple):
-    """A format: its module, and the suffixes of its files, the usual one first."""
+    """A format: its module, the suffixes of its files, the usual one first, and the function."""
 
     module: str
     suffixes: tuple[str, ...]
+    function: str = "render"
     offered: bool = True  #: whether the page offers it; JSON and CSV lie beside a report anyway
 
 
@@ -27,11 +27,25 @@ _FORMATS = {
     "md": Format("md", ("md", "markdown")),
     "latex": Format("latex", ("tex",)),
     "html": Format("html", ("html", "htm")),
+    "text": Format("terminal", ("txt",), "paragraph"),
+    "brief": Format("json", ("json",), "brief", offered=False),
 }
 FORMATS = tuple(_FORMATS)
-SUFFIXES = {suffix: name for name, made in _FORMATS.items() for suffix in made.suffixes}
+#: What a suffix alone stands for: of several formats the first.
+SUFFIXES = {suffix: name for name, made in reversed(_FORMATS.items()) for suffix in made.suffixes}
 #: What a report is called as a file, by the formats that the page offers.
 FILES = {name: f"report.{made.suffixes[0]}" for name, made in _FORMATS.items() if made.offered}
+
+
+def has_suffix(format: str, suffix: str) -> bool:
+    """Whether files of the format may be called so."""
+    return suffix in _FORMATS[format].suffixes
+
+
+def render(document: Any, format: str, width: int) -> str:
+    """The document in the format."""
+    made: str = getattr(renderer(format), _FORMATS[format].function)(document, width)
+    return made
 
 
 def renderer(format: str) -> ModuleType:

@@ -7,11 +7,64 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.report import renderer
-from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Figure, Section, Text
+from mlflow_mleval.report import render, renderer
+from mlflow_mleval.report.blocks import ALWAYS, PAGE, PAPER, Figure, Section, Text, name
+from mlflow_mleval.report.text import number, pvalue
 
 #: So many sections of a page are open where these do not say it themselves.
 OPEN = 4
+
+
+@dataclass(frozen=True)
+class Brief:
+    """The answer in a few words, to be pasted into a message or read by a program; names in texts
+    are marked.
+
+    Attributes
+    ----------
+    decision : In a sentence or two.
+    best_set : Methods that no difference puts below another, of `methods` in all.
+    order : The methods, best first; empty where they have no order.
+    certain : The pair told apart most surely: better, worse, measure, difference, low, high, pvalue, separated, dataset.
+    doubts : What a reader must know before believing it.
+    command, address : What makes it again, and where it stands, if that is known.
+    """  # noqa: E501
+
+    decision: str
+    best_set: Sequence[str] = ()
+    order: Sequence[str] = ()
+    methods: int = 0
+    certain: Mapping[str, Any] | None = None
+    doubts: Sequence[str] = ()
+    doubt: str = ""  #: the one to tell beside the decision, if that does not tell it
+    command: str = ""
+    address: str = ""
+
+    @property
+    def paragraph(self) -> str:
+        """All of it that a reader of a message needs."""
+        where = self.address or (f"({self.command})" if self.command else "")
+        return " ".join(filter(None, [self.decision, self._most_certain, self.doubt, where]))
+
+    @property
+    def _most_certain(self) -> str:
+        """The most certain difference with its interval, as a sentence."""
+        one = self.certain
+        if one is None:
+            return ""
+        better, worse = name(one["better"]), name(one["worse"])
+        on = f" on {name(one['dataset'])}" if one["dataset"] else ""
+        p = pvalue(one["pvalue"])
+        if one["difference"] is None:
+            verb = "differ" if one["separated"] else "do not certainly differ"
+            return f"{better} and {worse} {verb} in {one['measure']}{on} ({p})."
+        size = f"by {number(one['difference'], 2)}"
+        if one["low"] is not None and one["high"] is not None:
+            size += f" [{number(one['low'], 2)}, {number(one['high'], 2)}]"
+        what = f"{better} over {worse}, {size} in {one['measure']}{on} ({p})"
+        if one["separated"]:
+            return f"Most certain is {what}."
+        return f"No difference is certain; nearest to it is {what}."
 
 
 @dataclass(frozen=True)
@@ -32,7 +85,7 @@ class Document:
         dict  #: makes the tables that CSV files hold, by name, unrounded
     )
     main: str = ""  #: the one of them that is written where one CSV file is asked for
-    text: str = ""  #: the answer as a paragraph to paste into a message
+    shortened: Callable[[], Brief] | None = None  #: makes the answer in a few words
 
     @property
     def opened(self) -> list[str]:
@@ -47,7 +100,20 @@ class Document:
         """The document in one of the formats of `mlflow_mleval.report`; `width` is that of
         a terminal in columns.
         """
-        return renderer(format).render(self, width)
+        return render(self, format, width)
+
+    @property
+    def brief(self) -> Brief:
+        """The answer in a few words; where none was made, what the first section says."""
+        if self.shortened is not None:
+            return self.shortened()
+        texts = [block for block in self.sections[0].linear(PAGE) if isinstance(block, Text)]
+        return Brief(" ".join(texts[0].paragraphs) if texts else f"{self.title}.")
+
+    @property
+    def text(self) -> str:
+        """The answer as a paragraph to paste into a message; empty where none was made."""
+        return self.render("text") if self.shortened else ""
 
     @property
     def in_full(self) -> "Document":
@@ -97,9 +163,9 @@ class Document:
         large.
         """
         yield "report.json", renderer("json").pieces(self)
-        for name, frame in self.frames().items():
+        for table, frame in self.frames().items():
             if len(frame):
-                yield f"{name}.csv", [renderer("csv").to_csv(frame)]
+                yield f"{table}.csv", [renderer("csv").to_csv(frame)]
 
     def _repr_html_(self) -> str:
         """In a frame of its own, so that the notebook's style and the page's leave each other

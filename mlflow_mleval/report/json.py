@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,14 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.report import blocks as doc
+from mlflow_mleval.report.text import CLOSE, OPEN, shorten
 
 if TYPE_CHECKING:
-    from mlflow_mleval.report.document import Document
+    from mlflow_mleval.report.document import Brief, Document
 
 SCHEMA_VERSION = 1
+#: Bytes of the answer in brief.
+MOST = 2_000
 _UNSAFE = (
     "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufff0-\uffff]"
 )
@@ -31,6 +34,48 @@ _UNSAFE = (
 def render(document: Document, width: int = 100) -> str:
     """The data as text, in which letters of all scripts are readable; `width` changes nothing."""
     return "".join(pieces(document))
+
+
+def brief(document: Document, width: int = 100) -> str:
+    """The answer as JSON of less than `MOST` bytes: names are cut in the middle, lists and
+    sentences at their end; `width` changes nothing.
+    """
+    for names, items in ((200, 10), (60, 10), (40, 5), (24, 3), (12, 2), (6, 1)):
+        text = to_json(plain(_brief(document.brief, names, items)))
+        if len(text.encode()) < MOST:
+            break
+    return text
+
+
+def _brief(made: Brief, names: int, items: int) -> dict[str, Any]:
+    """The record with names of so many columns, and so many names in a list."""
+
+    def cut(text: str) -> str:
+        shown = re.sub(f"{OPEN}(.*?){CLOSE}", lambda hit: shorten(hit[1], names), text)
+        room = 4 * names + 100
+        return shown if len(shown) <= room else f"{shown[:room]}…"
+
+    def listed(methods: Sequence[str]) -> list[str]:
+        return [shorten(method, names) for method in methods[:items]]
+
+    certain = made.certain and {
+        key: shorten(value, names) if isinstance(value, str) else value
+        for key, value in made.certain.items()
+    }
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "decision": cut(made.decision),
+        "methods": made.methods or None,
+        "best_set": listed(made.best_set),
+        "n_best": len(made.best_set),
+        "order": listed(made.order),
+        "most_certain": certain,
+        "doubts": len(made.doubts),
+        "first_doubt": cut(made.doubts[0]) if made.doubts else None,
+        # what is cut does not run
+        "command": made.command if len(made.command) < 4 * names else None,
+        "address": made.address if 0 < len(made.address) < 4 * names else None,
+    }
 
 
 def pieces(document: Document) -> Iterator[str]:

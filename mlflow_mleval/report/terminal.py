@@ -44,6 +44,13 @@ def _first_point(section: Section, points: Text, width: int) -> str:
     return "\n".join(_point(f"{section.title}{more}: ", text, width, cut=True))
 
 
+def paragraph(document: Document, width: int = 100) -> str:
+    """The answer as one paragraph on one line, to be pasted into a message; `width` changes
+    nothing.
+    """
+    return terminal(plain(document.brief.paragraph))
+
+
 def _run_on(blocks: Iterable[Any]) -> Iterator[Any]:
     """The blocks, texts that run on and follow each other as one: lines are few."""
     for running, group in groupby(

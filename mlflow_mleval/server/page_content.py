@@ -397,10 +397,11 @@ def _document(comparison: Any, chosen: PageSelection) -> Any:
     from mlflow_mleval.report.content.study_report import document
 
     study = comparison.study
-    return document(
-        comparison,
-        provenance(chosen.command, study.source, list(study.runs["run_id"]), comparison.options),
+    made_by = provenance(
+        chosen.command, study.source, list(study.runs["run_id"]), comparison.options
     )
+    address = f"{study.source['tracking_uri']}/mleval/?{chosen.query}"
+    return document(comparison, {**made_by, "address": address})
 
 
 def _plain(text: str) -> str:

@@ -403,7 +403,8 @@ def test_the_page_offers_a_file_for_every_format_of_a_report():
     names = file_names(document_of(published()))
     suffixes = {name.rpartition(".")[2] for name in names}
     assert {"html", "md", "tex", "json", "csv", "svg"} <= suffixes
-    assert len(FORMATS) == len(suffixes & {*SUFFIXES}) + 1  # but the text for a terminal
+    assert {"report.txt", "report.json"} <= {*names}
+    assert len(FORMATS) == len(suffixes & {*SUFFIXES}) + 2  # but the table, and JSON in brief
 
 
 def test_a_login_is_verified_once_a_request():

@@ -41,11 +41,6 @@ def units_section(c: Comparison) -> Section:
     return Section("units", "In the measures' own units", [_picture(c, decision(c))])
 
 
-def paragraph(c: Comparison) -> str:
-    """The answer as a paragraph to paste into a message."""
-    return " ".join(doc.plain(sentence.text) for sentence in sentences(c))
-
-
 def data(c: Comparison) -> dict[str, Any]:
     advice = decision(c)
     means = {m: table.rename_axis("method").reset_index() for m, table in advice.means.items()}

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.pair_tests import most_certain
+from mlflow_mleval.analysis.recommendation import decision as decide
 from mlflow_mleval.report.blocks import ALWAYS, Section, Text, listed
 from mlflow_mleval.report.content import (
     beyond,
@@ -22,7 +24,7 @@ from mlflow_mleval.report.content import (
     ranking,
     verdict,
 )
-from mlflow_mleval.report.document import Document
+from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import level
 from mlflow_mleval.words import count
 
@@ -118,7 +120,6 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         f"Pairs of {title_of(c)}" if what == "pairs" else title_of(c),
         [section for section in sections if section is not None],
         about=_about(c),
-        text="" if what == "pairs" else decision.paragraph(c),
         time=provenance.when(made_by),
         data=lambda: {
             **_merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE]),
@@ -127,6 +128,26 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         },
         frames=lambda: _merged(c, [topic.frames for topic in _TOPICS]),
         main="pairs" if what == "pairs" else "ranking",
+        shortened=lambda: _shortened(c, made_by),
+    )
+
+
+def _shortened(c: Comparison, made_by: Mapping[str, Any]) -> Brief:
+    """The decision in a few words, and the pair that is told apart most surely."""
+    advice = decide(c)
+    units = ("datasets", "folds", "repeats", "instances", "answers")
+    certain = most_certain(next(filter(None, map(c.tests_over, units)), {}))
+    if certain is not None and certain["measure"] == FUSED:
+        certain["measure"] = c.compared
+    return Brief(
+        " ".join(sentence.text for sentence in decision.sentences(c, advice)),
+        advice.best or advice.methods,
+        c.order,
+        len(c.order),
+        certain,
+        [str(text) for text in c.doubts],
+        command=made_by.get("command", ""),
+        address=made_by.get("address", ""),
     )
 
 

@@ -15,7 +15,7 @@ from mlflow_mleval.analysis.answer_comparison import POWER, AnswerComparison
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
 from mlflow_mleval.analysis.instance_tests import InstanceTests
-from mlflow_mleval.analysis.pair_tests import PairTests
+from mlflow_mleval.analysis.pair_tests import PairTests, most_certain, not_put_below
 from mlflow_mleval.analysis.repeat_tests import RepeatTests
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
@@ -34,7 +34,7 @@ from mlflow_mleval.report.content import folds
 from mlflow_mleval.report.content.definitions import doubts
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.document import Document
+from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import aligned, number, percent, with_intervals
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count
@@ -135,6 +135,27 @@ def document(
         data=lambda: shape(tests, absent, notes) | {"provenance": provenance},
         main=_KINDS[unit].pairs_file,
         frames=lambda: tables(unit, tests),
+        shortened=lambda: _shortened(tests, provenance, [*lost, *notes]),
+    )
+
+
+def _shortened(
+    tests: Mapping[str, PairTests], provenance: Mapping[str, Any], notes: Sequence[str]
+) -> Brief:
+    """The verdict in a few words: of several datasets, on how many pairs are separated."""
+    parts, first = list(tests.values()), next(iter(tests.values()))
+    verdict = first.verdict(name)
+    if len(parts) > 1:
+        verdict = f"Tests over {first.unit}: {_hint(tests)}; {first.about}."
+    doubts = [*notes, *dict.fromkeys(text for one in parts for text in one.warnings)]
+    return Brief(
+        f"{verdict[:1].upper()}{verdict[1:]}",
+        not_put_below(parts),
+        methods=len({method for one in parts for method in one.methods}),
+        certain=most_certain(tests),
+        doubts=doubts,
+        doubt=f"Doubt: {doubts[0]}" if doubts else "",
+        command=provenance.get("command", ""),
     )
 
 

@@ -400,7 +400,7 @@ function actions(made) {
     element("a", {href: `download?file=${encodeURIComponent(name)}&${shown.query}`, download: name}, name))));
   const address = new URL(`?${shown.query}`, location.href).href, link = button("Copy link", () => copy(address, "The link is"));
   const bar = element("div", {class: "actions"},
-    button("Copy as text", () => copy(`${made.text} ${address}`, "The answer is")), link, button("Store as run", store, {id: "store"}), menu("Download", files),
+    button("Copy as text", () => copy(made.text, "The answer is")), link, button("Store as run", store, {id: "store"}), menu("Download", files),
     made.command ? menu("Command", element("div", {}, element("pre", {tabindex: 0}, made.command),
       button("Copy command", () => copy(made.command, "The command is")))) : null,
     button("Print", print), selection.has("weights") ? button("Weights by entropy again", () => {
