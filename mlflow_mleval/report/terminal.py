@@ -41,7 +41,7 @@ def _first_point(section: Section, points: Text, width: int) -> str:
     """The title with the first of the points, and that there are more."""
     more = " (-v shows all)" if len(points.paragraphs) > 1 else ""
     text = short_ids(plain(points.paragraphs[0]))
-    return "\n".join(_point(f"{section.title}{more}: ", text, width, cut=True))
+    return "\n".join(_point("", f"{section.title}{more}: {text}", width, cut=True))
 
 
 def paragraph(document: Document, width: int = 100) -> str:

@@ -414,7 +414,7 @@ def _ranking(c: Comparison) -> Table:
         columns += [doc.decimals(head, shown[flow], 3, keep=1, paper=True) for head, flow in heads]
     if c.study.repeats is not None:
         columns.append(_runs(c, methods))
-    best = _best_set(c)
+    best = c.best_set if c.letters_apply else []
     return Table(
         columns,
         len(c.ranking),
@@ -438,11 +438,6 @@ def _caption(c: Comparison) -> str:
     if len(datasets) == 1:
         where = f"on {listed(datasets)}"
     return f"Ranking of {count(len(c.study.methods), 'method')} {where} by {by}"
-
-
-def _best_set(c: Comparison) -> set[str]:
-    """The methods that no separation puts below another; none where no test compared all pairs."""
-    return {*c.possible.index[c.possible["low"] == 1]} if c.letters_apply else set()
 
 
 def _range(low: object, high: object) -> str:
@@ -501,10 +496,9 @@ def _runs(c: Comparison, methods: pd.Series) -> Column:
 def _flows(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     """The mean net flow as a picture and in numbers."""
     note = "φ: how far it is preferred to others (φ⁺), less how far they are to it (φ⁻)."
-    several = len(c.ranks) > 1
-    picture = _picture(c, shown["phi"], "mean net flow φ" if several else "net flow φ")
+    phi = shown.set_index("method")["phi"]
     return [
-        picture,
+        _picture(c, phi, "mean net flow φ" if len(c.ranks) > 1 else "net flow φ"),
         doc.decimals("φ", shown["phi"], 3, keep=3, note=note, marks={"key": "phi"}),
     ]
 
@@ -527,11 +521,33 @@ def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
 
 
 def _picture(c: Comparison, means: pd.Series, title: str) -> Column:
-    """A dot a method with its interval, on one axis that runs through the rows."""
-    table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
-    cells, axis, scale = rungs(table, title, c.on == FUSED)
-    marks = {"key": "picture", "low": str(scale.low), "high": str(scale.high)}
-    return Column(axis, cells, "<", tip=title, marks=marks)
+    """A dot a method with the interval of the deciding test, on one axis that runs through the
+    rows.
+    """
+    table, note = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan}), ""
+    if (found := c.comparison_intervals) is not None:
+        table, title = _as_shown(c, found.loc[means.index], means, title)
+        note = "Where two lines lie apart, the deciding test tells the methods apart, or nearly so."
+    if c.letters_apply:
+        note = " ".join(filter(None, ["Shaded: may be the best.", note]))
+    cells, axis, scale = rungs(table, title, "φ" in title)
+    ends = {"low": str(scale.low), "high": str(scale.high)}
+    marks = {"key": "picture", "of": "rank" if "rank" in title else "phi", **ends}
+    return Column(axis, cells, "<", tip=title, note=note, marks=marks)
+
+
+def _as_shown(
+    c: Comparison, intervals: pd.DataFrame, means: pd.Series, title: str
+) -> tuple[pd.DataFrame, str]:
+    """Intervals in the units of the means beside them, or what else they are of."""
+    if np.allclose(intervals["mean"], means):
+        return intervals, title
+    if np.allclose(-intervals["mean"], means):  # a measure of which smaller values are better
+        turned = {"mean": -intervals["mean"], "low": -intervals["high"], "high": -intervals["low"]}
+        return pd.DataFrame(turned), title
+    if np.allclose(intervals["mean"], c.ranks.mean()[intervals.index]):
+        return intervals, "mean rank, 1 is best"
+    return intervals, f"{title}, as a share of its range"
 
 
 class _Promethee(Mapping[str, dict[str, Any]]):

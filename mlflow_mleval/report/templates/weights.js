@@ -99,10 +99,10 @@
       table.cells = table.rows.map(row => {
         const cell = key => row.cells[at(key)], strip = at("strip") < 0 ? null : cell("strip").querySelector("svg");
         [...row.cells].forEach((c, i) => c.classList.toggle("stale", i > 1 && !table.heads[i]));
-        const dot = cell("picture").querySelector("circle"), {low, high} = table.found.tHead.rows[0].cells[at("picture")].dataset;
+        const dot = cell("picture").querySelector("circle"), {of, low, high} = table.found.tHead.rows[0].cells[at("picture")].dataset;
         return {
           texts: ["position", "mean-rank", "phi"].map(key => [cell(key), cell(key).textContent]),
-          dot, was: dot.getAttribute("cx"), across: x => Math.min(99, Math.max(1, 5 + 90 * (x - low) / (high - low || 1))),
+          dot, of, was: dot.getAttribute("cx"), across: x => Math.min(99, Math.max(1, 5 + 90 * (x - low) / (high - low || 1))),
           strip, fields: strip ? all(strip, "rect") : [],
         };
       });
@@ -112,10 +112,10 @@
       let position = 0;
       places.forEach((a, i) => {
         if (!i || standing[a] > standing[places[i - 1]]) position = i + 1;
-        const {texts, dot, was, across, strip, fields} = table.cells[a];
+        const {texts, dot, of, was, across, strip, fields} = table.cells[a], value = of === "rank" ? mean[a] : phi[a];
         const shown = [`${position}`, D > 1 ? fixed(mean[a], 2) : `${mean[a]}`, fixed(phi[a], 3)];
         texts.forEach(([cell, text], k) => { cell.textContent = changed() ? shown[k] : text; });
-        dot.setAttribute("cx", changed() ? `${across(phi[a]).toFixed(2)}%` : was);
+        dot.setAttribute("cx", changed() ? `${across(value).toFixed(2)}%` : was);
         table.rows[a].classList.toggle("first", i === 0);
         table.rows[a].classList.toggle("more", i >= (table.found.dataset.shown ?? m));
         if (strip) paint(strip, fields, a);
