@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
-from mlflow_mleval.analysis.gate_tests import Terms, Units, Verdict, gate_tests
+from mlflow_mleval.analysis.gate_tests import (
+    Entry,
+    Terms,
+    Units,
+    Verdict,
+    gate_tests,
+    in_ledger,
+    ledger_level,
+)
 from mlflow_mleval.errors import (
     IncomparableRunsError,
     MeasureError,
@@ -27,6 +36,7 @@ from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.answer_comparison import Aligned
+    from mlflow_mleval.store.runs import Ledger
     from mlflow_mleval.study import Study
 
 Over = Literal["auto", "answers", "instances", "folds", "repeats", "datasets"]
@@ -51,6 +61,10 @@ def gate(
     cluster: str | None = None,
     alpha: float = 0.05,
     anytime: bool = False,
+    ledger: str | None = None,
+    ledger_error: Literal["fdr", "family"] = "fdr",
+    promote: str | None = None,
+    log: bool = False,
     n_resamples: int = 9_999,
     seed: int = 0,
     **selection: Any,
@@ -85,6 +99,16 @@ def gate(
         Level of both errors.
     anytime : bool
         Decide by bets, which may be looked at whenever units have been added.
+    ledger : str, optional
+        Enter the gate into this ledger, which is made if there is none: it ships at the level that
+        is left at its place, so that of all that is shipped on average at most alpha is wrong.
+    ledger_error : {"fdr", "family"}
+        What the ledger keeps: that share, or the chance of any wrong ship.
+    promote : str, optional
+        Move this alias of the registered model to the candidate, only on SHIP, and only if it still
+        points at the champion that was judged.
+    log : bool
+        Store the verdict with the candidate's run.
     n_resamples, seed : int
         Random sign changes, and their seed.
     **selection
@@ -105,6 +129,7 @@ def gate(
         Arguments that do not fit.
     """
     one_of(over, "over", OVER)
+    one_of(ledger_error, "ledger_error", ("fdr", "family"))
     keywords, of_answers = _parted(selection)
     asked = Asked(
         candidate,
@@ -115,6 +140,7 @@ def gate(
         cluster,
         of_answers,
     )
+    move = None if promote is None else Promotion.of(candidate, champion, promote)
     shared = asked.read(over)
     terms = Terms(
         margins=shared.margins(margins),
@@ -124,16 +150,169 @@ def gate(
         n_resamples=n_resamples,
         seed=seed,
     )
-    return Verdict(
+    tests, entered = gate_tests(shared.units, terms), None
+    if ledger is not None:
+        entered = _Entered.of(ledger, ledger_error, alpha, shared.digest)
+        tests = in_ledger(tests, entered.entry)
+    verdict = Verdict(
         candidate=shown(candidate),
         champion=shown(champion),
-        tests=gate_tests(shared.units, terms),
+        tests=tests,
         over=shared.over,
         directions=shared.directions,
+        criteria=_criteria(shared, alpha),
+        entry=entered and entered.entry,
         notes=shared.notes,
         runs=shared.runs,
         source=shared.source,
     )
+    if entered is not None:
+        entered.write(verdict)
+    if log:
+        log_verdict(verdict)
+    if move is not None and verdict.ship:
+        move.make()
+    return verdict
+
+
+@dataclass(frozen=True)
+class _Entered:
+    """A place in a ledger that has been taken."""
+
+    entry: Entry
+    book: Ledger
+    digest: str
+
+    @classmethod
+    def of(cls, name: str, error: str, alpha: float, digest: str) -> _Entered:
+        """The next place: ships that have not ended yet count as none, which keeps the error."""
+        from mlflow_mleval.store.runs import Ledger
+
+        book = Ledger.open(name)
+        number = book.next_number()
+        before = [run for run in book.gates() if int(run.data.params["number"]) < number]
+        ships = sum(run.data.params["decision"] == "ship" for run in before)
+        asked = sum(run.data.params.get("units") == digest for run in before)
+        level = ledger_level(alpha, number, ships, error)
+        return cls(Entry(name, number, level, ships, asked, error), book, digest)
+
+    def write(self, verdict: Verdict) -> None:
+        """The run of the gate."""
+        entry = self.entry
+        params = {
+            **{"number": entry.number, "decision": verdict.decision, "units": self.digest},
+            **{"candidate": verdict.candidate, "champion": verdict.champion},
+            **{"asked": entry.asked, "error": entry.error, "over": verdict.over},
+        }
+        evidence = {"evidence": verdict.tests.evidence, "level": entry.level}
+        self.book.write(params, evidence)
+
+
+def history(ledger: str) -> pd.DataFrame:
+    """A row a gate: number, candidate, champion, evidence, level, decision, asked, time."""
+    from mlflow_mleval.store.runs import Ledger
+
+    rows = [
+        {
+            **{"number": int(run.data.params["number"])},
+            **{name: run.data.params.get(name, "") for name in ("candidate", "champion")},
+            **{name: run.data.metrics.get(name, np.nan) for name in ("evidence", "level")},
+            **{"decision": run.data.params.get("decision", "")},
+            **{"asked": int(run.data.params.get("asked", 0))},
+            **{"time": str(pd.Timestamp(run.info.start_time, unit="ms").floor("s"))},
+        }
+        for run in Ledger.open(ledger, create=False).gates()
+    ]
+    columns = ("number", "candidate", "champion", "evidence", "level", "decision", "asked", "time")
+    return pd.DataFrame(rows, columns=columns)
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """An alias of a registered model that may move from the version judged to the candidate."""
+
+    model: str
+    alias: str
+    version: str
+    judged: str
+
+    @classmethod
+    def of(cls, candidate: str, champion: str, alias: str) -> Promotion:
+        """The versions that the two sides are, before they are judged."""
+        from mlflow_mleval.store import store
+
+        client = store.connect()
+        versions = [store.version_of(client, each) for each in (candidate, champion)]
+        for name, version in zip((candidate, champion), versions, strict=True):
+            if version is None:
+                raise ValueError(
+                    f"`promote` must go with versions of a registered model, got {name!r}. Name "
+                    "both as models:/NAME/VERSION or models:/NAME@ALIAS."
+                )
+        (model, version), (other, judged) = versions
+        if model != other:
+            raise ValueError(f"`promote` must go with one model, got {model!r} and {other!r}.")
+        return cls(model, alias, version, judged)
+
+    def make(self) -> None:
+        """Move the alias; see `mlflow_mleval.store.runs.promote`."""
+        from mlflow_mleval.store.runs import promote
+
+        promote(self.model, self.alias, self.version, self.judged)
+
+
+def log_verdict(verdict: Verdict) -> str:
+    """Store a verdict with the candidate's run, the last of them; returns its id."""
+    from mlflow_mleval.store import schema
+    from mlflow_mleval.store.runs import log_gate
+
+    run_id = [*verdict.runs["candidate"]][-1]
+    made = verdict.report()
+    files = {path: made.render(format) for format, path in schema.ARTIFACTS_GATE.items()}
+    log_gate(run_id, files, verdict.decision)
+    return run_id
+
+
+# --------------------------------------------------------------------------------------------------
+# MLflow's quality criteria: thresholds of means, answered with their intervals.
+
+_CRITERIA = "mlflow.genaiEvaluate.qualityCriteria"
+_CRITERION = re.compile(r"\s*([\w./-]+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*")
+
+
+def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
+    """One row a criterion of the candidate's run: criterion, value, low, high (each at 1 - alpha),
+    answer.
+    """
+    from mlflow_mleval.store import store
+
+    client, rows = store.connect(), []
+    with store.store_errors("read"):
+        run = client.get_run([*shared.runs["candidate"]][-1])
+    texts = re.split(r"\s+AND\s+", run.data.tags.get(_CRITERIA, ""), flags=re.IGNORECASE)
+    for text in filter(None, map(str.strip, texts)):
+        parts = _CRITERION.fullmatch(text)
+        measure = parts[1].removesuffix("/mean") if parts else ""
+        values = (
+            shared.values[measure].dropna() if measure in shared.values else pd.Series(dtype=float)
+        )
+        about = {"criterion": text, "value": np.nan, "low": np.nan, "high": np.nan}
+        answer = "not yet known"
+        if len(values) > 1 and parts:
+            reach = special.stdtrit(len(values) - 1, 1 - alpha) * values.sem()
+            mean = float(values.mean())
+            about |= {"value": mean, "low": mean - reach, "high": mean + reach}
+            answer = _answered(about["low"], about["high"], parts[2], float(parts[3]))
+        rows.append(about | {"answer": answer})
+    return pd.DataFrame(rows)
+
+
+def _answered(low: float, high: float, way: str, threshold: float) -> str:
+    """Whether a mean between these is on the right side of the threshold."""
+    above, below = low >= threshold, high < threshold
+    if way in ("<", "<="):
+        above, below = high <= threshold, low > threshold
+    return "met" if above else "missed" if below else "not yet known"
 
 
 #: What says how answers are read.
@@ -168,6 +347,8 @@ class Shared:
     #: Measures that lie between 0 and 1, which have a margin unless one is stated.
     shares: Sequence[str]
     runs: Mapping[str, Sequence[str]]
+    #: Those of the candidate, by unit and measure.
+    values: pd.DataFrame
     notes: tuple[str, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -302,6 +483,7 @@ class _Part:
     """The units of one dataset."""
 
     dataset: str
+    values: pd.DataFrame
     differences: pd.DataFrame
     directions: Mapping[str, str]
     bounds: Mapping[str, float]
@@ -346,6 +528,7 @@ def _pooled(
         directions,
         [m for m in directions if _is_share(m) or (over == "answers" and bounds.get(m) == 1)],
         sides.of_both(runs),
+        pd.concat([part.values for part in parts]),
         tuple(dict.fromkeys([*own, *notes])),
         source,
     )
@@ -396,6 +579,7 @@ def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Aligned) -> 
     widths |= dict.fromkeys(answers.passing, 1.0)
     return _Part(
         dataset,
+        a,
         _turned(a - b, directions),
         directions,
         {m: width for m, width in widths.items() if m in directions and np.isfinite(width)},
@@ -474,6 +658,7 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
             notes = instances.notes
         part = _Part(
             dataset,
+            candidate,
             differences,
             directions,
             {m: _width(m) for m in directions if np.isfinite(_width(m))},
@@ -531,6 +716,7 @@ def _of_table(
         study.directions,
         [m for m in study.directions if _is_share(m)],
         sides.of_both(runs),
+        candidate,
         (*of_study, *notes),
         study.source,
     )

@@ -1,16 +1,22 @@
 """Runs of a real store into a verdict: what counts as a unit, what is said, and the exit codes."""
 
+import contextlib
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
 import pytest
 from command_line import as_json
 from command_line import mleval as run
+from mlflow import MlflowClient
 
 import mlflow_mleval as mleval
-from mlflow_mleval.errors import IncomparableRunsError, NoRunsError
+from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
+from mlflow_mleval.gates import Promotion
+from mlflow_mleval.store.runs import Ledger
 
 N, LABELS = 240, 5
 #: How far the scores of a method are from the truth.
@@ -178,3 +184,111 @@ def test_sides_that_cannot_be_compared(logged):
     folds = {"experiment_names": ["datasets"], "measures": ["f1"]}
     with pytest.raises(IncomparableRunsError, match="no run holds values by fold"):
         mleval.gate("better", "champion", over="folds", **folds)
+
+
+# --------------------------------------------------------------------------------------------------
+# The ledger, the alias, the criteria, and the verdict beside the candidate.
+
+
+@pytest.fixture
+def versions(logged):
+    """Versions 1 (champion), 2 (better), 3 (worse) and 4 (better, too) of a registered model, new
+    for each test, and its name.
+    """
+    client, name = MlflowClient(), f"tagger-{uuid4().hex[:8]}"
+    client.create_registered_model(name)
+    for method in ("champion", "better", "worse", "better"):
+        client.create_model_version(name, f"runs:/{logged[method]}/model", logged[method])
+    client.set_registered_model_alias(name, "champion", "1")
+    return name
+
+
+def alias_of(name):
+    return str(MlflowClient().get_model_version_by_alias(name, "champion").version)
+
+
+def promote(name, version, code):
+    sides = f"models:/{name}/{version}", "--champion", f"models:/{name}@champion"
+    return run("gate", *sides, "-m", "f1", "--promote", "champion", code=code)
+
+
+def test_an_alias_moves_on_ship_alone(versions):
+    promote(versions, 3, code=3)
+    assert alias_of(versions) == "1"
+    promote(versions, 2, code=0)
+    assert alias_of(versions) == "2"
+
+
+def test_an_alias_that_was_moved_meanwhile_stays(versions):
+    sides = f"models:/{versions}/2", f"models:/{versions}@champion"
+    move = Promotion.of(*sides, "champion")
+    MlflowClient().set_registered_model_alias(versions, "champion", "3")
+    with pytest.raises(StoreError, match="points to version 3, and version 1 was judged"):
+        move.make()
+    assert alias_of(versions) == "3"
+
+
+def test_of_gates_at_once_one_moves_the_alias(versions):
+    champion = f"models:/{versions}@champion"
+    moves = [Promotion.of(f"models:/{versions}/{v}", champion, "champion") for v in (2, 4) * 3]
+
+    def refused(move):
+        with contextlib.suppress(StoreError):
+            move.make()
+            return move.version
+        return None
+
+    with ThreadPoolExecutor(6) as crew:
+        made = [version for version in crew.map(refused, moves) if version]
+    assert made == [alias_of(versions)]
+
+
+def test_only_versions_are_promoted(logged, versions):
+    args = logged["better"], "--champion", f"models:/{versions}@champion", "--promote", "champion"
+    assert "must go with versions" in run("gate", *args, code=2).output
+
+
+def test_a_ledger_ships_at_the_level_that_is_left(logged):
+    def judged(method):
+        return mleval.gate(logged[method], logged["champion"], measures=["f1"], ledger="prompts")
+
+    found = [judged(method) for method in ("alike", "better", "worse", "better")]
+    assert [v.decision for v in found] == ["run more", "ship", "block", "ship"]
+    assert [v.entry.number for v in found] == [1, 2, 3, 4]
+    assert [v.entry.ships for v in found] == [0, 0, 1, 1]
+    assert [v.entry.asked for v in found] == [0, 1, 2, 3]
+    assert found[3].entry.level == pytest.approx(0.05 * 6 / (np.pi * 4) ** 2 * 2)
+    assert "Gate 4 of the ledger prompts, 1 ship before it" in found[3].text
+    assert as_json("gate", "--ledger", "prompts", "--history")["gates"][1]["decision"] == "ship"
+    assert (
+        "Evidence in the ledger"
+        in run("gate", "--ledger", "prompts", "--history", "--output", "html").stdout
+    )
+
+
+def test_eight_gates_at_once_have_eight_places(place):
+    with ThreadPoolExecutor(8) as crew:
+        numbers = list(crew.map(lambda _: Ledger.open("at once").next_number(), range(8)))
+    assert sorted(numbers) == list(range(1, 9))
+
+
+def test_history_needs_a_ledger_that_is_there():
+    run("gate", "--history", code=2)
+    assert "there is no" in run("gate", "--ledger", "none", "--history", code=1).output
+
+
+def test_quality_criteria_are_answered_beside(logged):
+    criteria = "f1 >= 0.5 AND recall/mean > 0.999 AND f1 >= 0.96 AND judge_says >= 1"
+    MlflowClient().set_tag(logged["better"], "mlflow.genaiEvaluate.qualityCriteria", criteria)
+    found = mleval.gate(logged["better"], logged["champion"], measures=MEASURES)
+    assert found.criteria["answer"].tolist()[:2] == ["met", "missed"]
+    assert found.criteria["answer"].tolist()[3] == "not yet known"
+    assert "f1 >= 0.5" in str(found) and "f1 &gt;= 0.5" in found.to_markdown()
+
+
+def test_a_verdict_is_stored_with_the_candidate(logged):
+    run("gate", logged["better"], "--champion", logged["champion"], "-m", "f1", "--log")
+    client = MlflowClient()
+    assert client.get_run(logged["better"]).data.tags["mleval.gate"] == "ship"
+    stored = {file.path for file in client.list_artifacts(logged["better"])}
+    assert {"mleval_gate.html", "mleval_gate.md", "mleval_gate.json"} <= stored

@@ -244,7 +244,9 @@ def _check(units: Units, terms: Terms) -> None:
 
 @dataclass(frozen=True)
 class _Row:
-    """A measure on a slice: its differences, summed by independent unit, and how many these are."""
+    """A measure on a slice: its differences, summed by independent unit, and how many these are;
+    `shape` is deviation and skewness of all units, of which a small slice may have seen too little.
+    """
 
     measure: str
     slice: str
@@ -253,6 +255,7 @@ class _Row:
     margin: float
     bound: float
     wanted: bool
+    shape: tuple[float, float]
 
     @property
     def size(self) -> float:
@@ -292,7 +295,7 @@ class _Row:
         if of_signs <= 0:
             return of_signs
         if np.isnan(self.bound):
-            return min(of_signs, _skewed(x))
+            return min(of_signs, _skewed(x, sign, self.shape))
         return min(of_signs, _score(x, -(self.bound + sign * centre) * self.sizes[there].mean()))
 
     def capital(self, centre: float, sign: int) -> Array:
@@ -350,7 +353,7 @@ def _rows(units: Units, terms: Terms, of_unit: NDArray[np.intp] | None) -> list[
     values = units.differences.to_numpy(float)
     parts = {ALL: np.ones(len(values), bool)}
     parts |= {name: np.asarray(part, bool) for name, part in units.slices.items()}
-    rows = []
+    rows: list[_Row] = []
     for name, part in parts.items():
         has = ~np.isnan(values) & part[:, None]
         for at, measure in enumerate(units.differences):
@@ -359,8 +362,23 @@ def _rows(units: Units, terms: Terms, of_unit: NDArray[np.intp] | None) -> list[
                 sums, sizes = (np.bincount(of_unit, column) for column in (sums, sizes))
             margin, bound = terms.margins.get(measure, nan), units.bounds.get(measure, nan)
             wanted = measure in terms.improve and name == ALL
-            rows.append(_Row(measure, name, sums, sizes, margin, bound, wanted))
+            deviation, skewness = _shape(sums[sizes > 0]) if name == ALL else rows[at].shape
+            smaller = 1.0 if name == ALL else _mean_size(sizes) / _mean_size(rows[at].sizes)
+            shape = deviation * smaller, skewness
+            rows.append(_Row(measure, name, sums, sizes, margin, bound, wanted, shape))
     return rows
+
+
+def _mean_size(sizes: Array) -> float:
+    return float(sizes.sum() / max((sizes > 0).sum(), 1)) or 1.0
+
+
+def _shape(x: Array) -> tuple[float, float]:
+    """Standard deviation and skewness; zero where there are too few."""
+    deviation = x.std(ddof=1) if len(x) > 2 else 0.0
+    if not deviation > 0:
+        return 0.0, 0.0
+    return float(deviation), float(((x - x.mean()) ** 3).mean() / deviation**3)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -474,17 +492,20 @@ def _tilt(x: Array, steepest: float) -> float:
     return float(tilt)
 
 
-def _skewed(x: Array) -> float:
+def _skewed(x: Array, sign: int, shape: tuple[float, float]) -> float:
     """The t statistic freed from skewness as by Johnson (1978), with the term of Hall (1992), "On
     the removal of skewness by transformation", that keeps it rising; as a standard normal one.
+    Of the shape of these units and that of all, which is turned where the sign is -1, that counts
+    which makes it smaller.
     """
     n, mean = len(x), float(x.mean())
-    deviation = x.std(ddof=1) if n > 2 else 0.0
+    own, skewness = _shape(x)
+    deviation = max(own, shape[0])
     if deviation <= _EQUAL * abs(mean):
         return inf  # constant, or too few: signs decide
-    skewness, size = ((x - mean) ** 3).mean() / deviation**3, mean / deviation
-    size += skewness * size**2 / 3 + skewness**2 * size**3 / 27 + skewness / (6 * n)
-    return float(-special.ndtri(max(special.stdtr(n - 1, -np.sqrt(n) * size), 1e-300)))
+    size, skews = mean / deviation, np.array([skewness, sign * shape[1]])
+    freed = size + skews * size**2 / 3 + skews**2 * size**3 / 27 + skews / (6 * n)
+    return float(-special.ndtri(max(special.stdtr(n - 1, -np.sqrt(n) * freed.min()), 1e-300)))
 
 
 # --------------------------------------------------------------------------------------------------

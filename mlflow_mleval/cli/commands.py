@@ -771,20 +771,22 @@ def _margins(stated: Sequence[float | dict[str, float]]) -> float | dict[str, fl
         opt.anytime,
         opt.swaps,
         opt.seed,
-        opt.Option("Output", "--all", "whole", is_flag=True, help="JSON of all rows and settings."),
+        Option("Ledger", "--history", is_flag=True, help="Show the gates of the ledger."),
+        Option("Output", "--all", "whole", is_flag=True, help="JSON of all rows and settings."),
         opt.timeout,
         *opt.output,
     ],
 )
-@click.argument("candidate")
+@click.argument("candidate", required=False)
 def gate(
-    candidate: str,
-    champion: str,
+    candidate: str | None,
+    champion: str | None,
     margins: tuple[Any, ...],
     format: str | None,
     filename: str | None,
     quiet: bool,
     whole: bool,
+    history: bool,
     **choices: Any,
 ) -> None:
     """Say whether a candidate may replace a champion.
@@ -803,11 +805,22 @@ def gate(
       mleval gate RUN_B --champion RUN_A --margin f1=0.01 --slice language
       mleval gate models:/tagger/4 --champion models:/tagger@champion
       mleval gate -n mystudy RF-PCT --champion BR --improve macro_f1
+      mleval gate models:/tagger/4 --champion models:/tagger@champion --promote champion
+      mleval gate --ledger prompts --history
     """
+    from mlflow_mleval.gates import Promotion, log_verdict
     from mlflow_mleval.gates import gate as judge
     from mlflow_mleval.report.content.gate import document
 
     chosen = opt.chosen_format(format, filename)
+    if history:
+        return _history(choices["ledger"], chosen, filename, quiet)
+    if candidate is None or champion is None:
+        missing = "CANDIDATE" if candidate is None else "--champion"
+        raise click.UsageError(f"{missing} is missing. Name a run, a model or a method.")
+    # What was judged is written before anything is moved, which may be refused.
+    alias, logged = choices.pop("promote"), choices.pop("log")
+    move = None if alias is None else Promotion.of(candidate, champion, alias)
     say("reading runs …", quiet)
     asked = Selection.of(choices).arguments() | _read_by(choices)
     measures = asked.pop("measures", None)
@@ -822,7 +835,22 @@ def gate(
     if whole:
         made = replace(made, data=lambda: verdict.to_dict(whole=True))
     write(made.render(chosen, width()), filename, quiet)
+    if logged:
+        say(f"logged with run {log_verdict(verdict)}", quiet)
+    if move is not None and verdict.ship:
+        move.make()
+        say(f"{move.model}@{move.alias} is version {move.version} now", quiet)
     raise SystemExit(_EXITS[verdict.decision])
+
+
+def _history(ledger: str | None, format: str, filename: str | None, quiet: bool) -> None:
+    """Write the gates of a ledger."""
+    from mlflow_mleval.gates import history
+    from mlflow_mleval.report.content.gate import history_document
+
+    if ledger is None:
+        raise click.UsageError("--history must go with --ledger NAME.")
+    write(history_document(ledger, history(ledger)).render(format, width()), filename, quiet)
 
 
 def _read_by(choices: dict[str, Any]) -> dict[str, Any]:

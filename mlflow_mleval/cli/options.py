@@ -346,7 +346,6 @@ gate = (
     Option(
         "Gate",
         "--champion",
-        required=True,
         metavar="RUN|MODEL|METHOD",
         help=(
             "What may be replaced: a run's id, models:/NAME@ALIAS or models:/NAME/VERSION; with "
@@ -378,6 +377,38 @@ gate = (
         "slices",
         metavar="COLUMN",
         help="Column of the units whose values are parts that can block, or dataset.",
+    ),
+    Option(
+        "Gate",
+        "--promote",
+        metavar="ALIAS",
+        help=(
+            "On SHIP, move this alias of the registered model to the candidate, if it still "
+            "points at the champion that was judged."
+        ),
+    ),
+    Option(
+        "Gate",
+        "--log",
+        is_flag=True,
+        help="Store the verdict with the candidate's run, too.",
+    ),
+    Option(
+        "Ledger",
+        "--ledger",
+        metavar="NAME",
+        help=(
+            "Enter the gate into this ledger of a stream of candidates, which is made if there "
+            "is none. A gate ships at the level that is left at its place: of all that is "
+            "shipped on average at most --alpha is wrong."
+        ),
+    ),
+    Option(
+        "Ledger",
+        "--ledger-error",
+        type=Choice(["fdr", "family"]),
+        default="fdr",
+        help="What the ledger keeps: that share, or the chance of any wrong ship.",
     ),
 )
 protocol = (

@@ -803,3 +803,185 @@ def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:
     """One process of this machine at a time writes the report."""
     what = f"report {mlflow.get_tracking_uri()} {experiment_id} {key}"
     return alone(what, _PATIENCE) if key else nullcontext()
+
+
+# --------------------------------------------------------------------------------------------------
+# Registers: numbered entries of which each is written once, though many processes write them.
+# MLflow has no lock; but it never changes a parameter of a run: who writes one first has it.
+
+#: Seconds to wait for the process that makes a register.
+_MAKING = 60.0
+
+
+@dataclass(frozen=True)
+class Register:
+    """The run of an experiment whose parameters are numbered entries."""
+
+    client: MlflowClient
+    experiment_id: str
+    run_id: str
+
+    @classmethod
+    def open(cls, experiment_name: str, create: bool = True) -> Register:
+        """The register of this experiment, which is made where there is none.
+
+        Raises
+        ------
+        StoreError
+            The store cannot be reached, or the experiment has no register.
+        """
+        client = store.connect(create=create)
+        with store.store_errors("write to" if create else "read"):
+            experiment = client.get_experiment_by_name(experiment_name)
+            if experiment is None:
+                if not create:
+                    raise StoreError(f"there is no {experiment_name!r} in {store.store_name()}.")
+                with suppress(MlflowException):  # another process may be quicker
+                    experiment_id = patiently(lambda: client.create_experiment(experiment_name))
+                    run = create_run(client, experiment_id, experiment_name)
+                    tag = schema.TAG_REGISTER, run.info.run_id
+                    patiently(lambda: client.set_experiment_tag(experiment_id, *tag))
+                    return cls(client, experiment_id, run.info.run_id)
+            return cls._existing(client, experiment_name)
+
+    @classmethod
+    def _existing(cls, client: MlflowClient, name: str) -> Register:
+        until = time.monotonic() + _MAKING
+        while time.monotonic() < until:
+            experiment = client.get_experiment_by_name(name)
+            if experiment is not None and schema.TAG_REGISTER in experiment.tags:
+                return cls(client, experiment.experiment_id, experiment.tags[schema.TAG_REGISTER])
+            time.sleep(0.2)
+        raise StoreError(
+            f"the experiment {name!r} is no register, or the process that made it has died. "
+            "Delete or rename it, or choose another name."
+        )
+
+    def entries(self, key: str) -> dict[int, str]:
+        """The entries under a key by their numbers, which begin at 1."""
+        params = self.client.get_run(self.run_id).data.params
+        start = f"{key}/"
+        own = {name.removeprefix(start): v for name, v in params.items() if name.startswith(start)}
+        return {int(number): own[number] for number in sorted(own) if number.isdecimal()}
+
+    def enter(self, key: str, text: str, number: int) -> bool:
+        """Write an entry with this number; False where another process was quicker."""
+        name = f"{key}/{number:06d}"
+        with alone(f"register {mlflow.get_tracking_uri()} {self.run_id}"):  # for stores of files
+            try:
+                patiently(lambda: self.client.log_param(self.run_id, name, text))
+            except MlflowException:
+                if name not in self.client.get_run(self.run_id).data.params:
+                    raise
+        return self.client.get_run(self.run_id).data.params[name] == text
+
+
+def create_run(client: MlflowClient, experiment_id: str, name: str) -> Run:
+    """The run that holds a register, ended."""
+    run = create(client, experiment_id, name, {schema.TAG_KIND: schema.KIND_REGISTER})
+    end(client, run.info.run_id, "FINISHED")
+    return run
+
+
+# --------------------------------------------------------------------------------------------------
+# Gates: the ledger, the alias of a champion, and the verdict beside the candidate.
+
+#: The experiment of a ledger, and the one that says who moved which alias.
+LEDGER, PROMOTIONS = "mleval ledger: {}", "mleval promotions"
+#: Milliseconds for which a promotion that was begun keeps others from the alias.
+_LEASE = 60_000
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The gates of a stream of candidates: a run each, numbered in a register."""
+
+    name: str
+    register: Register
+
+    @classmethod
+    def open(cls, name: str, create: bool = True) -> Ledger:
+        """The ledger of this name."""
+        with quiet():
+            return cls(name, Register.open(LEDGER.format(name), create))
+
+    def gates(self) -> list[Run]:
+        """The runs of its gates, in their order."""
+        where = f"tags.`{schema.TAG_KIND}` = '{schema.KIND_GATE}'"
+        runs = store.search(self.register.client, [self.register.experiment_id], where)
+        return sorted(runs, key=lambda run: int(run.data.params.get("number", 0)))
+
+    def next_number(self) -> int:
+        """The number of a gate, which no other has."""
+        token, numbers = uuid4().hex, self.register.entries("gate")
+        number = max(numbers, default=0) + 1
+        while not self.register.enter("gate", token, number):
+            number += 1
+        return number
+
+    def write(self, params: Mapping[str, object], metrics: Mapping[str, float]) -> str:
+        """The run of a gate; returns its id."""
+        client, now = self.register.client, int(time.time() * 1000)
+        name = f"gate {params['number']}: {params['decision']}"
+        tags = store.context_tags() | {schema.TAG_KIND: schema.KIND_GATE}
+        with quiet(), store.store_errors("write to"):
+            run = create(client, self.register.experiment_id, name, tags)
+            values = [Metric(key, value, now, 0) for key, value in metrics.items()]
+            texts = {key: str(value)[:_MAX_PARAM] for key, value in params.items()}
+            log(client, run.info.run_id, values, params=texts)
+            end(client, run.info.run_id, "FINISHED")
+        return run.info.run_id
+
+
+def promote(model: str, alias: str, version: str, judged: str) -> None:
+    """Move an alias from the version that was judged to another, unless it points elsewhere by now.
+
+    MLflow has no compare-and-set of an alias: of several gates one begins at a time, by an entry in
+    a register that all of them heed. A hand that moves the alias in the milliseconds between the
+    last look and the move is not seen.
+
+    Raises
+    ------
+    StoreError
+        The alias points to another version, another gate is moving it, or the store fails.
+    """
+    client = store.connect()
+
+    def current() -> str:
+        return str(client.get_registered_model(model).aliases.get(alias, ""))
+
+    def check() -> None:
+        if (now := current()) != judged:
+            found = f"points to version {now}" if now else "does not exist"
+            raise StoreError(
+                f"{model} {version} was not promoted: the alias {alias!r} {found}, and version "
+                f"{judged} was judged. Gate against what it points to now."
+            )
+
+    with quiet(), store.store_errors("write to"):
+        check()
+        register = Register.open(PROMOTIONS)
+        key = sha256(f"{model}@{alias}".encode()).hexdigest()[:16]  # names may hold any character
+        entries, now = register.entries(key), int(time.time() * 1000)
+        number = max(entries, default=0)
+        begun = entries.get(number, "").split()[-4:]  # from, to, when, token
+        recent = len(begun) == 4 and begun[0] == judged and now - int(begun[2]) < _LEASE
+        mine = f"{model[:200]}@{alias[:100]} {judged} {version} {now} {uuid4().hex}"
+        if recent or not register.enter(key, mine, number + 1):
+            raise StoreError(
+                f"{model} {version} was not promoted: another gate is moving the alias {alias!r}. "
+                "Gate again in a minute."
+            )
+        check()
+        patiently(lambda: client.set_registered_model_alias(model, alias, version))
+        if (now_at := current()) != version:
+            raise StoreError(f"the alias {alias!r} was moved to version {now_at} at the same time.")
+
+
+def log_gate(run_id: str, files: Mapping[str, str], decision: str) -> None:
+    """Store a verdict with the candidate's run: files, and a tag that says what was decided."""
+    client = store.connect()
+    with quiet(), store.store_errors("write to"):
+        run = client.get_run(run_id)
+        send(run, files)
+        log(client, run_id, tags={schema.TAG_GATE: decision})

@@ -73,6 +73,10 @@ TAG_SEED = "mleval.seed"
 TAG_DIGEST = "mleval.digest"
 #: SHA-256 of what a report was asked for: the same again goes to the same run.
 TAG_REPORT = "mleval.report"
+#: What the last gate decided about the run.
+TAG_GATE = "mleval.gate"
+#: Of an experiment: the run that holds the numbers of its register.
+TAG_REGISTER = "mleval.register"
 #: "true" where the run was made for the evaluation and ends with it.
 TAG_OWN_RUN = "mleval.own_run"
 TAG_DATASET_DIGEST = "mleval.dataset_digest"
@@ -97,6 +101,8 @@ TAG_ANSWERS = "mleval.answers"
 TAG_RUN = "mleval.run"
 
 KIND_IMPORT, KIND_EVALUATION, KIND_REPORT = "import", "evaluation", "report"
+#: A gate of a ledger, and the run that holds the numbers of a register.
+KIND_GATE, KIND_REGISTER = "gate", "register"
 COMPLETE, DNF, INCOMPLETE = "complete", "dnf", "incomplete"
 UNKNOWN_CONVENTIONS = "unknown"
 CONVENTIONS = ("sklearn", "mulan", UNKNOWN_CONVENTIONS)
@@ -104,6 +110,8 @@ CONVENTIONS = ("sklearn", "mulan", UNKNOWN_CONVENTIONS)
 ARTIFACT_REPORT = "mleval_report.html"
 ARTIFACT_SUMMARY = "mleval_summary.md"
 ARTIFACT_FOLDER = "mleval"
+#: The verdict of a gate, beside the candidate's results.
+ARTIFACTS_GATE = {"html": "mleval_gate.html", "md": "mleval_gate.md", "json": "mleval_gate.json"}
 ARTIFACT_FOLDS = "mleval/folds.parquet"
 ARTIFACT_COUNTS = "mleval/counts.parquet"
 ARTIFACT_INSTANCES = "mleval/instances.parquet"

@@ -685,6 +685,23 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
     )
 
 
+def version_of(client: MlflowClient, name: str) -> tuple[str, str] | None:
+    """Model and number of a version of the registry, or of the only one that this run made; None
+    where there is none.
+    """
+    with quick(), store_errors("read"):
+        if not name.startswith(_MODELS):
+            made = client.search_model_versions(f"run_id = '{name}'")
+            return (made[0].name, str(made[0].version)) if len(made) == 1 else None
+        run_of(client, name)  # says what there is instead
+        model, version, alias = _model_parts(name)
+        if alias:
+            version = client.get_model_version_by_alias(model, alias).version
+        if version == "latest":
+            version = max(int(v.version) for v in client.search_model_versions(f"name = '{model}'"))
+        return (model, str(version)) if version else None
+
+
 def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection:
     """The selection with runs in the place of the models that were named for them."""
     if not any(name.startswith(_MODELS) for name in selection.run_ids):
