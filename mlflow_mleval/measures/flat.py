@@ -263,9 +263,10 @@ def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
     if sparse.issparse(scores) and np.min(threshold) > 0:
         cut = np.asarray(threshold, float)
         high = reached(scores.data, cut if cut.ndim == 0 else cut[scores.indices])
-        start = np.append(0, np.cumsum(high))[scores.indptr]
+        at = np.flatnonzero(high)
+        start = np.searchsorted(at, scores.indptr)
         return sparse.csr_array(
-            (np.ones(start[-1], bool), scores.indices[high], start), shape=scores.shape
+            (np.ones(len(at), bool), scores.indices[at], start), shape=scores.shape
         )
     blocks = (scores[i : i + 1024] for i in range(0, scores.shape[0], 1024))
     blocks = (b.toarray() if sparse.issparse(b) else b for b in blocks)

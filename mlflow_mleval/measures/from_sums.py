@@ -214,17 +214,21 @@ def label_influences(
         scale = n / inputs.weights.sum()
         each, counts = inputs.weights * scale, counts * scale
     slopes = _slopes(counts, inputs.conventions, one_label)
-    rates = np.stack(list(slopes.values()), axis=-1).astype(np.float32)
     if sparse.issparse(true) and (
         sparse.issparse(pred) or (pred is None and sparse.issparse(score))
     ):
         always = np.zeros(n_labels, bool)
         if pred is None:
             always, pred = apart(score, threshold)
-        sparse_changes = true.multiply(pred).tocsr() @ rates[0] + pred @ rates[1] + true @ rates[2]
-        if always.any():  # what the rest adds is the same for all
-            sparse_changes += true @ (rates[0] * always[:, None])
-        return _centred(slopes, np.asarray(sparse_changes).T, each)
+        shared = true.multiply(pred).tocsr()
+        sparse_changes = []
+        for slope in slopes.values():
+            of_shared, of_pred, of_true = slope.astype(np.float32)
+            sparse_changes.append(shared @ of_shared + pred @ of_pred + true @ of_true)
+            if always.any():  # what the rest adds is the same for all
+                sparse_changes[-1] += true @ (of_shared * always)
+        return _centred(slopes, np.array(sparse_changes, np.float32), each)
+    rates = np.stack(list(slopes.values()), axis=-1).astype(np.float32)
     changes = np.empty((len(slopes), n), np.float32)
     step = max(1, _BLOCK // n_labels)
     for start in range(0, n, step):

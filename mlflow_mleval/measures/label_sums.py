@@ -23,6 +23,7 @@ from mlflow_mleval.measures.flat import (
     reached,
     weight_of_all,
 )
+from mlflow_mleval.measures.hierarchy import stretches
 from mlflow_mleval.measures.inputs import (
     SETS,
     Propensities,
@@ -51,7 +52,8 @@ from mlflow_mleval.measures.score_counts import (
 )
 from mlflow_mleval.validation import AnyArray, Array, Ints, groups
 
-_BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay in the cache
+# Cells, and stored entries, handled at a time: the working arrays of a block stay in the cache.
+_BLOCK, _STORED = 1 << 15, 1 << 18
 #: Losses of probabilities, which take a pass over the errors of their own.
 _PROBABLE = ("log_loss", "brier_score")
 #: The parts of sums that write themselves.
@@ -553,54 +555,84 @@ def _of_stored(part: Inputs, n_places: int) -> _OfRows:
     if score is None:
         none: AnyArray = np.empty(0)
         return _OfRows(*counted, {}, none, {}, none, none, (np.inf, -np.inf), none, weight)
-    data = (
-        score.data if score.nnz == n * n_labels else np.append(score.data, np.zeros(1, score.dtype))
+    ends_of_scores = [score.data.min(), score.data.max()] if score.nnz else []
+    if score.nnz < n * n_labels:
+        ends_of_scores.append(0)  # of what is not stored
+    low, high = float(min(ends_of_scores)), float(max(ends_of_scores))
+    soft = low >= 0 and high <= 1
+    ranking, hits, losses, ends = [], [], [], []
+    errors = np.zeros((2, n_labels))
+    for start, end in stretches(np.diff(score.indptr) + 1, _STORED):
+        block = part.part(slice(start, end))
+        stored = StoredScores(block.true, ordered_floats(block.score))
+        ranking.append(list(sparse_ranking_measures(stored, part.conventions).values()))
+        if n_places:
+            hits.append(sparse_hits(stored, n_places))
+        if soft:
+            off = np.abs(block.score.data - stored.relevant.astype(float))
+            ends.append(_add_stored_errors(stored, off, block.weights, errors))
+            if part.is_probable:
+                losses.append(_stored_losses(stored, off, _clip(score.dtype)))
+    return _OfRows(
+        *counted,
+        dict(zip(_RANKING, np.hstack(ranking), strict=True)),
+        np.concatenate(hits) if hits else np.empty((n, 0), np.int64),
+        dict(zip(_PROBABLE, np.hstack(losses), strict=True)) if losses else {},
+        np.hstack(ends) if ends else np.zeros((2, n)),
+        errors,
+        (low, high),
+        _stored_squares(part) if losses else np.zeros((2, n_labels)),
+        weight,
     )
-    span = data.min(), data.max()  # with the 0 of what is not stored
-    stored = StoredScores(true, ordered_floats(score))
-    ranking = sparse_ranking_measures(stored, part.conventions)
-    hits = sparse_hits(stored, n_places) if n_places else np.empty((n, 0), np.int64)
-    ends, errors, squares = np.zeros((2, n)), np.zeros((2, n_labels)), np.zeros((2, n_labels))
-    losses: dict[str, AnyArray] = {}
-    if span[0] >= 0 and span[1] <= 1:
-        stored = StoredScores(true, score)
-        missed, row = stored.missed_counts, rows_of(score)
-        off = np.abs(score.data - stored.relevant.astype(float))
-        squared = off**2
-        # Entry by entry in their order, so that what other rows store leaves no trace in the last
-        # bit.
-        ends[:] = missed + np.bincount(row, off, n), missed > 0
-        least = np.bincount(missed, weights)[:0:-1].cumsum()[
-            ::-1
-        ]  # instances with at least 1, 2, … errors of 1
-        errors[0, : len(least)] = least
-        if part.is_probable:
-            low, high = _clip(score.dtype)
-            wrong = np.log(1 - high), np.log(1 - low)
-            # what is not stored scores 0: a true label costs the most then, another the least
-            none = -missed * wrong[0] - (stored.zeros - missed) * wrong[1]
-            losses["log_loss"] = none - np.bincount(row, np.log(1 - np.clip(off, low, high)), n)
-            losses["brier_score"] = missed + np.bincount(row, squared, n)
-            of_rows = None if weights is None else weights[stored.missed[0]]
-            squares[0] = np.bincount(stored.missed[1], of_rows, n_labels)
-            weighted = squared if weights is None else squared * weights[row]
-            of_labels = group_sums(score.indices.astype(np.int64), weighted)
-            seen = of_labels.shape[1]
-            squares[:, :seen] = _exact_sum(squares[:, :seen], of_labels)
-        for at_rows, _, at, there in stored.tables():
-            e = np.where(there, off[at], 0)
-            e.sort(axis=1)
-            e = e[:, ::-1]
-            ends[1, at_rows] = np.maximum(ends[1, at_rows], e[:, 0])
-            # behind the errors of 1 of true labels that are not stored, which are the largest
-            shift = missed[at_rows, None] + np.arange(e.shape[1])
-            of_table = None if weights is None else weights[at_rows]
-            sums = group_sums(shift[there], _weighted(e, of_table)[there])
-            errors[:, : sums.shape[1]] = _exact_sum(errors[:, : sums.shape[1]], sums)
-        ends[0] /= n_labels
-        losses = {name: np.asarray(column / n_labels) for name, column in losses.items()}
-    reach = float(span[0]), float(span[1])
-    return _OfRows(*counted, ranking, hits, losses, ends, errors, reach, squares, weight)
+
+
+def _add_stored_errors(
+    stored: StoredScores, off: Array, weights: Array | None, errors: Array
+) -> Array:
+    """Mean and largest error of each row, shape (2, n); the sums of errors by place are added."""
+    missed, n = stored.missed_counts, len(stored.counts)
+    # Entry by entry in their order, so that what other rows store leaves no trace in the last bit.
+    ends = np.array([missed + np.bincount(rows_of(stored.score), off, n), missed > 0])
+    ones = np.bincount(missed, weights)[:0:-1].cumsum()[::-1]  # rows with at least 1, 2, … ones
+    errors[0, : len(ones)] += ones
+    for rows, _, at, there in stored.tables():
+        e = np.where(there, off[at], 0)
+        e.sort(axis=1)
+        e = e[:, ::-1]
+        ends[1, rows] = np.maximum(ends[1, rows], e[:, 0])
+        # behind the errors of 1 of true labels that are not stored, which are the largest
+        place = missed[rows, None] + np.arange(e.shape[1])
+        of_table = _weighted(e, _at(weights, rows))
+        sums = group_sums(place[there], of_table[there])
+        errors[:, : sums.shape[1]] = _exact_sum(errors[:, : sums.shape[1]], sums)
+    ends[0] /= stored.score.shape[1]
+    return ends
+
+
+def _stored_losses(stored: StoredScores, off: Array, clip: tuple[float, float]) -> Array:
+    """Log loss and Brier score of each row, shape (2, n)."""
+    low, high = clip
+    missed, row, n = stored.missed_counts, rows_of(stored.score), len(stored.counts)
+    # what is not stored scores 0: a true label costs the most then, another the least
+    none = -missed * np.log(1 - high) - (stored.zeros - missed) * np.log(1 - low)
+    log_loss = none - np.bincount(row, np.log(1 - np.clip(off, low, high)), n)
+    return np.array([log_loss, missed + np.bincount(row, off**2, n)]) / stored.score.shape[1]
+
+
+def _stored_squares(part: Inputs) -> Array:
+    """The sums of squared errors of each label, shape (2, K)."""
+    stored = StoredScores(part.true, part.score)
+    squared = (part.score.data - stored.relevant.astype(float)) ** 2
+    of_missed = None
+    if part.weights is not None:
+        squared *= part.weights[rows_of(part.score)]
+        of_missed = part.weights[stored.missed[0]]
+    squares = np.zeros((2, part.true.shape[1]))
+    squares[0] = np.bincount(stored.missed[1], of_missed, squares.shape[1])
+    of_labels = group_sums(part.score.indices.astype(np.int64), squared)
+    seen = of_labels.shape[1]
+    squares[:, :seen] = _exact_sum(squares[:, :seen], of_labels)
+    return squares
 
 
 def _clip(kind: np.dtype) -> tuple[float, float]:
