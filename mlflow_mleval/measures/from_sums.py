@@ -4,7 +4,7 @@ value, why a measure is absent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -221,22 +221,23 @@ def label_influences(
         if pred is None:
             always, pred = apart(score, threshold)
         shared = true.multiply(pred).tocsr()
-        sparse_changes = []
-        for slope in slopes.values():
+        of_instances = {}
+        for name, slope in slopes:
             of_shared, of_pred, of_true = slope.astype(np.float32)
-            sparse_changes.append(shared @ of_shared + pred @ of_pred + true @ of_true)
+            of_instances[name] = shared @ of_shared + pred @ of_pred + true @ of_true
             if always.any():  # what the rest adds is the same for all
-                sparse_changes[-1] += true @ (of_shared * always)
-        return _centred(slopes, np.array(sparse_changes, np.float32), each)
-    rates = np.stack(list(slopes.values()), axis=-1).astype(np.float32)
-    changes = np.empty((len(slopes), n), np.float32)
+                of_instances[name] += true @ (of_shared * always)
+        return _centred(of_instances, np.array([*of_instances.values()], np.float32), each)
+    names, of_measures = zip(*slopes, strict=True)
+    rates = np.stack(of_measures, axis=-1).astype(np.float32)
+    changes = np.empty((len(names), n), np.float32)
     step = max(1, _BLOCK // n_labels)
     for start in range(0, n, step):
         at = slice(start, start + step)
         t, p = true[at], reached(_dense(score[at]), threshold) if pred is None else pred[at]
         t, p = _dense(t).astype(np.float32), _dense(p).astype(np.float32)
         changes[:, at] = ((t * p) @ rates[0] + p @ rates[1] + t @ rates[2]).T
-    return _centred(slopes, changes, each)
+    return _centred(names, changes, each)
 
 
 def _centred(
@@ -254,32 +255,28 @@ def _dense(matrix: Any) -> Any:
     return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
-def _slopes(by_label: Ints, conventions: Conventions, one_label: bool) -> dict[str, Array]:
-    """Of each measure the derivatives by the counts of each label, shape (3, K)."""
+def _slopes(
+    by_label: Ints, conventions: Conventions, one_label: bool
+) -> Iterator[tuple[str, Array]]:
+    """Each measure, and its derivatives by the counts of each label, shape (3, K)."""
     counts = by_label.astype(float)
     rates = set_measures(*by_label, conventions=conventions)
     slopes = _of_rates(counts)
     support, total = counts[2], max(counts[2].sum(), 1)
     there = counts[1] + support > 0 if one_label else np.ones(len(support), bool)
-    by_measure = {}
-    if not one_label:
-        micro = _of_rates(counts.sum(axis=1, keepdims=True))
-        by_measure = {
-            f"micro_{r}": np.broadcast_to(micro[r], counts.shape)
-            for r in ("precision", "recall", "f1")
-        }
+    micro = {} if one_label else _of_rates(counts.sum(axis=1, keepdims=True))
     for rate in ("precision", "recall", "f1"):
-        by_measure[f"macro_{rate}"] = slopes[rate] / there.sum()
+        if micro:
+            yield f"micro_{rate}", np.broadcast_to(micro[rate], counts.shape)
+        yield f"macro_{rate}", slopes[rate] / there.sum()
         weighted = slopes[rate] * support / total
         weighted[2] += (rates[rate] - rates[rate] @ support / total) / total
-        by_measure[f"weighted_{rate}"] = weighted
+        yield f"weighted_{rate}", weighted
     if one_label:
-        return (
-            by_measure
-            | _beyond_chance(counts)
-            | {"balanced_accuracy": slopes["recall"] * (support > 0) / (support > 0).sum()}
-        )
-    return by_measure | {"macro_jaccard": slopes["accuracy"] / len(support)}
+        yield from _beyond_chance(counts).items()
+        yield "balanced_accuracy", slopes["recall"] * (support > 0) / (support > 0).sum()
+    else:
+        yield "macro_jaccard", slopes["accuracy"] / len(support)
 
 
 def _of_rates(counts: Array) -> dict[str, Array]:

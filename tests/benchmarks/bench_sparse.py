@@ -41,12 +41,12 @@ def memory():
 
 def main(n=150_000, n_labels=670_000):
     y, s = matrices(n, n_labels)
-    before, times = memory(), []
+    before, room, times = memory(), 0.0, []
     for _ in range(3):
         start = time.process_time()
         found = mleval.evaluate(y, s, train_labels=y).measures
         times.append(time.process_time() - start)
-        room = memory() - before if len(times) == 1 else room
+        room = room or memory() - before
     ours = sorted(times)[1]
     print(
         f"{n} instances x {n_labels} labels, {s.nnz} scores: {len(found)} measures in {ours:.2f} s "
