@@ -33,9 +33,14 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
 from mlflow_mleval.analysis.posthoc.description import FLOWS as LARGEST
 from mlflow_mleval.analysis.posthoc.description import Made, Tested
-from mlflow_mleval.analysis.posthoc.max_t import MaxTResult, half_widths
+from mlflow_mleval.analysis.posthoc.max_t import (
+    MaxTResult,
+    OverRepeats,
+    datasets_needed,
+    half_widths,
+)
 from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
-from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult
+from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult, Wilcoxon
 from mlflow_mleval.analysis.promethee import Gaia, tied_ranks
 from mlflow_mleval.analysis.ranks import (
     FriedmanResult,
@@ -69,7 +74,6 @@ if TYPE_CHECKING:
     from mlflow_mleval.analysis.loss_profiles import Profiles
     from mlflow_mleval.analysis.posthoc.betting import BettingResult
     from mlflow_mleval.analysis.profile_comparison import ProfileComparison
-    from mlflow_mleval.analysis.repeat_tests import RepeatTests
 
 FUSED = "fused"
 #: Fewer datasets than this, and a rank test says nothing worth printing.
@@ -103,6 +107,7 @@ class DatasetTests(PairTests):
 
     wording: str
     n: int
+    claim: str
 
     @property
     def test(self) -> str:
@@ -117,7 +122,7 @@ class DatasetTests(PairTests):
     @property
     def about(self) -> str:
         """What the verdict is about."""
-        return "this is about datasets like these"
+        return self.claim
 
 
 @dataclass(frozen=True)
@@ -227,6 +232,16 @@ class Comparison(Detailed):
         doubt.
         """
         return [] if self.deciding is None else list(self.deciding.result.significant_pairs)
+
+    @property
+    def decides_over(self) -> str:
+        """Over what the one family of tests is made by which a page decides: "datasets", or where
+        these are too few "repeats", "folds", "answers" or "instances"; empty where nothing can.
+        """
+        if self.deciding is not None and not self.deciding.test.unable(self.deciding.result):
+            return self.deciding.test.over
+        kinds = [one.unit for one in self.instances.values()]
+        return "folds" if self.folds else next(iter(sorted(kinds)), "")
 
     @property
     def max_t(self) -> MaxTResult | None:
@@ -346,8 +361,11 @@ class Comparison(Detailed):
         """By row: why the verdict that the pair is separated is not to be trusted; empty where it
         is, or where there is none.
         """
-        assert self.friedman is not None and self.deciding is not None  # where there are pairs
-        none = self.friedman.best_pvalue > self.options["alpha"] and len(self.order) > 2
+        assert self.deciding is not None  # where there are pairs
+        whole = self.friedman if self.deciding.test.over == "datasets" else None
+        none = (
+            whole is not None and whole.best_pvalue > self.options["alpha"] and len(self.order) > 2
+        )
         counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
         filled = {method for _, method in self.study.filled} if counted else set()
         doubts = []
@@ -364,15 +382,13 @@ class Comparison(Detailed):
         return doubts
 
     def tests_over(self, unit: str) -> Mapping[str, PairTests]:
-        """By dataset, the tests of pairs over folds, repeats, instances or answers; those over
-        datasets under an empty name, if a test decides.
+        """By dataset, the tests of pairs over folds, instances or answers; the deciding ones of
+        all datasets under an empty name, if there are any.
         """
         if unit == "datasets":
             return {} if self.deciding is None else {"": self._over_datasets(self.deciding)}
         if unit == "folds":
             return self.folds
-        if unit == "repeats":
-            return self.repeat_tests
         return {d: tests for d, tests in self.instances.items() if tests.unit == unit}
 
     def untested_over(self, unit: str) -> dict[str, str]:
@@ -410,6 +426,7 @@ class Comparison(Detailed):
             notes=self.doubts,
             wording=made.wording,
             n=len(self.ranks),
+            claim=made.test.about(made.result),
         )
 
     @property
@@ -582,18 +599,6 @@ class Comparison(Detailed):
             **over,
         )
 
-    @cached_property
-    def repeat_tests(self) -> Mapping[str, RepeatTests]:
-        """By dataset: tests over its repeats, where datasets are too few to be tested over."""
-        if self.study.repeats is None:
-            return {}
-        from mlflow_mleval.analysis.repeat_tests import on_few_datasets
-
-        measures = self.fusion.by_weight if self.on == FUSED else [self.on]
-        return on_few_datasets(
-            self.study, measures, self.order, alpha=self.options["alpha"], seed=self.options["seed"]
-        )
-
     # ---- stability -------------------------------------------------------------------------------
 
     @property
@@ -753,6 +758,8 @@ def compare(
         table.where(there), ranks, flows.where(there), alpha, correction, control, seed, **growing
     )
     tests = _tests_over_datasets(tested, ties, test, absent)
+    if test == "max-t" and len(ranks) < datasets_needed(alpha):
+        tests |= _tests_over_repeats(fusion, tested, on, own_scale)
     order = _criterion(order, tests["deciding"])
     scores = flows.mean() if order == "mean-value" else -ranks.mean()
     pairs = tests["deciding"].result.significant_pairs if tests["deciding"] else []
@@ -769,7 +776,8 @@ def compare(
         absent["redundancy"] = "needs at least two measures and three methods"
     made = tests["deciding"]
     few = len(full.methods) <= METHODS
-    again = Retest(made.test, tested, there) if on == FUSED and pairs and few else None
+    whole = pairs and made.test.over == "datasets"  # else flows of datasets are not what is tested
+    again = Retest(made.test, tested, there) if on == FUSED and whole and few else None
     sure = None
     if stability and len(full.measures) == 1:
         absent["stability"] = "one measure has no weights and no preference function to vary"
@@ -969,6 +977,28 @@ def _tests_over_datasets(
         out["posthoc"] = tuple(make(tested, test))
         out["deciding"], out["decision"] = deciding(out["posthoc"], test)
     return out
+
+
+def _tests_over_repeats(fusion: Fusion, tested: Tested, on: str, own_scale: bool) -> dict[str, Any]:
+    """The fields that hold tests over blocks of repeats, where these can decide and so few datasets
+    cannot; else none.
+    """
+    if fusion.study.repeats is None:
+        return {}
+    from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
+
+    flows = flows_of_repeats(fusion, None if on == FUSED else on, as_itself=own_scale)
+    if flows is None or len(flows) < datasets_needed(tested.alpha):
+        return {}
+    blocks = replace(tested, table=flows, ranks=flows.rank(axis=1, ascending=False), flows=flows)
+    test = OverRepeats(len(tested.ranks), fusion.study.same_split())
+    made = Made(test, test.run(blocks))
+    beside = Wilcoxon()
+    return {
+        "posthoc": (made, Made(beside, beside.run(blocks))),
+        "deciding": made,
+        "decision": f"{test.sentence(made.result)}: {test.about(made.result)}.",
+    }
 
 
 def _criterion(order: str | None, decides: Made | None) -> str:

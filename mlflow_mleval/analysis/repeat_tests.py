@@ -9,7 +9,7 @@ studentised; Holm (1979) over all pairs and measures.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import combinations
 from math import comb
@@ -50,9 +50,6 @@ FURTHER = [
     "exact",
     "smallest_pvalue",
 ]
-#: Up to so many datasets no test over datasets separates anything at the usual level, and a report
-#: tests over repeats: of so many methods, the best ones, and so many measures.
-FEW_DATASETS, MOST, MEASURES = 5, 8, 2
 #: Repeats of every cell from which on their blocks are tested.
 FEWEST = 3
 #: Fewer repeats than this, and Welch's test rests on values that scatter normally.
@@ -317,11 +314,14 @@ def compare_all_repeats(
     return jointly(tests)
 
 
-def flows_of_repeats(fusion: Fusion, on: str | None = None) -> pd.DataFrame | None:
+def flows_of_repeats(
+    fusion: Fusion, on: str | None = None, as_itself: bool = False
+) -> pd.DataFrame | None:
     """Net flows within blocks, one block a repeat of a dataset: (dataset, number) x methods.
 
     Thresholds and weights are those of the dataset, from its means. `on` is the measure by which
-    alone they are made, V-shaped. None where some cell has fewer than three whole repeats.
+    alone they are made, V-shaped, or its values, larger is better, where it stands `as_itself`.
+    None where some cell has fewer than three whole repeats.
     """
     study = fusion.study
     if study.repeats is None or study.filled:
@@ -333,10 +333,13 @@ def flows_of_repeats(fusion: Fusion, on: str | None = None) -> pd.DataFrame | No
     if min(map(len, parts)) < FEWEST:
         return None
     of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    net = by_measure.again(np.concatenate(parts), of).net
+    blocks = np.concatenate(parts)
     numbers = np.concatenate([np.arange(len(part)) for part in parts])
     index = pd.MultiIndex.from_arrays([np.array(study.datasets)[of], numbers])
-    phi = (weights[of][:, None] @ net)[:, 0]
+    if on is not None and as_itself:
+        phi = blocks[..., 0] * (-1 if study.directions[on] == "min" else 1)
+    else:
+        phi = (weights[of][:, None] @ by_measure.again(blocks, of).net)[:, 0]
     return pd.DataFrame(phi, index.set_names(["dataset", "repeat"]), by_measure.methods)
 
 
@@ -353,27 +356,6 @@ def _paired(study: Study, dataset: str, flows: FlowsByMeasure) -> Array:
     if len(seeds) == fewest and all(rows.index.is_unique for rows in whole):
         whole = [rows.loc[seeds] for rows in whole]
     return np.stack([rows.to_numpy(float)[:fewest] for rows in whole], axis=1)
-
-
-def on_few_datasets(
-    study: Study, measures: Sequence[str], order: Sequence[str], *, alpha: float, seed: int
-) -> dict[str, RepeatTests]:
-    """`compare_all_repeats` of the best methods by `order` on the first measures; nothing where
-    datasets are many.
-    """
-    if study.repeats is None or len(study.datasets) > FEW_DATASETS:
-        return {}
-    shown = [method for method in study.methods if method in set(order[:MOST])]
-    tests = compare_all_repeats(
-        study.select(methods=shown), {}, measures[:MEASURES], alpha=alpha, seed=seed
-    )
-    if len(shown) == len(order):
-        return tests
-    note = (
-        f"Only the best {MOST} of {len(order)} methods are tested; p-values are corrected for "
-        "these."
-    )
-    return {dataset: replace(one, notes=(*one.notes, note)) for dataset, one in tests.items()}
 
 
 def _values(

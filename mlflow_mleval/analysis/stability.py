@@ -687,6 +687,7 @@ def collected(
     omnibus, decides = tests["friedman"], tests["deciding"]
     if (
         decides is not None
+        and decides.test.over == "datasets"
         and decides.result.significant_pairs
         and omnibus.best_pvalue > decides.result.alpha
     ):

@@ -121,7 +121,6 @@ CLAIMS = {
         Claim("next dataset", ON_REQUEST, ("next_dataset",)),
         Claim("folds separate", DECIDES, ("folds",), differ=True),
         Claim("folds do not separate", DECIDES, ("folds",)),
-        Claim("folds", DESCRIPTION, ("folds",)),
         Claim("ahead", DESCRIPTION, ("ranking", "study")),
         Claim("by how much", DESCRIPTION, ("answer",)),
         Claim("untested", DESCRIPTION, ("absent",)),

@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
+from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.study import Study
 
 DIRECTIONS = {"f1": "max", "hamming_loss": "min"}
@@ -88,3 +91,43 @@ def test_every_cell_needs_three_repeats_and_further_ones_of_some_methods_are_lef
     few = most.drop(("d1", "m2", 2))
     assert flows_of_repeats(fuse(of_repeats(few))) is None
     assert flows_of_repeats(fuse(Study(study.values, study.directions))) is None
+
+
+def told(c):
+    return " ".join(plain(s.text) for s in verdict(c))
+
+
+def test_repeats_decide_where_datasets_are_too_few_and_the_page_says_of_what_it_is():
+    c = compare(repeated(3, 2, 3, shift=0.05))
+    assert (c.decides, c.decides_over, c.best_set) == ("repeats", "repeats", ["m0"])
+    flows = flows_of_repeats(c.fusion)
+    assert c.separated == max_t(flows).significant_pairs
+    assert c.letters == {"m0": "a", "m1": "b", "m2": "c"}
+    assert "step-down max-T over 6 repeats of 2 datasets, α = .05): this is about these 2" in told(
+        c
+    )
+    rows = c.tests_over("datasets")[""]
+    assert rows.pairs["n"].eq(6).all() and "trained again" in rows.verdict()
+    assert c.possible.to_numpy().tolist() == [[1, 1], [2, 2], [3, 3]]
+    for format in ("table", "html", "md", "json"):
+        assert "these 2 datasets" in " ".join(c.report().render(format).split())
+
+
+def test_one_dataset_with_six_repeats_is_enough_and_with_five_cannot_say():
+    six, five = (compare(repeated(3, 1, n, shift=0.05)) for n in (6, 5))
+    assert six.separated and six.deciding.test.over == "repeats"
+    assert "this is about this dataset, trained again" in told(six)
+    six.detail(method="m0", against="m1").to_html()
+    assert five.deciding is None and five.decides_over == ""
+
+
+def test_where_neither_repeats_nor_folds_are_enough_nothing_is_said():
+    c = compare(repeated(3, 5, 2, shift=0.05))
+    assert c.decides_over == "" and not c.separated
+    said = "5 datasets cannot say who is better: no p-value lies below .0625. It takes 6"
+    assert said in told(c) and "evidence" not in told(c) and "chance" not in told(c)
+
+
+def test_datasets_decide_where_they_can_and_what_is_asked_for_where_it_is():
+    assert compare(repeated(3, 6, 3, shift=0.05)).decides_over == "datasets"
+    assert compare(repeated(3, 3, 3, shift=0.05), test="nemenyi").decides == "nemenyi"

@@ -11,13 +11,11 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.repeat_tests import compare_all_repeats, on_few_datasets, repeat_tests
+from mlflow_mleval.analysis.repeat_tests import repeat_tests
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report.content.definitions import glossary
 from mlflow_mleval.store.query import load_study
-from mlflow_mleval.study import Study
 
 
 def repeats(*sizes, shift=0.05, seed=0, measures=("f1", "hamming_loss")):
@@ -224,47 +222,3 @@ def test_what_is_wrong_is_said_once_and_clearly(plain):
     assert "--rope: only for tests over datasets" in stopped("--rope", "0.1", code=2)
     result = CliRunner().invoke(main, ["compare", "--over", "folds", *SEEDS, "--paired"])
     assert result.exit_code == 2 and "--paired: only for tests over repeats" in result.output
-
-
-def test_a_report_on_few_datasets_tests_over_their_repeats(plain):
-    options = {
-        "method_by": "param:model",
-        "maximize": ["test_auc", "val_auc"],
-        "children": "best:val_auc",
-    }
-    study = load_study(experiment_names=["spam", "wine"], methods=["xgb", "lgbm", "nb"], **options)
-    found = compare(study, seed=3)
-    asked = compare_all_repeats(study, {}, ["test_auc"], seed=3)
-    for dataset, tests in found.repeat_tests.items():
-        pd.testing.assert_frame_equal(tests.table, asked[dataset].table)
-    data, page = found.report().to_dict(), found.report().to_html()
-    assert (
-        data["repeat_tests"]["wine"]["verdict"] == asked["wine"].verdict()
-        and "Tests over repeats" in page
-    )
-    assert (
-        "Welch 1947" in page and "Janssen 1997" in page and "Welch" not in found.report().to_text()
-    )
-
-
-def test_of_many_methods_the_best_are_tested_over_repeats_and_of_many_datasets_none():
-    rng = np.random.default_rng(0)
-    datasets, methods = [f"d{k}" for k in range(6)], [f"m{k}" for k in range(10)]
-    index = pd.MultiIndex.from_product(
-        [datasets, methods, ["1", "2"]], names=["dataset", "method", "repeat"]
-    )
-    repeated = pd.DataFrame(
-        {"f1": rng.normal(0.6, 0.02, len(index)) + 0.02 * np.tile(np.repeat(range(10), 2), 6)},
-        index,
-    )
-    study = Study(
-        repeated.groupby(level=[0, 1], sort=False).mean(), {"f1": "max"}, repeats=repeated
-    )
-    assert on_few_datasets(study, ["f1"], methods[::-1], alpha=0.05, seed=0) == {}
-    few = on_few_datasets(
-        study.select(datasets=datasets[:2]), ["f1"], methods[::-1], alpha=0.05, seed=0
-    )
-    assert (
-        few["d0"].methods == tuple(methods[2:])
-        and "Only the best 8 of 10 methods" in few["d0"].warnings[0]
-    )

@@ -27,6 +27,7 @@ from mlflow_mleval.report.content.profiles import (
     awareness_table,
     certain_spans,
     dataset_table,
+    described,
     document,
     profile_pairs,
     words,
@@ -161,7 +162,7 @@ def test_claims_come_with_their_error_rate():
 
 def test_profiles_without_folds_are_drawn_and_not_tested():
     found = compare_profiles(profiles({"d": 6, "e": 7}, n_folds=1), seed=0)
-    assert "Without tests by fold" in " ".join(sentences(found))
+    assert "is not tested here" in " ".join(sentences(found))
     assert "certain, sure" not in dict(words(found)) and "certain" not in [
         c.head for c in profile_pairs(found).columns
     ]
@@ -354,7 +355,9 @@ def test_the_whole_report_holds_the_profiles():
     c = whole()
     files = c.report().files()
     assert {f"{name}.csv" for name in c.profiles.frames} <= set(files)
-    assert json.loads(files["report.json"])["profiles"]["sentences"] == sentences(c.profiles)
+    assert json.loads(files["report.json"])["profiles"]["sentences"] == sentences(
+        described(c.profiles)
+    )
     page = c.report().to_html()
     places = [page.index(f'id="{key}"') for key in ("differences", "profiles", "measures")]
     assert places == sorted(places) and "BR is ahead at small k" in re.sub("<[^>]*>", "", page)

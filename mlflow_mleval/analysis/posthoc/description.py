@@ -102,6 +102,8 @@ class Posthoc(ABC):
     control: ClassVar[bool | None] = None
     #: Whether it is made beside the deciding one, too; else only where it is asked for.
     always: ClassVar[bool] = True
+    #: What its units are: "datasets", or "repeats" of them.
+    over: ClassVar[str] = "datasets"
     #: Whether it goes by mean ranks, and so never contradicts their order.
     by_mean_ranks: ClassVar[bool] = False
     #: Column of `Comparison.pairs` with its p-values, corrected for the number of pairs; the one by

@@ -367,11 +367,11 @@ class MaxT(Posthoc):
     def unable(self, result: MaxTResult) -> str:
         if 1 / result.n_resamples <= result.alpha:
             return ""
-        where = (
-            f"on {count(result.n_datasets, 'dataset')}, where no p-value lies below "
-            f"{_least(result)}"
+        return (
+            f"{count(result.n_datasets, 'dataset')} cannot say who is better: no p-value lies "
+            f"below {_least(result)}. It takes {datasets_needed(result.alpha)}, or three repeats "
+            "of every method on each."
         )
-        return f"No pair can be separated {where}; it takes {datasets_needed(result.alpha)}."
 
     def wording(self, result: MaxTResult) -> str:
         return "step-down max-T"
@@ -400,7 +400,7 @@ class OverRepeats(MaxT):
     It is told how many datasets there are, and whether the repeats of each share their split.
     """
 
-    name = asked = "repeats"
+    name = asked = over = "repeats"
     title = "Step-down max-T over repeats"
     key = "over_repeats"
     column = sort = "pvalue_repeats"
@@ -422,7 +422,7 @@ class OverRepeats(MaxT):
     def unable(self, result: MaxTResult) -> str:
         if 1 / result.n_resamples <= result.alpha:
             return ""
-        return f"No pair can be separated by {self._blocks(result)}."
+        return f"{self._blocks(result)} cannot say who is better."
 
     def wording(self, result: MaxTResult) -> str:
         return f"step-down max-T over {self._blocks(result)}"

@@ -62,7 +62,7 @@ def sentences(c: Comparison, advice: Decision | None = None) -> list[Sentence]:
     """Whom to use and by how much; how sure, and the one doubt that could turn it."""
     advice = advice or decision(c)
     first = " ".join(filter(None, [_who(c, advice), _by_how_much(c, advice)]))
-    second = " ".join(filter(None, [_how_sure(c, advice), _doubt(c, advice)]))
+    second = " ".join(filter(None, [_how_sure(c, advice), _about(c), _doubt(c, advice)]))
     return [
         Sentence(first, claim(_claimed(c, advice))),
         *([Sentence(second, claim("best set"))] if second else []),
@@ -147,6 +147,14 @@ def _how_sure(c: Comparison, advice: Decision) -> str:
         best = "no other may be the best"
     rest = "" if control is not None or everyone else f"; {best}"
     return f"It is separated from {whom} others{rest}."
+
+
+def _about(c: Comparison) -> str:
+    """What the answer is about where that is less than datasets like these."""
+    if c.decides_over != "repeats":
+        return ""
+    n = len(c.study.datasets)
+    return f"That is about {'this dataset' if n == 1 else f'these {n} datasets'}, trained again."
 
 
 def _how_sure_on_one(c: Comparison, advice: Decision) -> str:

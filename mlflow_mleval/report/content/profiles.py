@@ -54,7 +54,22 @@ NAMES = {"area": "area", "slope": "slope", "relative_gain": "relative gain"}
 
 def section(c: Comparison) -> Section | None:
     """The profiles that the runs carry; nothing where there are none to compare."""
-    return None if c.profiles is None else _section(c.profiles, {})
+    return None if c.profiles is None else _section(described(c.profiles), {})
+
+
+def described(comparison: ProfileComparison) -> ProfileComparison:
+    """The profiles without what tests say of them, for a report in which other tests decide."""
+    tests = ("across", "awareness_tests", "tests")
+    absent = {k: why for k, why in comparison.absent.items() if k.split(".")[0] not in tests}
+    return replace(
+        comparison,
+        ratios=comparison.ratios.assign(pvalue=np.nan, significant=False),
+        crossings=comparison.crossings.assign(certain=False),
+        claims=comparison.claims.iloc[:0],
+        across=None,
+        awareness_tests=dict.fromkeys(comparison.awareness_tests),
+        absent=absent,
+    )
 
 
 def document(comparison: ProfileComparison, provenance: Mapping[str, Any]) -> Document:
@@ -325,10 +340,7 @@ def _span(first: float, last: float, symbol: str, ends: tuple[float, float]) -> 
 def _claims(comparison: ProfileComparison) -> str:
     alpha, tested = level(comparison.options["alpha"]), comparison.ratios["pvalue"].notna()
     if not tested.any():
-        return (
-            "Without tests by fold nothing says which differences on a dataset are more than "
-            "chance."
-        )
+        return "Which of these differences are more than chance is not tested here."
     total = count(len(comparison.ratios.index.droplevel("parameter")[tested].unique()), "pair")
     apart = {
         (row.dataset, frozenset((row.better, row.worse))) for row in comparison.claims.itertuples()
@@ -590,7 +602,9 @@ def awareness_table(comparison: ProfileComparison) -> Table:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    return {"profiles": c.profiles and _record(c.profiles)}
+    if c.profiles is None:
+        return {"profiles": None}
+    return {"profiles": {**_record(c.profiles), "sentences": sentences(described(c.profiles))}}
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:

@@ -158,8 +158,6 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
         f.protocol.ratio is not None for f in c.folds.values()
     ),
     "hierarchical correlated t": lambda c: c.next_dataset,
-    "Welch's t": lambda c: c.repeat_tests,
-    "permutation of repeats": lambda c: c.repeat_tests,
     "MANOVA": lambda c: any(f.manova for f in c.folds.values()),
     "Mardia": lambda c: any(f.mardia for f in c.folds.values()),
     "loss profiles": lambda c: c.profiles,

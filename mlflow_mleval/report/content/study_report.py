@@ -57,10 +57,9 @@ def _where(
 
 
 def _of_units(unit: str) -> Topic:
-    """Tests over folds, repeats, instances or answers, and why there are none."""
-    key = "repeat_tests" if unit == "repeats" else unit
+    """Tests over folds, instances or answers, and why there are none."""
     return _where(
-        lambda c: c.tests_over(unit) or c.untested_over(unit), "units", {key: {}}, unit=unit
+        lambda c: c.tests_over(unit) or c.untested_over(unit), "units", {unit: {}}, unit=unit
     )
 
 
@@ -80,7 +79,7 @@ _TOPICS = (
         frames=beyond.next_dataset_frames,
         apart=True,
     ),
-    *map(_of_units, ("repeats", "folds", "instances", "answers")),
+    *map(_of_units, ("folds", "instances", "answers")),
     _where(lambda c: c.profiles is not None, "profiles", {"profiles": None}),
     Topic(beyond.section, data=beyond.data),
     Topic(measures.section, data=measures.data, frames=measures.frames),

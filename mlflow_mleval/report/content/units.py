@@ -77,7 +77,7 @@ def section(c: Comparison, unit: str) -> Section | None:
     if unit == "instances":
         why = {}  # told with the answers
     depth = PAPER if unit in ("folds", "answers") else PAGE
-    return _section(unit, tests, why, depth) if tests or why else None
+    return _section(unit, tests, why, depth, c.decides_over) if tests or why else None
 
 
 def data(c: Comparison, unit: str) -> dict[str, Any]:
@@ -201,18 +201,26 @@ def record(tests: PairTests) -> dict[str, Any]:
 
 
 def _section(
-    unit: str, tests: Mapping[str, PairTests], absent: Mapping[str, str], depth: int
+    unit: str,
+    tests: Mapping[str, PairTests],
+    absent: Mapping[str, str],
+    depth: int,
+    decides_over: str | None = None,
 ) -> Section:
     """All datasets, on a terminal too, if they are the document; in the report of a study the first
-    ones.
+    ones, without verdicts where it decides over other units.
     """
     kind, alone, by_fold = _KINDS[unit], depth == ALWAYS, _by_fold(tests)
+    describes = decides_over not in (None, unit)
     blocks: list[Any] = []
-    if len(by_fold) > 1:
+    if describes and tests:
+        blocks.append(doc.note(_describes(unit, present(decides_over))))
+    elif len(by_fold) > 1:
         blocks.append(folds.overview_table(by_fold, depth=min(depth, PAPER)))
     shown = list(tests.items())[: None if alone else DATASETS]
     for key, (dataset, one) in enumerate(shown, start=1):
-        blocks += on_dataset(one, key, dataset, depth)
+        parts = on_dataset(one, key, dataset, depth)
+        blocks += _without_verdicts(parts, dataset) if describes else parts
     if len(tests) > len(shown):
         rest = f"The first {DATASETS} of {len(tests)} datasets are shown"
         blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
@@ -221,7 +229,33 @@ def _section(
     if terms := {word: text for one in by_fold.values() for word, text in folds.words(one)}:
         blocks.append(Terms(list(terms.items()), doc.WORDS))
     lost_by_fold = lost_pairs(by_fold.values())
-    return Section(kind.key, kind.title, blocks, f"{_hint(tests)}{lost_by_fold}")
+    hint = "described" if describes else f"{_hint(tests)}{lost_by_fold}"
+    return Section(kind.key, kind.title, blocks, hint)
+
+
+def _describes(unit: str, decides_over: str) -> str:
+    """Why tests have no verdict where other ones decide."""
+    decides = f"{decides_over} decide" if decides_over else "nothing can decide"
+    return (
+        f"Here {decides}; what {unit} tell is described, with p-values and no verdict. For one, "
+        f"ask for tests over {unit} by themselves."
+    )
+
+
+#: Columns that say which pairs are separated, and so who is better.
+_VERDICTS = {"separated", "groups", "carried by"}
+
+
+def _without_verdicts(blocks: Sequence[Any], dataset: str) -> list[Any]:
+    """Tables and figures of a dataset, of which none says that two methods differ."""
+    kept: list[Any] = []
+    for block in blocks:
+        if isinstance(block, Table):
+            columns = [c for c in block.columns if c.head not in _VERDICTS]
+            kept.append(replace(block, columns=columns, title=block.title or f"On {name(dataset)}"))
+        elif isinstance(block, doc.Beside):
+            kept.append(block)
+    return kept
 
 
 def _hint(tests: Mapping[str, PairTests]) -> str:

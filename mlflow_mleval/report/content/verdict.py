@@ -77,8 +77,7 @@ def verdict(c: Comparison) -> list[Sentence]:
     >>> for sentence in verdict(compare(Study.from_frame(frame))):
     ...     print(plain(sentence.text))
     b leads the fused ranking of 2 methods over 2 datasets (mean rank 1.00; 1 measure, V-shape preference).
-    The evidence does not separate it from a (step-down max-T, α = .05).
-    No pair can be separated on 2 datasets, where no p-value lies below .5; it takes 6.
+    2 datasets cannot say who is better: no p-value lies below .5. It takes 6, or three repeats of every method on each.
     """  # noqa: E501
     untested = (
         "Tests over datasets need more than one, so that none says whether it would lead on "
@@ -87,7 +86,7 @@ def verdict(c: Comparison) -> list[Sentence]:
     tested = (
         [Sentence(untested, claim("untested", "study.datasets"))]
         if c.deciding is None
-        else ([_evidence(c), *_overall(c), *_feasible(c)])
+        else _feasible(c) or [_evidence(c), *_overall(c)]
     )
     stable = (
         [_fused(c)]
@@ -100,10 +99,10 @@ def verdict(c: Comparison) -> list[Sentence]:
 
 
 def by_fold(c: Comparison) -> list[Sentence]:
-    """What the folds say: of one dataset, whom they separate from the leader; of several, how many
-    pairs.
+    """What the folds say where they decide: of one dataset, whom they separate from the leader; of
+    several, how many pairs.
     """
-    if not c.folds:
+    if c.decides_over != "folds":
         return []
     from mlflow_mleval.analysis.folds.fold_comparison import lost_pairs
 
@@ -111,7 +110,7 @@ def by_fold(c: Comparison) -> list[Sentence]:
     text = _pairs_apart(c) if behind is None else _behind_by_folds(c, behind)
     lost = lost_pairs(c.folds.values())
     apart = any(folds.separated for folds in c.folds.values())
-    says = claim("folds" if c.deciding else "folds separate" if apart else "folds do not separate")
+    says = claim("folds separate" if apart else "folds do not separate")
     return [Sentence(f"{text}{lost}{_shaky(c.folds)}.", says)]
 
 
@@ -271,7 +270,9 @@ def _evidence(c: Comparison) -> Sentence:
         text += f"; among the others it separates {count(elsewhere, 'pair')}"
     elif not c.separated and 2 < len(c.order) > len(leaders) + 1:
         text += ", nor any two others from each other"
-    return Sentence(f"The evidence {text} ({deciding_test(c)}).", says)
+    made = present(c.deciding)
+    about = "" if made.test.over == "datasets" else f": {made.test.about(made.result)}"
+    return Sentence(f"The evidence {text} ({deciding_test(c)}){about}.", says)
 
 
 def _apart(c: Comparison, leader: str, them: str) -> str:
@@ -322,12 +323,13 @@ def _against_control(c: Comparison, control: str) -> str:
 
 def _overall(c: Comparison) -> list[Sentence]:
     """Friedman's test, where it finds nothing: then no difference is to be believed easily."""
-    if c.friedman is None or len(c.order) < 3 or c.friedman.best_pvalue <= c.options["alpha"]:
+    whole = c.friedman if present(c.deciding).test.over == "datasets" else None
+    if whole is None or len(c.order) < 3 or whole.best_pvalue <= c.options["alpha"]:
         return []
-    by = "Iman–Davenport" if c.friedman.exact_pvalue is None else "exact"
+    by = "Iman–Davenport" if whole.exact_pvalue is None else "exact"
     found = (
         f"Over all methods together, Friedman's test finds no difference ({by}, "
-        f"{pvalue(c.friedman.best_pvalue)})."
+        f"{pvalue(whole.best_pvalue)})."
     )
     return [Sentence(found, claim("all methods"))]
 
