@@ -25,6 +25,7 @@ from mlflow_mleval.cli.command import (
     as_option,
     in_options,
     is_stream,
+    live_address,
     progress,
     provenance,
     say,
@@ -434,6 +435,9 @@ def _render(
         say(f"wrote {filename}", quiet)
     else:
         write((made.in_full if verbose else made).render(format, width()), filename, quiet)
+    experiments = study.source.get("experiments", ())
+    if experiments and (live := live_address(one["id"] for one in experiments)):
+        say(f"compare live: {live}", quiet)
     return made
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import click
@@ -38,6 +39,12 @@ from mlflow_mleval.words import (
 _FLAGS = 30
 #: Where a context keeps what was typed.
 _TYPED = "mlflow_mleval.typed"
+
+
+#: Options that choose experiments, or where an answer goes: the page has them otherwise.
+_NOT_OF_THE_PAGE = frozenset(
+    {"experiment_ids", "experiment_names", "format", "filename", "quiet", "log", "log_to"}
+)
 
 
 class Option(click.Option):
@@ -137,6 +144,26 @@ def flags(context: click.Context, typed: bool = False) -> dict[str, str]:
         if isinstance(p, click.Option)
         and (not typed or context.get_parameter_source(p.name) is ParameterSource.COMMANDLINE)
     }
+
+
+def live_address(experiment_ids: Iterable[str]) -> str:
+    """Where the server's page shows what this command chose; empty where there is no such page."""
+    from mlflow_mleval.store.runs import page_of
+    from mlflow_mleval.store.store import server_address
+
+    page, context = page_of(experiment_ids), click.get_current_context()
+    if not page or context.params.get("run_ids"):  # single runs, which the page does not take
+        return ""
+    typed = {name: flag.removeprefix("--") for name, flag in flags(context, typed=True).items()}
+    chosen = []
+    for name in typed.keys() - _NOT_OF_THE_PAGE:
+        value = context.params[name]
+        values = (
+            value if isinstance(value, list | tuple) else [int(value) if value is True else value]
+        )
+        chosen += [(typed[name], text) for text in values]
+    more = f"&{urlencode(sorted(chosen))}" if chosen else ""
+    return f"{server_address()}/{page}{more}"
 
 
 def in_options(text: object) -> str:

@@ -38,6 +38,7 @@ from mlflow_mleval.server.members import (
     verified_once,
 )
 from mlflow_mleval.server.page_content import PageSelection, SelectionError, parsed, rendered
+from mlflow_mleval.store import schema
 from mlflow_mleval.words import __version__
 
 GROUP, NAME = "mlflow.app", "mleval"
@@ -414,10 +415,7 @@ class Page:
                 "user": self._caller.user,
             }
             self._ask(key, job, writes=True)
-        link = (
-            f"../#/experiments/{done['experiment_id']}/runs/{done['run_id']}/"
-            "artifacts?workflowType=machine_learning"
-        )
+        link = "../#" + schema.PLACE_OF_REPORT.format(done["experiment_id"], done["run_id"])
         return _json({"run_id": done["run_id"], "address": link, "left_out": done["left_out"]})
 
     # what they share

@@ -11,27 +11,29 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
+from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.mlflow_tags import (
     MLFLOW_DATASET_CONTEXT,
     MLFLOW_LOGGED_ARTIFACTS,
     MLFLOW_RUN_NOTE,
 )
+from mlflow.utils.rest_utils import http_request
 
 from mlflow_mleval import words
 from mlflow_mleval.errors import StoreError
@@ -55,6 +57,10 @@ BATCH = 900
 _THREADS = 8
 #: The tag of a run whose parameters MLflow's own autologging has logged.
 _ESTIMATOR = "estimator_class"
+#: The page's address under the server's.
+PAGE = "mleval/"
+#: How long a server is asked whether it has the page.
+_PAGE_SECONDS = 5
 #: The longest parameter that MLflow stores.
 MAX_PARAM = 6_000
 _MAX_INPUT_NAME, _MAX_INPUT_DIGEST = 500, 36
@@ -335,14 +341,11 @@ def create(
     experiment_id: str,
     name: str,
     tags: Mapping[str, str],
-    start: int | None = None,
 ) -> Run:
     """A new run."""
     name, tags = name[: schema.MAX_RUN_NAME], packed(tags)
     return store.opened(
-        _request(
-            lambda: client.create_run(experiment_id, start_time=start, run_name=name, tags=tags)
-        )
+        _request(lambda: client.create_run(experiment_id, run_name=name, tags=tags))
     )
 
 
@@ -468,13 +471,12 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
     else:
         with store.quick(), store.store_errors("read"):
             experiment_id = present(_get_experiment_id())
-    now = int(time.time() * 1000)
-    own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
+    now = str(int(time.time() * 1000))
+    own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: now}
     with store.quick(), store.store_errors("write to"):  # often the first request
         tags = store.context_tags() | own
-        return create(
-            client, experiment_id, schema.run_name(payload.method, payload.dataset), tags, now
-        )
+        name = schema.run_name(payload.method, payload.dataset)
+        return create(client, experiment_id, name, tags)
 
 
 def _existing(client: MlflowClient, run_id: str) -> Run:
@@ -573,7 +575,7 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
     if tables := [path for path in schema.TABLES if path in payload.files]:
         tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS), tables)
     if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:
-        tags[MLFLOW_RUN_NOTE] = payload.note
+        tags[MLFLOW_RUN_NOTE] = with_link(payload.note, run.info.experiment_id)
     logged = payload.params if _ESTIMATOR in run.data.tags else run.data.params
     params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in logged}
     log(client, run_id, metrics, packed(tags, run.data.tags), params)
@@ -671,7 +673,6 @@ def described(comparison: Comparison, asked: Mapping[str, object] | None = None)
             ).hexdigest()
         },
         "params": params,
-        "start": int(study.runs["start_time"].min().timestamp() * 1000) - 1,
     }
 
 
@@ -683,7 +684,6 @@ def log_report(
     summary: str = "",
     tags: Mapping[str, str] | None = None,
     params: Mapping[str, object] | None = None,
-    start: int | None = None,
 ) -> str:
     """Store a report as a run of kind report; such runs are never read as results.
 
@@ -703,8 +703,6 @@ def log_report(
         Markdown; the run's description in the UI, cut where it is too long for MLflow.
     tags, params : mapping, optional
         More to say about it.
-    start : int, optional
-        When the run started, in milliseconds since 1970. Default: now.
 
     Returns
     -------
@@ -722,6 +720,7 @@ def log_report(
         words.check_paths(files)
     except ValueError as error:
         raise ValueError(f"`files` must have paths below a folder, but {error}.") from None
+    summary = with_link(summary, experiment_id)
     note = summary if len(summary) <= words.MAX_TAG else summary[: words.MAX_TAG - len(_CUT)] + _CUT
     all_tags = store.context_tags() | dict(tags or {})
     all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
@@ -735,7 +734,7 @@ def log_report(
         run = next(iter(_same(client, experiment_id, key)), None)
         before = {} if run is None else artifact_routes.all_of(client, run, Path(folder))
         if new := run is None:
-            run = create(client, experiment_id, run_name, all_tags, start)
+            run = create(client, experiment_id, run_name, all_tags)
         run_id, status = run.info.run_id, "FAILED"
         try:
             client.update_run(run_id, "RUNNING", run_name[: schema.MAX_RUN_NAME])
@@ -767,17 +766,44 @@ def log_report(
 
 
 def address(run_id: str) -> str | None:
-    """Where a browser finds the run; None where no server holds it."""
-    uri = urlsplit(mlflow.get_tracking_uri())
-    if uri.scheme not in ("http", "https"):
+    """Where a browser finds the report that a run holds; None where no server holds it."""
+    server = store.server_address()
+    if server is None:
         return None
     with store.store_errors("read"):
         experiment_id = store.connect().get_run(run_id).info.experiment_id
-    server = f"{uri.scheme}://{uri.netloc.rpartition('@')[2]}{uri.path.rstrip('/')}"
-    return (
-        f"{server}/#/experiments/{experiment_id}/runs/{run_id}/artifacts?workflowType="
-        "machine_learning"
-    )
+    return f"{server}/#{schema.PLACE_OF_REPORT.format(experiment_id, run_id)}"
+
+
+def page_of(experiment_ids: Iterable[str]) -> str:
+    """Where the page /mleval/ compares the experiments, under the server's address; empty where
+    the store is no server, or its server has no such page.
+    """
+    server = mlflow.get_tracking_uri()
+    if not (artifact_routes.only_routes() or _has_page(server)):
+        return ""
+    return f"{PAGE}?{urlencode([('experiment-id', one) for one in experiment_ids])}"
+
+
+@lru_cache(maxsize=8)
+def _has_page(server: str) -> bool:
+    """Whether an MLflow server was started with `--app-name mleval`."""
+    if store.server_address() is None:
+        return False
+    asked = {"params": {"file": "link.js"}, "max_retries": 0, "timeout": _PAGE_SECONDS}
+    try:
+        login = get_default_host_creds(server)
+        return http_request(login, f"/{PAGE}static", "GET", **asked).status_code == 200
+    except Exception:  # a link is worth no failure
+        return False
+
+
+def with_link(note: str, experiment_id: str) -> str:
+    """A run's description, with a link to the page where the server has it. The link has no host:
+    browsers may know the server by another name.
+    """
+    page = page_of([experiment_id])
+    return f"[Compare the runs of this experiment live]({page})\n\n{note}" if page else note
 
 
 def _same(client: MlflowClient, experiment_id: str, key: str | None) -> list[Run]:

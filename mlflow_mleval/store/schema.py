@@ -108,6 +108,8 @@ UNKNOWN_CONVENTIONS = "unknown"
 CONVENTIONS = ("sklearn", "mulan", UNKNOWN_CONVENTIONS)
 
 ARTIFACT_REPORT = "mleval_report.html"
+#: Where MLflow's UI shows a stored report, in its own address.
+PLACE_OF_REPORT = "/experiments/{}/runs/{}/artifacts/" + ARTIFACT_REPORT
 ARTIFACT_SUMMARY = "mleval_summary.md"
 ARTIFACT_FOLDER = "mleval"
 #: The verdict of a gate, beside the candidate's results.

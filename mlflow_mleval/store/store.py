@@ -337,6 +337,14 @@ def connect(*, create: bool = False) -> MlflowClient:
             return patiently(lambda: _Client(uri))
 
 
+def server_address() -> str | None:
+    """The address of the MLflow server, without a login; None where the store is none."""
+    uri = urlsplit(mlflow.get_tracking_uri())
+    if uri.scheme not in ("http", "https"):
+        return None
+    return f"{uri.scheme}://{uri.netloc.rpartition('@')[2]}{uri.path.rstrip('/')}"
+
+
 class _Client(MlflowClient):
     """A client that waits for a store elsewhere, and for artifacts, as long as `budget` says."""
 

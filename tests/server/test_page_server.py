@@ -8,21 +8,24 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import requests
+from click.testing import CliRunner
 from page_servers import ADMIN, api, grant, page_server, revoke
 from waiting import PATIENCE
 
+import mlflow_mleval as mleval
+from mlflow_mleval.cli import main
 from mlflow_mleval.server.mlflow_app import HEADERS
 
 pytestmark = [pytest.mark.server, pytest.mark.thorough]
 pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")
 ANN, BOB = ("ann", "twelve letters"), ("bob", "twelve letters more")
 HOSTILE = "<img src=x onerror=alert(1)>'\"\x1b[31m"
-SECRET = "unseen"  # stands in every name of what ann may not see
+SECRET = "undercover"  # stands in every name of what ann may not see
 
 
 @pytest.fixture(scope="module")
 def team(empty_store, tmp_path_factory):
-    """Ann may read experiment `mine` and edit `ours`; nobody but the administrator sees `unseen`;
+    """Ann may read experiment `mine` and edit `ours`; only the administrator sees `undercover`;
     bob sees `ours` only.
     """
     from mlflow.tracking import fluent
@@ -131,7 +134,7 @@ def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
         and answer["selection"] == selection
     )
     assert answer["command"] == f"mleval report --experiment-id {team.ids['mine']}"
-    assert [s["key"] for s in answer["sections"][:2]] == ["decision", "verdict"]
+    assert [s["key"] for s in answer["sections"][:3]] == ["decision", "doubts", "ranking"]
     assert "next_dataset" in [s["key"] for s in answer["sections"]]  # which is made when asked for
     for part in answer["sections"]:
         section = team.ask(f"section?part={part['key']}&{selection}", ANN)
@@ -346,3 +349,27 @@ def test_no_password_lies_in_the_folder_the_log_or_the_worker(team):
         json.loads(team.ask(f"answer?experiment-id={team.ids['ours']}", ANN).text)["state"]
         == "ready"
     )
+
+
+def test_runs_reports_and_commands_name_the_address_of_the_page(team, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", team.url)
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN[0])
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", ADMIN[1])
+    said = []  # to a person at a terminal
+    monkeypatch.setattr("mlflow_mleval.cli.say", lambda text, quiet=False: said.append(text))
+    page = f"mleval/?experiment-id={team.ids['ours']}"
+    shown = CliRunner().invoke(main, ["report", "-n", "ours", "--alpha", "0.1", "--log", "-o", "-"])
+    assert shown.exit_code == 0, shown.output
+    live = re.search(r"compare live: (\S+)", " ".join(said))
+    assert live and live[1] == f"{team.url}/{page}&alpha=0.1"
+    assert team.ask(f"answer?{live[1].partition('?')[2]}", ADMIN).ok
+    logged = mleval.log_evaluation(
+        mleval.evaluate([[1, 0], [0, 1]], y_pred=[[1, 0], [0, 0]]),
+        method="new",
+        dataset="z",
+        experiment_name="ours",
+    )
+    for run in (logged, re.search("logged as run ([0-9a-f]{32})", " ".join(said))[1]):
+        found = api(team, "runs/get", auth=ADMIN, run_id=run)["run"]
+        note = {t["key"]: t["value"] for t in found["data"]["tags"]}["mlflow.note.content"]
+        assert f"]({page})" in note
