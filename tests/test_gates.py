@@ -2,16 +2,21 @@
 
 import contextlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from command_line import as_json
 from command_line import mleval as run
 from mlflow import MlflowClient
+from places import ROOT
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
@@ -292,3 +297,49 @@ def test_a_verdict_is_stored_with_the_candidate(logged):
     assert client.get_run(logged["better"]).data.tags["mleval.gate"] == "ship"
     stored = {file.path for file in client.list_artifacts(logged["better"])}
     assert {"mleval_gate.html", "mleval_gate.md", "mleval_gate.json"} <= stored
+
+
+# --------------------------------------------------------------------------------------------------
+# The action: its steps by hand, as a runner would take them.
+
+ACTION = yaml.safe_load((ROOT / ".github/actions/gate/action.yml").read_text())
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory):
+    """A folder with the command `mleval`."""
+    folder = tmp_path_factory.mktemp("bin")
+    command = folder / "mleval"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mlflow_mleval "$@"\n')
+    command.chmod(0o755)
+    return folder
+
+
+def act(commands, folder, **inputs):
+    """Exit code and outputs of the action."""
+    given = {key: value.get("default", "") for key, value in ACTION["inputs"].items()} | inputs
+    (folder / "out").write_text("")
+    for step in ACTION["runs"]["steps"]:
+        named = {key: text[len("${{ inputs.") : -len(" }}")] for key, text in step["env"].items()}
+        own = {key: given[name] for key, name in named.items()}
+        own |= {"GITHUB_OUTPUT": str(folder / "out"), "RUNNER_TEMP": str(folder)}
+        path = f"{commands}{os.pathsep}{os.environ['PATH']}"
+        bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        done = subprocess.run(bash, env=os.environ | own | {"PATH": path}, capture_output=True)
+        if done.returncode:
+            break
+    return done.returncode, (folder / "out").read_text()
+
+
+@pytest.mark.thorough
+def test_the_action_by_hand(logged, commands, tmp_path):
+    champion = {"champion": logged["champion"], "options": "--measure=f1\n--margin=f1=0.02\n"}
+    code, out = act(commands, tmp_path, candidate=logged["better"], **champion)
+    assert code == 0 and "decision=ship" in out and "| f1 " in out
+    code, out = act(commands, tmp_path, candidate=logged["worse"], **champion)
+    assert code == 3 and "decision=block" in out and "BLOCK: f1 is worse" in out
+    champion["options"] = "--measure=f1\n--improve=f1"
+    code, out = act(commands, tmp_path, candidate=logged["alike"], **champion)
+    assert code == 0 and "decision=more" in out
+    code, out = act(commands, tmp_path, candidate="f" * 32, **champion)
+    assert code == 1 and out == ""

@@ -1,0 +1,43 @@
+"""What a gate costs beyond reading: two runs with 10,000 answers and eight measures, at most 2 s.
+
+python tests/benchmarks/bench_gate.py
+"""
+
+import time
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.gate_tests import Terms, Units, Verdict, gate_tests
+
+N, MEASURES = 10_000, 8
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.random((N, MEASURES)) < 0.8, rng.random((N, MEASURES)) < 0.8
+    names = [f"m{i}" for i in range(MEASURES)]
+    frame = pd.DataFrame(scores[0].astype(float) - scores[1], columns=names)
+    bounds, directions = dict.fromkeys(names, 1.0), dict.fromkeys(names, "max")
+    parts = {f"part {k}": np.arange(N) % 10 == k for k in range(10)}
+    clusters = np.arange(N) // 20
+    for what, units, anytime in (
+        ("answers", Units(frame, bounds=bounds), False),
+        ("no bounds", Units(frame), False),
+        ("ten slices", Units(frame, parts, bounds=bounds), False),
+        ("500 clusters", Units(frame, clusters=clusters, bounds=bounds), False),
+        ("by bets", Units(frame, bounds=bounds), True),
+    ):
+        start = time.process_time()
+        tests = gate_tests(units, Terms(dict.fromkeys(names, 0.01), anytime=anytime))
+        tested = time.process_time() - start
+        verdict = Verdict(
+            candidate="a", champion="b", tests=tests, over="answers", directions=directions
+        )
+        verdict.to_dict(), verdict.to_html(), str(verdict)
+        told = time.process_time() - start - tested
+        print(f"{what:14} tests {tested:.2f} s, words and page {told:.2f} s of CPU")
+
+
+if __name__ == "__main__":
+    main()
