@@ -255,7 +255,7 @@ def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server, until):
         chrome.find_element("css selector", "#what-if > summary").click()
         chrome.execute_script("document.querySelector('.weights input[type=checkbox]').click()")
         assert (
-            "Only the ranking and the decision axis follow"
+            "These are not the weights of this report"
             in chrome.find_element("css selector", ".weights .moved").text
         )
     finally:

@@ -40,8 +40,6 @@ def test_the_answer_comes_first_and_all_of_it():
     assert opened == ["decision", "ranking"]
     for sentence in verdict(c):
         assert plain(sentence.text) in page.section("verdict")
-        for key in sentence.rests_on:
-            assert key in page.section("provenance")
     for doubt in c.doubts:
         assert doubt[1:] in page.section("doubts")
     for method in c.study.methods:
@@ -104,23 +102,21 @@ def test_at_most_four_significant_digits():
 
 def test_provenance_reproduces_the_report():
     section = Page(study_page()).section("provenance")
-    for value in (
-        PROVENANCE["command"],
-        "sqlite:///mlflow.db",
-        "madjarov2012",
-        "python 3.11.2",
-        *PROVENANCE["run_ids"],
-    ):
+    for value in (PROVENANCE["command"], "sqlite:///mlflow.db", "2 runs of madjarov2012"):
         assert value in section
     assert "worst value that any method reached there" in section
     assert "500 draws, seed 0" in section
+    made = json.loads(rendered(published(), "json"))["provenance"]
+    assert made["run_ids"] == PROVENANCE["run_ids"] and made["versions"]["python"] == "3.11.2"
+    assert not any(run_id in study_page() for run_id in PROVENANCE["run_ids"])
 
 
 def test_bibtex_of_the_methods_that_were_used_and_no_others():
-    def keys(html):
-        return set(re.findall(r"@\w+\{(\w+),", html))
+    def keys(c):
+        entries = json.loads(rendered(c, "json"))["references"]
+        return set(re.findall(r"@\w+\{(\w+),", "\n".join(entries)))
 
-    fused, one = study_page(), render(published(on="macro_f1"))
+    fused, one = keys(published(stability=True, n_resamples=500)), keys(published(on="macro_f1"))
     assert {
         "brans1985",
         "eftimov2019",
@@ -129,16 +125,12 @@ def test_bibtex_of_the_methods_that_were_used_and_no_others():
         "holm1979",
         "lahdelma2001",
         "madjarov2012",
-    } <= keys(fused)
-    assert (
-        "skillings1981" not in keys(fused)
-        and "dunn1961" not in keys(fused)
-        and "kosmopoulos2015" not in keys(fused)
-    )
-    assert "skillings1981" in keys(one) and "lahdelma2001" not in keys(one)
-    control = keys(render(compare(study_of(4, 9), control="m1")))
+    } <= fused
+    assert not {"skillings1981", "dunn1961", "kosmopoulos2015"} & fused
+    assert "skillings1981" in one and "lahdelma2001" not in one
+    control = keys(compare(study_of(4, 9), control="m1"))
     assert "dunn1961" in control and "nemenyi1963" not in control
-    single = keys(render(compare(study_of(2, 1, measures=("f1",)))))
+    single = keys(compare(study_of(2, 1, measures=("f1",))))
     assert single == {"brans1985", "eftimov2019", "madjarov2012"}
 
 

@@ -39,6 +39,8 @@ from mlflow_mleval.words import count
 
 #: More pairs than this are for the CSV file.
 PAIRS = 500
+#: So many pairs a page shows at once, and all that are separated.
+FEW = 3
 #: Marks a row whose verdict the assumptions do not carry.
 NOT_TRUSTED = "[!]"
 
@@ -59,7 +61,7 @@ def section(c: Comparison, depth: int = PAPER) -> Section:
         )
     blocks = [
         doc.Beside([tests, _diagram(c)], [_matrix(c)]),
-        measure_pairs(c, depth=depth, folded=depth > ALWAYS),
+        measure_pairs(c, depth=depth),
     ]
     return Section("differences", "Differences", blocks, found)
 
@@ -228,45 +230,24 @@ def _diagram(c: Comparison) -> Figure:
     more = len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS
     caption = (
         f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says} "
-        f"({deciding_test(c)}); a dotted stretch passes over methods that do not belong to "
-        f"it.{only_best(len(c.order))}"
+        f"({deciding_test(c)}), passing dotted over others.{only_best(len(c.order))}"
     )
     if more > 0:
         caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."
-    shown = c.order[:TOP]
-    columns = [
-        doc.names("method", shown),
-        doc.decimals("mean rank", mean[shown], 2),
-        Column("best", [number(c.ranks[m].min()) for m in shown]),
-        Column("worst", [number(c.ranks[m].max()) for m in shown]),
-    ]
-    if control is None:
-        columns.append(
-            Column(
-                "groups",
-                [c.letters[m] for m in shown],
-                "<",
-                tip="methods that share a letter are not separated",
-            )
-        )
-    table = Table(columns, title="Mean ranks and groups as a table", folded=True, depth=PAGE)
     drawn = (mean, bars, present(c.deciding).critical_difference)
     return Figure(
         critical_difference(*drawn),
         caption,
-        table,
-        "Critical-difference diagram",
+        title="Critical-difference diagram",
         tikz=in_tikz(*drawn),
     )
 
 
 def _matrix(c: Comparison) -> Figure:
     caption = (
-        "Each cell: the method at the left of its row against the one at the foot of its column. "
-        f"It says the mean difference of {_what(c)}, datasets won/tied/lost and p where there is "
-        "room, else the sign. Blue, +: the row is better; orange, −: the column; stronger with "
-        f"the size of the effect. A frame marks pairs that are separated ({deciding_test(c)})."
-        f"{only_best(len(c.order))}"
+        f"The row against the column: mean difference of {_what(c)}, datasets won/tied/lost and p, "
+        "or the sign where room lacks. Blue, +: the row is better; orange, −: the column. Framed: "
+        f"separated.{only_best(len(c.order))}"
     )
     return Figure(
         pairwise_matrix(c.pairs, c.order, present(c.deciding).test.column),
@@ -279,8 +260,10 @@ def _what(c: Comparison) -> str:
     return c.compared if c.on == FUSED else doc.name(c.on)
 
 
-def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> Table:
-    """The pairs, separated ones first; what decides comes right after the difference."""
+def measure_pairs(c: Comparison, *, depth: int = PAPER) -> Table:
+    """The pairs, separated ones first, on a page the others folded; what decides comes right after
+    the difference.
+    """
     shown = c.pairs.head(PAIRS)
     test, (decided, *others) = present(c.pairwise), _tested(c, shown)
     turned = c.on != FUSED and c.study.directions[c.on] == "min"
@@ -292,7 +275,7 @@ def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) ->
             shown[["mean_difference", "mean_low", "mean_high"]],
             keep=4,
             note=(
-                f"Mean difference: of {what}, with its {100 * (1 - test.alpha):g}% interval; "
+                f"Mean difference of {what}, with its {100 * (1 - test.alpha):g}% interval; "
                 "positive where the first is better."
             ),
         ),
@@ -303,7 +286,7 @@ def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) ->
         note = "Datasets: on which both finished."
         columns.append(Column("datasets", [*map(str, shown["n"])], keep=3, note=note))
     columns += [doc.won_tied_lost(shown, keep=3), *others]
-    title = "All pairs" if folded else ""
+    title = "Pairs" if depth else ""
     if c.options["control"] is not None:
         title = "Every method against the control"
     return Table(
@@ -313,7 +296,7 @@ def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) ->
         "Pairs of methods",
         key="pairs",
         things="pairs",
-        folded=folded,
+        shown=max(len(c.separated), FEW),
         depth=depth,
     )
 

@@ -2,7 +2,6 @@
 make.
 """
 
-from itertools import starmap
 from typing import Any
 
 import pandas as pd
@@ -37,7 +36,7 @@ from mlflow_mleval.report.figures.weighting import (
     weight_intervals,
 )
 from mlflow_mleval.report.svg import TOP
-from mlflow_mleval.report.text import ARROWS, NONE, fixed, number, percent
+from mlflow_mleval.report.text import ARROWS, fixed, number, percent
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import agree, count
 
@@ -49,19 +48,14 @@ from mlflow_mleval.words import agree, count
 def section(c: Comparison) -> Section:
     """What the measures contribute; with a single measure only its table."""
     hint = count(len(c.study.measures), "measure")
-    if c.redundancy is not None:
-        left = [_correlation(c), _without(c)]
-        hint += (
-            f", {len(c.redundancy.kept)} of them kept at correlation "
-            f"{c.redundancy.max_correlation:g}"
-        )
-    else:
-        left = [
-            doc.note(
-                "Redundancy of measures was not examined: "
-                f"{c.absent.get('redundancy', 'not asked for')}."
-            )
-        ]
+    left: list[Any] = [
+        doc.note(f"Redundancy was not examined: {c.absent.get('redundancy', 'not asked for')}.")
+    ]
+    if (r := c.redundancy) is not None:
+        hint += f", {len(r.kept)} of them kept at correlation {r.max_correlation:g}"
+        left = [doc.note(f"No two measures correlate above {r.max_correlation:g}.")]
+        if not r.dropped.empty:
+            left = [_correlation(c), _without(c)]
     blocks: list[Any] = [
         _by_measure(c),
         doc.Beside(left, [_plane(c)] if c.plane is not None else []),
@@ -120,22 +114,15 @@ def _by_measure(c: Comparison) -> Table:
             tip="Kendall's tau between the ranking by this measure and the fused one",
         ),
     ]
-    note = (
-        "Who would lead by one measure alone, and how that ranking agrees with the fused one "
-        "(Kendall's τ from −1 to 1)."
-        + (
-            " Mean ranks depend on each other and have no interval; the p-values describe, and "
-            "are not corrected for the number of measures."
-        )
-        * several
-    )
+    note = "Who would lead by one measure alone, and how its ranking agrees (Kendall's τ)."
+    if several:
+        note += " The p-values describe; they are not corrected for the number of measures."
     return Table(columns, title="Each measure by itself", note=note, depth=PAGE)
 
 
 def _correlation(c: Comparison) -> Figure:
     r = present(c.redundancy)
     gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
-    groups = [g for g in r.groups if len(g) > 1]
     arrows = {m: ARROWS[direction] for m, direction in c.study.directions.items()}
     svg = correlation_graph(
         r.correlation, r.max_correlation, r.groups, r.kept, c.fusion.weights.mean(), arrows, gone
@@ -150,32 +137,17 @@ def _correlation(c: Comparison) -> Figure:
             "would be joined by chance."
         )
     )
-    joins = count(len(groups), "group") if groups else "none do"
     caption = (
-        "Measures joined where their correlation over "
-        f"methods{', averaged over datasets,' if several else ''} exceeds {r.max_correlation:g} "
-        f"in absolute value: {joins}.{doubt} Filled dots are kept by the filter; beside a hollow "
-        "one stands the measure because of which it goes."
-        f"{' Weights are means over datasets.' if several else ''}"
+        f"Joined: measures that correlate above {r.max_correlation:g} over "
+        f"methods{', averaged over datasets' if several else ''}.{doubt} The filter keeps filled "
+        "dots; beside a hollow one stands the measure that stands for it."
         f"{only_best(len(r.correlation), 'measures')}"
     )
-    shown = r.correlation.iloc[:TOP, :TOP]
-    table = grid(
-        shown,
-        "measure",
-        _heads(c, shown.columns),
-        _two_places,
-        title="Correlations as a table",
-    )
-    return Figure(svg, caption, table, title="Measures that say the same")
+    return Figure(svg, caption, title="Measures that say the same")
 
 
-def _without(c: Comparison) -> Table | Text:
+def _without(c: Comparison) -> Table:
     r = present(c.redundancy)
-    if r.dropped.empty:
-        return doc.note(
-            "Nothing is redundant at this threshold, so the filter keeps the ranking as it is."
-        )
     shown = r.ranking.iloc[:TOP]
     columns = [
         names("method", shown.index),
@@ -209,32 +181,17 @@ def _plane(c: Comparison) -> Figure:
     doubt = " Less than 60%: do not read distances from it." if plane.explained < 0.6 else ""
     caption = (
         f"Methods (dots) and measures (arrows) in the plane that shows {plane.explained:.0%} of "
-        f"the differences between net flows, averaged over datasets.{doubt} A method in the "
-        "direction of an arrow does well by that measure; arrows that point the same way agree. "
-        f"The decision axis points to the better methods.{only_best(len(order))}"
-    )
-    points = pd.concat([plane.methods.loc[order[:TOP]], plane.measures])
-    table = grid(
-        points,
-        "method or measure",
-        ["x", "y"],
-        lambda v: fixed(v, 3),
-        title="Coordinates as a table",
+        f"the differences between mean net flows.{doubt} Methods do well by the measures in their "
+        f"direction; the decision axis points to the better ones.{only_best(len(order))}"
     )
     axis = (float(plane.axis["x"]), float(plane.axis["y"]))
-    return Figure(
-        gaia(plane.methods.loc[order], plane.measures, axis, plane.explained),
-        caption,
-        table,
-        title="GAIA plane",
-    )
+    drawn = gaia(plane.methods.loc[order], plane.measures, axis, plane.explained)
+    return Figure(drawn, caption, title="GAIA plane")
 
 
 def _flows(c: Comparison) -> Table:
     shown = c.mean_flows.loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
-    note = "Mean over datasets, from −1 to 1, larger is better whatever the measure." + only_best(
-        len(c.order)
-    )
+    note = f"Mean over datasets; larger is better.{only_best(len(c.order))}"
     heads = _heads(c, shown.columns)
     return grid(
         shown,
@@ -248,7 +205,7 @@ def _flows(c: Comparison) -> Table:
 
 def _agreement(c: Comparison) -> Table:
     shown = c.concordance.iloc[: TOP + 1, : TOP + 1]
-    note = "Kendall's τ between the rankings, from −1 to 1; – where a ranking ties all methods."
+    note = "Kendall's τ; – where a ranking ties all methods."
     heads = [name(m, 18) for m in shown.columns]
     return grid(
         shown,
@@ -271,9 +228,10 @@ def sensitivity_section(c: Comparison) -> Section | None:
         return None
     first = c.stability.acceptability.acceptability.iloc[0]
     weights = [_intervals(c), _acceptability(c)] if len(c.study.measures) > 1 else []
+    alone = c.redundancy is not None and len(c.redundancy.kept) < 2  # measures that are nearly one
     hint = (
         ""
-        if counts_wins(c)
+        if counts_wins(c) or alone
         else f"{listed([first.name])} is first under {percent(first.iloc[0])} of random weights"
     )
     about = [] if c.on == FUSED else [Text(["All of this is about the fused ranking."], depth=PAGE)]
@@ -390,25 +348,11 @@ def _intervals(c: Comparison) -> Figure:
     table = found.table
     stay = agree(found.leaders, "stays")
     caption = (
-        "How far the weight of one measure may move, the others rescaled. Pale: "
-        f"{listed(found.leaders, 12)} {stay} in the lead. Dark: the whole order stays. Tick: the "
-        f"weight now (mean over datasets). {_smallest_shift(c)}{only_best(len(table), 'measures')}"
+        f"How far one weight may move, the others rescaled: pale, {listed(found.leaders, 12)} "
+        f"{stay} in the lead; dark, the whole order stays. Tick: the weight now. "
+        f"{_smallest_shift(c)}{only_best(len(table), 'measures')}"
     )
-    rivals = {
-        head: table[key].astype(object).where(table[key].notna(), NONE)
-        for head, key in (("leads below", "rival_low"), ("leads above", "rival_high"))
-    }
-    columns = [
-        names("measure", table.index),
-        decimals("weight", table["weight"], 3),
-        decimals("leader from", table["weight_low"], 3),
-        decimals("to", table["weight_high"], 3),
-        *starmap(names, rivals.items()),
-        decimals("order from", table["order_weight_low"], 3),
-        decimals("to", table["order_weight_high"], 3),
-    ]
-    words = Table(columns, title="Weight ranges as a table", folded=True, depth=PAGE)
-    return Figure(weight_intervals(table), caption, words, title="How far each weight may move")
+    return Figure(weight_intervals(table), caption, title="How far each weight may move")
 
 
 def _smallest_shift(c: Comparison) -> str:
@@ -428,28 +372,16 @@ def _acceptability(c: Comparison) -> Figure:
     found = present(c.stability).acceptability
     shares = found.acceptability
     caption = (
-        "How often each method takes each rank under weights drawn at random "
-        f"({found.n_resamples:,} draws, seed {found.seed}); the stronger the colour, the better "
-        "the rank. Likely ranks hold the middle 95% of the draws."
+        f"How often each method takes each rank under {found.n_resamples:,} random weightings "
+        f"(seed {found.seed}), the better ranks stronger. Likely: the middle 95%."
     )
     if counts_wins(c):
-        caption += (
-            " Of two methods this only tells which has more weight on the measures that it wins, "
-            "not how sure its lead is."
-        )
+        caption += " Of two methods this only tells which has more weight on what it wins."
     held = (
         f" The best {TOP} of {len(shares):,} methods are shown; the JSON data hold the best {MOST}."
     )
     caption += held if len(shares) > MOST else only_best(len(shares))
-    shown = shares.iloc[:TOP, :TOP]
-    table = grid(
-        shown,
-        "method",
-        list(map(str, shown.columns)),
-        percent,
-        title="Rank acceptability as a table",
-    )
-    return Figure(rank_acceptability(shares), caption, table, title="Ranks under random weights")
+    return Figure(rank_acceptability(shares), caption, title="Ranks under random weights")
 
 
 def _scenarios(c: Comparison) -> Figure | Text:
@@ -469,10 +401,9 @@ def _scenarios(c: Comparison) -> Figure | Text:
     drawn = everything[[_label(key) for key, n in changes.items() if n <= 1]]
     drawn.columns = [_label(chosen), *(_label(key, chosen) for key, n in changes.items() if n == 1)]
     caption = (
-        "Places of the methods under the choices of this report (left), other policies for "
-        "missing results, other weights and other preference functions, one change at a time. "
-        "Coloured: methods that come first somewhere. A line is broken where a policy drops the "
-        f"method.{only_best(len(order))}"
+        "Places under the choices of this report (left) and with one of them changed. Coloured: "
+        "methods that come first somewhere. A line breaks where a policy drops the method."
+        f"{only_best(len(order))}"
     )
     if impossible := present(c.stability).sensitivity.impossible:
         caption += " Not possible: " + "; ".join(
@@ -522,7 +453,7 @@ def _left_out(c: Comparison) -> Table | Text:
         ),
     ]
     calm = len(found.ranks) - found.reversals["left_out"].nunique()
-    more = f" {count(calm, 'other method')} may go without any reversal." if calm else ""
+    more = f" Without any of the other {calm}, no two change places." if calm > 1 else ""
     about = f"Thresholds and weights are computed again without the method.{more}"
     return Table(
         columns, title="Leaving out one method", note=about, folded=len(groups) > 12, depth=PAGE

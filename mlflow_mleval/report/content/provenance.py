@@ -18,10 +18,8 @@ from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
     PAPER,
-    Beside,
     Column,
     Section,
-    Sentence,
     Table,
     Terms,
     Text,
@@ -30,7 +28,7 @@ from mlflow_mleval.report.blocks import (
     note,
 )
 from mlflow_mleval.report.content.definitions import definitions, glossary
-from mlflow_mleval.report.content.verdict import PREFERENCES, verdict
+from mlflow_mleval.report.content.verdict import PREFERENCES
 from mlflow_mleval.report.text import level, number
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count
@@ -198,52 +196,17 @@ def bibliography(c: Comparison) -> list[Reference]:
 # --------------------------------------------------------------------------------------------------
 # Methods and provenance: every choice, what was computed and after whom, and what reproduces it.
 
-#: Run ids on a page.
-RUNS = 2000
 
-
-def section(
-    c: Comparison,
-    provenance: Mapping[str, Any],
-    said: list[Sentence] | None = None,
-    depth: int = PAPER,
-) -> Section:
-    """Choices, definitions, sources, what each sentence of the verdict rests on, and how to make
-    the report again.
-    """
-    run_ids, command = list(provenance.get("run_ids") or []), provenance.get("command")
-    again = (
-        [Text([command], role="pre", title="To make this report again", depth=PAGE)]
-        if command
-        else []
-    )
-    facts = _facts(provenance, run_ids)
-    bibtex = "\n\n".join(r.bibtex for r in bibliography(c))
-    shown = f", the first {RUNS:,}; report.json holds all" if len(run_ids) > RUNS else ""
-    ids = Text(
-        ["\n".join(run_ids[:RUNS])],
-        role="pre",
-        title=f"Run ids ({len(run_ids)}{shown})",
-        folded=True,
-        depth=PAGE,
-    )
-    said = verdict(c) if said is None else said
-    rests = [
-        Column("sentence of the verdict", [s.text for s in said], "wrap"),
-        Column("keys in the JSON report", [", ".join(s.rests_on) for s in said], "wrap"),
-    ]
+def section(c: Comparison, provenance: Mapping[str, Any], depth: int = PAPER) -> Section:
+    """What reproduces the report, choices, definitions and sources."""
+    held = "report.json holds the ids of the runs, the keys on which each sentence of the verdict "
     blocks: list[Any] = [
         *(replace(block, depth=depth) for block in made_from(provenance).blocks),
         *told(c),
-        Beside(
-            [Terms(_choices(c), title="Choices")],
-            [*again, *([Terms(facts, title="Made from")] if facts else [])],
-        ),
-        Table(rests, title="What the verdict rests on", depth=PAGE),
+        note(f"{held}rests, and the sources as BibTeX."),
+        Terms(_choices(c), title="Choices"),
         _used(c),
         definitions({m: c.study.directions[m] for m in c.study.measures}),
-        Text([bibtex], role="pre", title="Sources as BibTeX", folded=True, depth=PAGE),
-        *([ids] if run_ids else []),
     ]
     return Section(
         "provenance",
@@ -290,7 +253,11 @@ def data(c: Comparison) -> dict[str, Any]:
     filled = [{"dataset": dataset, "method": method} for dataset, method in c.study.filled]
     values = c.study.values.rename_axis(["dataset", "method"]).reset_index()
     known = doc.named(c.study, "methods", "datasets", "measures", "missing", "runs")
-    return {"study": {**known, "filled": filled, "values": values}, "options": c.options}
+    return {
+        "study": {**known, "filled": filled, "values": values},
+        "options": c.options,
+        "references": [reference.bibtex for reference in bibliography(c)],
+    }
 
 
 def _choices(c: Comparison) -> list[tuple[str, str]]:
@@ -337,20 +304,6 @@ def _given(choice: Any, words: Mapping[str, str]) -> str:
             40,
         )
     return words.get(choice, str(choice)) if isinstance(choice, str) else str(choice)
-
-
-def _facts(provenance: Mapping[str, Any], run_ids: list[str]) -> list[tuple[str, str]]:
-    """What is known of the way here, in its order; lists as text."""
-    rows = []
-    for key, value in provenance.items():
-        if key in ("command", "run_ids", "measures_by") or value in (None, "", [], (), {}):
-            continue
-        if isinstance(value, Mapping):
-            value = ", ".join(f"{k} {v}" for k, v in value.items())
-        elif isinstance(value, (list, tuple)):
-            value = listed(value, 40)
-        rows.append((key.replace("_", " "), str(value)))
-    return [*rows, ("runs", number(len(run_ids)))] if run_ids else rows
 
 
 def _used(c: Comparison) -> Table:

@@ -268,13 +268,8 @@ def _about(c: Comparison) -> str:
     said = ["Move a slider or switch a measure off, and the ranking follows."]
     if _by_dataset(c):
         said.append(
-            "This report has entropy weights, which differ between datasets; each slider starts "
-            "at their mean. Once you move one, the weights that you see hold on every dataset."
-        )
-    else:
-        said.append(
-            "Each slider starts at the weight in this report. Weights count in proportion to "
-            "each other."
+            "Entropy weights differ between datasets: sliders start at their mean, and once you "
+            "move one, the weights that you see hold everywhere."
         )
     if any(
         gone.kind in ("dataset", "method") and "(policy drop" in gone.reason

@@ -109,7 +109,7 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
             differences.section(c, ALWAYS),
             beyond.next_dataset_section(c, ALWAYS),
             beyond.section(c, ALWAYS),
-            provenance.section(c, made_by, sentences, ALWAYS),
+            provenance.section(c, made_by, ALWAYS),
         ]
     else:
         chosen = [topic for topic in _TOPICS if what == "report" or not topic.apart]
