@@ -335,11 +335,14 @@ def _largest(true: sparse.csr_array, weights: Array, k: int) -> Array:
     """The k largest weights of the relevant labels of each row, largest first, then zeros; shape
     (n, k).
     """
+    n, n_labels = true.shape
+    falling = np.argsort(-weights)
+    rank = np.empty(n_labels, np.int64)
+    rank[falling] = np.arange(n_labels)
     row = rows_of(true)
-    weight = weights[true.indices]
-    order = np.lexsort((-weight, row))
+    ranks = np.sort(row * n_labels + rank[true.indices]) % n_labels
     place = np.arange(len(row)) - true.indptr[row]
     first = place < k
-    largest = np.zeros((true.shape[0], k))
-    largest[row[first], place[first]] = weight[order][first]
+    largest = np.zeros((n, k))
+    largest[row[first], place[first]] = weights[falling[ranks[first]]]
     return largest

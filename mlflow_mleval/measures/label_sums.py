@@ -592,7 +592,7 @@ def _add_stored_errors(
     """Mean and largest error of each row, shape (2, n); the sums of errors by place are added."""
     missed, n = stored.missed_counts, len(stored.counts)
     # Entry by entry in their order, so that what other rows store leaves no trace in the last bit.
-    ends = np.array([missed + np.bincount(rows_of(stored.score), off, n), missed > 0])
+    ends = np.array([missed + np.bincount(rows_of(stored.score), off, n), missed > 0], float)
     ones = np.bincount(missed, weights)[:0:-1].cumsum()[::-1]  # rows with at least 1, 2, … ones
     errors[0, : len(ones)] += ones
     for rows, _, at, there in stored.tables():
