@@ -13,7 +13,7 @@ from importlib.metadata import version
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
+from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError, UnclearError
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.words import Argument, Message, Wording, some, worded
 
@@ -78,7 +78,7 @@ def compared(
         picked["test"] = "anytime"
     selection = Selection.of(choices)
     with store.remembered():
-        study = _study(selection, stage)
+        study = _study(selection, stage, say)
         tracked = selection.results is None  # a table holds neither answers nor instances
         with_answers = whole and tracked
         answers, means = (
@@ -113,15 +113,44 @@ def compared(
         return compare(study, **picked, **parts, stability=whole, progress=step)
 
 
-def _study(selection: Selection, stage: Stage) -> Study | NoRunsError:
-    """The study that was asked for, or why no run holds one: it may hold answers."""
+def _study(selection: Selection, stage: Stage, say: Callable[[str], object]) -> Study | NoRunsError:
+    """The study that was asked for, or why no run holds one: it may hold answers. Where nobody said
+    how to read runs of others, or which runs to take, the one that `mleval runs` finds.
+    """
     from mlflow_mleval.store.query import selected_study
+    from mlflow_mleval.store.store import asked
+    from mlflow_mleval.store.survey import taken_unasked
 
+    chosen = selection.experiment_ids, selection.experiment_names
+    named = any(asked(*chosen)) or bool(selection.run_ids)
+    ruled = selection.is_ruled or selection.results is not None
+    stopped: MlevalError | None = None
+    study: Study | None = None
     with stage("reading", "runs") as step:
         try:
-            return selected_study(selection, step)
-        except NoRunsError as error:
-            return error
+            if named or ruled:
+                study = selected_study(selection, step)
+        except StoreError:
+            raise
+        except MlevalError as error:
+            stopped = error
+    if study is not None and (ruled or not study.is_foreign):
+        return study
+    if ruled and stopped is not None:
+        if isinstance(stopped, NoRunsError):
+            return stopped
+        raise stopped
+    try:
+        selection, line = taken_unasked(selection)
+    except UnclearError as unclear:
+        if stopped is None and (study is None or unclear.lines):
+            raise
+        if isinstance(stopped, NoRunsError):
+            return stopped
+        raise (stopped or unclear) from None
+    say(f"taken as `mleval runs` finds it: {line}")
+    study = selected_study(selection)
+    return replace(study, notes=(*study.notes, f"Taken as `mleval runs` finds it: {line}"))
 
 
 def _of_answers(selection: Selection, means: Mapping[str, Any], stage: Stage) -> Study:

@@ -67,6 +67,23 @@ class MissingResultsError(IncomparableRunsError):
         super().__init__(Message(text, " ", advice) if advice else text)
 
 
+class UnclearError(MlevalError):
+    """Nobody said what to compare, and what there is does not tell.
+
+    Attributes
+    ----------
+    text : str
+        What is the matter.
+    lines : sequence of (str, str)
+        What it does, and the command.
+    """
+
+    def __init__(self, text: str, lines: Sequence[tuple[str, str]]) -> None:
+        self.text, self.lines = text, lines
+        commands = (f"{what}: `{line}`" for what, line in lines)
+        super().__init__(Message(text, " Choose: ", "; ".join(commands)) if lines else text)
+
+
 class MeasureError(MlevalError):
     """A measure is unknown, has no declared direction, or is not in the selected runs."""
 

@@ -109,6 +109,12 @@ class Selection:
         given = {name: choices[name] for name in FLAGS if choices.get(name, ()) != ()}
         return cls(**given, results=choices.get("results"))
 
+    @property
+    def is_ruled(self) -> bool:
+        """Whether anybody said how runs are read."""
+        rules = self.method_by, self.dataset_by, self.repeats_by, self.folds_by, self.children
+        return any(rules) or self.duplicates != "error"
+
     def arguments(self) -> dict[str, Any]:
         """What was chosen, as arguments of `load_study`; what is as it is by default is left
         out.

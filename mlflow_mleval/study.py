@@ -7,16 +7,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import pandas as pd
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
-from mlflow_mleval.measures.metric_names import directions
+from mlflow_mleval.measures.metric_names import TRAINING, directions, is_bookkeeping
 from mlflow_mleval.measures.registry import Direction, expand
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.selection import Missing, Selection, check_missing, command_line
-from mlflow_mleval.words import Argument, Message, Wording, count, did_you_mean, some, worded
+from mlflow_mleval.words import (
+    Argument,
+    Message,
+    Wording,
+    count,
+    did_you_mean,
+    joined,
+    some,
+    worded,
+)
 
 #: More names than this are counted.
 MANY = 6
@@ -64,6 +74,8 @@ class Study(Reported):
         Doubts a reader must know: duplicate runs, conventions not stated, how names were found.
     filled : tuple of (dataset, method)
         Cells whose values the policy ``worst`` supplied.
+    failed : frozenset of (dataset, method)
+        Cells of which a run failed and none finished.
     source : mapping
         How it came about (tracking URI, experiments, filter …), for the report's provenance.
     """
@@ -79,6 +91,7 @@ class Study(Reported):
     filled: tuple[tuple[str, str], ...] = ()
     source: Mapping[str, object] = field(default_factory=dict)
     repeats: pd.DataFrame | None = None
+    failed: frozenset[tuple[str, str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
@@ -255,6 +268,8 @@ class Study(Reported):
         finish, 1 without a run".
         """
         status = self.statuses()
+        if status:
+            status = dict.fromkeys(self.failed, "failed") | status
         there = [cell for cell in cells if status.get(cell) == "complete"]
         empty = self.values.reindex(there).isna().any() if there else pd.Series(dtype=bool)
         lacking = (
@@ -262,11 +277,17 @@ class Study(Reported):
         )  # nobody knows it of what a policy has filled
         words = {
             "dnf": "did not finish",
-            "": "without a run",
+            "": "never run",
+            "failed": "failed",
             "complete": f"without a value of {lacking}",
         }
         reasons = Counter(words[status.get(cell, "")] for cell in cells) if status else {}
         return ", ".join(f"{n} {why}" if len(reasons) > 1 else why for why, n in reasons.items())
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether others logged some of its runs."""
+        return self.source.get("method_by", "tag:mleval.method") != "tag:mleval.method"
 
     def statuses(self) -> dict[tuple[str, str], str]:
         """Status of the run (complete or dnf) by (dataset, method); empty where nothing is known of
@@ -321,15 +342,35 @@ class Study(Reported):
         parts = {"values": values, "folds": folds, "repeats": repeats, "source": source}
         return replace(self, **parts, directions={m: self.directions[m] for m in chosen})
 
-    def _ways_on(self, gaps: Sequence[tuple[str, str]]) -> list[tuple[str, dict[str, str]]]:
-        """What can be done about empty cells, with the argument that does it."""
+    def _ways_on(self, gaps: Sequence[tuple[str, str]]) -> list[tuple[str, dict[str, Any]]]:
+        """What can be done about empty cells, with the arguments that do it; the worst value stands
+        for results of runs that failed, not for those that nobody asked for.
+        """
         datasets, methods = (dict.fromkeys(gap[k] for gap in gaps) for k in (0, 1))
-        ways = [("give them the worst value of their dataset", {"missing": "worst"})]
-        if len(datasets) < len(self.datasets):
-            ways.append((f"leave out {some(datasets)}", {"missing": "drop-datasets"}))
-        if len(self.methods) - len(methods) > 1:
-            ways.append((f"leave out {some(methods)}", {"missing": "drop-methods"}))
+        status = self.statuses()
+        failed = not status or all(status.get(g) == "dnf" or g in self.failed for g in gaps)
+        worst: dict[str, Any] = {"missing": "worst"}
+        ways = [("give them the worst value of their dataset", worst)] if failed else []
+        fewer: list[tuple[int, str, dict[str, Any]]] = []
+        if left := len(self.datasets) - len(datasets):
+            text = f"leave out {some(datasets)}"
+            fewer.append((left * len(self.methods), text, {"missing": "drop-datasets"}))
+        if (left := len(self.methods) - len(methods)) > 1:
+            text = f"leave out {some(methods)}"
+            fewer.append((left * len(self.datasets), text, {"missing": "drop-methods"}))
+        fewer.sort(key=lambda way: -way[0])  # what keeps most results comes first
+        ways += [(text, more) for _, text, more in fewer]
+        if not failed and len(self.methods) > 2 and (pair := self._fullest_pair(gaps)):
+            text = f"compare {some(pair)}, on the datasets that both have"
+            ways.append((text, {"methods": pair, "missing": "drop-datasets"}))
         return ways
+
+    def _fullest_pair(self, gaps: Sequence[tuple[str, str]]) -> list[str]:
+        """The two methods with the most datasets in common; empty where none have any."""
+        held = {m: {d for d in self.datasets if (d, m) not in {*gaps}} for m in self.methods}
+        pairs = [(len(held[a] & held[b]), [a, b]) for a, b in combinations(self.methods, 2)]
+        most, pair = max(pairs, key=lambda item: item[0])
+        return pair if most else []
 
     def _worst(self, full: pd.DataFrame) -> pd.DataFrame:
         """The table with the worst value of the dataset and measure where there is none."""
@@ -372,12 +413,8 @@ class Study(Reported):
         if policy == "error":
             raise MissingResultsError(
                 f"{named}.",
-                self._ways_on(gaps),
-                Message(
-                    "Choose what to do about them: ",
-                    Argument("missing", "worst"),
-                    " (give them that dataset's worst value), 'drop-datasets' or 'drop-methods'.",
-                ),
+                ways := self._ways_on(gaps),
+                _chosen_among(ways),
             )
         full = self.values.reindex(
             pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
@@ -404,6 +441,21 @@ class Study(Reported):
         return replace(
             self, values=rest, missing=policy, repeats=repeats, excluded=(*self.excluded, *gone)
         )
+
+
+def _chosen_among(ways: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """The ways on as arguments of Python."""
+    choices = []
+    for what, options in ways:
+        arguments = joined(
+            ", ",
+            (
+                Message(Argument(name, value)) if isinstance(value, str) else f"`{name}={value!r}`"
+                for name, value in options.items()
+            ),
+        )
+        choices.append(Message(arguments, f" to {what}"))
+    return Message("Choose: ", joined("; ", choices), ".") if choices else ""
 
 
 def _rows_of(values: pd.DataFrame, level: int, names: Iterable[str] | None) -> pd.DataFrame:
@@ -520,7 +572,8 @@ class Survey(Reported):
         reports, last_start, metrics (a tuple of names).
     metrics : pandas.DataFrame
         One row a metric of the finished runs that are no children: metric, runs, low, high,
-        direction ("max", "min", or empty where nobody knows it).
+        direction ("max", "min", or empty where nobody knows it), data ("held-out", "validation",
+        "training" or empty), proposed (the direction that the name of another metric suggests).
     variables : pandas.DataFrame
         One row a param or tag with several values: kind, name, runs, values (their number),
         examples (a tuple).
@@ -561,5 +614,9 @@ class Survey(Reported):
 
     @property
     def undirected(self) -> list[str]:
-        """Metrics of which nobody knows whether larger or smaller values are better."""
-        return self.metrics.loc[self.metrics["direction"] == "", "metric"].tolist()
+        """Metrics of which nobody knows whether larger or smaller values are better, but for those
+        of training data and those that measure no prediction.
+        """
+        unknown = (self.metrics["direction"] == "") & (self.metrics["data"] != TRAINING)
+        names = self.metrics.loc[unknown, "metric"]
+        return [name for name in names if not is_bookkeeping(name)]

@@ -23,7 +23,7 @@ import click
 from click.core import ParameterSource
 
 from mlflow_mleval import assembling
-from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError
+from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, UnclearError
 from mlflow_mleval.selection import command_line
 from mlflow_mleval.words import (
     Argument,
@@ -99,6 +99,10 @@ class Command(click.Command):
                 raise_alone(click.ClickException(_with_commands(error, ctx)))
             from mlflow_mleval.report.text import terminal
 
+            if isinstance(error, UnclearError):
+                lines = [line for what, command in error.lines for line in (f"# {what}", command)]
+                text = redacted(in_options(error.text))
+                raise_alone(click.ClickException("\n".join(map(terminal, [text, *lines]))))
             text = terminal(" ".join(redacted(in_options(error)).split()))
             typed = flags(ctx, typed=True)
             if isinstance(error, ValueError) and argument_of(error) in typed:

@@ -294,7 +294,7 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     if isinstance(error, CandidatesError):
         text, ways = error.text, error.ways
     elif isinstance(error, MissingResultsError):
-        text, ways = error.text, _GAPS
+        text, ways = error.text, error.ways or _GAPS
     elif isinstance(error, TooManyError):
         status = 413
     elif job["what"] == "store" and "permission denied" in text.lower():

@@ -88,6 +88,8 @@ _OTHERWISE = {
         "the share of instances that are right in all labels, where here it is the Jaccard index"
     )
 }
+#: MLflow's status of a run that failed.
+_FAILED = "FAILED"
 #: The variable where MLflow does not know it.
 _UNKNOWN_DATA = "unknown_dataset"
 #: A value may miss the range of its measure by this much: sums of floats do.
@@ -303,6 +305,8 @@ class _Loading:
         self.choice = _Choice(selection)
         self.named = {*selection.run_ids}
         self.excluded: list[Excluded] = []
+        self.failed: set[tuple[str, str]] = set()
+        self.experiments: Mapping[str, str] = {}
         self.doubts: list[str] = []
 
     @cached_property
@@ -373,7 +377,7 @@ class _Loading:
         ]
         ruled = self.selection.method_by or self.selection.dataset_by
         ours_only = not ruled and any(map(is_ours, runs))
-        names = selected.experiments
+        self.experiments = names = selected.experiments
         trials = trials_among(
             runs, lambda run: self.method.name_of(run, names[run.info.experiment_id])
         )
@@ -410,6 +414,10 @@ class _Loading:
         if reason.startswith(NEWER) and run.info.run_id in self.named:
             raise IncomparableRunsError(f"run {run.info.run_id} cannot be read: {reason}.")
         name = f"{run.info.run_name} ({run.info.run_id})"
+        if reason == f"status {_FAILED}":
+            experiment = self.experiments.get(run.info.experiment_id, "")
+            names = [rule.name_of(run, experiment) for rule in (self.dataset, self.method)]
+            self.failed.add((names[0], names[1]))
         if reason == CHILD:
             self.leave_out("child run", name, trials.get(run.info.run_id, reason))
         else:
@@ -478,6 +486,7 @@ class _Loading:
             runs=self._rows(results),
             repeats=repeats_table(results, used),
             profiles=self._profiles(results),
+            failed=frozenset(self.failed - {(r.dataset, r.method) for r in results}),
             excluded=tuple(self.excluded),
             notes=(
                 *self.doubts,
@@ -666,10 +675,7 @@ class _Choice:
             bad = [f"{m} is {v}" for m, v in r.bad.items() if m in wanted]
             excluded += [Excluded("cell", r.name, f"{text}, which is no result") for text in bad]
         if not used:
-            left = joined("; ", (Message(f"{e.name}: ", e.reason) for e in unused[:_SHOWN]))
-            runs = count(len(finished), "finished run")
-            text = f"there is no measure in common to {runs} that can be used ("
-            raise MeasureError(Message(text, left, ")."))
+            raise MeasureError(_no_measure(finished, unused))
         return used, results
 
     def _without_training(self, used: list[str]) -> list[str]:
@@ -754,7 +760,7 @@ class _Choice:
     def _why_not(self, measure: str, having: int, finished: int) -> str:
         """Why a measure is not used; empty where nobody would miss it."""
         if measure in self.training and measure not in self.dropped:
-            return "it is of training data, which say nothing of new data"
+            return "of training data, which say nothing of new data"
         if measure in self.reasons:
             return self.reasons[measure]
         if measure in self.choosers:
@@ -789,6 +795,18 @@ class _Choice:
         if measure in SETS["cost"]:
             kind = "costs"
         return Message(f"{kind} are used only where ", MEASURE, " names them")
+
+
+def _no_measure(finished: Sequence[Result], unused: Sequence[Excluded]) -> str:
+    """That no measure is left, what there is, and what may be done."""
+    reasons: dict[str, list[str]] = {}
+    for e in unused:
+        reasons.setdefault(e.reason, []).append(e.name)
+    shown = [*reasons.items()][:_SHOWN]
+    left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
+    runs = count(len(finished), "finished run")
+    text = f"there is no measure in common to {runs} that can be used ("
+    return Message(text, left, "). ", MEASURE, " with a name takes it as far as runs have it.")
 
 
 def has_our_tag(result: Result) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,12 +15,35 @@ import pandas as pd
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, StoreError
-from mlflow_mleval.measures.registry import MEASURES, NOT_BY_DEFAULT
+from mlflow_mleval.errors import (
+    CandidatesError,
+    MissingResultsError,
+    MlevalError,
+    StoreError,
+    UnclearError,
+)
+from mlflow_mleval.measures.metric_names import (
+    HELD_OUT,
+    TRAINING,
+    VALIDATION,
+    direction_of,
+    is_bookkeeping,
+    of_training,
+    proposed_direction,
+    term,
+)
+from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
 from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.store import query, schema, store
 from mlflow_mleval.store.read_answers import holds_answers
-from mlflow_mleval.store.reader import Rule, filters_of, is_ours, metrics_of, started
+from mlflow_mleval.store.reader import (
+    Rule,
+    estimator_of,
+    filters_of,
+    is_ours,
+    metrics_of,
+    started,
+)
 from mlflow_mleval.store.repeats import is_seed
 from mlflow_mleval.store.searches import BEST_TRIAL, FoldRule, searched, trial_params
 from mlflow_mleval.study import Candidate, Study, Survey, Way
@@ -65,6 +88,9 @@ _FOLD = re.compile(
     r"-]+)(?P<after>.+))?",
     re.IGNORECASE,
 )
+_METHOD_RULES = tuple(f"{kind}:{name}" for kind in ("param", "tag") for name in METHOD)
+#: A name that MLflow makes up for a run without one.
+_MADE_UP = re.compile(r"[a-z]+-[a-z]+-\d{1,4}")
 #: A metric by which one compares, rather than choose by it, by its name.
 _TEST = re.compile(r"(^|[_./-])(test|eval|heldout|holdout)([_./-]|$)", re.IGNORECASE)
 #: Parts of a metric's name that say on what data it was measured.
@@ -74,6 +100,10 @@ _PART = re.compile(
 #: Values of a param that are shown; names of methods recur, so that there are fewer of them than
 #: this share of the runs.
 _SHOWN, _MOST = 6, 0.5
+#: Of fewer runs than this each name may name a method of its own.
+_FEW = 20
+#: Why the run's name names the method where nothing else does.
+_ALONE = "nothing else tells: every run counts as a method"
 #: How often what a command lacks is added, before it is given up.
 _TRIES = 4
 
@@ -93,31 +123,52 @@ def take_stock(
     """
     selection = store.with_runs_of_models(store.connect(), selection)
     with store.remembered():
-        study, error = _tried(selection, progress)
         chosen = store.asked(selection.experiment_ids, selection.experiment_names)
+        named = any(chosen) or bool(selection.run_ids)
+        study, error = _tried(selection, progress) if named else (None, None)
         names, runs = _all_runs(chosen, selection, progress)
         if error is not None and {*selection.run_ids} - {run.info.run_id for run in runs}:
             raise error
-        held = dict.fromkeys(run.info.experiment_id for run in runs if not _is_report(run))
-        named = any(chosen) or bool(selection.run_ids)
-        if not named and len(held) != 1:
+        groups = [] if named else _groups(runs, names, selection)
+        problem = _nothing(runs, selection)
+        if len(groups) > 1:
             taken, study = survey(runs, names, selection), None
-            ways = tuple(_ways_to_choose(taken, selection))
-            taken = replace(taken, ways=ways, problem=_nothing(runs, selection))
+            ways = tuple(_ways_to_choose(groups, runs, names, selection))
+            taken = replace(taken, ways=ways, problem=problem)
         else:
-            if not named:
-                selection = replace(selection, experiment_names=[names[i] for i in held])
+            if groups:
+                selection = replace(selection, experiment_names=groups[0])
+                runs = [r for r in runs if names[r.info.experiment_id] in groups[0]]
                 study, error = _tried(selection)
-            problem = _nothing(runs, selection) or _problem(error)
+            problem = problem or _problem(error)
             taken = replace(survey(runs, names, selection), problem=problem)
             taken = _with_ways(taken, selection)
             if sum(map(holds_answers, runs)) > 1:
-                taken = replace(taken, ways=(_by_answer(selection), *taken.ways))
+                taken = replace(taken, ways=(*taken.ways, _by_answer(selection)))
         source = {
             "tracking_uri": store.store_name(),
             "filter": store.without_passwords(selection.filter_string),
         }
         return study, replace(taken, source=source)
+
+
+def taken_unasked(selection: Selection) -> tuple[Selection, str]:
+    """What a comparison takes where nobody said which runs, or how to read them: the one way that
+    `take_stock` finds, and what that is as a command.
+
+    Raises
+    ------
+    UnclearError
+        There are several ways, or none.
+    """
+    _, held = take_stock(selection)
+    ways = [way for way in held.ways if way.command == "rank"]
+    text = held.problem or "It is not clear what to compare with what."
+    if len(ways) == 1 and not held.problem:
+        if ways[0].selection.missing == selection.missing:
+            return ways[0].selection, ways[0].line
+        text = joined(" ", held.notes)
+    raise UnclearError(text, [(way.what, way.line) for way in held.ways])
 
 
 def _all_runs(
@@ -299,20 +350,29 @@ def _metrics(runs: Sequence[Run], folds: FoldRule | None, selection: Selection) 
             values[at[0] if at else key].append(value)
             here.add(at[0] if at else key)
         counts.update(here)
-    ways: dict[str, str] = {m.name: m.direction for m in MEASURES.values()}
-    ways |= dict.fromkeys(selection.minimize, "min") | dict.fromkeys(selection.maximize, "max")
-    rows: list[dict[str, Any]] = [
-        {
-            "metric": m,
-            "runs": n,
-            "low": min(values[m]),
-            "high": max(values[m]),
-            "direction": ways.get(m, ""),
-        }
-        for m, n in counts.items()
-    ]
-    rows.sort(key=lambda row: (-row["runs"], _TEST.search(row["metric"]) is None, row["metric"]))
-    return pd.DataFrame(rows, columns=["metric", "runs", "low", "high", "direction"])
+    declared: dict[str, str] = dict.fromkeys(selection.minimize, "min")
+    declared |= dict.fromkeys(selection.maximize, "max")
+    confirmed = selection.directions == "proposed"
+    training = set() if all(map(is_ours, runs)) else of_training(counts)
+    rows: list[dict[str, Any]] = []
+    for m, n in counts.items():
+        known = term(m)
+        told = declared.get(m) or direction_of(m, confirmed) or ""
+        proposed = "" if told or m in training or is_bookkeeping(m) else proposed_direction(m)
+        row = {"metric": m, "runs": n, "low": min(values[m]), "high": max(values[m])}
+        data = TRAINING if m in training else known.data if known else ""
+        rows.append(row | {"direction": told, "data": data, "proposed": proposed or ""})
+    order = [HELD_OUT, "", VALIDATION, TRAINING]
+    rows.sort(
+        key=lambda row: (
+            order.index(row["data"]) == 3,
+            -row["runs"],
+            order.index(row["data"]),
+            row["metric"],
+        )
+    )
+    columns = ["metric", "runs", "low", "high", "direction", "data", "proposed"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _variables(runs: Sequence[Run]) -> pd.DataFrame:
@@ -342,13 +402,15 @@ def _variables(runs: Sequence[Run]) -> pd.DataFrame:
 def _called(variables: pd.DataFrame, names: Sequence[str]) -> list[Any]:
     """The variables whose last part is one of these names, in their order."""
     place = {name: i for i, name in enumerate(names)}
-    last = [
-        (place.get(re.split(r"[./:]|__", v.name)[-1].lower(), len(names)), v)
-        for v in variables.itertuples(index=False)
-    ]
+    last = [(place.get(_last(v.name), len(names)), v) for v in variables.itertuples(index=False)]
     return [
         v for at, v in sorted(last, key=lambda item: item[0]) if at < len(names) and v.values > 1
     ]
+
+
+def _last(name: str) -> str:
+    """The last part of a name."""
+    return re.split(r"[./:]|__", name)[-1].lower()
 
 
 def _chosen_first(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -368,14 +430,23 @@ def _method(variables: pd.DataFrame, runs: Sequence[Run], selection: Selection) 
         return []
     named = _called(variables, METHOD)
     candidates = _candidates("method", named, "is called like one", len(runs))
+    estimators = {estimator_of(run) for run in runs}
+    if None not in estimators and len(estimators) > 1:
+        reason = f"scikit-learn's estimator; {len(estimators)} in all of {count(len(runs), 'run')}"
+        mine = Candidate("method", "estimator", reason)
+        at = sum(METHOD.index("estimator_name") > METHOD.index(_last(v.name)) for v in named)
+        candidates = [c for c in candidates if not c.rule.endswith(":estimator_name")]
+        candidates.insert(at, mine)
     names = Counter(run.info.run_name for run in runs)
-    if 1 < len(names) <= _MOST * len(runs):
-        reason = f"{len(names)} names recur in {count(len(runs), 'run')}"
+    made_up = any(_MADE_UP.fullmatch(name or "") for name in names)
+    if not made_up and len(names) > 1 and (len(names) <= _MOST * len(runs) or len(runs) < _FEW):
+        recur = "recur in" if len(names) < len(runs) else "name"
+        reason = f"{len(names)} names {recur} {count(len(runs), 'run')}"
         candidates.append(Candidate("method", "run_name", reason))
     others = [*named, *_called(variables, DATASET)]
     words = [v for v in _wordy(variables, len(runs)) if v not in others]
     candidates += _candidates("method", words[:3], "holds words", len(runs))
-    alone = Candidate("method", "run_name", "nothing else tells: every run counts as a method")
+    alone = Candidate("method", "run_name", _ALONE)
     return _chosen_first(candidates or [alone])
 
 
@@ -569,73 +640,219 @@ def _nothing(runs: Sequence[Run], selection: Selection) -> str:
     )
 
 
-def _ways_to_choose(held: Survey, selection: Selection) -> Iterator[Way]:
-    """Which experiments to look at next: each by itself, and together those that have metrics in
-    common.
+@dataclass(frozen=True)
+class _Experiment:
+    """What tells whether an experiment belong to others: its datasets, the measures that most of
+    its runs have on new data, and by each rule that may name methods, their names.
     """
-    table = held.experiments[held.experiments["finished"] > 0]
-    first = {*table["metrics"].iloc[0]} if len(table) else set()
-    together = [e.experiment for e in table.itertuples() if {*e.metrics} & first]
-    what, alone = "those with metrics in common, to compare them", table["experiment"]
-    if len(together) > 1:
-        yield Way(what, "runs", replace(selection, experiment_names=together))
-    for name in alone.head(1 if len(together) > 1 else _SHOWN):
-        what = "one of them, what it holds and how to rank it"
-        yield Way(what, "runs", replace(selection, experiment_names=[name]))
+
+    name: str
+    ours: bool
+    datasets: frozenset[str]
+    measures: frozenset[str]
+    methods: Mapping[str, frozenset[str]]
+
+    def belongs_to(self, other: _Experiment) -> bool:
+        """The same measures, methods in common, and data apart."""
+        if self.ours != other.ours or self.datasets & other.datasets:
+            return False
+        shared = {
+            rule: self.methods[rule] & names
+            for rule, names in other.methods.items()
+            if rule in self.methods
+        }
+        in_common = any(
+            2 * len(names) >= max(len(self.methods[rule]), len(other.methods[rule]), 2)
+            for rule, names in shared.items()
+        )
+        fewer = min(len(self.measures), len(other.measures))
+        return in_common and 2 * len(self.measures & other.measures) >= max(fewer, 1)
+
+
+def _groups(runs: Sequence[Run], names: Mapping[str, str], selection: Selection) -> list[list[str]]:
+    """The experiments that hold finished runs, by name, each with those that belong to it; the last
+    used first.
+    """
+    held: dict[str, list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: run.info.start_time or 0, reverse=True):
+        if not _is_report(run):
+            held[run.info.experiment_id].append(run)
+    groups: list[list[_Experiment]] = []
+    for experiment_id, there in held.items():
+        one = _described(there, names[experiment_id], selection)
+        group = next((g for g in groups if all(one.belongs_to(e) for e in g)), None)
+        if group is None:
+            groups.append([one])
+        else:
+            group.append(one)
+    return [[e.name for e in group] for group in groups]
+
+
+def _described(runs: Sequence[Run], name: str, selection: Selection) -> _Experiment:
+    tops, children = _parted(runs)
+    used = [*filter(_usable, tops)] or [*filter(_usable, children)]
+    counts = Counter(m for run in used for m in metrics_of(run))
+    told = {m for m in counts if 2 * counts[m] > len(used) and not is_bookkeeping(m)}
+    rules = selection.method_by or ("estimator", "run_name", *_METHOD_RULES)
+    by_rule = {rule: {Rule("method", (rule,)).name_of(run, name) for run in tops} for rule in rules}
+    by_rule["tag"] = {run.data.tags.get(schema.TAG_METHOD, "") for run in tops}
+    data = Rule("dataset", (selection.dataset_by,) if selection.dataset_by else ())
+    return _Experiment(
+        name,
+        bool(used) and all(map(is_ours, used)),
+        frozenset(data.name_of(run, name) for run in tops),
+        frozenset(told - of_training(told)),
+        {rule: frozenset(texts - {""}) for rule, texts in by_rule.items() if texts - {""}},
+    )
+
+
+def _ways_to_choose(
+    groups: Sequence[Sequence[str]],
+    runs: Sequence[Run],
+    names: Mapping[str, str],
+    selection: Selection,
+) -> Iterator[Way]:
+    """How to rank what belongs together, or, where that is not clear, to look at it."""
+    for group in groups[:_SHOWN]:
+        here = replace(selection, experiment_names=group)
+        there = [run for run in runs if names[run.info.experiment_id] in group]
+        if not any(map(_finished, there)):
+            continue
+        held = _with_ways(survey(there, names, here), here)
+        what = f"{some(group, 4)}: the same measures and methods on other data"
+        if len(group) == 1:
+            what = f"{group[0]} alone"
+        if len(held.ways) == 1 and not held.problem:
+            yield replace(held.ways[0], what=what)
+        else:
+            yield Way(f"what {some(group, 4)} holds, and how to rank it", "runs", here)
 
 
 def _with_ways(held: Survey, selection: Selection) -> Survey:
-    """With commands that rank these runs, tried out, and what they choose."""
+    """With the command that ranks these runs, tried out, and what it chooses; with several where it
+    takes someone who knows.
+    """
     if not len(held.metrics):
         return held
     base = _with_candidates(held, selection)
-    asked = {*selection.minimize, *selection.maximize, *(selection.measures or ())}
-    table = held.metrics[(held.metrics["direction"] != "") & (held.metrics["runs"] == held.n_runs)]
-    directed = {*table["metric"]} - {*NOT_BY_DEFAULT}
-    undeclared = () if directed or asked else tuple(held.undirected[:1])
-    compared = asked | directed or {*undeclared}
+    open_ = selection.measures is None and not (selection.minimize or selection.maximize)
+    compared = _compared(held, selection)
+    undeclared: tuple[str, ...] = ()
+    if open_ and not compared:
+        proposed = held.metrics["proposed"] != ""
+        in_all = held.metrics["runs"] == held.n_runs
+        if (proposed & in_all).any():
+            base = replace(base, directions="proposed")
+            compared = held.metrics.loc[proposed & in_all, "metric"].tolist()
+        else:
+            undeclared = tuple(held.undirected[:1])
+            compared = [*undeclared]
     by_hand = base.children or base.folds_by
-    searched = not by_hand and len(compared) == 1 and compared <= {*held.trials}
-    if searched:
-        base = replace(base, children=f"best:{next(iter(compared))}")
+    if not by_hand and {*compared[: 1 if open_ or len(compared) == 1 else 0]} & {*held.trials}:
+        chooser = _counterpart(compared[0], held) or compared[0]
+        base = replace(base, children=f"best:{chooser}")
     trial = _Trial(base, _either_way(undeclared))
-    if undeclared and (searched or "duplicates" in trial.added):
-        trial = _with_counterpart(trial, undeclared[0], held, searched) or trial
     others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
     notes = trial.notes
-    if trial.reason and others and selection.method_by:
+    if trial.reason and others and selection.method_by and not trial.choices:
         notes = [Message("As it was asked for: ", trial.reason)]
         trial = _Trial(replace(trial.base, method_by=others[:1]), trial.variants)
         notes += trial.notes
-    ways = tuple(trial.ways()) if not trial.reason else held.ways
-    return replace(held, ways=ways, problem=trial.reason, notes=(*held.notes, *notes))
+    ways = tuple(trial.ways()) if trial.choices or not trial.reason else held.ways
+    problem = trial.reason or _vague(held)
+    taken = _measured(trial.study, base) if not trial.reason else ()
+    candidates = (*held.candidates, *taken)
+    return replace(
+        held, ways=ways, problem=problem, notes=(*held.notes, *notes), candidates=candidates
+    )
+
+
+def _compared(held: Survey, selection: Selection) -> list[str]:
+    """The metrics that were asked for, else those whose direction is known, of test data first."""
+    asked = [*(selection.measures or ()), *selection.minimize, *selection.maximize]
+    known = held.metrics[
+        (held.metrics["direction"] != "")
+        & (2 * held.metrics["runs"] > held.n_runs)
+        & (held.metrics["data"] != TRAINING)
+    ]
+    tested = known[known["data"] != VALIDATION]
+    usable = [m for m in (tested if len(tested) else known)["metric"] if m not in NOT_BY_DEFAULT]
+    return asked or usable
+
+
+def _measured(study: Study | None, selection: Selection) -> tuple[Candidate, ...]:
+    """Which measures the command takes, and why."""
+    if study is None:
+        return ()
+    why = {HELD_OUT: "of held-out data", VALIDATION: "of validation data; there are none of a test"}
+    if selection.directions == "proposed":
+        why[HELD_OUT] = "its name suggests the direction"
+    rows = []
+    for measure in study.measures:
+        known = term(measure)
+        data = known.data if known else HELD_OUT
+        better = "larger" if study.directions[measure] == "max" else "smaller"
+        reason = f"{why.get(data, 'of training data, as asked')}; {better} is better"
+        rows.append(Candidate("measure", measure, reason, True))
+    return tuple(rows)
+
+
+def _vague(held: Survey) -> str:
+    """That nothing names the methods, where each run would be one, under a name that MLflow made
+    up; empty where something does.
+    """
+    method = next((c for c in held.candidates if c.role == "method" and c.chosen), None)
+    if method is None or method.reason != _ALONE:
+        return ""
+    return (
+        "Nothing names the methods: the runs have names that MLflow made up, and no param or tag "
+        "that is called like a method's."
+    )
 
 
 class _Trial:
     """A selection and its variants, tried out: what has to be added for a ranking, what that does
-    in words, and why it is to no avail.
+    in words, and why it is to no avail; `choices` are ways among which somebody has to choose.
     """
 
     def __init__(self, base: Selection, variants: list[tuple[str, dict[str, Any]]]) -> None:
         self.base, self.variants = base, variants
-        self.added, self.notes, self.reason = _completed(replace(base, **variants[0][1]))
+        self.added: dict[str, Any] = {}
+        self.notes: list[str] = []
+        self.choices: Sequence[tuple[str, Mapping[str, Any]]] = ()
+        self.study: Study | None = None
+        self.reason = self._completed(replace(base, **variants[0][1]))
 
     def ways(self) -> Iterator[Way]:
+        if self.choices:
+            for what, more in self.choices:
+                yield Way(what, "rank", replace(self.base, **{**self.added, **more}))
+            return
         for what, more in self.variants:
             yield Way(what, "rank", replace(self.base, **{**more, **self.added}))
 
-
-def _with_counterpart(trial: _Trial, metric: str, held: Survey, searched: bool) -> _Trial | None:
-    """The same, where the metric is compared and its counterpart on other data chooses; None where
-    it has none.
-    """
-    other = _counterpart(metric, held)
-    if not other:
-        return None
-    base = trial.base
-    if searched:
-        base = replace(base, children=f"best:{other}")
-    return _Trial(base, _either_way((metric, other)))
+    def _completed(self, selection: Selection) -> str:
+        """Add what a ranking takes; why it is to no avail, empty where there is one."""
+        for _ in range(_TRIES):
+            try:
+                study = query.selected_study(replace(selection, **self.added))
+                self.study = study.complete()
+            except (CandidatesError, MissingResultsError) as error:
+                sure = not isinstance(error, CandidatesError) or error.sure
+                if not error.ways or not sure:
+                    self.choices = error.ways
+                    return error.text
+                what, more = error.ways[0]
+                options = joined(" and ", (Message(Argument(*item)) for item in more.items()))
+                text = f"{error.text} The commands {what}; without "
+                self.notes.append(Message(text, options, " they tell the other ways."))
+                self.added |= more
+            except MlevalError as error:
+                return str(error)
+            else:
+                alone = f"There is one method only, {study.methods[0]}, and nothing to compare"
+                return f"{alone} it with." if len(study.methods) < 2 else ""
+        return "No option was found by which they can be compared."
 
 
 def _with_candidates(held: Survey, selection: Selection) -> Selection:
@@ -669,36 +886,7 @@ def _counterpart(metric: str, held: Survey) -> str:
     stem = _PART.sub(r"\1*\3", metric)
     alike = [
         m
-        for m in held.undirected
+        for m in dict.fromkeys([*held.metrics["metric"], *held.trials])
         if m != metric and _PART.search(m) and _PART.sub(r"\1*\3", m) == stem
     ]
     return next((m for m in alike if not held.trials or m in held.trials), "")
-
-
-def _completed(selection: Selection) -> tuple[dict[str, Any], list[str], str]:
-    """What to add to the selection for a ranking, what that does in words, and why it is to no
-    avail.
-    """
-    added: dict[str, Any] = {}
-    notes: list[str] = []
-    for _ in range(_TRIES):
-        try:
-            study = query.selected_study(replace(selection, **added))
-            study.complete()
-        except CandidatesError as error:
-            what, more = error.ways[0]
-            added_arguments = joined(" and ", (Message(Argument(*item)) for item in more.items()))
-            text = f"{error.text} The commands {what}; without "
-            notes.append(Message(text, added_arguments, " they tell the other ways."))
-            added |= more
-        except MissingResultsError as error:
-            if "missing" in added:
-                return added, notes, str(error)
-            notes.append(f"{error.text} The commands give them the worst value of the dataset.")
-            added["missing"] = "worst"
-        except MlevalError as error:
-            return added, notes, str(error)
-        else:
-            alone = f"There is one method only, {study.methods[0]}, and nothing to compare it with."
-            return added, notes, alone if len(study.methods) < 2 else ""
-    return added, notes, "No option was found by which they can be compared."

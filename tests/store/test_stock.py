@@ -59,17 +59,70 @@ def test_without_a_selection_it_tells_the_experiments_and_what_to_type(plain):
     assert {
         e["experiment"]: (e["runs"], e["finished"]) for e in data["experiments"] if e["runs"]
     } == {"churn": (80, 77), "fraud": (79, 76), "spam": (80, 77), "wine": (61, 58)}
-    together, one = (way["command"] for way in data["commands"])
-    assert {*shlex.split(together)} == {"mleval", "runs", *FOUR}
-    assert "mleval rank -n spam" in copied(one).stdout
-    assert "mleval rank" in copied(together).stdout
+    # the four have measures and methods in common, and their data apart: they belong together
+    (way,) = data["commands"]
+    assert {*FOUR} < {*shlex.split(way["command"])} and "churn, fraud" not in way["what"]
+    assert "xgb" in copied(way["command"]).stdout
+
+
+def test_experiments_that_do_not_belong_together_have_a_command_each(log):
+    for data in ("wine", "digits"):
+        for model in ("svm", "rf"):
+            log(data, {"test_auc": 0.5 + len(model) / 10}, {"model": model})
+    for model in ("bert", "gpt"):
+        log("unrelated", {"val_acc": 0.5, "latency_s": 1}, {"model": model})
+    data = found()
+    commands = [way["command"] for way in data["commands"]]
+    assert commands == [
+        "mleval rank -n unrelated --method-by param:model --directions proposed",
+        "mleval rank -n digits -n wine --method-by param:model",
+    ]
+    ranked = [json.loads(copied(line, "--output", "json").stdout) for line in commands]
+    assert [len(r["ranking"]) for r in ranked] == [2, 2] and [*ranked[1]["datasets"]]
+    stopped = mleval("rank", code=1).stderr
+    assert all(line in stopped.splitlines() for line in commands)
+    alone = mleval("rank", "-n", "wine").stdout
+    assert "svm" in alone and "rf" in alone
+
+
+def test_what_runs_finds_is_taken_where_nobody_says_otherwise(plain):
+    (way,) = found()["commands"]
+    with_rules = json.loads(copied(way["command"], "--output", "json").stdout)
+    unasked = json.loads(mleval("rank", "--output", "json").stdout)
+    assert unasked["ranking"] == with_rules["ranking"]
+    assert f"Taken as `mleval runs` finds it: {way['command']}" in unasked["doubts"]
+
+
+def test_made_up_names_are_no_methods(log):
+    for i in range(4):
+        log("x", {"test_auc": 0.5 + i / 10}, {"lr": str(i)}, name=f"vaunted-kite-{i}")
+    stopped = mleval("rank", "-n", "x", code=1).stderr
+    assert "Nothing names the methods" in stopped
+
+
+def test_pairs_that_were_never_run_are_gaps_and_failures_the_worst(log):
+    for data in ("d", "e", "f"):
+        for model in ("a", "b", "c"):
+            if (data, model) != ("f", "c"):
+                log("x", {"f1": 0.5 + len(data + model) / 10}, {"model": model, "dataset": data})
+    rules = ("-n", "x", "--method-by", "param:model", "--dataset-by", "param:dataset")
+    stopped = mleval("rank", *rules, code=1).stderr
+    assert "never run" in stopped and "--missing worst" not in stopped
+    lines = [line.strip() for line in stopped.splitlines() if line.startswith("  mleval")]
+    assert any("--missing drop-datasets" in line for line in lines)
+    assert any("--method a --method b" in line for line in lines)
+    assert all(copied(line) for line in lines)
+    log("x", {}, {"model": "c", "dataset": "f"}, status="FAILED")
+    stopped = mleval("rank", *rules, code=1).stderr
+    (worst, *_) = (line.strip() for line in stopped.splitlines() if line.startswith("  mleval"))
+    assert worst.endswith("--missing worst") and copied(worst)
 
 
 def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     data = found(*FOUR)
     assert data["problem"] is None and {
         m["metric"]: (m["runs"], m["direction"]) for m in data["metrics"]
-    } == {"test_auc": (138, None), "val_auc": (138, None), "val_loss": (126, None)}
+    } == {"test_auc": (138, "max"), "val_auc": (138, "max"), "val_loss": (126, "min")}
     assert {v["name"]: v["values"] for v in data["variables"]} == {
         "model": 7,
         "seed": 5,
@@ -80,25 +133,18 @@ def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
         ("method", "param:model"),
         ("dataset", "experiment"),
         ("repeats", "param:seed"),
+        ("measure", "test_auc"),
     ]
-    larger, smaller = (way["command"] for way in data["commands"])
+    (way,) = data["commands"]
     # candidates are not chosen by what is compared where a metric has a counterpart on validation
     # data
-    assert (
-        "--children best:val_auc --max test_auc --max val_auc --duplicates best:val_auc" in larger
-    )
-    assert (
-        "--min test_auc --min val_auc" in smaller
-        and "if larger values of test_auc and val_auc are better" in said(*FOUR)
-    )
-    ranked = json.loads(copied(larger, "--output", "json").stdout)
+    assert way["command"].endswith("--children best:val_auc --duplicates best:val_auc")
+    ranked = json.loads(copied(way["command"], "--output", "json").stdout)
     assert ranked["ranking"][0]["method"] == "xgb" and len(ranked["ranking"]) == 8
     assert [*ranked["weights"]["wine"]] == ["test_auc"]
     assert "135 child runs are trials of 15 searches (lgbm) over lr, max_depth" in said(*FOUR)
-    assert json.loads(copied(smaller, "--output", "json").stdout)["ranking"][0]["method"] == "nb"
     # whoever prints it and copies a line gets the same
-    assert larger in mleval("runs", *FOUR).stdout.splitlines()
-    assert "Are larger or smaller values of test_auc, val_auc and val_loss better?" in said(*FOUR)
+    assert way["command"] in mleval("runs", *FOUR).stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -131,22 +177,16 @@ def test_a_declared_metric_that_some_cells_lack_stops_as_one_that_is_asked_for(p
         "3 of 28 cells have no result (nb on churn, nb on fraud, nb on spam; without a value of "
         "val_loss)" in asked
     )
-    worst, _, fewer = (line for line in asked.splitlines() if line.startswith("  mleval rank"))
-    assert (
-        worst.endswith("--missing worst")
-        and fewer.endswith("--missing drop-methods")
-        and "Leave out nb:" in asked
-    )
+    fewer, _, pair = (line for line in asked.splitlines() if line.startswith("  mleval rank"))
+    assert fewer.endswith("--missing drop-methods") and "Leave out nb:" in asked
+    assert pair.endswith("--missing drop-datasets") and "--missing worst" not in asked
     assert "nb" not in [
         row["method"] for row in json.loads(copied(fewer, "--output", "json").stdout)["ranking"]
     ]
     (way,) = found(*FOUR, *declared)["commands"]
-    text = copied(way["command"]).stdout
+    text = copied(way["command"], "--output", "md").stdout
     left = " ".join(text.split())
-    assert (
-        "--missing worst" in way["command"]
-        and "3 of 28 results are missing (without a value of some measure)" in left
-    )
+    assert "--missing drop-methods" in way["command"]
     assert all(
         f"Left out: {many}" in left
         for many in ("135 child runs, such as", "15 runs, such as", "11 runs")
@@ -192,7 +232,9 @@ def test_what_mleval_logged_ends_with_the_command_that_was_selected(db):
     data = found("-n", "my study", "--dataset", "d", "--dataset", "e")
     assert data["methods"] == ["a", "b", "c"] and "candidates" not in data
     (way,) = data["commands"]
-    assert way["command"] == "mleval rank -n 'my study' --dataset d --dataset e --missing worst"
+    assert (
+        way["command"] == "mleval rank -n 'my study' --dataset d --dataset e --missing drop-methods"
+    )
     copied(way["command"])
     assert found()["methods"] == ["a", "b", "c"]  # the only experiment with runs needs no name
 
@@ -232,6 +274,7 @@ def test_folds_in_names_of_metrics_and_directions_that_are_known(log):
         ("method", "param:clf__model"),
         ("dataset", "param:task"),
         ("folds", "key:fold{fold}_{measure}"),
+        ("measure", "f1"),
     ]
     (way,) = data["commands"]
     assert (
