@@ -12,8 +12,8 @@ WHERE = {
     "lightning": "training.callbacks.lightning:LightningCallback",
     "huggingface": "training.callbacks.huggingface:HuggingFaceCallback",
     "xgboost": "training.callbacks.xgboost:XGBoostCallback",
-    "lightgbm": "training.callbacks.lightgbm:LightGBMCallback",
-    "catboost": "training.callbacks.catboost:CatBoostCallback",
+    "lightgbm": "training.callbacks.boosting:LightGBMCallback",
+    "catboost": "training.callbacks.boosting:CatBoostCallback",
     "optuna": "training.callbacks.optuna:OptunaCallback",
 }
 __all__ = list(WHERE)

@@ -10,7 +10,7 @@ from mlflow_mleval.store import schema
 
 catboost = pytest.importorskip("catboost")
 
-from mlflow_mleval.training.callbacks.catboost import CatBoostCallback  # noqa: E402
+from mlflow_mleval.training.callbacks.boosting import CatBoostCallback  # noqa: E402
 
 NAMES = {"method": "CatBoost", "dataset": "toy"}
 QUIET = {"verbose": 0, "allow_writing_files": False, "thread_count": 1, "random_seed": 0}

@@ -9,7 +9,7 @@ from mlflow_mleval.store import schema
 
 lgb = pytest.importorskip("lightgbm")
 
-from mlflow_mleval.training.callbacks.lightgbm import LightGBMCallback  # noqa: E402
+from mlflow_mleval.training.callbacks.boosting import LightGBMCallback  # noqa: E402
 
 NAMES = {"method": "LightGBM", "dataset": "toy"}
 QUIET = {"verbosity": -1, "n_jobs": 1, "min_child_samples": 5}
