@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import pattern
+from mlflow_mleval.measures.flat import rows_of
 from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, spans, stretches
 from mlflow_mleval.measures.inputs import Propensities
 from mlflow_mleval.measures.score_counts import EXACT, ScoreRows, joined_rows
@@ -166,7 +167,7 @@ class ClassesAbove:
         n, width = true.shape[0], self.above.shape[1]
         truth = true.astype(bool) @ self.above
         truth.sort_indices()
-        row = np.repeat(np.arange(n), np.diff(score.indptr))
+        row = rows_of(score)
         positive = score.data > 0
         row, label, value = (
             row[positive],
@@ -182,7 +183,7 @@ class ClassesAbove:
         row, place = np.divmod(cell, width)
         order = np.lexsort((-value, row))
         row, place, cell, value = row[order], place[order], cell[order], value[order]
-        wanted = np.repeat(np.arange(n) * width, np.diff(truth.indptr)) + truth.indices
+        wanted = rows_of(truth) * width + truth.indices
         hit = np.isin(cell, wanted, assume_unique=True)
         count = np.diff(truth.indptr)
 

@@ -13,6 +13,8 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
+from mlflow_mleval.measures.flat import ratio
+from mlflow_mleval.measures.flat import set_measures as flat_measures
 from mlflow_mleval.measures.hierarchy import (
     Hierarchy,
     Parents,
@@ -163,11 +165,8 @@ def pair_measures(
         rows, columns = m[group[:1]].sum(), k[group[:1]].sum()
         if not rows * columns:
             continue
-        kappa = (
-            distance[start[group, None] + np.arange(rows * columns)]
-            .reshape(-1, rows, columns)
-            .astype(float)
-        )
+        cells = start[group, None] + np.arange(rows * columns)
+        kappa = distance[cells].reshape(-1, rows, columns).astype(float)
         near = (kappa <= limit + tolerance) | (far != "forbid")
         if far == "clip":
             kappa = np.minimum(kappa, limit)
@@ -219,12 +218,8 @@ def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[AnyAr
     joined[spans(start[1:] - size[1], size[1])] = pred.indices
     memory = joined.tobytes()
     keys: dict[bytes, int] = {}
-    place = np.array(
-        [
-            keys.setdefault(memory[a:b], len(keys))
-            for a, b in pairwise((start * joined.itemsize).tolist())
-        ]
-    )
+    ends = pairwise((start * joined.itemsize).tolist())
+    place = np.array([keys.setdefault(memory[a:b], len(keys)) for a, b in ends])
     return np.flatnonzero(np.diff(np.maximum.accumulate(place), prepend=-1)), place
 
 
@@ -243,8 +238,9 @@ def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray,
 
 def without(labels: sparse.csr_array, dropped: AnyArray) -> sparse.csr_array:
     """The class sets without the marked entries."""
-    start = np.append(0, np.cumsum(~dropped))[labels.indptr]
-    return compressed(labels.data[~dropped], labels.indices[~dropped], start, labels.shape[1])
+    at = np.flatnonzero(~dropped)
+    start = np.searchsorted(at, labels.indptr)
+    return compressed(labels.data[at], labels.indices[at], start, labels.shape[1])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -261,13 +257,10 @@ def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> dict[str
 
     0 where the set to divide by is empty, but 1 where both are.
     """
-
-    def ratio(part: AnyArray, whole: AnyArray) -> AnyArray:
-        return np.divide(part, whole, out=np.where(true + pred > 0, 0.0, 1.0), where=whole > 0)
-
-    values = ratio(both, pred), ratio(both, true), ratio(2 * both, true + pred), both, true, pred
-    keys = "precision", "recall", "f1", "intersection", "true_size", "pred_size"
-    return {f"{name}_{key}": value for key, value in zip(keys, values, strict=True)}
+    values = flat_measures(both, pred, true, conventions="mulan")
+    del values["accuracy"]
+    values |= {"intersection": both, "true_size": true, "pred_size": pred}
+    return {f"{name}_{key}": value for key, value in values.items()}
 
 
 def pattern(
@@ -277,13 +270,12 @@ def pattern(
 
     Without one it shares the indices, and the virtual root, number 0, stays.
     """
+    shape, entries = above.shape, np.ones(above.nnz, bool)
+    whole = sparse.csr_array((entries, above.indices, above.indptr), shape=shape)
     if height == np.inf:
-        return sparse.csr_array(
-            (np.ones(above.nnz, bool), above.indices, above.indptr), shape=above.shape
-        )
+        return whole
     near = (above.data <= height + 1) & ((above.indices > 0) | count_root)
-    start = np.append(0, np.cumsum(near))[above.indptr]
-    return compressed(np.ones(start[-1], bool), above.indices[near], start, above.shape[1])
+    return without(whole, ~near)
 
 
 def set_measures(
@@ -431,15 +423,12 @@ def level_measures(sums: Mapping[str, float]) -> dict[str, float]:
     is nothing to divide by.
     """
     rates: dict[str, float] = {}
-    for head in (
-        name.removesuffix(_PARTS[0])
-        for name in sums
-        if name.startswith("level_") and name.endswith(_PARTS[0])
-    ):
+    for name in sums:
+        head = name.removesuffix(_PARTS[0])
+        if head == name or not head.startswith("level_"):
+            continue
         both, true, pred = (sums[head + part] for part in _PARTS)
-        values = {"precision": (both, pred), "recall": (both, true), "f1": (2 * both, true + pred)}
-        rates |= {
-            head + name: part / whole if whole else float("nan")
-            for name, (part, whole) in values.items()
-        }
+        rates[f"{head}precision"] = float(ratio(both, pred, np.nan))
+        rates[f"{head}recall"] = float(ratio(both, true, np.nan))
+        rates[f"{head}f1"] = float(ratio(2 * both, true + pred, np.nan))
     return rates

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.flat import set_measures, weight_of_all
+from mlflow_mleval.measures.flat import dense, set_measures, weight_of_all
 from mlflow_mleval.measures.label_sums import FoldFacts, Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.measures.registry import BINS, ECE_NAME, TOP, TOP_NAME, numbers
 from mlflow_mleval.measures.score_counts import ClassCounts, ScoreCounts
@@ -225,8 +225,7 @@ def _n_classes(score: Array | None) -> int | None:
 def _scores(y_score: Any) -> tuple[Array, float]:
     """Finite scores, N x C or N, and the epsilon of their type."""
     flat = is_vector(y_score)
-    given = score_matrix(np.asarray(y_score)[:, None] if flat else y_score, "y_score")
-    given = given.toarray() if sparse.issparse(given) else given
+    given = dense(score_matrix(np.asarray(y_score)[:, None] if flat else y_score, "y_score"))
     kind = given.dtype if given.dtype.kind == "f" else np.dtype(float)
     score, epsilon = given.astype(float), float(np.finfo(kind).eps)
     return score[:, 0] if score.shape[1] == 1 else score, epsilon

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from mlflow_mleval.measures.flat import rows_of
 from mlflow_mleval.measures.inputs import blocks, error_blocks, truth_and_scores
 from mlflow_mleval.validation import (
     AnyArray,
@@ -140,7 +141,7 @@ def order_statistic_sums(y_true: Any, y_score: Any) -> Array:
     n_labels = y_true.shape[1]
     if sparse.issparse(y_true) and sparse.issparse(y_score):
         errors = abs(y_score.astype(float) - y_true.astype(float))
-        rows = np.repeat(np.arange(errors.shape[0]), np.diff(errors.indptr))
+        rows = rows_of(errors)
         order = np.lexsort((-errors.data, rows))
         place = np.arange(errors.nnz) - errors.indptr[rows]
         return np.bincount(place, errors.data[order], n_labels).astype(float, copy=False)

@@ -22,6 +22,17 @@ from mlflow_mleval.validation import (
 # Measures of predicted label sets, per instance and per label, from counts of true, predicted and
 # shared labels.
 
+
+def rows_of(matrix: sparse.csr_array) -> Ints:
+    """The row of each stored entry."""
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+
+
+def dense(matrix: Any) -> AnyArray:
+    """The same as an ndarray."""
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
 Conventions = Literal["sklearn", "mulan"]
 CONVENTIONS: tuple[str, ...] = ("sklearn", "mulan")
 
@@ -58,7 +69,7 @@ def label_weights(labels: Any, weights: Array | None) -> AnyArray:
     if not sparse.issparse(labels):
         row, column = np.nonzero(labels)
     else:
-        row, column = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr)), labels.indices
+        row, column = rows_of(labels), labels.indices
     of_rows = None if weights is None else weights[row]
     return np.bincount(column, of_rows, labels.shape[1])
 
@@ -78,11 +89,7 @@ def overlap_apart(
     `thresholds.apart`.
     """
     shared = true.multiply(difference).tocsr()
-    met = np.bincount(
-        np.repeat(np.arange(true.shape[0]), np.diff(true.indptr)),
-        always[true.indices],
-        true.shape[0],
-    )
+    met = np.bincount(rows_of(true), always[true.indices], true.shape[0])
     by_instance = (
         met + shared.sum(axis=1),
         always.sum() + difference.sum(axis=1),
@@ -269,8 +276,8 @@ def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
             (np.ones(len(at), bool), scores.indices[at], start), shape=scores.shape
         )
     blocks = (scores[i : i + 1024] for i in range(0, scores.shape[0], 1024))
-    blocks = (b.toarray() if sparse.issparse(b) else b for b in blocks)
-    return sparse.vstack([sparse.csr_array(reached(b, threshold)) for b in blocks], format="csr")
+    above = [sparse.csr_array(reached(dense(block), threshold)) for block in blocks]
+    return sparse.vstack(above, format="csr")
 
 
 def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -> float | Array:
@@ -316,14 +323,15 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
         raise ValueError(f"`y_true` must have the {k} labels of `y_score`, got {true.shape[1]}.")
     wanted = np.asarray(true.sum(axis=0)).ravel() * n / true.shape[0]
     if not per_label:
-        return _threshold(_dense(score).ravel(), wanted.sum())
-    return np.array([_threshold(_dense(score[:, [j]]).ravel(), wanted[j]) for j in range(k)])
+        return _threshold(dense(score), wanted.sum())
+    return np.array([_threshold(dense(score[:, [j]]), wanted[j]) for j in range(k)])
 
 
 def _threshold(scores: AnyArray, wanted: float) -> float:
     """The threshold that as nearly as possible ``wanted`` of the scores reach; a number of their
     own type.
     """
+    scores = scores.ravel() if scores.dtype.kind == "f" else scores.ravel().astype(float)
     place = min(max(int(np.ceil(wanted)), 1), len(scores))
     at = np.partition(scores, len(scores) - place)[len(scores) - place]
     # Thresholds up to `at` are reached by at least `place` scores, those above it by fewer: the
@@ -336,8 +344,3 @@ def _threshold(scores: AnyArray, wanted: float) -> float:
         low, high = below.max() if len(below) else at, at
     middle = low / 2 + high / 2
     return float(middle if low < middle <= high else high)
-
-
-def _dense(block: Any) -> AnyArray:
-    block = block.toarray() if sparse.issparse(block) else block
-    return block if block.dtype.kind == "f" else block.astype(float)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.measures.flat import Conventions, apart, ratio, reached, set_measures
+from mlflow_mleval.measures.flat import Conventions, apart, dense, ratio, reached, set_measures
 from mlflow_mleval.measures.label_sums import Inputs, Sums
 from mlflow_mleval.measures.registry import BINS, CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.measures.score_counts import ScoreCounts
@@ -234,8 +234,8 @@ def label_influences(
     step = max(1, _BLOCK // n_labels)
     for start in range(0, n, step):
         at = slice(start, start + step)
-        t, p = true[at], reached(_dense(score[at]), threshold) if pred is None else pred[at]
-        t, p = _dense(t).astype(np.float32), _dense(p).astype(np.float32)
+        chosen = reached(dense(score[at]), threshold) if pred is None else dense(pred[at])
+        t, p = dense(true[at]).astype(np.float32), chosen.astype(np.float32)
         changes[:, at] = ((t * p) @ rates[0] + p @ rates[1] + t @ rates[2]).T
     return _centred(names, changes, each)
 
@@ -249,10 +249,6 @@ def _centred(
     mean = changes.mean(axis=1) if (each == 1).all() else changes @ each / len(each)
     centred = (changes - mean[:, None].astype(np.float32)) * each.astype(np.float32)
     return dict(zip(names, centred, strict=True))
-
-
-def _dense(matrix: Any) -> Any:
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def _slopes(

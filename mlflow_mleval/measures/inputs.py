@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mlflow_mleval.measures.flat import dense
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
@@ -330,7 +331,7 @@ def blocks(*matrices: Any) -> Iterator[tuple[Any, ...]]:
     step = max(1, _BLOCK // n_labels)
     for start in range(0, n_rows, step):
         rows = slice(start, min(start + step, n_rows))
-        yield rows, *(m[rows].toarray() if sparse.issparse(m) else m[rows] for m in matrices)
+        yield rows, *(dense(matrix[rows]) for matrix in matrices)
 
 
 def error_blocks(y_true: Any, y_score: Any) -> Iterator[tuple[slice, Bools, Array]]:

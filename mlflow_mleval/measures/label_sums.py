@@ -16,11 +16,13 @@ from mlflow_mleval.measures.all_thresholds import ClassesAbove, ThresholdSums
 from mlflow_mleval.measures.flat import (
     Conventions,
     apart,
+    dense,
     example_measures,
     overlap,
     overlap_apart,
     predicted,
     reached,
+    rows_of,
     weight_of_all,
 )
 from mlflow_mleval.measures.hierarchy import stretches
@@ -46,7 +48,6 @@ from mlflow_mleval.measures.score_counts import (
     ScoreCounts,
     StoredScores,
     need_counts,
-    rows_of,
     score_counts,
     without_zeros,
 )
@@ -496,7 +497,8 @@ def _of_blocks(part: Inputs, rows: Ints | None, n_places: int) -> _OfRows:
     for start in range(0, n, step):
         at = slice(start, min(start + step, n))
         block = at if rows is None else rows[at]
-        t, s, p = (_dense_at(matrix, block) for matrix in (part.true, part.score, part.pred))
+        given = (part.true, part.score, part.pred)
+        t, s, p = (None if matrix is None else dense(matrix[block]) for matrix in given)
         w = _at(weights, at)
         if s is not None:
             floats = ordered_floats(s)
@@ -531,11 +533,6 @@ def _of_blocks(part: Inputs, rows: Ints | None, n_places: int) -> _OfRows:
         squares,
         None if weights is None else weight,
     )
-
-
-def _dense_at(matrix: Any, rows: Rows) -> Any:
-    block = _at(matrix, rows)
-    return block.toarray() if sparse.issparse(block) else block
 
 
 def _weighted(values: Array, weights: Array | None) -> Array:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import Pairs, distinct, meetings
+from mlflow_mleval.measures.flat import rows_of
 from mlflow_mleval.measures.hierarchy import Parents, lookup, spans
 from mlflow_mleval.validation import AnyArray, present
 
@@ -104,7 +105,7 @@ def meet(
     for classes, climb, labels, rest in zip(
         (pairs.a, pairs.b), climbs, (true, pred), kept, strict=True
     ):
-        owner = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+        owner = rows_of(labels)
         lonely = rest & (np.diff(pairs.start)[owner] == 0)
         ways = [
             (classes[pair], top, climb),

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import type_of_target
@@ -23,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mlflow_mleval.measures.capacities import MOST_TABULATED, Capacity
 from mlflow_mleval.measures.dependence import FAMILIES, family_weights, owa_weights
+from mlflow_mleval.measures.flat import dense
 from mlflow_mleval.validation import Array, Bools, Ints, binary_matrix, one_of
 
 MAX_CANDIDATES = 2**18
@@ -82,8 +82,7 @@ def bayes_optimal(
     >>> bayes_optimal(sets, p, "binomial", 1).label_set, bayes_optimal(sets, p, "binomial", 3).label_set
     (array([1, 1, 1]), array([0, 0, 0]))
     """  # noqa: E501
-    label_sets = binary_matrix(label_sets, "label_sets")
-    label_sets = label_sets.toarray() if sparse.issparse(label_sets) else label_sets
+    label_sets = dense(binary_matrix(label_sets, "label_sets"))
     n_sets, n_labels = label_sets.shape
     probabilities = np.asarray(probabilities, dtype=float)
     if probabilities.shape != (n_sets,):
@@ -200,7 +199,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
                 "`n_neighbors` must be an integer from 1 to the number of instances, n_samples = "
                 f"{X.shape[0]}, got {self.n_neighbors!r}."
             )
-        self.label_sets_ = y.toarray() if sparse.issparse(y) else y
+        self.label_sets_ = dense(y)
         self.n_labels_ = y.shape[1]
         self.classes_ = np.arange(self.n_labels_)
         owa_weights(

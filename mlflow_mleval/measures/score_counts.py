@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.flat import ratio
+from mlflow_mleval.measures.flat import dense, ratio, rows_of
 from mlflow_mleval.measures.hierarchy import spans, stretches
 from mlflow_mleval.measures.registry import ECE_NAME, numbers
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
@@ -654,11 +654,6 @@ class StoredScores:
             yield rows, table, at, stored if not full else np.ones_like(stored)
 
 
-def rows_of(matrix: sparse.csr_array) -> Ints:
-    """The row of each stored entry."""
-    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
-
-
 def without_zeros(matrix: Any) -> sparse.csr_array:
     """CSR in canonical form without stored zeros; the caller's matrix stays as it is."""
     stored = sparse.csr_array(matrix)
@@ -700,8 +695,7 @@ def score_counts(
     """
     t, s = (m if rows is None else m[rows] for m in (true, score))
     if not (sparse.issparse(t) and sparse.issparse(s)):
-        t, s = (m.toarray() if sparse.issparse(m) else m for m in (t, s))
-        return ScoreCounts.of(s, t, weights)
+        return ScoreCounts.of(dense(s), dense(t), weights)
     stored = StoredScores(t, s)
     n, n_labels = t.shape
     missed = np.bincount(stored.missed[1], minlength=n_labels)
