@@ -73,7 +73,9 @@ class Study(Reported):
     notes : tuple of str
         Doubts a reader must know: duplicate runs, conventions not stated, how names were found.
     filled : tuple of (dataset, method)
-        Cells whose values the policy ``worst`` supplied.
+        Cells of which the policy ``worst`` supplied some values.
+    imputed : frozenset of (dataset, method, measure)
+        These values.
     failed : frozenset of (dataset, method)
         Cells of which a run failed and none finished.
     source : mapping
@@ -89,6 +91,7 @@ class Study(Reported):
     excluded: tuple[Excluded, ...] = ()
     notes: tuple[str, ...] = ()
     filled: tuple[tuple[str, str], ...] = ()
+    imputed: frozenset[tuple[str, str, str]] = frozenset()
     source: Mapping[str, object] = field(default_factory=dict)
     repeats: pd.DataFrame | None = None
     failed: frozenset[tuple[str, str]] = frozenset()
@@ -339,7 +342,9 @@ class Study(Reported):
         source = dict(self.source)
         if chosen != self.measures and "measures_by" in source:
             source["measures_by"] = f"those that you kept of {len(self.measures)}"
+        filled = tuple(cell for cell in self.filled if cell in values.index)
         parts = {"values": values, "folds": folds, "repeats": repeats, "source": source}
+        parts |= {"filled": filled}
         return replace(self, **parts, directions={m: self.directions[m] for m in chosen})
 
     def _ways_on(self, gaps: Sequence[tuple[str, str]]) -> list[tuple[str, dict[str, Any]]]:
@@ -420,7 +425,10 @@ class Study(Reported):
             pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"])
         )
         if policy == "worst":
-            return replace(self, values=self._worst(full), missing=policy, filled=tuple(gaps))
+            lacking = full.isna().stack()
+            imputed = frozenset(lacking[lacking].index)
+            values = self._worst(full)
+            return replace(self, values=values, missing=policy, filled=tuple(gaps), imputed=imputed)
         level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
         lost = list(dict.fromkeys(gap[level] for gap in gaps))
         rest = full[~full.index.get_level_values(level).isin(lost)]

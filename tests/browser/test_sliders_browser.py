@@ -37,7 +37,7 @@ return [...table.tBodies[0].rows].map((row, i) => ({
   method: row.querySelector("[data-method]").dataset.method, first: row.classList.contains("first"),
   ...Object.fromEntries(keys.map((key, i) => [key, row.cells[i].textContent]).filter(([key]) => key)),
   tones: [...row.querySelectorAll("td:has(svg rect.faccent) rect")].map(r => +r.getAttribute("fill-opacity")),
-  ranks: numbers[i] && [numbers[i].cells[0].textContent, ...[...numbers[i].cells].slice(1).map(c => +c.textContent)],
+  ranks: numbers[i] && [numbers[i].cells[0].textContent, ...[...numbers[i].cells].slice(1).map(c => parseFloat(c.textContent))],
 }));"""  # noqa: E501
 SAID = """
 const shown = e => e.checkVisibility() ? e.textContent.trim() : "", at = name => document.querySelector(".weights " + name);

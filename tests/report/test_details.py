@@ -2,6 +2,7 @@
 study holds.
 """
 
+import re
 from functools import cache
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from fold_cases import three_methods
 from html_pages import Page
 from profile_cases import whole
-from report_cases import NASTY, nasty, published
+from report_cases import NASTY, nasty, published, render
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.recommendation import (
@@ -186,3 +187,20 @@ def test_hostile_names_are_text_and_found_as_shown():
 def test_what_is_not_there_is_refused(asked, says):
     with pytest.raises((ValueError, IncomparableRunsError), match=says):
         published(stability=True, n_resamples=500).detail(**asked)
+
+
+def test_what_a_policy_supplied_has_a_star_wherever_it_stands():
+    c = published()
+    dataset, method = c.study.filled[0]
+    value = f"{c.study.cells('accuracy').loc[dataset, method]:.4f}*"
+    for asked in ({"dataset": dataset}, {"method": method}):
+        text = c.detail(**asked).to_text()
+        assert value in text and "* no result: the dataset's worst value" in text
+    cell = c.detail(dataset=dataset, method=method).to_text()
+    assert len(re.findall(r"\d\*", cell)) == len(c.study.measures)
+    page = render(c, "html")
+    stars = [f"{c.ranks.loc[cell]:.4g}*" for cell in c.study.filled]
+    assert sorted(re.findall(r"<td>([\d.]+\*)</td>", page)) == sorted(stars)
+    assert page.count('class="faccent imputed"') == len(c.study.filled)
+    alone = compare(c.study.select(datasets=[dataset]), on="f1")
+    assert re.search(rf"{method} +0\.\d+\*", render(alone))

@@ -61,6 +61,15 @@ def doubts_data(c: Comparison) -> dict[str, Any]:
     return {"doubts": c.doubts, "absent": c.absent, "excluded": c.study.excluded}
 
 
+#: What a star beside a value, or beside a rank that comes from it, means.
+IMPUTED = "* no result: the dataset's worst value stands for it."
+
+
+def starred(texts: Iterable[str], imputed: Iterable[bool]) -> list[str]:
+    """Values as they are shown, those that a policy supplied with a star."""
+    return [f"{text}*" if star else text for text, star in zip(texts, imputed, strict=True)]
+
+
 def capitalised(text: str, names: Iterable[str]) -> str:
     """The text with a capital, unless it begins with one of the names, which stay as they are.
 

@@ -2,7 +2,7 @@
 or a pair of methods.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -31,6 +31,7 @@ from mlflow_mleval.report.blocks import (
 from mlflow_mleval.report.content import profiles as along
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.content.beyond import probability
+from mlflow_mleval.report.content.definitions import IMPUTED, starred
 from mlflow_mleval.report.content.measures import lost_choices
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.content.ranking import grid
@@ -53,8 +54,6 @@ _SCATTER = {
     "fold_sd": ("sd over folds", ""),
 }
 _FACTS = {"experiment": "experiment", "status": "status", "repeat": "seed", "start_time": "started"}
-#: What marks a result that a policy supplied.
-_FILLED = "Filled: what is missing counts as the worst of the dataset."
 
 
 def document(
@@ -125,12 +124,13 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
     values, runs, folds = (look(c, dataset, method) for look in looks)
     shown = _heaviest(c)
     scatter = {key: about for key, about in _SCATTER.items() if values[key].notna().any()}
+    imputed = [(dataset, method, m) in c.study.imputed for m in values.index]
     blocks: list[Any] = [
         Text(_about_cell(c, method, dataset, len(runs), len(folds)), role="flow", depth=ALWAYS)
     ]
     columns = [
         *_measures(c, values.index),
-        doc.numbers("value", values["value"]),
+        Column("value", starred(map(number, values["value"]), imputed), note=_note(any(imputed))),
         *(doc.numbers(head, values[key], note=text) for key, (head, text) in scatter.items()),
         doc.numbers(
             "rank", values["rank"], note="Rank and φ: by this measure alone, on this dataset."
@@ -213,15 +213,14 @@ def _text(value: Any) -> str:
 def _method(c: Comparison, method: str) -> list[Any]:
     measures, ranks = part.measures_of_method(c, method), c.ranks[method]
     shown = _heaviest(c)
-    filled = {dataset for dataset, m in c.study.filled if m == method}
+    gaps = {m: [(d, method, m) in c.study.imputed for d in ranks.index] for m in shown}
     runs = c.study.n_repeats
     table = [
         doc.names("dataset", ranks.index, about={"method": method}),
         doc.numbers("rank", ranks),
         doc.decimals("φ", c.fusion.phi[method], 3),
-        *_filled(ranks.index, filled),
         *(
-            Column(head, aligned(c.study.cells(m)[method]), keep=i)
+            Column(head, starred(aligned(c.study.cells(m)[method]), gaps[m]), keep=i)
             for m, head, i in _columns(c, shown)
         ),
     ]
@@ -229,7 +228,13 @@ def _method(c: Comparison, method: str) -> list[Any]:
         table.append(doc.numbers("runs", (runs.get((d, method)) for d in ranks.index)))
     blocks = [
         Text(_about_method(c, method, measures), role="flow", depth=ALWAYS),
-        Table(table, title="On each dataset", things="datasets", depth=ALWAYS),
+        Table(
+            table,
+            title="On each dataset",
+            things="datasets",
+            note=_note(any(map(any, gaps.values()))),
+            depth=ALWAYS,
+        ),
         _by_measure(c, measures),
     ]
     if c.deciding is not None:
@@ -309,7 +314,6 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
         doc.numbers("rank", flows["rank"]),
         doc.names("method", flows.index, about={"dataset": dataset}),
         doc.decimals("φ", flows["phi"], 3),
-        *_filled(flows.index, filled),
         doc.decimals("φ⁺", flows["phi_plus"], 3, keep=1),
         doc.decimals("φ⁻", flows["phi_minus"], 3, keep=1),
     ]
@@ -319,7 +323,8 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
     }
     columns += cells.values()
     several = any("±" in text for column in cells.values() for text in column.cells)
-    note = "± is the standard deviation over repeats." if several else ""
+    notes = ["± is the standard deviation over repeats."] * several
+    note = " ".join(filter(None, [*notes, _note(bool(filled))]))
     blocks: list[Any] = [
         Text(_about_dataset(c, dataset, flows, filled), role="flow", depth=ALWAYS),
         Table(
@@ -349,16 +354,15 @@ def _with_spread(study: Study, measure: str, dataset: str, methods: pd.Index) ->
     sd = [spread.get((dataset, method)) for method in methods]
     values = study.cells(measure).loc[dataset, methods]
     texts = aligned(chain.from_iterable(zip(values, sd, strict=True)))
+    shown = starred(texts[::2], [(dataset, m, measure) in study.imputed for m in methods])
     return [
         value if sd == NONE else f"{value} ± {sd}"
-        for value, sd in zip(texts[::2], texts[1::2], strict=True)
+        for value, sd in zip(shown, texts[1::2], strict=True)
     ]
 
 
-def _filled(rows: pd.Index, filled: Collection[str]) -> list[Column]:
-    """A column that marks which results a policy supplied, if any."""
-    cells = ["filled" if row in filled else "" for row in rows]
-    return [Column("", cells, "<", note=_FILLED)] if filled else []
+def _note(imputed: bool) -> str:
+    return IMPUTED if imputed else ""
 
 
 def _about_dataset(c: Comparison, dataset: str, flows: pd.DataFrame, filled: set[str]) -> list[str]:

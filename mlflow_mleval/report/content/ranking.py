@@ -28,6 +28,7 @@ from mlflow_mleval.report.blocks import (
     note,
     plain,
 )
+from mlflow_mleval.report.content.definitions import IMPUTED, starred
 from mlflow_mleval.report.content.provenance import best
 from mlflow_mleval.report.content.verdict import choices
 from mlflow_mleval.report.figures.weighting import (
@@ -357,10 +358,14 @@ def _on_each_dataset(c: Comparison) -> Table:
     ranks, total = c.ranks[c.order[:SLIDERS_METHODS]], len(c.ranks)
     frame = ranks.T.iloc[:, :DATASETS].rename_axis(columns="dataset")
     some = f"The first {DATASETS} of {total:,} datasets are shown; ranks_by_dataset.csv holds all."
-    note = some if total > DATASETS else ""
-    heads = [name(d, 18) for d in frame]
-    title = "Rank on each dataset"
-    return grid(frame, "method", heads, number, key="ranks", title=title, note=note)
+    notes = [some] * (total > DATASETS) + [IMPUTED] * bool(c.study.filled)
+    about = {"key": "ranks", "title": "Rank on each dataset", "note": " ".join(notes)}
+    table = grid(frame, "method", [name(d, 18) for d in frame], number, **about)
+    columns = [
+        replace(column, cells=starred(column.cells, ((d, m) in c.study.filled for m in ranks)))
+        for d, column in zip(frame, table.columns[1:], strict=True)
+    ]
+    return replace(table, columns=[table.columns[0], *columns])
 
 
 def data(c: Comparison) -> dict[str, Any]:
@@ -475,8 +480,11 @@ def _strips(c: Comparison, methods: pd.Series) -> Column:
     """The ranks on each dataset as a strip of cells."""
     tip = "Its ranks from the best to the worst; the stronger, the better."
     if len(c.ranks) <= CELLS:
-        tip = "Its rank on each dataset, the stronger the better; a dot marks rank 1."
-    strips = [rank_strip(c.ranks[m], len(c.order)) for m in methods]
+        tip = "Its rank on each dataset, stronger where better. A dot: rank 1; a frame: no result."
+    strips = [
+        rank_strip(c.ranks[m], len(c.order), {d for d, of in c.study.filled if of == m})
+        for m in methods
+    ]
     return Column("by dataset", strips, "<", tip=tip, marks={"key": "strip"}, wide=True)
 
 
@@ -504,7 +512,9 @@ def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     means = values.mean()
     if len(c.ranks) == 1:
         head = f"{name(c.on)} {arrow}"
-        return [_picture(c, means, plain(head)), Column(head, aligned(means), keep=3)]
+        gaps = [(values.index[0], m, c.on) in c.study.imputed for m in values]
+        cells, note = starred(aligned(means), gaps), IMPUTED if any(gaps) else ""
+        return [_picture(c, means, plain(head)), Column(head, cells, keep=3, note=note)]
     alpha = c.options["alpha"]
     cells = with_intervals(mean_intervals(values, alpha).to_numpy())
     note = (

@@ -3,7 +3,7 @@ the GAIA plane.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -79,21 +79,23 @@ def _rung_axis(title: str, x: Scale) -> Svg:
     return svg
 
 
-def rank_strip(ranks: pd.Series, n_methods: int, width: float = 88) -> Svg:
+def rank_strip(
+    ranks: pd.Series, n_methods: int, imputed: Collection[str] = (), width: float = 88
+) -> Svg:
     """One cell a dataset, the stronger its colour the better the method's rank there; a dot marks
-    rank 1.
+    rank 1, a frame a rank that comes from a value that a policy supplied.
     """
     if len(ranks) > CELLS:
         return _ranks_in_order(ranks, n_methods, width)
     step = min(13.0, width / len(ranks))
     gap = 1 if step > 3 else 0
-    words = ", ".join(f"{dataset} {number(rank)}" for dataset, rank in ranks.items())
+    stars = {dataset: "*" * (dataset in imputed) for dataset in ranks.index}
+    words = ", ".join(f"{d} {number(rank)}{stars[d]}" for d, rank in ranks.items())
     svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(ranks), inline=True)
     for i, (dataset, rank) in enumerate(ranks.items()):
-        tip = f"{dataset}: rank {number(rank)}"
-        svg.rect(
-            i * step, 0, step - gap, HEIGHT, "faccent", fill_opacity=shade(rank, n_methods), tip=tip
-        )
+        tip = f"{dataset}: rank {number(rank)}{stars[dataset]}"
+        strength, style = shade(rank, n_methods), "faccent imputed" if stars[dataset] else "faccent"
+        svg.rect(i * step, 0, step - gap, HEIGHT, style, fill_opacity=strength, tip=tip)
         if rank == 1 and step > 5:
             svg.dot(i * step + (step - gap) / 2, HEIGHT / 2, 2, "fbg", pointer_events="none")
     return svg

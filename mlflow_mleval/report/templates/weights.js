@@ -205,7 +205,7 @@
     function settle() {
       if (table?.numbers) {
         reorder(table.numbers);
-        table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => { leaf(cell).textContent = ranks[d][a]; }));
+        table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => { leaf(cell).textContent = ranks[d][a] + (cell.textContent.endsWith("*") ? "*" : ""); }));
       }
       table?.cells.forEach(({strip, fields}, a) => {
         const title = strip?.querySelector(":scope > title");
