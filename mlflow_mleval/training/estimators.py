@@ -5,14 +5,14 @@ named.
 from __future__ import annotations
 
 import inspect
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
-import mlflow
 import numpy as np
 import pandas as pd
 from scipy import sparse
@@ -345,7 +345,7 @@ def _inverted(y_score: Any, y_pred: Any) -> bool:
 #: Parameters that change no result, and those that make a repeat of the same method.
 _INCIDENTAL = {"n_jobs", "verbose", "memory", "copy_X"}
 _SEEDS = {"random_state", "seed", "random_seed", "rng"}
-_LONGEST = 200
+_LONGEST = 120
 #: What the field calls wrappers: by class, of label sets.
 _WRAPPERS = {
     "MultiOutputClassifier": "BR",
@@ -366,35 +366,29 @@ _WRAPPERS = {
     "MLARAM": "ML-ARAM",
     "MLTSVM": "ML-TSVM",
 }
-#: Names given in this process: by store and short name, the name for each set of parameters.
-_named: dict[tuple[str, str], dict[tuple[tuple[str, str], ...], str]] = {}
+#: Where a function lies in memory, as its text tells it.
+_PLACE = re.compile(r" at 0x[0-9a-f]+")
 
 
 def method_name(estimator: Any, Y: Any = None) -> str:
-    """A short name: the estimator's class, of wrappers what the field calls them, without
-    parameters.
+    """A short name, which depends on the estimator alone: its class, of wrappers what the field
+    calls them, and the parameters that differ from their defaults, apart from seeds and the like.
 
-    Where an estimator with other parameters has that name already in this process and store, those
-    in which the two differ are added. A search is called as what it searches, so that its winner
-    and its hold-out are one method.
+    A search is called as what it searches, with the parameters that it tunes.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.multiclass import OneVsRestClassifier
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> method_name(make_pipeline(StandardScaler(), OneVsRestClassifier(LogisticRegression(C=10, random_state=1))))
-    'StandardScaler + BR(LogisticRegression)'
+    'StandardScaler + BR(LogisticRegression(C=10))'
     """  # noqa: E501
-    name = _short(estimator, Y)
-    tuned = dict.fromkeys(getattr(estimator, "best_params_", ()), "tuned")
-    own = hyperparameters(estimator) | tuned
-    names = _named.setdefault((mlflow.get_tracking_uri(), name), {})
-    key = tuple(sorted((p, v) for p, v in own.items() if p.rpartition("__")[2] not in _SEEDS))
-    if key not in names:
-        others = list(map(dict, names))
-        differing = [f"{p}={v}" for p, v in key if any(other.get(p) != v for other in others)]
-        names[key] = _cut(f"{name}({', '.join(differing)})" if differing else name)
-    return names[key]
+
+    def called(kind: str) -> str:
+        one_label = kind == "OneVsRestClassifier" and Y is not None and is_vector(Y)
+        return "OvR" if one_label else _WRAPPERS.get(kind, kind)
+
+    return _cut(_described(estimator, called))
 
 
 def params_of(estimator: Any) -> dict[str, str]:
@@ -410,7 +404,7 @@ def full_name(estimator: Any) -> str:
     >>> full_name(KNeighborsClassifier(7, n_jobs=2))
     'KNeighborsClassifier(n_neighbors=7)'
     """
-    return _described(_searched(estimator))
+    return _described(_searched(estimator), str)
 
 
 def hyperparameters(estimator: Any) -> dict[str, str]:
@@ -426,7 +420,7 @@ def hyperparameters(estimator: Any) -> dict[str, str]:
     if not hasattr(inner := _searched(estimator), "get_params"):
         return {}
     return {
-        name: " ".join(repr(value).split()) if not isinstance(value, str) else value
+        name: value if isinstance(value, str) else _text(value)
         for name, value in inner.get_params(deep=True).items()
         if not _is_part(value) and name.rpartition("__")[2] not in _INCIDENTAL
     }
@@ -482,40 +476,25 @@ def _some_of(array: Any, size: int) -> bytes:
     return repr(part.tolist() if isinstance(part, np.ndarray) else part).encode()
 
 
+def _is_search(estimator: Any) -> bool:
+    """Whether it tries parameters of the estimator that it holds."""
+    grids = hasattr(estimator, "param_grid") or hasattr(estimator, "param_distributions")
+    return grids and hasattr(estimator, "get_params") and hasattr(estimator, "estimator")
+
+
 def _searched(estimator: Any) -> Any:
     """What a search tries, with the winner's parameters once it is known; anything else is
     itself.
     """
-    if not hasattr(estimator, "get_params"):
+    if not _is_search(estimator):
         return estimator
-    inner = getattr(estimator, "estimator", None)
-    if inner is not None and (
-        hasattr(estimator, "param_grid") or hasattr(estimator, "param_distributions")
-    ):
-        return getattr(estimator, "best_estimator_", inner)
-    return estimator
+    return getattr(estimator, "best_estimator_", estimator.estimator)
 
 
-def _short(value: Any, Y: Any) -> str:
-    """Classes only, wrappers by their usual names."""
-    value = _searched(value)
-    if hasattr(value, "steps"):
-        return " + ".join(
-            _short(step, Y) for _, step in value.steps if step not in (None, "passthrough")
-        )
-    name = type(value).__name__
-    if name == "OneVsRestClassifier" and Y is not None and is_vector(Y):
-        name = "OvR"
-    name = _WRAPPERS.get(name, name)
-    if not hasattr(value, "get_params"):
-        return name
-    parts = (
-        own
-        for own in value.get_params(deep=False).values()
-        if hasattr(own, "get_params") and not isinstance(own, type)
-    )
-    inner = [_short(own, Y) for own in parts]
-    return name + (f"({', '.join(inner)})" if inner else "")
+def _tuned(search: Any) -> set[str]:
+    """The parameters that a search tries."""
+    grids = getattr(search, "param_grid", None) or getattr(search, "param_distributions", ())
+    return {name for grid in ([grids] if isinstance(grids, Mapping) else grids) for name in grid}
 
 
 def _is_part(value: Any) -> bool:
@@ -534,23 +513,54 @@ def _cut(name: str) -> str:
     )
 
 
-def _described(value: Any) -> str:
+def _described(value: Any, called: Callable[[str], str], tuned: Collection[str] = ()) -> str:
+    """The estimator with the parameters that differ from their defaults; those that are `tuned` by
+    a search around it are only named. `called` says what a class is called.
+    """
+    if _is_search(value):
+        return _described(value.estimator, called, {*tuned, *_tuned(value)})
+
+    def inner(name: str, part: Any) -> str:
+        own = f"{name}__"
+        return _described(part, called, {t[len(own) :] for t in tuned if t.startswith(own)})
+
     if hasattr(value, "steps"):
-        return " + ".join(
-            _described(step) for _, step in value.steps if step not in (None, "passthrough")
-        )
+        steps = [step for step in value.steps if step[1] not in (None, "passthrough")]
+        return " + ".join("tuned" if step[0] in tuned else inner(*step) for step in steps)
     if not hasattr(value, "get_params") or isinstance(value, type):
-        return " ".join(repr(value).split())
+        return _text(value)
     defaults = {
         name: p.default for name, p in inspect.signature(type(value).__init__).parameters.items()
     }
     parts = []
     for name, own in value.get_params(deep=False).items():
-        if name in _INCIDENTAL | _SEEDS or _same(own, defaults.get(name, inspect.Parameter.empty)):
+        default = defaults.get(name, inspect.Parameter.empty)
+        if name in tuned:
+            parts.append(f"{name}=tuned")
+        elif name in _INCIDENTAL | _SEEDS or _same(own, default):
             continue
-        parts.append(_described(own) if hasattr(own, "get_params") else f"{name}={_described(own)}")
-    return type(value).__name__ + (f"({', '.join(parts)})" if parts else "")
+        elif _is_part(own) and not isinstance(own, type):
+            named = [(name, own)] if hasattr(own, "get_params") else _estimators_in(own)
+            parts += [inner(*part) for part in named]
+        else:
+            parts.append(f"{name}={_text(own)}")
+    return called(type(value).__name__) + (f"({', '.join(parts)})" if parts else "")
+
+
+def _estimators_in(pairs: Iterable[Any]) -> list[tuple[str, Any]]:
+    """The estimators with their names in a list of pairs, as of a vote."""
+    return [(p[0], p[1]) for p in pairs if isinstance(p, tuple) and hasattr(p[1], "get_params")]
+
+
+def _text(value: Any) -> str:
+    """A value, alike in every process and of whatever type of number."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return _PLACE.sub("", " ".join(repr(plain).split()))
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is type(b) and repr(a) == repr(b))
+    """Whether two values are told alike, 1 and 1.0 among them."""
+    numbers = [isinstance(x, (int, float, np.number)) and not isinstance(x, bool) for x in (a, b)]
+    if all(numbers):
+        return repr(float(a)) == repr(float(b))
+    return a is b or (type(a) is type(b) and _text(a) == _text(b))

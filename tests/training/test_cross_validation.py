@@ -192,7 +192,8 @@ def test_names_come_from_the_run_else_from_the_estimator(client):
     with mlflow.start_run(tags={"mleval.dataset": "mine"}) as run:
         mleval.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)
     tags = client.get_run(run.info.run_id).data.tags
-    assert (tags[schema.TAG_METHOD], tags[schema.TAG_DATASET]) == ("KNeighborsClassifier", "mine")
+    named = tags[schema.TAG_METHOD], tags[schema.TAG_DATASET]
+    assert named == ("KNeighborsClassifier(n_neighbors=3)", "mine")
     mleval.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)
     latest = client.search_runs(["0"])[0].data.tags
     assert latest[schema.TAG_DATASET].startswith("120x4 labels-")
@@ -301,7 +302,7 @@ def test_a_search_logs_its_winner(client):
     run_id = mleval.log_search(grid, dataset="d", experiment_name="searches")
     best = mleval.cross_validate(grid.best_estimator_, X, Y, cv=4, log=False)
     study = mleval.load_study(experiment_names=["searches"])
-    name = "KNeighborsClassifier"
+    name = "KNeighborsClassifier(n_neighbors=tuned)"
     for m in ("micro_f1", "hamming_loss", "coverage"):
         assert study.values.loc[("d", name), m] == pytest.approx(best.folds[m].mean())
         np.testing.assert_allclose(study.folds.loc[("d", name)][m], best.folds[m])

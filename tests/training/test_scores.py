@@ -8,7 +8,12 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import make_multilabel_classification
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, StackingClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
@@ -16,11 +21,10 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from mlflow_mleval.training import estimators
 from mlflow_mleval.training.estimators import (
     as_matrix,
     dataset_name,
@@ -232,53 +236,69 @@ def test_is_multilabel(target, expected):
     assert is_multilabel(target) is expected
 
 
-@pytest.fixture(name="no_names")
-def no_names_were_given(monkeypatch):
-    monkeypatch.setattr(estimators, "_named", {})
-
-
 @pytest.mark.parametrize(
     ("estimator", "target", "name"),
     [
-        (MultiOutputClassifier(LogisticRegression(max_iter=2000)), Y, "BR(LogisticRegression)"),
+        (
+            MultiOutputClassifier(LogisticRegression(max_iter=2000)),
+            Y,
+            "BR(LogisticRegression(max_iter=2000))",
+        ),
         (OneVsRestClassifier(LinearSVC()), Y, "BR(LinearSVC)"),
         (OneVsRestClassifier(LinearSVC()), Y[:, 0], "OvR(LinearSVC)"),
         (
             ClassifierChain(LogisticRegression(C=0.1), order="random", random_state=1),
             Y,
-            "CC(LogisticRegression)",
+            "CC(LogisticRegression(C=0.1), order='random')",
         ),
         (
             make_pipeline(StandardScaler(), "passthrough", KNeighborsClassifier(7)),
             Y,
-            "StandardScaler + KNeighborsClassifier",
+            "StandardScaler + KNeighborsClassifier(n_neighbors=7)",
         ),
         (
             GridSearchCV(MultiOutputClassifier(LinearSVC()), {"estimator__C": [1]}),
             Y,
-            "BR(LinearSVC)",
+            "BR(LinearSVC(C=tuned))",
         ),
         (type("MLkNN", (KNeighborsClassifier,), {})(), Y, "ML-kNN"),
     ],
 )
-def test_names_of_methods_are_those_of_the_field(no_names, estimator, target, name):
+def test_names_of_methods_are_those_of_the_field(estimator, target, name):
     assert method_name(estimator, target) == name
 
 
-def test_names_of_methods_tell_parameters_only_where_two_would_be_called_the_same(no_names):
-    assert method_name(KNeighborsClassifier(3)) == "KNeighborsClassifier"
+def test_the_name_of_a_method_depends_on_the_estimator_alone():
     assert method_name(KNeighborsClassifier(7, n_jobs=2)) == "KNeighborsClassifier(n_neighbors=7)"
-    assert method_name(KNeighborsClassifier()) == "KNeighborsClassifier(n_neighbors=5)"
-    assert method_name(KNeighborsClassifier(3, n_jobs=5)) == "KNeighborsClassifier"
+    assert method_name(KNeighborsClassifier()) == "KNeighborsClassifier"
+    assert method_name(LogisticRegression(C=1)) == "LogisticRegression"
     forests = [RandomForestClassifier(random_state=seed, verbose=seed) for seed in (1, 2)]
     assert {method_name(forest) for forest in forests} == {"RandomForestClassifier"}
     assert [hyperparameters(forest)["random_state"] for forest in forests] == ["1", "2"]
     assert "verbose" not in hyperparameters(forests[0])
-    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=2).fit(X, Y)
-    assert method_name(search) == "KNeighborsClassifier(n_neighbors=tuned)"
-    assert hyperparameters(search)["n_neighbors"] == str(search.best_params_["n_neighbors"])
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": np.arange(1, 4, 2)}, cv=2)
+    before = method_name(search)
+    search.fit(X, Y)
+    assert before == method_name(search) == "KNeighborsClassifier(n_neighbors=tuned)"
+    k = search.best_params_["n_neighbors"]
+    assert hyperparameters(search)["n_neighbors"] == str(k)
+    winner = method_name(search.best_estimator_)
+    assert winner == method_name(KNeighborsClassifier(int(k))) != before
+    assert method_name(KNeighborsClassifier(3)) == "KNeighborsClassifier(n_neighbors=3)"
+
+
+def test_names_of_methods_are_short_and_tell_parts():
+    pipe = make_pipeline(FunctionTransformer(len), StandardScaler(), KNeighborsClassifier())
+    search = GridSearchCV(pipe, [{"kneighborsclassifier__p": [1]}, {"standardscaler": ["a"]}])
+    assert method_name(search) == (
+        "FunctionTransformer(func=<built-in function len>) + tuned + KNeighborsClassifier(p=tuned)"
+    )
+    vote = VotingClassifier([("a", LinearSVC(C=2)), ("b", KNeighborsClassifier())], voting="soft")
+    name = "VotingClassifier(LinearSVC(C=2), KNeighborsClassifier, voting='soft')"
+    assert method_name(vote) == name
     long = [method_name(MLPClassifier(hidden_layer_sizes=(n,) * 100)) for n in (10, 11)]
-    assert long[0] != long[1] and all(len(name) <= 200 for name in long)
+    assert long[0] != long[1] and all(len(name) <= 120 for name in long)
+    assert " at 0x" not in method_name(FunctionTransformer(lambda x: x))
     assert full_name(ClassifierChain(LogisticRegression(C=0.1), order="random")) == (
         "ClassifierChain(LogisticRegression(C=0.1), order='random')"
     )

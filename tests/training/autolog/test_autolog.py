@@ -132,7 +132,7 @@ def test_a_second_fit_is_another_result(runs):
     model.score(X_TEST, Y_TEST)
     model.set_params(n_neighbors=9).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
     assert [r.data.tags[schema.TAG_METHOD] for r in runs()] == [
-        "KNeighborsClassifier",
+        "KNeighborsClassifier(n_neighbors=3)",
         "KNeighborsClassifier(n_neighbors=9)",
     ]
     assert len({r.data.tags[schema.TAG_DATASET] for r in runs()}) == 1

@@ -109,19 +109,19 @@ def test_a_search_and_its_hold_out_are_one_method_and_the_hold_out_counts(runs):
     assert (
         searched.data.tags[schema.TAG_METHOD]
         == held.data.tags[schema.TAG_METHOD]
-        == "KNeighborsClassifier"
+        == "KNeighborsClassifier(n_neighbors=tuned)"
     )
     assert (
         searched.data.params == held.data.params and searched.data.tags[schema.TAG_SELECTED] == "2"
     )
     study = mleval.load_study(experiment_names=["Default"])
     assert (
-        study.methods == ["KNeighborsClassifier", "DummyClassifier"]
+        study.methods
+        == ["KNeighborsClassifier(n_neighbors=tuned)", "DummyClassifier(strategy=tuned)"]
         and (study.runs["selected_among"] == 1).all()
     )
-    assert study.values.loc[("iris", "KNeighborsClassifier"), "top1_accuracy"] == value(
-        held, "top1_accuracy"
-    )
+    cell = "iris", "KNeighborsClassifier(n_neighbors=tuned)"
+    assert study.values.loc[cell, "top1_accuracy"] == value(held, "top1_accuracy")
 
 
 def test_where_nothing_is_logged_one_line_says_why(runs):
@@ -157,7 +157,7 @@ def test_what_a_runs_page_shows(runs):
     LogisticRegression(C=10, max_iter=500, n_jobs=1).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
     (run,) = runs()
     assert run.data.tags["mlflow.note.content"].startswith(
-        "# LogisticRegression on iris\n\n38 instances · 3 classes"
+        "# LogisticRegression(C=10, max\\_iter=500) on iris\n\n38 instances · 3 classes"
     )
     assert (
         "The share of instances whose class is predicted is" in run.data.tags["mlflow.note.content"]
