@@ -15,6 +15,7 @@ import pytest
 import yaml
 from command_line import as_json
 from command_line import mleval as run
+from gates_at_once import race_for_places_and_alias
 from mlflow import MlflowClient
 from places import ROOT
 
@@ -343,3 +344,8 @@ def test_the_action_by_hand(logged, commands, tmp_path):
     assert code == 0 and "decision=more" in out
     code, out = act(commands, tmp_path, candidate="f" * 32, **champion)
     assert code == 1 and out == ""
+
+
+@pytest.mark.thorough
+def test_gates_of_eight_processes_on_one_database(db):
+    race_for_places_and_alias()

@@ -316,7 +316,7 @@ class _Row:
         """
         if not self.size or np.isnan(statistic(self.mean, sign)):
             return nan
-        reach = 12 * np.sqrt(self.sums @ self.sums) / self.size
+        reach = 12 * float(np.sqrt(self.sums @ self.sums)) / self.size
         bounded = not np.isnan(self.bound)
         start, end = self.mean, (-sign * self.bound if bounded else self.mean - sign * reach)
         at_start, at_end = statistic(start, sign) - critical, statistic(end, sign) - critical

@@ -17,6 +17,7 @@ import requests
 import yaml
 from click.testing import CliRunner
 from command_line import as_json, mleval
+from gates_at_once import race_for_places_and_alias
 from import_cases import import_at_once, one_run_a_pair
 from places import DOCKER, GOLDEN, STUDY
 from waiting import MLFLOW_SETTINGS, PATIENCE, free_port, wait_for
@@ -489,3 +490,7 @@ def test_the_server_writes_only_where_the_container_may(login):
         "server.log",
         "artifacts",
     }
+
+
+def test_gates_at_once_take_places_of_their_own_and_one_moves_the_alias(login):
+    race_for_places_and_alias()

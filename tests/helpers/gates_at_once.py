@@ -1,0 +1,58 @@
+"""Gates of several processes at once: places in a ledger, and an alias that all of them would
+move.
+"""
+
+import os
+
+from import_cases import PROCESSES
+from mlflow import MlflowClient
+
+from mlflow_mleval.errors import StoreError
+from mlflow_mleval.gates import Promotion, history
+from mlflow_mleval.store.runs import Ledger
+
+GATES, MODEL = 8, "raced"
+
+
+def race_for_places_and_alias():
+    """Eight processes take a place in a ledger each, and move an alias from version 1, where they
+    can: all places are different, and one of them has moved it.
+    """
+    client = MlflowClient()
+    run = client.create_run(client.create_experiment("raced versions"))
+    client.create_registered_model(MODEL)
+    for _ in range(1 + GATES):
+        client.create_model_version(MODEL, f"runs:/{run.info.run_id}/model", run.info.run_id)
+    client.set_registered_model_alias(MODEL, "champion", "1")
+    settings = {name: value for name, value in os.environ.items() if name.startswith("MLFLOW_")}
+    start, told = PROCESSES.Barrier(GATES), PROCESSES.SimpleQueue()
+    gates = [
+        PROCESSES.Process(target=_gate, args=(settings, start, told, 2 + place))
+        for place in range(GATES)
+    ]
+    for process in gates:
+        process.start()
+    for process in gates:
+        process.join(300)
+    assert [process.exitcode for process in gates] == [0] * GATES
+    found = [told.get() for _ in gates]
+    assert sorted(number for number, _ in found) == list(range(1, GATES + 1))
+    assert history("raced")["number"].tolist() == list(range(1, GATES + 1))
+    moved = [version for _, version in found if version]
+    assert moved == [str(client.get_model_version_by_alias(MODEL, "champion").version)]
+
+
+def _gate(settings, start, told, version):
+    os.environ.update(settings)
+    move = Promotion.of(f"models:/{MODEL}/{version}", f"models:/{MODEL}@champion", "champion")
+    start.wait(120)
+    book = Ledger.open("raced")
+    number = book.next_number()
+    params = {"number": number, "decision": "ship", "candidate": version, "champion": 1}
+    book.write(params, {"evidence": 1.0, "level": 0.01})
+    try:
+        move.make()
+    except StoreError:
+        told.put((number, None))
+    else:
+        told.put((number, str(version)))
