@@ -327,7 +327,6 @@ def _repeated(answers: Mapping[str, Answers], n: int) -> list[str]:
 #
 # Miller (2024), "Adding error bars to evals", for questions and samples as two sources of variance.
 
-Array = NDArray[np.float64]
 #: Instances that a table of differences shows, and draws whose sums are in memory at once.
 MOST, BLOCK = 20, 250
 #: Scorers that agree more than this say the same.

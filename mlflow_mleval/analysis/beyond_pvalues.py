@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
@@ -35,7 +35,7 @@ from mlflow_mleval.analysis.posthoc.description import Tested
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.resampling import RankBootstrap, bootstrap_ranks, flows_by_run
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import probability
+from mlflow_mleval.validation import Array, probability
 
 # --------------------------------------------------------------------------------------------------
 # How probable it is that one method is better than another by more than matters, and how probable
@@ -45,7 +45,6 @@ from mlflow_mleval.validation import probability
 # classifiers through Bayesian analysis", JMLR 18(77), for both tests; Corani & Benavoli (2015),
 # Machine Learning 100, for the correlated t test.
 
-Array = NDArray[np.float64]
 #: Fewer datasets than this do not outweigh the prior: with 3 to 8 one of two equal methods is
 #: preferred, at .95 and without a rope, in 17 to 24% of studies, with 12 and more in about 10%.
 FEW = 10

@@ -719,9 +719,8 @@ def compare(
     >>> compare(Study.from_frame(frame)).leader
     'b'
     """  # noqa: E501
-    test = {"auto": "max-t", "nemenyi": "nemenyi" if control is None else "bonferroni-dunn"}.get(
-        test, test
-    )
+    if test == "nemenyi" and control is not None:
+        test = "bonferroni-dunn"
     probability(alpha, "alpha")
     on = study.measures[0] if len(study.measures) == 1 else on
     _check(study, on, test, control, missing_is_failure)

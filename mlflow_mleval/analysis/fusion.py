@@ -12,7 +12,6 @@ import pandas as pd
 from scipy import special
 
 from mlflow_mleval.analysis.promethee import (
-    Array,
     FlowsByMeasure,
     Preference,
     PrometheeResult,
@@ -26,6 +25,7 @@ from mlflow_mleval.analysis.promethee import (
 )
 from mlflow_mleval.analysis.ranks import components
 from mlflow_mleval.study import Study
+from mlflow_mleval.validation import Array
 from mlflow_mleval.words import SHOWN, some
 
 if TYPE_CHECKING:

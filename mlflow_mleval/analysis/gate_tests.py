@@ -25,10 +25,9 @@ from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
 from mlflow_mleval.analysis.pairs import holm, sign_changes
 from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.validation import at_least_one, probability
+from mlflow_mleval.validation import Array, at_least_one, probability
 from mlflow_mleval.words import agree, count, some
 
-Array = NDArray[np.float64]
 Decision = Literal["ship", "block", "run more"]
 #: A slice of fewer units is not judged.
 LEAST_UNITS = 30

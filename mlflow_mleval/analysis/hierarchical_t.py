@@ -28,10 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.pairs import NOISE
-from mlflow_mleval.validation import probability
+from mlflow_mleval.validation import Array, probability
 from mlflow_mleval.words import count, some
 
-Array = NDArray[np.float64]
 OUTCOMES = ["better", "equivalent", "worse"]
 #: Standard deviations are uniform up to so many times the observed spread; the paper's.
 WIDE = 1000.0

@@ -30,13 +30,12 @@ from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.validation import one_of, probability, unique_names
+from mlflow_mleval.validation import Array, one_of, probability, unique_names
 from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Array = NDArray[np.float64]
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads
 #: one column by its name.
 Source: TypeAlias = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], ArrayLike]

@@ -18,10 +18,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.measures.dependence import ALPHAS, FAMILIES, _parameters, _weights, awareness
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.validation import Array, one_of
 from mlflow_mleval.words import some
 
-Array = NDArray[np.float64]
 Pair = tuple[str, str]
 #: Parameters of the binomial family where none are named, at most: all k up to so many labels, else
 #: evenly spread ones.

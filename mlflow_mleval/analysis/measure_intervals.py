@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mlflow_mleval.analysis.pair_tests import (
     blank_clusters,
@@ -30,9 +30,8 @@ from mlflow_mleval.measures.class_sets import level_measures
 from mlflow_mleval.measures.label_ranking import ratios
 from mlflow_mleval.measures.label_sums import SAMPLE_WEIGHT
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.validation import probability
+from mlflow_mleval.validation import Array, probability
 
-Array = NDArray[np.float64]
 _SLOPES = {"soft_binomial_slope": ("soft_subset_loss", "soft_hamming_loss")}
 #: Their variance does not follow from first derivatives by counts of labels.
 _FAMILIES = ("curve", "dependence", "probability", "at-k", "hierarchical-threshold")

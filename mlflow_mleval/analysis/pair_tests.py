@@ -260,7 +260,6 @@ def jointly(tests: Mapping[str, Kind]) -> dict[str, Kind]:
 # samples", for CR2 and its degrees of freedom; Kish (1965), "Survey sampling", for the effective
 # number.
 
-Array = NDArray[np.float64]
 #: With fewer clusters of equal size skewed values make intervals and tests err more often than they
 #: say.
 FEW_CLUSTERS = 20

@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import variance_factor
@@ -460,7 +460,6 @@ def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> 
 #
 # Hotelling's T² under sign changes.
 
-Array = NDArray[np.float64]
 #: So many rows that differ are tried under all their sign changes, more under random ones.
 EXACT = 14
 #: Statistics this close are equal: sums in another order.

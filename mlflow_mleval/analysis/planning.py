@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
@@ -29,10 +29,9 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.posthoc.wilcoxon import feasibility
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import at_least_one, one_of, probability
+from mlflow_mleval.validation import Array, at_least_one, one_of, probability
 from mlflow_mleval.words import count
 
-Array = NDArray[np.float64]
 OVER = ("datasets", "folds")
 #: More datasets or folds than this are as good as infinitely many.
 MOST = 2**20

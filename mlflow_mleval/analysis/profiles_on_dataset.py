@@ -23,9 +23,9 @@ from mlflow_mleval.analysis.folds.protocol import (
     unpaired,
 )
 from mlflow_mleval.analysis.folds.shared_folds import FEW_SHARED, SharedFolds, Sharing, shared_folds
-from mlflow_mleval.analysis.loss_profiles import Array as loss_profiles_Array
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.validation import Array
 from mlflow_mleval.words import count, some
 
 # --------------------------------------------------------------------------------------------------
@@ -36,7 +36,6 @@ from mlflow_mleval.words import count, some
 # and t fields", for the largest t along a parameter; Holm (1979) for step-down; Fieller (1954) for
 # ratios.
 
-Array = NDArray[np.float64]
 #: Differences of losses below this are float noise.
 NOISE = 1e-12
 #: Numbers in memory at once.
@@ -133,10 +132,10 @@ class TestedPairs:
     """
 
     rows: NDArray[np.int64]
-    along: loss_profiles_Array
-    angles: loss_profiles_Array
+    along: Array
+    angles: Array
     scale: float
-    by_fold: loss_profiles_Array
+    by_fold: Array
     first: NDArray[np.int64]
     second: NDArray[np.int64]
 
@@ -151,30 +150,30 @@ class OnDataset:
     family: str
     n_labels: int
     at: NDArray[Any]
-    position: loss_profiles_Array
+    position: Array
     curves: pd.DataFrame
     methods: list[str]
     a: NDArray[np.int64]
     b: NDArray[np.int64]
     n_pairs: int
-    mean: loss_profiles_Array
-    ends: tuple[loss_profiles_Array, loss_profiles_Array]
+    mean: Array
+    ends: tuple[Array, Array]
     protocol: Protocol | None
     alpha: float
-    pvalue: loss_profiles_Array
-    low: loss_profiles_Array
-    high: loss_profiles_Array
+    pvalue: Array
+    low: Array
+    high: Array
     tested: list[TestedPairs] = field(default_factory=list)
 
     @property
-    def difference(self) -> loss_profiles_Array:
+    def difference(self) -> Array:
         """Loss of b less loss of a, of each pair at each parameter; float noise is 0."""
         gap = self.ends[1] - self.ends[0]
         gap[np.abs(gap) <= NOISE] = 0.0
         return gap
 
     @property
-    def significant(self) -> loss_profiles_Array:
+    def significant(self) -> Array:
         """1 where a is better for certain, -1 where b is, else 0."""
         return np.where(self.pvalue <= self.alpha, np.sign(self.difference), 0)
 
@@ -420,12 +419,12 @@ def _sharings(
 
 
 def _bands(
-    values: loss_profiles_Array,
+    values: Array,
     ratio: float | None,
     alpha: float,
     n_resamples: int,
     rng: np.random.Generator,
-) -> tuple[loss_profiles_Array, loss_profiles_Array]:
+) -> tuple[Array, Array]:
     """Low and high of the means over drawn folds, the same folds for all; values are methods x
     folds x parameters.
     """
@@ -447,7 +446,7 @@ def _bands(
 def _test(
     asked: Asked,
     part: OnDataset,
-    losses: Mapping[str, loss_profiles_Array],
+    losses: Mapping[str, Array],
     shared: SharedFolds,
     sharings: Sequence[Sharing],
 ) -> list[TestedPairs]:
@@ -497,11 +496,11 @@ def _test(
 def _by_fold(
     asked: Asked,
     part: OnDataset,
-    losses: Mapping[str, loss_profiles_Array],
+    losses: Mapping[str, Array],
     shared: SharedFolds,
     sharing: Sharing,
     methods: list[str],
-) -> loss_profiles_Array:
+) -> Array:
     """The losses of these methods on the folds that they share: methods x folds x parameters."""
     folds_of, everyone = asked.profiles.folds, part.curves.index.unique("method")
     labels: dict[Hashable, Hashable] = dict(
@@ -515,7 +514,7 @@ def _by_fold(
 def _tested(
     part: OnDataset,
     sharing: Sharing,
-    by_fold: loss_profiles_Array,
+    by_fold: Array,
     i: NDArray[np.int64],
     j: NDArray[np.int64],
 ) -> TestedPairs:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mlflow_mleval.validation import known_keywords, one_of
+from mlflow_mleval.validation import Array, known_keywords, one_of
 from mlflow_mleval.words import SHOWN, did_you_mean
 
 # --------------------------------------------------------------------------------------------------
@@ -33,7 +33,6 @@ from mlflow_mleval.words import SHOWN, did_you_mean
 # Inside, u are the r distinct values in rising order and n[i] counts the methods below u[i]; n[r] =
 # m.
 
-Array = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
 
 #: Flows, and differences of flows, closer than this are equal: rounding leaves up to 1e-14 where

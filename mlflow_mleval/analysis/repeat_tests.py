@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.fusion import Fusion, study_flows
@@ -27,13 +26,12 @@ from mlflow_mleval.analysis.promethee import FlowsByMeasure
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import probability, unique_names
+from mlflow_mleval.validation import Array, probability, unique_names
 from mlflow_mleval.words import Argument, Message, some
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Array = NDArray[np.float64]
 #: Up to so many ways to share out the repeats of a pair, all of them are taken.
 EXACT = 20_000
 #: Of `RepeatTests.table`, beside those of every table of pairs.

@@ -24,10 +24,9 @@ from mlflow_mleval.analysis.posthoc.max_t import RESAMPLES, datasets_needed, max
 from mlflow_mleval.analysis.promethee import flows_by_measure, place_shares, tied_places, tied_ranks
 from mlflow_mleval.analysis.ranks import complete_table
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import at_least_one, one_of, probability
+from mlflow_mleval.validation import Array, at_least_one, one_of, probability
 from mlflow_mleval.words import count, some
 
-Array = NDArray[np.float64]
 #: Statistics that are in memory at once.
 BLOCK = 2**21
 

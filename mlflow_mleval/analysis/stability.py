@@ -23,7 +23,6 @@ from mlflow_mleval.analysis.promethee import (
     PREFERENCES,
     TIE,
     WEIGHTS,
-    Array,
     Preference,
     Threshold,
     WeighedFlows,
@@ -36,7 +35,7 @@ from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
 from mlflow_mleval.selection import MISSING
 from mlflow_mleval.study import Study, left_out
-from mlflow_mleval.validation import at_least_one
+from mlflow_mleval.validation import Array, at_least_one
 from mlflow_mleval.words import SHOWN, some
 
 #: How many numbers a work array holds at most.

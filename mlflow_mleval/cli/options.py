@@ -49,13 +49,6 @@ class PerMeasure(click.ParamType):
             self.fail(f"{value!r} is neither {wanted} nor NAME=NUMBER,NAME=NUMBER.", param, ctx)
 
 
-class Test(Choice):
-    """The name of a test; what decided unasked was called auto."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert("max-t" if value == "auto" else value, param, ctx)
-
-
 class Preference(click.ParamType):
     """One preference function for all measures, or NAME=FUNCTION,… (v_shape for the others)."""
 
@@ -302,7 +295,7 @@ tests = (
     Option(
         "Tests",
         "--test",
-        type=Test([name for name in asked_names() if name != "anytime"]),
+        type=Choice([name for name in asked_names() if name != "anytime"]),
         default="max-t",
         help="Which test decides about pairs of methods; bonferroni-dunn needs --control.",
     ),

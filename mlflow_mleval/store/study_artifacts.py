@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from mlflow import MlflowClient
 
-from mlflow_mleval.analysis.loss_profiles import Array, Pair, Profiles, gather
+from mlflow_mleval.analysis.loss_profiles import Pair, Profiles, gather
 from mlflow_mleval.analysis.pair_tests import one_table
 from mlflow_mleval.errors import (
     IncomparableRunsError,
@@ -35,7 +35,7 @@ from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
 from mlflow_mleval.store.searches import artifact, at_once, by_fold
 from mlflow_mleval.study import Excluded, Study, left_out
-from mlflow_mleval.validation import one_of, refuse_keywords
+from mlflow_mleval.validation import Array, one_of, refuse_keywords
 from mlflow_mleval.words import inside, some
 
 # --------------------------------------------------------------------------------------------------

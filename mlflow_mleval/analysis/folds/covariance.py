@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from mlflow_mleval.validation import one_of, unique_names
+from mlflow_mleval.validation import Array, one_of, unique_names
 
 # --------------------------------------------------------------------------------------------------
 # Tables of folds and the algebra of their scatter: checks, linear dependence, and solving for many
@@ -25,8 +25,6 @@ DEPENDENCE = 1e-8
 LEFT = "what is left of fold and method"
 #: Variation below this share of the largest value is float noise.
 NOISE = 1e-13
-
-Array = NDArray[np.float64]
 
 
 def checked_ratio(ratio: float | None) -> float | None:

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds import covariance as cov
-from mlflow_mleval.analysis.folds.covariance import NOISE, Array
+from mlflow_mleval.analysis.folds.covariance import NOISE
 from mlflow_mleval.analysis.pairs import decided, holm, named_pairs, pair_matrix, sign_changes
-from mlflow_mleval.validation import one_of, probability, same_axes
+from mlflow_mleval.validation import Array, one_of, probability, same_axes
 from mlflow_mleval.words import count
 
 METHODS = ("f", "permutation")

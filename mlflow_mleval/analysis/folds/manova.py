@@ -17,10 +17,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds import covariance as cov
-from mlflow_mleval.analysis.folds.covariance import Array
 from mlflow_mleval.analysis.folds.hotelling import METHODS, hotelling_pairs, t2_pvalue
 from mlflow_mleval.analysis.pairs import adjust, decided
-from mlflow_mleval.validation import at_least_one, one_of, probability
+from mlflow_mleval.validation import Array, at_least_one, one_of, probability
 
 DESIGNS = ("blocked", "one-way")
 APPROXIMATIONS = ("rao", "chi2")

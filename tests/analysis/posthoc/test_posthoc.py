@@ -106,11 +106,7 @@ def test_max_t_decides_unless_another_is_asked_for():
     assert found.decides == "max-t" and found.decision.endswith(
         "by all 256 changes of sign of whole datasets."
     )
-    assert (
-        found.separated
-        == found.max_t.significant_pairs
-        == compare(study_of(4, 9, gap=0.05), test="auto").separated
-    )
+    assert found.separated == found.max_t.significant_pairs
     assert found.pairs["pvalue_max_t"].is_monotonic_increasing
     with pytest.raises(ValueError, match="'bonferroni-dunn', which needs a control"):
         compare(study_of(4, 9), test="bonferroni-dunn")
