@@ -9,16 +9,19 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from fold_cases import three_methods
 from report_cases import NASTY, PROVENANCE, nasty, published, render, study_of
 from scipy import stats
 
 from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.pairs import mean_intervals
 from mlflow_mleval.report import text as escape
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.content.verdict import verdict
+from mlflow_mleval.study import Study
 
 #: The formats, and the pairs alone on a terminal.
 RENDERERS = {
@@ -334,3 +337,19 @@ def test_hostile_names_are_whole_in_no_dangerous_form():
     assert r"\input{/" not in text and r"\textbackslash{}input\{/etc/passwd\}" in text
     assert all("\x1b" not in render(nasty(), *form) for form in RENDERERS.values())
     assert len(NASTY) == len(set(NASTY))
+
+
+def test_intervals_end_where_the_measure_does():
+    names, rng = ["a", "b", "c"], np.random.default_rng(0)
+    frame = pd.DataFrame(
+        [
+            {"dataset": f"d{d}", "method": m, "f1": rng.choice([0.2, 1.0])}
+            for d in range(4)
+            for m in names
+        ]
+    )
+    found = compare(Study.from_frame(frame), on="f1")
+    assert mean_intervals(found.study.cells("f1"), 0.05)["high"].max() > 1
+    for text in (render(found), render(found, "md")):
+        ends = re.findall(r"\[(\S+), (\S+?)\\?\]", text)
+        assert ends and all(0 <= float(low) <= float(high) <= 1 for low, high in ends)

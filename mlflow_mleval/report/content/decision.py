@@ -21,6 +21,7 @@ from mlflow_mleval.report.blocks import (
     listed,
     name,
 )
+from mlflow_mleval.report.content.definitions import within_range
 from mlflow_mleval.report.content.verdict import apart_by_folds, directions
 from mlflow_mleval.report.figures.pair_diagrams import means_figure
 from mlflow_mleval.report.text import ARROWS, aligned, number, with_intervals
@@ -210,7 +211,7 @@ def _doubt(c: Comparison, advice: Decision) -> str:
 
 def _picture(c: Comparison, advice: Decision) -> Figure:
     methods = c.order[:SHOWN]
-    tables = {m: table.loc[methods] for m, table in advice.means.items()}
+    tables = {m: within_range(table.loc[methods], m) for m, table in advice.means.items()}
     columns = [doc.names("method", methods)]
     for m, table in tables.items():
         cells = (

@@ -4,10 +4,13 @@ doubts.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
@@ -34,6 +37,17 @@ def definitions(directions: Mapping[str, str]) -> Table:
         Column("after", [m.source if m else "" for m in known], "wrap"),
     ]
     return Table(columns, title="What the measures are", folded=True, depth=PAGE)
+
+
+def within_range(means: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Means with their intervals (low, high), which end where the range of the measure does.
+
+    >>> within_range(pd.DataFrame({"mean": [0.9], "low": [0.75], "high": [1.05]}), "f1")
+       mean   low  high
+    0   0.9  0.75   1.0
+    """
+    low, high = MEASURES[measure].range if measure in MEASURES else (-math.inf, math.inf)
+    return means.assign(low=means["low"].clip(low, high), high=means["high"].clip(low, high))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from mlflow_mleval.report.blocks import (
     listed,
     name,
 )
-from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.content.definitions import glossary, within_range
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_histogram, fold_scatter
 from mlflow_mleval.report.svg import TOP
@@ -165,9 +165,8 @@ def means_table(comparison: FoldComparison, **options: Any) -> Table:
         columns.append(Column("folds", [str(own[m]) for m in shown], note=note))
     for i, (measure, head) in enumerate(zip(comparison.measures, _heads(comparison), strict=True)):
         means = comparison.means.xs(measure, level="measure").loc[shown, ["mean", "low", "high"]]
-        columns.append(
-            Column(head, with_intervals(means.to_numpy()), keep=len(comparison.measures) - i)
-        )
+        cells = with_intervals(within_range(means, measure).to_numpy())
+        columns.append(Column(head, cells, keep=len(comparison.measures) - i))
     letters = [comparison.letters[m] for m in shown]
     columns.append(
         doc.names("groups", letters, note="Methods that share a letter are not separated.")

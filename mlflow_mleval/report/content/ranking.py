@@ -28,7 +28,7 @@ from mlflow_mleval.report.blocks import (
     note,
     plain,
 )
-from mlflow_mleval.report.content.definitions import IMPUTED, starred
+from mlflow_mleval.report.content.definitions import IMPUTED, starred, within_range
 from mlflow_mleval.report.content.provenance import best
 from mlflow_mleval.report.content.verdict import choices
 from mlflow_mleval.report.figures.weighting import (
@@ -516,7 +516,7 @@ def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         cells, note = starred(aligned(means), gaps), IMPUTED if any(gaps) else ""
         return [_picture(c, means, plain(head)), Column(head, cells, keep=3, note=note)]
     alpha = c.options["alpha"]
-    cells = with_intervals(mean_intervals(values, alpha).to_numpy())
+    cells = with_intervals(within_range(mean_intervals(values, alpha), c.on).to_numpy())
     note = (
         f"Mean: over datasets, with its {100 * (1 - alpha):g}% interval; how methods differ, "
         "the pairs say."
