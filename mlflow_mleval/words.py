@@ -103,6 +103,30 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun if n == 1 else plural(noun)}"
 
 
+def in_words(n: int) -> str:
+    """A number as it stands in a sentence: up to twelve in letters.
+
+    >>> in_words(2), in_words(12), in_words(1200)
+    ('two', 'twelve', '1,200')
+    """
+    small = [
+        "no",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+    ]
+    return small[n] if n < len(small) else f"{n:,}"
+
+
 def plural(noun: str) -> str:
     """A noun of several.
 

@@ -4,24 +4,26 @@ pair.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.analysis.answer_comparison import AnswerComparison
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.fusion import mean_ranking
 from mlflow_mleval.analysis.pairs import NOISE, better_first, mean_intervals
+from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.stability import first_ranked
 
 # --------------------------------------------------------------------------------------------------
 # What to use: whom the results speak for, by how much in the measures' own units, how sure, and
 # what could turn it.
 
-#: How many measures the answer is given in.
-MEASURES = 2
+#: How many measures the answer is given in, and for how many methods.
+MEASURES, METHODS = 2, 5
+#: A weight that has to move by more than this to turn the answer is no doubt.
+FAR = 0.25
 
 
 @dataclass(frozen=True)
@@ -30,99 +32,128 @@ class Decision:
 
     Attributes
     ----------
-    methods : Who leads: one, unless they tie.
-    best : The methods that may be the best: none is separated from them on the better side. Empty without a test over datasets.
-    separated : Methods that are separated from the leader, below it; None without a test over datasets.
-    by_answers : Where there is but one dataset, and its answers are known: methods whose answers are separated from the leader's,
-        which are better.
+    evidence : Over what the tests are made that tell methods apart, as `Comparison.decides_over`; empty where nothing can.
+    ahead : Who comes first: one, unless they tie.
+    best_set : The methods that no test puts below another; all of them without evidence.
+    worse : The others.
+    next : Who comes after those that are ahead; None where all tie.
+    equivalent : How probable it is that the first two differ by no more than the rope; None without one.
     measures : Measures in whose units it is told: the one that is compared, else those of most weight.
-    means : By measure: methods (in order of the ranking) x mean, low, high over the datasets with a result, at 1 - alpha.
-    next : The next in the ranking; None where all tie.
-    differences : By measure, the leader's mean minus that of the next, over datasets on which both have a result, and how many.
-    turns : What could turn it: {kind, ...}; None where nothing that was tried does.
+    means : By measure: the best methods x mean, low, high over the datasets that all of these finished, at 1 - alpha.
+    n_datasets : How many these are.
+    turns : What could turn it: {kind, choice, to, methods}; None where nothing that was tried does.
     """  # noqa: E501
 
-    methods: list[str]
-    best: list[str]
-    separated: list[str] | None
-    by_answers: list[str] | None
+    evidence: str
+    ahead: list[str]
+    best_set: list[str]
+    worse: list[str]
+    next: str | None
+    equivalent: float | None
     measures: list[str]
     means: Mapping[str, pd.DataFrame]
-    next: str | None
-    differences: Mapping[str, tuple[float, int]]
+    n_datasets: int
     turns: Mapping[str, Any] | None
+
+    def better(self, c: Comparison, measure: str) -> float:
+        """By how much the first is better than the next by a measure; negative where it is
+        worse.
+        """
+        means = self.means[measure]["mean"]
+        difference = float(means[self.ahead[0]] - means[self.next])
+        return difference if c.study.directions[measure] == "max" else -difference
 
 
 def decision(c: Comparison) -> Decision:
     """The answer that a comparison gives; of several leaders the first is compared with the
     next.
     """
-    weights = c.fusion.weights.mean()
-    heaviest = weights.sort_values(ascending=False, kind="stable").index[:MEASURES]
+    heaviest = c.fusion.by_weight[:MEASURES]
     measures = [c.on] if c.on != FUSED else [m for m in c.study.measures if m in heaviest]
-    there = pd.DataFrame(True, c.study.datasets, c.order)
-    for dataset, method in c.study.filled:
-        there.loc[dataset, method] = False
-    cells = {m: c.study.cells(m)[c.order].where(there) for m in measures}
     rest = [m for m in c.order if m not in c.leaders]
-    best, separated, by_answers = [], None, None
-    if c.deciding is None:
-        by_answers = _by_answers(c)
-    else:
-        best = c.best_set
-        separated = [b for a, b in c.separated if a == c.leader]
+    shown = list(dict.fromkeys([*c.order[:METHODS], *rest[:1]]))
+    lacking = {dataset for dataset, method in c.study.filled if method in shown}
+    datasets = [d for d in c.study.datasets if d not in lacking] or c.study.datasets
+    cells = {m: c.study.cells(m).loc[datasets, shown] for m in measures}
+    worse = _worse(c)
+    best = [m for m in c.order if m not in worse] or c.order
     return Decision(
-        methods=c.leaders,
-        best=best,
-        separated=separated,
-        by_answers=by_answers,
+        evidence=c.decides_over,
+        ahead=[m for m in c.leaders if m in best] or best[:1],
+        best_set=best,
+        worse=[m for m in c.order if m in worse],
+        next=rest[0] if rest else None,
+        equivalent=_equivalent(c),
         measures=measures,
         means={m: mean_intervals(table, c.options["alpha"]) for m, table in cells.items()},
-        next=rest[0] if rest else None,
-        differences=_differences(c.leader, rest[0], cells) if rest else {},
+        n_datasets=len(datasets),
         turns=_turns(c),
     )
 
 
-def _differences(
-    leader: str, other: str, cells: Mapping[str, pd.DataFrame]
-) -> dict[str, tuple[float, int]]:
-    """By measure, the mean difference over the datasets that both finished, and their number."""
-    gaps = {m: (table[leader] - table[other]).dropna() for m, table in cells.items()}
-    return {m: (float(gap.mean()), len(gap)) for m, gap in gaps.items()}
+def _worse(c: Comparison) -> set[str]:
+    """The methods that the deciding tests put below another."""
+    unit = c.decides_over
+    if unit in ("", "datasets", "repeats"):
+        return {worse for _, worse in c.separated}
+    pairs = {
+        (str(better), str(worse))
+        for tests in c.tests_over(unit).values()
+        for better, worse in tests.separated
+        if unit != "folds" or _all_better(tests.table, better, worse)
+    }
+    # where datasets or measures disagree, neither is the worse
+    return {worse for better, worse in pairs if (worse, better) not in pairs}
 
 
-def _by_answers(c: Comparison) -> list[str] | None:
-    answers = c.instances.get(c.study.datasets[0])
-    return answers.worse_than(c.leader) if isinstance(answers, AnswerComparison) else None
+def _all_better(table: pd.DataFrame, better: Hashable, worse: Hashable) -> bool:
+    """Whether a method is better than another by every measure, of tests over folds."""
+    sides = {better: 1, worse: -1}
+    rows = table[table["method_a"].isin(sides) & table["method_b"].isin(sides)]
+    return bool((rows["difference"] * rows["method_a"].map(sides) > 0).all())
+
+
+def _equivalent(c: Comparison) -> float | None:
+    """How probable it is that the first two differ by no more than the rope."""
+    bayes = None if c.beyond is None else c.beyond.bayes
+    if bayes is None or len(c.order) < 2:
+        return None
+    first = set(c.order[:2])
+    rows = bayes.table[bayes.table["method_a"].isin(first) & bayes.table["method_b"].isin(first)]
+    return float(rows["p_equivalent"].iloc[0]) if len(rows) else None
 
 
 def _turns(c: Comparison) -> dict[str, Any] | None:
-    """The likeliest other choice that puts another method first, or that makes the lead worth
-    little.
-    """
+    """The likeliest other choice that puts another method first."""
     if len(c.leaders) > 1:
-        weighed = c.on == FUSED and len(c.study.measures) > 1 and len(c.leaders) < len(c.order)
+        weighed = c.on == FUSED and len(c.leaders) < len(c.order)
         return {"kind": "tie"} if weighed else None
-    if c.on != FUSED:
-        return _untested(c)
-    if len(c.order) == 2 and all(c.options[key] is None for key in "pqs"):
+    if c.on == FUSED and len(c.order) == 2 and all(c.options[key] is None for key in "pqs"):
         return {"kind": "two methods"}
-    turned = _equal_weights(c) if c.stability is None else _scenario(c)
-    if turned := turned or _untested(c):
+    if turned := _without_gaps(c):
         return turned
-    if c.stability is None:
-        return {"kind": "missing"} if c.study.filled else None
-    single = c.stability.dethrone.single
-    if single is None:
+    if c.on != FUSED:
         return None
-    return {
-        "kind": "weight",
-        "choice": single["measure"],
-        "to": single["to"],
-        "weight": single["weight"],
-        "methods": [single["rival"]],
-    }
+    if c.stability is None:
+        return _equal_weights(c)
+    if turned := _scenario(c):
+        return turned
+    single = c.stability.dethrone.single
+    if single is None or abs(single["change"]) > FAR:
+        return None
+    moved = {"choice": single["measure"], "to": single["to"], "weight": single["weight"]}
+    return {"kind": "weight", **moved, "methods": [single["rival"]]}
+
+
+def _without_gaps(c: Comparison) -> dict[str, Any] | None:
+    """That others lead over the datasets that all methods finished."""
+    lacking = {dataset for dataset, _ in c.study.filled}
+    whole = c.flows.drop(index=list(lacking))
+    if not lacking or whole.empty:
+        return None
+    mean = whole.mean() if c.options["order"] == "mean-value" else -c.ranks.loc[whole.index].mean()
+    rank = pd.Series(tied_ranks(-mean.to_numpy()), mean.index)
+    return _led_by(c, "policy", "drop-datasets", first_ranked(rank))
 
 
 def _scenario(c: Comparison) -> dict[str, Any] | None:
@@ -130,7 +161,7 @@ def _scenario(c: Comparison) -> dict[str, Any] | None:
     lost = {}
     for key, part in c.scenarios.items():
         first = first_ranked(part.set_index("method")["rank"])
-        if first != [c.leader]:
+        if c.leader not in first:
             lost[key] = first
     for varies in ("policy", "weights", "function"):
         for (kind, function, weights, missing), first in lost.items():
@@ -143,23 +174,15 @@ def _scenario(c: Comparison) -> dict[str, Any] | None:
 
 def _equal_weights(c: Comparison) -> dict[str, Any] | None:
     """That others lead with equal weights, where entropy gave the weights."""
-    if c.options["weights"] != "entropy" or len(c.study.measures) < 2:
+    if c.options["weights"] != "entropy":
         return None
     equal = c.fusion.flows.by_measure.weigh("equal", c.options["drop_constant"])
-    first = first_ranked(mean_ranking(equal)["rank"])
-    return None if first == [c.leader] else _led_by(c, "weights", "equal", first)
+    return _led_by(c, "weights", "equal", first_ranked(mean_ranking(equal)["rank"]))
 
 
-def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str, Any]:
-    others = [m for m in first if m != c.leader] or first
-    return {"kind": kind, "choice": choice, "methods": others}
-
-
-def _untested(c: Comparison) -> dict[str, Any] | None:
-    """That the tests leave the lead open, or that there are none."""
-    if c.deciding is None:
-        return {"kind": "one dataset"}
-    return None if any(a == c.leader for a, _ in c.separated) else {"kind": "chance"}
+def _led_by(c: Comparison, kind: str, choice: Any, first: list[str]) -> dict[str, Any] | None:
+    """That a choice puts others first; None where the leader is among them."""
+    return None if c.leader in first else {"kind": kind, "choice": choice, "methods": first}
 
 
 # --------------------------------------------------------------------------------------------------

@@ -116,6 +116,7 @@ CLAIMS = {
         Claim("best set", DECIDES, ("answer", "separated")),
         Claim("separated", DECIDES, ("separated", "decides"), differ=True),
         Claim("none separated", DECIDES, ("separated", "decides")),
+        Claim("equivalent", ON_REQUEST, ("answer", "beyond")),
         Claim("groups", DECIDES, ("cliques", "separated")),
         Claim("probable", ON_REQUEST, ("beyond",), differ=True),
         Claim("next dataset", ON_REQUEST, ("next_dataset",)),

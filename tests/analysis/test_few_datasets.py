@@ -11,6 +11,7 @@ from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
 from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.decision import sentences
 from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.study import Study
 
@@ -103,9 +104,7 @@ def test_repeats_decide_where_datasets_are_too_few_and_the_page_says_of_what_it_
     flows = flows_of_repeats(c.fusion)
     assert c.separated == max_t(flows).significant_pairs
     assert c.letters == {"m0": "a", "m1": "b", "m2": "c"}
-    assert "step-down max-T over 6 repeats of 2 datasets, α = .05): this is about these 2" in told(
-        c
-    )
+    assert "Step-down max-T over 6 repeats of 2 datasets, α = .05: 3 of 3 pairs" in told(c)
     rows = c.tests_over("datasets")[""]
     assert rows.pairs["n"].eq(6).all() and "trained again" in rows.verdict()
     assert c.possible.to_numpy().tolist() == [[1, 1], [2, 2], [3, 3]]
@@ -116,7 +115,8 @@ def test_repeats_decide_where_datasets_are_too_few_and_the_page_says_of_what_it_
 def test_one_dataset_with_six_repeats_is_enough_and_with_five_cannot_say():
     six, five = (compare(repeated(3, 1, n, shift=0.05)) for n in (6, 5))
     assert six.separated and six.deciding.test.over == "repeats"
-    assert "this is about this dataset, trained again" in told(six)
+    said = " ".join(one.text for one in sentences(six))
+    assert "That is about this dataset, trained again." in said
     six.detail(method="m0", against="m1").to_html()
     assert five.deciding is None and five.decides_over == ""
 

@@ -394,8 +394,8 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
         for said in answers["doubts"]
     )
     assert any("larger values of " in said and "exact/mean" in said for said in found["doubts"])
-    assert found["answer"]["by_answers"] == []
-    assert "Answer by answer it is not separated from the other there." in " ".join(
+    assert found["answer"]["evidence"] == "answers" and found["answer"]["worse"] == []
+    assert "but that may be chance. One dataset cannot say how it is on others." in " ".join(
         report(*ids, "--output", "table").split()
     )
     for format in ("html", "md", "latex"):

@@ -102,9 +102,7 @@ def test_the_demo_command_works_in_a_clean_copy(tmp_path):
         ["bash", "-c", demo], cwd=clone, capture_output=True, text=True, timeout=1200
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "leads the fused ranking of 12 methods over 11 datasets" in done.stdout.replace(
-        "\n", " "
-    )
+    assert "eleven of the twelve methods may be as good; only PCT" in done.stdout.replace("\n", " ")
     assert (clone / "mleval_report.html").exists()
 
 

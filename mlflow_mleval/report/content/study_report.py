@@ -140,7 +140,7 @@ def _shortened(c: Comparison, made_by: Mapping[str, Any]) -> Brief:
         certain["measure"] = c.compared
     return Brief(
         " ".join(sentence.text for sentence in decision.sentences(c, advice)),
-        advice.best or advice.methods,
+        advice.best_set,
         c.order,
         len(c.order),
         certain,
