@@ -1010,22 +1010,14 @@ def _otherwise_defined(results: Sequence[Result], used: Sequence[str]) -> list[s
     ]
 
 
-#: Measures that are the same under all conventions for empty sets and ties.
-_WITHOUT_CONVENTIONS = {"hamming_loss", "subset_accuracy", "top1_accuracy", "fit_time"}
-
-
 def _unstated_conventions(runs: Sequence[Result], used: Sequence[str]) -> list[str]:
     """Of results of ours; metrics of others with our names are told of already."""
-    ours = MEASURES.keys() & {*used} - _WITHOUT_CONVENTIONS
+    ours = MEASURES.keys() & {*used} - {"hamming_loss", "subset_accuracy", "top1_accuracy"}
     finished = [r for r in runs if r.status == schema.COMPLETE]
-    unstated = sum(
-        r.conventions == schema.UNKNOWN_CONVENTIONS and not ours <= {*r.plain} for r in finished
-    )
-    if not unstated:
+    unknown = [r for r in finished if r.conventions == schema.UNKNOWN_CONVENTIONS]
+    if not (unstated := sum(not ours <= {*r.plain} for r in unknown)):
         return []
-    which = f"{unstated} of {len(finished)} finished runs"
-    if len(finished) == 1:
-        which = "the only finished run"
+    which = f"{unstated} of {count(len(finished), 'finished run')}"
     return [f"The conventions for empty sets and ties are unknown for {which}."]
 
 
