@@ -232,8 +232,9 @@ def unique_names(names: Iterable[Name], name: str, count: int, what: str) -> tup
     """The names as a tuple, if they are as many as there should be and differ; else a
     ValueError.
     """
-    if isinstance(names, range) and len(names) == count:
-        return tuple(names)
+    if isinstance(names, range) and len(names) == count:  # nothing to walk through
+        numbers: Any = tuple(names)
+        return numbers
     unique = tuple(v.item() if isinstance(v, np.generic) else v for v in names)
     if len(unique) != count:
         raise ValueError(

@@ -28,7 +28,7 @@ def rows_of(matrix: sparse.csr_array) -> Ints:
     return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
 
 
-def dense(matrix: Any) -> AnyArray:
+def dense(matrix: Any) -> Any:
     """The same as an ndarray."""
     return matrix.toarray() if sparse.issparse(matrix) else matrix
 

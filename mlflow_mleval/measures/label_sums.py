@@ -498,7 +498,8 @@ def _of_blocks(part: Inputs, rows: Ints | None, n_places: int) -> _OfRows:
         at = slice(start, min(start + step, n))
         block = at if rows is None else rows[at]
         given = (part.true, part.score, part.pred)
-        t, s, p = (None if matrix is None else dense(matrix[block]) for matrix in given)
+        blocks: list[Any] = [None if matrix is None else dense(matrix[block]) for matrix in given]
+        t, s, p = blocks
         w = _at(weights, at)
         if s is not None:
             floats = ordered_floats(s)

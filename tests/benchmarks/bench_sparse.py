@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 from scipy import sparse
+from timing import Row, told
 
 import mlflow_mleval as mleval
 
@@ -39,7 +40,7 @@ def memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def main(n=150_000, n_labels=670_000):
+def rows(n=150_000, n_labels=670_000):
     y, s = matrices(n, n_labels)
     before, room, times = memory(), 0.0, []
     for _ in range(3):
@@ -48,14 +49,12 @@ def main(n=150_000, n_labels=670_000):
         times.append(time.process_time() - start)
         room = room or memory() - before
     ours = sorted(times)[1]
-    print(
-        f"{n} instances x {n_labels} labels, {s.nnz} scores: {len(found)} measures in {ours:.2f} s "
-        f"of CPU ({times[0]:.2f} s the first time), {room:.2f} GB beside the input"
-    )
+    work = f"measures of {s.nnz:,} sparse scores, {n:,} × {n_labels:,}"
+    note = f"{times[0]:.1f} s the first time, {room:.2f} GB beside the input"
+    yield Row(f"{len(found)} {work}", ours, bound=2, note=note)
     try:
         from napkinxc import metrics
     except ImportError:
-        print("napkinxc is not installed: nothing to compare with")
         return
     start = time.process_time()
     weights = metrics.Jain_et_al_inverse_propensity(y)
@@ -66,16 +65,12 @@ def main(n=150_000, n_labels=670_000):
         "psndcg": metrics.psndcg_at_k(y, s, weights),
     }
     seconds = time.process_time() - start
-    worst = max(
-        abs(found[f"{name}_at_{k}"] - values[k - 1])
-        for name, values in theirs.items()
-        for k in (1, 3, 5)
-    )
-    print(
-        f"napkinxc's four at k: {seconds:.1f} s, {seconds / ours:.1f} times as long; the values "
-        f"differ by {worst:.1g} at most"
-    )
+    for name, values in theirs.items():
+        for k in (1, 3, 5):
+            assert np.isclose(found[f"{name}_at_{k}"], values[k - 1], rtol=1e-6)
+    note = f"{len(found)} measures beside its four at k"
+    yield Row(f"the same {work}", ours, "napkinxc", seconds, note=note)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    sys.exit(told(rows(*map(int, filter(str.isdigit, sys.argv[1:])))))

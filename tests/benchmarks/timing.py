@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
@@ -47,3 +50,39 @@ def timed(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[float, 
     start = time.perf_counter()
     result = call(*args, **options)
     return time.perf_counter() - start, result
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one piece of work costs beside the best peer, in seconds of CPU."""
+
+    work: str
+    ours: float
+    peer: str = ""  # none: `bound` is in seconds
+    theirs: float = 0.0
+    bound: float | None = None  # how many times as fast it must be
+    note: str = ""
+
+    @property
+    def ratio(self) -> float:
+        return self.theirs / self.ours
+
+    @property
+    def is_met(self) -> bool:
+        if self.bound is None:
+            return True
+        return self.ratio >= self.bound if self.peer else self.ours <= self.bound
+
+
+def told(rows: Iterable[Row]) -> int:
+    """Print the rows as they come, as JSON with --json; 1 where a bound was missed."""
+    missed = False
+    for row in rows:
+        missed |= not row.is_met
+        if "--json" in sys.argv:
+            print(json.dumps(asdict(row)), flush=True)
+            continue
+        beside = f"{row.peer} {row.theirs:.3f} s, {row.ratio:.1f} times" if row.peer else ""
+        verdict = "ok" if row.is_met else f"MISSED: {row.bound:g}"
+        print(f"{row.work:60} {row.ours:7.3f} s  {beside:40} {row.note} {verdict}", flush=True)
+    return int(missed)
