@@ -1,8 +1,10 @@
-from itertools import product
+import importlib.util
+from itertools import islice, product
 
 import numpy as np
 import pandas as pd
 import pytest
+from places import EXAMPLES
 from scipy import optimize, stats
 
 from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Terms, Units, gate_tests
@@ -212,3 +214,25 @@ def test_needed_units_have_the_power_that_they_are_named_for():
 def test_errors_name_the_argument(more, message):
     with pytest.raises(ValueError, match=message):
         judge({"f1": np.full(20, 0.2)}, **more)
+
+
+@pytest.fixture(scope="module")
+def study():
+    spec = importlib.util.spec_from_file_location("gate_study", EXAMPLES / "gate_study.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.thorough
+def test_the_study_in_small(study):
+    rng, n = np.random.default_rng(0), 40
+    for row in islice(study.errors(rng, n), len(study.DESIGNS)):  # of one measure
+        assert max(row["wrongly block"], row["wrongly ship"]) <= 0.05 + 3 * np.sqrt(0.05 / n)
+    for row in study.power(rng, 4):
+        assert row["gate"] >= 0.5
+    for row in study.looks(rng, 10):
+        assert row["looks by"] != "bets" or max(row["wrongly block"], row["wrongly ship"]) <= 0.4
+    null, family, each, *_ = study.ledger(rng, 1, gates=60)
+    assert null["wrongly shipped"] <= 1 and family["wrongly shipped"] <= 1
+    assert each["error"].startswith("P")

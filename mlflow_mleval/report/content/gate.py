@@ -26,7 +26,6 @@ from mlflow_mleval.report.blocks import (
     names,
     note,
     numbers,
-    plain,
     points,
 )
 from mlflow_mleval.report.content.provenance import made_from, when
@@ -293,7 +292,7 @@ def history_document(ledger: str, entries: pd.DataFrame) -> Document:
     if len(entries):
         blocks.append(Figure(ledger_steps(entries), "Evidence, and what was needed, gate by gate."))
     return Document(
-        plain(lead),
+        f"Ledger {ledger}",
         [Section("ledger", "Ledger", blocks, open=True)],
         data=lambda: {"ledger": ledger, "gates": entries},
         frames=lambda: {"ledger": entries},
