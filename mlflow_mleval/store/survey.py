@@ -104,6 +104,8 @@ _SHOWN, _MOST = 6, 0.5
 _FEW = 20
 #: Why the run's name names the method where nothing else does.
 _ALONE = "nothing else tells: every run counts as a method"
+#: What stops where all that lacks is a direction.
+_CONFIRM = "Which way the metrics are better is proposed by their names alone. Confirm it."
 #: How often what a command lacks is added, before it is given up.
 _TRIES = 4
 
@@ -165,9 +167,11 @@ def taken_unasked(selection: Selection) -> tuple[Selection, str]:
     ways = [way for way in held.ways if way.command == "rank"]
     text = held.problem or "It is not clear what to compare with what."
     if len(ways) == 1 and not held.problem:
-        if ways[0].selection.missing == selection.missing:
-            return ways[0].selection, ways[0].line
-        text = joined(" ", held.notes)
+        way = ways[0].selection
+        if (way.missing, way.directions) == (selection.missing, selection.directions):
+            return way, ways[0].line
+        # what is missing, and which way is better, takes someone who says so
+        text = joined(" ", held.notes) if held.notes else _CONFIRM
     raise UnclearError(text, [(way.what, way.line) for way in held.ways])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures.metric_names import is_bookkeeping
 from mlflow_mleval.measures.registry import MEASURES, SETS, Measure
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, Column, Section, Table, Terms, Text, listed, name
@@ -161,11 +162,28 @@ def _experiments(survey: Survey) -> Table | None:
     return Table(columns, len(held), things="experiments", depth=ALWAYS, note=more)
 
 
+#: What stands where no direction is known.
+_MARKS = {
+    "?": "?: nobody knows which way is better; an arrow beside it is what the name suggests.",
+    NONE: f"{NONE}: measures no prediction.",
+}
+
+
+def _better(metric: Any) -> str:
+    """Which way a metric is better, or what its name suggests."""
+    if metric.direction:
+        return ARROWS[metric.direction]
+    if is_bookkeeping(metric.metric):
+        return NONE
+    return f"{ARROWS[metric.proposed]}?" if metric.proposed else "?"
+
+
 def _metrics(survey: Survey) -> Table | None:
     table = survey.metrics.head(OVERVIEW_ROWS)
     if not len(table):
         return None
-    arrows = [ARROWS[d] if d else "?" for d in table["direction"]]
+    arrows = [_better(row) for row in table.itertuples(index=False)]
+    notes = [text for mark, text in _MARKS.items() if any(a.endswith(mark) for a in arrows)]
     columns = [
         doc.names("metric", table["metric"]),
         Column("runs", [f"{n} of {survey.n_runs}" for n in table["runs"]]),
@@ -175,7 +193,7 @@ def _metrics(survey: Survey) -> Table | None:
             "better",
             arrows,
             "^",
-            note="?: nobody knows which way is better." if "?" in arrows else "",
+            note=" ".join(notes),
         ),
     ]
     return Table(columns, len(survey.metrics), things="metrics", depth=ALWAYS)

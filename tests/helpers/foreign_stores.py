@@ -1,0 +1,402 @@
+"""Stores as libraries and MLflow themselves leave them, without a line of ours: each function makes
+one, and tells what a comparison should find.
+
+``python tests/helpers/foreign_stores.py NAME FOLDER`` makes the store NAME as FOLDER/mlflow.db and
+prints, as JSON, the measure that tells most, whether larger values are better, and its value by
+data set and method, computed by the script itself.
+"""
+
+import json
+import os
+import sys
+import warnings
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+SEED = 0
+
+
+def _split(name, seed=SEED):
+    from sklearn import datasets
+    from sklearn.model_selection import train_test_split
+
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return train_test_split(X, y, random_state=seed, test_size=0.4)
+
+
+def _models():
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.tree import DecisionTreeClassifier
+
+    return [GaussianNB(), KNeighborsClassifier(), DecisionTreeClassifier(random_state=SEED)]
+
+
+def _autolog():
+    import mlflow
+
+    mlflow.sklearn.autolog(log_models=False, silent=True)
+    return mlflow
+
+
+def scikit_learn_score():
+    """`fit` and `score`, a script for each of three data sets, each with an experiment."""
+    mlflow, values = _autolog(), defaultdict(dict)
+    for data in ("wine", "iris", "breast_cancer"):
+        mlflow.set_experiment(f"team/{data}")
+        X_train, X_test, y_train, y_test = _split(data)
+        for model in _models():
+            with mlflow.start_run():
+                model.fit(X_train, y_train)
+                values[f"team/{data}"][type(model).__name__] = model.score(X_test, y_test)
+    return "score", True, values
+
+
+def scikit_learn_metrics():
+    """`fit` and functions of sklearn.metrics, with other variables."""
+    from sklearn import metrics
+
+    mlflow, values = _autolog(), {}
+    mlflow.set_experiment("metrics")
+    Xa, Xb, ya, yb = _split("wine")
+    for model in _models():
+        with mlflow.start_run():
+            model.fit(Xa, ya)
+            predicted = model.predict(Xb)
+            values[type(model).__name__] = metrics.accuracy_score(yb, predicted)
+            metrics.zero_one_loss(yb, predicted)
+    return "accuracy_score", True, {"metrics": values}
+
+
+def scikit_learn_grid_search():
+    """GridSearchCV, whose candidates are child runs, and its score on held-out data."""
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.tree import DecisionTreeClassifier
+
+    mlflow, values = _autolog(), {}
+    mlflow.set_experiment("searched")
+    X_train, X_test, y_train, y_test = _split("wine")
+    grids = [
+        (KNeighborsClassifier(), {"n_neighbors": [1, 5]}),
+        (DecisionTreeClassifier(random_state=SEED), {"max_depth": [1, 3]}),
+    ]
+    for model, grid in grids:
+        with mlflow.start_run():
+            search = GridSearchCV(model, grid, cv=3).fit(X_train, y_train)
+            values[f"GridSearchCV({type(model).__name__})"] = search.score(X_test, y_test)
+    return "score", True, {"searched": values}
+
+
+def scikit_learn_pipelines():
+    """Pipelines, all of which MLflow calls Pipeline."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    mlflow, values = _autolog(), {}
+    mlflow.set_experiment("pipelines")
+    X_train, X_test, y_train, y_test = _split("wine")
+    for model in _models():
+        with mlflow.start_run():
+            pipeline = make_pipeline(StandardScaler(), model).fit(X_train, y_train)
+            name = f"Pipeline(StandardScaler, {type(model).__name__})"
+            values[name] = pipeline.score(X_test, y_test)
+    return "score", True, {"pipelines": values}
+
+
+def scikit_learn_seeds():
+    """Three random splits of the same data."""
+    mlflow, values = _autolog(), defaultdict(list)
+    mlflow.set_experiment("splits")
+    for seed in range(3):
+        X_train, X_test, y_train, y_test = _split("wine", seed)
+        for model in _models():
+            with mlflow.start_run():
+                model.fit(X_train, y_train)
+                values[type(model).__name__].append(model.score(X_test, y_test))
+    return "score", True, {"splits": {name: np.mean(v) for name, v in values.items()}}
+
+
+def logged_by_hand():
+    """Metrics of the script's own, with seeds and the name of the model as params."""
+    import mlflow
+
+    mlflow.set_experiment("by hand")
+    accuracy = {"small": 0.8, "large": 0.9}
+    for model, value in accuracy.items():
+        for seed in range(3):
+            with mlflow.start_run():
+                mlflow.log_params({"model": model, "seed": seed})
+                mlflow.log_metrics({"train_acc": 0.999, "val_acc": value + seed / 1000})
+    means = {model: value + 0.001 for model, value in accuracy.items()}
+    return "val_acc", True, {"by hand": means}
+
+
+def optuna_children():
+    """Optuna's trials as child runs, of parents without metrics."""
+    import mlflow
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    mlflow.set_experiment("optuna")
+    best = {}
+    for model, top in (("svm", 0.8), ("forest", 0.9)):
+        with mlflow.start_run(run_name=model):
+            mlflow.log_param("model", model)
+
+            def objective(trial, model=model, top=top):
+                x = trial.suggest_float("x", 0, 1)
+                with mlflow.start_run(nested=True):
+                    mlflow.log_params({"model": model, **trial.params})
+                    mlflow.log_metrics({"val_auc": top - x / 9, "test_auc": top - x / 10})
+                return top - x / 9
+
+            study = optuna.create_study(
+                direction="maximize", sampler=optuna.samplers.RandomSampler(1)
+            )
+            study.optimize(objective, n_trials=4)
+            best[model] = top - study.best_params["x"] / 10
+    return "test_auc", True, {"optuna": best}
+
+
+def models_evaluate():
+    """`mlflow.models.evaluate` of predictions."""
+    import mlflow
+    import pandas as pd
+
+    mlflow.set_experiment("evaluated")
+    values = {}
+    X_train, X_test, y_train, y_test = _split("breast_cancer")
+    for model in _models():
+        predicted = model.fit(X_train, y_train).predict(X_test)
+        frame = pd.DataFrame({"label": y_test, "prediction": predicted})
+        with mlflow.start_run(run_name=type(model).__name__):
+            result = mlflow.models.evaluate(
+                data=frame,
+                targets="label",
+                predictions="prediction",
+                model_type="classifier",
+                evaluators="default",
+                evaluator_config={"log_explainer": False},
+            )
+            values[type(model).__name__] = result.metrics["accuracy_score"]
+    return "accuracy_score", True, {"evaluated": values}
+
+
+def xgboost():
+    """`xgboost.train` with a training and a validation set."""
+    import mlflow
+    import xgboost as xgb
+
+    mlflow.xgboost.autolog(log_models=False, silent=True)
+    mlflow.set_experiment("xgboost")
+    X_train, X_val, y_train, y_val = _split("breast_cancer")
+    train, valid, values = xgb.DMatrix(X_train, y_train), xgb.DMatrix(X_val, y_val), {}
+    for name, depth in (("stump", 1), ("deep", 6)):
+        with mlflow.start_run(run_name=name):
+            told = {}
+            params = {"objective": "binary:logistic", "max_depth": depth, "nthread": 1}
+            sets = [(train, "train"), (valid, "valid")]
+            xgb.train(params, train, 8, evals=sets, evals_result=told, verbose_eval=False)
+            values[name] = told["valid"]["logloss"][-1]
+    return "valid-logloss", False, {"xgboost": values}
+
+
+def lightgbm():
+    """LGBMClassifier with an `eval_set`."""
+    import lightgbm as lgb
+    import mlflow
+
+    mlflow.lightgbm.autolog(log_models=False, silent=True)
+    mlflow.set_experiment("lightgbm")
+    X_train, X_val, y_train, y_val = _split("breast_cancer")
+    values = {}
+    for name, leaves in (("stump", 2), ("deep", 16)):
+        with mlflow.start_run(run_name=name):
+            model = lgb.LGBMClassifier(n_estimators=8, num_leaves=leaves, n_jobs=1, verbose=-1)
+            model.fit(X_train, y_train, eval_set=[(X_val, y_val)])
+            values[name] = model.evals_result_["valid_0"]["binary_logloss"][-1]
+    return "valid_0-binary_logloss", False, {"lightgbm": values}
+
+
+def keras():
+    """`fit` with validation data."""
+    os.environ.setdefault("KERAS_BACKEND", "torch")
+    import keras as framework
+    import mlflow
+
+    mlflow.set_experiment("keras")
+    framework.utils.set_random_seed(0)
+    X_train, X_val, y_train, y_val = _split("iris")
+    values = {}
+    for name, width in (("narrow", 1), ("wide", 32)):
+        layers = [framework.layers.Dense(n, a) for n, a in ((width, "relu"), (3, "softmax"))]
+        model = framework.Sequential(layers)
+        model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        with mlflow.start_run(run_name=name):
+            told = model.fit(
+                X_train,
+                y_train,
+                epochs=5,
+                validation_data=(X_val, y_val),
+                verbose=0,
+                callbacks=[mlflow.keras.MlflowCallback()],
+            )
+            values[name] = told.history["val_loss"][-1]
+    return "val_loss", False, {"keras": values}
+
+
+def lightning():
+    """A LightningModule that logs its losses, under `mlflow.pytorch.autolog`."""
+    import lightning as framework
+    import mlflow
+    import torch
+
+    mlflow.pytorch.autolog(log_models=False, silent=True)
+    mlflow.set_experiment("lightning")
+    X_train, X_val, y_train, y_val = (torch.tensor(part) for part in _split("iris"))
+
+    class Classifier(framework.LightningModule):
+        def __init__(self, width):
+            super().__init__()
+            act = torch.nn.ReLU()
+            self.net = torch.nn.Sequential(
+                torch.nn.Linear(4, width), act, torch.nn.Linear(width, 3)
+            )
+
+        def _loss(self, batch, name):
+            x, y = batch
+            loss = torch.nn.functional.cross_entropy(self.net(x.float()), y)
+            self.log(name, loss)
+            return loss
+
+        def training_step(self, batch, i):
+            return self._loss(batch, "train_loss")
+
+        def validation_step(self, batch, i):
+            return self._loss(batch, "val_loss")
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), 0.05)
+
+    def loader(X, y):
+        return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, y), batch_size=90)
+
+    values = {}
+    for name, width in (("narrow", 1), ("wide", 32)):
+        framework.seed_everything(0, verbose=False)
+        trainer = framework.Trainer(
+            max_epochs=5,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            accelerator="cpu",
+        )
+        with mlflow.start_run(run_name=name):
+            trainer.fit(Classifier(width), loader(X_train, y_train), loader(X_val, y_val))
+            values[name] = float(trainer.callback_metrics["val_loss"])
+    return "val_loss", False, {"lightning": values}
+
+
+def transformers():
+    """A Trainer with a tiny model, made on the spot, that reports to MLflow."""
+    import mlflow
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+    mlflow.set_experiment("transformers")
+    torch.manual_seed(0)
+    tokens = torch.randint(1, 20, (64, 6))
+    rows = [
+        {"input_ids": row, "attention_mask": torch.ones_like(row), "labels": int(row[0] > 9)}
+        for row in tokens
+    ]
+
+    def metrics(predicted):
+        right = predicted.predictions.argmax(1) == predicted.label_ids
+        return {"accuracy": float(right.mean())}
+
+    values = {}
+    for name, width in (("tiny", 4), ("small", 32)):
+        torch.manual_seed(0)
+        config = BertConfig(20, width, 1, 2, width, max_position_embeddings=8)
+        arguments = TrainingArguments(
+            output_dir=str(Path.cwd() / name),
+            run_name=name,
+            report_to=["mlflow"],
+            num_train_epochs=3,
+            learning_rate=0.01,
+            eval_strategy="epoch",
+            save_strategy="no",
+            disable_tqdm=True,
+            use_cpu=True,
+        )
+        trainer = Trainer(
+            BertForSequenceClassification(config),
+            arguments,
+            train_dataset=rows[:40],
+            eval_dataset=rows[40:],
+            compute_metrics=metrics,
+        )
+        with mlflow.start_run(run_name=name):
+            trainer.train()
+            values[name] = trainer.evaluate()["eval_loss"]
+    return "eval_loss", False, {"transformers": values}
+
+
+def genai_evaluate():
+    """`mlflow.genai.evaluate` with scorers of the script's own."""
+    import mlflow
+    from mlflow.genai.scorers import scorer
+
+    os.environ["MLFLOW_GENAI_EVAL_MAX_WORKERS"] = "1"
+    mlflow.set_experiment("genai")
+    data = [
+        {"inputs": {"question": f"{i} + {i}?"}, "expectations": {"answer": str(2 * i)}}
+        for i in range(12)
+    ]
+
+    @scorer
+    def correctness(outputs, expectations):
+        return float(outputs == expectations["answer"])
+
+    values = {}
+    for name, wrong in (("sloppy", 5), ("careful", 1)):
+
+        def answer(question, wrong=wrong):
+            n = int(question.split()[0])
+            return str(2 * n + (n < wrong))
+
+        with mlflow.start_run(run_name=name):
+            mlflow.genai.evaluate(data=data, predict_fn=answer, scorers=[correctness])
+            values[name] = 1 - wrong / 12
+    return "correctness/mean", True, {"genai": values}
+
+
+#: By store, the module without which it cannot be made.
+STORES = {
+    scikit_learn_score: "sklearn",
+    scikit_learn_metrics: "sklearn",
+    scikit_learn_grid_search: "sklearn",
+    scikit_learn_pipelines: "sklearn",
+    scikit_learn_seeds: "sklearn",
+    logged_by_hand: "mlflow",
+    models_evaluate: "sklearn",
+    genai_evaluate: "mlflow",
+    optuna_children: "optuna",
+    xgboost: "xgboost",
+    lightgbm: "lightgbm",
+    keras: "keras",
+    lightning: "lightning",
+    transformers: "transformers",
+}
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    os.chdir(sys.argv[2])
+    os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{sys.argv[2]}/mlflow.db"
+    measure, larger, truth = {make.__name__: make for make in STORES}[sys.argv[1]]()
+    print(json.dumps({"measure": measure, "larger": larger, "values": truth}, default=float))
