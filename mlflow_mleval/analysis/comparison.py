@@ -55,6 +55,7 @@ from mlflow_mleval.analysis.stability import (
     Survivals,
     collected,
     leaning,
+    redrawn,
     separations,
     survivals,
     turning,
@@ -600,6 +601,16 @@ class Comparison(Detailed):
         )
 
     # ---- stability -------------------------------------------------------------------------------
+
+    @cached_property
+    def redrawn(self) -> pd.DataFrame | None:
+        """How each separation fares with other datasets and without any one other method; None
+        where max-T over datasets does not decide.
+        """
+        if self.deciding is None or self.decides != "max-t":
+            return None
+        fusion = self.fusion if self.on == FUSED else None
+        return redrawn(self.tested.flows, self.deciding.result, fusion, self.options["seed"])
 
     @property
     def scenarios(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:

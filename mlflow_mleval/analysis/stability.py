@@ -17,7 +17,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion, fuse, mean_ranking, redundancy_filter, study_flows
 from mlflow_mleval.analysis.posthoc.description import FLOWS, Made, Posthoc, Tested
-from mlflow_mleval.analysis.posthoc.max_t import max_t
+from mlflow_mleval.analysis.posthoc.max_t import MaxTResult, critical, max_t
 from mlflow_mleval.analysis.promethee import (
     DOMINANT,
     PREFERENCES,
@@ -659,6 +659,70 @@ def separations(
     stays = stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
     leaders = {choice: first_ranked(rank) for choice, (_, rank) in variants.items()}
     return Separations(stays, leaders)
+
+
+#: Draws of the datasets with replacement, and methods up to which each is left out in turn.
+DRAWS, COMPANIONS = 1_000, 60
+
+
+def redrawn(
+    flows: pd.DataFrame, result: MaxTResult, fusion: Fusion | None, seed: int = 0
+) -> pd.DataFrame:
+    """How each separation by max-T fares with other datasets, and without any one other method.
+
+    One row a pair: better, worse; bootstrap, in which share of draws of the datasets with
+    replacement its statistic stays above the critical value, and ahead, in which the better one
+    has the larger mean; jackknife, the datasets without which it does not stay, brought to the
+    same number of datasets; companions, the methods without which it does not, thresholds and
+    weights of the `fusion` computed again (None where that is not asked for, or with very many
+    methods).
+    """
+    pairs, c, n = result.significant_pairs, critical(result), len(flows)
+    d = np.column_stack([flows[a] - flows[b] for a, b in pairs]) if pairs else np.zeros((n, 0))
+    d = np.nan_to_num(d)
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), DRAWS)
+    left = 1 - np.eye(n)
+
+    def statistics(counts: Array) -> Array:
+        size = np.sqrt(counts @ d**2)
+        return np.divide(counts @ d, size, out=np.zeros_like(size), where=size > 0)
+
+    again, without = statistics(drawn), statistics(left) * np.sqrt(n / (n - 1))
+    needed = _companions(flows, pairs, c, fusion)
+    rows = [
+        {
+            "better": a,
+            "worse": b,
+            "bootstrap": float((again[:, k] >= c).mean()),
+            "ahead": float((again[:, k] > 0).mean()),
+            "jackknife": flows.index[without[:, k] < c].tolist(),
+            "companions": needed and needed[a, b],
+        }
+        for k, (a, b) in enumerate(pairs)
+    ]
+    columns = ["better", "worse", "bootstrap", "ahead", "jackknife", "companions"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _companions(
+    flows: pd.DataFrame, pairs: list[Any], c: float, fusion: Fusion | None
+) -> dict[Any, list[Any]] | None:
+    """By pair: the other methods without which its statistic is below c."""
+    if fusion is None or not 2 < len(flows.columns) <= COMPANIONS:
+        return None
+    needed: dict[Any, list[Any]] = {pair: [] for pair in pairs}
+    by, options = fusion.flows.by_measure, fusion.options
+    for i, gone in enumerate(by.methods):
+        weighed = by.without(i).weigh(options["weights"], options["drop_constant"])
+        phi = pd.DataFrame(weighed.phi, flows.index, by.methods.delete(i))
+        phi = phi.where(flows[phi.columns].notna())
+        for a, b in pairs:
+            if gone not in (a, b):
+                d = (phi[a] - phi[b]).fillna(0.0)
+                size = float(np.sqrt((d**2).sum()))
+                if d.sum() < c * size:
+                    needed[a, b].append(gone)
+    return needed
 
 
 # --------------------------------------------------------------------------------------------------

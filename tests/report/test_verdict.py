@@ -29,6 +29,8 @@ def test_the_published_study_in_words():
         "RF-PCT (0.209) is before BR (0.125).",
         "Step-down max-T, α = .05: 4 of 66 pairs are separated: RF-PCT, BR, HOMER and RFML-C4.5 "
         "from PCT.",
+        "With the datasets drawn again BR stays separated from PCT in 51% of samples, the other "
+        "pairs in as many or more; without ML-C4.5, ML-kNN and 3 more it would not be.",
         "RF-PCT leads under all 13 other choices of function, weights or policy, 83% of random "
         "weightings and whichever of the others is left out.",
         "BR stays separated from PCT under 7 of 15 other choices, the other pairs under as many "
@@ -44,7 +46,7 @@ def test_the_published_study_in_words():
 
 
 def test_without_stability_nothing_is_said_of_it():
-    assert texts(published()) == texts(published(stability=True))[:2]
+    assert texts(published()) == texts(published(stability=True))[:3]
 
 
 def test_one_measure():
@@ -125,7 +127,7 @@ def tied(n=6):
 def test_a_shared_lead():
     said = texts(compare(tied(8), stability=True, n_resamples=100))
     assert said[0].endswith("a (0.492) ties with b (0.492).")
-    assert "leads under" in said[2] and "else b leads" in said[2]
+    assert "leads under" in said[3] and "else b leads" in said[3]
 
 
 def test_the_only_measure_is_compared_as_itself():
@@ -192,7 +194,7 @@ def test_policies_that_leave_the_leader_out_count_as_lost():
 
 def test_a_lead_that_nothing_shakes():
     said = texts(compare(study_of(4, 8, gap=0.1), stability=True, n_resamples=100))
-    assert said[2:] == [
+    assert said[3:] == [
         "m0 leads under all 11 other choices of function, weights or policy, 100% of random "
         "weightings and whichever of the others is left out.",
         "The 6 separations stay under all 14 other choices.",
@@ -226,7 +228,7 @@ def test_a_verdict_holds_in_any_design(
     )
     sentences = verdict(found)
     said = " ".join(plain(s.text) for s in sentences)
-    assert 1 <= len(sentences) <= 2
+    assert 1 <= len(sentences) <= 3
     assert all(s.text[-1] == "." and s.text.count("(") == s.text.count(")") for s in sentences)
     assert not re.search(r"nan|None|\{|\}|  | 1 (methods|datasets|measures|pairs)\b", said)
     leaders, scores = found.leaders, found.scores

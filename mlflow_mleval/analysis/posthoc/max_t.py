@@ -212,7 +212,7 @@ def half_widths(flows: pd.DataFrame, result: MaxTResult) -> np.ndarray:
     n = np.maximum((~np.isnan(d)).sum(axis=0), 1)
     mean = np.nansum(d, axis=0) / n
     deviation = np.sqrt(np.nansum((d - mean) ** 2, axis=0) / n)
-    c = _critical(result)
+    c = critical(result)
     bound = np.zeros((m, m))
     # on so few datasets that c cannot be reached nothing is separated, however large
     bound[a, b] = c * deviation / np.sqrt(np.maximum(n - c**2, 1))
@@ -221,7 +221,7 @@ def half_widths(flows: pd.DataFrame, result: MaxTResult) -> np.ndarray:
     return np.full(m, own[0] / 2) if m == 2 else np.maximum((own - total) / (m - 2), 0.0)
 
 
-def _critical(result: MaxTResult) -> float:
+def critical(result: MaxTResult) -> float:
     """A statistic above those of all pairs that are not separated and below all others; within
     that, the normal quantile at the level that Bonferroni would leave.
     """

@@ -24,7 +24,12 @@ from mlflow_mleval.report.blocks import (
     listed,
 )
 from mlflow_mleval.report.content.provenance import best, rows_among
-from mlflow_mleval.report.content.verdict import by_fold, deciding_test, verdict
+from mlflow_mleval.report.content.verdict import (
+    by_fold,
+    deciding_test,
+    redrawn_in_words,
+    verdict,
+)
 from mlflow_mleval.report.figures.pair_diagrams import (
     MOST_BARS,
     critical_difference,
@@ -101,7 +106,7 @@ def data(c: Comparison) -> dict[str, Any]:
     max_t = c.max_t and {"test": "max-t", **doc.named(c.max_t, *keys)}
     rest = doc.named(
         c, "skillings_mack", "feasibility", "decides", "decision", "separated", "cliques"
-    )
+    ) | {"separations": c.redrawn}
     bets = c.betting and {
         "test": "betting",
         **doc.named(
@@ -142,7 +147,8 @@ def pairs_verdict(c: Comparison) -> list[Sentence]:
     said = c.deciding.test.possible(c.deciding.result)
     possible = [Sentence(said, claim("feasible", c.deciding.test.key))] if said else []
     if not c.letters_apply:
-        return [*possible, *(s for s in verdict(c) if "separated" in s.rests_on), *by_fold(c)]
+        apart_by = [s for s in verdict(c) if "separated" in s.rests_on]
+        return [*possible, *apart_by, *redrawn_in_words(c), *by_fold(c)]
     total = count(len(c.order) * (len(c.order) - 1) // 2, "pair")
     pairs = [f"{listed([better])} above {listed([worse])}" for better, worse in c.separated[:SHOWN]]
     more = f" and {len(c.separated) - SHOWN:,} more" if len(c.separated) > SHOWN else ""
@@ -154,7 +160,7 @@ def pairs_verdict(c: Comparison) -> list[Sentence]:
     says = claim("separated" if pairs else "none separated")
     apart = Sentence(f"The evidence {found} ({deciding_test(c)}).", says)
     groups = [Sentence(describe_cliques(c.cliques, c.order), claim("groups"))] if pairs else []
-    return [*possible, apart, *groups, *by_fold(c)]
+    return [*possible, apart, *redrawn_in_words(c), *groups, *by_fold(c)]
 
 
 def omnibus(c: Comparison) -> list[str]:
@@ -162,15 +168,17 @@ def omnibus(c: Comparison) -> list[str]:
     lines = []
     if (f := c.friedman) is not None:
         low, high = f.iman_davenport_df
-        exact = "" if f.exact_pvalue is None else f"; by all orders, {pvalue(f.exact_pvalue)}"
         filled = (
             f", missing results filled by the policy {c.study.missing}" if c.study.filled else ""
         )
-        lines.append(
-            f"All methods together{filled}: Friedman χ²({f.df}) = {number(f.statistic)}, "
-            f"{pvalue(f.pvalue)}; Iman–Davenport F({low}, {high}) = "
-            f"{number(f.iman_davenport_statistic)}, {pvalue(f.iman_davenport_pvalue)}{exact}."
+        tests = (
+            f"Friedman χ²({f.df}) = {number(f.statistic)}, {pvalue(f.pvalue)}; Iman–Davenport "
+            f"F({low}, {high}) = {number(f.iman_davenport_statistic)}, "
+            f"{pvalue(f.iman_davenport_pvalue)}"
         )
+        if f.exact_pvalue is not None:  # beside which the approximations are rough, or false
+            tests = f"Friedman's test by all orders of the methods, {pvalue(f.exact_pvalue)}"
+        lines.append(f"All methods together{filled}: {tests}.")
     if (s := c.skillings_mack) is not None:
         lines.append(
             f"With the gaps left empty: Skillings–Mack χ²({s.df}) = {number(s.statistic)}, "

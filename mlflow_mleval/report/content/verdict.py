@@ -246,7 +246,22 @@ def _tested(c: Comparison) -> list[Sentence]:
     which = f": {'; '.join(groups)}" if len(groups) <= GROUPS else ""
     n_apart = len(c.separated)
     text = f"{test}: {n_apart:,} of {pairs} {agree(n_apart, 'is')} separated{which}."
-    return [Sentence(text, claim("separated", key))]
+    return [Sentence(text, claim("separated", key)), *redrawn_in_words(c)]
+
+
+def redrawn_in_words(c: Comparison) -> list[Sentence]:
+    """How the least certain separation fares with other datasets, and without other methods."""
+    found = c.redrawn
+    if found is None or found.empty:
+        return []
+    least = found.loc[found["bootstrap"].idxmin()]
+    pair = f"{listed([least['better']])} stays separated from {listed([least['worse']])}"
+    text = f"With the datasets drawn again {pair} in {percent(least['bootstrap'])} of samples"
+    if len(found) > 1:
+        text += ", the other pairs in as many or more"
+    if needed := least["companions"]:
+        text += f"; without {listed(needed, 3, last='or')} it would not be"
+    return [Sentence(f"{text}.", claim("survives", "separations"))]
 
 
 def _stable(c: Comparison) -> list[Sentence]:
