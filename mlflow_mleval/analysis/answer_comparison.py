@@ -4,6 +4,7 @@ tests.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
@@ -470,6 +471,15 @@ def compare_answers(
                 ") if that is wrong.",
             )
         )
+    open_ones = {*answered.measures} - {*minimize, *maximize, *MEASURES, *answered.passing}
+    if takes := sorted(filter(_COST.search, open_ones)):
+        notes.append(
+            Message(
+                f"Less is taken for better on {some(takes)}, by their names: declare it (",
+                Argument("maximize"),
+                ") if that is wrong.",
+            )
+        )
     joint = _joint(answered, better, groups, alpha, options)
     needed = questions_needed(answered, better, difference=difference, clusters=groups, alpha=alpha)
     return AnswerComparison(
@@ -666,19 +676,24 @@ def answer_ranking(
     )
 
 
+#: What an answer takes, of which less is better, by a part of the name.
+_COST = re.compile(
+    r"(^|[_./ -])(latency|duration|cost|price|usd|tokens|seconds|elapsed)([_./ -]|$)",
+    re.IGNORECASE,
+)
+
+
 def answer_directions(
     answered: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()
 ) -> dict[str, Direction]:
-    """By measure "min" or "max": as declared, as the registry knows it, and "max" for pass or
-    fail.
+    """By measure "min" or "max": as declared, as the registry knows it, "max" for pass or fail, and
+    "min" for what an answer takes.
     """
     minimize, maximize = list(minimize), list(maximize)
-    declared = {*minimize, *maximize}
-    return directions(
-        answered.measures,
-        minimize,
-        [*maximize, *(m for m in answered.passing if m not in declared and m not in MEASURES)],
-    )
+    open_ones = {*answered.measures} - {*minimize, *maximize, *MEASURES}
+    passing = open_ones.intersection(answered.passing)
+    takes = filter(_COST.search, open_ones - passing)
+    return directions(answered.measures, [*minimize, *takes], [*maximize, *passing])
 
 
 def directed(
@@ -692,7 +707,8 @@ def directed(
     MissingResultsError
         There is none.
     """
-    directed_ones = {*minimize, *maximize, *MEASURES, *answered.passing}
+    takes = filter(_COST.search, answered.measures)
+    directed_ones = {*minimize, *maximize, *MEASURES, *answered.passing, *takes}
     chosen, others = (
         [m for m in answered.measures if (m in directed_ones) is has_direction]
         for has_direction in (True, False)
@@ -709,8 +725,9 @@ def most_different(
 ) -> pd.DataFrame:
     """The instances on which two methods differ most over all measures.
 
-    One row an instance: key, asked, link_a, link_b, each measure's difference (positive: a is
-    better), and `difference`, their mean in standard deviations of each measure's differences.
+    One row an instance: key, asked, output_a, output_b, each measure's difference (positive: a is
+    better), its values as ``MEASURE:a`` and ``MEASURE:b``, `difference`, the mean of the
+    differences in standard deviations, and link_a, link_b, address_a, address_b.
     """
     a, b = answered.tables[method_a], answered.tables[method_b]
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in answered.measures])
@@ -719,18 +736,36 @@ def most_different(
     size = (raw / deviation).mean(axis=1).fillna(0.0)
     order = size.abs().sort_values(ascending=False, kind="stable").index[:most]
     order = [key for key in order if size[key] != 0]
-    about = (answered.answers[m].about for m in (method_a, method_b))
-    about_a, about_b = (table[~table.index.duplicated()].reindex(order) for table in about)
+    told: dict[str, Any] = {}
+    for side, method in (("a", method_a), ("b", method_b)):
+        about = answered.answers[method].about
+        first = about[~about.index.duplicated()].reindex(order)
+        told["asked"] = told.get("asked", first["asked"])
+        for what in ("link", "address"):
+            told[f"{what}_{side}"] = first.get(what, "")
+        of_order = about.loc[about.index.isin(order)]
+        told[f"output_{side}"] = ""
+        if "output" in about:  # of a question that was answered more than once, all that differ
+            told[f"output_{side}"] = of_order.groupby(level=0)["output"].agg(_differing_texts)
+    values = {
+        f"{m}:{side}": table.loc[order, m]
+        for m in answered.measures
+        for side, table in (("a", a), ("b", b))
+    }
     return pd.DataFrame(
         {
-            "asked": about_a["asked"],
+            "asked": told.pop("asked"),
             "difference": size[order],
             **{m: raw.loc[order, m] for m in answered.measures},
-            "link_a": about_a["link"],
-            "link_b": about_b["link"],
+            **values,
+            **told,
         },
         index=pd.Index(order, name="instance"),
     )
+
+
+def _differing_texts(texts: pd.Series) -> str:
+    return " / ".join(dict.fromkeys(texts.astype(str)))
 
 
 def agreement(answered: Aligned) -> pd.DataFrame:

@@ -576,7 +576,7 @@ def _answers(
     selection: Selection, choices: dict[str, Any], wanted: list[str] | None, quiet: bool
 ) -> Tested:
     """The tests over answers; MissingResultsError where there is nothing to compare."""
-    from mlflow_mleval.analysis.answer_comparison import compare_answers
+    from mlflow_mleval.analysis.answer_comparison import compare_answers, directed
     from mlflow_mleval.analysis.pair_tests import jointly
     from mlflow_mleval.store.read_answers import load_answers
 
@@ -592,6 +592,10 @@ def _answers(
     tests, absent = {}, {dataset: in_options(reason) for dataset, reason in asked.absent.items()}
     for dataset, answers in asked.found.items():
         try:
+            if wanted is None:  # what was named has to have a direction, clusters have none
+                clusters = filter(None, [choices.get("cluster")])
+                kept = {**sides, "minimize": [*selection.minimize, *clusters]}
+                answers = directed(answers, **kept)
             one = compare_answers(answers, **sides, **options)
             tests[dataset] = replace(one, notes=tuple(map(in_options, one.notes)))
         except (MlevalError, ValueError) as error:

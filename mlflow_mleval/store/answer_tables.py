@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -81,7 +82,12 @@ def read_traces(
                 f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name "
                 "another."
             )
-        about = {"link": trace.info.trace_id, "asked": shown(inputs)}
+        about = {
+            "link": trace.info.trace_id,
+            "asked": shown(inputs),
+            "output": _output(trace),
+            "address": _address(trace, run),
+        }
         when = trace.info.request_time, trace.info.trace_id
         rows.append((when, key, scores.means(trace), _plain_inputs(inputs) | about))
     rows.sort(key=lambda row: row[0])
@@ -99,6 +105,24 @@ def read_traces(
         tuple(m for m in values if scores.passing.get(m, False)),
         tuple(unclear(measure, [*texts]) for measure, texts in scores.words.items()),
     )
+
+
+def _output(trace: Trace) -> str:
+    """The beginning of what a trace put out, as it is shown."""
+    text = trace.info.response_preview or ""
+    try:
+        return shown(bounded_json(text))
+    except ValueError:  # MLflow has cut it, or it is plain text
+        return shown(text)
+
+
+def _address(trace: Trace, run: Run) -> str:
+    """Where MLflow's UI shows the trace; empty where no server is known."""
+    server = store.server_address()
+    if server is None:
+        return ""
+    where = f"experiments/{quote(run.info.experiment_id, safe='')}/traces"
+    return f"{server}/#/{where}?selectedEvaluationId={quote(trace.info.trace_id, safe='')}"
 
 
 class _Scores:

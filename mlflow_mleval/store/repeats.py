@@ -26,7 +26,10 @@ from mlflow_mleval.words import DECLARE, Argument, Message, count, did_you_mean,
 
 #: What is plainly a seed: these names, also as the last part of a longer one (model__random_state,
 #: train.seed, data_seed).
-_SEED = re.compile(r"(.*[_./:-])?(seed|random_state|random_seed|rng)", re.IGNORECASE)
+_SEED = re.compile(
+    r"(.*[_./:-])?(seed|random_state|random_seed|rng|try|attempt|repeat|repetition|replicate)",
+    re.IGNORECASE,
+)
 #: A seed within the text of an estimator.
 _SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
 #: A metric of validation, by its name: what one chooses by.
@@ -42,10 +45,12 @@ Cell = tuple[str, str]
 
 
 def is_seed(param: str) -> bool:
-    """Whether a param of this name is plainly a seed.
+    """Whether a param of this name is plainly a seed, or counts repeats.
 
     >>> [is_seed(name) for name in ("seed", "model__random_state", "data_seed", "n_seeds", "lr")]
     [True, True, True, False, False]
+    >>> [is_seed(name) for name in ("try", "attempt", "trial", "n_repeats")]
+    [True, True, False, False]
     """
     return _SEED.fullmatch(param) is not None
 

@@ -155,16 +155,16 @@ def test_directions_are_declared_except_for_pass_or_fail(found):
 
 
 def test_measures_without_a_direction_can_be_left_out_and_a_known_one_keeps_its_own():
-    loss = made({"hamming_loss": [0, 1], "latency": [3, 4]}, passing=("hamming_loss",))
+    loss = made({"hamming_loss": [0, 1], "size": [3, 4]}, passing=("hamming_loss",))
     pair = aligned({"a": loss, "b": loss})
     kept = directed(pair)
-    assert kept.measures == ["hamming_loss"] and "no direction is known: latency" in kept.notes[-1]
+    assert kept.measures == ["hamming_loss"] and "no direction is known: size" in kept.notes[-1]
     assert (
         answer_directions(kept) == {"hamming_loss": "min"}
-        and directed(pair, ["latency"]).measures == pair.measures
+        and directed(pair, ["size"]).measures == pair.measures
     )
-    with pytest.raises(MissingResultsError, match="no direction is known for latency"):
-        directed(replace(pair, measures=["latency"]))
+    with pytest.raises(MissingResultsError, match="no direction is known for size"):
+        directed(replace(pair, measures=["size"]))
 
 
 def test_most_different_instances_come_with_links(found):
@@ -176,6 +176,17 @@ def test_most_different_instances_come_with_links(found):
         == found.tables["a"].loc[key, "exact"] - found.tables["b"].loc[key, "exact"]
     )
     assert table.loc[key, "link_a"] == found.answers["a"].about.loc[key, "link"]
+    assert table.loc[key, "exact:a"] == found.tables["a"].loc[key, "exact"]
+    assert table.loc[key, "exact:b"] == found.tables["b"].loc[key, "exact"]
+
+
+def test_what_an_answer_takes_has_a_direction(found):
+    pair = replace(found, measures=["exact", "length"], passing=["exact"])
+    tables = {m: t.rename(columns={"length": "latency_s"}) for m, t in pair.tables.items()}
+    costly = replace(pair, measures=["exact", "latency_s"], tables=tables)
+    assert directed(costly).measures == ["exact", "latency_s"]
+    assert answer_directions(costly)["latency_s"] == "min"
+    assert answer_directions(costly, [], ["latency_s"])["latency_s"] == "max"
 
 
 def test_agreement_finds_the_scorer_that_says_the_same(found):

@@ -23,6 +23,7 @@ from mlflow_mleval.report.blocks import (
     PAGE,
     PAPER,
     Column,
+    Link,
     Section,
     Table,
     Terms,
@@ -512,22 +513,26 @@ def _ranking(c: AnswerComparison, key: int) -> Table:
 
 def _differing(c: AnswerComparison, key: int) -> Table:
     rows, (a, b) = c.differing, c.compared
-    shown = [m for m in c.measures if rows[m].abs().max() > 0][:6]
+    shown = [m for m in c.measures if rows[m].abs().max() > 0][:4]
+    outputs = [
+        Column(method, [*rows[f"output_{side}"].astype(str)], "wrap")
+        for side, method in (("a", a), ("b", b))
+        if rows[f"output_{side}"].astype(bool).any()
+    ]
+    scores = [
+        Column(m, [f"{number(x)} | {number(y)}" for x, y in both.itertuples(index=False)])
+        for m, both in ((m, rows[[f"{m}:a", f"{m}:b"]]) for m in shown)
+    ]
+    traces = [
+        Column(head, [*map(Link.to, rows[f"link_{side}"], rows[f"address_{side}"])], "<", keep=1)
+        for head, side in (("trace", "a"), ("trace of the other", "b"))
+    ]
+    asked = Column("asked", [*rows["asked"].astype(str)], "wrap")
     return Table(
-        [
-            Column("asked", [*rows["asked"].astype(str)], "<", name="asked"),
-            *(Column(m, [number(x) for x in rows[m]]) for m in shown),
-            *(
-                Column(head, [*rows[link].astype(str)], "<", keep=1)
-                for head, link in (("answer", "link_a"), ("against", "link_b"))
-            ),
-        ],
+        [asked, *outputs, *scores, *traces],
         caption=f"The answers on which {name(a)} and {name(b)} differ most",
         key=f"differing-{key}",
-        note=(
-            f"Differences are positive where {name(a)} is better. Answer and against: the ids of "
-            "the traces."
-        ),
+        note=f"Scores: {name(a)} | {name(b)}.",
         most=10,
     )
 
