@@ -7,8 +7,9 @@ import hashlib
 import json
 import re
 
+import numpy as np
 import pytest
-from fold_cases import three_methods
+from fold_cases import fold_study, three_methods
 from html_pages import Page, render, study_page
 from report_cases import NASTY, PROVENANCE, nasty, published, published_study, study_of
 from report_cases import render as rendered
@@ -49,6 +50,24 @@ def test_the_answer_comes_first_and_all_of_it():
         < page.section("ranking").index("BR")
         < page.section("ranking").index("HOMER")
     )
+
+
+def words_of_prose(html: str) -> int:
+    """Words outside tables, figures, buttons and what is to be copied."""
+    apart = "head|script|style|table|svg|pre|button|summary"
+    text = re.sub(rf"(?s)<({apart})\b.*?</\1>|<[^>]+>", " ", html)
+    return len(text.split())
+
+
+def test_a_report_is_read_in_minutes():
+    """Six methods on two datasets with ten folds, with all that a rope adds: 5,416 words once."""
+    names, rng = ["forest", "boosting", "svm", "knn", "tree", "bayes"], np.random.default_rng(1)
+    shifts = {name: tuple(0.03 * rng.standard_normal(3)) for name in names}
+    known = {"split_digest": "abc", "n_train": 90, "n_test": 10}
+    measures, on = ("precision", "recall", "accuracy"), ("birds", "flags")
+    found = compare(fold_study(shifts, measures, datasets=on, **known), stability=True, rope=0.01)
+    assert 500 < words_of_prose(render(found)) <= 1500
+    assert words_of_prose(study_page()) <= 1500
 
 
 def test_names_in_tables_say_what_they_name():

@@ -19,7 +19,6 @@ from mlflow_mleval.report.blocks import (
     Section,
     Sentence,
     Table,
-    Terms,
     Text,
     claim,
     decimals,
@@ -28,7 +27,7 @@ from mlflow_mleval.report.blocks import (
     names,
     pvalues,
 )
-from mlflow_mleval.report.content.definitions import capitalised, glossary
+from mlflow_mleval.report.content.definitions import capitalised
 from mlflow_mleval.report.figures.pair_diagrams import power_lines, shrinkage
 from mlflow_mleval.report.text import NONE, number
 from mlflow_mleval.validation import present
@@ -63,10 +62,6 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
         blocks.append(power_figure(found.curve, "by step-down max-T"))
     if found.bootstrap is not None:
         blocks.append(ranks_table(found))
-    words = [
-        (word, text.format(rope=number(found.rope))) for word, text in glossary("beyond").items()
-    ]
-    blocks.append(Terms(words, doc.WORDS))
     return Section(
         "beyond",
         "Beyond p-values",
@@ -269,13 +264,11 @@ def next_dataset_section(c: Comparison, depth: int = PAPER) -> Section | None:
         power_figure(curve, how.format(name(m)), f", by {name(m)}")
         for m, curve in found.curves.items()
     ]
-    words = Terms([*glossary("next_dataset").items()], doc.WORDS)
     blocks = [
         Text(text, depth=depth),
         *doc.points(found.doubts, "Doubts about these", depth=depth),
         table,
         Beside(figures[:1], figures[1:]) if len(figures) > 1 else figures[0],
-        words,
     ]
     return next_dataset_heading(c, blocks)
 

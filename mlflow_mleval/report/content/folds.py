@@ -52,7 +52,7 @@ def above(comparison: FoldComparison, i: int, dataset: str) -> list[Any]:
 def below(comparison: FoldComparison, i: int, dataset: str) -> list[Any]:
     """The order by each measure, and pictures of the first datasets."""
     blocks: list[Any] = []
-    if len(comparison.measures) > 1:
+    if len(comparison.measures) > 1 and comparison.table["separated"].any():
         title = "By each measure alone; methods that share a letter are not separated by it"
         title += " (corrected on this dataset only)" if comparison.n_datasets > 1 else ""
         blocks.append(Terms(orderings(comparison), title, depth=ALWAYS))

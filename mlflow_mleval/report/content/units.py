@@ -227,7 +227,8 @@ def _section(
         blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
     lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
     blocks += doc.points(lost, "Not tested", depth=ALWAYS if unit == "answers" else PAPER)
-    if terms := {word: text for one in by_fold.values() for word, text in folds.words(one)}:
+    terms = {word: text for one in by_fold.values() for word, text in folds.words(one)}
+    if terms and alone:  # a report has a guide
         blocks.append(Terms(list(terms.items()), doc.WORDS))
     lost_by_fold = lost_pairs(by_fold.values())
     hint = "described" if describes else f"{_hint(tests)}{lost_by_fold}"
@@ -290,7 +291,7 @@ def on_dataset(tests: PairTests, key: int = 1, dataset: str = "", depth: int = A
             title,
             depth=depth,
         ),
-        *kind.above(tests, key, dataset),
+        *(block if key == 1 else _unexplained(block) for block in kind.above(tests, key, dataset)),
         table if key == 1 else _unexplained(table),
         *kind.below(tests, key, dataset),
         *doc.points(
