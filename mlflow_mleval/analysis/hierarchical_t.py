@@ -254,19 +254,23 @@ def hierarchical_pairs(
 
 def _gaps(
     tables: Mapping[Any, pd.DataFrame], sign: float
-) -> dict[tuple[Hashable, Hashable], dict[Any, pd.Series]]:
+) -> dict[tuple[Hashable, Hashable], dict[Any, Array]]:
     """By pair of methods and dataset, their differences; only of pairs on two datasets or more."""
-    methods = dict.fromkeys(method for table in tables.values() for method in table.columns)
+    columns = {
+        dataset: {method: sign * table[method].to_numpy(float) for method in table}
+        for dataset, table in tables.items()
+    }
+    methods = dict.fromkeys(method for values in columns.values() for method in values)
     by_pair = {
-        (a, b): {d: sign * (t[a] - t[b]) for d, t in tables.items() if a in t and b in t}
+        (a, b): {d: of[a] - of[b] for d, of in columns.items() if a in of and b in of}
         for a, b in combinations(methods, 2)
     }
     return {pair: gaps for pair, gaps in by_pair.items() if len(gaps) > 1}
 
 
-def _at_least_two(differences: pd.Series | None) -> Array:
+def _at_least_two(differences: Array | None) -> Array:
     """The differences that are there; none where they are fewer than two."""
-    gaps = np.empty(0) if differences is None else differences.dropna().to_numpy(float)
+    gaps = np.empty(0) if differences is None else differences[~np.isnan(differences)]
     return gaps if len(gaps) > 1 else np.empty(0)
 
 
