@@ -1,0 +1,45 @@
+"""What pages claim of equal methods, in small: none claims a difference more often than it may."""
+
+import os
+import sys
+
+import pytest
+from places import EXAMPLES
+
+pytestmark = pytest.mark.thorough
+
+#: Null pages of each kind; a third of the reports.
+PAGES = int(os.environ.get("MLEVAL_NULL_PAGES", "6"))
+
+
+@pytest.fixture(scope="module")
+def study():
+    sys.path.insert(0, str(EXAMPLES))
+    import one_claim_study
+
+    return one_claim_study
+
+
+def test_no_page_of_equal_methods_claims_too_often(study):
+    found = study.null_pages(PAGES, seed=1)
+    assert list(found.index) == list(study.PAGES)
+    assert not found["too many"].any(), found
+
+
+def test_a_page_of_methods_that_differ_claims_it(study, tmp_path, monkeypatch):
+    equal = study.results
+
+    def differing(*args, **options):
+        table = equal(*args, **options)
+        table.loc[table["method"] == "m0", "f1"] += 0.2
+        return table.assign(hamming_loss=1 - table["f1"])
+
+    monkeypatch.setattr(study, "results", differing)
+    rng = study.np.random.default_rng(0)
+    for name in ("rank", "compare", "compare --over folds", "report, 3 datasets x 3 repeats"):
+        assert study.PAGES[name](rng, tmp_path), name
+
+
+def test_blocks_of_repeats_find_what_there_is_and_little_else(study):
+    for design, none, cancels, better in study.few_datasets(draws=8, seed=2):
+        assert max(none, cancels) <= 0.4 < 0.5 * better + 0.25, design
