@@ -150,9 +150,13 @@ PAGES: dict[str, Page] = {
 }
 
 
+#: Pages that take long.
+SLOW = {name for name in PAGES if name.startswith("report") or name.endswith("folds")}
+
+
 def null_pages(pages: int, seed: int = 0, names: Sequence[str] = ()) -> pd.DataFrame:
-    """By page, how many were made from equal methods (a third of the reports), the share of them
-    that say of any two that they differ, and whether it is too large.
+    """By page, how many were made from equal methods (of slow ones a third), the share of them that
+    say of any two that they differ, and whether it is too large.
     """
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -160,7 +164,7 @@ def null_pages(pages: int, seed: int = 0, names: Sequence[str] = ()) -> pd.DataF
             if names and name not in names:
                 continue
             rng = np.random.default_rng([seed, number])
-            n = max(1, pages // (3 if name.startswith("report") else 1))
+            n = max(1, pages // (3 if name in SLOW else 1))
             share = float(np.mean([page(rng, Path(folder)) for _ in range(n)]))
             error = np.sqrt(MOST * (1 - MOST) / n)
             rows[name] = n, share, share > MOST + ERRORS * error

@@ -36,7 +36,7 @@ OUTCOMES = ["better", "equivalent", "worse"]
 WIDE = 1000.0
 #: nu - 1 ~ Gamma(shape, rate), shape and rate uniform on these; the paper's.
 SHAPE, RATE = (1.0, 2.0), (0.01, 0.1)
-#: Fewer datasets than this, and the priors are heard.
+#: Fewer datasets than this say little against the priors.
 FEW = 5
 #: Cells of the grids over mu_0, sigma_0 and nu: those that find the posterior, and the last.
 COARSE, FINE = (11, 9, 4), (31, 20, 9)
@@ -359,7 +359,7 @@ def _doubts(table: pd.DataFrame) -> list[str]:
     """Where there are hardly any datasets."""
     least = int(table["n"].min())
     return [
-        f"{count(least, 'dataset')} hardly tell how the next one may differ: the priors are heard."
+        f"{count(least, 'dataset')} say little about how far the next one may differ from them."
     ] * (least < FEW)
 
 

@@ -529,9 +529,7 @@ class PowerCurve:
                 f"Were the difference the one observed, no number of datasets would tell {better} "
                 f"from {other}{goal}."
             )
-        drawn = (
-            f"drawing these {self.n} again allows for {_range(self.needed_low, self.needed_high)}"
-        )
+        drawn = f"these leave {_range(self.needed_low, self.needed_high)} open"
         told = f"to tell {better} from {other}{goal} with a chance of {self.target:.0%}"
         if self.needed > FARTHEST:
             return (
@@ -546,37 +544,21 @@ class PowerCurve:
         )
 
     def sentence_on_more(self) -> str:
-        """Whether more folds or repeats would do instead; empty where there are none, where no
-        more is needed, or where nothing but them seems to vary.
+        """Whether more folds or repeats would do as well; empty where there are none, where no more
+        is needed, or where no number of them would.
         """
         more = self.more
-        if more is None or self.needed <= self.n:
+        if more is None or self.needed <= self.n or more.needed > FARTHEST:
             return ""
-        if more.needed > FARTHEST and more.datasets <= self.n:
-            return ""  # the variance left is nil, and the wanted power is not reached for all that
         what = (
             "repetitions of the cross-validation"
             if more.over == "folds"
             else "repeats with other seeds"
         )
-        if more.needed <= FARTHEST:
-            drawn = _range(more.needed_low, more.needed_high)
-            return (
-                f"More {what} would do as well: about {more.needed:,.0f} {more.over} of each "
-                f"of the {self.n} datasets in place of {more.n:g} (drawing the datasets again "
-                f"allows for {drawn})."
-            )
-        drawn = _range(more.datasets_low, more.datasets_high)
-        still = (
-            f"it would still take about {more.datasets:,.0f} datasets (drawing them again "
-            f"allows for {drawn})"
-        )
-        least = (
-            f"it would take more than {FARTHEST:,} datasets" if more.datasets > FARTHEST else still
-        )
+        drawn = _range(more.needed_low, more.needed_high)
         return (
-            f"More {what} would not do instead: they take away at most {more.share:.0%} of the "
-            f"variance between datasets, and with as many as one likes {least}."
+            f"More {what} would do as well: about {more.needed:,.0f} {more.over} of each of the "
+            f"{self.n} datasets in place of {more.n:g} (these leave {drawn} open)."
         )
 
 
