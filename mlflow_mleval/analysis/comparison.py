@@ -767,9 +767,12 @@ def compare(
     tested = Tested(
         table.where(there), ranks, flows.where(there), alpha, correction, control, seed, **growing
     )
+    over_folds = dict(over_folds or {})
+    by_fold = _by_fold(full, absent, step, alpha=alpha, **over_folds)
     tests = _tests_over_datasets(tested, ties, test, absent)
     if test == "max-t" and len(ranks) < datasets_needed(alpha):
-        tests |= _tests_over_repeats(fusion, tested, on, own_scale)
+        few = _tests_over_repeats(fusion, tested, on, own_scale)
+        tests |= few or _decided_by_folds(by_fold, tested, on, tests["posthoc"])
     order = _criterion(order, tests["deciding"])
     scores = flows.mean() if order == "mean-value" else -ranks.mean()
     pairs = tests["deciding"].result.significant_pairs if tests["deciding"] else []
@@ -803,8 +806,6 @@ def compare(
             depends = separations(again, pairs, sure.sensitivity, fusion, matrix)
             sure = replace(sure, separations=depends)
     by_measure, tau = step(_by_measure(full, fusion, ties))
-    over_folds = dict(over_folds or {})
-    by_fold = _by_fold(full, absent, step, alpha=alpha, **over_folds)
     by_instance, reasons = _by_instance(instances or {})
     absent |= reasons
     along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
@@ -1006,6 +1007,27 @@ def _tests_over_repeats(fusion: Fusion, tested: Tested, on: str, own_scale: bool
     beside = Wilcoxon()
     return {
         "posthoc": (made, Made(beside, beside.run(blocks))),
+        "deciding": made,
+        "decision": f"{test.sentence(made.result)}: {test.about(made.result)}.",
+    }
+
+
+def _decided_by_folds(
+    by_fold: Mapping[str, FoldComparison], tested: Tested, on: str, beside: tuple[Made, ...]
+) -> dict[str, Any]:
+    """The same of folds, where several datasets have some, tested on what is compared; else
+    none.
+    """
+    measures = [list(folds.measures) for folds in by_fold.values()]
+    about_this = on == FUSED or all(tested_on == [on] for tested_on in measures)
+    if len(by_fold) < MIN_DATASETS or not about_this or tested.control is not None:
+        return {}
+    from mlflow_mleval.analysis.folds.fold_comparison import OverFolds
+
+    test = OverFolds(by_fold)
+    made = Made(test, test.run(tested))
+    return {
+        "posthoc": (*beside, made),
         "deciding": made,
         "decision": f"{test.sentence(made.result)}: {test.about(made.result)}.",
     }

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from fold_cases import fold_study
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
@@ -131,3 +132,22 @@ def test_where_neither_repeats_nor_folds_are_enough_nothing_is_said():
 def test_datasets_decide_where_they_can_and_what_is_asked_for_where_it_is():
     assert compare(repeated(3, 6, 3, shift=0.05)).decides_over == "datasets"
     assert compare(repeated(3, 3, 3, shift=0.05), test="nemenyi").decides == "nemenyi"
+
+
+def test_else_folds_decide_and_contradicting_datasets_do_not():
+    made = {"split_digest": "x", "n_train": 90, "n_test": 10}
+    shifts = {"BR": (0.0, 0.0), "CC": (0.01, 0.01), "LP": (0.06, 0.06)}
+    study = fold_study(shifts, datasets=("d0", "d1"), **made)
+    c = compare(study)
+    assert (c.decides, c.decides_over, c.best_set) == ("folds", "folds", ["LP"])
+    assert c.separated == [("LP", "BR"), ("LP", "CC")]
+    pvalues = [one.table["pvalue_corrected"].min() for one in c.folds.values()]
+    assert c.pairs["pvalue_folds"].min() == min(pvalues)
+    assert "(tests over the folds of 2 datasets, α = .05): this is about these 2" in told(c)
+    turned = study.folds.copy()
+    turned.loc["d1"] = 1.2 - turned.loc["d1"].to_numpy()
+    means = turned.groupby(level=[0, 1], sort=False).mean()
+    against = compare(Study(means, study.directions, folds=turned, runs=study.runs))
+    assert against.folds["d1"].separated and not against.separated
+    alone = compare(study, on="recall")
+    assert alone.decides_over == "folds" and alone.decides == "max-t" and not alone.separated

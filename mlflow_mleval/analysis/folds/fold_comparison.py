@@ -50,6 +50,7 @@ from mlflow_mleval.analysis.pairs import (
     pair_matrix,
     places,
 )
+from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.study import Excluded, Study
@@ -332,6 +333,17 @@ class FoldComparison(PairTests):
         ):
             return f"{whole[0]} on {'both' if len(self.measures) == 2 else 'all'}"
         return ", ".join(f"{word} on {named(on)}" for word, on in sides.items() if on)
+
+    @property
+    def better(self) -> list[tuple[str, str]]:
+        """The separated pairs (better, worse) of which one is worse on no measure."""
+        signs = {
+            (a, b): np.sign(self._gaps[a, b] if (a, b) in self._gaps else -self._gaps[b, a])
+            for a, b in self.separated
+        }
+        ahead = [pair for pair, sign in signs.items() if (sign >= 0).all() and sign.any()]
+        turned = [(b, a) for (a, b), sign in signs.items() if (sign <= 0).all() and sign.any()]
+        return [*ahead, *turned]
 
     @property
     def directions(self) -> pd.DataFrame:
@@ -918,3 +930,74 @@ def _means(
     return table.reindex(
         pd.MultiIndex.from_product([methods, frame.columns], names=["method", "measure"])
     )
+
+
+@dataclass(frozen=True)
+class FoldPairs(PairsTested):
+    """Pairs of methods by the folds of several datasets together."""
+
+    warnings: tuple[str, ...] = ()
+
+
+class OverFolds(Posthoc):
+    """All pairs by the folds of a few datasets: separated where some dataset separates them, one
+    worse on no measure, and none says the opposite.
+    """
+
+    name = asked = over = "folds"
+    key = "over_folds"
+    title = "Tests over folds"
+    column = sort = "pvalue_folds"
+    head = "p (folds)"
+    always = False
+    summary = (
+        "tests the folds of each dataset and corrects over pairs and datasets; says nothing of "
+        "other datasets"
+    )
+    sources = ("Yıldız & Alpaydın 2014",)
+
+    def __init__(self, by_dataset: Mapping[str, FoldComparison]) -> None:
+        self.by_dataset = by_dataset
+
+    def run(self, tested: Tested) -> FoldPairs:
+        names = [str(name) for name in tested.ranks.columns]
+        tests = self.by_dataset.values()
+        better = [pair for one in tests for pair in one.better]
+        rows = pd.concat([one.table for one in tests])
+        least = pair_matrix(names, [], [], own=np.nan).astype(float)
+        for a, b, p in rows[[*PAIR, "pvalue_corrected"]].itertuples(index=False):
+            least.loc[a, b] = least.loc[b, a] = np.fmin(least.loc[a, b], p)
+        pairs = list(combinations(names, 2))
+        ahead = np.array([better.count((a, b)) for a, b in pairs])
+        turned = np.array([better.count((b, a)) for a, b in pairs])
+        table = {
+            "method_a": [a for a, _ in pairs],
+            "method_b": [b for _, b in pairs],
+            "mean_difference": ahead - turned,
+            "statistic": np.abs(ahead - turned),
+            "pvalue_corrected": [least.loc[a, b] for a, b in pairs],
+            "significant": (ahead > 0) != (turned > 0),
+        }
+        n, m = len(self.by_dataset), len(names)
+        return FoldPairs(pd.DataFrame(table), tested.alpha, n, m, len(rows), None, names)
+
+    def pvalues(self, result: FoldPairs) -> pd.DataFrame:
+        return result.pvalues
+
+    def wording(self, result: FoldPairs) -> str:
+        return f"tests over the folds of {count(result.n_datasets, 'dataset')}"
+
+    def sentence(self, result: FoldPairs) -> str:
+        return (
+            f"Tests over the folds of {count(result.n_datasets, 'dataset')}, corrected over pairs "
+            "and datasets"
+        )
+
+    def about(self, result: FoldPairs) -> str:
+        return f"this is about these {count(result.n_datasets, 'dataset')}, and not about others"
+
+    def meaning(self, result: FoldPairs) -> str:
+        return (
+            "The folds of some dataset separate the two, one is worse on no measure, and no "
+            f"dataset says the opposite; {self.about(result)}."
+        )
