@@ -4,7 +4,7 @@ pair.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,23 +94,15 @@ def decision(c: Comparison) -> Decision:
 def _worse(c: Comparison) -> set[str]:
     """The methods that the deciding tests put below another."""
     unit = c.decides_over
-    if unit in ("", "datasets", "repeats"):
+    if not unit or (c.deciding is not None and c.deciding.test.over == unit):
         return {worse for _, worse in c.separated}
     pairs = {
         (str(better), str(worse))
         for tests in c.tests_over(unit).values()
-        for better, worse in tests.separated
-        if unit != "folds" or _all_better(tests.table, better, worse)
+        for better, worse in getattr(tests, "better", tests.separated)
     }
     # where datasets or measures disagree, neither is the worse
     return {worse for better, worse in pairs if (worse, better) not in pairs}
-
-
-def _all_better(table: pd.DataFrame, better: Hashable, worse: Hashable) -> bool:
-    """Whether a method is better than another by every measure, of tests over folds."""
-    sides = {better: 1, worse: -1}
-    rows = table[table["method_a"].isin(sides) & table["method_b"].isin(sides)]
-    return bool((rows["difference"] * rows["method_a"].map(sides) > 0).all())
 
 
 def _equivalent(c: Comparison) -> float | None:

@@ -143,7 +143,7 @@ def test_else_folds_decide_and_contradicting_datasets_do_not():
     assert c.separated == [("LP", "BR"), ("LP", "CC")]
     pvalues = [one.table["pvalue_corrected"].min() for one in c.folds.values()]
     assert c.pairs["pvalue_folds"].min() == min(pvalues)
-    assert "(tests over the folds of 2 datasets, α = .05): this is about these 2" in told(c)
+    assert "Tests over the folds of 2 datasets, α = .05: 2 of 3 pairs" in told(c)
     turned = study.folds.copy()
     turned.loc["d1"] = 1.2 - turned.loc["d1"].to_numpy()
     means = turned.groupby(level=[0, 1], sort=False).mean()
