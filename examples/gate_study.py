@@ -107,12 +107,12 @@ def power(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
     for name in ("normal", "wins and losses"):
         make, bounded, _ = DESIGNS[name]
         for what, shift, slices in (
-            ("ship", 0.02, 0),
-            ("block", -0.05, 0),
-            ("block", -0.05, 10),
+            ("ship", 0.01, 0),
+            ("block", -0.03, 0),
+            ("block", -0.03, 10),
         ):
             hits = {"gate": 0, "t tests": 0}
-            size = 600 if name == "normal" else 3_000
+            size = 300 if name == "normal" else 2_000
             for _ in range(n):
                 d = make(rng, size, 8)
                 d = d + (shift if what == "ship" else shift * (np.arange(8) == 0))

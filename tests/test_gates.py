@@ -349,3 +349,24 @@ def test_the_action_by_hand(logged, commands, tmp_path):
 @pytest.mark.thorough
 def test_gates_of_eight_processes_on_one_database(db):
     race_for_places_and_alias()
+
+
+def test_answers_with_slices_and_clusters(db):
+    rng, n = np.random.default_rng(0), 300
+    language = np.where(np.arange(n) < 60, "de", "en")
+    right = rng.random(n) < 0.8
+    worse = right & ~((language == "de") & (rng.random(n) < 0.5))
+    answers = pd.concat(
+        pd.DataFrame(
+            {"instance": range(n), "method": method, "dataset": "qa", "exact": values.astype(float)}
+        ).assign(language=language, passage=np.arange(n) // 3)
+        for method, values in (("base", right), ("new", worse), ("same", right))
+    )
+    answers.to_csv("answers.csv", index=False)
+    run("import", "answers.csv", "-n", "qa")
+    asked = {"experiment_names": ["qa"], "measures": ["exact"], "maximize": ["exact"]}
+    found = mleval.gate("new", "base", **asked, margins=0.1, slices=["language"], cluster="passage")
+    assert found.over == "answers" and found.block
+    assert found.tests.clusters == 100
+    assert found.text.startswith("BLOCK: exact is worse by .") and "'de'" in found.text
+    assert mleval.gate("same", "base", **asked, margins=0.02).ship
