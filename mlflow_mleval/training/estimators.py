@@ -493,7 +493,7 @@ def _searched(estimator: Any) -> Any:
 
 def _tuned(search: Any) -> set[str]:
     """The parameters that a search tries."""
-    grids = getattr(search, "param_grid", None) or getattr(search, "param_distributions", ())
+    grids: Any = getattr(search, "param_grid", None) or getattr(search, "param_distributions", ())
     return {name for grid in ([grids] if isinstance(grids, Mapping) else grids) for name in grid}
 
 
