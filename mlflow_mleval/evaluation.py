@@ -912,7 +912,8 @@ def evaluate_batches(
     Returns
     -------
     Evaluation
-        Equal to the evaluation of the whole; without `instances`.
+        Equal to the evaluation of the whole; without `instances`. Areas under curves of more than a
+        million different scores of a fold go by a grid; `warnings` says how far off they can be.
 
     Raises
     ------
@@ -960,7 +961,8 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
     Returns
     -------
     Evaluation
-        Its `instances` stand in the order of the evaluations, and only if all have them.
+        Its `instances` stand in the order of the evaluations, and only if all have them. For areas
+        under curves of very many scores see `evaluate_batches`.
 
     Raises
     ------

@@ -5,6 +5,7 @@ README fits a screen.
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,15 @@ def test_the_files_of_the_evaluation_examples_can_be_evaluated(db):
     assert len(lines) == 2
     for line in lines:
         assert main(shlex.split(line)[1:], standalone_mode=False) is None
+
+
+@pytest.mark.parametrize("engine", ["concurrent.futures", "dask"])
+def test_the_blocks_of_other_engines_run_as_scripts(tmp_path, engine):
+    pytest.importorskip(engine)
+    guide = PAGES[ROOT / "examples" / "beyond_one_machine.md"]
+    (parts,) = re.findall(r"```python\n(.*?)```", guide, re.S)
+    (block,) = [text for text in re.findall(r"```py\n(.*?)```", guide, re.S) if engine in text]
+    script = tmp_path / "script.py"
+    script.write_text(f"{parts}{block}    print('merged', ev.total.n)\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "merged 8000\n", done.stderr
