@@ -9,9 +9,9 @@ import pytest
 from browser_scripts import CONTRAST, OPEN_ALL, TEXTS
 from html_pages import render, study_page
 from report_cases import NASTY, nasty, published, study_of
+from report_cases import render as rendered
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.content.decision import paragraph
 from mlflow_mleval.report.text import terminal
 
 pytestmark = pytest.mark.browser
@@ -150,7 +150,7 @@ def test_the_answer_can_be_copied_as_text(show):
     chrome.execute_script(area)
     chrome.switch_to.active_element.send_keys(Keys.CONTROL, "v")
     pasted = chrome.execute_script("return document.activeElement.value")
-    assert pasted == paragraph(published(stability=True, n_resamples=500))
+    assert pasted == rendered(published(stability=True, n_resamples=500), "text")
 
 
 def test_sections_fold(show):
