@@ -2,11 +2,16 @@
 
 python examples/one_claim_study.py null-pages [--pages 200]
 python examples/one_claim_study.py few-datasets [--draws 400]
+python examples/one_claim_study.py contradictions [--studies 150]
+python examples/one_claim_study.py companions [--choices 6]
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +21,20 @@ import pandas as pd
 from click.testing import CliRunner
 
 from mlflow_mleval.analysis.answer_comparison import Aligned, Answers, aligned, compare_answers
+from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.pair_tests import PairTests, jointly
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.profile_comparison import compare_profiles
+from mlflow_mleval.analysis.recommendation import decision
 from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
 from mlflow_mleval.cli import main as mleval
+from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.measures.registry import SETS
+from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.decision import sentences
 from mlflow_mleval.study import Study
 
 #: More null pages than this claim too much, whatever the page; and by how many standard errors.
@@ -209,6 +220,86 @@ def separated(rng: np.random.Generator, effects: np.ndarray, repeats: int) -> li
     return [] if flows is None else list(max_t(flows).significant_pairs)
 
 
+FORBIDDEN = re.compile(r"V-shape|entropy|Λ|separated|possible|weighs")
+
+
+def published() -> Study:
+    """Madjarov et al. (2012) by their sixteen measures; what did not finish counts as the worst."""
+    with (files("mlflow_mleval") / "data" / "madjarov2012.csv").open(encoding="utf-8") as file:
+        long = pd.read_csv(file)
+    wide = long.pivot(index=["dataset", "method"], columns="measure", values="value")
+    cells = pd.MultiIndex.from_product(
+        [long["dataset"].unique(), long["method"].unique()], names=["dataset", "method"]
+    )
+    frame = wide.reindex(cells)[list(SETS["sixteen"])].reset_index()
+    return Study.from_frame(frame, missing="worst")
+
+
+def contradictions(n: int, seed: int) -> None:
+    """Pages of random sub-studies that name a method which a separation puts below another."""
+    rng, study = np.random.default_rng(seed), published()
+    wrong, turned, one, words, forbidden = 0, 0, 0, [], 0
+    done = 0
+    while done < n:
+        part = study.select(
+            measures=_some(rng, study.measures, 1),
+            methods=_some(rng, study.methods, 2),
+            datasets=_some(rng, study.datasets, 6),
+        )
+        try:
+            c = compare(part)
+        except MissingResultsError:  # no method of this choice finished some dataset
+            continue
+        done += 1
+        advice, below = decision(c), {worse for _, worse in c.separated}
+        place = {method: i for i, method in enumerate(c.order)}
+        against = any(place[better] > place[worse] for better, worse in c.separated)
+        wrong += bool(against or below & {c.leader, *advice.ahead, *advice.best_set})
+        turned += c.ranks.mean().idxmin() != c.leader
+        one += len(advice.best_set) == 1
+        said = " ".join(plain(sentence.text) for sentence in sentences(c, advice))
+        words.append(len(said.split()))
+        forbidden += bool(FORBIDDEN.search(said))
+    print(f"{n} sub-studies (seed {seed})")
+    print(f"contradicted by a separation: {wrong}")
+    print(f"best mean rank is not the leader: {turned / n:.2f}")
+    print(f"best set of one method: {one / n:.2f}")
+    print(f"words of a decision: median {np.median(words):g}, most {max(words)}")
+    print(f"decisions with a word of statistics: {forbidden}")
+
+
+def _some(rng: np.random.Generator, names: list[str], least: int) -> list[str]:
+    """At least so many of the names, at random, in their order."""
+    chosen = set(rng.choice(names, rng.integers(least, len(names) + 1), replace=False))
+    return [name for name in names if name in chosen]
+
+
+def companions(n: int, seed: int) -> None:
+    """P-values of pairs of methods under choices of three others that stand beside them."""
+    rng, study = np.random.default_rng(seed), published()
+    finished = study.finished().sum(axis=1)
+    study = study.select(datasets=finished.index[finished >= 8].tolist())
+    spread, crossing = [], 0
+    pairs = list(combinations(study.methods, 2))
+    for pair in pairs:
+        others = [m for m in study.methods if m not in pair]
+        pvalues = []
+        for _ in range(n):
+            beside = rng.choice(others, 3, replace=False)
+            part = study.select(methods=[m for m in study.methods if m in {*pair, *beside}])
+            flows = fuse(part).phi.where(part.finished().reindex(part.datasets))
+            table = max_t(flows).table.set_index(["method_a", "method_b"])
+            pvalues.append(float(table.loc[pair, "pvalue_corrected"]))
+        spread.append((min(pvalues), max(pvalues), pair))
+        crossing += min(pvalues) <= 0.05 < max(pvalues)
+    print(f"{len(pairs)} pairs, each beside {n} choices of three others (seed {seed})")
+    print(f"separated beside some companions and not beside others: {crossing}")
+    for low, high, pair in sorted(spread, key=lambda row: row[0] - row[1])[:3]:
+        print(f"{pair[0]} – {pair[1]}: p from {low:.3f} to {high:.2f}")
+    whole = compare(study).redrawn
+    print(whole[["better", "worse", "bootstrap", "jackknife", "companions"]].to_string())
+
+
 @click.group()
 def main() -> None:
     """What pages claim, simulated."""
@@ -228,6 +319,22 @@ def _null_pages(pages: int) -> None:
 def _few_datasets(draws: int) -> None:
     for design, none, cancels, better in few_datasets(draws):
         click.echo(f"{design}: error {none:.3f}, {cancels:.3f} where cancelled; power {better:.2f}")
+
+
+@main.command("contradictions")
+@click.option("--studies", default=150)
+@click.option("--seed", default=0)
+def _contradictions(studies: int, seed: int) -> None:
+    """Random sub-studies of the published table: does a page contradict its own test?"""
+    contradictions(studies, seed)
+
+
+@main.command("companions")
+@click.option("--choices", default=6)
+@click.option("--seed", default=0)
+def _beside(choices: int, seed: int) -> None:
+    """Pairs of the published table beside other methods."""
+    companions(choices, seed)
 
 
 if __name__ == "__main__":
