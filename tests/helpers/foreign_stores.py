@@ -11,7 +11,6 @@ import os
 import sys
 import warnings
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 
@@ -301,52 +300,6 @@ def lightning():
     return "val_loss", False, {"lightning": values}
 
 
-def transformers():
-    """A Trainer with a tiny model, made on the spot, that reports to MLflow."""
-    import mlflow
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
-
-    mlflow.set_experiment("transformers")
-    torch.manual_seed(0)
-    tokens = torch.randint(1, 20, (64, 6))
-    rows = [
-        {"input_ids": row, "attention_mask": torch.ones_like(row), "labels": int(row[0] > 9)}
-        for row in tokens
-    ]
-
-    def metrics(predicted):
-        right = predicted.predictions.argmax(1) == predicted.label_ids
-        return {"accuracy": float(right.mean())}
-
-    values = {}
-    for name, width in (("tiny", 4), ("small", 32)):
-        torch.manual_seed(0)
-        config = BertConfig(20, width, 1, 2, width, max_position_embeddings=8)
-        arguments = TrainingArguments(
-            output_dir=str(Path.cwd() / name),
-            run_name=name,
-            report_to=["mlflow"],
-            num_train_epochs=3,
-            learning_rate=0.01,
-            eval_strategy="epoch",
-            save_strategy="no",
-            disable_tqdm=True,
-            use_cpu=True,
-        )
-        trainer = Trainer(
-            BertForSequenceClassification(config),
-            arguments,
-            train_dataset=rows[:40],
-            eval_dataset=rows[40:],
-            compute_metrics=metrics,
-        )
-        with mlflow.start_run(run_name=name):
-            trainer.train()
-            values[name] = trainer.evaluate()["eval_loss"]
-    return "eval_loss", False, {"transformers": values}
-
-
 def genai_evaluate():
     """`mlflow.genai.evaluate` with scorers of the script's own."""
     import mlflow
@@ -391,7 +344,6 @@ STORES = {
     lightgbm: "lightgbm",
     keras: "keras",
     lightning: "lightning",
-    transformers: "transformers",
 }
 
 if __name__ == "__main__":
