@@ -161,7 +161,7 @@ def gate(
         over=shared.over,
         directions=shared.directions,
         criteria=_criteria(shared, alpha),
-        entry=entered and entered.entry,
+        entry=None if entered is None else entered.entry,
         notes=shared.notes,
         runs=shared.runs,
         source=shared.source,
@@ -242,13 +242,14 @@ class Promotion:
         from mlflow_mleval.store import store
 
         client = store.connect()
-        versions = [store.version_of(client, each) for each in (candidate, champion)]
-        for name, version in zip((candidate, champion), versions, strict=True):
-            if version is None:
+        versions = []
+        for name in (candidate, champion):
+            if (found := store.version_of(client, name)) is None:
                 raise ValueError(
                     f"`promote` must go with versions of a registered model, got {name!r}. Name "
                     "both as models:/NAME/VERSION or models:/NAME@ALIAS."
                 )
+            versions.append(found)
         (model, version), (other, judged) = versions
         if model != other:
             raise ValueError(f"`promote` must go with one model, got {model!r} and {other!r}.")
@@ -301,8 +302,9 @@ def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
         if len(values) > 1 and parts:
             reach = special.stdtrit(len(values) - 1, 1 - alpha) * values.sem()
             mean = float(values.mean())
-            about |= {"value": mean, "low": mean - reach, "high": mean + reach}
-            answer = _answered(about["low"], about["high"], parts[2], float(parts[3]))
+            low, high = mean - reach, mean + reach
+            about |= {"value": mean, "low": low, "high": high}
+            answer = _answered(low, high, parts[2], float(parts[3]))
         rows.append(about | {"answer": answer})
     return pd.DataFrame(rows)
 
@@ -424,14 +426,14 @@ class Asked:
                 raise ValueError(
                     f"`candidate` and `champion` must differ, got {self.champion!r} for both."
                 )
-            return _Sides(*named, replace(chosen, methods=named))
+            return _Sides(self.candidate, self.champion, replace(chosen, methods=named))
         client = store.connect()
         ids = [store.run_of(client, each).run_id for each in (self.candidate, self.champion)]
         if ids[0] == ids[1]:
             raise ValueError(
                 f"`candidate` and `champion` must be different runs, got {ids[0]} for both."
             )
-        return _Sides(*ids, replace(chosen, run_ids=tuple(ids), method_by=("run_id",)))
+        return _Sides(ids[0], ids[1], replace(chosen, run_ids=tuple(ids), method_by=("run_id",)))
 
     def _answers(self, sides: _Sides) -> Shared | None:
         from mlflow_mleval.store.read_answers import load_answers
@@ -640,7 +642,8 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
 
     parts = []
     for dataset in _of_both(study, sides):
-        with instances_of(study, dataset, asked.measures) as instances:
+        wanted = None if asked.measures is None else [*asked.measures]
+        with instances_of(study, dataset, wanted) as instances:
             if lacking := {*sides.named} - {*instances.sources}:
                 raise MissingResultsError(
                     f"{some(lacking)} has no values by instance on {dataset}. Log them."
@@ -655,7 +658,7 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
             differences = _turned(candidate.reindex(champion.index) - champion, directions)
             lost = differences.isna() & champion.notna()
             columns = {key: instances.column(name) for key, name in asked.columns.items()}
-            notes = instances.notes
+            own = instances.notes
         part = _Part(
             dataset,
             candidate,
@@ -664,15 +667,11 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
             {m: _width(m) for m in directions if np.isfinite(_width(m))},
             float(lost.mean().max()),
             {key: column.reindex(differences.index) for key, column in columns.items()},
-            notes,
+            own,
         )
         parts.append(part)
     runs, notes = _runs_and_notes(study)
     return _pooled(parts, "instances", sides, runs, notes, study.source, asked.slices)
-
-
-def _direction(study: Study, measure: str) -> str:
-    return study.directions.get(measure) or MEASURES[measure].direction
 
 
 def _of_both(study: Study, sides: _Sides) -> list[str]:

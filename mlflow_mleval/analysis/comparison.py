@@ -732,11 +732,9 @@ def compare(
     """  # noqa: E501
     if test == "nemenyi" and control is not None:
         test = "bonferroni-dunn"
-    probability(alpha, "alpha")
     on = study.measures[0] if len(study.measures) == 1 else on
-    _check(study, on, test, control, missing_is_failure)
-    if isinstance(next_dataset, str):
-        one_of(next_dataset, "next_dataset", ("best",))
+    _check(study, on, test, control, missing_is_failure, next_dataset)
+    probability(alpha, "alpha")
     choices = {
         "preference": preference,
         "weights": weights,
@@ -756,10 +754,7 @@ def compare(
     step()
     table, ranks = _tested(fusion, on)
     absent: dict[str, str] = {}
-    there = study.select(None if on == FUSED else [on]).finished().reindex_like(table)
-    for dataset, method in study.filled:
-        there.loc[dataset, method] = False
-    there |= missing_is_failure
+    there = _there(study, on, table) | missing_is_failure
     # bets are for differences that fill the range; values on one scale may be far from that
     own_scale = on == FUSED or (test != "anytime" and _on_one_scale(full, on))
     flows = table if own_scale else _v_shape(table)
@@ -773,49 +768,40 @@ def compare(
     if test == "max-t" and len(ranks) < datasets_needed(alpha):
         few = _tests_over_repeats(fusion, tested, on, own_scale)
         tests |= few or _decided_by_folds(by_fold, tested, on, tests["posthoc"])
-    order = _criterion(order, tests["deciding"])
-    scores = flows.mean() if order == "mean-value" else -ranks.mean()
-    pairs = tests["deciding"].result.significant_pairs if tests["deciding"] else []
+    made: Made | None = tests["deciding"]
+    order = _criterion(order, made)
+    scores = {"mean-value": flows.mean(), "mean-rank": -ranks.mean()}[order]
+    pairs = [] if made is None else made.result.significant_pairs
     methods, turned = best_first(scores, pairs)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tests["cliques"], tests["letters"] = grouped(apart(methods, pairs))
     warned = step([str(w.message) for w in caught])
-    gaps = on != FUSED and study.cells(on).isna().any(axis=None)
-    redundant = None
-    if len(full.measures) > 1 and len(full.methods) > 2:
-        redundant = step(redundancy(fusion, max_correlation))
-    else:
-        absent["redundancy"] = "needs at least two measures and three methods"
-    made = tests["deciding"]
-    few = len(full.methods) <= METHODS
-    whole = pairs and made.test.over == "datasets"  # else flows of datasets are not what is tested
-    again = Retest(made.test, tested, there) if on == FUSED and whole and few else None
+    redundant = _redundancy(fusion, max_correlation, step, absent)
+    again = _retest(made, tested, there) if on == FUSED and pairs else None
     sure = None
     if stability and len(full.measures) == 1:
         absent["stability"] = "one measure has no weights and no preference function to vary"
     elif stability:
         varied = partial(st.sensitivity, study, **choices, separates=again)
-        sure = _stability(
-            fusion, varied, partial(st.rank_acceptability, fusion, n_resamples, seed), step
-        )
-        if sure.leave_one_out is None:
-            absent["stability.leave_one_out"] = "needs three methods"
+        shares = partial(st.rank_acceptability, fusion, n_resamples, seed)
+        sure = _stability(fusion, varied, shares, step)
         if again:
             matrix = None if redundant is None else redundant.correlation
             depends = separations(again, pairs, sure.sensitivity, fusion, matrix)
             sure = replace(sure, separations=depends)
+        if len(full.methods) < 3:
+            absent["stability.leave_one_out"] = "needs three methods"
     by_measure, tau = step(_by_measure(full, fusion, ties))
     by_instance, reasons = _by_instance(instances or {})
     absent |= reasons
     along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
     beyond = None if rope is None else beyond_pvalues(fusion, tested, methods, rope)
     progress(n, n)
-    could_turn = []
+    could_turn = _put_first(turned, order, on)
     if on == FUSED:
         leans = leaning(study, tested, made, missing_is_failure)
-        could_turn = turning(fusion, made, again, leans)
-    could_turn += _put_first(turned, order, on)
+        could_turn = turning(fusion, made, again, leans) + could_turn
     options = {
         "on": on,
         **choices,
@@ -844,7 +830,7 @@ def compare(
         tested=tested,
         scores=scores[methods],
         order=methods,
-        skillings_mack=skillings_mack(study.ranks(on)) if gaps else None,
+        skillings_mack=_with_gaps(study, on),
         measure_tests=by_measure,
         concordance=tau,
         redundancy=redundant,
@@ -860,9 +846,52 @@ def compare(
     )
 
 
-def _check(study: Study, on: str, test: str, control: str | None, missing_is_failure: bool) -> None:
+def _there(study: Study, on: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Datasets x methods: whether there is a result of what is compared, and no policy's."""
+    there = study.select(None if on == FUSED else [on]).finished().reindex_like(table)
+    for dataset, method in study.filled:
+        there.loc[dataset, method] = False
+    return there
+
+
+def _redundancy(
+    fusion: Fusion, max_correlation: float, step: Callable[[Any], Any], absent: dict[str, str]
+) -> Redundancy | None:
+    """Which measures say the same, where there are enough to ask."""
+    if len(fusion.study.measures) > 1 and len(fusion.study.methods) > 2:
+        return step(redundancy(fusion, max_correlation))
+    absent["redundancy"] = "needs at least two measures and three methods"
+    return None
+
+
+def _retest(made: Made | None, tested: Tested, there: pd.DataFrame) -> Retest | None:
+    """The deciding test, to be made again under other choices; None where it is not about the
+    flows of datasets, or the methods are too many.
+    """
+    if made is None or made.test.over != "datasets" or len(there.columns) > METHODS:
+        return None
+    return Retest(made.test, tested, there)
+
+
+def _with_gaps(study: Study, on: str) -> SkillingsMackResult | None:
+    """The test of all methods by a measure whose table has empty cells."""
+    if on == FUSED or not study.cells(on).isna().any(axis=None):
+        return None
+    return skillings_mack(study.ranks(on))
+
+
+def _check(
+    study: Study,
+    on: str,
+    test: str,
+    control: str | None,
+    missing_is_failure: bool,
+    next_dataset: bool | str,
+) -> None:
     """Errors for choices that do not fit the study."""
     one_of(test, "test", asked_names())
+    if isinstance(next_dataset, str):
+        one_of(next_dataset, "next_dataset", ("best",))
     if missing_is_failure and study.missing != "worst":
         text = "`missing_is_failure` must be False where missing results do not count as the worst"
         raise ValueError(Message(f"{text}. Choose ", Argument("missing", "worst"), "."))

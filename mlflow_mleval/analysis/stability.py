@@ -680,7 +680,7 @@ def redrawn(
     pairs, c, n = result.significant_pairs, critical(result), len(flows)
     d = np.column_stack([flows[a] - flows[b] for a, b in pairs]) if pairs else np.zeros((n, 0))
     d = np.nan_to_num(d)
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), DRAWS)
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), DRAWS).astype(float)
     left = 1 - np.eye(n)
 
     def statistics(counts: Array) -> Array:

@@ -84,10 +84,11 @@ LIBRARY_TERMS: Mapping[tuple[str, str], tuple[str, str]] = {
         "mean_absolute_percentage_error",
     ),
 }
+_WAYS: tuple[Direction, Direction] = ("max", "min")
 _DIRECTIONS: dict[str, Direction] = {
     name: way
     for terms in LIBRARY_TERMS.values()
-    for way, names in zip(("max", "min"), map(str.split, terms), strict=True)
+    for way, names in zip(_WAYS, map(str.split, terms), strict=True)
     for name in names
 }
 _FUNCTIONS = sorted(" ".join(LIBRARY_TERMS[SKLEARN]).split(), key=len, reverse=True)
@@ -281,7 +282,10 @@ def directions(
     minimize, maximize = set(minimize), set(maximize)
     if both := sorted(minimize & maximize):
         raise ValueError(f"{_names(both)} declared both as minimised and as maximised. Choose one.")
-    declared: dict[str, Direction] = dict.fromkeys(minimize, "min") | dict.fromkeys(maximize, "max")
+    declared: dict[str, Direction] = {
+        **dict.fromkeys(minimize, _WAYS[1]),
+        **dict.fromkeys(maximize, _WAYS[0]),
+    }
     ways = {name: declared.get(name) or direction_of(name, proposed) for name in names}
     if unknown := [name for name, way in ways.items() if way is None]:
         raise ValueError(

@@ -788,8 +788,8 @@ class _Choice:
         if measure not in MEASURES:
             declare = Argument("minimize"), " or ", Argument("maximize")
             way = proposed_direction(measure)
-            proposed = (f", or take the one that its name suggests ({way}) by ", PROPOSED)
-            proposed *= bool(way and self.open)
+            suggested = f", or take the one that its name suggests ({way}) by "
+            proposed = (suggested, PROPOSED) if way and self.open else ()
             return Message("no direction is known; declare ", *declare, *proposed)
         kind = "measures of how errors fall, not of how many there are,"
         if measure in SETS["cost"]:

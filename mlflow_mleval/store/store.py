@@ -706,7 +706,8 @@ def version_of(client: MlflowClient, name: str) -> tuple[str, str] | None:
         if alias:
             version = client.get_model_version_by_alias(model, alias).version
         if version == "latest":
-            version = max(int(v.version) for v in client.search_model_versions(f"name = '{model}'"))
+            versions = client.search_model_versions(f"name = '{model}'")
+            version = str(max(int(one.version) for one in versions))
         return (model, str(version)) if version else None
 
 

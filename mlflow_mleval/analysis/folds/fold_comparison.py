@@ -337,9 +337,10 @@ class FoldComparison(PairTests):
     @property
     def better(self) -> list[tuple[str, str]]:
         """The separated pairs (better, worse) of which one is worse on no measure."""
+        separated = [(str(a), str(b)) for a, b in self.separated]
         signs = {
             (a, b): np.sign(self._gaps[a, b] if (a, b) in self._gaps else -self._gaps[b, a])
-            for a, b in self.separated
+            for a, b in separated
         }
         ahead = [pair for pair, sign in signs.items() if (sign >= 0).all() and sign.any()]
         turned = [(b, a) for (a, b), sign in signs.items() if (sign <= 0).all() and sign.any()]
@@ -979,7 +980,7 @@ class OverFolds(Posthoc):
             "significant": (ahead > 0) != (turned > 0),
         }
         n, m = len(self.by_dataset), len(names)
-        return FoldPairs(pd.DataFrame(table), tested.alpha, n, m, len(rows), None, names)
+        return FoldPairs(pd.DataFrame(table), tested.alpha, n, m, len(rows), None, [*names])
 
     def pvalues(self, result: FoldPairs) -> pd.DataFrame:
         return result.pvalues

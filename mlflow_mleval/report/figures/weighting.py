@@ -74,8 +74,8 @@ def _rung_axis(title: str, x: Scale) -> Svg:
     for tick in x.ticks(3):
         ends = _across(x(tick), x(tick))
         svg.add("line", **ends, y1=height - 4, y2=height, class_="axis")
-        place = {"x": ends["x1"], "y": height - 6, "text_anchor": "middle"}
-        svg.add("text", number(tick), class_="muted small", **place)
+        x1, y = ends["x1"], height - 6
+        svg.add("text", number(tick), class_="muted small", x=x1, y=y, text_anchor="middle")
     return svg
 
 
