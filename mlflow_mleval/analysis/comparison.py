@@ -777,8 +777,9 @@ def compare(
         warnings.simplefilter("always")
         tests["cliques"], tests["letters"] = grouped(apart(methods, pairs))
     warned = step([str(w.message) for w in caught])
+    gaps = on != FUSED and study.cells(on).isna().any(axis=None)
     redundant = _redundancy(fusion, max_correlation, step, absent)
-    again = _retest(made, tested, there) if on == FUSED and pairs else None
+    again = _retest(on, made, tested, there)
     sure = None
     if stability and len(full.measures) == 1:
         absent["stability"] = "one measure has no weights and no preference function to vary"
@@ -787,7 +788,7 @@ def compare(
         shares = partial(st.rank_acceptability, fusion, n_resamples, seed)
         sure = _stability(fusion, varied, shares, step)
         if again:
-            matrix = None if redundant is None else redundant.correlation
+            matrix = getattr(redundant, "correlation", None)
             depends = separations(again, pairs, sure.sensitivity, fusion, matrix)
             sure = replace(sure, separations=depends)
         if len(full.methods) < 3:
@@ -830,7 +831,7 @@ def compare(
         tested=tested,
         scores=scores[methods],
         order=methods,
-        skillings_mack=_with_gaps(study, on),
+        skillings_mack=skillings_mack(study.ranks(on)) if gaps else None,
         measure_tests=by_measure,
         concordance=tau,
         redundancy=redundant,
@@ -864,20 +865,15 @@ def _redundancy(
     return None
 
 
-def _retest(made: Made | None, tested: Tested, there: pd.DataFrame) -> Retest | None:
-    """The deciding test, to be made again under other choices; None where it is not about the
-    flows of datasets, or the methods are too many.
+def _retest(on: str, made: Made | None, tested: Tested, there: pd.DataFrame) -> Retest | None:
+    """The deciding test, to be made again under other choices; None where it separates nothing, is
+    not about the flows of datasets, or the methods are too many.
     """
-    if made is None or made.test.over != "datasets" or len(there.columns) > METHODS:
+    if on != FUSED or made is None or not made.result.significant_pairs:
+        return None
+    if made.test.over != "datasets" or len(there.columns) > METHODS:
         return None
     return Retest(made.test, tested, there)
-
-
-def _with_gaps(study: Study, on: str) -> SkillingsMackResult | None:
-    """The test of all methods by a measure whose table has empty cells."""
-    if on == FUSED or not study.cells(on).isna().any(axis=None):
-        return None
-    return skillings_mack(study.ranks(on))
 
 
 def _check(

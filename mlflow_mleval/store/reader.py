@@ -133,6 +133,7 @@ class Result:
     keys: Mapping[str, str] = field(default_factory=dict)
     n_rows: int | None = None
     repeats: tuple[Result, ...] = ()
+    searched: bool = False  #: whether it is what a search says of its winner
 
     @property
     def members(self) -> tuple[Result, ...]:
@@ -313,6 +314,7 @@ def read_run(
         dataset_digest=digest_of(run),
         **(sizes or {"n_train": (), "n_test": ()}),
         selected_among=_selected_among(tags),
+        searched=schema.TAG_SELECTED in tags,
         start_time=started(run),
         values=values if status == schema.COMPLETE else {},
         plain=plain,

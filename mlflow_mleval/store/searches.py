@@ -189,14 +189,12 @@ def held_out_first(
     for runs named by id.
     """
     evaluated = {
-        (r.dataset, r.method)
-        for r in results
-        if r.selected_among == 1 and r.status == schema.COMPLETE
+        (r.dataset, r.method) for r in results if not r.searched and r.status == schema.COMPLETE
     }
     gone = [
         r
         for r in results
-        if r.selected_among > 1 and (r.dataset, r.method) in evaluated and r.run_id not in named
+        if r.searched and (r.dataset, r.method) in evaluated and r.run_id not in named
     ]
     why = "a search chose it by these very values, and the method was evaluated without them"
     excluded += [Excluded("run", r.name, why) for r in gone]
