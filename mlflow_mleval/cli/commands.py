@@ -809,7 +809,8 @@ def gate(
       mleval gate RUN_B --champion RUN_A --margin f1=0.01 --slice language
       mleval gate models:/tagger/4 --champion models:/tagger@champion
       mleval gate -n mystudy RF-PCT --champion BR --improve macro_f1
-      mleval gate models:/tagger/4 --champion models:/tagger@champion --promote champion
+      mleval gate models:/tagger/4 --champion models:/tagger@champion \\
+        --promote champion
       mleval gate --ledger prompts --history
     """
     from mlflow_mleval.gates import Promotion, log_verdict

@@ -83,7 +83,7 @@ def test_names_in_tables_never_wrap(show, long_page):
         "return [...document.querySelectorAll('th .name, td:not(.wrap) .name')].map(n => "
         "n.getClientRects().length)"
     )
-    assert lines and set(lines) == {1}
+    assert 1 in lines and set(lines) <= {0, 1}  # 0: in a row that is not shown
 
 
 def test_names_in_the_verdict_move_to_the_next_line_as_a_whole(show):
@@ -201,7 +201,7 @@ def test_hostile_names_run_nothing_and_read_as_text(show, hostile_page):
     assert chrome.execute_script("return document.scripts.length") == 2
     assert (
         chrome.execute_script(
-            "return document.querySelectorAll('img,iframe,a,input:not(.weights *)').length"
+            "return document.querySelectorAll('img,iframe,a,input:not(.weights *, .all *)').length"
         )
         == 0
     )

@@ -182,7 +182,7 @@ def test_choosing_setting_and_comparing(reader, site):
     }
     assert (
         "xgb" in reader.text("#decision")
-        and reader.text("#title") == "3 methods compared on 4 datasets"
+        and reader.text("#title") == "3 methods compared on 4 datasets by gain"
     )
     assert not reader.js(
         "document.querySelector('#choose').open || document.querySelector('#hold').open"
@@ -321,7 +321,7 @@ def test_hostile_names_are_text(reader, site):
     reader.login("ann")
     reader.of(SCRIPT, "&method-by=run_name&dataset-by=param:data")
     reader.answered()
-    reader.js("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    reader.js("document.querySelectorAll('details:not(.menu)').forEach(d => { d.open = true; })")
     reader.until(
         "!!document.querySelector('#survey fieldset') && !!document.querySelector('#experiments "
         "input')"

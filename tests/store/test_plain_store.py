@@ -92,7 +92,7 @@ def test_spread_and_number_of_repeats_stand_in_every_format(plain):
         f"({study.n_repeats[cell]})"
     )
     for format in ("table", "md", "html"):
-        text = mleval(*command, "--output", format).stdout
+        text = mleval(*command, "--output", format, "-v").stdout
         assert (
             shown in text
             and "Each value is the mean over 3 to 5 runs that differ in their seed only (55 runs)."

@@ -609,7 +609,6 @@ def test_foreign_runs_by_default_rules(log):
         "The metric f1 was not logged by this project and is taken for the measure of this name, "
         "which" in notes
     )
-    assert "unknown for 3 of 3 finished runs" in notes
     declare = "no direction is known; declare `minimize=` or `maximize=`"
     confirm = "or take the one that its name suggests (min) by `directions='proposed'`"
     assert left_out(study) == [("loss", f"{declare}, {confirm}")]

@@ -41,10 +41,9 @@ def made(request, tmp_path):
     command = [sys.executable, foreign_stores.__file__, make.__name__, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-2000:]
-    before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     yield make, json.loads(done.stdout.splitlines()[-1])
-    mlflow.set_tracking_uri(before)
+    mlflow.set_tracking_uri(None)
 
 
 @pytest.mark.parametrize("made", _cases(), indirect=True)

@@ -209,9 +209,10 @@
       }
       table?.cells.forEach(({strip, fields}, a) => {
         const title = strip?.querySelector(":scope > title");
-        if (title) title.textContent = data.datasets.map((name, d) => `${name} ${ranks[d][a]}`).join(", ");
+        const star = d => fields.length === D && fields[d].classList.contains("imputed") ? "*" : "";
+        if (title) title.textContent = data.datasets.map((name, d) => `${name} ${ranks[d][a]}${star(d)}`).join(", ");
         if (fields.length === D) fields.forEach((field, d) => {
-          field.querySelector("title").textContent = `${data.datasets[d]}: rank ${ranks[d][a]}`;
+          field.querySelector("title").textContent = `${data.datasets[d]}: rank ${ranks[d][a]}${star(d)}`;
         });
       });
       const value = a => data.by_rank ? fixed(mean[a], 2) : fixed(phi[a], 3);
