@@ -7,6 +7,7 @@ that stands in no documentation gets a proposal at most, which its user has to c
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -264,6 +265,27 @@ def proposed_direction(name: str) -> Direction | None:
         if _LARGER.fullmatch(word) or _SMALLER.fullmatch(word):
             return "max" if _LARGER.fullmatch(word) else "min"
     return None
+
+
+#: Words of names that mean a share, or an area, between 0 and 1.
+_SHARES = re.compile(
+    "acc|accuracy|auc|auroc|auprc|ap|f1|precision|recall|sensitivity|specificity|iou|dice|jaccard"
+)
+
+
+def range_of(name: str, values: Iterable[float]) -> tuple[float, float]:
+    """Between which values a measure lies: of an unknown one whose name means a share, between 0
+    and 1, unless these values say otherwise (percent).
+
+    >>> range_of("test_acc", [0.9]), range_of("test_acc", [93.0]), range_of("val_loss", [0.9])
+    ((0.0, 1.0), (-inf, inf), (-inf, inf))
+    """
+    if name in MEASURES:
+        return MEASURES[name].range
+    share = any(map(_SHARES.fullmatch, re.findall("[a-z]+[0-9]?", name.lower())))
+    if share and all(0 <= value <= 1 for value in values):
+        return 0.0, 1.0
+    return -math.inf, math.inf
 
 
 def directions(

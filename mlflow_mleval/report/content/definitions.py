@@ -4,7 +4,6 @@ doubts.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import ALWAYS, PAGE, Column, Section, Table, points
@@ -46,7 +46,7 @@ def within_range(means: pd.DataFrame, measure: str) -> pd.DataFrame:
        mean   low  high
     0   0.9  0.75   1.0
     """
-    low, high = MEASURES[measure].range if measure in MEASURES else (-math.inf, math.inf)
+    low, high = range_of(measure, means["mean"].dropna())
     return means.assign(low=means["low"].clip(low, high), high=means["high"].clip(low, high))
 
 
