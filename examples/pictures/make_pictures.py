@@ -394,7 +394,7 @@ def picture_epochs(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
         return
     from mlflow import MlflowClient
 
-    example = HERE.parent / "callbacks_keras.py"
+    example = HERE.parent / "scripts" / "callbacks_keras.py"
     subprocess.run(
         [sys.executable, str(example)], check=True, env=os.environ | {"KERAS_BACKEND": "torch"}
     )

@@ -4,7 +4,7 @@ from itertools import islice, product
 import numpy as np
 import pandas as pd
 import pytest
-from places import EXAMPLES
+from places import STUDIES
 from scipy import optimize, stats
 
 from mlflow_mleval.analysis.gate_tests import LEAST_UNITS, Terms, Units, gate_tests
@@ -218,7 +218,7 @@ def test_errors_name_the_argument(more, message):
 
 @pytest.fixture(scope="module")
 def study():
-    spec = importlib.util.spec_from_file_location("gate_study", EXAMPLES / "gate_study.py")
+    spec = importlib.util.spec_from_file_location("gate_study", STUDIES / "gate_study.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

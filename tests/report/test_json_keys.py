@@ -5,7 +5,7 @@ import re
 from importlib.resources import files
 
 import pytest
-from places import EXAMPLES
+from places import GUIDES, SCRIPTS
 from report_cases import study_of
 
 from mlflow_mleval.analysis.comparison import compare
@@ -14,15 +14,15 @@ from mlflow_mleval.report.content.definitions import glossary
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("make_json_keys", EXAMPLES / "make_json_keys.py")
+    spec = importlib.util.spec_from_file_location("make_json_keys", SCRIPTS / "make_json_keys.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def test_the_page_is_up_to_date(script):
-    assert script.page() == (EXAMPLES / "json_keys.md").read_text(encoding="utf-8"), (
-        "run python examples/make_json_keys.py"
+    assert script.page() == (GUIDES / "json_keys.md").read_text(encoding="utf-8"), (
+        "run python examples/scripts/make_json_keys.py"
     )
 
 

@@ -21,7 +21,7 @@ from mlflow.entities import AssessmentSource
 from mlflow.genai.scorers import scorer
 from mlflow.metrics import MetricValue, make_metric
 from mlflow.tracking import fluent
-from places import EXAMPLES
+from places import SCRIPTS
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.answer_comparison import aligned
@@ -554,7 +554,7 @@ def test_a_thousand_questions_through_the_example(where, request, tmp_path):
         else request.getfixturevalue("server_url")
     )
     env = os.environ | {"MLFLOW_TRACKING_URI": uri}
-    example = EXAMPLES / "answers_genai.py"
+    example = SCRIPTS / "answers_genai.py"
     done = subprocess.run(
         [sys.executable, str(example), "1000"],
         cwd=tmp_path,

@@ -12,7 +12,7 @@ import mlflow
 import numpy as np
 import pytest
 from example_runs import run
-from places import EXAMPLES, SHARED
+from places import EXAMPLES, GUIDES, SCRIPTS, SHARED, STUDIES
 
 import mlflow_mleval as mleval
 
@@ -35,19 +35,21 @@ def test_what_an_example_takes_from_the_package_exists(path):
 
 
 def test_the_walkthrough_shows_its_own_cells():
-    make = loaded("make_walkthrough")
+    make = loaded(SCRIPTS / "make_walkthrough.py")
     cells = make.cells(make.SOURCE.read_text(encoding="utf-8"))
     shown = [cell if is_text else f"```python\n{cell}\n```" for is_text, cell in cells]
-    committed = (EXAMPLES / "walkthrough.md").read_text(encoding="utf-8").rpartition("\nMade by")[0]
+    committed = (GUIDES / "walkthrough.md").read_text(encoding="utf-8").rpartition("\nMade by")[0]
     without_output = re.sub(r"\n```text\n.*?```\n", "", committed, flags=re.S)
-    assert without_output.strip() == "\n\n".join(shown), "run python examples/make_walkthrough.py"
+    assert without_output.strip() == "\n\n".join(shown), (
+        "run python examples/scripts/make_walkthrough.py"
+    )
     assert "Traceback" not in committed
 
 
-def loaded(name):
+def loaded(script):
     """An example as a module; what it does when run as a script is left out."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    module = sys.modules[name] = importlib.util.module_from_spec(
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    module = sys.modules[script.stem] = importlib.util.module_from_spec(
         spec
     )  # dataclasses look their module up
     spec.loader.exec_module(module)
@@ -56,17 +58,17 @@ def loaded(name):
 
 @pytest.mark.slow
 def test_published_against_obtained_is_up_to_date(tmp_path):
-    run("reproduce_eftimov2019.py", str(tmp_path / "out.md"), cwd=tmp_path)
-    committed = (EXAMPLES / "reproduce_eftimov2019.md").read_text(encoding="utf-8")
+    run(STUDIES / "reproduce_eftimov2019.py", str(tmp_path / "out.md"), cwd=tmp_path)
+    committed = (STUDIES / "reproduce_eftimov2019.md").read_text(encoding="utf-8")
     assert (tmp_path / "out.md").read_text(encoding="utf-8") == committed
     assert committed.count("130 of 132") == 2
 
 
 @pytest.mark.slow
 def test_the_case_studies_over_folds_run(tmp_path):
-    run("case_studies_folds.py", str(tmp_path / "out.md"), "wine 0", cwd=tmp_path)
+    run(STUDIES / "case_studies_folds.py", str(tmp_path / "out.md"), "wine 0", cwd=tmp_path)
     text = (tmp_path / "out.md").read_text(encoding="utf-8")
-    committed = (EXAMPLES / "case_studies_folds.md").read_text(encoding="utf-8")
+    committed = (STUDIES / "case_studies_folds.md").read_text(encoding="utf-8")
     for heading in (
         "## Table 1: error and (tpr, fpr)",
         "## Table 2: F and (precision, recall)",
@@ -77,7 +79,7 @@ def test_the_case_studies_over_folds_run(tmp_path):
 
 @pytest.fixture(scope="module")
 def challenges():
-    module = loaded("case_studies_hierarchical")
+    module = loaded(STUDIES / "case_studies_hierarchical.py")
     return module, {case.number: case for case in module.CASES}
 
 
@@ -88,7 +90,7 @@ def test_the_challenge_cases_of_hierarchical_evaluation_are_up_to_date(challenge
         for path in tmp_path.rglob("*.*")
     }
     made[Path("case_studies_hierarchical.md")] = made.pop(Path("out.md"))
-    assert made == {path: (EXAMPLES / path).read_text(encoding="utf-8") for path in made}
+    assert made == {path: (STUDIES / path).read_text(encoding="utf-8") for path in made}
     assert len(made) == 10
 
 
@@ -130,7 +132,7 @@ def test_statements_of_the_hierarchical_paper_hold_but_for_three(challenges):
 
 @pytest.mark.slow
 def test_two_lines_make_a_script_into_a_comparison(db):
-    shown = run("autolog_sklearn.py", "2", cwd=db.parent)
+    shown = run(SCRIPTS / "autolog_sklearn.py", "2", cwd=db.parent)
     assert [line.split()[0] for line in shown.splitlines()[:10]] == ["digits"] * 5 + ["4"] * 5
     for said in (
         "$ mleval rank",
@@ -151,25 +153,25 @@ def test_the_walkthrough_prints_what_it_shows(tmp_path, unset):
     """Its text, code and tables; the wording of sentences is for others to test, and for a new
     walkthrough.md to show.
     """
-    run("make_walkthrough.py", str(tmp_path / "out.md"), cwd=tmp_path)
+    run(SCRIPTS / "make_walkthrough.py", str(tmp_path / "out.md"), cwd=tmp_path)
     found, committed = (
         path.read_text(encoding="utf-8")
-        for path in (tmp_path / "out.md", EXAMPLES / "walkthrough.md")
+        for path in (tmp_path / "out.md", GUIDES / "walkthrough.md")
     )
     same_versions = found.splitlines()[-1] == committed.splitlines()[-1]
     (cells, printed), (cells_shown, printed_shown) = map(parts, (found, committed))
-    assert cells == cells_shown, "run python examples/make_walkthrough.py"
+    assert cells == cells_shown, "run python examples/scripts/make_walkthrough.py"
     if (
         same_versions
     ):  # others of numpy or scikit-learn give other numbers, and other processors other last digits
         (words, numbers), (words_shown, numbers_shown) = map(apart, (printed, printed_shown))
-        assert words == words_shown, "run python examples/make_walkthrough.py"
+        assert words == words_shown, "run python examples/scripts/make_walkthrough.py"
         np.testing.assert_allclose(
             numbers,
             numbers_shown,
             rtol=0.1,
             atol=0.05,
-            err_msg="run python examples/make_walkthrough.py",
+            err_msg="run python examples/scripts/make_walkthrough.py",
         )
 
 
@@ -218,7 +220,7 @@ def test_the_callbacks_watch_a_training(db, monkeypatch, framework, needs, best)
 @pytest.mark.slow
 def test_the_trials_of_a_search_are_children(db):
     pytest.importorskip("optuna")
-    run("callbacks_optuna.py", cwd=db.parent)
+    run(SCRIPTS / "callbacks_optuna.py", cwd=db.parent)
     study = mleval.load_study(experiment_names=["optuna"])
     assert (
         len(study.values) == 1
@@ -228,11 +230,11 @@ def test_the_trials_of_a_search_are_children(db):
 
 @pytest.mark.slow
 def test_the_surrogate_study_runs_and_goes_on_where_it_stopped(db):
-    shown = run("surrogate_study.py", cwd=db.parent)
+    shown = run(STUDIES / "surrogate_study.py", cwd=db.parent)
     first = mleval.load_surrogate_study("surrogates", "noisy digits")
     assert first.losses.shape == (7, 7) and all(sentence in shown for sentence in first.sentences)
     assert (db.parent / "surrogates" / "noisy_digits_scaled" / "surrogates.svg").exists()
-    assert run("surrogate_study.py", cwd=db.parent) == shown
+    assert run(STUDIES / "surrogate_study.py", cwd=db.parent) == shown
     assert mleval.load_surrogate_study("surrogates", "noisy digits").runs == first.runs
 
 
@@ -241,15 +243,16 @@ def test_the_surrogates_of_real_data_are_up_to_date(db):
     data = SHARED / "data" / "mulan"
     if not data.exists():
         pytest.skip("the data sets of Mulan are not at hand")
-    run("surrogate_study.py", "--repeats", "10", "-o", "out.md", str(data), "flags", cwd=db.parent)
+    options = ("--repeats", "10", "-o", "out.md")
+    run(STUDIES / "surrogate_study.py", *options, str(data), "flags", cwd=db.parent)
     found = (db.parent / "out.md").read_text(encoding="utf-8")
-    committed = (EXAMPLES / "surrogate_study.md").read_text(encoding="utf-8")
+    committed = (STUDIES / "surrogate_study.md").read_text(encoding="utf-8")
     assert found[found.index("### flags, features as they are") :] in committed
     assert all(line in committed for line in found.splitlines())
 
 
 def test_clus_files_are_read(tmp_path):
-    study = loaded("hierarchical_study")
+    study = loaded(STUDIES / "hierarchical_study.py")
     head = (
         "@relation r\n@attribute x numeric\n@ATTRIBUTE y {n,s}\n@attribute class hierarchical "
         "{}\n@DATA\n"
@@ -278,10 +281,10 @@ def test_clus_files_are_read(tmp_path):
 def test_the_study_of_hierarchical_systems_runs_on_made_data_and_goes_on_where_it_stopped(
     db, capsys
 ):
-    shown = run("hierarchical_study.py", cwd=db.parent)
+    shown = run(STUDIES / "hierarchical_study.py", cwd=db.parent)
     assert "$ mleval rank -n 'hierarchical_study (made)' -m class-sets" in shown
     study = mleval.load_study(experiment_names=["hierarchical_study (made)"])
-    module = loaded("hierarchical_study")
+    module = loaded(STUDIES / "hierarchical_study.py")
     assert set(study.methods) == set(module.SYSTEMS) and set(study.datasets) == {
         "made graph",
         "made tree",
@@ -290,7 +293,7 @@ def test_the_study_of_hierarchical_systems_runs_on_made_data_and_goes_on_where_i
     np.testing.assert_allclose(one["h_f1"], other["h_f1"])  # the same sets, extended
     found, committed = (
         (where / "hierarchical_study.md").read_text(encoding="utf-8")
-        for where in (db.parent, EXAMPLES)
+        for where in (db.parent, STUDIES)
     )
     headings = [
         [line for line in text.splitlines() if line.startswith("## ")]
@@ -307,10 +310,10 @@ def test_the_study_of_hierarchical_systems_on_gene_functions_is_up_to_date(db):
     data = SHARED / "data" / "hmc"
     if not data.exists():
         pytest.skip("the hierarchical data sets of Clus are not at hand")
-    run("hierarchical_study.py", str(data), "pheno_GO", cwd=db.parent)
+    run(STUDIES / "hierarchical_study.py", str(data), "pheno_GO", cwd=db.parent)
     found, committed = (
         (where / "hierarchical_study.md").read_text(encoding="utf-8")
-        for where in (db.parent, EXAMPLES)
+        for where in (db.parent, STUDIES)
     )
     table = found[found.index("### pheno_GO") : found.index("## Rankings")]
     assert table in committed
@@ -318,7 +321,7 @@ def test_the_study_of_hierarchical_systems_on_gene_functions_is_up_to_date(db):
 
 @pytest.fixture(scope="module")
 def real_data():
-    return loaded("real_data_study")
+    return loaded(STUDIES / "real_data_study.py")
 
 
 def test_sets_are_found_in_a_folder_of_the_folder_or_named(real_data, tmp_path):
@@ -337,7 +340,7 @@ def test_sets_are_found_in_a_folder_of_the_folder_or_named(real_data, tmp_path):
 def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(
     db, capsys, real_data
 ):
-    shown = run("real_data_study.py", cwd=db.parent)
+    shown = run(STUDIES / "real_data_study.py", cwd=db.parent)
     for command in ("rank", "compare", "compare", "profile", "report"):
         shown = shown[shown.index(f"$ mleval {command} -n 'real_data_study (made)'") :]
     profiles = mleval.load_profiles(experiment_names=["real_data_study (made)"])
@@ -347,8 +350,7 @@ def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(
         and not profiles.absent
     )
     found, committed = (
-        (where / "real_data_study.md").read_text(encoding="utf-8")
-        for where in (db.parent, EXAMPLES)
+        (where / "real_data_study.md").read_text(encoding="utf-8") for where in (db.parent, STUDIES)
     )
     headings = [line for line in found.splitlines() if line.startswith("#")]
     assert (

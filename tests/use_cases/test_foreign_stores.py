@@ -1,7 +1,7 @@
 """Stores that libraries made by themselves: what `mleval runs` finds, and that the command it
 prints gives the right answer on data that the training had not seen.
 
-``MLEVAL_FOREIGN_TABLE=1`` writes the rows into the table of `examples/foreign_runs.md`.
+``MLEVAL_FOREIGN_TABLE=1`` writes the rows into the table of `examples/guides/foreign_runs.md`.
 """
 
 import importlib.util
@@ -20,7 +20,7 @@ from command_line import mleval
 
 from mlflow_mleval.measures.metric_names import of_training
 
-GUIDE = Path(__file__).parents[2] / "examples" / "foreign_runs.md"
+GUIDE = Path(__file__).parents[2] / "examples" / "guides" / "foreign_runs.md"
 #: Stores that are made after each change; the others take a framework, or are alike.
 QUICK = ("scikit_learn_score", "scikit_learn_grid_search", "scikit_learn_seeds")
 

@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from places import EXAMPLES
+from places import STUDIES
 
 pytestmark = pytest.mark.thorough
 
@@ -14,7 +14,7 @@ PAGES = int(os.environ.get("MLEVAL_NULL_PAGES", "6"))
 
 @pytest.fixture(scope="module")
 def study():
-    sys.path.insert(0, str(EXAMPLES))
+    sys.path.insert(0, str(STUDIES))
     import one_claim_study
 
     return one_claim_study

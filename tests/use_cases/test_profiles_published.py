@@ -9,22 +9,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from example_runs import run
-from places import EXAMPLES, SHARED
+from places import SHARED, STUDIES
 
 from mlflow_mleval.measures.dependence import profile_from_histogram
 
 
 @pytest.mark.slow
 def test_the_published_profiles_are_up_to_date(tmp_path, unset):
-    run("profiles_published.py", str(tmp_path / "out.md"), cwd=tmp_path)
-    committed = (EXAMPLES / "profiles_published.md").read_text(encoding="utf-8")
+    run(STUDIES / "profiles_published.py", str(tmp_path / "out.md"), cwd=tmp_path)
+    committed = (STUDIES / "profiles_published.md").read_text(encoding="utf-8")
     assert (tmp_path / "out.md").read_text(encoding="utf-8") == committed
     assert (
         "| LP gains on BR as the loss asks for more | **holds**: 6 of 6 | **holds**: 6 of 6 |"
         in committed
     )
     for name in re.findall(r"\((pictures/.*?)\)", committed):
-        assert "<svg" in (EXAMPLES / name).read_text(encoding="utf-8")
+        assert "<svg" in (STUDIES / name).read_text(encoding="utf-8")
 
 
 def test_the_counts_of_the_published_profiles_give_the_published_losses():
@@ -32,7 +32,7 @@ def test_the_counts_of_the_published_profiles_give_the_published_losses():
     if not golden.exists():
         pytest.skip("the published losses are not at hand")
     published = json.loads(golden.read_text(encoding="utf-8"))
-    table = pd.read_csv(EXAMPLES / "data" / "huellermeier2022_counts.csv", comment="#").set_index(
+    table = pd.read_csv(STUDIES / "data" / "huellermeier2022_counts.csv", comment="#").set_index(
         ["dataset", "algorithm"]
     )
     assert len(table) == len(published["records"]) == 62

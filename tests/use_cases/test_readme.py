@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from places import ROOT
+from places import EXAMPLES, GUIDES, ROOT
 
 from mlflow_mleval.cli import main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-GUIDES = (
+NAMES = (
     "reading_a_report",
     "training",
     "foreign_runs",
@@ -24,7 +24,6 @@ GUIDES = (
     "statistics",
     "beyond_one_machine",
     "json_keys",
-    "README",
 )
 #: Pages by their path, and the guides among the examples; the pages that scripts write from runs
 #: are tested with these.
@@ -32,7 +31,8 @@ PAGES = {
     path: path.read_text(encoding="utf-8")
     for path in (
         *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
-        *(ROOT / "examples" / f"{name}.md" for name in GUIDES),
+        EXAMPLES / "README.md",
+        *(GUIDES / f"{name}.md" for name in NAMES),
     )
 }
 
@@ -83,11 +83,9 @@ def test_links_and_pictures_exist():
 
 
 def test_every_guide_is_in_both_indexes():
-    for name in (*GUIDES[:-1], "walkthrough"):
-        assert (
-            f"(examples/{name}.md)" in README
-            and f"({name}.md)" in PAGES[ROOT / "examples" / "README.md"]
-        ), name
+    for name in (*NAMES, "walkthrough"):
+        assert f"(examples/guides/{name}.md)" in README, name
+        assert f"(guides/{name}.md)" in PAGES[EXAMPLES / "README.md"], name
 
 
 @pytest.mark.slow
@@ -187,7 +185,7 @@ def test_the_files_of_the_evaluation_examples_can_be_evaluated(db):
 @pytest.mark.parametrize("engine", ["concurrent.futures", "dask"])
 def test_the_blocks_of_other_engines_run_as_scripts(tmp_path, engine):
     pytest.importorskip(engine)
-    guide = PAGES[ROOT / "examples" / "beyond_one_machine.md"]
+    guide = PAGES[GUIDES / "beyond_one_machine.md"]
     (parts,) = re.findall(r"```python\n(.*?)```", guide, re.S)
     (block,) = [text for text in re.findall(r"```py\n(.*?)```", guide, re.S) if engine in text]
     script = tmp_path / "script.py"

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from places import EXAMPLES
+from places import STUDIES
 from scipy import stats
 
 from mlflow_mleval import hotelling_pairs
@@ -36,9 +36,9 @@ pytestmark = pytest.mark.thorough
 
 @pytest.fixture(scope="module")
 def study():
-    sys.path.insert(0, str(EXAMPLES))  # where its parts lie
+    sys.path.insert(0, str(STUDIES))  # where its parts lie
     spec = importlib.util.spec_from_file_location(
-        "simulation_study", EXAMPLES / "simulation_study.py"
+        "simulation_study", STUDIES / "simulation_study.py"
     )
     module = sys.modules[spec.name] = importlib.util.module_from_spec(
         spec
@@ -128,7 +128,7 @@ def test_t_squared_sees_what_the_sum_of_measures_hides(study):
 
 def test_the_page_is_what_the_script_writes(study, tables):
     """Its words and the rows and columns of its tables: numbers take all repetitions."""
-    page = (EXAMPLES / "simulation_study.md").read_text(encoding="utf-8")
+    page = (STUDIES / "simulation_study.md").read_text(encoding="utf-8")
     assert page.startswith(study.ABOUT + study.FINDINGS)
     for table in tables.values():
         lines = table.markdown()

@@ -289,8 +289,8 @@ def _frozen(sizes: object) -> object:
 # learner that chooses one feature or threshold may be tilted the same way in all of them, and no
 # test on the folds of one dataset can see that. Where the choice differs between folds, it shows:
 # the number of instances predicted positive, or a mean over instances, scatters more than it does
-# for one fixed model. That is what is tested here; see examples/simulation_study.md for how often
-# it notices.
+# for one fixed model. That is what is tested here; see
+# examples/studies/simulation_study.md for how often it notices.
 
 COUNTS = ("tp", "fp", "fn", "tn")
 #: Means over instances of values in [0, 1]: their variance over folds of one fixed model is at most

@@ -23,7 +23,7 @@ from mlflow_mleval.words import count
 BETS = 2.0 ** -np.arange(8)
 SHARES = 1 / (np.arange(1, 9) * np.arange(2, 10))
 SHARES = SHARES / SHARES.sum()
-#: What it costs, as simulated (examples/simulation_study.md).
+#: What it costs, as simulated (examples/studies/simulation_study.md).
 COST = (
     "Bets hold their level however often datasets are added and the results looked at, and find "
     "less for it: it takes about twice as many datasets as by step-down max-T, which may be "

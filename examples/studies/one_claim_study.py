@@ -1,0 +1,341 @@
+"""How often pages claim what is not so, and what tests on few datasets find.
+
+python examples/studies/one_claim_study.py null-pages [--pages 200]
+python examples/studies/one_claim_study.py few-datasets [--draws 400]
+python examples/studies/one_claim_study.py contradictions [--studies 150]
+python examples/studies/one_claim_study.py companions [--choices 6]
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+from click.testing import CliRunner
+
+from mlflow_mleval.analysis.answer_comparison import Aligned, Answers, aligned, compare_answers
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.fusion import fuse
+from mlflow_mleval.analysis.instance_tests import instance_tests
+from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.pair_tests import PairTests, jointly
+from mlflow_mleval.analysis.posthoc.max_t import max_t
+from mlflow_mleval.analysis.profile_comparison import compare_profiles
+from mlflow_mleval.analysis.recommendation import decision
+from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
+from mlflow_mleval.cli import main as mleval
+from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.measures.registry import SETS
+from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.decision import sentences
+from mlflow_mleval.study import Study
+
+#: More null pages than this claim too much, whatever the page; and by how many standard errors.
+MOST, ERRORS = 0.06, 2
+MEASURES = ["f1", "hamming_loss"]
+Page = Callable[[np.random.Generator, Path], bool]
+
+
+def results(
+    rng: np.random.Generator, methods: int, datasets: int, units: int = 1, unit: str = "fold"
+) -> pd.DataFrame:
+    """Values of equal methods, as `mleval rank FILE` reads them: one row a dataset, method and fold
+    or seed; datasets and folds are easy or hard for all methods.
+    """
+    index = pd.MultiIndex.from_product(
+        [
+            [f"d{k}" for k in range(datasets)],
+            [f"m{k}" for k in range(methods)],
+            range(units),
+        ],
+        names=["dataset", "method", unit],
+    )
+    shape = datasets, methods, units, len(MEASURES)
+    shared = 0.05 * rng.standard_normal((datasets, 1, 1, 1))
+    folds = 0.02 * rng.standard_normal((datasets, 1, units, 1))
+    both = 0.02 * rng.standard_normal((*shape[:3], 1))  # measures of a model go together
+    values = 0.6 + shared + folds + both + 0.01 * rng.standard_normal(shape)
+    table = pd.DataFrame(values.reshape(-1, len(MEASURES)), index, MEASURES)
+    table["hamming_loss"] = 1 - table["hamming_loss"]
+    return table.reset_index() if units > 1 else table.droplevel(2).reset_index()
+
+
+def claims(record: dict[str, Any]) -> bool:
+    """Whether the JSON of a page says of any two methods that they differ."""
+    said = [*record.get("answer", {}).get("sentences", ()), *_sentences(record)]
+    return bool(record["separated"]) or any(sentence["differ"] for sentence in said)
+
+
+def _sentences(record: dict[str, Any]) -> list[Any]:
+    verdict = record["verdict"]  # tests over other units than datasets say it as text
+    return verdict if isinstance(verdict, list) else []
+
+
+def command(*args: str, methods: int, datasets: int, units: int = 1, unit: str = "fold") -> Page:
+    """A page that a command makes from a file."""
+
+    def page(rng: np.random.Generator, folder: Path) -> bool:
+        file = folder / "results.csv"
+        results(rng, methods, datasets, units, unit).to_csv(file, index=False)
+        called = [args[0], str(file), *args[1:], "--output", "json", "--quiet"]
+        done = CliRunner().invoke(mleval, called, catch_exceptions=False)
+        if done.exit_code:
+            raise click.ClickException(done.output)
+        return claims(json.loads(done.stdout))
+
+    return page
+
+
+def apart(tests: dict[str, PairTests]) -> bool:
+    """Whether tests of several datasets, corrected together, separate any pair."""
+    return any(one.separated for one in jointly(tests).values())
+
+
+def over_instances(rng: np.random.Generator, folder: Path) -> bool:
+    """Three methods on the 40 instances of each of eight datasets."""
+
+    def tables() -> dict[str, pd.DataFrame]:
+        hard = rng.standard_normal((40, 1))
+        values = [hard + rng.standard_normal((40, 2)) for _ in range(3)]
+        return {f"m{k}": pd.DataFrame(v, columns=MEASURES) for k, v in enumerate(values)}
+
+    return apart({f"d{k}": instance_tests(tables(), MEASURES, n_resamples=999) for k in range(8)})
+
+
+def over_answers(rng: np.random.Generator, folder: Path) -> bool:
+    """Three methods that answer 60 questions of each of four datasets, two scorers."""
+
+    def answered() -> Aligned:
+        keys = pd.Index([f"q{k}" for k in range(60)])
+        about = pd.DataFrame({"link": "", "asked": keys}, keys)
+        right = rng.random(60)[:, None]
+        given = [(rng.random((60, 2)) < right).astype(float) for _ in range(3)]
+        tables = [pd.DataFrame(values, keys, ["exact", "polite"]) for values in given]
+        passing = ("exact", "polite")
+        answers = {f"m{k}": Answers(t, about, passing=passing) for k, t in enumerate(tables)}
+        return aligned(answers)
+
+    return apart({f"d{k}": compare_answers(answered(), n_resamples=999) for k in range(4)})
+
+
+def over_profiles(rng: np.random.Generator, folder: Path) -> bool:
+    """Three methods on six datasets with six labels, ten folds of 80 instances: every claim, over
+    folds and over datasets.
+    """
+    counts = {}
+    for dataset in range(6):
+        share = rng.dirichlet(np.full(7, 2.0))
+        for method in range(3):
+            folds = rng.multinomial(80, share, size=10)
+            counts[f"d{dataset}", f"m{method}"] = folds
+    known = {"split_digest": "x", "n_train": 720, "n_test": 80}
+    runs = pd.DataFrame([{"dataset": d, "method": m, "run_id": d + m, **known} for d, m in counts])
+    found = compare_profiles(Profiles.from_counts(counts, runs=runs), n_resamples=10)
+    across = found.across is not None and found.across["significant"].any()
+    tests = [one for one in found.awareness_tests.values() if one is not None]
+    return bool(len(found.claims) or across or any(one.significant_pairs for one in tests))
+
+
+PAGES: dict[str, Page] = {
+    "rank": command("rank", methods=5, datasets=10),
+    "compare": command("compare", methods=5, datasets=10),
+    "report": command("report", methods=4, datasets=8, units=5),
+    "report, 2 datasets x 10 folds": command("report", methods=4, datasets=2, units=10),
+    "report, 3 datasets x 3 repeats": command(
+        "report", methods=4, datasets=3, units=3, unit="seed"
+    ),
+    "compare --over folds": command("compare", "--over", "folds", methods=4, datasets=5, units=10),
+    "compare --over repeats": command(
+        "compare", "--over", "repeats", methods=4, datasets=3, units=5, unit="seed"
+    ),
+    "compare --over instances": over_instances,
+    "compare --over instances, answers": over_answers,
+    "compare --over profiles": over_profiles,
+}
+
+
+#: Pages that take long.
+SLOW = {name for name in PAGES if name.startswith("report") or name.endswith("folds")}
+
+
+def null_pages(pages: int, seed: int = 0, names: Sequence[str] = ()) -> pd.DataFrame:
+    """By page, how many were made from equal methods (of slow ones a third), the share of them that
+    say of any two that they differ, and whether it is too large.
+    """
+    rows = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, page) in enumerate(PAGES.items()):
+            if names and name not in names:
+                continue
+            rng = np.random.default_rng([seed, number])
+            n = max(1, pages // (3 if name in SLOW else 1))
+            share = float(np.mean([page(rng, Path(folder)) for _ in range(n)]))
+            error = np.sqrt(MOST * (1 - MOST) / n)
+            rows[name] = n, share, share > MOST + ERRORS * error
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["pages", "share", "too many"])
+
+
+def few_datasets(draws: int, seed: int = 0) -> Iterator[tuple[str, float, float, float]]:
+    """By design: how often blocks of repeats separate any two equal methods; the same where methods
+    suit datasets so that they are equal on average; and the share of pairs with the better of two
+    groups of methods, one standard deviation apart, that they separate.
+    """
+    rng = np.random.default_rng(seed)
+    for datasets, repeats, methods in ((2, 3, 3), (2, 5, 3), (3, 3, 3), (3, 5, 8), (5, 3, 8)):
+        shape = datasets, methods
+        none, cancels, better = [], [], []
+        for _ in range(draws):
+            none.append(len(separated(rng, np.zeros(shape), repeats)) > 0)
+            suits = np.zeros(shape)
+            suits[0, : methods // 2], suits[-1, : methods // 2] = 1.0, -1.0
+            cancels.append(len(separated(rng, suits, repeats)) > 0)
+            good = np.zeros(shape)
+            good[:, : methods // 2] = 1.5
+            pairs = separated(rng, good, repeats)
+            true = [a < methods // 2 <= b for a, b in pairs]
+            better.append(sum(true) / (methods // 2 * (methods - methods // 2)))
+        design = f"{datasets} x {repeats} repeats, {methods} methods"
+        yield design, *(float(np.mean(x)) for x in (none, cancels, better))
+
+
+def separated(rng: np.random.Generator, effects: np.ndarray, repeats: int) -> list[tuple[int, int]]:
+    """The pairs (better, worse) that blocks of repeats separate; effects are datasets x methods, in
+    standard deviations of a repeat.
+    """
+    datasets, methods = effects.shape
+    index = pd.MultiIndex.from_product([range(datasets), range(methods), range(repeats)])
+    values = np.repeat(effects.ravel(), repeats)[:, None] + rng.standard_normal((len(index), 2))
+    values += np.repeat(rng.standard_normal(datasets), methods * repeats)[:, None]
+    table = pd.DataFrame(values, index.set_names(["dataset", "method", "repeat"]), ["a", "b"])
+    means = table.groupby(level=[0, 1]).mean()
+    fusion = fuse(Study(means, {"a": "max", "b": "max"}, repeats=table))
+    flows = flows_of_repeats(fusion)
+    return [] if flows is None else list(max_t(flows).significant_pairs)
+
+
+FORBIDDEN = re.compile(r"V-shape|entropy|Λ|separated|possible|weighs")
+
+
+def published() -> Study:
+    """Madjarov et al. (2012) by their sixteen measures; what did not finish counts as the worst."""
+    with (files("mlflow_mleval") / "data" / "madjarov2012.csv").open(encoding="utf-8") as file:
+        long = pd.read_csv(file)
+    wide = long.pivot(index=["dataset", "method"], columns="measure", values="value")
+    cells = pd.MultiIndex.from_product(
+        [long["dataset"].unique(), long["method"].unique()], names=["dataset", "method"]
+    )
+    frame = wide.reindex(cells)[list(SETS["sixteen"])].reset_index()
+    return Study.from_frame(frame, missing="worst")
+
+
+def contradictions(n: int, seed: int) -> None:
+    """Pages of random sub-studies that name a method which a separation puts below another."""
+    rng, study = np.random.default_rng(seed), published()
+    wrong, turned, one, words, forbidden = 0, 0, 0, [], 0
+    done = 0
+    while done < n:
+        part = study.select(
+            measures=_some(rng, study.measures, 1),
+            methods=_some(rng, study.methods, 2),
+            datasets=_some(rng, study.datasets, 6),
+        )
+        try:
+            c = compare(part)
+        except MissingResultsError:  # no method of this choice finished some dataset
+            continue
+        done += 1
+        advice, below = decision(c), {worse for _, worse in c.separated}
+        place = {method: i for i, method in enumerate(c.order)}
+        against = any(place[better] > place[worse] for better, worse in c.separated)
+        wrong += bool(against or below & {c.leader, *advice.ahead, *advice.best_set})
+        turned += c.ranks.mean().idxmin() != c.leader
+        one += len(advice.best_set) == 1
+        said = " ".join(plain(sentence.text) for sentence in sentences(c, advice))
+        words.append(len(said.split()))
+        forbidden += bool(FORBIDDEN.search(said))
+    print(f"{n} sub-studies (seed {seed})")
+    print(f"contradicted by a separation: {wrong}")
+    print(f"best mean rank is not the leader: {turned / n:.2f}")
+    print(f"best set of one method: {one / n:.2f}")
+    print(f"words of a decision: median {np.median(words):g}, most {max(words)}")
+    print(f"decisions with a word of statistics: {forbidden}")
+
+
+def _some(rng: np.random.Generator, names: list[str], least: int) -> list[str]:
+    """At least so many of the names, at random, in their order."""
+    chosen = set(rng.choice(names, rng.integers(least, len(names) + 1), replace=False))
+    return [name for name in names if name in chosen]
+
+
+def companions(n: int, seed: int) -> None:
+    """P-values of pairs of methods under choices of three others that stand beside them."""
+    rng, study = np.random.default_rng(seed), published()
+    finished = study.finished().sum(axis=1)
+    study = study.select(datasets=finished.index[finished >= 8].tolist())
+    spread, crossing = [], 0
+    pairs = list(combinations(study.methods, 2))
+    for pair in pairs:
+        others = [m for m in study.methods if m not in pair]
+        pvalues = []
+        for _ in range(n):
+            beside = rng.choice(others, 3, replace=False)
+            part = study.select(methods=[m for m in study.methods if m in {*pair, *beside}])
+            flows = fuse(part).phi.where(part.finished().reindex(part.datasets))
+            table = max_t(flows).table.set_index(["method_a", "method_b"])
+            pvalues.append(float(table.loc[pair, "pvalue_corrected"]))
+        spread.append((min(pvalues), max(pvalues), pair))
+        crossing += min(pvalues) <= 0.05 < max(pvalues)
+    print(f"{len(pairs)} pairs, each beside {n} choices of three others (seed {seed})")
+    print(f"separated beside some companions and not beside others: {crossing}")
+    for low, high, pair in sorted(spread, key=lambda row: row[0] - row[1])[:3]:
+        print(f"{pair[0]} – {pair[1]}: p from {low:.3f} to {high:.2f}")
+    whole = compare(study).redrawn
+    print(whole[["better", "worse", "bootstrap", "jackknife", "companions"]].to_string())
+
+
+@click.group()
+def main() -> None:
+    """What pages claim, simulated."""
+
+
+@main.command("null-pages")
+@click.option("--pages", default=200, show_default=True)
+def _null_pages(pages: int) -> None:
+    found = null_pages(pages)
+    click.echo(found.round(3).to_string())
+    if found["too many"].any():
+        raise click.ClickException("some pages claim too often")
+
+
+@main.command("few-datasets")
+@click.option("--draws", default=400, show_default=True)
+def _few_datasets(draws: int) -> None:
+    for design, none, cancels, better in few_datasets(draws):
+        click.echo(f"{design}: error {none:.3f}, {cancels:.3f} where cancelled; power {better:.2f}")
+
+
+@main.command("contradictions")
+@click.option("--studies", default=150)
+@click.option("--seed", default=0)
+def _contradictions(studies: int, seed: int) -> None:
+    """Random sub-studies of the published table: does a page contradict its own test?"""
+    contradictions(studies, seed)
+
+
+@main.command("companions")
+@click.option("--choices", default=6)
+@click.option("--seed", default=0)
+def _beside(choices: int, seed: int) -> None:
+    """Pairs of the published table beside other methods."""
+    companions(choices, seed)
+
+
+if __name__ == "__main__":
+    main()
