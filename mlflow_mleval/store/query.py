@@ -195,8 +195,8 @@ def load_study(
         with the best mean of a metric over its repeats. A metric by which candidates or trials are
         chosen is not compared unless `measures` names it, or there is no other.
     progress : callable, optional
-        Called as ``progress(done, total)``, in runs: while the store tells them, in two rounds or
-        more of which the first knows no total (0), then while they are read.
+        Called as ``progress(done, total)``, in runs: while the store tells them, when the total is
+        not yet known (0), then while they are read.
 
     Returns
     -------

@@ -13,7 +13,7 @@ import sqlite3
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -30,6 +30,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Experiment, Run
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 from mlflow.store.db.db_types import DATABASE_ENGINES
 from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.search_utils import SearchUtils
@@ -278,8 +279,7 @@ def _milliseconds(value: str) -> str:
     return str(int((when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp() * 1000))
 
 
-#: Runs that are asked for at a time: more are fewer requests, and what fits into one page is read
-#: once; but they take memory.
+#: Runs that are asked for at a time: more are fewer requests, but they take memory.
 PAGE = 2_500
 #: How MLflow fails on a page with a run whose start time another program has taken away.
 _TIMELESS = "start_time cannot be None"
@@ -289,7 +289,7 @@ MOST = 5_000_000
 _known: ContextVar[dict[tuple[tuple[str, ...], str], list[Run]] | None] = ContextVar(
     "known", default=None
 )
-#: How often several pages are read at most, until two times in turn they are the same.
+#: How often several pages are read at most, until no run is deleted meanwhile.
 _PASSES = 5
 #: What MLflow, a database or the network raises; UnicodeError where a password cannot be sent.
 _FORESEEN = (
@@ -492,9 +492,8 @@ def search(
 ) -> list[Run]:
     """Active runs of the experiments, the first started first, each once.
 
-    A store tells them page by page, and runs that are deleted or added meanwhile move the others:
-    what takes several pages is read again until it stays the same. Where that takes too long, a
-    doubt says so.
+    What takes several pages is read in one pass (`pages`), and again where runs were deleted
+    meanwhile. Where that takes too long, a doubt says so.
 
     Parameters
     ----------
@@ -504,8 +503,7 @@ def search(
     doubts : list of str, optional
         Takes what a reader must know.
     progress : callable, optional
-        Called as ``progress(done, total)`` after each page, in every round; the total is 0 in the
-        first.
+        Called as ``progress(done, total)`` after each page; the total is 0 in the first pass.
     """
     known, key = _known.get(), (tuple(experiment_ids), filter_string)
     if known is not None and key in known:
@@ -517,11 +515,15 @@ def search(
             raise
         if doubts is not None:
             doubts.append("Runs without a start time are left out, for MLflow cannot read them.")
-        started = " and ".join(filter(None, [filter_string, "attributes.start_time != -1"]))
+        started = _both(filter_string, "attributes.start_time != -1")
         found = _all_pages(client, experiment_ids, started, doubts, progress)
     if known is not None:
         known[key] = found
     return found
+
+
+def _both(filter_string: str, condition: str) -> str:
+    return f"{filter_string} and {condition}" if filter_string.strip() else condition
 
 
 def _all_pages(
@@ -531,28 +533,40 @@ def _all_pages(
     doubts: list[str] | None,
     progress: Callable[[int, int], object],
 ) -> list[Run]:
-    """The runs of all pages, read again until they stay the same."""
-    before: list[str] | None = None
-    found: dict[str, Run] = {}
+    """The runs of all pages, read again where some were deleted meanwhile."""
+    runs: list[Run] = []
     for _ in range(_PASSES):
-        found.clear()  # those of the round before are let go first: two of them are too much memory
-        ids: list[str] = []
-        n_pages = 0
+        total, n_pages = len(runs), 0
+        runs.clear()  # those of the pass before are let go first: both are too much memory
         for page in pages(client, experiment_ids, filter_string):
-            found |= {run.info.run_id: run for run in page}
-            ids += [run.info.run_id for run in page]
+            runs += page
             n_pages += 1
-            progress(len(ids), len(before or ()))
-        if n_pages == 1 or ids == before:
-            break
-        before = ids
-    else:
-        if doubts is not None:
-            doubts.append(
-                "While the runs were read, others were deleted or added all the time: some may "
-                "be missing. Read again."
-            )
-    return list(found.values())
+            progress(len(runs), total)
+        if n_pages == 1 or _all_there(client, experiment_ids, filter_string, runs):
+            return runs
+    if doubts is not None:
+        doubts.append(
+            "While the runs were read, others were deleted or added all the time: some may be "
+            "missing. Read again."
+        )
+    return runs
+
+
+def _all_there(
+    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str, runs: Sequence[Run]
+) -> bool:
+    """Whether the store still counts as many runs up to the last. One without a start time, which
+    no later page shows, is an error here.
+    """
+    place = SearchUtils.create_page_token(len(runs) - 1)
+    with store_errors("search", filter_string):
+        try:
+            page = _page(client, experiment_ids, filter_string, 1, place)
+        except MlflowException as error:
+            if error.error_code == "INVALID_PARAMETER_VALUE":  # a store with tokens of another kind
+                return True
+            raise
+    return [run.info.run_id for run in page] == [runs[-1].info.run_id]
 
 
 def having(
@@ -592,22 +606,51 @@ def remembered() -> Iterator[None]:
 def pages(
     client: MlflowClient, experiment_ids: Sequence[str], filter_string: str
 ) -> Iterator[list[Run]]:
-    """The pages of a search, in an order that does not change while runs are written; the runs as
-    `opened` gives them.
+    """The pages of a search by start time and run id; the runs as `opened` gives them.
+
+    Each page begins with the start time that ended the one before, not with a number: runs that are
+    deleted or added meanwhile move none of the others. Runs of the same time come again, and are
+    left out. Where they fill a page, the next one is larger.
     """
-
-    def page(token: str | None) -> Any:
+    seen: set[str] = set()
+    since: int | None = None
+    size = PAGE
+    while True:
+        text = filter_string
+        if since is not None:
+            text = _both(filter_string, f"attributes.start_time >= {since}")
         with store_errors("search", filter_string):
-            return client.search_runs(
-                list(experiment_ids),
-                filter_string,
-                max_results=PAGE,
-                order_by=["attributes.start_time ASC"],
-                page_token=token,
-            )
+            page = _page(client, experiment_ids, text, size)
+        new = [run for run in page if run.info.run_id not in seen]
+        seen.update(run.info.run_id for run in new)
+        is_last = not page.token
+        if new or is_last:
+            yield [opened(run) for run in new]
+        if is_last:
+            return
+        full = bool(page) and page[-1].info.start_time == since
+        if not (new or (full and size < SEARCH_MAX_RESULTS_THRESHOLD)):
+            raise _endless("runs")
+        _check_number(seen, "runs")
+        size = min(2 * size, SEARCH_MAX_RESULTS_THRESHOLD) if full else PAGE
+        since = page[-1].info.start_time
 
-    for each in paged(page, lambda run: run.info.run_id, "runs"):
-        yield [opened(run) for run in each]
+
+def _page(
+    client: MlflowClient,
+    experiment_ids: Sequence[str],
+    filter_string: str,
+    size: int,
+    token: str | None = None,
+) -> Any:
+    """A page of runs in their order, which MLflow makes complete with the run id."""
+    return client.search_runs(
+        list(experiment_ids),
+        filter_string,
+        max_results=size,
+        order_by=["attributes.start_time ASC"],
+        page_token=token,
+    )
 
 
 def paged(
@@ -632,15 +675,23 @@ def paged(
         before = len(seen)
         seen.update(map(identity, each))
         if token in tokens or len(seen) == before:
-            raise StoreError(
-                f"the store {store_name()} comes to no end: it names one more page of {what} "
-                "after one that brought nothing new. Is it well?"
-            )
-        if len(seen) > MOST:
-            raise StoreError(
-                f"the store {store_name()} names more than {MOST:,} {what}. Choose fewer of them."
-            )
+            raise _endless(what)
+        _check_number(seen, what)
         tokens.add(token)
+
+
+def _endless(what: str) -> StoreError:
+    return StoreError(
+        f"the store {store_name()} comes to no end: it names one more page of {what} after one "
+        "that brought nothing new. Is it well?"
+    )
+
+
+def _check_number(seen: Collection[str], what: str) -> None:
+    if len(seen) > MOST:
+        raise StoreError(
+            f"the store {store_name()} names more than {MOST:,} {what}. Choose fewer of them."
+        )
 
 
 # --------------------------------------------------------------------------------------------------

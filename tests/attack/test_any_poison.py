@@ -314,8 +314,10 @@ def test_damaged_predictions_are_named(tmp_path, seed):
             assert len(str(error).splitlines()) == 1
 
 
-def test_a_run_without_a_start_time_is_left_out(client, db):
+@pytest.mark.parametrize("page", [2, 2_500])
+def test_a_run_without_a_start_time_is_left_out(client, db, monkeypatch, page):
     """MLflow itself cannot read it, nor a page that holds it."""
+    monkeypatch.setattr(store, "PAGE", page)
     writer = Writer(client, db)
     writer.good()
     timeless = writer.log("z")

@@ -795,7 +795,19 @@ def test_many_pages_read_as_one(log, monkeypatch):
     monkeypatch.setattr(store, "PAGE", 3)
     told = []
     assert load(progress=lambda *step: told.append(step)).methods == [f"m{i}" for i in range(7)]
-    assert told == [(3, 0), (6, 0), (7, 0), (3, 7), (6, 7), (7, 7), *((i, 7) for i in range(1, 8))]
+    assert told == [(3, 0), (5, 0), (7, 0), *((i, 7) for i in range(1, 8))]
+
+
+def test_runs_of_one_time_may_fill_pages(client, monkeypatch):
+    experiment_id = client.create_experiment("x")
+    times = [5, *[7] * 8, 9, 9, 9, 9, 12]
+    runs = [client.create_run(experiment_id, start_time=time) for time in times]
+    monkeypatch.setattr(store, "PAGE", 3)
+    sizes = [len(page) for page in store.pages(client, [experiment_id], "")]
+    read = store.search(client, [experiment_id])
+    ids = [run.info.run_id for run in read]
+    assert sorted(ids) == sorted(run.info.run_id for run in runs) and sum(sizes) == len(runs)
+    assert [run.info.start_time for run in read] == times
 
 
 def test_a_withdrawn_value_is_not_read(log, client):
