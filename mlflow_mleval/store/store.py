@@ -30,8 +30,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Experiment, Run
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
-from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 from mlflow.store.db.db_types import DATABASE_ENGINES
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.search_utils import SearchUtils
 
