@@ -278,6 +278,18 @@ def test_eight_gates_at_once_have_eight_places(place):
     assert sorted(numbers) == list(range(1, 9))
 
 
+def test_gates_are_no_results(logged):
+    mleval.gate(logged["alike"], logged["champion"], measures=["f1"], ledger="apart", log=True)
+    ledger = {"experiment_names": ["mleval ledger: apart"]}
+    with pytest.raises(NoRunsError):
+        mleval.load_study(**ledger)
+    study = mleval.load_study(experiment_names=["instances", *ledger["experiment_names"]])
+    assert study.methods == [*NOISE]
+    assert not [e for e in study.excluded if e.kind == "run"]
+    listed = run("runs").stdout
+    assert "instances" in listed and "mleval ledger" not in listed
+
+
 def test_history_needs_a_ledger_that_is_there():
     run("gate", "--history", code=2)
     assert "there is no" in run("gate", "--ledger", "none", "--history", code=1).output

@@ -32,6 +32,7 @@ from werkzeug.test import Client
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.server.answer_cache import CacheFolder
+from mlflow_mleval.store import schema
 
 # --------------------------------------------------------------------------------------------------
 # Requests to MLflow inside its own process, in the name of whoever asked: MLflow authenticates,
@@ -307,7 +308,7 @@ class ExperimentList:
         last first.
         """
         end = time.monotonic() + PATIENCE
-        rows = [self._row(caller, experiment, end) for experiment in experiments]
+        rows = [self._row(caller, each, end) for each in experiments if not _is_register(each)]
         return sorted(
             rows,
             key=lambda row: row["last"] or datetime.min.replace(tzinfo=timezone.utc),
@@ -363,6 +364,11 @@ class ExperimentList:
             caller, "/api/2.0/mlflow/runs/search", asked | ({"page_token": token} if place else {})
         )
         return answer.json().get("runs", []) if answer.ok else None
+
+
+def _is_register(experiment: dict[str, Any]) -> bool:
+    """Whether it holds a ledger of gates, or who moved an alias, and no results."""
+    return any(tag["key"] == schema.TAG_REGISTER for tag in experiment.get("tags", ()))
 
 
 # --------------------------------------------------------------------------------------------------

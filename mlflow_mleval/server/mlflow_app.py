@@ -394,7 +394,7 @@ class Page:
         answer = self.inside.post(self._caller, "/api/2.0/mlflow/runs/search", asked)
         if not answer.ok:
             raise Failure(*_refusal(answer, "new runs"))
-        return _json({"new": sum(not _is_report(run) for run in answer.json().get("runs", ()))})
+        return _json({"new": sum(not _is_record(run) for run in answer.json().get("runs", ()))})
 
     def store(self) -> Response:
         if reason := forged(request, self.jobs.folder.secret, self._caller):
@@ -554,9 +554,9 @@ def _refusal(answer: Any, what: str) -> tuple[int, str]:
     )
 
 
-def _is_report(run: dict[str, Any]) -> bool:
+def _is_record(run: dict[str, Any]) -> bool:
     return any(
-        tag["key"] == "mleval.kind" and tag["value"] == "report"
+        tag["key"] == schema.TAG_KIND and tag["value"] in schema.RECORDS
         for tag in run["data"].get("tags", ())
     )
 

@@ -373,7 +373,7 @@ class _Loading:
     def _results(self, selected: _Selected) -> list[Result]:
         """The results among the runs, in the order in which they started."""
         runs = [
-            r for r in selected.to_read if r.data.tags.get(schema.TAG_KIND) != schema.KIND_REPORT
+            r for r in selected.to_read if r.data.tags.get(schema.TAG_KIND) not in schema.RECORDS
         ]
         ruled = self.selection.method_by or self.selection.dataset_by
         ours_only = not ruled and any(map(is_ours, runs))

@@ -103,6 +103,8 @@ TAG_RUN = "mleval.run"
 KIND_IMPORT, KIND_EVALUATION, KIND_REPORT = "import", "evaluation", "report"
 #: A gate of a ledger, and the run that holds the numbers of a register.
 KIND_GATE, KIND_REGISTER = "gate", "register"
+#: Runs that hold no results: they are in no study, survey or list.
+RECORDS = (KIND_REPORT, KIND_GATE, KIND_REGISTER)
 COMPLETE, DNF, INCOMPLETE = "complete", "dnf", "incomplete"
 UNKNOWN_CONVENTIONS = "unknown"
 CONVENTIONS = ("sklearn", "mulan", UNKNOWN_CONVENTIONS)

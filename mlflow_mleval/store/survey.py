@@ -183,7 +183,9 @@ def _all_runs(
     """The names of the experiments that were chosen, or of all, by their ids, and their runs."""
     client = store.connect()
     experiments = (
-        store.find_experiments(client, *chosen) if any(chosen) else store.all_experiments(client)
+        store.find_experiments(client, *chosen)
+        if any(chosen)
+        else [e for e in store.all_experiments(client) if schema.TAG_REGISTER not in e.tags]
     )
     names = {e.experiment_id: e.name for e in experiments}
     searching = partial(store.search, client, [*names], progress=progress)
@@ -256,7 +258,7 @@ def _parted(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
     """Results, and children of runs that others logged."""
     parts: tuple[list[Run], list[Run]] = ([], [])
     for run in runs:
-        if not _is_report(run):
+        if not _is_record(run):
             child = MLFLOW_PARENT_RUN_ID in run.data.tags and not is_ours(run)
             parts[child].append(run)
     return parts
@@ -278,8 +280,8 @@ def _usable(run: Run) -> bool:
     return _finished(run) and bool(metrics_of(run))
 
 
-def _is_report(run: Run) -> bool:
-    return run.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT
+def _is_record(run: Run) -> bool:
+    return run.data.tags.get(schema.TAG_KIND) in schema.RECORDS
 
 
 def _finished(run: Run) -> bool:
@@ -303,7 +305,7 @@ def _experiments(runs: Sequence[Run], names: Mapping[str, str]) -> pd.DataFrame:
     rows = []
     for experiment_id, name in names.items():
         here = [run for run in runs if run.info.experiment_id == experiment_id]
-        results = [run for run in here if not _is_report(run)]
+        results = [run for run in here if not _is_record(run)]
         status = Counter(run.info.status for run in results)
         finished = sum(map(_finished, results))
         running = status["RUNNING"] + status["SCHEDULED"]
@@ -318,7 +320,9 @@ def _experiments(runs: Sequence[Run], names: Mapping[str, str]) -> pd.DataFrame:
                 "failed": max(len(results) - finished - running, 0),
                 "running": running,
                 "children": sum(MLFLOW_PARENT_RUN_ID in run.data.tags for run in results),
-                "reports": len(here) - len(results),
+                "reports": sum(
+                    r.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT for r in here
+                ),
                 "last_start": last,
                 "metrics": tuple(
                     sorted({key for run in results if _finished(run) for key in metrics_of(run)})
@@ -630,7 +634,7 @@ def _tried(
 
 def _nothing(runs: Sequence[Run], selection: Selection) -> str:
     """Why nothing can be compared, where that is for want of runs."""
-    results = [run for run in runs if not _is_report(run)]
+    results = [run for run in runs if not _is_record(run)]
     if any(map(_finished, results)):
         return ""
     if not results:
@@ -679,7 +683,7 @@ def _groups(runs: Sequence[Run], names: Mapping[str, str], selection: Selection)
     """
     held: dict[str, list[Run]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: run.info.start_time or 0, reverse=True):
-        if not _is_report(run):
+        if not _is_record(run):
             held[run.info.experiment_id].append(run)
     groups: list[list[_Experiment]] = []
     for experiment_id, there in held.items():

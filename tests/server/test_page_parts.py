@@ -367,6 +367,8 @@ def test_runs_are_counted_by_their_places(n, monkeypatch):
     assert row["last"].timestamp() == 5
     asked.clear()
     assert listing.rows(MEMBER, found) == [row] and not asked  # it is remembered
+    ledger = found[0] | {"tags": [{"key": "mleval.register", "value": "1" * 32}]}
+    assert listing.rows(MEMBER, [ledger]) == []
     monkeypatch.setattr(members, "PATIENCE", -1)
     (unknown,) = ExperimentList(Inside(application)).rows(MEMBER, found)
     assert unknown["runs"] is None and not asked
