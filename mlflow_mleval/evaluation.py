@@ -19,9 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.measures import all_thresholds, dependence, hierarchical
+from mlflow_mleval.measures import dependence, hierarchical
 from mlflow_mleval.measures import inputs as digests
-from mlflow_mleval.measures.all_thresholds import classes_above
 from mlflow_mleval.measures.class_sets import level_measures
 from mlflow_mleval.measures.classes import (
     ClassVectors,
@@ -64,7 +63,7 @@ from mlflow_mleval.measures.registry import (
     ONE_LABEL,
     SETS,
 )
-from mlflow_mleval.measures.score_counts import curve_measures
+from mlflow_mleval.measures.score_counts import OVER_THRESHOLDS, classes_above, curve_measures
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import (
     Array,
@@ -710,7 +709,7 @@ class _Task:
         further, identity = of_label_matrices(
             true, above, score, names, h, self.hierarchy_options, asked
         )
-        over_thresholds = not set(asked).isdisjoint(all_thresholds.MEASURES)
+        over_thresholds = not set(asked).isdisjoint(OVER_THRESHOLDS)
         classes = None
         if h is not None and matrices.weights is None and over_thresholds:
             classes = classes_above(names, h, propensities)

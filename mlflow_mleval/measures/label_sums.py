@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.measures.all_thresholds import ClassesAbove, ThresholdSums
 from mlflow_mleval.measures.flat import (
     Conventions,
     apart,
@@ -45,8 +44,10 @@ from mlflow_mleval.measures.label_ranking import (
 )
 from mlflow_mleval.measures.score_counts import (
     ClassCounts,
+    ClassesAbove,
     ScoreCounts,
     StoredScores,
+    ThresholdSums,
     need_counts,
     score_counts,
     without_zeros,

@@ -22,13 +22,13 @@ class Format(NamedTuple):
 #: By the name that `--output` takes.
 _FORMATS = {
     "table": Format("terminal", ("txt",), offered=False),
-    "json": Format("json", ("json",), offered=False),
-    "csv": Format("csv", ("csv",), offered=False),
+    "json": Format("data", ("json",), "as_json", offered=False),
+    "csv": Format("data", ("csv",), "as_csv", offered=False),
     "md": Format("md", ("md", "markdown")),
     "latex": Format("latex", ("tex",)),
     "html": Format("html", ("html", "htm")),
     "text": Format("terminal", ("txt",), "paragraph"),
-    "brief": Format("json", ("json",), "brief", offered=False),
+    "brief": Format("data", ("json",), "brief", offered=False),
 }
 FORMATS = tuple(_FORMATS)
 #: What a suffix alone stands for: of several formats the first.

@@ -247,7 +247,7 @@ def regrouped(rng, evaluate_part, n):
 def test_random_groups_in_random_order_give_the_same_to_the_bit(monkeypatch, form, exact):
     if not exact:
         monkeypatch.setattr(score_counts, "EXACT", 60)
-        monkeypatch.setattr("mlflow_mleval.measures.all_thresholds.EXACT", 60)
+        monkeypatch.setattr("mlflow_mleval.measures.score_counts.EXACT", 60)
     for seed in range(2):
         rng = np.random.default_rng(seed)
         n, k = 40, 12
@@ -327,7 +327,7 @@ def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
         assert not exact._curves[1] or not max(exact._curves[1].values())
         with monkeypatch.context() as patch:
             patch.setattr(score_counts, "EXACT", 50)
-            patch.setattr("mlflow_mleval.measures.all_thresholds.EXACT", 50)
+            patch.setattr("mlflow_mleval.measures.score_counts.EXACT", 50)
             patch.setattr(score_counts, "STEPS", 64)
             coarse = mleval.merge([mleval.evaluate(y[i::4], s[i::4], **options) for i in range(4)])
             bounds = coarse._curves[1]

@@ -14,8 +14,8 @@ from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
 from mlflow_mleval.report.blocks import Section, Text
 from mlflow_mleval.report.content.study_report import PARTS, document
 from mlflow_mleval.report.content.units import document as document_of_tests
+from mlflow_mleval.report.data import MOST
 from mlflow_mleval.report.document import Document
-from mlflow_mleval.report.json import MOST
 
 COMMAND = "mleval report -n study"
 

@@ -6,7 +6,7 @@ import pytest
 from report_cases import study_of
 
 import mlflow_mleval as mleval
-from mlflow_mleval.report.json import plain
+from mlflow_mleval.report.data import plain
 
 TABLE = pd.DataFrame(np.random.default_rng(0).random((7, 3)), columns=list("abc"))
 

@@ -21,7 +21,7 @@ from mlflow_mleval.report.content import provenance as best_methods
 from mlflow_mleval.report.content.definitions import glossary
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.content.verdict import verdict
-from mlflow_mleval.report.json import plain, to_json
+from mlflow_mleval.report.data import plain, to_json
 from mlflow_mleval.study import Study
 
 

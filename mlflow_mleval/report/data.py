@@ -1,4 +1,4 @@
-"""A document as JSON: its data unrounded, with keys that stay.
+"""The data of a document, unrounded: as JSON, with keys that stay, and its tables as CSV.
 
 Numbers that do not exist (NaN, infinite) are null: a limit of null is no limit. Names stand as they
 are; characters that could steer a terminal are written as escapes. Keys may be added, never
@@ -7,6 +7,8 @@ renamed; ``schema_version`` counts changes of meaning.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import re
@@ -18,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.text import CLOSE, OPEN, shorten
+from mlflow_mleval.report.text import CLOSE, OPEN, csv_cell, shorten
 
 if TYPE_CHECKING:
     from mlflow_mleval.report.document import Brief, Document
@@ -31,7 +33,7 @@ _UNSAFE = (
 )
 
 
-def render(document: Document, width: int = 100) -> str:
+def as_json(document: Document, width: int = 100) -> str:
     """The data as text, in which letters of all scripts are readable; `width` changes nothing."""
     return "".join(pieces(document))
 
@@ -148,3 +150,18 @@ def _as_container(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {f.metadata.get("key", f.name): getattr(value, f.name) for f in fields(value)}
     return value
+
+
+def as_csv(document: Document, width: int = 100) -> str:
+    """The main table as CSV; the others lie beside a report, and `width` changes nothing."""
+    return to_csv(document.frames()[document.main])
+
+
+def to_csv(frame: pd.DataFrame) -> str:
+    """A frame as CSV (RFC 4180: commas, CRLF, quotes doubled), every cell escaped."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow([csv_cell(str(name)) for name in frame.columns])
+    cells = frame.astype(object).where(frame.notna(), None)
+    writer.writerows(map(csv_cell, row) for row in cells.itertuples(index=False))
+    return out.getvalue()
