@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.blocks import glossary
 
 PAGE = Path(__file__).resolve().parents[1] / "guides" / "json_keys.md"
 

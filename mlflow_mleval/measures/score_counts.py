@@ -762,8 +762,8 @@ def _mean(values: Array, weights: AnyArray) -> float:
 # Radivojac 2013).
 #
 # A class has the highest score of its own and of the classes below it. All that is summed over
-# instances are whole numbers, for shares and bits are rounded to binary digits, so that the order of
-# instances and batches leaves no trace.
+# instances are whole numbers, for shares and bits are rounded to binary digits, so that the order
+# of instances and batches leaves no trace.
 
 
 OVER_THRESHOLDS = ("f_max", "s_min")

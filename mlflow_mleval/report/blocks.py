@@ -7,13 +7,17 @@ and keep them from wrapping. Marks are characters that no text of a stranger hol
 has seen it; `plain` takes them away.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.resources import files
 from typing import Any
 
 import pandas as pd
 
+from mlflow_mleval.measures.metric_names import range_of
+from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.report.text import (
     ARROWS,
@@ -27,7 +31,7 @@ from mlflow_mleval.report.text import (
     terminal,
     with_intervals,
 )
-from mlflow_mleval.words import agree
+from mlflow_mleval.words import agree, count
 
 #: How deep a block lies: in every format, on paper (Markdown, LaTeX) and pages, on pages only.
 ALWAYS, PAPER, PAGE = 0, 1, 2
@@ -426,3 +430,86 @@ class Section:
                 yield block
             elif isinstance(block, Figure) and block.table is not None:
                 pending.append(block.table)
+
+
+# --------------------------------------------------------------------------------------------------
+# What the measures of a document are; no result is needed to say it, so that a ranking loads
+# nothing of training.
+
+
+def definitions(directions: Mapping[str, str]) -> Table:
+    """What measures are, each with its direction; those that the registry lacks were declared."""
+    known = [MEASURES.get(m) for m in directions]
+    unknown = "not known here; its direction was declared by the user"
+    columns = [
+        names("measure", directions),
+        better(directions.values()),
+        Column("what it is", [m.summary if m else unknown for m in known], "wrap"),
+        Column("after", [m.source if m else "" for m in known], "wrap"),
+    ]
+    return Table(columns, title="What the measures are", folded=True, depth=PAGE)
+
+
+def within_range(means: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Means with their intervals (low, high), which end where the range of the measure does.
+
+    >>> within_range(pd.DataFrame({"mean": [0.9], "low": [0.75], "high": [1.05]}), "f1")
+       mean   low  high
+    0   0.9  0.75   1.0
+    """
+    low, high = range_of(measure, means["mean"].dropna())
+    return means.assign(low=means["low"].clip(low, high), high=means["high"].clip(low, high))
+
+
+# --------------------------------------------------------------------------------------------------
+# What a reader must know before believing the verdict.
+
+
+def doubts(texts: Sequence[str], most: int | None = None) -> list[Section]:
+    """The section of any document that holds its doubts, if there are any: on a page a line with
+    their number and the first, the others a click away.
+    """
+    title = count(len(texts), "doubt")
+    held = points(texts, depth=ALWAYS, most=most)
+    return [Section("doubts", title, held, hint=texts[0], open=False)] if texts else []
+
+
+#: What a star beside a value, or beside a rank that comes from it, means.
+IMPUTED = "* no result: the dataset's worst value stands for it."
+
+
+def starred(texts: Iterable[str], imputed: Iterable[bool]) -> list[str]:
+    """Values as they are shown, those that a policy supplied with a star."""
+    return [f"{text}*" if star else text for text, star in zip(texts, imputed, strict=True)]
+
+
+def capitalised(text: str, names: Iterable[str]) -> str:
+    """The text with a capital, unless it begins with one of the names, which stay as they are.
+
+    >>> capitalised("random forest leads", ["random forest"]), capitalised("two lead", ["random forest"])
+    ('random forest leads', 'Two lead')
+    """  # noqa: E501
+    return (
+        text
+        if text.startswith(tuple(f"{name} " for name in names))
+        else text[:1].upper() + text[1:]
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# What stands in ``glossary.md``: the words of the reports, the keys of their JSON data and the
+# columns of their CSV files.
+
+_TEXT = (files("mlflow_mleval.report") / "glossary.md").read_text("utf-8")
+#: (topic, word, explanation), each a heading and the paragraph under it.
+_ENTRIES = re.findall(r"^## (.+?): (.+)\n\n((?:[^#\n].*\n)+)", _TEXT, re.M)
+
+
+def glossary(topic: str) -> dict[str, str]:
+    """The words of a topic and what they mean; what stands in braces there is for the caller to
+    fill in.
+
+    >>> glossary("ties")["correct"]
+    'corrected for ties'
+    """
+    return {word: " ".join(text.split()) for of, word, text in _ENTRIES if of == topic}

@@ -519,7 +519,7 @@ def offered() -> dict[str, list[tuple[str, str]]]:
     """
     from mlflow_mleval.analysis.pairs import CORRECTIONS
     from mlflow_mleval.analysis.posthoc import tests
-    from mlflow_mleval.report.content.verdict import PREFERENCES
+    from mlflow_mleval.report.content.decision import PREFERENCES
 
     titles = {
         test.asked: f"{test.title}, against one method" if test.control else test.title

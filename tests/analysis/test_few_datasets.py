@@ -12,8 +12,7 @@ from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.posthoc.max_t import max_t
 from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
 from mlflow_mleval.report.blocks import plain
-from mlflow_mleval.report.content.decision import sentences
-from mlflow_mleval.report.content.verdict import verdict
+from mlflow_mleval.report.content.decision import sentences, verdict
 from mlflow_mleval.study import Study
 
 DIRECTIONS = {"f1": "max", "hamming_loss": "min"}

@@ -12,7 +12,7 @@ from scipy import stats
 from mlflow_mleval.analysis import instance_tests as module
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.instance_tests import instance_tests, sign_test
-from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content.units import document as document_of_tests
 from mlflow_mleval.study import Study
 

@@ -12,7 +12,7 @@ from report_cases import render
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.datasets_and_folds import next_dataset
-from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.study import Study
 
 DATASETS = ("birds", "flags", "scene", "yeast")

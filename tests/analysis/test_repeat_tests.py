@@ -14,7 +14,7 @@ from scipy import stats
 from mlflow_mleval.analysis.repeat_tests import repeat_tests
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.store.query import load_study
 
 

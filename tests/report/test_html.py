@@ -16,8 +16,8 @@ from report_cases import render as rendered
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.provenance import REFERENCES, bibliography
-from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.report.text import terminal
 
 

@@ -9,7 +9,7 @@ from places import GUIDES, SCRIPTS
 from report_cases import study_of
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.blocks import glossary
 
 
 @pytest.fixture(scope="module")

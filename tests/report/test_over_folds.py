@@ -18,12 +18,11 @@ from report_cases import NASTY, cells
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
 from mlflow_mleval.report import FORMATS
-from mlflow_mleval.report.blocks import plain
-from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.blocks import glossary, plain
+from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.folds import means_table, overview_table, sentences, words
 from mlflow_mleval.report.content.units import document, frames, pairs_table
-from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.report.figures.lines import (
     DETAILED,
     INSIDE,

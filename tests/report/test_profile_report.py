@@ -20,9 +20,8 @@ from report_cases import cells
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.profile_comparison import compare_profiles
 from mlflow_mleval.report import FORMATS
-from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.blocks import glossary, plain
 from mlflow_mleval.report.content import profiles as topic
-from mlflow_mleval.report.content.definitions import glossary
 from mlflow_mleval.report.content.profiles import (
     awareness_table,
     certain_spans,

@@ -16,11 +16,11 @@ from report_cases import NASTY, PROVENANCE, nasty, published, published_study, r
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import text as escape
+from mlflow_mleval.report.blocks import glossary
 from mlflow_mleval.report.content import measures as sensitivity
 from mlflow_mleval.report.content import provenance as best_methods
-from mlflow_mleval.report.content.definitions import glossary
+from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.study_report import document
-from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.report.data import plain, to_json
 from mlflow_mleval.study import Study
 

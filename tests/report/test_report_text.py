@@ -19,8 +19,8 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.pairs import mean_intervals
 from mlflow_mleval.report import text as escape
 from mlflow_mleval.report.blocks import plain
+from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.study_report import document
-from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.study import Study
 
 #: The formats, and the pairs alone on a terminal.

@@ -13,8 +13,8 @@ from report_cases import nasty, published, published_study, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report.blocks import CLAIMS, DECIDES, Beside, Figure, Table, Text, listed, plain
+from mlflow_mleval.report.content.decision import verdict
 from mlflow_mleval.report.content.differences import describe_cliques
-from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.report.text import percent
 from mlflow_mleval.study import Excluded, Study
 

@@ -20,6 +20,7 @@ from mlflow_mleval.report.blocks import (
     Sentence,
     Table,
     Text,
+    capitalised,
     claim,
     decimals,
     joined,
@@ -27,7 +28,6 @@ from mlflow_mleval.report.blocks import (
     names,
     pvalues,
 )
-from mlflow_mleval.report.content.definitions import capitalised
 from mlflow_mleval.report.figures.pair_diagrams import power_lines, shrinkage
 from mlflow_mleval.report.text import NONE, number
 from mlflow_mleval.validation import present

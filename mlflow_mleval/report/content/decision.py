@@ -1,10 +1,16 @@
-"""The answer in two lines and a small picture, in the measures' own units and without words of
-statistics.
+"""What a comparison answers: the decision in two lines and a small picture, in the measures' own
+units and without words of statistics; and the verdict, with what it rests on.
 """
 
-from typing import Any
+from __future__ import annotations
 
-from mlflow_mleval.analysis.comparison import Comparison
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.recommendation import Decision, decision
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
@@ -20,11 +26,15 @@ from mlflow_mleval.report.blocks import (
     joined,
     listed,
     name,
+    within_range,
 )
-from mlflow_mleval.report.content.definitions import within_range
 from mlflow_mleval.report.figures.pair_diagrams import means_figure
-from mlflow_mleval.report.text import ARROWS, aligned, number, percent, with_intervals
-from mlflow_mleval.words import agree, count, in_words
+from mlflow_mleval.report.text import ARROWS, aligned, fixed, level, number, percent, with_intervals
+from mlflow_mleval.validation import present
+from mlflow_mleval.words import agree, all_of, count, in_words
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 
 #: Methods in the picture.
 SHOWN = 5
@@ -194,3 +204,294 @@ def _picture(c: Comparison, advice: Decision) -> Figure:
     table = Table(columns, title="The same as a table", folded=True, depth=PAPER)
     svg = means_figure(tables, {m: c.study.directions[m] for m in tables}, set(advice.ahead))
     return Figure(svg, caption, table)
+
+
+# --------------------------------------------------------------------------------------------------
+# The answer in words: no more than the tests and the recomputations say, and on what each sentence
+# rests.
+#
+# What the decision says is not said again. "Separated" is said only where the deciding test
+# rejects; "leads under" means that the same method leads when everything is computed anew.
+
+
+#: Worse methods of separated pairs that are named; of more, pairs are counted.
+GROUPS = 4
+#: Names of the preference functions as the reports write them.
+PREFERENCES = {
+    "usual": "usual",
+    "u_shape": "U-shape",
+    "v_shape": "V-shape",
+    "level": "level",
+    "linear": "linear",
+    "gaussian": "Gaussian",
+}
+
+
+def verdict_section(c: Comparison) -> Section:
+    """Why the decision says so, and what it survives."""
+    said = [s.text for s in verdict(c)]
+    return Section("verdict", "Verdict", [Text(said, role="lead")])
+
+
+def verdict_data(c: Comparison) -> dict[str, Any]:
+    return {"verdict": claims_in(verdict(c), c.options["alpha"])}
+
+
+def verdict(c: Comparison) -> list[Sentence]:
+    """By what methods are in order, which pairs the tests separate, and what that survives: up to
+    six sentences computed from the results.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mlflow_mleval.analysis.comparison import compare
+    >>> from mlflow_mleval.report.blocks import plain
+    >>> from mlflow_mleval.study import Study
+    >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
+    >>> for sentence in verdict(compare(Study.from_frame(frame))):
+    ...     print(plain(sentence.text))
+    By mean f1 over 2 datasets, b (0.5) is before a (0.35).
+    2 datasets cannot say who is better: no p-value lies below .5. It takes 6, or three repeats of every method on each.
+    """  # noqa: E501
+    return [_lead(c), *_tested(c), *by_fold(c), *_stable(c)]
+
+
+def by_fold(c: Comparison) -> list[Sentence]:
+    """What the folds say where they decide: of one dataset, whom they separate from the leader; of
+    several, how many pairs.
+    """
+    if c.decides_over != "folds":
+        return []
+    from mlflow_mleval.analysis.folds.fold_comparison import lost_pairs
+
+    behind = apart_by_folds(c)
+    text = _pairs_apart(c) if behind is None else _behind_by_folds(c, behind)
+    lost = lost_pairs(c.folds.values())
+    apart = any(folds.separated for folds in c.folds.values())
+    says = claim("folds separate" if apart else "folds do not separate")
+    return [Sentence(f"{text}{lost}{_shaky(c.folds)}.", says)]
+
+
+def _by_measures(folds: FoldComparison) -> str:
+    return f"by {listed(folds.measures)}{' together' if len(folds.measures) > 1 else ''}"
+
+
+def _behind_by_folds(c: Comparison, behind: Sequence[str]) -> str:
+    """Whom the folds of the only dataset separate from the leader."""
+    (folds,) = c.folds.values()
+    others = [m for m in folds.methods if m != c.leader]
+    whom = listed(behind) if behind else "no other method"
+    if len(behind) == len(others) > 1:
+        whom = _everyone(others)
+    return (
+        f"Over its {folds.folds_of_a_pair}, {_by_measures(folds)}, {listed(c.leaders)} is "
+        f"separated from {whom}{directions(folds, c.leader, behind)}"
+    )
+
+
+def _pairs_apart(c: Comparison) -> str:
+    """How many pairs the folds separate on all datasets together."""
+    first, *more = c.folds.values()
+    alike = all(tuple(folds.measures) == tuple(first.measures) for folds in more)
+    pairs = pd.concat([folds.pairs for folds in c.folds.values()])
+    return (
+        f"Tests over folds{f' {_by_measures(first)}' if alike else ''} separate "
+        f"{int(pairs['separated'].sum()):,} of {count(len(pairs), 'pair')} on "
+        f"{count(len(c.folds), 'dataset')}"
+        f"{', corrected over pairs and datasets' if more else ''}"
+    )
+
+
+def _shaky(folds: Mapping[str, FoldComparison]) -> str:
+    """On which datasets assumptions of the tests fail."""
+    shaky = [dataset for dataset, found in folds.items() if (found.pairs["doubt"] != "").any()]
+    if not shaky:
+        return ""
+    where = "" if len(folds) == 1 else " on all" if len(shaky) == len(folds) else None
+    where = f" on {listed(shaky)}" if where is None else where
+    return f" (in doubt{where}: see the tests by fold)"
+
+
+def apart_by_folds(c: Comparison) -> list[str] | None:
+    """Methods that the folds of the only dataset with any separate from the leader; None where they
+    cannot say.
+    """
+    found = next(iter(c.folds.values()), None)
+    if found is None or len(c.folds) != 1 or len(c.leaders) > 1 or c.leader not in found.methods:
+        return None
+    return [m for m in found.methods if m != c.leader and found.is_separated(c.leader, m)]
+
+
+def directions(found: FoldComparison, leader: str, behind: Sequence[str]) -> str:
+    """On which measures the leader is better than those from whom it is separated, and on which it
+    is worse.
+    """
+    said: dict[str, list[str]] = {}
+    for other in behind:
+        said.setdefault(found.direction(leader, other, listed), []).append(other)
+    if len(found.measures) < 2 or not said:
+        return ""
+    if len(said) == 1:
+        return f": {next(iter(said))}"
+    than = (how.replace(" on", f" than {listed(others)} on", 1) for how, others in said.items())
+    return f": {'; '.join(islice(than, doc.SHOWN))}"
+
+
+def _everyone(others: Sequence[str]) -> str:
+    return listed(others) if len(others) == 1 else f"{all_of(len(others))} others"
+
+
+def choices(options: Mapping[str, Any], n_measures: int) -> str:
+    """How the measures were fused, in a few words.
+
+    >>> choices({"preference": "v_shape", "weights": "entropy"}, 16)
+    'V-shape preference, entropy weights'
+    """
+    function, weights = options["preference"], options["weights"]
+    if isinstance(function, str):
+        text = f"{PREFERENCES[function]} preference"
+    else:
+        text = (
+            _by_measure("preference", {m: PREFERENCES[f] for m, f in function.items()})
+            or "preference functions by measure"
+        )
+    if n_measures == 1:
+        return text
+    if isinstance(weights, str):
+        return f"{text}, {weights} weights"
+    given = {m: number(w) for m, w in weights.items()} if isinstance(weights, Mapping) else {}
+    return f"{text}, {_by_measure('weights', given) or 'given weights'}"
+
+
+def _by_measure(what: str, chosen: Mapping[str, str]) -> str:
+    """What was chosen for which measures, the most common choice last; empty for too many
+    choices.
+    """
+    groups: dict[str, list[str]] = {}
+    for measure, choice in chosen.items():
+        groups.setdefault(choice, []).append(measure)
+    if not 0 < len(groups) <= doc.SHOWN:
+        return ""
+    *rare, (common, rest) = sorted(groups.items(), key=lambda item: len(item[1]))
+    others = listed(rest) if len(rest) == 1 else "all others" if rare else "all"
+    return (
+        f"{what} "
+        f"{', '.join([*(f'{choice} for {listed(names)}' for choice, names in rare), f'{common} for {others}'])}"  # noqa: E501
+    )
+
+
+def deciding_test(c: Comparison) -> str:
+    """The test that decides about pairs, with its critical difference or correction, and the
+    level.
+    """
+    return f"{present(c.deciding).wording}, α = {level(c.options['alpha'])}"
+
+
+def _lead(c: Comparison) -> Sentence:
+    """By what the methods are in order, and who comes first and next by it."""
+    datasets, several = c.study.datasets, len(c.study.datasets) > 1
+    where = f"over {count(len(datasets), 'dataset')}" if several else f"on {listed(datasets)}"
+    what = "net flow" if c.on == FUSED else listed([c.on])
+    by, digits = (f"mean {what}" if several else what), 3
+    values = c.table.mean() if c.on == FUSED else c.study.cells(c.on).mean()
+    if c.options["order"] == "mean-rank":
+        by, digits, values = "mean rank", 2, c.ranks.mean()
+    how = f" ({count(len(c.study.measures), 'measure')}, {choices(c.options, 2)})" * (c.on == FUSED)
+    fused = c.on == FUSED or c.options["order"] == "mean-rank"
+    shown = {m: fixed(values[m], digits) if fused else number(values[m]) for m in c.order[:2]}
+    first, other = (f"{listed([m])} ({value})" for m, value in shown.items())
+    verb = "ties with" if len(c.leaders) > 1 else "is before"
+    says = claim("ahead", *(["options"] if c.on == FUSED else []))
+    return Sentence(f"By {by} {where}{how}, {first} {verb} {other}.", says)
+
+
+def _tested(c: Comparison) -> list[Sentence]:
+    """Which pairs the deciding test separates, or why it can separate none."""
+    if c.deciding is None:
+        return []
+    key = c.deciding.test.key
+    if not c.separated and (unable := c.deciding.test.unable(c.deciding.result)):
+        return [Sentence(unable, claim("feasible", key))]
+    control, n = c.options["control"], len(c.order)
+    total = n * (n - 1) // 2 if control is None else n - 1
+    pairs = count(total, "pair") if control is None else f"{count(total, 'pair')} with the control"
+    test = deciding_test(c)
+    test = f"{test[:1].upper()}{test[1:]}"
+    if not c.separated:
+        return [Sentence(f"{test}: none of {pairs} is separated.", claim("none separated", key))]
+    apart = set(c.separated)
+    below: dict[tuple[str, ...], list[str]] = {}
+    for worse in c.order:
+        better = tuple(m for m in c.order if (m, worse) in apart)
+        below.setdefault(better, []).append(worse)
+    below.pop((), None)
+    groups = [f"{listed(better)} from {listed(worse)}" for better, worse in below.items()]
+    which = f": {'; '.join(groups)}" if len(groups) <= GROUPS else ""
+    n_apart = len(c.separated)
+    text = f"{test}: {n_apart:,} of {pairs} {agree(n_apart, 'is')} separated{which}."
+    return [Sentence(text, claim("separated", key)), *redrawn_in_words(c)]
+
+
+def redrawn_in_words(c: Comparison) -> list[Sentence]:
+    """How the least certain separation fares with other datasets, and without other methods."""
+    found = c.redrawn
+    if found is None or found.empty:
+        return []
+    least = found.loc[found["bootstrap"].idxmin()]
+    pair = f"{listed([least['better']])} stays separated from {listed([least['worse']])}"
+    text = f"With the datasets drawn again {pair} in {percent(least['bootstrap'])} of samples"
+    if len(found) > 1:
+        text += ", the other pairs in as many or more"
+    if needed := least["companions"]:
+        text += f"; without {listed(needed, 3, last='or')} it would not be"
+    return [Sentence(f"{text}.", claim("survives", "separations"))]
+
+
+def _stable(c: Comparison) -> list[Sentence]:
+    """Under how many other choices the lead stays, and the separations."""
+    if c.stability is None or c.on != FUSED or counts_wins(c):
+        return []
+    lead, draws = c.fusion.ranking.index[0], c.stability.acceptability
+    survivals = present(c.survivals())
+    lost = len(survivals.lost_functions) + len(survivals.lost_policies)
+    tried = survivals.functions + survivals.policies
+    texts = [f"{_share(tried - lost, tried)} other choices of function, weights or policy"] * (
+        tried > 0
+    )
+    texts.append(f"{percent(draws.acceptability.loc[lead, 1])} of random weightings")
+    if survivals.methods:
+        kept = survivals.methods - len(survivals.lost_methods)
+        some = f"with any of {kept or 'none'} of the {survivals.methods} others left out"
+        every = "whichever of the others is left out"
+        texts.append(every if kept == survivals.methods else some)
+    else_ = f"; else {listed(survivals.rivals, last='or')} leads" if survivals.rivals else ""
+    keys = ("stability.sensitivity", "stability.acceptability", "stability.leave_one_out")
+    text = f"{listed([lead])} leads under {joined(texts)}{else_}."
+    return [Sentence(text, claim("survives", *keys)), *_separations(c)]
+
+
+def _separations(c: Comparison) -> list[Sentence]:
+    """Under how many other choices the separations stay, the least certain one by name."""
+    found = present(c.stability).separations
+    if not found:
+        return []
+    shares = {pair: found.of(pair) for pair in c.separated}
+    (a, b), (stays, tried) = min(shares.items(), key=lambda item: item[1][0] / max(item[1][1], 1))
+    many = "The separation" if len(shares) == 1 else f"The {len(shares):,} separations"
+    text = f"{many} {agree(shares, 'stays')} under all {tried} other choices."
+    if stays < tried:
+        pair = f"{listed([a])} stays separated from {listed([b])}"
+        text = f"{pair} under {stays} of {tried} other choices"
+        text += ", the other pairs under as many or more." if len(shares) > 1 else "."
+    return [Sentence(text, claim("survives", "stability.separations"))]
+
+
+def _share(stays: int, choices: int) -> str:
+    return f"all {choices}" if stays == choices else f"{stays or 'none'} of {choices}"
+
+
+def counts_wins(c: Comparison) -> bool:
+    """Whether the fused ranking only counts the measures that each of two methods wins, whatever
+    the preference function.
+    """
+    return len(c.order) == 2 and all(c.options[key] is None for key in "pqs")

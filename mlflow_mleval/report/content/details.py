@@ -17,6 +17,7 @@ from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
+    IMPUTED,
     PAPER,
     Column,
     Figure,
@@ -27,15 +28,15 @@ from mlflow_mleval.report.blocks import (
     joined,
     listed,
     name,
+    starred,
 )
 from mlflow_mleval.report.content import profiles as along
 from mlflow_mleval.report.content import units
 from mlflow_mleval.report.content.beyond import probability
-from mlflow_mleval.report.content.definitions import IMPUTED, starred
+from mlflow_mleval.report.content.decision import deciding_test
 from mlflow_mleval.report.content.measures import lost_choices
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.content.ranking import grid
-from mlflow_mleval.report.content.verdict import deciding_test
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import profile_lines, ratio_panels
 from mlflow_mleval.report.text import ARROWS, NONE, aligned, fixed, number, terminal, with_intervals

@@ -23,13 +23,13 @@ from mlflow_mleval.report.blocks import (
     claim,
     listed,
 )
-from mlflow_mleval.report.content.provenance import best, rows_among
-from mlflow_mleval.report.content.verdict import (
+from mlflow_mleval.report.content.decision import (
     by_fold,
     deciding_test,
     redrawn_in_words,
     verdict,
 )
+from mlflow_mleval.report.content.provenance import best, rows_among
 from mlflow_mleval.report.figures.pair_diagrams import (
     MOST_BARS,
     critical_difference,

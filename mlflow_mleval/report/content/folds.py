@@ -18,10 +18,11 @@ from mlflow_mleval.report.blocks import (
     Figure,
     Table,
     Terms,
+    glossary,
     listed,
     name,
+    within_range,
 )
-from mlflow_mleval.report.content.definitions import glossary, within_range
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.figures.lines import DETAILED, INSIDE, fold_histogram, fold_scatter
 from mlflow_mleval.report.svg import TOP

@@ -24,10 +24,10 @@ from mlflow_mleval.report.blocks import (
     note,
     pvalues,
 )
+from mlflow_mleval.report.content.decision import PREFERENCES, counts_wins
 from mlflow_mleval.report.content.differences import PAIRS, only_best
 from mlflow_mleval.report.content.provenance import MOST, best, rows_among
 from mlflow_mleval.report.content.ranking import grid
-from mlflow_mleval.report.content.verdict import PREFERENCES, counts_wins
 from mlflow_mleval.report.figures.weighting import (
     bump,
     correlation_graph,

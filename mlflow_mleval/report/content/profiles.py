@@ -21,12 +21,12 @@ from mlflow_mleval.report.blocks import (
     Section,
     Table,
     Text,
+    glossary,
     joined,
     listed,
     name,
 )
 from mlflow_mleval.report.content import units
-from mlflow_mleval.report.content.definitions import glossary
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import (

@@ -23,12 +23,13 @@ from mlflow_mleval.report.blocks import (
     Table,
     Terms,
     Text,
+    definitions,
+    glossary,
     listed,
     name,
     note,
 )
-from mlflow_mleval.report.content.definitions import definitions, glossary
-from mlflow_mleval.report.content.verdict import PREFERENCES
+from mlflow_mleval.report.content.decision import PREFERENCES
 from mlflow_mleval.report.text import level, number
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count

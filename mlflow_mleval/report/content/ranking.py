@@ -16,6 +16,7 @@ from mlflow_mleval.analysis.promethee import PrometheeResult
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
+    IMPUTED,
     PAGE,
     Column,
     Section,
@@ -27,10 +28,11 @@ from mlflow_mleval.report.blocks import (
     name,
     note,
     plain,
+    starred,
+    within_range,
 )
-from mlflow_mleval.report.content.definitions import IMPUTED, starred, within_range
+from mlflow_mleval.report.content.decision import choices
 from mlflow_mleval.report.content.provenance import best
-from mlflow_mleval.report.content.verdict import choices
 from mlflow_mleval.report.figures.weighting import (
     CELLS,
     rank_strip,

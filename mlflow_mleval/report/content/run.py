@@ -27,10 +27,11 @@ from mlflow_mleval.report.blocks import (
     Table,
     Terms,
     Text,
+    definitions,
+    doubts,
     listed,
     name,
 )
-from mlflow_mleval.report.content.definitions import definitions, doubts
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import (
     SCORE_CURVES_NAMED,

@@ -13,16 +13,14 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.pair_tests import most_certain
 from mlflow_mleval.analysis.recommendation import decision as decide
-from mlflow_mleval.report.blocks import ALWAYS, Section, Text, listed
+from mlflow_mleval.report.blocks import ALWAYS, Section, Text, capitalised, doubts, listed
 from mlflow_mleval.report.content import (
     beyond,
     decision,
-    definitions,
     differences,
     measures,
     provenance,
     ranking,
-    verdict,
 )
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import level
@@ -63,12 +61,24 @@ def _of_units(unit: str) -> Topic:
     )
 
 
+def doubts_section(c: Comparison, most: int = 1) -> Section | None:
+    """The doubts as a marked list, so many of them on a terminal; nothing where there are none."""
+    if not c.doubts:
+        return None
+    names = {*c.study.methods, *c.study.datasets, *c.study.measures}
+    return doubts([capitalised(text, names) for text in c.doubts], most)[0]
+
+
+def doubts_data(c: Comparison) -> dict[str, Any]:
+    return {"doubts": c.doubts, "absent": c.absent, "excluded": c.study.excluded}
+
+
 #: The topics of the report, in the order of reading.
 _TOPICS = (
     Topic(decision.section, data=decision.data),
-    Topic(definitions.doubts_section, data=definitions.doubts_data),
+    Topic(doubts_section, data=doubts_data),
     Topic(ranking.section, data=ranking.data, frames=ranking.frames),
-    Topic(verdict.section, data=verdict.data),
+    Topic(decision.verdict_section, data=decision.verdict_data),
     Topic(decision.units_section),
     Topic(ranking.weights_section),
     Topic(ranking.spread_section, data=ranking.spread_data, frames=ranking.spread_frames),
@@ -105,7 +115,7 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         answer = Text([s.text for s in sentences], role="lead", depth=ALWAYS)
         sections = [
             Section("verdict", "Verdict", [answer]),
-            definitions.doubts_section(c, DOUBTS),
+            doubts_section(c, DOUBTS),
             differences.section(c, ALWAYS),
             beyond.next_dataset_section(c, ALWAYS),
             beyond.section(c, ALWAYS),
@@ -185,7 +195,7 @@ def title_of(c: Comparison) -> str:
 def _about(c: Comparison) -> str:
     """How, in a line."""
     n, policy = len(c.study.measures), c.options["missing"]
-    fused = f"{count(n, 'measure')} fused by PROMETHEE II, {verdict.choices(c.options, n)}"
+    fused = f"{count(n, 'measure')} fused by PROMETHEE II, {decision.choices(c.options, n)}"
     parts = [
         fused if c.on == FUSED else "",
         "no missing results" if policy == "error" else f"missing results: {policy}",

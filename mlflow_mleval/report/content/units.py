@@ -28,11 +28,11 @@ from mlflow_mleval.report.blocks import (
     Table,
     Terms,
     Text,
+    doubts,
     listed,
     name,
 )
 from mlflow_mleval.report.content import folds
-from mlflow_mleval.report.content.definitions import doubts
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Brief, Document
