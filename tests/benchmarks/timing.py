@@ -12,28 +12,27 @@ from statistics import median
 from typing import Any
 
 
-def best(*calls: Callable[[], object], repeats: int = 7) -> list[float]:
-    """The least of several times of each call, in seconds, taken in turns so that a busy machine
-    slows all alike.
-    """
+def _in_turns(
+    calls: tuple[Callable[[], object], ...], repeats: int, clock: Callable[[], float]
+) -> list[list[float]]:
+    """The times of each call, taken in turns so that a busy machine slows all alike."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(repeats):
         for call, taken in zip(calls, times, strict=True):
-            start = time.perf_counter()
+            start = clock()
             call()
-            taken.append(time.perf_counter() - start)
-    return [min(taken) for taken in times]
+            taken.append(clock() - start)
+    return times
+
+
+def best(*calls: Callable[[], object], repeats: int = 7) -> list[float]:
+    """The least of several times of each call, in seconds."""
+    return [min(taken) for taken in _in_turns(calls, repeats, time.perf_counter)]
 
 
 def cpu(*calls: Callable[[], object], repeats: int = 5) -> list[float]:
-    """The median of several times of each call, in seconds of CPU, taken in turns."""
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(repeats):
-        for call, taken in zip(calls, times, strict=True):
-            start = time.process_time()
-            call()
-            taken.append(time.process_time() - start)
-    return [median(taken) for taken in times]
+    """The median of several times of each call, in seconds of CPU."""
+    return [median(taken) for taken in _in_turns(calls, repeats, time.process_time)]
 
 
 def peak(call: Callable[[], object]) -> float:
