@@ -266,7 +266,8 @@ def best_first(
     """
     rank = pd.Series(tied_ranks(-scores.to_numpy()), scores.index)
     left = rank.sort_values(kind="stable").index.tolist()
-    turned = [(better, worse) for better, worse in pairs if rank[better] > rank[worse]]
+    at = rank.to_dict()
+    turned = [(better, worse) for better, worse in pairs if at[better] > at[worse]]
     if not turned:
         return left, []
     above: dict[Hashable, set[Hashable]] = {name: set() for name in left}
@@ -421,13 +422,13 @@ def _some_cliques(together: np.ndarray) -> list[list[int]]:
         "some are shown that hold every pair.",
         stacklevel=3,
     )
-    open_pairs = np.triu(together, 1)
+    open_pairs = together.copy()
     chosen = [[int(v)] for v in np.flatnonzero(~together.any(axis=0))]
     while open_pairs.any():
         a, b = np.unravel_index(int(np.argmax(open_pairs)), open_pairs.shape)
         clique, common = [int(a), int(b)], together[a] & together[b]
         while common.any():
-            fresh = (open_pairs | open_pairs.T)[clique].sum(axis=0)
+            fresh = open_pairs[clique].sum(axis=0)
             v = int(np.argmax(np.where(common, fresh, -1)))
             clique.append(v)
             common &= together[v]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -678,30 +679,36 @@ def redrawn(
     methods).
     """
     pairs, c, n = result.significant_pairs, critical(result), len(flows)
-    d = np.column_stack([flows[a] - flows[b] for a, b in pairs]) if pairs else np.zeros((n, 0))
-    d = np.nan_to_num(d)
     drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), DRAWS).astype(float)
-    left = 1 - np.eye(n)
+    left, names = 1 - np.eye(n), flows.index.tolist()
+    needed = _companions(flows, pairs, c, fusion)
 
-    def statistics(counts: Array) -> Array:
+    def statistics(counts: Array, d: Array) -> Array:
         size = np.sqrt(counts @ d**2)
         return np.divide(counts @ d, size, out=np.zeros_like(size), where=size > 0)
 
-    again, without = statistics(drawn), statistics(left) * np.sqrt(n / (n - 1))
-    needed = _companions(flows, pairs, c, fusion)
-    rows = [
-        {
-            "better": a,
-            "worse": b,
-            "bootstrap": float((again[:, k] >= c).mean()),
-            "ahead": float((again[:, k] > 0).mean()),
-            "jackknife": flows.index[without[:, k] < c].tolist(),
-            "companions": needed and needed[a, b],
-        }
-        for k, (a, b) in enumerate(pairs)
-    ]
+    rows = []
+    for start in range(0, len(pairs), _PAIRS):
+        block = pairs[start : start + _PAIRS]
+        d = _differences(flows.to_numpy(), flows.columns, block)
+        again = statistics(drawn, d)
+        falls = statistics(left, d) * np.sqrt(n / (n - 1)) < c
+        stays, ahead = (again >= c).mean(axis=0).tolist(), (again > 0).mean(axis=0).tolist()
+        lost = [list(compress(names, which)) for which in falls.T]
+        for (a, b), *fares in zip(block, stays, ahead, lost, strict=True):
+            rows.append((a, b, *fares, needed and needed[a, b]))
     columns = ["better", "worse", "bootstrap", "ahead", "jackknife", "companions"]
     return pd.DataFrame(rows, columns=columns)
+
+
+#: Pairs of which all draws are in memory at a time.
+_PAIRS = 2_000
+
+
+def _differences(values: Array, names: pd.Index, pairs: list[Any]) -> Array:
+    """Datasets x pairs; 0 where one of the two is missing."""
+    better, worse = (names.get_indexer(side) for side in zip(*pairs, strict=True))
+    return np.nan_to_num(values[:, better] - values[:, worse])
 
 
 def _companions(
@@ -714,14 +721,14 @@ def _companions(
     by, options = fusion.flows.by_measure, fusion.options
     for i, gone in enumerate(by.methods):
         weighed = by.without(i).weigh(options["weights"], options["drop_constant"])
-        phi = pd.DataFrame(weighed.phi, flows.index, by.methods.delete(i))
-        phi = phi.where(flows[phi.columns].notna())
-        for a, b in pairs:
-            if gone not in (a, b):
-                d = (phi[a] - phi[b]).fillna(0.0)
-                size = float(np.sqrt((d**2).sum()))
-                if d.sum() < c * size:
-                    needed[a, b].append(gone)
+        names = by.methods.delete(i)
+        others = [pair for pair in pairs if gone not in pair]
+        if others:
+            phi = np.where(flows[names].notna(), weighed.phi, np.nan)
+            d = _differences(phi, names, others)
+            falls = d.sum(axis=0) < c * np.sqrt((d**2).sum(axis=0))
+            for k in np.flatnonzero(falls):
+                needed[others[k]].append(gone)
     return needed
 
 
