@@ -12,6 +12,8 @@ from mlflow_mleval.words import did_you_mean, masked, without_passwords
 
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
+#: The rules that name a method without a param or tag.
+METHOD_RULES = ("run_name", "run_id", "experiment", "estimator", "model", "prompt")
 POLICIES = ("mean", "latest", "latest-data", "error")
 #: The rule by which the digest of a run's data tells datasets, or repeats, apart.
 DIGEST = "digest"
@@ -91,8 +93,7 @@ class Selection:
                 "search, or folds."
             )
         for rule in self.method_by:
-            plain = ("run_name", "run_id", "experiment", "estimator", "model", "prompt")
-            _check_name("method_by", rule, plain)
+            _check_name("method_by", rule, METHOD_RULES)
         if self.dataset_by is not None:
             _check_name("dataset_by", self.dataset_by, ("run_name", "experiment", "input", DIGEST))
         for rule in self.repeats_by:

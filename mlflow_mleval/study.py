@@ -555,12 +555,15 @@ class Way:
     selection : Selection
     over : str
         What `compare` tests over; empty for other commands.
+    study : Study or None
+        What `rank` would compare, where that was tried out.
     """
 
     what: str
     command: str
     selection: Selection
     over: str = ""
+    study: Study | None = field(default=None, repr=False, compare=False)
 
     @property
     def line(self) -> str:

@@ -22,9 +22,18 @@ import click
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlflow_mleval.cli import main
+from mlflow_mleval.cli.command import Option
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, StoreError
 from mlflow_mleval.report import FILES
-from mlflow_mleval.selection import Selection, command_line
+from mlflow_mleval.selection import (
+    DIGEST,
+    FLAGS,
+    METHOD_RULES,
+    MISSING,
+    POLICIES,
+    Selection,
+    command_line,
+)
 from mlflow_mleval.server.answer_cache import CacheFolder
 from mlflow_mleval.words import Argument, __version__, argument_of, redacted, worded
 
@@ -44,6 +53,14 @@ _ELSEWHERE = {
     "filename",
     "quiet",
     "verbose",
+    "timeout",
+}
+#: Options that the form sets by controls of their own; all others it has in a fold, as they are
+#: declared.
+_SHAPED = {
+    *FLAGS,
+    *("max_correlation", "preference", "weights", "p", "q", "s"),
+    *("on", "order", "test", "correction", "control", "alpha", "rope", "seed"),
 }
 #: Most values of an option, characters of a value and experiments of a selection.
 MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
@@ -134,6 +151,14 @@ class PageSelection:
             )
             values[name] = [*values.get(name, ()), *new] if option.multiple else new[-1:]
         return parsed(values)
+
+    def reading(self, selection: Selection) -> PageSelection:
+        """The same experiments and tests, read as that selection says."""
+        own = {name: given for name, given in self.given if options()[name].name not in FLAGS}
+        own["experiment-id"] = self.experiment_ids
+        named = ("experiment_ids", "experiment_names", "run_ids")
+        rules = {k: v for k, v in selection.arguments().items() if k not in named}
+        return parsed(own).adding(rules)
 
 
 def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
@@ -492,24 +517,144 @@ def rendered(template: str, **values: Any) -> str:
 def _survey(
     folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
 ) -> None:
+    from mlflow_mleval.store import store
     from mlflow_mleval.store.survey import take_stock
 
     made = int(time.time() * 1000)
     chosen = parsed(job["given"])
-    with _stages(tell)("reading", "runs") as step:
+    with store.remembered(), _stages(tell)("reading", "runs") as step:
         study, survey = take_stock(Selection.of(chosen.choices), progress=step)
-    survey = survey.worded(as_field)
-    survey = replace(survey, problem=survey.problem.replace(job["server"], job["address"]))
-    ways = [
-        {"what": way.what, "query": chosen.adding(way.selection.arguments()).query}
-        for way in survey.ways
-        if way.command == "rank"
-    ]
-    given = {name: list(values) for name, values in chosen.given}
-    shown = {"survey": survey, "study": study, "selection": given, "ways": ways}
+        form = _form(chosen, study, survey)
+    notes = [note for note in survey.notes if not form.problem or form.problem not in note]
+    survey = replace(survey, notes=tuple(notes)).worded(as_field)
+    problem = worded(form.problem, as_field).replace(job["server"], job["address"])
+    given = {name: list(values) for name, values in form.set_to.given}
+    ways = [{"what": what, "query": way.query} for what, way in form.ways]
+    shown = {"survey": survey, "study": form.study, "selection": given, "ways": ways}
+    shown |= {"problem": problem, "repeats": _repeats(form.study), "further": further_options()}
     fragment = rendered("survey.html.j2", **shown, values=offered())
     folder.write(key, [("about.json", json.dumps({"made": made})), ("survey", fragment)])
     tell(state="done")
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How the form is set when it appears.
+
+    Attributes
+    ----------
+    study : Study or None
+        What that compares; None where it stops.
+    problem : str
+        Why it stops.
+    ways : sequence of (str, PageSelection)
+        How it may be set else, each as what it does.
+    """
+
+    set_to: PageSelection
+    study: Any
+    problem: str = ""
+    ways: Sequence[tuple[str, PageSelection]] = ()
+
+
+def _form(chosen: PageSelection, study: Any, survey: Any) -> _Form:
+    """The form as it was set; where nobody has said yet how to read these runs, as the survey
+    proposes it. What takes someone who knows stays open.
+    """
+    asked = Selection.of(chosen.choices)
+    ranked = [way for way in survey.ways if way.command == "rank"]
+    if asked.is_ruled or len(ranked) != 1 or ranked[0].study is None:
+        ways = [(way.what, chosen.reading(way.selection)) for way in ranked]
+        others = [(what, way) for what, way in ways if way != chosen]
+        bogus = survey.foreign and not asked.is_ruled
+        problem = survey.problem if survey.problem or study is not None else "Nothing to compare."
+        return _Form(chosen, None if bogus else study, problem, others)
+    way = ranked[0]
+    if way.selection.duplicates == asked.duplicates:
+        rules = _with_directions(way.selection, survey)
+        return _Form(chosen.reading(rules), way.study, survey.problem)
+    undecided = replace(way.selection, duplicates=asked.duplicates)
+    rules = chosen.reading(_with_directions(undecided, survey))
+    stop = _stop(undecided)
+    return _Form(
+        rules, None, stop.text, [(what, rules.adding(more)) for what, more in _mean_first(stop)]
+    )
+
+
+def _with_directions(selection: Selection, survey: Any) -> Selection:
+    """The selection with each direction that was proposed declared, to be seen and confirmed."""
+    if selection.directions != "proposed":
+        return selection
+    held = survey.metrics[survey.metrics["runs"] == survey.n_runs]
+    smaller, larger = (
+        held.loc[held["proposed"] == way, "metric"].tolist() for way in ("min", "max")
+    )
+    declared = {
+        "minimize": [*selection.minimize, *smaller],
+        "maximize": [*selection.maximize, *larger],
+    }
+    return replace(selection, directions="declared", **declared)
+
+
+def _stop(selection: Selection) -> CandidatesError:
+    """Why runs that differ stop the comparison, and the ways on."""
+    from mlflow_mleval.store.query import selected_study
+
+    try:
+        selected_study(selection).complete()
+    except CandidatesError as error:
+        return error
+    except MlevalError as error:
+        return CandidatesError(str(error), ())
+    return CandidatesError("", ())
+
+
+def _mean_first(stop: CandidatesError) -> list[tuple[str, Mapping[str, Any]]]:
+    """The ways on, the best candidate last: it looks better than it is."""
+    best = [way for way in stop.ways if str(way[1].get("duplicates", "")).startswith("best:")]
+    mean = [way for way in stop.ways if way[1].get("duplicates") == "mean"]
+    return [*mean, *(way for way in stop.ways if way not in (*mean, *best)), *best]
+
+
+def _repeats(study: Any) -> str:
+    """How many repeats a method has on a dataset, as text; empty where each has one run."""
+    if study is None or study.repeats is None:
+        return ""
+    per_cell = study.repeats.groupby(level=["dataset", "method"]).size()
+    low, high = int(per_cell.min()), int(per_cell.max())
+    return f"{high} repeats" if low == high else f"{low} to {high} repeats"
+
+
+@cache
+def further_options() -> dict[str, list[dict[str, Any]]]:
+    """The options that have no control of their own in the form, by the headings of the help."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for name, option in options().items():
+        if option.name in _SHAPED or not isinstance(option, Option):
+            continue
+        choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+        label, _, help = _without_flags(option.help or "").partition(". ")
+        default = option.default if isinstance(option.default, str) else ""
+        shown = [("", default or "by default"), *((c, c) for c in choices if c != default)]
+        about = {"name": name, "label": label.rstrip("."), "help": help}
+        kind = {"flag": option.is_flag, "multiple": option.multiple}
+        values = {"choices": shown if choices else (), "metavar": option.metavar or ""}
+        groups.setdefault(option.heading, []).append(about | kind | values)
+    return groups
+
+
+def _without_flags(text: str) -> str:
+    """A text of the command line as the page says it.
+
+    >>> _without_flags("With --missing worst, `mleval compare` stops.")
+    'With “missing results” worst, mleval compare stops.'
+    """
+
+    def field(flag: re.Match[str]) -> str:
+        option = options().get(flag[1])
+        return f"“{_FIELDS.get(option.name or '', flag[1]) if option else flag[1]}”"
+
+    return re.sub("--([a-z-]+)", field, text.replace("`", ""))
 
 
 @cache
@@ -532,7 +677,30 @@ def offered() -> dict[str, list[tuple[str, str]]]:
         default = str(options()[name].default)
         others = [(value, text) for value, text in texts.items() if value != default]
         values[name] = [("", texts[default]), *others]
+    policies = [(policy, _POLICY_WORDS[policy]) for policy in POLICIES if policy != "error"]
+    values["duplicates"] = [("", _POLICY_WORDS["error"]), *policies]
+    values["missing"] = [
+        ("" if name == "error" else name, _MISSING_WORDS[name]) for name in MISSING
+    ]
+    values["method-by"] = [(rule, rule) for rule in METHOD_RULES]
+    values["dataset-by"] = values["repeats-by"] = [(DIGEST, "the digest of the data")]
     return values
+
+
+#: What the page says for the policies about runs that differ.
+_POLICY_WORDS = {
+    "mean": "their mean",
+    "latest": "the latest",
+    "latest-data": "those on the latest data",
+    "error": "stop and ask",
+}
+#: And for those about missing results.
+_MISSING_WORDS = {
+    "error": "stop and ask",
+    "worst": "count as the dataset’s worst value",
+    "drop-datasets": "leave those datasets out",
+    "drop-methods": "leave those methods out",
+}
 
 
 def _store(

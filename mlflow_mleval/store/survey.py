@@ -836,8 +836,9 @@ class _Trial:
             for what, more in self.choices:
                 yield Way(what, "rank", replace(self.base, **{**self.added, **more}))
             return
+        study = self.study if len(self.variants) == 1 else None
         for what, more in self.variants:
-            yield Way(what, "rank", replace(self.base, **{**more, **self.added}))
+            yield Way(what, "rank", replace(self.base, **{**more, **self.added}), study=study)
 
     def _completed(self, selection: Selection) -> str:
         """Add what a ranking takes; why it is to no avail, empty where there is one."""

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import tempfile
 from types import SimpleNamespace
 from urllib.parse import parse_qs
@@ -19,6 +20,7 @@ from werkzeug.wrappers import Request
 
 from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.report.content import document_of
+from mlflow_mleval.selection import DIGEST, METHOD_RULES
 from mlflow_mleval.server import members
 from mlflow_mleval.server.answer_cache import CacheFolder
 from mlflow_mleval.server.members import (
@@ -34,7 +36,10 @@ from mlflow_mleval.server.members import (
 )
 from mlflow_mleval.server.page_content import (
     SelectionError,
+    _form,
+    _repeats,
     file_names,
+    further_options,
     offered,
     options,
     parsed,
@@ -375,7 +380,7 @@ def test_runs_are_counted_by_their_places(n, monkeypatch):
     page = rendered(
         "experiments.html.j2", experiments=[row, unknown], next_token="", search="", first=True
     )
-    assert f"{row['runs']:,}" in page and "<td>–</td>" in page and "<e>" not in page
+    assert f"{row['runs']:,}" in page and "<td data-uncounted>–</td>" in page and "<e>" not in page
 
 
 def test_the_page_offers_every_value_that_an_option_takes():
@@ -386,9 +391,18 @@ def test_the_page_offers_every_value_that_an_option_takes():
         survey=Survey(*tables, n_runs=0),
         study=None,
         selection={},
+        problem="",
         ways=[],
+        repeats="",
         values=offered(),
+        further=further_options(),
     )
+    controls = {*re.findall(r'<(?:input|select)[^>]* name="([a-z-]+)"', page)}
+    controls |= {"experiment-id", "filter"}  # above what the experiments hold
+    of_names = {name for name in options() if name.endswith(("method", "dataset", "measure"))}
+    of_metrics = {"min", "max", "directions", "folds-by"}  # shown where there are some
+    assert controls | of_names | of_metrics == {*options()}
+    assert "--" not in str(further_options()) and "`" not in str(further_options())
     selects = dict(re.findall(r'<select id="f-([a-z-]+)".*?>(.*?)</select>', page, re.S))
     for name, inside in selects.items():
         if choices := getattr(options()[name].type, "choices", None):
@@ -398,7 +412,62 @@ def test_the_page_offers_every_value_that_an_option_takes():
             shown = {value if unset else value or default for value in values}
             assert shown - unset == {*choices}, name
     assert {"test", "correction", "missing", "preference"} <= selects.keys()
-    assert {*offered()} <= selects.keys()
+    assert {*offered()} - {"method-by", "dataset-by", "repeats-by"} <= selects.keys()
+    for rule in (*METHOD_RULES, DIGEST):
+        assert f'value="{rule}"' in page
+
+
+def test_the_form_is_set_to_what_the_survey_proposes(empty_store, tmp_path, monkeypatch):
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param
+
+    from mlflow_mleval.selection import Selection
+    from mlflow_mleval.store import store
+    from mlflow_mleval.store.survey import take_stock
+
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := f"sqlite:///{tmp_path / 'mlflow.db'}")
+    client = MlflowClient(uri)
+
+    def experiment(name, differs, metrics):
+        made = client.create_experiment(name)
+        for i, model in enumerate(("xgb", "rf")):
+            for data in "abc":
+                for k in range(2):
+                    run = client.create_run(made, run_name=f"{model}-{data}-{k}")
+                    params = {"model": model, "dataset": data, differs: str(k)}
+                    values = [Metric(m, 0.5 + 0.1 * i + 0.01 * k, 0, 0) for m in metrics]
+                    texts = [Param(*pair) for pair in params.items()]
+                    client.log_batch(run.info.run_id, values, texts)
+                    client.set_terminated(run.info.run_id)
+        return made
+
+    def form(**given):
+        chosen = parsed({name.replace("_", "-"): value for name, value in given.items()})
+        with store.remembered():
+            return _form(chosen, *take_stock(Selection.of(chosen.choices)))
+
+    seeds = experiment("seeds", "seed", ["test_f1", "cost_usd"])
+    found = form(experiment_id=[seeds])
+    rules = {"experiment-id": (seeds,), "method-by": ("param:model",)}
+    rules["dataset-by"] = ("param:dataset",)
+    assert dict(found.set_to.given) == rules and not found.ways and not found.problem
+    assert len(found.study.methods) == 2 and len(found.study.datasets) == 3
+    assert _repeats(found.study) == "2 repeats" and found.study.measures == ["test_f1"]
+    # what was chosen stays so
+    asked = form(experiment_id=[seeds], method_by=["run_name"], missing=["worst"])
+    assert asked.set_to.choices["method_by"] == ("run_name",)
+    # which direction is better is proposed; how candidates are told apart is not
+    agents = experiment("agents", "prompt_version", ["cost_usd", "latency_s"])
+    found = form(experiment_id=[agents])
+    assert dict(found.set_to.given) == {
+        **{"experiment-id": (agents,), "method-by": ("param:model",)},
+        **{"dataset-by": ("param:dataset",), "min": ("cost_usd", "latency_s")},
+    }
+    assert found.study is None and "differ in prompt_version" in found.problem
+    policies = [dict(way.given).get("duplicates") for _, way in found.ways]
+    assert policies[0] == ("mean",) and policies[-1] == ("best:cost_usd",)
+    assert all(dict(way.given)["min"] == ("cost_usd", "latency_s") for _, way in found.ways)
 
 
 def test_the_page_offers_a_file_for_every_format_of_a_report():

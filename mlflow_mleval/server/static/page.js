@@ -80,15 +80,22 @@ function failed(error, again) {
   }[error.status] || [error.status < 500 ? "" : "Something went wrong on the server.", ""];
   if (head) box.append(element("p", {}, element("b", {}, head)));
   for (const said of [error.message, text]) if (said) box.append(element("p", {}, said));
-  if (!error.ways.length && error.field && !$(`${error.field}-error`)) {
+  const field = error.field;
+  if (!error.ways.length && selection.has(field) && field !== "experiment-id" && !$(`${field}-error`)) {
     const without = new URLSearchParams(selection);
-    without.delete(error.field);
-    error.ways = [{what: `leave out ${error.field}`, query: without}];
+    without.delete(field);
+    error.ways = [{what: `go on without “${word(field)}: ${selection.getAll(field).join(", ")}”`, query: without}];
   }
   if (error.ways.length) box.append(ways(error.ways));
+  if (field === "experiment-id" || error.status === 403) box.append(button("Choose experiments", chooseAgain, {class: "primary"}));
   if (error.status === 401) box.append(button("Log in again", () => location.reload(), {class: "primary"}));
   else if (again && (error.status === 0 || error.status >= 500)) box.append(button("Try again", again));
   return box;
+}
+function chooseAgain() {
+  $("choose").open = true;
+  $("choose").scrollIntoView();
+  $("search").focus();
 }
 function ways(list) {
   const items = list.map(way => element("li", {}, element("a", {class: "way", href: `?${way.query}`}, way.what[0].toUpperCase() + way.what.slice(1))));
@@ -98,14 +105,16 @@ function ways(list) {
 const WORDS = {
   "method-by": "method", "dataset-by": "dataset", "repeats-by": "repeats", "folds-by": "folds", children: "child runs", duplicates: "runs that differ",
   missing: "missing results", min: "smaller is better", max: "larger is better", "exclude-measure": "without", "exclude-method": "without",
-  "exclude-dataset": "without",
+  "exclude-dataset": "without", filter: "only runs that match", measure: "measures", "experiment-id": "experiments", on: "compared by", alpha: "level",
+  rope: "difference that does not matter", p: "preference threshold", q: "indifference threshold", s: "width of the Gaussian",
 };
-function withChanges(root) {
+const word = field => WORDS[field] || field.replaceAll("-", " ");
+function withChanges(root, from = selection) {
   const texts = params => [...params].filter(([name]) => name !== "experiment-id").map(([name, value]) => {
     const option = [...form.elements[name]?.options || []].find(o => o.value === value);
-    return `${WORDS[name] || name}: ${option?.textContent || value}`;
+    return `${word(name)}: ${option?.textContent || value}`;
   });
-  const now = new Set(texts(selection));
+  const now = new Set(texts(from));
   for (const way of root.querySelectorAll("a.way")) {
     const more = texts(new URLSearchParams(way.search)).filter(text => !now.has(text));
     if (more.length) way.after(" ", element("span", {class: "why"}, more.join(" · ")));
@@ -171,8 +180,22 @@ async function listExperiments(token = "") {
       place.append(...more.querySelectorAll(".more"));
     } else put(place, html);
     for (const box of boxes()) box.checked = chosen.has(box.value);
+    await countRuns(asked);
   } catch (error) {
     if (!stopped(error)) place.replaceChildren(failed(error, () => listExperiments(token)));
+  }
+}
+// Counting takes the server a while where the store is slow: what it had no time for is asked for again.
+async function countRuns(asked) {
+  const uncounted = root => root.querySelectorAll("[data-uncounted]");
+  for (let turn = 0; turn < 20 && uncounted($("experiments")).length; turn++) {
+    const again = element("div");
+    again.innerHTML = await (await ask(`experiments?${asked}`, {slot: "experiments"})).text();
+    for (const cell of uncounted($("experiments"))) {
+      const id = cell.closest("tr").querySelector("input").value;
+      const counted = again.querySelector(`input[value="${CSS.escape(id)}"]`)?.closest("tr").querySelector("td:not([data-uncounted])");
+      if (counted) cell.replaceWith(counted);
+    }
   }
 }
 const boxes = () => [...$("experiments").querySelectorAll("input[type=checkbox]")];
@@ -240,7 +263,7 @@ function collected() {
   return made;
 }
 // Controls after which the runs are another table, so that what they hold is asked anew.
-const READ = new Set(["filter", "method-by", "dataset-by", "folds-by", "repeats-by", "children"]);
+const READ = new Set(["filter", "method-by", "dataset-by", "folds-by", "repeats-by", "children", "duplicates", "missing", "shared"]);
 
 let soon;
 function survey(wait = 0) {
@@ -248,8 +271,8 @@ function survey(wait = 0) {
   soon = setTimeout(readSurvey, wait);
 }
 let surveyed = null;
-async function readSurvey() {
-  const wanted = collected(), place = $("survey");
+async function readSurvey(wanted = collected()) {
+  const place = $("survey");
   for (const old of form.querySelectorAll(".error")) mark(old.id.replace(/-error$/, ""), "");
   place.setAttribute("aria-busy", "true");
   if (!place.childElementCount) working(place);
@@ -257,10 +280,10 @@ async function readSurvey() {
     const told = ({step, done, total}) => { $("hold-hint").textContent = $("go-hint").textContent = total > 1 ? `${step}: ${done} of ${total}` : `${step || "reading"} …`; };
     const html = await (await ask(`survey?${wanted}`, {slot: "survey", told})).text();
     put(place, html);
-    withChanges(place);
+    withChanges(place, collected());
     for (const row of place.querySelectorAll("[data-experiment]")) if (chosen.has(row.dataset.experiment)) chosen.set(row.dataset.experiment, row.dataset.name);
     drawChosen();
-    surveyed = wanted.toString();
+    surveyed = collected().toString();
     $("hold-hint").textContent = $("facts")?.textContent || "";
     $("go-hint").textContent = "";
   } catch (error) {
@@ -423,7 +446,8 @@ document.addEventListener("click", event => {
   const way = event.target.closest("a.way");
   if (way && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
     event.preventDefault();
-    goFromTop(new URLSearchParams(way.search));
+    const wanted = new URLSearchParams(way.search);
+    if (way.closest("#survey")) readSurvey(wanted); else goFromTop(wanted);  // what is not compared yet is set only
   }
 });
 async function store() {
