@@ -272,6 +272,7 @@ def test_a_ledger_ships_at_the_level_that_is_left(logged):
     )
 
 
+@pytest.mark.thorough
 def test_eight_gates_at_once_have_eight_places(place):
     with ThreadPoolExecutor(8) as crew:
         numbers = list(crew.map(lambda _: Ledger.open("at once").next_number(), range(8)))

@@ -141,6 +141,7 @@ def test_the_command_writes_the_id_and_keeps_one_run_a_report(study, client):
     assert len(found) == 2 and address(run_id) is None
 
 
+@pytest.mark.thorough
 def test_the_address_of_a_report_tells_no_password(server, monkeypatch):
     run_id = log(FIRST, "address")
     assert log(SECOND, "address") == run_id  # a server deletes what is no longer part of it

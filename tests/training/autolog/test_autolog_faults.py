@@ -291,6 +291,7 @@ def test_a_failure_of_ours_is_one_warning(monkeypatch, client):
     )
 
 
+@pytest.mark.thorough
 def test_pending_runs_are_written_before_the_script_ends(db):
     env = os.environ | {"MLEVAL_TIMEOUT": str(PATIENCE)}
     process = run_script(
