@@ -574,11 +574,10 @@ def _form(chosen: PageSelection, study: Any, survey: Any) -> _Form:
         rules = _with_directions(way.selection, survey)
         return _Form(chosen.reading(rules), way.study, survey.problem)
     undecided = replace(way.selection, duplicates=asked.duplicates)
-    rules = chosen.reading(_with_directions(undecided, survey))
+    undecided_form = chosen.reading(_with_directions(undecided, survey))
     stop = _stop(undecided)
-    return _Form(
-        rules, None, stop.text, [(what, rules.adding(more)) for what, more in _mean_first(stop)]
-    )
+    ways = [(what, undecided_form.adding(more)) for what, more in _mean_first(stop)]
+    return _Form(undecided_form, None, stop.text, ways)
 
 
 def _with_directions(selection: Selection, survey: Any) -> Selection:
@@ -589,11 +588,8 @@ def _with_directions(selection: Selection, survey: Any) -> Selection:
     smaller, larger = (
         held.loc[held["proposed"] == way, "metric"].tolist() for way in ("min", "max")
     )
-    declared = {
-        "minimize": [*selection.minimize, *smaller],
-        "maximize": [*selection.maximize, *larger],
-    }
-    return replace(selection, directions="declared", **declared)
+    minimize, maximize = [*selection.minimize, *smaller], [*selection.maximize, *larger]
+    return replace(selection, directions="declared", minimize=minimize, maximize=maximize)
 
 
 def _stop(selection: Selection) -> CandidatesError:
