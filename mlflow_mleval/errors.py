@@ -76,10 +76,17 @@ class UnclearError(MlevalError):
         What is the matter.
     lines : sequence of (str, str)
         What it does, and the command.
+    ways : sequence of (str, dict)
+        What it does, and the arguments of `load_study`.
     """
 
-    def __init__(self, text: str, lines: Sequence[tuple[str, str]]) -> None:
-        self.text, self.lines = text, lines
+    def __init__(
+        self,
+        text: str,
+        lines: Sequence[tuple[str, str]],
+        ways: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    ) -> None:
+        self.text, self.lines, self.ways = text, lines, ways
         commands = (f"{what}: `{line}`" for what, line in lines)
         super().__init__(Message(text, " Choose: ", "; ".join(commands)) if lines else text)
 

@@ -23,7 +23,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.cli.command import Option
-from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, StoreError
+from mlflow_mleval.errors import (
+    CandidatesError,
+    MissingResultsError,
+    MlevalError,
+    StoreError,
+    UnclearError,
+)
 from mlflow_mleval.report import FILES
 from mlflow_mleval.selection import (
     DIGEST,
@@ -247,6 +253,14 @@ _FIELDS = {
     "weights": "weights",
     "measures": "measures",
     "exclude_measures": "measures left out",
+    "on": "compared by",
+    "control": "compared with",
+    "filter_string": "only runs that match",
+    "directions": "directions",
+    "methods": "methods",
+    "datasets": "datasets",
+    "exclude_methods": "methods left out",
+    "exclude_datasets": "datasets left out",
 }
 
 
@@ -317,6 +331,8 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     status, text, field = 409, str(error), None
     ways: Sequence[tuple[str, Mapping[str, Any]]] = ()
     if isinstance(error, CandidatesError):
+        text, ways = error.text, _mean_first(error)
+    elif isinstance(error, UnclearError):
         text, ways = error.text, error.ways
     elif isinstance(error, MissingResultsError):
         text, ways = error.text, error.ways or _GAPS
@@ -331,14 +347,43 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     elif not isinstance(error, MlevalError):
         traceback.print_exc(file=sys.stderr)
         status, text = 500, "Something went wrong that nobody foresaw. The server's log says what."
-    chosen, text = parsed(job["given"]), worded(text, as_field)
+    chosen = parsed(job["given"])
+    if status == 409:
+        ways = [*ways, *_asked_for(error, chosen)]
+        named = [(what, chosen.adding(more)) for what, more in ways] + _without(text, chosen)
+    else:
+        named = []
+    text = _without_flags(worded(text, as_field))
     text = redacted(text.replace(job["server"], job["address"]))
     return {
         "status": status,
         "error": " ".join(text.split()),
         "field": field,
-        "ways": [{"what": what, "query": chosen.adding(more).query} for what, more in ways],
+        "ways": [{"what": what, "query": way.query} for what, way in named],
     }
+
+
+def _asked_for(error: Exception, chosen: PageSelection) -> list[tuple[str, Mapping[str, Any]]]:
+    """The way that a message itself names: to take the directions that names suggest."""
+    parts = getattr(str(error), "parts", ())
+    named = Argument("directions", "proposed") in parts
+    if not named or chosen.choices["directions"] == "proposed":
+        return []
+    return [("take the directions that their names suggest", {"directions": "proposed"})]
+
+
+def _without(text: str, chosen: PageSelection) -> list[tuple[str, PageSelection]]:
+    """The selection without what the message says is not there."""
+    ways = []
+    for name, values in chosen.given:
+        argument = options()[name].name or ""
+        for value in values if argument not in ("experiment_ids", "filter_string") else ():
+            if repr(value) in text or f"({value})" in text:
+                rest = {n: v for n, v in chosen.given if n != name}
+                rest[name] = tuple(v for v in values if v != value)
+                what = f"go on without “{_FIELDS.get(argument, argument)}: {value}”"
+                ways.append((what, parsed(rest)))
+    return ways
 
 
 #: What a member hears who wants a report stored where they may only read.
@@ -567,8 +612,7 @@ def _form(chosen: PageSelection, study: Any, survey: Any) -> _Form:
         ways = [(way.what, chosen.reading(way.selection)) for way in ranked]
         others = [(what, way) for what, way in ways if way != chosen]
         bogus = survey.foreign and not asked.is_ruled
-        problem = survey.problem if survey.problem or study is not None else "Nothing to compare."
-        return _Form(chosen, None if bogus else study, problem, others)
+        return _Form(chosen, None if bogus else study, survey.problem, others)
     way = ranked[0]
     if way.selection.duplicates == asked.duplicates:
         rules = _with_directions(way.selection, survey)
@@ -629,7 +673,7 @@ def further_options() -> dict[str, list[dict[str, Any]]]:
         if option.name in _SHAPED or not isinstance(option, Option):
             continue
         choices = option.type.choices if isinstance(option.type, click.Choice) else ()
-        label, _, help = _without_flags(option.help or "").partition(". ")
+        label, _, help = _without_flags((option.help or "").replace("`", "")).partition(". ")
         default = option.default if isinstance(option.default, str) else ""
         shown = [("", default or "by default"), *((c, c) for c in choices if c != default)]
         about = {"name": name, "label": label.rstrip("."), "help": help}
@@ -642,15 +686,15 @@ def further_options() -> dict[str, list[dict[str, Any]]]:
 def _without_flags(text: str) -> str:
     """A text of the command line as the page says it.
 
-    >>> _without_flags("With --missing worst, `mleval compare` stops.")
-    'With “missing results” worst, mleval compare stops.'
+    >>> _without_flags("With --missing worst a --nonsense stops.")
+    'With “missing results” worst a --nonsense stops.'
     """
 
     def field(flag: re.Match[str]) -> str:
         option = options().get(flag[1])
-        return f"“{_FIELDS.get(option.name or '', flag[1]) if option else flag[1]}”"
+        return f"“{_FIELDS.get(option.name or '', flag[1])}”" if option else flag[0]
 
-    return re.sub("--([a-z-]+)", field, text.replace("`", ""))
+    return re.sub(r"(?<!\S)--([a-z][a-z-]+)", field, text)
 
 
 @cache

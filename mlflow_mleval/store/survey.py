@@ -172,7 +172,8 @@ def taken_unasked(selection: Selection) -> tuple[Selection, str]:
             return way, ways[0].line
         # what is missing, and which way is better, takes someone who says so
         text = joined(" ", held.notes) if held.notes else _CONFIRM
-    raise UnclearError(text, [(way.what, way.line) for way in held.ways])
+    lines = [(way.what, way.line) for way in held.ways]
+    raise UnclearError(text, lines, [(way.what, way.selection.arguments()) for way in ways])
 
 
 def _all_runs(

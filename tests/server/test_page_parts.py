@@ -18,6 +18,7 @@ from report_cases import published
 from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
+from mlflow_mleval.errors import CandidatesError, MeasureError, UnclearError
 from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.report.content import document_of
 from mlflow_mleval.selection import DIGEST, METHOD_RULES
@@ -38,6 +39,7 @@ from mlflow_mleval.server.page_content import (
     SelectionError,
     _form,
     _repeats,
+    failure,
     file_names,
     further_options,
     offered,
@@ -47,6 +49,7 @@ from mlflow_mleval.server.page_content import (
 )
 from mlflow_mleval.server.worker import ABSENT, LANES, Worker
 from mlflow_mleval.study import Survey
+from mlflow_mleval.words import PROPOSED, Message
 
 
 def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
@@ -468,6 +471,29 @@ def test_the_form_is_set_to_what_the_survey_proposes(empty_store, tmp_path, monk
     policies = [dict(way.given).get("duplicates") for _, way in found.ways]
     assert policies[0] == ("mean",) and policies[-1] == ("best:cost_usd",)
     assert all(dict(way.given)["min"] == ("cost_usd", "latency_s") for _, way in found.ways)
+
+
+def test_every_stop_has_a_way_out_in_the_words_of_the_page():
+    given = {"experiment-id": ["1"], "control": ["nobody"], "measure": ["f1", "none"]}
+    job = {"what": "answer", "given": given, "server": "http://inside", "address": "http://out"}
+
+    def told(error):
+        found = failure(error, job)
+        ways = {way["what"]: parse_qs(way["query"]) for way in found["ways"]}
+        assert found["status"] == 409 and "--" not in found["error"]
+        return found["error"], ways
+
+    text, ways = told(MeasureError("the control 'nobody' is not there, declare --min at 'none'."))
+    assert "“smaller is better”" in text
+    assert ways["go on without “compared with: nobody”"].keys() == {"experiment-id", "measure"}
+    assert ways["go on without “measures: none”"]["measure"] == ["f1"]
+    _, ways = told(MeasureError(Message("take ", PROPOSED)))
+    assert ways["take the directions that their names suggest"]["directions"] == ["proposed"]
+    candidates = [("the best", {"duplicates": "best:f1"}), ("the mean", {"duplicates": "mean"})]
+    _, ways = told(CandidatesError("they differ", candidates))
+    assert [*ways] == ["the mean", "the best"]
+    _, ways = told(UnclearError("unclear", [], [("so", {"method_by": ["param:m"]})]))
+    assert ways["so"]["method-by"] == ["param:m"]
 
 
 def test_the_page_offers_a_file_for_every_format_of_a_report():

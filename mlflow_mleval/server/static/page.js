@@ -87,7 +87,7 @@ function failed(error, again) {
     error.ways = [{what: `go on without “${word(field)}: ${selection.getAll(field).join(", ")}”`, query: without}];
   }
   if (error.ways.length) box.append(ways(error.ways));
-  if (field === "experiment-id" || error.status === 403) box.append(button("Choose experiments", chooseAgain, {class: "primary"}));
+  if (field === "experiment-id" || error.status === 403 || error.status === 409 && !error.ways.length) box.append(button("Choose experiments", chooseAgain, {class: "primary"}));
   if (error.status === 401) box.append(button("Log in again", () => location.reload(), {class: "primary"}));
   else if (again && (error.status === 0 || error.status >= 500)) box.append(button("Try again", again));
   return box;
