@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import special
 
 from mlflow_mleval.analysis.gate_tests import (
+    LEAST_UNITS,
     Entry,
     Terms,
     Units,
@@ -45,8 +46,12 @@ OVER = ("auto", "answers", "instances", "folds", "repeats", "datasets")
 MARGIN = 0.01
 #: Fewer datasets than this cannot decide; then repeats count, where there are any.
 _LEAST_DATASETS = 5
-#: The slice of a unit that is its dataset.
-_DATASET = "dataset"
+#: Slices that are no columns: by the dataset of a unit, and by the labels of label sets or classes.
+_DATASET, _LABEL = "dataset", "label"
+#: Measures that are made up of those of single labels, and what they are of one label.
+_OF_LABEL = {"hamming_loss": "hamming_loss"} | {
+    f"{kind}_{rate}": rate for kind in ("macro", "micro") for rate in ("precision", "recall", "f1")
+}
 
 
 def gate(
@@ -92,7 +97,8 @@ def gate(
         What counts as a unit. Default: answers or instances where the runs hold them, else folds,
         repeats, datasets.
     slices : iterable of str
-        Columns of the units, or "dataset": each of their values is a part that can block.
+        Columns of the units, "dataset", or, over folds, "label": each of their values is a part
+        that can block.
     cluster : str, optional
         The column that says which answers or instances belong together.
     alpha : float
@@ -407,7 +413,21 @@ class Asked:
     @property
     def of_instances(self) -> bool:
         """Whether columns are named that only answers or instances have."""
-        return bool(self.cluster or {*self.slices} - {_DATASET})
+        return bool(self.cluster or {*self.slices} - {_DATASET, _LABEL})
+
+    def check(self, over: str) -> None:
+        """Refuse columns that units of tables do not have."""
+        if self.cluster:
+            raise ValueError(
+                f"`cluster` must go with answers or instances, got {self.cluster!r} over {over}."
+            )
+        parts = {_DATASET, _LABEL} if over == "folds" else {_DATASET}
+        if unknown := {*self.slices} - parts:
+            raise ValueError(
+                f"`slices` over {over} must be among {some(sorted(parts))}, got "
+                f"{some(sorted(unknown))}. Columns are those of answers and instances, labels "
+                "those of folds."
+            )
 
     @property
     def columns(self) -> dict[str, str]:
@@ -596,16 +616,6 @@ def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Aligned) -> 
 
 
 def _of_study(asked: Asked, sides: _Sides, over: str) -> Shared:
-    from mlflow_mleval.store.query import selected_study
-
-    selection = sides.selection
-    wanted = asked.measures if over not in ("auto", "instances") else None
-    study = selected_study(replace(selection, measures=wanted, missing="drop-datasets"))
-    for side, name in zip(sides.named, (asked.candidate, asked.champion), strict=True):
-        if side not in study.methods:
-            raise NoRunsError(
-                f"there is no {name!r} among the methods {some(study.methods)}. Name one of them."
-            )
     readers: dict[str, Callable[[Asked, _Sides, Study], Shared]] = {
         "instances": _of_instances,
         "folds": _of_folds,
@@ -613,11 +623,11 @@ def _of_study(asked: Asked, sides: _Sides, over: str) -> Shared:
         "datasets": _of_datasets,
     }
     if over != "auto":
-        return readers[over](asked, sides, study)
+        return readers[over](asked, sides, _study(asked, sides, over))
     skipped: list[str] = []
-    for kind in ("instances", *_kinds(study)):
+    for kind in ("instances", *_kinds(_study(asked, sides, "instances"))):
         try:
-            shared = readers[kind](asked, sides, study)
+            shared = readers[kind](asked, sides, _study(asked, sides, kind))
         except (MissingResultsError, MeasureError) as error:
             if kind == "datasets" or asked.of_instances:
                 raise
@@ -625,6 +635,22 @@ def _of_study(asked: Asked, sides: _Sides, over: str) -> Shared:
         else:
             return replace(shared, notes=(*shared.notes, *skipped))
     raise MissingResultsError("the two sides share no units. Log folds, instances or repeats.")
+
+
+def _study(asked: Asked, sides: _Sides, over: str) -> Study:
+    """The study of both sides; instances may have measures that no run has as a whole."""
+    from mlflow_mleval.store.query import selected_study
+
+    if over != "instances":
+        asked.check(over)
+    wanted = None if over == "instances" else asked.measures
+    study = selected_study(replace(sides.selection, measures=wanted, missing="drop-datasets"))
+    for side, name in zip(sides.named, (asked.candidate, asked.champion), strict=True):
+        if side not in study.methods:
+            raise NoRunsError(
+                f"there is no {name!r} among the methods {some(study.methods)}. Name one of them."
+            )
+    return study
 
 
 def _kinds(study: Study) -> Iterator[str]:
@@ -699,6 +725,7 @@ def _of_table(
     sides: _Sides,
     over: str,
     tables: tuple[pd.DataFrame, pd.DataFrame],
+    slices: Mapping[str, Any],
     ratio: float | None = None,
     notes: Iterable[str] = (),
 ) -> Shared:
@@ -710,7 +737,7 @@ def _of_table(
     differences = _turned(candidate.reindex(champion.index) - champion, study.directions)
     lost = (differences.isna() & champion[[*study.directions]].notna()).mean().max()
     return Shared(
-        Units(differences, ratio=ratio, lost=float(lost)),
+        Units(differences, slices, ratio=ratio, lost=float(lost)),
         over,
         study.directions,
         [m for m in study.directions if _is_share(m)],
@@ -741,8 +768,64 @@ def _of_folds(asked: Asked, sides: _Sides, study: Study) -> Shared:
     if apart is not None and apart.any():
         raise IncomparableRunsError(f"the two sides split {both[0]} differently.")
     how, notes = recorded_protocol(runs, len(tables[1]))
-    ratio = how.headline_ratio
-    return _of_table(study, sides, "folds", (tables[0], tables[1]), ratio, [*doubts, *notes])
+    slices: dict[str, pd.DataFrame] = {}
+    if _LABEL in asked.slices:
+        slices, of_labels = _by_label(study, sides, both[0], tables[1].index)
+        notes = [*notes, *of_labels]
+    return _of_table(
+        study,
+        sides,
+        "folds",
+        (tables[0], tables[1]),
+        slices,
+        how.headline_ratio,
+        [*doubts, *notes],
+    )
+
+
+def _by_label(
+    study: Study, sides: _Sides, dataset: str, folds: pd.Index
+) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """By label the differences in each fold, and which labels are not judged."""
+    from mlflow_mleval.store.study_artifacts import label_counts
+
+    of_label = {_OF_LABEL[m]: m for m in sorted(study.directions, reverse=True) if m in _OF_LABEL}
+    if not of_label:
+        raise MeasureError(
+            f"slices by label are of {some(_OF_LABEL)}, and the two sides share none of them."
+        )
+    counts = [label_counts(study, dataset, side) for side in sides.named]
+    if counts[0] is None or counts[1] is None:
+        raise MissingResultsError(
+            "slices by label take counts by fold, and not both sides have them. Log the "
+            "evaluations with folds."
+        )
+    directions = {m: study.directions[m] for m in of_label.values()}
+    rates = [_rates(table).rename(columns=of_label) for table in counts]
+    differences = _turned(rates[0] - rates[1], directions)
+    true = counts[1][["tp", "fn"]].sum(axis=1).groupby(level=0).sum()
+    labels = true.index.intersection(counts[0].index.get_level_values(0))
+    judged = [label for label in labels if true[label] >= LEAST_UNITS]
+    notes = []
+    if gone := [label for label in true.index if label not in judged]:
+        notes.append(
+            f"Labels with fewer than {LEAST_UNITS} true instances are not judged: {some(gone)}."
+        )
+    return {label: differences.loc[label].reindex(folds) for label in judged}, notes
+
+
+def _rates(counts: pd.DataFrame) -> pd.DataFrame:
+    """Measures of single labels by fold; NaN where no instance of a fold has the label."""
+    tp, fp, fn = (counts[cell] for cell in ("tp", "fp", "fn"))
+    true = (tp + fn).where(tp + fn > 0)
+    return pd.DataFrame(
+        {
+            "precision": (tp / (tp + fp)).fillna(0.0).where(true.notna()),
+            "recall": tp / true,
+            "f1": 2 * tp / (true + tp + fp),
+            "hamming_loss": (fp + fn) / counts.sum(axis=1),
+        }
+    )
 
 
 def _of_repeats(asked: Asked, sides: _Sides, study: Study) -> Shared:
@@ -761,11 +844,18 @@ def _of_repeats(asked: Asked, sides: _Sides, study: Study) -> Shared:
             notes.append(f"On {dataset} the seeds differ: {least} repeats are paired in order.")
             a, b = (each.head(least).reset_index(drop=True) for each in (a, b))
         pairs.append((a, b))
-    tables = (pd.concat(list(each), keys=both) for each in zip(*pairs, strict=True))
-    return _of_table(study, sides, "repeats", tuple(tables), notes=notes)
+    a, b = (pd.concat(list(each), keys=both) for each in zip(*pairs, strict=True))
+    return _of_table(study, sides, "repeats", (a, b), _by_dataset(asked, b.index), notes=notes)
+
+
+def _by_dataset(asked: Asked, units: pd.Index) -> dict[str, np.ndarray]:
+    """By dataset its units, where that is asked for."""
+    column = units.get_level_values(0).to_numpy(object)
+    return dict(_slices({_DATASET: column})) if _DATASET in asked.slices else {}
 
 
 def _of_datasets(asked: Asked, sides: _Sides, study: Study) -> Shared:
     named = {*study.values.index.get_level_values("method")}
     tables = [study.values.xs(side, level="method") for side in sides.named if side in named]
-    return _of_table(study, sides, "datasets", (tables[0], tables[1]))
+    slices = _by_dataset(asked, tables[1].index)
+    return _of_table(study, sides, "datasets", (tables[0], tables[1]), slices)

@@ -122,6 +122,42 @@ def test_each_kind_of_unit(over):
     assert found.tests.units == sizes[over]
 
 
+def test_labels_are_slices_over_folds():
+    rng = np.random.default_rng(1)
+    truth = (rng.random((600, 4)) < [0.3, 0.3, 0.3, 0.02]).astype(int)
+    good = np.where(rng.random(truth.shape) < 0.1, 1 - truth, truth)
+    bad = good.copy()
+    bad[:, 1] = np.where(rng.random(600) < 0.6, 0, good[:, 1])  # misses more of one label
+    names = ["mail", "invoice", "letter", "rare"]
+    for method, predicted in (("base", good), ("new", bad)):
+        ev = mleval.evaluate(truth, y_pred=predicted, folds=np.arange(600) % 10, label_names=names)
+        mleval.log_evaluation(ev, method=method, dataset="post", experiment_name="labels")
+    asked = {"experiment_names": ["labels"], "measures": ["f1", "macro_f1", "macro_recall"]}
+    found = mleval.gate("new", "base", **asked, margins=0.05, slices=["label"])
+    worse = found.table[found.table["verdict"] == "worse"]
+    assert found.over == "folds" and found.block
+    assert {*worse["slice"]} == {"", "invoice"} or {*worse["slice"]} == {"invoice"}
+    of_labels = found.table[found.table["slice"] != ""]
+    assert {*of_labels["measure"]} == {"macro_f1", "macro_recall"}
+    assert {*of_labels["slice"]} == {"mail", "invoice", "letter"}
+    assert "fewer than 30 true instances are not judged: rare" in " ".join(found.notes)
+    row = of_labels.set_index(["measure", "slice"]).loc[("macro_recall", "invoice")]
+    folds = [np.arange(600) % 10 == k for k in range(10)]
+    recalls = [np.mean([p[f & (truth[:, 1] == 1), 1].mean() for f in folds]) for p in (bad, good)]
+    assert row.difference == pytest.approx(recalls[0] - recalls[1])
+
+
+def test_slices_that_units_do_not_have_are_refused():
+    asked = {"experiment_names": ["datasets"], "measures": ["f1"]}
+    with pytest.raises(ValueError, match="`slices` over datasets must be among dataset, got label"):
+        mleval.gate("better", "champion", **asked, slices=["label"])
+    with pytest.raises(ValueError, match="`cluster` must go with answers or instances"):
+        mleval.gate("better", "champion", **asked, cluster="passage", over="datasets")
+    found = mleval.gate("better", "champion", **asked, slices=["dataset"])
+    assert {*found.table["verdict"]} == {"not worse", "not judged"}
+    assert "Slices of fewer than 30 units are not judged: d0, d1" in " ".join(found.tests.warnings)
+
+
 def test_two_datasets_cannot_decide_and_say_so():
     found = mleval.gate(
         "better", "champion", experiment_names=["repeats"], measures=["f1"], over="datasets"

@@ -2,9 +2,8 @@
 
 Berger (1982), "Multiparameter hypothesis testing and acceptance sampling" (each measure is tested
 at the whole level where all of them must pass); Westfall & Young (1993) for the largest of several
-statistics; Tango (1998) and Owen (2001), "Empirical likelihood", for what was not seen yet; Johnson
-(1978) and Hall (1992) for skewness; Nadeau & Bengio (2003) for folds; Waudby-Smith & Ramdas (2024)
-for bets.
+statistics; Tango (1998) and Owen (2001), "Empirical likelihood", for what was not seen yet; Nadeau
+& Bengio (2003) for folds; Waudby-Smith & Ramdas (2024) for bets.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, inf, log, log2, nan, pi
+from math import ceil, inf, isnan, log, log2, nan, pi
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +34,9 @@ LEAST_UNITS = 30
 MOST_LOST = 0.05
 #: The power for which a number of units is given, and the largest number that is.
 POWER, MOST_UNITS = 0.8, 10_000_000
+#: Of measures without bounds: fewer units than this that differ from the others show no tail, and
+#: with fewer units than this a tail twice as long as the other may deceive.
+_SEEN, _FEW_SKEWED = 10, 60
 #: The slice that holds all units.
 ALL = ""
 #: Sums that are equal but for rounding.
@@ -53,7 +55,8 @@ class Units:
     ----------
     differences : DataFrame, units x measures: candidate minus champion, turned so that more is
         better; NaN is missing.
-    slices : By name, which units belong to a part that can block.
+    slices : By name, which units belong to a part that can block; or, where a part has values of
+        its own, its differences, units x measures, which are judged however few they are.
     clusters : Which units change signs together.
     bounds : By measure, the largest possible difference of one unit, where units are single
         answers or instances.
@@ -62,7 +65,7 @@ class Units:
     """
 
     differences: pd.DataFrame
-    slices: Mapping[str, ArrayLike] = field(default_factory=dict)
+    slices: Mapping[str, ArrayLike | pd.DataFrame] = field(default_factory=dict)
     clusters: ArrayLike | pd.Series | None = None
     bounds: Mapping[str, float] = field(default_factory=dict)
     ratio: float | None = None
@@ -70,7 +73,7 @@ class Units:
 
     def __post_init__(self) -> None:
         for name, part in self.slices.items():
-            if np.shape(part) != (len(self.differences),):
+            if np.shape(part)[:1] != (len(self.differences),):
                 raise ValueError(
                     f"`slices` must say of each of the {len(self.differences)} units whether it "
                     f"belongs, got shape {np.shape(part)} for {name!r}."
@@ -162,10 +165,11 @@ def gate_tests(units: Units, terms: Terms) -> GateTests:
 
     Sign changes take differences to be symmetric. Units that can fail altogether may do so rarely:
     a hundred answers without a failure do not show that fewer than one in a hundred fails. So the
-    statistic is never larger than one that allows for it: where `bounds` are known, a score
-    statistic with the variance that the data could have under the hypothesis, with an unseen worst
-    unit of the likeliest share (Tango's for differences of -1, 0 and 1); else Johnson's t, which
-    allows for skewness. Without any change of answers, to ship takes about :math:`2.7 / \delta`.
+    statistic is never larger than one that allows for it: a score statistic with the variance that
+    the data could have under the hypothesis, with an unseen worst unit of the likeliest share
+    (Tango's for differences of -1, 0 and 1). Without `bounds` the worst unit is once to twice as
+    far from the mean as the farthest seen, the farther the longer that tail is than the other.
+    Without any change of answers, to ship takes about :math:`2.7 / \delta`.
 
     Raises
     ------
@@ -244,7 +248,8 @@ def _check(units: Units, terms: Terms) -> None:
 @dataclass(frozen=True)
 class _Row:
     """A measure on a slice: its differences, summed by independent unit, and how many these are;
-    `shape` is deviation and skewness of all units, of which a small slice may have seen too little.
+    `tails` is how far they reach below and above their mean, of which a small slice may have seen
+    too little. Enough units are judged.
     """
 
     measure: str
@@ -254,7 +259,8 @@ class _Row:
     margin: float
     bound: float
     wanted: bool
-    shape: tuple[float, float]
+    tails: tuple[float, float]
+    enough: bool
 
     @property
     def size(self) -> float:
@@ -266,8 +272,7 @@ class _Row:
 
     @property
     def judged(self) -> bool:
-        enough = self.slice == ALL or self.size >= LEAST_UNITS
-        return enough and self.size > 0 and self.margin >= 0
+        return self.enough and self.size > 0 and self.margin >= 0
 
     @property
     def decides(self) -> bool:
@@ -293,9 +298,17 @@ class _Row:
         of_signs = float(x.sum() / scale)
         if of_signs <= 0:
             return of_signs
-        if np.isnan(self.bound):
-            return min(of_signs, _skewed(x, sign, self.shape))
-        return min(of_signs, _score(x, -(self.bound + sign * centre) * self.sizes[there].mean()))
+        worst = -(self.bound + sign * centre) * self.sizes[there].mean()
+        return min(
+            of_signs, _score(x, float(x.mean()) - self.unseen(sign) if isnan(worst) else worst)
+        )
+
+    def unseen(self, sign: int) -> float:
+        """How far below its mean, or, if the sign is -1, above it, a unit without bounds may lie:
+        up to twice as far as the farthest, where that tail is the longer one.
+        """
+        here, other = self.tails[::sign]
+        return here * min(max(here / other, 1.0), 2.0) if other else 2.0 * here
 
     def capital(self, centre: float, sign: int) -> Array:
         """Log of the capital after each unit of bets against the same hypothesis."""
@@ -349,39 +362,55 @@ def _crossing(
 
 
 def _rows(units: Units, terms: Terms, of_unit: NDArray[np.intp] | None) -> list[_Row]:
-    values = units.differences.to_numpy(float)
-    parts = {ALL: np.ones(len(values), bool)}
-    parts |= {name: np.asarray(part, bool) for name, part in units.slices.items()}
+    parts: dict[str, Any] = {ALL: units.differences, **units.slices}
     rows: list[_Row] = []
     for name, part in parts.items():
-        has = ~np.isnan(values) & part[:, None]
-        for at, measure in enumerate(units.differences):
-            sums, sizes = np.where(has[:, at], values[:, at], 0.0), has[:, at].astype(float)
+        own = isinstance(part, pd.DataFrame)
+        frame = part if own else _within(units.differences, np.asarray(part, bool))
+        for measure in frame:
+            values = frame[measure].to_numpy(float)
+            sums, sizes = np.nan_to_num(values), (~np.isnan(values)).astype(float)
             if of_unit is not None:
                 sums, sizes = (np.bincount(of_unit, column) for column in (sums, sizes))
-            margin, bound = terms.margins.get(measure, nan), units.bounds.get(measure, nan)
-            wanted = measure in terms.improve and name == ALL
-            deviation, skewness = _shape(sums[sizes > 0]) if name == ALL else rows[at].shape
-            smaller = 1.0 if name == ALL else _mean_size(sizes) / _mean_size(rows[at].sizes)
-            shape = deviation * smaller, skewness
-            rows.append(_Row(measure, name, sums, sizes, margin, bound, wanted, shape))
+            of_all = rows[[*units.differences].index(measure)] if name != ALL else None
+            row = _Row(
+                measure,
+                name,
+                sums,
+                sizes,
+                margin=terms.margins.get(measure, nan),
+                bound=units.bounds.get(measure, nan),
+                wanted=measure in terms.improve and name == ALL,
+                tails=_tails(sums, sizes, of_all),
+                enough=name == ALL or own or sizes.sum() >= LEAST_UNITS,
+            )
+            rows.append(row)
     return rows
 
 
-def _mean_size(sizes: Array) -> float:
-    return float(sizes.sum() / max((sizes > 0).sum(), 1)) or 1.0
+def _within(frame: pd.DataFrame, part: NDArray[np.bool_]) -> pd.DataFrame:
+    """The same units, without values outside of the part."""
+    values = np.where(part[:, None], frame.to_numpy(float), nan)
+    return pd.DataFrame(values, columns=frame.columns)
 
 
-def _shape(x: Array) -> tuple[float, float]:
-    """Standard deviation and skewness; zero where there are too few."""
-    deviation = x.std(ddof=1) if len(x) > 2 else 0.0
-    if not deviation > 0:
+def _tails(sums: Array, sizes: Array, whole: _Row | None) -> tuple[float, float]:
+    """How far units reach below and above their mean; those of a slice at least as far as those of
+    the whole would with units of its size.
+    """
+    there = sizes > 0
+    if not there.any():
         return 0.0, 0.0
-    return float(deviation), float(((x - x.mean()) ** 3).mean() / deviation**3)
+    from_mean = (sums - sums.sum() / sizes.sum() * sizes)[there]
+    below, above = float(-from_mean.min()), float(from_mean.max())
+    if whole is None:
+        return below, above
+    smaller = sizes[there].mean() / whole.sizes[whole.sizes > 0].mean()
+    return max(below, smaller * whole.tails[0]), max(above, smaller * whole.tails[1])
 
 
 # --------------------------------------------------------------------------------------------------
-# Sign changes, and what they cannot see: skewness, and what was not seen yet.
+# Sign changes, and what they cannot see: what was not seen yet.
 
 
 def _by_sign_changes(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
@@ -489,22 +518,6 @@ def _tilt(x: Array, steepest: float) -> float:
             break
         tilt = following
     return float(tilt)
-
-
-def _skewed(x: Array, sign: int, shape: tuple[float, float]) -> float:
-    """The t statistic freed from skewness as by Johnson (1978), with the term of Hall (1992), "On
-    the removal of skewness by transformation", that keeps it rising; as a standard normal one.
-    Of the shape of these units and that of all, which is turned where the sign is -1, that counts
-    which makes it smaller.
-    """
-    n, mean = len(x), float(x.mean())
-    own, skewness = _shape(x)
-    deviation = max(own, shape[0])
-    if deviation <= _EQUAL * abs(mean):
-        return inf  # constant, or too few: signs decide
-    size, skews = mean / deviation, np.array([skewness, sign * shape[1]])
-    freed = size + skews * size**2 / 3 + skews**2 * size**3 / 27 + skews / (6 * n)
-    return float(-special.ndtri(max(special.stdtr(n - 1, -np.sqrt(n) * freed.min()), 1e-300)))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -665,8 +678,7 @@ def _doubts(units: Units, rows: Sequence[_Row], of_unit: NDArray[np.intp] | None
             f"The candidate lacks {units.lost:.1%} of the champion's units, more than "
             f"{MOST_LOST:.0%}: what it lacks may be what it fails on."
         )
-    small = [row.slice for row in rows if row.slice != ALL and row.size < LEAST_UNITS]
-    if small:
+    if small := [row.slice for row in rows if not row.enough]:
         few = some(dict.fromkeys(small))
         yield f"Slices of fewer than {LEAST_UNITS} units are not judged: {few}."
     if without := [row.measure for row in rows if row.slice == ALL and np.isnan(row.margin)]:
@@ -678,6 +690,30 @@ def _doubts(units: Units, rows: Sequence[_Row], of_unit: NDArray[np.intp] | None
         yield (
             f"{count(independent, 'unit')} {agree(independent, 'is')} few: the tests take "
             "differences to lie about as often above their mean as below it."
+        )
+    if units.ratio is None:
+        yield from _unseen_doubts([row for row in rows if row.decides and isnan(row.bound)])
+
+
+def _unseen_doubts(rows: Sequence[_Row]) -> Iterable[str]:
+    """What measures without bounds may do that these units do not show."""
+    skewed, rare = [], []
+    for row in rows:
+        means = row.sums[row.sizes > 0] / row.sizes[row.sizes > 0]
+        others = len(means) - int(np.unique(means, return_counts=True)[1].max())
+        if others < _SEEN and others < len(means) / 2:
+            rare.append(row.measure)
+        elif len(means) < _FEW_SKEWED and max(row.tails) > 2 * min(row.tails):
+            skewed.append(row.measure)
+    if rare:
+        yield (
+            f"Almost all differences of {some(rare)} are the same: fewer than {_SEEN} units "
+            "differ, and without bounds nothing says how bad a rare unit can be."
+        )
+    if skewed:
+        yield (
+            f"The differences of {some(skewed)} have one long tail and no bounds: below "
+            f"{_FEW_SKEWED} units both errors may be twice as large as stated."
         )
 
 

@@ -369,7 +369,10 @@ gate = (
         "--slice",
         "slices",
         metavar="COLUMN",
-        help="Column of the units whose values are parts that can block, or dataset.",
+        help=(
+            "Column of the units whose values are parts that can block; or dataset; or, over "
+            "folds, label."
+        ),
     ),
     Option(
         "Gate",

@@ -390,6 +390,25 @@ def _sums(path: Path, labels: list[str] | None) -> pd.DataFrame:
     return table.groupby(by_fold(table))[list(CELLS)].sum().astype(float)
 
 
+def label_counts(study: Study, dataset: str, method: str) -> pd.DataFrame | None:
+    """tp, fp, fn and tn by label and fold, summed over the runs of a method; None without any."""
+    of_method = (study.runs["dataset"] == dataset) & (study.runs["method"] == method)
+    client, tables = store.connect(), []
+    for run_id in study.runs.loc[of_method, "run_id"]:
+        table = artifact(client, run_id, schema.ARTIFACT_COUNTS, _cells)
+        if isinstance(table, str):
+            raise MissingResultsError(f"{schema.ARTIFACT_COUNTS} of run {run_id}: {table}.")
+        if table is not None:
+            tables.append(table)
+    return pd.concat(tables).groupby(level=[0, 1]).sum() if tables else None
+
+
+def _cells(path: Path) -> pd.DataFrame:
+    """A run's table of counts by label and fold."""
+    table = read_table(path, ["fold", *CELLS], ["label"])
+    return table.assign(fold=by_fold(table)).set_index(["label", "fold"])[[*CELLS]]
+
+
 def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study:
     """The Study that a selection of runs yields, with counts by fold where measures or rates of
     counts are asked for.

@@ -199,6 +199,45 @@ def test_needed_units_have_the_power_that_they_are_named_for():
     assert 0.7 < np.mean(shipped) < 0.9
 
 
+def test_long_tails_without_bounds_allow_for_what_was_not_seen():
+    d = np.repeat([-0.1, 0.5], [50, 10]) + np.random.default_rng(7).normal(0, 0.01, 60)
+    row = judge({"cost": d - 0.1}, margin=0.0).table.iloc[0]
+    # a gain twice as far from the mean as the largest seen leaves more to hope for
+    assert row.high > judge({"cost": d - 0.1}, margin=0.0, bounds=0.61).table.iloc[0].high
+    bound = d.mean() + 2 * (d.max() - d.mean()) - 0.1  # and nothing more
+    as_bounded = judge({"cost": d - 0.1}, margin=0.0, bounds=bound).table.iloc[0]
+    assert row.high == pytest.approx(as_bounded.high)
+    assert row.difference - row.low < row.high - row.difference
+
+
+@pytest.mark.parametrize(
+    ("d", "doubt"),
+    [
+        (np.random.default_rng(0).exponential(1, 40), "one long tail"),
+        (np.repeat([0.0, 0.3], [95, 5]), "fewer than 10 units differ"),
+        (np.random.default_rng(0).normal(0, 1, 40), ""),
+        (np.random.default_rng(0).exponential(1, 60), ""),
+    ],
+)
+def test_what_few_units_without_bounds_do_not_show(d, doubt):
+    found = judge({"cost": d}).warnings
+    assert any(doubt in each for each in found) if doubt else not found
+    assert not judge({"cost": d / 9}, bounds=1.0).warnings
+
+
+def test_parts_with_values_of_their_own():
+    rng = np.random.default_rng(8)
+    f1 = rng.normal(0.01, 0.02, 10)
+    parts = {
+        "rare": pd.DataFrame({"f1": f1 - 0.2}),
+        "usual": pd.DataFrame({"f1": np.where(np.arange(10) > 1, f1, np.nan)}),
+    }
+    rows = judge({"f1": f1, "recall": f1}, ratio=1 / 9, slices=parts).table.set_index("slice")
+    assert rows.loc["rare", "verdict"] == "worse"
+    assert rows.loc["usual", "n"] == 8 and rows.loc["usual", "verdict"] != "not judged"
+    assert rows["measure"].tolist() == ["f1", "recall", "f1", "f1"]
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
