@@ -51,6 +51,7 @@ class Selection:
     repeats_by: Sequence[str] = ()
     folds_by: str | None = None
     children: str | None = None
+    step: str | None = None
     measures: Sequence[str] | None = None
     exclude_measures: Sequence[str] = ()
     minimize: Sequence[str] = ()
@@ -85,12 +86,18 @@ class Selection:
                     )
 
     def _check_rules(self) -> None:
-        if self.children is not None and not best_metric(self.children):
-            raise ValueError(f"`children` must be best:METRIC, got {self.children!r}.")
+        for name in ("children", "step"):
+            policy = getattr(self, name)
+            if policy is not None and not best_metric(policy):
+                raise ValueError(f"`{name}` must be best:METRIC, got {policy!r}.")
         if self.children and self.folds_by == "children":
             raise ValueError(
                 "`children` must not be given with folds_by='children': children are trials of a "
                 "search, or folds."
+            )
+        if self.step and self.folds_by == "steps":
+            raise ValueError(
+                "`step` must not be given with folds_by='steps': steps are epochs, or folds."
             )
         for rule in self.method_by:
             _check_name("method_by", rule, METHOD_RULES)
@@ -146,6 +153,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "repeats_by": ("--repeats-by",),
     "folds_by": ("--folds-by",),
     "children": ("--children",),
+    "step": ("--step",),
     "measures": ("-m", "--measure"),
     "exclude_measures": ("--exclude-measure",),
     "minimize": ("--min",),
@@ -157,7 +165,10 @@ FLAGS: dict[str, tuple[str, ...]] = {
 #: Of these, None says that nothing was said, and no name that there shall be none.
 _UNSAID = ("methods", "datasets", "measures")
 #: What a table of results does not have.
-_OF_STORES = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "children")
+_OF_STORES = (
+    *("experiment_ids", "experiment_names", "run_ids", "filter_string"),
+    *("children", "step"),
+)
 _SEVERAL = [*_UNSAID, *(f.name for f in fields(Selection) if f.default == ())]
 
 

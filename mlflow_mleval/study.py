@@ -524,7 +524,8 @@ def _which(kind: str, names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What might name the method, the dataset, the repeats or the folds of a run.
+    """What might name the method, the dataset, the repeats or the folds of a run, which of its
+    values by step count, or a measure that is taken.
 
     Attributes
     ----------

@@ -159,6 +159,15 @@ selection = (
             "results."
         ),
     ),
+    Option(
+        "Selection",
+        "--step",
+        metavar="best:METRIC",
+        help=(
+            "Of metrics that others logged by epoch or step, take the values where this metric is "
+            "best. Default: the last ones."
+        ),
+    ),
 )
 folds_by = Option(
     "Selection",

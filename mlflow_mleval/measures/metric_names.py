@@ -180,6 +180,16 @@ def _data_of(variable: str) -> str:
     return HELD_OUT if {"val", "valid", "validation", "dev"}.isdisjoint(parts) else VALIDATION
 
 
+def data_of(metric: str) -> str:
+    """On which data a metric was measured, as far as its name tells.
+
+    >>> data_of("val_acc"), data_of("eval_loss"), data_of("test_auc")
+    ('validation', 'validation', 'held-out')
+    """
+    known = term(metric)
+    return known.data if known else _data_of(metric)
+
+
 def is_bookkeeping(name: str) -> bool:
     """Whether a metric of this name says how a training went, and measures no prediction.
 
@@ -197,7 +207,8 @@ def of_training(names: Collection[str]) -> set[str]:
     ['accuracy', 'train-auc']
     """
     there = set(names)
-    return {name for name in there if _is_of_training(name, there)}
+    measuring = (name for name in there if not is_bookkeeping(name))
+    return {name for name in measuring if _is_of_training(name, there)}
 
 
 def _is_of_training(name: str, there: Collection[str]) -> bool:

@@ -246,6 +246,7 @@ _FIELDS = {
     "repeats_by": "repeats",
     "folds_by": "folds",
     "children": "child runs",
+    "step": "metrics by epoch",
     "duplicates": "runs that differ",
     "missing": "missing results",
     "minimize": "smaller is better",

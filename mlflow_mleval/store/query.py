@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property, partial
 from itertools import chain
@@ -57,12 +57,23 @@ from mlflow_mleval.store.reader import (
     with_models,
     with_profile_measures,
 )
-from mlflow_mleval.store.repeats import RepeatRule, Repeats, choice_notes, gather, repeats_table
+from mlflow_mleval.store.repeats import (
+    RepeatRule,
+    Repeats,
+    check_comparable,
+    check_propensities,
+    choice_notes,
+    gather,
+    repeats_table,
+)
 from mlflow_mleval.store.searches import (
+    BestSteps,
     BestTrials,
     FoldRule,
+    best_steps,
     best_trials,
     held_out_first,
+    step_notes,
     study_folds,
     table_of,
     trials_among,
@@ -96,8 +107,8 @@ _UNKNOWN_DATA = "unknown_dataset"
 _SLACK = 1e-9
 #: Reasons why measures cannot be used that an error names.
 _SHOWN = 12
-#: What chooses runs, and what chooses measures.
-FILTER, MEASURE = Argument("filter_string"), Argument("measures")
+#: What chooses measures.
+MEASURE = Argument("measures")
 
 
 @known_keywords
@@ -113,6 +124,7 @@ def load_study(
     folds_by: str | None = None,
     repeats_by: str | Sequence[str] | None = None,
     children: str | None = None,
+    step: str | None = None,
     missing: Missing = "error",
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
@@ -170,6 +182,9 @@ def load_study(
     children : str, optional
         ``best:METRIC`` takes the best trial of each search, whose trials are its child runs; it is
         named, and repeats, as the parent does. By default children are no results.
+    step : str, optional
+        ``best:METRIC`` takes the metrics that others logged by epoch or step at the step where this
+        one is best, which takes a request per run and metric. By default the last values count.
     missing : {"error", "worst", "drop-datasets", "drop-methods"}
         What the study does about methods without a result.
     minimize, maximize : iterable of str
@@ -238,6 +253,7 @@ def load_study(
         "folds_by": folds_by,
         "repeats_by": repeats_by,
         "children": children,
+        "step": step,
         "missing": missing,
         "minimize": minimize,
         "maximize": maximize,
@@ -262,20 +278,21 @@ def selected_study(
     results = loading.read(selected)
     cells = gather(results, selection)
     loading.excluded += cells.excluded
-    used, results, optimistic = loading.choose(cells, selected.trials)
+    used, results, optimistic = loading.choose(cells, selected)
     return loading.study(selected, results, used, (*optimistic, *cells.notes))
 
 
 @dataclass(frozen=True)
 class _Selected:
     """The runs of a selection, the names of their experiments, and what stands in other runs than
-    the results: values by fold, by the id of the run, and the best trials of searches.
+    the results: values by fold, by the id of the run, the best trials of searches, and steps.
     """
 
     runs: list[Run]
     experiments: dict[str, str]
     by_fold: dict[str, schema.FoldValues]
     trials: BestTrials
+    steps: BestSteps = field(default_factory=BestSteps)
 
     @property
     def to_read(self) -> list[Run]:
@@ -341,7 +358,19 @@ class _Loading:
             ]
         searched = self.selection.children is not None
         trials = best_trials(self.client, runs, self.selection) if searched else BestTrials()
-        return _Selected(runs, experiments, by_fold, trials)
+        selected = _Selected(runs, experiments, by_fold, trials)
+        if self.selection.step is None:
+            return selected
+        return replace(selected, steps=self._best_steps(selected.to_read))
+
+    def _best_steps(self, runs: Sequence[Run]) -> BestSteps:
+        """The steps that were asked for, of the metrics that may count or by which to choose."""
+        chooser = best_metric(self.selection.duplicates)
+
+        def wanted(metric: str) -> bool:
+            return metric == chooser or self.choice.may_count(metric)
+
+        return best_steps(self.client, runs, self.selection, wanted, self.progress)
 
     def _of_table(self, table: TableRuns) -> _Selected:
         by_fold = table.by_fold
@@ -365,7 +394,7 @@ class _Loading:
         results = _wanted(results, "dataset", chosen.datasets, chosen.exclude_datasets)
         results = held_out_first(results, self.named, self.excluded)
         self.repeat.check(results)
-        _check_comparable(results)
+        check_comparable(results)
         if chosen.measures is not None:
             results = [with_profile_measures(r, self.choice.wanted) for r in results]
         return results
@@ -402,7 +431,9 @@ class _Loading:
         folds = selected.by_fold.get(run.info.run_id)
         rules = self.method, self.dataset
         may_count = self.choice.may_count
-        reading = partial(read_run, run, experiment, *rules, may_count, folds, self.repeat.of)
+        reading = partial(
+            read_run, selected.steps.of(run), experiment, *rules, may_count, folds, self.repeat.of
+        )
         result = store.of_one_run(reading)
         searched = selected.trials.own.get(run.info.run_id, ())
         if isinstance(result, str) or not searched:
@@ -439,26 +470,29 @@ class _Loading:
         return Message(f"{hold} no run that can be used: ", why, ".")
 
     def choose(
-        self, cells: Repeats, trials: BestTrials
+        self, cells: Repeats, selected: _Selected
     ) -> tuple[list[str], list[Result], list[str]]:
         """The measures to use, the results that have them, and which of them are optimistic."""
+        trials = _among(cells.results, selected.trials.trials)
+        steps = _among(cells.results, selected.steps.among)
         metric = best_metric(self.selection.children or "")
-        chosen = dict(cells.chosen)
-        for r in cells.results:
-            if among := max(trials.trials.get(m.run_id, 0) for m in r.members):
-                chosen[r.dataset, r.method] = metric, among
+        chosen = cells.chosen | {cell: (metric, n) for cell, n in trials.items()}
+        step_by = best_metric(self.selection.step or "")
+        choosers = {by for by, _ in chosen.values()} | {step_by} - {""}
         self.choice.learn(cells.results)
-        self.choice.leave_to_choose({by for by, _ in chosen.values()}, cells.results)
+        self.choice.leave_to_choose(choosers, cells.results)
         used, results = self.choice.of(cells.results, self.excluded, self.named)
-        _check_propensities(results, used)
-        optimistic = {cell: n for cell, (by, n) in chosen.items() if by in used}
+        check_propensities(results, used)
+        optimistic = steps if step_by in used else {}
+        optimistic |= {cell: n for cell, (by, n) in chosen.items() if by in used}
         results = [
             replace(
                 r, selected_among=max(r.selected_among, optimistic.get((r.dataset, r.method), 1))
             )
             for r in results
         ]
-        return used, results, choice_notes(chosen, used)
+        notes = [*choice_notes(chosen, used), *step_notes(step_by, steps, used)]
+        return used, results, notes
 
     def study(
         self,
@@ -537,10 +571,19 @@ class _Loading:
             "folds_by": chosen.folds_by or f"tag:{schema.TAG_FOLDS}",
             "repeats_by": ", ".join(chosen.repeats_by) or "seeds",
             "children": chosen.children or "",
+            "step": chosen.step or "last",
             "duplicates": chosen.duplicates,
             "runs_found": len(selected.runs),
             **measured,
         }
+
+
+def _among(results: Sequence[Result], counts: Mapping[str, int]) -> dict[tuple[str, str], int]:
+    """Among how many trials or steps the runs of a cell were chosen, at most; of the cells of
+    which that is known.
+    """
+    most = {(r.dataset, r.method): max(counts.get(m.run_id, 0) for m in r.members) for r in results}
+    return {cell: n for cell, n in most.items() if n}
 
 
 def _row(run: Result, cell: Result) -> dict[str, Any]:
@@ -642,7 +685,7 @@ class _Choice:
             if data[m] != best:
                 self.reasons[m] = f"measured on {data[m]} data, and others on held-out data"
             elif twin := _twin(m, held, finished):
-                self.reasons[m] = f"the same values as {twin}"
+                self.reasons[m] = f"the same as {twin}"
         self.wanted = [m for m in dict.fromkeys([*self.wanted, *held]) if m not in self.reasons]
 
     def leave_to_choose(self, metrics: Collection[str], results: Sequence[Result]) -> None:
@@ -784,7 +827,7 @@ class _Choice:
 
     def _why_unwanted(self, measure: str) -> str:
         if is_bookkeeping(measure):
-            return "it says how the training went"
+            return "they say how the training went"
         if measure not in MEASURES:
             declare = Argument("minimize"), " or ", Argument("maximize")
             way = proposed_direction(measure)
@@ -815,17 +858,16 @@ def has_our_tag(result: Result) -> bool:
 
 
 def _twin(metric: str, others: Sequence[str], results: Sequence[Result]) -> str:
-    """Of scikit-learn's `score`, the metric that it is: one with the same values in all runs; empty
-    where there is none.
+    """The metric that this one is under another name, with the same values in all runs: what
+    scikit-learn's `score` is, or val_loss of Keras's validation_loss; empty where there is none.
     """
     known = term(metric)
-    if known is None or known.measure != "score":
+    if known is None:
         return ""
-    same = (
-        m
-        for m in others
-        if m != metric and all(r.values.get(m) == r.values.get(metric) for r in results)
-    )
+    alike = [m for m in others if m != metric]
+    if known.measure != "score":  # of names that mean the same the shortest counts
+        alike = [m for m in alike if term(m) == known and (len(m), m) < (len(metric), metric)]
+    same = (m for m in alike if all(r.values.get(m) == r.values.get(metric) for r in results))
     return next(same, "")
 
 
@@ -859,69 +901,6 @@ def _wanted(
             f"{some(map(repr, sorted(have)))}."
         )
     return left
-
-
-def _check_comparable(results: Sequence[Result]) -> None:
-    """Refuse results that were computed under different conventions or, on one dataset, over
-    different hierarchies.
-    """
-    stated = [r for r in results if r.conventions != schema.UNKNOWN_CONVENTIONS]
-    groups = {
-        c: [f"{r.method} on {r.dataset}" for r in stated if r.conventions == c]
-        for c in {r.conventions for r in stated}
-    }
-    if len(groups) > 1:
-        which = "; ".join(
-            f"{c}: {count(len(names), 'run')} ({some(names, 3)})"
-            for c, names in sorted(groups.items())
-        )
-        raise _of_different_kinds(
-            f"the runs were computed under different conventions for empty sets and ties: {which}.",
-            f"tags.`{schema.TAG_CONVENTIONS}` = '{min(groups)}'",
-        )
-    digests = {(r.dataset, r.hierarchy): r for r in results if r.hierarchy}
-    if mixed := [d for d, n in Counter(d for d, _ in digests).items() if n > 1]:
-        text = f"runs on {some(mixed)} used different hierarchies. Choose those of one by "
-        raise IncomparableRunsError(Message(text, FILTER, "."))
-    _check_weights(stated)
-
-
-def _check_weights(results: Sequence[Result]) -> None:
-    """Refuse results on one dataset that give its instances different weights, or weights and
-    none.
-    """
-    weighted = {(r.dataset, r.dataset_digest, r.weights) for r in results if r.weights}
-    plain = {r.dataset for r in results if not r.weights}
-    same_data = Counter((dataset, data) for dataset, data, _ in weighted)
-    mixed = {dataset for (dataset, _), n in same_data.items() if n > 1}
-    mixed |= plain.intersection(dataset for dataset, _, _ in weighted)
-    if mixed:
-        digest = min(weights for dataset, _, weights in weighted if dataset in mixed)
-        raise _of_different_kinds(
-            f"runs on {some(sorted(mixed))} weigh the instances in different ways "
-            "(`sample_weight`), or some do and others do not.",
-            f"tags.`{schema.TAG_WEIGHTS}` = '{digest}'",
-        )
-
-
-def _of_different_kinds(what: str, example: str) -> IncomparableRunsError:
-    choose = f"{what} Their values do not compare; choose those of one kind by "
-    return IncomparableRunsError(Message(choose, FILTER, f', for example "{example}".'))
-
-
-def _check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:
-    """Refuse measures of one dataset that weigh labels by different training labels."""
-    digests = {(r.dataset, r.propensities): r for r in results if r.propensities}
-    mixed = [d for d, n in Counter(d for d, _ in digests).items() if n > 1]
-    if mixed and (scored := [m for m in used if m in MEASURES and m.startswith(("ps", "s_min"))]):
-        raise IncomparableRunsError(
-            Message(
-                f"runs on {some(mixed)} took the propensities or information of labels from "
-                "different training labels. Choose those of one by ",
-                FILTER,
-                f" (tag {schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}.",
-            )
-        )
 
 
 def _notes(results: Sequence[Result], used: Sequence[str], named: Sequence[object]) -> list[str]:

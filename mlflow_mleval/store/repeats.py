@@ -1,5 +1,5 @@
-"""Runs of one method on one dataset: repeats, whose mean counts, or candidates, among which
-somebody has to choose.
+"""Which runs compare: those of one method on one dataset are repeats, whose mean counts, or
+candidates, among which somebody has to choose; and results of different kinds stay apart.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from mlflow.entities import Run
 
-from mlflow_mleval.errors import CandidatesError, MeasureError, NoRunsError
+from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.measures.metric_names import direction_of, directions, of_training
-from mlflow_mleval.measures.registry import meant
+from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
 from mlflow_mleval.store import schema
 from mlflow_mleval.store.reader import Result, digest_of
@@ -38,6 +38,8 @@ _VALIDATION = re.compile(r"(^|[_./-])(val|valid|validation|dev|cv)([_./-]|$)", r
 _OF_FOLDS = re.compile(r"(^|[_/.-])(cv|folds?|split)_?\d*([_/.-]|$)|_std$", re.IGNORECASE)
 #: What differs where one run was cross-validated and another not, or over other folds.
 FOLDS = "number of folds"
+#: What chooses runs.
+FILTER = Argument("filter_string")
 #: Cells that an error names.
 _SHOWN = 4
 #: A dataset and a method.
@@ -171,6 +173,7 @@ def gather(results: Sequence[Result], selection: Selection) -> Repeats:
         )
     elif mixed:
         metric = best_metric(selection.duplicates)
+        _check_chooser(metric, [r for cell in mixed for r in cells[cell]])
         larger = sign_of(metric, selection)
         reason = f"another candidate of the same method and dataset has a better {metric}"
         for cell in mixed:
@@ -408,6 +411,18 @@ def _without_copies(runs: Sequence[Result], excluded: list[Excluded]) -> list[Re
     return list(latest.values())
 
 
+def _check_chooser(metric: str, runs: Sequence[Result]) -> None:
+    """MeasureError where no run has the metric by which to choose."""
+    has = {m for r in runs for m in r.values}
+    if metric not in has:
+        which = some(dict.fromkeys(_cell((r.dataset, r.method)) for r in runs), _SHOWN)
+        guess = did_you_mean([metric], has)
+        raise MeasureError(
+            f"no run of {which} has {metric!r}, by which to choose; there are "
+            f"{some(sorted(has))}.{guess}"
+        )
+
+
 def _best(
     runs: Sequence[Result], metric: str, larger: int
 ) -> tuple[list[Result], int, list[Result]]:
@@ -423,14 +438,7 @@ def _best(
         if (values := [r.values[metric] for r in rs if metric in r.values])
     }
     if not means:
-        which, has = (
-            _cell((runs[0].dataset, runs[0].method)),
-            some(sorted({m for r in runs for m in r.values})),
-        )
-        guess = did_you_mean([metric], {m for r in runs for m in r.values})
-        raise MeasureError(
-            f"no run of {which} has {metric!r}, by which to choose; it has {has}.{guess}"
-        )
+        _check_chooser(metric, runs)
     best = max(means, key=lambda key: larger * means[key])
     return groups[best], len(groups), [r for r in runs if _identity(r) != best]
 
@@ -576,3 +584,70 @@ def _gaps(cells: Mapping[Cell, Sequence[Result]], rules: Sequence[str]) -> bool:
         for r in runs
     }
     return len(there) < len({d for d, _ in there}) * len({m for _, m in there})
+
+
+# --------------------------------------------------------------------------------------------------
+# Results of different kinds, whose values do not compare.
+
+
+def check_comparable(results: Sequence[Result]) -> None:
+    """Refuse results that were computed under different conventions or, on one dataset, over
+    different hierarchies.
+    """
+    stated = [r for r in results if r.conventions != schema.UNKNOWN_CONVENTIONS]
+    groups = {
+        c: [f"{r.method} on {r.dataset}" for r in stated if r.conventions == c]
+        for c in {r.conventions for r in stated}
+    }
+    if len(groups) > 1:
+        which = "; ".join(
+            f"{c}: {count(len(names), 'run')} ({some(names, 3)})"
+            for c, names in sorted(groups.items())
+        )
+        raise _of_different_kinds(
+            f"the runs were computed under different conventions for empty sets and ties: {which}.",
+            f"tags.`{schema.TAG_CONVENTIONS}` = '{min(groups)}'",
+        )
+    digests = {(r.dataset, r.hierarchy): r for r in results if r.hierarchy}
+    if mixed := [d for d, n in Counter(d for d, _ in digests).items() if n > 1]:
+        text = f"runs on {some(mixed)} used different hierarchies. Choose those of one by "
+        raise IncomparableRunsError(Message(text, FILTER, "."))
+    _check_weights(stated)
+
+
+def _check_weights(results: Sequence[Result]) -> None:
+    """Refuse results on one dataset that give its instances different weights, or weights and
+    none.
+    """
+    weighted = {(r.dataset, r.dataset_digest, r.weights) for r in results if r.weights}
+    plain = {r.dataset for r in results if not r.weights}
+    same_data = Counter((dataset, data) for dataset, data, _ in weighted)
+    mixed = {dataset for (dataset, _), n in same_data.items() if n > 1}
+    mixed |= plain.intersection(dataset for dataset, _, _ in weighted)
+    if mixed:
+        digest = min(weights for dataset, _, weights in weighted if dataset in mixed)
+        raise _of_different_kinds(
+            f"runs on {some(sorted(mixed))} weigh the instances in different ways "
+            "(`sample_weight`), or some do and others do not.",
+            f"tags.`{schema.TAG_WEIGHTS}` = '{digest}'",
+        )
+
+
+def _of_different_kinds(what: str, example: str) -> IncomparableRunsError:
+    choose = f"{what} Their values do not compare; choose those of one kind by "
+    return IncomparableRunsError(Message(choose, FILTER, f', for example "{example}".'))
+
+
+def check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:
+    """Refuse measures of one dataset that weigh labels by different training labels."""
+    digests = {(r.dataset, r.propensities): r for r in results if r.propensities}
+    mixed = [d for d, n in Counter(d for d, _ in digests).items() if n > 1]
+    if mixed and (scored := [m for m in used if m in MEASURES and m.startswith(("ps", "s_min"))]):
+        raise IncomparableRunsError(
+            Message(
+                f"runs on {some(mixed)} took the propensities or information of labels from "
+                "different training labels. Choose those of one by ",
+                FILTER,
+                f" (tag {schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}.",
+            )
+        )

@@ -1,5 +1,5 @@
-"""Children of runs: folds of one evaluation, or trials of a search, which differ in their
-params.
+"""What stands in other places than a run's last values: in child runs, which are folds of one
+evaluation or trials of a search, and in the steps of metrics, which are folds or epochs.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from mlflow.entities import Metric, Param, Run, RunData, RunInfo, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
+from mlflow_mleval.measures.metric_names import data_of
 from mlflow_mleval.selection import Selection, best_metric
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import download
 from mlflow_mleval.store.bounds import computable, open_parquet, read_table
-from mlflow_mleval.store.reader import Result, metrics_of
+from mlflow_mleval.store.reader import Result, is_ours, metrics_of
 from mlflow_mleval.store.repeats import differing_params, is_seed, mean_folds, sign_of
 from mlflow_mleval.study import Excluded
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import Argument, Message, count, did_you_mean, some
+from mlflow_mleval.words import Argument, Message, agree, count, did_you_mean, some
 
 #: Params that number folds.
 _FOLD = re.compile(
@@ -150,7 +151,6 @@ def best_trials(
         No child has the metric, or its direction is not known.
     """
     metric = best_metric(present(selection.children))
-    larger = sign_of(metric, selection)
     parents = {run.info.run_id: run for run in runs if run.info.status == "FINISHED"}
     families = children_of(client, [*parents.values()])
     held = {i: children for i, children in families.items() if i in parents}
@@ -159,13 +159,18 @@ def best_trials(
             "`children` was given, but no finished run of the selection has children that "
             "finished. Leave it out."
         )
-    best = BestTrials()
-    metrics: set[str] = set()
+    metrics = {m for children in held.values() for run in children for m in metrics_of(run)}
+    if metric not in metrics:
+        guess = did_you_mean([metric], metrics)
+        raise MeasureError(
+            f"no child run has {metric!r}, by which to choose; they have "
+            f"{some(sorted(metrics))}.{guess}"
+        )
+    best, larger = BestTrials(), sign_of(metric, selection)
     for parent_id, children in held.items():
         parent = parents[parent_id]
         _refuse_folds(parent, children)
         values = {k: metrics_of(run) for k, run in enumerate(children)}
-        metrics = metrics.union(*values.values())
         sizes = {k: larger * own[metric] for k, own in values.items() if metric in own}
         if sizes:
             trial = children[max(sizes, key=sizes.__getitem__)]
@@ -173,12 +178,6 @@ def best_trials(
             best.trials[trial.info.run_id] = len(sizes)
             best.own[trial.info.run_id] = {*trial.data.params} - {*parent.data.params}
             best.runs.append(_named_as(parent, trial))
-    if not best.runs:
-        guess = did_you_mean([metric], metrics)
-        raise MeasureError(
-            f"no child run has {metric!r}, by which to choose; they have "
-            f"{some(sorted(metrics))}.{guess}"
-        )
     return best
 
 
@@ -227,11 +226,7 @@ def _named_as(search: Run, trial: Run) -> Run:
     tags = {
         key: text for key, text in trial.data.tags.items() if key != MLFLOW_PARENT_RUN_ID
     } | named
-    metrics = [Metric(key, value, 0, 0) for key, value in trial.data.metrics.items()]
-    params = trial.data.params | search.data.params
-    data = RunData(
-        metrics, [Param(*item) for item in params.items()], [RunTag(*item) for item in tags.items()]
-    )
+    data = _data(trial.data.metrics, trial.data.params | search.data.params, tags)
     names = (
         "run_id",
         "experiment_id",
@@ -248,6 +243,123 @@ def _named_as(search: Run, trial: Run) -> Run:
     return Run(
         info, data, trial.inputs if trial.inputs and trial.inputs.dataset_inputs else search.inputs
     )
+
+
+def _data(
+    metrics: Mapping[str, float], params: Mapping[str, str], tags: Mapping[str, str]
+) -> RunData:
+    return RunData(
+        [Metric(key, value, 0, 0) for key, value in metrics.items()],
+        [Param(*item) for item in params.items()],
+        [RunTag(*item) for item in tags.items()],
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Metrics that others logged by epoch, at the step where one of them is best.
+
+#: Steps and values of a metric, in the order of the steps.
+History = Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class BestSteps:
+    """What ``best:METRIC`` takes of metrics by step: by the id of a run, its metrics at the step
+    where that one is best, and among how many steps.
+    """
+
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    among: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, run: Run) -> Run:
+        """The run with the metrics of its best step."""
+        metrics = self.metrics.get(run.info.run_id)
+        if metrics is None:
+            return run
+        data = _data(metrics, run.data.params, run.data.tags)
+        return Run(run.info, data, run.inputs, run.outputs)
+
+
+def best_steps(
+    client: MlflowClient,
+    runs: Sequence[Run],
+    selection: Selection,
+    wanted: Callable[[str], object],
+    progress: Callable[[int, int], object],
+) -> BestSteps:
+    """The best step of each run that others logged; a request a run and a metric that is `wanted`.
+
+    Raises
+    ------
+    MeasureError
+        No run has the metric by step, or its direction is not known.
+    """
+    metric = best_metric(present(selection.step))
+    others = [run for run in runs if not is_ours(run)]
+    having = [run for run in others if metric in run.data.metrics]
+    larger = sign_of(metric, selection) if having else 0
+
+    def read(run: Run) -> tuple[int, dict[str, float]] | None:
+        return _at_best(client, run, metric, larger, wanted)
+
+    metrics: dict[str, Mapping[str, float]] = {}
+    among: dict[str, int] = {}
+    for i, (run, best) in enumerate(zip(having, at_once(read, having), strict=True), start=1):
+        progress(i, len(having))
+        if isinstance(best, tuple):
+            among[run.info.run_id], metrics[run.info.run_id] = best
+    if not metrics:
+        logged = {m for run in others for m in metrics_of(run)}
+        guess = did_you_mean([metric], logged)
+        there = f"they have {some(sorted(logged))}" if logged else "mleval logged all of them"
+        raise MeasureError(
+            f"no run has several steps of {metric!r}, by which to choose one; {there}.{guess}"
+        )
+    return BestSteps(metrics, among)
+
+
+def step_notes(
+    metric: str, steps: Mapping[tuple[str, str], int], used: Collection[str]
+) -> list[str]:
+    """By what the steps were chosen, and on which data."""
+    if not steps:
+        return []
+    data = data_of(metric)
+    cells = some((f"{method} on {dataset} (of {n})" for (dataset, method), n in steps.items()), 6)
+    note = f"Values are of the step with the best {metric}, chosen on the {data} data: {cells}."
+    if same := [m for m in used if data_of(m) == data]:
+        note += f" {some(same)} {agree(same, 'is')} of the same data, and optimistic."
+    return [note]
+
+
+def _at_best(
+    client: MlflowClient, run: Run, metric: str, larger: int, wanted: Callable[[str], object]
+) -> tuple[int, dict[str, float]] | None:
+    """The number of steps, and the metrics of the run at the best of them; None for one step."""
+    chooser = _steps_of(client, run, metric)
+    if len(chooser) < 2:
+        return None
+    place = max(range(len(chooser)), key=lambda i: larger * chooser[i][1])
+    step, metrics = chooser[place][0], {**run.data.metrics, metric: chooser[place][1]}
+    for key in run.data.metrics:
+        if key != metric and wanted(key):
+            history = _steps_of(client, run, key)
+            upto = [value for at, value in history if at <= step]
+            if len(history) > 1 and upto:
+                metrics[key] = upto[-1]
+    return len(chooser), metrics
+
+
+def _steps_of(client: MlflowClient, run: Run, key: str) -> History:
+    """A metric's history, of each step the later value; where all have the same step, as Keras
+    logs its validation_loss, they are counted from 0.
+    """
+    logged = client.get_metric_history(run.info.run_id, key)
+    logged = sorted((m for m in logged if computable(m.value)), key=lambda m: m.timestamp)
+    steps = {m.step for m in logged}
+    if len(steps) == 1:
+        return [(i, m.value) for i, m in enumerate(logged)]
+    return sorted({m.step: m.value for m in logged}.items())
 
 
 # --------------------------------------------------------------------------------------------------

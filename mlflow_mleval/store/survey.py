@@ -236,6 +236,7 @@ def survey(
         *_dataset(variables, used, experiments, selection),
         *_repeats(variables, selection),
         *_folds(rule, searches, used, selection),
+        *_steps(used, selection),
     ]
     chosen = [c.rule for c in candidates if c.role == "method" and c.chosen]
     by_rule = Rule("method", tuple(chosen[:1]))
@@ -372,14 +373,14 @@ def _metrics(runs: Sequence[Run], folds: FoldRule | None, selection: Selection) 
         data = TRAINING if m in training else known.data if known else ""
         rows.append(row | {"direction": told, "data": data, "proposed": proposed or ""})
     order = [HELD_OUT, "", VALIDATION, TRAINING]
-    rows.sort(
-        key=lambda row: (
-            order.index(row["data"]) == 3,
-            -row["runs"],
-            order.index(row["data"]),
-            row["metric"],
-        )
-    )
+
+    def place(row: dict[str, Any]) -> tuple[bool, bool, int, int, str]:
+        """Those of training data, and last what measures no prediction, stand behind others."""
+        metric, data = row["metric"], row["data"]
+        last = is_bookkeeping(metric), data == TRAINING
+        return *last, -row["runs"], order.index(data), metric
+
+    rows.sort(key=place)
     columns = ["metric", "runs", "low", "high", "direction", "data", "proposed"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -549,20 +550,39 @@ def _folds(
     if alike:
         reason = f"{count(len(alike), 'run')} have children that do not differ in params"
         candidates.append(Candidate("folds", "children", reason, not rule))
-    last = [
-        max((m.step for m in run.data.to_proto().metrics), default=0)
-        for run in runs
-        if not is_ours(run)
-    ]
-    if stepped := [step for step in last if step > 0]:
-        low, high = min(stepped), max(stepped)
-        upto = f"{low}" if low == high else f"{low} to {high}"
-        reason = (
-            f"{count(len(stepped), 'run')} logged metrics by step, the last is {upto}: right if "
-            "steps are folds, not epochs"
-        )
+    if stepped := _last_steps(runs):
+        reason = f"{_by_step(stepped)}: right if steps are folds, not epochs"
         candidates.append(Candidate("folds", "steps", reason))
     return candidates
+
+
+def _steps(runs: Sequence[Run], selection: Selection) -> list[Candidate]:
+    """Which of the values that were logged by step count, and what else might."""
+    if selection.step:
+        return _as_asked("step", [selection.step])
+    stepped = _last_steps(runs)
+    if not stepped or selection.folds_by:
+        return []
+    candidates = [Candidate("step", "last", _by_step(stepped), True)]
+    counts = Counter(m for run in runs if not is_ours(run) for m in run.data.metrics)
+    by_validation = [m for m in counts if (known := term(m)) and known.data == VALIDATION]
+    if by_validation:
+        best = max(by_validation, key=lambda m: (counts[m], m.endswith("loss")))
+        reason = f"the epoch in which {best} is best, which is chosen on the validation data"
+        candidates.append(Candidate("step", f"best:{best}", reason))
+    return candidates
+
+
+def _last_steps(runs: Sequence[Run]) -> list[int]:
+    """The last steps of the runs that others logged by step."""
+    others = (run.data.to_proto().metrics for run in runs if not is_ours(run))
+    last = (max((m.step for m in metrics), default=0) for metrics in others)
+    return [step for step in last if step > 0]
+
+
+def _by_step(last: Sequence[int]) -> str:
+    upto = f"{min(last)}" if min(last) == max(last) else f"{min(last)} to {max(last)}"
+    return f"{count(len(last), 'run')} logged metrics by step, the last is {upto}"
 
 
 def _fold_pattern(runs: Sequence[Run]) -> str | None:

@@ -300,6 +300,48 @@ def lightning():
     return "val_loss", False, {"lightning": values}
 
 
+def transformers():
+    """A Trainer that evaluates each epoch, with its callback for MLflow."""
+    import mlflow
+    import transformers as framework
+
+    mlflow.set_experiment("transformers")
+    rows = np.random.default_rng(SEED).integers(2, 20, (96, 6))
+    examples = [{"input_ids": ids, "labels": int(ids.sum() > 63)} for ids in rows]
+
+    def compute_metrics(predicted):
+        return {"accuracy": np.mean(predicted.predictions.argmax(-1) == predicted.label_ids)}
+
+    values = {}
+    for name, width in (("narrow", 2), ("wide", 16)):
+        framework.set_seed(SEED)
+        sizes = {"hidden_size": width, "intermediate_size": width}
+        layers = {"num_hidden_layers": 1, "num_attention_heads": 1}
+        config = framework.BertConfig(vocab_size=20, **sizes, **layers)
+        settings = framework.TrainingArguments(
+            output_dir="checkpoints",
+            num_train_epochs=5,
+            learning_rate=0.02,
+            eval_strategy="epoch",
+            save_strategy="no",
+            report_to="mlflow",
+            disable_tqdm=True,
+            use_cpu=True,
+        )
+        trainer = framework.Trainer(
+            framework.BertForSequenceClassification(config),
+            settings,
+            train_dataset=examples[:64],
+            eval_dataset=examples[64:],
+            compute_metrics=compute_metrics,
+        )
+        with mlflow.start_run(run_name=name):
+            trainer.train()
+        losses = [log["eval_loss"] for log in trainer.state.log_history if "eval_loss" in log]
+        values[name] = losses[-1]
+    return "eval_loss", False, {"transformers": values}
+
+
 def genai_evaluate():
     """`mlflow.genai.evaluate` with scorers of the script's own."""
     import mlflow
@@ -344,6 +386,7 @@ STORES = {
     lightgbm: "lightgbm",
     keras: "keras",
     lightning: "lightning",
+    transformers: "transformers",
 }
 
 if __name__ == "__main__":

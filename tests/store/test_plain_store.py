@@ -142,7 +142,7 @@ def test_the_best_candidate_keeps_its_repeats_and_is_doubted_where_it_was_chosen
     same = load("churn", maximize=["val_auc"], duplicates="best:val_auc")
     assert "optimistic: xgb on churn (among 12)" in " ".join(same.notes)
     with pytest.raises(
-        MeasureError, match="no direction is known for 'val_acc', by which to choose"
+        MeasureError, match="no run of xgb on churn has .val_acc., by which.*Did you mean .val_auc"
     ):
         load("churn", maximize=["test_auc"], duplicates="best:val_acc")
     with pytest.raises(MeasureError, match="no run of xgb on churn has 'f1'"):

@@ -119,6 +119,7 @@ def test_the_study_is_the_table_that_was_imported(db):
         "duplicates": "error",
         "repeats_by": "seeds",
         "children": "",
+        "step": "last",
         "folds_by": "tag:mleval.folds",
         "method_by": "tag:mleval.method",
         "dataset_by": "tag:mleval.dataset",

@@ -10,7 +10,9 @@ import pytest
 from command_line import mleval
 from mlflow.entities import Metric, Param, RunTag
 
+from mlflow_mleval.errors import MeasureError
 from mlflow_mleval.store.importing import import_results
+from mlflow_mleval.store.query import load_study
 from mlflow_mleval.store.survey import survey
 
 FORMATS = ("table", "json", "csv", "md", "latex", "html")
@@ -210,6 +212,35 @@ def test_steps_are_told_as_what_may_be_folds_and_not_taken(log, client):
     (way,) = data["commands"]
     assert "--folds-by" not in way["command"]
     assert found("-n", "stepped", "--method-by", "param:model", "--folds-by", "steps")["folds"] == 5
+
+
+def test_values_of_the_best_epoch_count_where_that_is_asked_for(log, client):
+    losses = {"a": [0.9, 0.25, 0.75], "b": [0.75, 0.625, 0.5]}
+    for model, by_epoch in losses.items():
+        run_id = log("epochs", {"best_epoch": 1}, {"model": model})
+        for epoch, loss in enumerate(by_epoch):
+            client.log_metric(run_id, "val_loss", loss, step=epoch)
+            client.log_metric(run_id, "val_accuracy", 1 - loss, step=epoch)
+            client.log_metric(run_id, "validation_loss", loss)  # as Keras does, without a step
+    how = {"experiment_names": ["epochs"], "method_by": "param:model"}
+    both = ["val_loss", "val_accuracy"]
+    assert load_study(**how).values.to_dict("list") == {
+        "val_loss": [0.75, 0.5],
+        "val_accuracy": [0.25, 0.5],
+    }
+    study = load_study(**how, measures=both, step="best:val_loss")
+    best = {"val_loss": [0.25, 0.5], "val_accuracy": [0.75, 0.5]}
+    assert study.values.to_dict("list") == best and study.source["step"] == "best:val_loss"
+    assert study.runs["selected_among"].tolist() == [3, 3]
+    (doubt,) = [note for note in study.notes if "chosen on the validation data" in note]
+    assert "a on epochs (of 3)" in doubt
+    assert "val_loss, val_accuracy are of the same data, and optimistic" in doubt
+    steps = {c["rule"]: c["chosen"] for c in found()["candidates"] if c["role"] == "step"}
+    assert steps == {"last": True, "best:val_loss": False}
+    # nobody asks for what was chosen by, and a name that is not there leads to one that is
+    assert load_study(**how, step="best:val_loss").measures == ["val_accuracy"]
+    with pytest.raises(MeasureError, match="several steps of 'val_los'.*Did you mean 'val_loss'"):
+        load_study(**how, step="best:val_los")
 
 
 def test_a_wrong_rule_leads_to_the_right_one(plain):

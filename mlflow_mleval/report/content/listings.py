@@ -266,7 +266,8 @@ def document(study: Study, provenance: Mapping[str, Any]) -> Document:
     """
     left: dict[tuple[str, str], list[str]] = {}
     for gone in study.excluded:
-        left.setdefault((gone.kind, gone.reason), []).append(gone.name)
+        kind = "measure" if gone.kind == "unasked" else gone.kind
+        left.setdefault((kind, gone.reason), []).append(gone.name)
     points = {
         "Left out": [
             f"{kind} {listed(names, SHOWN)}: {why}" for (kind, why), names in left.items()
