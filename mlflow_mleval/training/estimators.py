@@ -529,22 +529,30 @@ def _described(value: Any, called: Callable[[str], str], tuned: Collection[str] 
         return " + ".join("tuned" if step[0] in tuned else inner(*step) for step in steps)
     if not hasattr(value, "get_params") or isinstance(value, type):
         return _text(value)
-    defaults = {
-        name: p.default for name, p in inspect.signature(type(value).__init__).parameters.items()
-    }
-    parts = []
-    for name, own in value.get_params(deep=False).items():
-        default = defaults.get(name, inspect.Parameter.empty)
+    parts: list[str] = []
+    for name, own in _differing(value, tuned).items():
         if name in tuned:
             parts.append(f"{name}=tuned")
-        elif name in _INCIDENTAL | _SEEDS or _same(own, default):
-            continue
         elif _is_part(own) and not isinstance(own, type):
             named = [(name, own)] if hasattr(own, "get_params") else _estimators_in(own)
             parts += [inner(*part) for part in named]
         else:
             parts.append(f"{name}={_text(own)}")
     return called(type(value).__name__) + (f"({', '.join(parts)})" if parts else "")
+
+
+def _differing(value: Any, tuned: Collection[str]) -> dict[str, Any]:
+    """The parameters that differ from the defaults of the class, and those that are tuned."""
+    declared = inspect.signature(type(value).__init__).parameters
+    defaults = {name: parameter.default for name, parameter in declared.items()}
+    return {
+        name: own
+        for name, own in value.get_params(deep=False).items()
+        if name in tuned
+        or not (
+            name in _INCIDENTAL | _SEEDS or _same(own, defaults.get(name, inspect.Parameter.empty))
+        )
+    }
 
 
 def _estimators_in(pairs: Iterable[Any]) -> list[tuple[str, Any]]:

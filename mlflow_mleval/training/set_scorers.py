@@ -81,10 +81,7 @@ def scorers(
     tree_names = set() if hierarchy is None else _of_hierarchy(hierarchy)
     ranked_names = {f"{what}_at_{k}" for what, k in parsed(wanted) if what not in SCORED}
     _refuse_unknown(wanted, flat_names | tree_names, ranked_names, hierarchy is not None)
-    if label_names is None and "hamming_loss" in wanted:
-        raise ValueError(
-            "`labels` must be given for hamming_loss, got None. Name all labels there are."
-        )
+    _refuse_without_labels(wanted, label_names)
     answers = _Answers(expected, predicted, label_names, parse or read_labels)
     ranked = [m for m in wanted if m in ranked_names]
 
@@ -124,6 +121,13 @@ def _refuse_unknown(
             "precision_at_5, recall_at_5, ndcg_at_5 or other k), got "
             f"{some(unknown)}.{meant(unknown)}"
             + ("" if has_hierarchy else " Hierarchical ones need `hierarchy`.")
+        )
+
+
+def _refuse_without_labels(wanted: list[str], label_names: list[str] | None) -> None:
+    if label_names is None and "hamming_loss" in wanted:
+        raise ValueError(
+            "`labels` must be given for hamming_loss, got None. Name all labels there are."
         )
 
 
