@@ -7,24 +7,30 @@ import re
 from packaging.requirements import Requirement
 from places import ROOT
 
+import mlflow_mleval
+
+
+def declared(project: str) -> dict[str, Requirement]:
+    """What the package needs, by name."""
+    block = re.search(r"^dependencies = \[\n(.*?)^\]", project, re.S | re.M)[1]
+    requirements = map(Requirement, re.findall(r'^  "(.+)",$', block, re.M))
+    return {requirement.name: requirement for requirement in requirements}
+
 
 def test_the_oldest_set_pins_what_is_declared():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    block = re.search(r"^dependencies = \[\n(.*?)^\]", project, re.S | re.M)[1]
-    declared = {
-        wanted.name: wanted for wanted in map(Requirement, re.findall(r'^  "(.+)",$', block, re.M))
-    }
+    wanted = declared(project)
     pins = [
         line
         for line in (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
         if not line.startswith("#")
     ]
     oldest = dict(line.split("==") for line in pins)
-    assert set(oldest) == set(declared)
+    assert set(oldest) == set(wanted)
     for name, version in oldest.items():
-        lower = [bound.version for bound in declared[name].specifier if bound.operator == ">="]
+        lower = [bound.version for bound in wanted[name].specifier if bound.operator == ">="]
         assert re.fullmatch(re.escape(lower[0]) + r"(\.0)*", version), (name, version, lower)
-        assert declared[name].specifier.contains(version)
+        assert wanted[name].specifier.contains(version)
 
 
 def test_the_whole_check_uses_them():
@@ -32,3 +38,22 @@ def test_the_whole_check_uses_them():
     assert "-c .ci/oldest.txt" in check
     named = re.search(r"tests/\{([\w/,]+)\}\.py", check)[1].split(",")
     assert all((ROOT / "tests" / f"{name}.py").exists() for name in named)
+
+
+def test_the_recipe_for_conda_needs_what_the_package_needs():
+    recipe = (ROOT / ".ci" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    run = recipe[recipe.index("\n  run:") : recipe.index("\ntests:")]
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    needed = {(needs.name, str(needs.specifier)) for needs in declared(project).values()}
+    python = re.search(r'^requires-python = "(.+)"$', project, re.M)[1]
+    listed = [Requirement(line) for line in re.findall(r"^    - (.+)$", run, re.M)[1:]]
+    assert {(needs.name, str(needs.specifier)) for needs in listed} == needed
+    variants = (ROOT / ".ci" / "conda" / "variants.yaml").read_text(encoding="utf-8")
+    assert f'python_min: ["{python.removeprefix(">=")}"]' in variants
+
+
+def test_every_place_names_the_version_of_the_package():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {mlflow_mleval.__version__}\n" in citation
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## (\S+)", changes, re.M)[1] == mlflow_mleval.__version__

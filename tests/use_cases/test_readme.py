@@ -88,23 +88,6 @@ def test_every_guide_is_in_both_indexes():
         assert f"(guides/{name}.md)" in PAGES[EXAMPLES / "README.md"], name
 
 
-@pytest.mark.slow
-def test_the_demo_command_works_in_a_clean_copy(tmp_path):
-    """The first of the two commands as it stands, in a clone of what git tracks.
-
-    The second one is running this test.
-    """
-    clone = tmp_path / "clone"
-    subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
-    demo = next(line for line in LINES if line.endswith("mleval demo"))
-    done = subprocess.run(
-        ["bash", "-c", demo], cwd=clone, capture_output=True, text=True, timeout=1200
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "eleven of the twelve methods may be as good; only PCT" in done.stdout.replace("\n", " ")
-    assert (clone / "mleval_report.html").exists()
-
-
 def data() -> dict:
     """What the blocks take as given."""
     import numpy as np
