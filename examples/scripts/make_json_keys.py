@@ -49,6 +49,10 @@ def page() -> str:
         "",
         *table("key", "what it holds", glossary("pairs")),
         "",
+        "## Keys of answers in brief, of `gate` and of the tools of `mleval mcp`",
+        "",
+        *table("key", "what it holds", glossary("brief")),
+        "",
         "Made by `python examples/scripts/make_json_keys.py`.",
     ]
     return "\n".join(lines) + "\n"

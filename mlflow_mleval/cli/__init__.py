@@ -385,6 +385,33 @@ def demo(quiet: bool, verbose: bool) -> None:
     )
 
 
+@main.command(
+    params=[
+        Option("Options", "--skill", is_flag=True, help="Print the skill file and exit."),
+        opt.timeout,
+    ]
+)
+def mcp(skill: bool) -> None:
+    """Answer an assistant's questions about the store over stdio.
+
+    A server of the Model Context Protocol with the tools survey, rank, compare, gate and explain.
+    They only read, and each answer is below 2 kB. It needs the extra mcp: pip install
+    'mlflow-mleval[mcp]'. The skill file, for assistants that read such, says what to ask and when
+    not to conclude.
+
+    \b
+    Examples:
+      mleval mcp
+      mleval mcp --skill
+    """
+    if skill:
+        click.echo((files("mlflow_mleval.cli") / "SKILL.md").read_text("utf-8").rstrip("\n"))
+        return
+    from mlflow_mleval.cli.mcp import serve
+
+    serve(main.commands)
+
+
 def _import(path: Path, experiment_name: str, conventions: str, quiet: bool) -> str:
     """Import, and say what was done in lines that are safe for a terminal."""
     from mlflow_mleval.report.text import terminal

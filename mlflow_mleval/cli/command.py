@@ -393,5 +393,6 @@ def provenance(
     source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What reproduces a result, with the command as it was typed."""
-    typed = command_line(["mleval", *sys.argv[1:]])
+    context = click.get_current_context()
+    typed = command_line(["mleval", context.info_name or "", *context.meta[_TYPED]])
     return assembling.provenance(typed, source, run_ids, options)

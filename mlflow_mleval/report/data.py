@@ -12,7 +12,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 #: Bytes of the answer in brief.
 MOST = 2_000
+#: Characters at either end by which a name is found where it may be cut.
+_ENDS = 12
 _UNSAFE = (
     "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufff0-\uffff]"
 )
@@ -53,7 +55,7 @@ def _brief(made: Brief, names: int, items: int) -> dict[str, Any]:
     """The record with names of so many columns, and so many names in a list."""
 
     def cut(text: str) -> str:
-        shown = re.sub(f"{OPEN}(.*?){CLOSE}", lambda hit: shorten(hit[1], names), text)
+        shown = re.sub(f"{OPEN}(.*?){CLOSE}", lambda hit: _quoted(shorten(hit[1], names)), text)
         room = 4 * names + 100
         return shown if len(shown) <= room else f"{shown[:room]}…"
 
@@ -73,11 +75,25 @@ def _brief(made: Brief, names: int, items: int) -> dict[str, Any]:
         "order": listed(made.order),
         "most_certain": certain,
         "doubts": len(made.doubts),
-        "first_doubt": cut(made.doubts[0]) if made.doubts else None,
+        "first_doubt": in_quotes(cut(made.doubts[0]), made.names) if made.doubts else None,
         # what is cut does not run
         "command": made.command if len(made.command) < 4 * names else None,
         "address": made.address if 0 < len(made.address) < 4 * names else None,
     }
+
+
+def _quoted(name: str) -> str:
+    """A stranger's name in a sentence that a program may read as one: no name ends its quotes."""
+    return f"“{re.sub('[“”]', chr(39), name)}”"
+
+
+def in_quotes(text: str, names: Iterable[str]) -> str:
+    """A text in which nobody marked names; whole in quotes if it holds one that could pass for
+    words.
+    """
+    phrases = [name for name in names if re.search(r"\s", name)]
+    holds = any(name[:_ENDS] in text or name[-_ENDS:] in text for name in phrases)
+    return _quoted(text) if holds else text
 
 
 def pieces(document: Document) -> Iterator[str]:
@@ -90,7 +106,7 @@ def as_dict(document: Document) -> dict[str, Any]:
     return plain({"schema_version": SCHEMA_VERSION, **document.data()})
 
 
-def to_json(record: Any) -> str:
+def to_json(record: Any, indent: int | None = 2) -> str:
     """Plain data as JSON text.
 
     >>> print(to_json({"name": "Köln\\x9b2J\\u202e"}))
@@ -101,7 +117,7 @@ def to_json(record: Any) -> str:
     return re.sub(
         _UNSAFE,
         lambda m: f"\\u{ord(m[0]):04x}",
-        json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False),
+        json.dumps(record, indent=indent, ensure_ascii=False, allow_nan=False),
     )
 
 

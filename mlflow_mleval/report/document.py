@@ -27,6 +27,7 @@ class Brief:
     order : The methods, best first; empty where they have no order.
     certain : The pair told apart most surely: better, worse, measure, difference, low, high, pvalue, separated, dataset.
     doubts : What a reader must know before believing it.
+    names : Strangers' names that doubts may hold, which nobody marked there.
     command, address : What makes it again, and where it stands, if that is known.
     """  # noqa: E501
 
@@ -36,6 +37,7 @@ class Brief:
     methods: int = 0
     certain: Mapping[str, Any] | None = None
     doubts: Sequence[str] = ()
+    names: Sequence[str] = ()
     doubt: str = ""  #: the one to tell beside the decision, if that does not tell it
     command: str = ""
     address: str = ""

@@ -24,6 +24,7 @@ NAMES = (
     "statistics",
     "beyond_one_machine",
     "json_keys",
+    "agents",
 )
 #: Pages by their path, and the guides among the examples; the pages that scripts write from runs
 #: are tested with these.

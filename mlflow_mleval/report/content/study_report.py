@@ -155,6 +155,7 @@ def _shortened(c: Comparison, made_by: Mapping[str, Any]) -> Brief:
         len(c.order),
         certain,
         [str(text) for text in c.doubts],
+        [*c.study.methods, *c.study.datasets, *c.study.measures],
         command=made_by.get("command", ""),
         address=made_by.get("address", ""),
     )

@@ -149,10 +149,12 @@ def _shortened(
     if len(parts) > 1:
         verdict = f"Tests over {first.unit}: {_hint(tests)}; {first.about}."
     doubts = [*notes, *dict.fromkeys(text for one in parts for text in one.warnings)]
+    methods = list(dict.fromkeys(str(method) for one in parts for method in one.methods))
     return Brief(
         f"{verdict[:1].upper()}{verdict[1:]}",
         not_put_below(parts),
-        methods=len({method for one in parts for method in one.methods}),
+        methods=len(methods),
+        names=[*methods, *tests],
         certain=most_certain(tests),
         doubts=doubts,
         doubt=f"Doubt: {doubts[0]}" if doubts else "",
