@@ -206,6 +206,7 @@ def stage(folder: Path) -> dict[str, str]:
 def summary(text: str) -> tuple[str, str]:
     """The title of a page and its first sentence, without the marks of Markdown."""
     title = re.search(r"^# (.+)$", text, re.M)
+    text = re.sub(r"\A---$.*?^---$|<!--.*?-->", "", text, flags=re.M | re.S)
     prose = re.sub(r"^(#|!\[|\||:::|    |---).*$", "", FENCE.sub("", text), flags=re.M)
     words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", prose).split()
     sentence = re.split(r"(?<=[.:?])\s", " ".join(words), maxsplit=1)[0]

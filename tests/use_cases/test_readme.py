@@ -1,5 +1,5 @@
-"""The README and the guides: their commands and Python run, their links lead somewhere, and the
-README fits a screen.
+"""The README and the guides: their commands and Python run, or a comment before the block says why
+not; their links lead somewhere, and the README is short.
 """
 
 import re
@@ -8,8 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mlflow
+import pandas as pd
 import pytest
-from places import EXAMPLES, GUIDES, ROOT
+from command_line import mleval
+from places import EXAMPLES, GUIDES, ROOT, STUDY
 
 from mlflow_mleval.cli import main
 
@@ -25,6 +28,9 @@ NAMES = (
     "beyond_one_machine",
     "json_keys",
     "agents",
+    "answers",
+    "gate",
+    "performance",
 )
 #: Pages by their path, and the guides among the examples; the pages that scripts write from runs
 #: are tested with these.
@@ -38,15 +44,22 @@ PAGES = {
 }
 
 
-def blocks(language: str) -> list[str]:
-    return [
-        block
-        for text in PAGES.values()
-        for block in re.findall(rf"```{language}\n(.*?)```", text, re.S)
-    ]
+#: A block: a comment that says why it is not run here, the language, and the text.
+BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
-LINES = [line for block in blocks("sh") for line in block.splitlines() if line]
+def blocks(language: str, text: str | None = None) -> list[str]:
+    """The blocks that run here."""
+    texts = PAGES.values() if text is None else [text]
+    found = (block for page in texts for block in BLOCK.findall(page))
+    return [text for reason, written_in, text in found if written_in == language and not reason]
+
+
+def lines(text: str) -> list[str]:
+    return [line for *_, block in BLOCK.findall(text) for line in block.splitlines() if line]
+
+
+LINES = [line for text in PAGES.values() for line in lines(text)]
 BLOCKS = [block for block in blocks("python") if "network.fit" not in block]
 WITH_KERAS = [block for block in blocks("python") if "network.fit" in block]
 
@@ -62,8 +75,20 @@ def test_the_two_commands_are_single_lines_that_need_nothing_but_python():
 
 
 def test_the_readme_fits_a_screen():
-    """Pictures and the demo's output apart."""
-    assert len(re.sub(r"```text\n.*?```|!\[.*?\]\(.*?\)", "", README, flags=re.S).split()) <= 700
+    """In words of prose: without blocks, pictures and the addresses of links."""
+    prose = re.sub(r"!\[.*?\]\(.*?\)|\]\([^)]*\)|<!--.*?-->", " ", BLOCK.sub("", README))
+    assert len([word for word in prose.split() if re.search(r"\w", word)]) <= 600
+    screen = "\n".join(README.splitlines()[:40])
+    assert screen.count("python3 -m venv") == 2
+
+
+def test_every_block_is_run_or_says_why_not():
+    assert {path.stem for path in GUIDES.glob("*.md")} == {*NAMES, "walkthrough"}
+    for path, text in PAGES.items():
+        assert len(BLOCK.findall(text)) * 2 == len(re.findall("^```", text, re.M)), path.name
+        for reason, language, block in BLOCK.findall(text):
+            runs = language in ("python", "sh", "text", "")
+            assert runs or reason.startswith(("run ", "not run: ")), (path.name, block)
 
 
 def test_every_option_it_shows_exists():
@@ -152,18 +177,45 @@ def test_the_example_of_a_callback_runs(db, monkeypatch):
     assert mleval.load_study(experiment_names=["Default"]).methods == ["MLP"]
 
 
-def test_the_files_of_the_evaluation_examples_can_be_evaluated(db):
-    """`mleval evaluate` as the README has it, on files in the forms that it describes."""
-    Path("predictions.csv").write_text("true_a,score_a,true_b,score_b\n1,0.9,0,0.4\n0,0.2,1,0.7\n")
-    Path("true.txt").write_text("b c\n")
-    Path("predicted.txt").write_text("b d\n")
-    Path("edges.txt").write_text("a b\na c\na d\n")
-    lines = dict.fromkeys(
-        line.partition("#")[0].strip() for line in LINES if line.startswith("mleval evaluate")
-    )
-    assert len(lines) == 2
-    for line in lines:
-        assert main(shlex.split(line)[1:], standalone_mode=False) is None
+FILES = {
+    "leaderboard.csv": "method,iris,wine,glass\nsvm,0.9,0.8,0.7\nrf,0.8,0.7,0.9\n",
+    "wandb_export.csv": "Name,State,model,data,val_acc\n"
+    "a,finished,svm,iris,0.9\nb,finished,rf,iris,0.8\nc,finished,svm,wine,0.7\nd,finished,rf,wine,0.9\n",
+    "predictions.csv": "true_a,score_a,true_b,score_b\n1,0.9,0,0.4\n0,0.2,1,0.7\n",
+    "true.txt": "b c\n",
+    "predicted.txt": "b d\n",
+    "edges.txt": "a b\na c\na d\n",
+}
+
+
+@pytest.fixture
+def readers_store(db):
+    """A store and a folder with what the commands of the guides name."""
+    for name, text in FILES.items():
+        Path(name).write_text(text, encoding="utf-8")
+    table = pd.read_csv(STUDY)
+    table = table[table["method"].isin(["RF-PCT", "BR", "CC"])]
+    table = table[table["dataset"].isin(["emotions", "scene", "yeast", "bibtex"])]
+    table.to_csv("mystudy.csv", index=False)
+    table[table["dataset"] != "bibtex"].to_csv("results.csv", index=False)
+    mleval("import", "mystudy.csv", "-n", "mystudy", "-q")
+    for experiment in ("exp-yeast", "exp-scene"):
+        mlflow.set_experiment(experiment)
+        for model, loss in (("tree", 0.5), ("forest", 0.4)):
+            with mlflow.start_run():
+                mlflow.log_param("model", model)
+                mlflow.log_metrics({"val_loss": loss, "val_auc": 1 - loss})
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_commands_run(path, readers_store):
+    """In their order; the store that a reader exports is the test's."""
+    for line in "\n".join(blocks("sh", PAGES[path])).splitlines():
+        if line and not line.startswith("export MLFLOW_TRACKING_URI="):
+            command, *arguments = shlex.split(line, comments=True)
+            assert command == "mleval", line
+            mleval(*arguments)
 
 
 @pytest.mark.parametrize("engine", ["concurrent.futures", "dask"])
