@@ -377,15 +377,21 @@ def bayesian_t(
 
 
 def _checked(rope: float, credible_level: float) -> tuple[float, float]:
-    if not 0 <= float(rope) < np.inf:
-        raise ValueError(f"`rope` must be zero or positive, in units of the measure, got {rope!r}.")
+    rope = checked_rope(rope, "the measure")
     credible_level = probability(credible_level, "credible_level")
     if credible_level < 0.5:
         raise ValueError(
             f"`credible_level` must be at least 0.5, got {credible_level!r}. Two outcomes could "
             "reach it at once."
         )
-    return float(rope), credible_level
+    return rope, credible_level
+
+
+def checked_rope(rope: float, of: str) -> float:
+    """The rope, if it is neither negative nor infinite; else a ValueError."""
+    if not 0 <= float(rope) < np.inf:
+        raise ValueError(f"`rope` must be zero or positive, in units of {of}, got {rope!r}.")
+    return float(rope)
 
 
 def _about(rope: float) -> tuple[str, ...]:
@@ -502,12 +508,8 @@ def beyond_pvalues(
     `tested` is what is compared over datasets; its flows are what max-T compares (with a control
     only pairs with it), which plans are for; `order` has the methods best first. Bayesian decisions
     need ten datasets and a probability of 1 - alpha; the correction is for the number of pairs, in
-    equivalence tests. A ValueError refuses a rope that is negative or not finite.
+    equivalence tests.
     """
-    if not 0 <= float(rope) < np.inf:
-        raise ValueError(
-            f"`rope` must be zero or positive, in units of what is compared, got {rope!r}."
-        )
     table, flows, alpha, correction = tested.table, tested.flows, tested.alpha, tested.correction
     control, seed = tested.control, tested.seed
     shown = order[:MOST]
@@ -527,14 +529,8 @@ def beyond_pvalues(
         )
     else:
         best = table[shown]
-        credible: dict[str, Any] = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
         if len(table) >= FEW:
-            parts["bayes"] = made(
-                "bayes",
-                lambda: bayesian_signed_rank(
-                    best, rope, n_resamples=BAYES_DRAWS, seed=seed, **credible
-                ),
-            )
+            parts["bayes"] = made("bayes", lambda: bayes_of(tested, shown, rope))
         else:
             absent["bayes"] = (
                 f"{len(table)} datasets: it takes at least {FEW} to outweigh the prior"
@@ -557,6 +553,26 @@ def beyond_pvalues(
     else:
         absent["bootstrap"] = "no run has values by fold"
     return BeyondPvalues(rope=rope, methods=shown, absent=absent, **parts)
+
+
+def bayes_of(tested: Tested, methods: list[str], rope: float) -> BayesResult:
+    """The Bayesian signed-rank test of these methods by what is compared over datasets."""
+    credible: dict[str, Any] = {"credible_level": 1 - tested.alpha} if tested.alpha <= 0.5 else {}
+    draws: dict[str, Any] = {"n_resamples": BAYES_DRAWS, "seed": tested.seed}
+    return bayesian_signed_rank(tested.table[methods], rope, **draws, **credible)
+
+
+def equivalent(tested: Tested, two: list[str], rope: float) -> float | None:
+    """How probable it is that the two differ by no more than the rope; None where too few datasets
+    hold both.
+    """
+    if len(tested.table) < FEW:
+        return None
+    try:
+        found = bayes_of(tested, two, rope)
+    except ValueError:  # no two datasets hold both
+        return None
+    return float(found.table["p_equivalent"].iloc[0])
 
 
 def _curve(

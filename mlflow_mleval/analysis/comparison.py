@@ -8,7 +8,7 @@ reports only read it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from mlflow_mleval.analysis import beyond_pvalues
 from mlflow_mleval.analysis import stability as st
-from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
 from mlflow_mleval.analysis.fusion import Fusion, Redundancy, fuse, redundancy
 from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests
 from mlflow_mleval.analysis.pairs import (
@@ -55,6 +55,7 @@ from mlflow_mleval.analysis.stability import (
     Survivals,
     collected,
     leaning,
+    put_first,
     redrawn,
     separations,
     survivals,
@@ -65,7 +66,7 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import known_keywords, one_of, probability
-from mlflow_mleval.words import Argument, Message, count, some
+from mlflow_mleval.words import Argument, Message, count
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
 if TYPE_CHECKING:
@@ -158,7 +159,6 @@ class Comparison(Detailed):
     folds : By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
     profiles : Who is better where along loss profiles; only where these were given.
     instances : By dataset: tests over its instances, or what its answers say; only where these were given.
-    beyond : Only where a rope was given: what lies beyond p-values.
     doubts : What a reader must know before believing the verdict.
     absent : Parts that could not be computed, with the reason.
     options : Every choice that was made.
@@ -187,7 +187,6 @@ class Comparison(Detailed):
     folds: Mapping[str, FoldComparison]
     profiles: ProfileComparison | None
     instances: Mapping[str, InstanceTests]
-    beyond: BeyondPvalues | None
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
     options: Mapping[str, Any]
@@ -600,6 +599,24 @@ class Comparison(Detailed):
             **over,
         )
 
+    @cached_property
+    def beyond(self) -> beyond_pvalues.BeyondPvalues | None:
+        """What lies beyond p-values; only where a rope was given."""
+        rope = self.options["rope"]
+        if rope is None:
+            return None
+        return beyond_pvalues.beyond_pvalues(self.fusion, self.tested, self.order, rope)
+
+    @cached_property
+    def equivalent(self) -> float | None:
+        """How probable it is that the first two differ by no more than the rope; None without one,
+        or where too few datasets hold both.
+        """
+        rope = self.options["rope"]
+        return (
+            None if rope is None else beyond_pvalues.equivalent(self.tested, self.order[:2], rope)
+        )
+
     # ---- stability -------------------------------------------------------------------------------
 
     @cached_property
@@ -734,15 +751,11 @@ def compare(
         test = "bonferroni-dunn"
     on = study.measures[0] if len(study.measures) == 1 else on
     _check(study, on, test, control, missing_is_failure, next_dataset)
+    if rope is not None:
+        beyond_pvalues.checked_rope(rope, "what is compared")
     probability(alpha, "alpha")
-    choices = {
-        "preference": preference,
-        "weights": weights,
-        "p": p,
-        "q": q,
-        "s": s,
-        "drop_constant": drop_constant,
-    }
+    choices = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s}
+    choices["drop_constant"] = drop_constant
     fusion = fuse(study, **choices)
     full = fusion.study
     steps = iter(range(1, n := 6 + 4 * stability + len(full.datasets) * (full.folds is not None)))
@@ -797,9 +810,9 @@ def compare(
     by_instance, reasons = _by_instance(instances or {})
     absent |= reasons
     along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
-    beyond = None if rope is None else beyond_pvalues(fusion, tested, methods, rope)
     progress(n, n)
-    could_turn = _put_first(turned, order, on)
+    of = "rank" if order == "mean-rank" else "net flow" if on == FUSED else on
+    could_turn = put_first(turned, f"mean {of}")
     if on == FUSED:
         leans = leaning(study, tested, made, missing_is_failure)
         could_turn = turning(fusion, made, again, leans) + could_turn
@@ -839,7 +852,6 @@ def compare(
         folds=by_fold,
         profiles=along,
         instances=by_instance,
-        beyond=beyond,
         absent=absent,
         doubts=collected(full, fusion, sure, tests, warned, could_turn, missing_is_failure),
         options=options,
@@ -1065,18 +1077,6 @@ def _criterion(order: str | None, decides: Made | None) -> str:
     if order is not None:
         return one_of(order, "order", ORDERS)
     return ORDERS[decides is not None and decides.test.by_mean_ranks]
-
-
-def _put_first(turned: Sequence[tuple[Any, Any]], order: str, on: str) -> list[str]:
-    """A doubt about pairs (better, worse) whose separation goes before their means."""
-    if not turned:
-        return []
-    of = "mean rank" if order == "mean-rank" else "mean net flow" if on == FUSED else f"mean {on}"
-    pairs = some(f"{a} before {b}" for a, b in turned)
-    return [
-        f"The order puts what is certain first: {pairs}, against the {of} over all datasets. The "
-        "test goes by the datasets that both finished, or by how often one is better."
-    ]
 
 
 def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -422,17 +422,18 @@ def _some_cliques(together: np.ndarray) -> list[list[int]]:
         "some are shown that hold every pair.",
         stacklevel=3,
     )
-    open_pairs = together.copy()
+    open_pairs = together.astype(np.int32)
     chosen = [[int(v)] for v in np.flatnonzero(~together.any(axis=0))]
     while open_pairs.any():
         a, b = np.unravel_index(int(np.argmax(open_pairs)), open_pairs.shape)
         clique, common = [int(a), int(b)], together[a] & together[b]
+        fresh = open_pairs[a] + open_pairs[b]  # pairs with the clique, by the vertex that joins it
         while common.any():
-            fresh = open_pairs[clique].sum(axis=0)
             v = int(np.argmax(np.where(common, fresh, -1)))
             clique.append(v)
             common &= together[v]
-        open_pairs[np.ix_(clique, clique)] = False
+            fresh += open_pairs[v]
+        open_pairs[np.ix_(clique, clique)] = 0
         chosen.append(clique)
     return chosen
 

@@ -83,7 +83,7 @@ def decision(c: Comparison) -> Decision:
         best_set=best,
         worse=[m for m in c.order if m in worse],
         next=rest[0] if rest else None,
-        equivalent=_equivalent(c),
+        equivalent=c.equivalent,
         measures=measures,
         means={m: mean_intervals(table, c.options["alpha"]) for m, table in cells.items()},
         n_datasets=len(datasets),
@@ -103,16 +103,6 @@ def _worse(c: Comparison) -> set[str]:
     }
     # where datasets or measures disagree, neither is the worse
     return {worse for better, worse in pairs if (worse, better) not in pairs}
-
-
-def _equivalent(c: Comparison) -> float | None:
-    """How probable it is that the first two differ by no more than the rope."""
-    bayes = None if c.beyond is None else c.beyond.bayes
-    if bayes is None or len(c.order) < 2:
-        return None
-    first = set(c.order[:2])
-    rows = bayes.table[bayes.table["method_a"].isin(first) & bayes.table["method_b"].isin(first)]
-    return float(rows["p_equivalent"].iloc[0]) if len(rows) else None
 
 
 def _turns(c: Comparison) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ that weights can be moved without computing flows again; thresholds stay as they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
@@ -788,6 +788,17 @@ def _filled(study: Study, left_out: bool) -> str:
         f"{len(study.filled)} of {total} results {are} missing{why}: {where}. The ranking "
         f"gives {them} the dataset's worst value{tests}."
     )
+
+
+def put_first(turned: Sequence[tuple[Any, Any]], of: str) -> list[str]:
+    """A doubt about pairs (better, worse) whose separation goes before their means, `of` what."""
+    if not turned:
+        return []
+    pairs = some(f"{a} before {b}" for a, b in turned)
+    return [
+        f"The order puts what is certain first: {pairs}, against the {of} over all datasets. The "
+        "test goes by the datasets that both finished, or by how often one is better."
+    ]
 
 
 def leaning(

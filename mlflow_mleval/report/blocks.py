@@ -8,7 +8,7 @@ has seen it; `plain` takes them away.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
@@ -401,6 +401,23 @@ class Beside:
 
     left: Sequence[Any]
     right: Sequence[Any]
+
+
+class Late(Sequence[Any]):
+    """Blocks that are made when somebody first looks at them: a page shows the heading before."""
+
+    def __init__(self, make: Callable[[], Sequence[Any]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _blocks(self) -> Sequence[Any]:
+        return self._make()
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._blocks[at]
+
+    def __len__(self) -> int:
+        return len(self._blocks)
 
 
 @dataclass(frozen=True)

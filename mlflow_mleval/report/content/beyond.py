@@ -16,6 +16,7 @@ from mlflow_mleval.report.blocks import (
     Beside,
     Column,
     Figure,
+    Late,
     Section,
     Sentence,
     Table,
@@ -51,9 +52,15 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
 
     The sentences and doubts lie at `depth`.
     """
-    found = c.beyond
-    if found is None:
+    rope = c.options["rope"]
+    if rope is None:
         return None
+    hint = f"differences up to {number(rope)} count as none"
+    return Section("beyond", "Beyond p-values", Late(lambda: _blocks(c, depth)), hint)
+
+
+def _blocks(c: Comparison, depth: int) -> list[Any]:
+    found = present(c.beyond)
     blocks: list[Any] = [Text(sentences(c), "points", depth=depth)]
     blocks += doc.points(found.warnings, "Doubts about these", depth=depth)
     if found.bayes is not None and found.plan is not None:
@@ -62,12 +69,7 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
         blocks.append(power_figure(found.curve, "by step-down max-T"))
     if found.bootstrap is not None:
         blocks.append(ranks_table(found))
-    return Section(
-        "beyond",
-        "Beyond p-values",
-        blocks,
-        hint=f"differences up to {number(found.rope)} count as none",
-    )
+    return blocks
 
 
 def sentences(c: Comparison) -> list[str]:

@@ -17,6 +17,7 @@ from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAPER,
     Figure,
+    Late,
     Section,
     Sentence,
     Table,
@@ -52,7 +53,8 @@ def section(c: Comparison) -> Section:
 
 def units_section(c: Comparison) -> Section:
     """The best methods in the units of the measures."""
-    return Section("units", "In the measures' own units", [_picture(c, decision(c))])
+    picture = Late(lambda: [_picture(c, decision(c))])
+    return Section("units", "In the measures' own units", picture)
 
 
 def data(c: Comparison) -> dict[str, Any]:
@@ -229,8 +231,8 @@ PREFERENCES = {
 
 def verdict_section(c: Comparison) -> Section:
     """Why the decision says so, and what it survives."""
-    said = [s.text for s in verdict(c)]
-    return Section("verdict", "Verdict", [Text(said, role="lead")])
+    said = Late(lambda: [Text([s.text for s in verdict(c)], role="lead")])
+    return Section("verdict", "Verdict", said)
 
 
 def verdict_data(c: Comparison) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from mlflow_mleval.report.blocks import (
     SHOWN,
     Column,
     Figure,
+    Late,
     Section,
     Sentence,
     Table,
@@ -59,16 +60,15 @@ def section(c: Comparison, depth: int = PAPER) -> Section:
             "differences", "Differences", [Text([c.decision], depth=PAGE if depth else ALWAYS)]
         )
     found = f"{len(c.separated)} of {count(present(c.pairwise).n_comparisons, 'pair')} separated"
-    tests = Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
-    if c.options["control"] is not None:
-        return Section(
-            "differences", "Differences", [tests, _diagram(c), measure_pairs(c, depth=depth)], found
-        )
-    blocks = [
-        doc.Beside([tests, _diagram(c)], [_matrix(c)]),
-        measure_pairs(c, depth=depth),
-    ]
-    return Section("differences", "Differences", blocks, found)
+
+    def blocks() -> list[Any]:
+        tests = Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
+        pairs = measure_pairs(c, depth=depth)
+        if c.options["control"] is not None:
+            return [tests, _diagram(c), pairs]
+        return [doc.Beside([tests, _diagram(c)], [_matrix(c)]), pairs]
+
+    return Section("differences", "Differences", Late(blocks), found)
 
 
 def data(c: Comparison) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from mlflow_mleval.report.blocks import (
     PAGE,
     Column,
     Figure,
+    Late,
     Section,
     Table,
     Text,
@@ -48,21 +49,24 @@ from mlflow_mleval.words import agree, count
 def section(c: Comparison) -> Section:
     """What the measures contribute; with a single measure only its table."""
     hint = count(len(c.study.measures), "measure")
-    left: list[Any] = [
-        doc.note(f"Redundancy was not examined: {c.absent.get('redundancy', 'not asked for')}.")
-    ]
     if (r := c.redundancy) is not None:
         hint += f", {len(r.kept)} of them kept at correlation {r.max_correlation:g}"
+    return Section("measures", "Measures", Late(lambda: _blocks(c)), hint=hint)
+
+
+def _blocks(c: Comparison) -> list[Any]:
+    r = c.redundancy
+    left: list[Any]
+    if r is None:
+        why = c.absent.get("redundancy", "not asked for")
+        left = [doc.note(f"Redundancy was not examined: {why}.")]
+    elif r.dropped.empty:
         left = [doc.note(f"No two measures correlate above {r.max_correlation:g}.")]
-        if not r.dropped.empty:
-            left = [_correlation(c), _without(c)]
-    blocks: list[Any] = [
-        _by_measure(c),
-        doc.Beside(left, [_plane(c)] if c.plane is not None else []),
-    ]
-    if len(c.study.measures) > 1:
-        blocks += [_flows(c), _agreement(c)]
-    return Section("measures", "Measures", blocks, hint=hint)
+    else:
+        left = [_correlation(c), _without(c)]
+    plane = [_plane(c)] if c.plane is not None else []
+    several = [_flows(c), _agreement(c)] if len(c.study.measures) > 1 else []
+    return [_by_measure(c), doc.Beside(left, plane), *several]
 
 
 def data(c: Comparison) -> dict[str, Any]:
@@ -227,20 +231,20 @@ def sensitivity_section(c: Comparison) -> Section | None:
     if c.stability is None:
         return None
     first = c.stability.acceptability.acceptability.iloc[0]
-    weights = [_intervals(c), _acceptability(c)] if len(c.study.measures) > 1 else []
     alone = c.redundancy is not None and len(c.redundancy.kept) < 2  # measures that are nearly one
     hint = (
         ""
         if counts_wins(c) or alone
         else f"{listed([first.name])} is first under {percent(first.iloc[0])} of random weights"
     )
-    about = [] if c.on == FUSED else [Text(["All of this is about the fused ranking."], depth=PAGE)]
-    return Section(
-        "stability",
-        "Stability",
-        [*about, doc.Beside(weights, [_scenarios(c), *_separated(c), _left_out(c)])],
-        hint,
-    )
+
+    def blocks() -> list[Any]:
+        fused = Text(["All of this is about the fused ranking."], depth=PAGE)
+        weights = [_intervals(c), _acceptability(c)] if len(c.study.measures) > 1 else []
+        choices = [_scenarios(c), *_separated(c), _left_out(c)]
+        return [*([] if c.on == FUSED else [fused]), doc.Beside(weights, choices)]
+
+    return Section("stability", "Stability", Late(blocks), hint)
 
 
 def sensitivity_data(c: Comparison) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from mlflow_mleval.report.blocks import (
     PAGE,
     Column,
     Figure,
+    Late,
     Section,
     Table,
     Text,
@@ -95,6 +96,12 @@ def document(comparison: ProfileComparison, provenance: Mapping[str, Any]) -> Do
 
 def _section(comparison: ProfileComparison, at: Mapping[str, Any]) -> Section:
     """The sentences, tables and notes at this depth, and the figures."""
+    changes = count(len(comparison.crossings), "change")
+    hint = f"{changes} of order on {count(len(comparison.datasets), 'dataset')}"
+    return Section("profiles", "Loss profiles", Late(lambda: _blocks(comparison, at)), hint)
+
+
+def _blocks(comparison: ProfileComparison, at: Mapping[str, Any]) -> list[Any]:
     datasets = comparison.datasets
     blocks: list[Any] = [Text(sentences(comparison), role="flow", **at)]
     blocks += doc.points([*comparison.warnings, *_missing(comparison)], "Doubts", most=NOTES, **at)
@@ -129,9 +136,7 @@ def _section(comparison: ProfileComparison, at: Mapping[str, Any]) -> Section:
             )
         )
     blocks.append(doc.Terms(words(comparison), doc.WORDS))
-    changes = count(len(comparison.crossings), "change")
-    hint = f"{changes} of order on {count(len(datasets), 'dataset')}"
-    return Section("profiles", "Loss profiles", blocks, hint)
+    return blocks
 
 
 def on_dataset(comparison: ProfileComparison, dataset: str) -> list[Any]:

@@ -19,6 +19,7 @@ from mlflow_mleval.report.blocks import (
     PAGE,
     PAPER,
     Column,
+    Late,
     Section,
     Table,
     Terms,
@@ -201,20 +202,19 @@ def bibliography(c: Comparison) -> list[Reference]:
 def section(c: Comparison, provenance: Mapping[str, Any], depth: int = PAPER) -> Section:
     """What reproduces the report, choices, definitions and sources."""
     held = "report.json holds the ids of the runs, the keys on which each sentence of the verdict "
-    blocks: list[Any] = [
-        *(replace(block, depth=depth) for block in made_from(provenance).blocks),
-        *told(c),
-        note(f"{held}rests, and the sources as BibTeX."),
-        Terms(_choices(c), title="Choices"),
-        _used(c),
-        definitions({m: c.study.directions[m] for m in c.study.measures}),
-    ]
-    return Section(
-        "provenance",
-        "Methods and provenance",
-        blocks,
-        hint="every choice, its source, and what reproduces it",
-    )
+
+    def blocks() -> list[Any]:
+        return [
+            *(replace(block, depth=depth) for block in made_from(provenance).blocks),
+            *told(c),
+            note(f"{held}rests, and the sources as BibTeX."),
+            Terms(_choices(c), title="Choices"),
+            _used(c),
+            definitions({m: c.study.directions[m] for m in c.study.measures}),
+        ]
+
+    hint = "every choice, its source, and what reproduces it"
+    return Section("provenance", "Methods and provenance", Late(blocks), hint=hint)
 
 
 def made_from(provenance: Mapping[str, Any]) -> Section:

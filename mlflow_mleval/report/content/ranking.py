@@ -19,6 +19,7 @@ from mlflow_mleval.report.blocks import (
     IMPUTED,
     PAGE,
     Column,
+    Late,
     Section,
     Slider,
     Sliders,
@@ -56,17 +57,16 @@ def spread_section(c: Comparison) -> Section | None:
     if c.study.repeats is None or c.study.n_repeats.max() < 2:
         return None
     shown = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
-    if len(c.study.datasets) == 1:
-        tables = [_on_one(c, shown)]
-    else:
-        tables = [_over_datasets(c, measure, i) for i, measure in enumerate(shown, start=1)]
+
+    def blocks() -> list[Any]:
+        if len(c.study.datasets) == 1:
+            tables = [_on_one(c, shown)]
+        else:
+            tables = [_over_datasets(c, measure, i) for i, measure in enumerate(shown, start=1)]
+        return [Text([*sentences(c.study)]), *tables]
+
     runs = c.study.n_repeats
-    return Section(
-        "repeats",
-        "Repeats",
-        [Text([*sentences(c.study)]), *tables],
-        hint=f"{_span(runs)} runs each",
-    )
+    return Section("repeats", "Repeats", Late(blocks), hint=f"{_span(runs)} runs each")
 
 
 def spread_data(c: Comparison) -> dict[str, Any]:
@@ -214,14 +214,9 @@ STEPS = 200
 LEAST = 1e-6
 
 
-def sliders(c: Comparison) -> Sliders | Text | None:
-    """A slider and a switch a measure; or why there are none.
-
-    There is nothing to weigh with one measure, nor where the ranking is not the fused one.
-    """
+def sliders(c: Comparison) -> Sliders | Text:
+    """A slider and a switch for each of several measures; or why there are none."""
     measures, flows = c.study.measures, c.fusion.flows
-    if c.on != FUSED or len(measures) < 2:
-        return None
     if (
         flows.by_measure.net.size > SLIDERS_FLOWS
         or len(measures) > SLIDERS_MEASURES
@@ -350,9 +345,10 @@ def section(c: Comparison) -> Section:
 
 def weights_section(c: Comparison) -> Section | None:
     """Weights that a reader may move; nothing where there is nothing to weigh."""
-    found = sliders(c)
+    if c.on != FUSED or len(c.study.measures) < 2:
+        return None
     title = "What if the measures had other weights?"
-    return None if found is None else Section("what-if", title, [found], open=False)
+    return Section("what-if", title, Late(lambda: [sliders(c)]), open=False)
 
 
 def _on_each_dataset(c: Comparison) -> Table:

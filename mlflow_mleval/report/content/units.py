@@ -23,6 +23,7 @@ from mlflow_mleval.report.blocks import (
     PAGE,
     PAPER,
     Column,
+    Late,
     Link,
     Section,
     Table,
@@ -213,17 +214,27 @@ def _section(
     """All datasets, on a terminal too, if they are the document; in the report of a study the first
     ones, without verdicts where it decides over other units.
     """
-    kind, alone, by_fold = _KINDS[unit], depth == ALWAYS, _by_fold(tests)
+    kind, lost_by_fold = _KINDS[unit], lost_pairs(_by_fold(tests).values())
     describes = decides_over not in (None, unit)
-    blocks: list[Any] = []
-    if describes and tests:
-        blocks.append(doc.note(_describes(unit, present(decides_over))))
+    about = _describes(unit, present(decides_over)) if describes else ""
+    blocks = Late(lambda: _blocks(unit, tests, absent, depth, about))
+    hint = "described" if describes else f"{_hint(tests)}{lost_by_fold}"
+    return Section(kind.key, kind.title, blocks, hint)
+
+
+def _blocks(
+    unit: str, tests: Mapping[str, PairTests], absent: Mapping[str, str], depth: int, about: str
+) -> list[Any]:
+    """`about` says why they are only described, where other units decide."""
+    alone, by_fold, blocks = depth == ALWAYS, _by_fold(tests), list[Any]()
+    if about and tests:
+        blocks.append(doc.note(about))
     elif len(by_fold) > 1:
         blocks.append(folds.overview_table(by_fold, depth=min(depth, PAPER)))
     shown = list(tests.items())[: None if alone else DATASETS]
     for key, (dataset, one) in enumerate(shown, start=1):
         parts = on_dataset(one, key, dataset, depth)
-        blocks += _without_verdicts(parts, dataset) if describes else parts
+        blocks += _without_verdicts(parts, dataset) if about else parts
     if len(tests) > len(shown):
         rest = f"The first {DATASETS} of {len(tests)} datasets are shown"
         blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
@@ -232,9 +243,7 @@ def _section(
     terms = {word: text for one in by_fold.values() for word, text in folds.words(one)}
     if terms and alone:  # a report has a guide
         blocks.append(Terms(list(terms.items()), doc.WORDS))
-    lost_by_fold = lost_pairs(by_fold.values())
-    hint = "described" if describes else f"{_hint(tests)}{lost_by_fold}"
-    return Section(kind.key, kind.title, blocks, hint)
+    return blocks
 
 
 def _describes(unit: str, decides_over: str) -> str:
