@@ -7,7 +7,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from inspect import signature
@@ -67,15 +67,32 @@ def compared(
     MlevalError, ValueError
         As `load_study` and `compare`, or `anytime` was chosen beside a test.
     """
-    from mlflow_mleval.analysis.comparison import compare
+    material = read(choices, whole=whole, stage=stage, say=say, word=word)
+    return comparison_of(material, choices, whole=whole, stage=stage, say=say)
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is compared: a study and, by dataset, what instances and answers say; loss profiles."""
+
+    study: Study
+    instances: Mapping[str, Any]
+    profiles: Any = None
+
+
+def read(
+    choices: Mapping[str, Any],
+    *,
+    whole: bool = False,
+    stage: Stage = _silent,
+    say: Callable[[str], object] = lambda text: None,
+    word: Wording = str,
+) -> Material:
+    """What `compared` compares: all of it that is in the store."""
     from mlflow_mleval.store import store
     from mlflow_mleval.store.study_artifacts import profiles_of
 
-    picked = _of(compare, choices)
-    if choices.get("anytime"):
-        if picked.get("test", "max-t") != "max-t":
-            raise ValueError("`anytime` is a test of its own. Leave out `test`.")
-        picked["test"] = "anytime"
+    _options(choices)  # what cannot be compared need not be read
     selection = Selection.of(choices)
     with store.remembered():
         study = _study(selection, stage, say)
@@ -89,28 +106,55 @@ def compared(
                 raise study
             study = _of_answers(selection, means, stage)
     study = study.worded(word)
+    instances: dict[str, Any] = {}
+    profiles = None
+    if whole:
+        with suppress(NoRunsError):  # the runs carry none
+            profiles = profiles_of(study)
+        if tracked and len(study.runs) <= MOST_RUNS:
+            chance: dict[str, Any] = {"alpha": 0.05, "seed": 0, "anytime": False}
+            how = {name: choices.get(name, default) for name, default in chance.items()}
+            how |= {"minimize": selection.minimize, "maximize": selection.maximize}
+            instances = tested_instances(study, None, say, **how)[0]
+    return Material(study, instances | answers, profiles)
+
+
+def comparison_of(
+    material: Material,
+    choices: Mapping[str, Any],
+    *,
+    whole: bool = False,
+    stage: Stage = _silent,
+    say: Callable[[str], object] = lambda text: None,
+) -> Any:
+    """The Comparison of what was read, by these options; see `compared`."""
+    from mlflow_mleval.analysis.comparison import compare
+
+    study, options = material.study, _options(choices)
     say(
         f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by "
         f"{len(study.measures)} measures …"
     )
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
-        if isinstance(picked.get(name), dict):
-            picked[name] = dict.fromkeys(study.measures, default) | picked[name]
+        if isinstance(options.get(name), dict):
+            options[name] = dict.fromkeys(study.measures, default) | options[name]
     folds = {"protocol": None, "ratio": None, "paired": True}
-    parts: dict[str, Any] = {
-        "over_folds": {key: choices.get(key, default) for key, default in folds.items()},
-    }
-    if whole:
-        with suppress(NoRunsError):  # the runs carry none
-            parts["profiles"] = profiles_of(study)
-        if tracked and len(study.runs) <= MOST_RUNS:
-            chance: dict[str, Any] = {"alpha": 0.05, "seed": 0, "anytime": False}
-            how = {name: choices.get(name, default) for name, default in chance.items()}
-            how |= {"minimize": selection.minimize, "maximize": selection.maximize}
-            parts["instances"] = tested_instances(study, None, say, **how)[0]
-    parts["instances"] = parts.get("instances", {}) | answers
+    options["over_folds"] = {key: choices.get(key, default) for key, default in folds.items()}
+    beside = {"profiles": material.profiles, "instances": material.instances}
     with stage("comparing", "steps") as step:
-        return compare(study, **picked, **parts, stability=whole, progress=step)
+        return compare(study, **options, **beside, stability=whole, progress=step)
+
+
+def _options(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """The choices that `compare` takes."""
+    from mlflow_mleval.analysis.comparison import compare
+
+    options = _of(compare, choices)
+    if choices.get("anytime"):
+        if options.get("test", "max-t") != "max-t":
+            raise ValueError("`anytime` is a test of its own. Leave out `test`.")
+        options["test"] = "anytime"
+    return options
 
 
 def _study(selection: Selection, stage: Stage, say: Callable[[str], object]) -> Study | NoRunsError:

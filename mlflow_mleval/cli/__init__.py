@@ -456,7 +456,7 @@ def _render(
     page_apart = what == "report" and format == "html" and not is_stream(filename)
     if page_apart and filename is not None:
         folder = Path(filename).with_name(Path(filename).stem + "_data")
-        data = ((str(inside(folder, name)), parts) for name, parts in made.parts())
+        data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
         page = (made.render(each, width()) for each in (format,))  # made when data are written
         write_all(chain(data, [(filename, page)]))
         say(f"wrote {filename}", quiet)

@@ -1,7 +1,8 @@
 """A document: sections of blocks that say what results say, and the formats that it can take."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,16 +159,18 @@ class Document:
 
     def files(self) -> dict[str, str]:
         """``report.json`` and every table as CSV, by file name: what lies beside a report."""
-        return {name: "".join(parts) for name, parts in self.parts()}
+        return {name: "".join(make()) for name, make in self.parts().items()}
 
-    def parts(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """The same, each file made when its turn comes, and in parts: together they can be
-        large.
-        """
-        yield "report.json", renderer("json").pieces(self)
-        for table, frame in self.frames().items():
-            if len(frame):
-                yield f"{table}.csv", [renderer("csv").to_csv(frame)]
+    def parts(self) -> dict[str, Callable[[], Iterable[str]]]:
+        """The same, each file made when it is called, and in pieces: together they can be large."""
+        data = renderer("json")
+        tables = {f"{name}.csv": frame for name, frame in self.frames().items() if len(frame)}
+
+        def written(frame: pd.DataFrame) -> list[str]:
+            return [data.to_csv(frame)]
+
+        made = {name: partial(written, frame) for name, frame in tables.items()}
+        return {"report.json": partial(data.pieces, self), **made}
 
     def _repr_html_(self) -> str:
         """In a frame of its own, so that the notebook's style and the page's leave each other

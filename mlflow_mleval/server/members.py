@@ -580,7 +580,8 @@ class PageJobs:
             return WAITING
         try:
             file = connection.makefile("r", encoding="utf-8")
-            question = {"key": key, "who": caller.identity, "what": job["what"]}
+            question: dict[str, Any] = {"key": key, "who": caller.identity}
+            question |= {name: job[name] for name in ("what", "reads", "newer") if name in job}
             connection.sendall(json.dumps(question).encode() + b"\n")
             state = json.loads(file.readline() or "null") or WAITING
         except (OSError, ValueError):
@@ -619,16 +620,18 @@ class PageJobs:
                     pass
             opened.set()
 
-    def held(self, key: str, question: dict[str, Any]) -> dict[str, Any] | None:
-        """What the process that holds the comparison behind an answer says; None where there is
-        none.
+    def held(self, key: str, question: dict[str, Any], seconds: float) -> dict[str, Any] | None:
+        """What the process that holds the comparison behind an answer says, or that it is at work
+        for longer than so many seconds; None where there is none.
         """
         try:
             with socket.socket(socket.AF_UNIX) as connection:
-                connection.settimeout(30)
+                connection.settimeout(seconds)
                 connection.connect(self.folder.holder(key))
                 connection.sendall(json.dumps(question).encode() + b"\n")
                 return json.loads(connection.makefile("r", encoding="utf-8").readline() or "null")
+        except (TimeoutError, BlockingIOError):  # the second: too many ask
+            return {**WAITING, "step": "writing"}
         except (OSError, ValueError):
             return None
 

@@ -37,7 +37,13 @@ from mlflow_mleval.server.members import (
     unreadable,
     verified_once,
 )
-from mlflow_mleval.server.page_content import PageSelection, SelectionError, parsed, rendered
+from mlflow_mleval.server.page_content import (
+    PageSelection,
+    SelectionError,
+    parsed,
+    part_key,
+    rendered,
+)
 from mlflow_mleval.store import schema
 from mlflow_mleval.words import __version__
 
@@ -181,6 +187,9 @@ _OF_REPORTS = ("report.css", "report.js", "weights.js")
 #: Runs that are counted as new at most; seconds for which a right is believed while a computation
 #: is waited for.
 NEW, LATELY = 100, 3.0
+#: Seconds that a request waits for a part that has to be made, before it says that it is at work;
+#: a download, which nobody asks for again, waits longer.
+SHORT, PATIENCE = 2.0, 240.0
 #: Digits of a time in milliseconds, in the year 5138.
 _DIGITS = 14
 #: Says of which answer a part is: when it was made, in milliseconds.
@@ -217,6 +226,7 @@ class Page:
             "/answer": self.answer,
             "/section": self.section,
             "/detail": self.detail,
+            "/files": self.files,
             "/download": self.download,
             "/news": self.news,
         }
@@ -350,24 +360,22 @@ class Page:
         about = self._made(key, selection, "answer")
         part = request.args.get("part", "")
         text = self.jobs.folder.read(key, f"section/{part}")
-        if text is None and part in (section["key"] for section in about["sections"]):
-            return self._asked(key, selection, {"of": part})  # made when it is opened
         if text is None:
-            raise Failure(404, "The answer has no such section.")
+            if part not in (section["key"] for section in about["sections"]):
+                raise Failure(404, "The answer has no such section.")
+            text = self._part(key, selection, f"section/{part}")
         return _html(text, about["made"])
+
+    def files(self) -> Response:
+        selection = self._readable()
+        names = self._part(self._key(selection, "answer"), selection, "files")
+        return _json(json.loads(names))
 
     def download(self) -> Response:
         selection, name = self._readable(), request.args.get("file", "")
         key = self._key(selection, "answer")
         about = self._made(key, selection, "answer")
-        if name not in about["files"]:
-            raise Failure(404, "The answer has no such file.")
-        text = self.jobs.folder.read(f"{key}f", f"file/{name}")
-        if (
-            text is None
-        ):  # the files are written after the answer, by who holds the comparison and answers then
-            self._held(key, selection, {})
-            text = self.jobs.folder.read(f"{key}f", f"file/{name}") or ""
+        text = self._part(key, selection, f"file/{name}", PATIENCE)
         response = _sent(text.encode(), name)
         response.headers["Content-Disposition"] = f'attachment; filename="mleval-{name}"'
         response.headers[MADE] = str(about["made"])
@@ -379,7 +387,9 @@ class Page:
         question = {argument: request.args.get(name, "") for name, argument in names.items()}
         if question["of"] not in ("method", "dataset", "cell", "pair"):
             raise Failure(400, "Details are of a method, a dataset, a cell or a pair.", field="of")
-        return self._asked(self._key(selection, "answer"), selection, question)
+        key = self._key(selection, "answer")
+        about = self._made(key, selection, "answer")
+        return _html(self._held(key, selection, question)["html"], about["made"])
 
     def news(self) -> Response:
         selection = self._readable()
@@ -400,11 +410,11 @@ class Page:
         if reason := forged(request, self.jobs.folder.secret, self._caller):
             raise Failure(403, reason, reload=True)
         selection = self._readable()
-        of = self._key(selection, "answer")
-        about = self._made(of, selection, "answer")
-        if not self.jobs.folder.names(f"{of}f"):  # the files are written after the answer
-            self._held(of, selection, {})
-        key = selection.key("store", of, str(about["made"]), self._caller.identity)
+        answer = self._key(selection, "answer")
+        about = self._made(answer, selection, "answer")
+        self._part(answer, selection, "store", name="store.json")
+        of = part_key(answer, about["made"], "store")
+        key = selection.key("store", of, self._caller.identity)
         if (done := self.jobs.folder.about(key)) is None or not is_active(
             self.inside, self._caller, done["run_id"]
         ):
@@ -420,22 +430,41 @@ class Page:
 
     # what they share
 
-    def _asked(self, key: str, selection: PageSelection, question: dict[str, Any]) -> Response:
-        """What the process answers that holds the comparison."""
+    def _part(
+        self,
+        key: str,
+        selection: PageSelection,
+        part: str,
+        seconds: float = SHORT,
+        name: str = "text",
+    ) -> str:
+        """A part of the answer, made now unless somebody asked for it before."""
         about = self._made(key, selection, "answer")
-        shown = self._held(key, selection, question)
-        if "html" not in shown:
-            raise Failure(shown.pop("status"), **shown)
-        return _html(shown["html"], about["made"])
+        written = part_key(key, about["made"], part)
+        text = self.jobs.folder.read(written, name)
+        if text is None:
+            self._held(key, selection, {"part": part}, seconds)
+            text = self.jobs.folder.read(written, name)
+        if text is None:
+            raise Failure(503, "The server has no room for this part. Choose fewer runs.")
+        return text
 
-    def _held(self, key: str, selection: PageSelection, question: dict[str, Any]) -> dict[str, Any]:
-        """What the process says that holds the comparison; where it has let it go, the comparison
-        is made anew.
+    def _held(
+        self,
+        key: str,
+        selection: PageSelection,
+        question: dict[str, Any],
+        seconds: float = SHORT,
+    ) -> dict[str, Any]:
+        """What the process says that holds the comparison, 202 while it is at work; where it has
+        let it go, the comparison is made anew.
         """
-        shown = self.jobs.held(key, question)
+        shown = self.jobs.held(key, question, seconds)
         if shown is None:
-            self._made(key, selection, "answer", newer=int(time.time() * 1000))
-        return shown or {}
+            self._compute(key, selection, "answer")
+        if "state" in shown or "status" in shown:
+            raise Failure(shown.pop("status", 202), **shown)
+        return shown
 
     @property
     def _caller(self) -> Caller:
@@ -492,16 +521,20 @@ class Page:
     def _address(self) -> str:
         return request.url_root.rstrip("/") + self.prefix
 
-    def _made(
-        self, key: str, selection: PageSelection, what: str, newer: int = 0
-    ) -> dict[str, Any]:
+    def _made(self, key: str, selection: PageSelection, what: str) -> dict[str, Any]:
         """What an answer says of itself; while there is none that is new enough, 202."""
-        newer = newer or _milliseconds("newer-than", "0")
+        newer = _milliseconds("newer-than", "0")
         about = self.jobs.folder.about(key)
         if about is not None and about["made"] > newer:
             self._check(selection)
             return about
-        self._ask(key, {"what": what, "given": dict(selection.given)})
+        self._compute(key, selection, what, newer)
+
+    def _compute(self, key: str, selection: PageSelection, what: str, newer: int = 0) -> NoReturn:
+        """Have the worker make an answer from runs that were read after a time."""
+        reads = self._key(selection.runs_only, what)
+        given = dict(selection.given)
+        self._ask(key, {"what": what, "given": given, "reads": reads, "newer": newer})
 
     def _ask(self, key: str, job: dict[str, Any], writes: bool = False) -> NoReturn:
         """Have the worker do the job, or hear how far it is."""
@@ -565,7 +598,7 @@ def _html(text: str, made: int | None = None) -> Response:
     return Response(text, mimetype="text/html", headers=None if made is None else {MADE: str(made)})
 
 
-def _json(content: dict[str, Any], status: int = 200) -> Response:
+def _json(content: Any, status: int = 200) -> Response:
     return Response(json.dumps(content), status, mimetype="application/json")
 
 

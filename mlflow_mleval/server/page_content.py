@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
@@ -101,6 +101,26 @@ def options() -> dict[str, click.Option]:
     return {max(option.opts, key=len).removeprefix("--"): option for option in taken}
 
 
+#: Options, by their names in the address, by which runs are compared and not read.
+COMPARING = {
+    "control",
+    "correction",
+    "drop-constant",
+    "missing-is-failure",
+    "next",
+    "on",
+    "order",
+    "p",
+    "preference",
+    "q",
+    "rope",
+    "s",
+    "test",
+    "ties",
+    "weights",
+}
+
+
 @dataclass(frozen=True)
 class PageSelection:
     """A selection, each value as it was given; what equals the default is left out.
@@ -134,6 +154,14 @@ class PageSelection:
             for value in values
         ]
         return command_line(["mleval", "report"], flags)
+
+    @property
+    def runs_only(self) -> PageSelection:
+        """The selection without what only the comparison heeds: the same for all that read the same
+        runs.
+        """
+        given = [(name, values) for name, values in self.given if name not in COMPARING]
+        return replace(self, given=tuple(given))
 
     def key(self, *more: str) -> str:
         """A name for whatever this selection yields, among strangers' selections."""
@@ -307,20 +335,22 @@ def warm() -> None:
 
 
 def make(
-    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
-) -> None:
-    """Do the job; `hold` then answers questions about it. A failure is told, not raised."""
+    folder: CacheFolder, job: dict[str, Any], tell: Tell, hold: Callable[..., Any]
+) -> dict[str, Any] | None:
+    """Do the job; `hold` then answers questions about it, and may return another one about the same
+    runs. A failure is told, not raised.
+    """
     from mlflow_mleval.store import artifacts
 
     os.environ["MLFLOW_TRACKING_URI"] = job["server"]
     os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
     artifacts.go_by_routes()
     try:
-        {"answer": _answer, "survey": _survey, "store": _store}[job["what"]](
-            folder, key, job, tell, hold
-        )
+        kinds = {"answer": _answer, "survey": _survey, "store": _store}
+        return kinds[job["what"]](folder, job["key"], job, tell, hold)
     except Exception as error:
         tell(state="failed", **failure(error, job))
+    return None
 
 
 class TooManyError(StoreError):
@@ -400,33 +430,45 @@ _GAPS = (
 )
 
 
-def _answer(
-    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
-) -> None:
-    from mlflow_mleval.assembling import compared
-    from mlflow_mleval.report.content.beyond import next_dataset_heading
-    from mlflow_mleval.report.html import fragment
-    from mlflow_mleval.store.runs import described
+#: What this process has read, and when, in milliseconds: further jobs are about the same runs.
+_READ: list[tuple[Any, int]] = []
 
-    made = int(time.time() * 1000)
+
+def _read(job: dict[str, Any], chosen: PageSelection, tell: Tell) -> tuple[Any, int]:
+    """What is compared, and when it was read."""
+    from mlflow_mleval.assembling import read
+
+    if not _READ:
+        made = int(time.time() * 1000)
+        material = read(chosen.choices, whole=True, stage=_stages(tell), word=as_option)
+        study = material.study
+        source = {**study.source, "tracking_uri": job["address"]}
+        _READ.append((replace(material, study=replace(study, source=source)), made))
+    return _READ[0]
+
+
+def _answer(
+    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., Any]
+) -> Any:
+    """Write what a reader sees first, then hold the comparison and make the rest of the answer when
+    somebody asks for it.
+    """
+    from mlflow_mleval.assembling import comparison_of
+    from mlflow_mleval.report.html import fragment
+
     chosen = parsed(job["given"])
-    comparison = compared(chosen.choices, whole=True, stage=_stages(tell), word=as_option)
+    material, made = _read(job, chosen, tell)
+    comparison = comparison_of(material, chosen.choices, whole=True, stage=_stages(tell))
     tell(state="working", step="writing", done=0, total=0)
     study = comparison.study
-    comparison = replace(
-        comparison, study=replace(study, source={**study.source, "tracking_uri": job["address"]})
-    )
-    document = _document(comparison, chosen)
-    names, headings = file_names(document), [*document.sections]
-    if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:
-        headings.insert(-1, next_dataset_heading(comparison))  # made when it is opened
+    parts = _Parts(comparison, chosen)
+    document, sections = parts.document, parts.sections
     about = {
         "made": made,
         "title": _plain(document.title),
         "about": _plain(document.about),
         "text": _plain(document.text),
         "runs": len(study.runs),
-        "files": names,
         "experiments": study.source["experiments"],
         "sections": [
             {
@@ -435,32 +477,84 @@ def _answer(
                 "hint": _plain(s.hint),
                 "open": s.key in document.opened,
             }
-            for s in headings
+            for s in sections
         ],
     }
-    sections = [(f"section/{s.key}", fragment(s)) for s in document.sections]
-    folder.write(key, [("about.json", json.dumps(about)), *sections])
+    first = [s for s in sections if s.key in (*document.opened, "doubts")]
+    texts = [(f"section/{s.key}", fragment(s)) for s in first]
 
-    def write_files() -> None:
-        tell(state="done")
+    def publish() -> None:
+        folder.write(key, [("about.json", json.dumps(about)), *texts])
+        tell(state="done", made=made)
         os.environ.pop("MLFLOW_TRACKING_TOKEN", None)
-        stored = json.dumps(described(comparison, asked=chosen.choices), default=str)
-        folder.write(
-            f"{key}f",
-            [*((f"file/{name}", text) for name, text in _files(document)), ("store.json", stored)],
-        )
 
-    def detail(question: dict[str, Any]) -> dict[str, Any]:
-        if not question:
-            return {}
+    def asked(question: dict[str, Any]) -> dict[str, Any]:
         try:
-            if question["of"] == LATE:
-                return {"html": _next_dataset(comparison)}
-            return {"html": _detail(comparison, **question)}
+            if "part" not in question:
+                return {"html": _detail(comparison, **question)}
+            written = part_key(key, made, question["part"])
+            if not folder.names(written):
+                folder.write(written, parts.made(question["part"]))
+                folder.shrink()
+            return {}
+        except KeyError:
+            return {"status": 404, "error": "The answer has no such part."}
         except Exception as error:
             return failure(error, job)
 
-    hold(detail, write_files)
+    return hold(key, asked, publish)
+
+
+def part_key(key: str, made: int, part: str) -> str:
+    """Under which name a part of an answer lies that was made when it was asked for."""
+    return sha256(f"{key}\0{made}\0{part}".encode()).hexdigest()[:32]
+
+
+class _Parts:
+    """The parts of an answer, made when they are asked for: its sections, the list of its files,
+    each of these, and what is stored as a run. A KeyError where there is no such part.
+    """
+
+    def __init__(self, comparison: Any, chosen: PageSelection) -> None:
+        from mlflow_mleval.report.blocks import Late
+        from mlflow_mleval.report.content.beyond import next_dataset_heading
+
+        self.comparison, self.chosen = comparison, chosen
+        self.document = _document(comparison, chosen)
+        self.sections = [*self.document.sections]
+        if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:
+            late = Late(lambda: _next_dataset(comparison))
+            self.sections.insert(-1, next_dataset_heading(comparison, late))
+
+    def made(self, part: str) -> list[tuple[str, Any]]:
+        """Names and texts of a part."""
+        from mlflow_mleval.report.html import fragment
+
+        kind, _, name = part.partition("/")
+        if kind == "section":
+            section = {s.key: s for s in self.sections}[name]
+            return [("text", fragment(section))]
+        if kind == "file":
+            return [("text", self.files[name]())]
+        if kind == "files":
+            return [("text", json.dumps([*self.files]))]
+        if kind == "store":
+            return self._stored()
+        raise KeyError(part)
+
+    @cached_property
+    def files(self) -> dict[str, Callable[[], Any]]:
+        """What there is to download, and how each is made."""
+        return files_of(self.document)
+
+    def _stored(self) -> list[tuple[str, Any]]:
+        from mlflow_mleval.store.runs import described
+
+        asked = described(self.comparison, asked=self.chosen.choices)
+        names = [FILES["html"], FILES["md"]]
+        names += [name for name in self.files if name.endswith((".json", ".csv"))]
+        files = [(f"file/{name}", self.files[name]()) for name in names]
+        return [("store.json", json.dumps(asked, default=str)), *files]
 
 
 def _document(comparison: Any, chosen: PageSelection) -> Any:
@@ -487,44 +581,24 @@ def _svg_name(title: str, i: int) -> str:
     return f"{i:02}-{'-'.join(filter(None, words.split('-')))[:60]}.svg"
 
 
-def file_names(document: Any) -> list[str]:
-    """What there is to download."""
-    from mlflow_mleval.report.blocks import PAGE, Figure
-
-    titles = dict.fromkeys(
-        b.svg.title for s in document.sections for b in s.linear(PAGE) if isinstance(b, Figure)
-    )
-    tables = [f"{name}.csv" for name, frame in document.frames().items() if len(frame)]
-    return [
-        *FILES.values(),
-        "report.json",
-        *tables,
-        *(_svg_name(title, i) for i, title in enumerate(titles, 1)),
-    ]
+def files_of(document: Any) -> dict[str, Callable[[], Any]]:
+    """What there is to download, and how each is made."""
+    made: dict[str, Callable[[], Any]] = {}
+    made |= {name: partial(document.render, format) for format, name in FILES.items()}
+    made |= document.parts()
+    drawn = enumerate(document.figures().items(), 1)
+    return made | {_svg_name(title, i): partial(str, svg) for i, (title, svg) in drawn}
 
 
-def _files(document: Any) -> Iterator[tuple[str, Any]]:
-    yield from ((name, document.render(format)) for format, name in FILES.items())
-    yield from document.parts()
-    yield from (
-        (_svg_name(title, i), svg) for i, (title, svg) in enumerate(document.figures().items(), 1)
-    )
-
-
-#: The section that is made when a reader opens it, for that takes time.
-LATE = "next_dataset"
-
-
-def _next_dataset(comparison: Any) -> str:
-    """The section on the next dataset, of the methods that may be the best."""
+def _next_dataset(comparison: Any) -> Sequence[Any]:
+    """What is said of the next dataset, of the methods that may be the best."""
     from mlflow_mleval.report.blocks import Text
-    from mlflow_mleval.report.content import beyond
-    from mlflow_mleval.report.html import fragment
+    from mlflow_mleval.report.content.beyond import next_dataset_section
 
     asked = replace(comparison, options={**comparison.options, "next_dataset": "best"})
+    section = next_dataset_section(asked)
     empty = "Fewer than two datasets have folds or repeats that can be compared."
-    none = beyond.next_dataset_heading(comparison, [Text([empty])])
-    return fragment(beyond.next_dataset_section(asked) or none)
+    return [Text([empty])] if section is None else section.blocks
 
 
 def _detail(
@@ -561,7 +635,7 @@ def rendered(template: str, **values: Any) -> str:
 
 
 def _survey(
-    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
+    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., Any]
 ) -> None:
     from mlflow_mleval.store import store
     from mlflow_mleval.store.survey import take_stock
@@ -745,10 +819,10 @@ _MISSING_WORDS = {
 
 
 def _store(
-    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
+    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., Any]
 ) -> None:
-    """Store the report that the answer `job["of"]` has among its files, as the member whose token
-    the job has.
+    """Store the report that was made under the name `job["of"]`, as the member whose token the job
+    has.
     """
     from mlflow.utils.mlflow_tags import MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE, MLFLOW_USER
 
@@ -756,21 +830,17 @@ def _store(
     from mlflow_mleval.store.runs import log_report
 
     tell(state="working", step="storing", done=0, total=0)
-    files, about = f"{job['of']}f", folder.read(f"{job['of']}f", "store.json")
+    about = folder.read(job["of"], "store.json")
     if about is None:
         raise StoreError("the answer is not there any more. Compare again.")
-    held = {
-        name.removeprefix("file/"): folder.read(files, name) or ""
-        for name in folder.names(files)
+    files = {
+        name.removeprefix("file/"): folder.read(job["of"], name) or ""
+        for name in folder.names(job["of"])
         if name != "store.json"
     }
-    page, summary = held.pop(FILES["html"]), held.pop(FILES["md"])
+    page, summary = files.pop(FILES["html"]), files.pop(FILES["md"])
     paths = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
-    paths |= {
-        f"{schema.ARTIFACT_FOLDER}/{name}": text
-        for name, text in held.items()
-        if name.endswith((".json", ".csv"))
-    }
+    paths |= {f"{schema.ARTIFACT_FOLDER}/{name}": text for name, text in files.items()}
     large = [path for path, text in paths.items() if len(text.encode()) > artifacts.MOST_BYTES]
     if schema.ARTIFACT_REPORT in large:
         most = artifacts.MOST_BYTES >> 20

@@ -48,6 +48,9 @@ ABSENT = 5
 REMEMBER = 5
 
 
+_STARTING = {"state": "working", "step": "starting", "done": 0, "total": 0}
+
+
 @dataclass
 class _Child:
     """A process that computes, or holds what it computed."""
@@ -60,12 +63,12 @@ class _Child:
     who: str
     scratch: str
     lane: str
+    reads: str  #: what it has read, by `PageSelection.runs_only`
+    made: int = 0  #: when it did, in milliseconds; 0 before
     worked: float = 0.0  #: seconds of work, as it told last
     leased: float = 0.0  #: and as it had told when somebody asked for it last
     began: float = field(default_factory=time.monotonic)
-    told: dict[str, Any] = field(
-        default_factory=lambda: {"state": "working", "step": "starting", "done": 0, "total": 0}
-    )
+    told: dict[str, Any] = field(default_factory=lambda: {**_STARTING})
     buffer: bytes = b""
 
     @property
@@ -168,21 +171,49 @@ class Worker:
         key, lane = asked["key"], self.waiting.pop(asked["key"]).lane
         if key in self.children:
             self._end(self.children[key])
+        job["key"] = key
+        if self._continued(asked, job, connection):
+            return
         ours, theirs = socket.socketpair()
         scratch = tempfile.mkdtemp(dir=self.folder.path)
         pid = os.fork()
         if pid == 0:
             ours.close()
             tempfile.tempdir = scratch
-            self._in_child(key, job, theirs)
+            self._in_child(job, theirs)
         theirs.close()
         ours.setblocking(False)
-        child = self.children[key] = _Child(
-            key, pid, ours, connection, time.monotonic(), asked["who"], scratch, lane
-        )
+        now, who, reads = time.monotonic(), asked["who"], asked.get("reads", "")
+        child = _Child(key, pid, ours, connection, now, who, scratch, lane, reads)
+        self.children[key] = child
         self.selector.register(ours, selectors.EVENT_READ, child)
 
-    def _in_child(self, key: str, job: dict[str, Any], pipe: socket.socket) -> None:
+    def _continued(
+        self, asked: dict[str, Any], job: dict[str, Any], connection: socket.socket
+    ) -> bool:
+        """Give the job to a process that holds another comparison of the same runs, if there is
+        one: it need not read them again.
+        """
+        reads, newer = asked.get("reads"), asked.get("newer", 0)
+        for child in [*self.children.values()]:
+            if not reads or child.working or child.reads != reads or child.made <= newer:
+                continue
+            try:
+                child.pipe.sendall(json.dumps(job).encode() + b"\n")
+            except OSError:  # it has just ended
+                self._end(child)
+                continue
+            with suppress(FileNotFoundError):
+                os.unlink(self.folder.holder(child.key))
+            self.children[job["key"]] = self.children.pop(child.key)
+            child.key, child.who, child.job = job["key"], asked["who"], connection
+            child.asked = child.began = time.monotonic()
+            child.leased = child.worked
+            child.told = {**_STARTING}
+            return True
+        return False
+
+    def _in_child(self, job: dict[str, Any] | None, pipe: socket.socket) -> None:
         """The forked process: it never returns."""
         code = 1
         try:
@@ -201,7 +232,8 @@ class Worker:
                 content["worked"] = time.process_time()
                 pipe.sendall(json.dumps(content).encode() + b"\n")
 
-            page_content.make(self.folder, key, job, tell, partial(hold, self.folder.holder(key)))
+            while job is not None:
+                job = page_content.make(self.folder, job, tell, partial(hold, self.folder, pipe))
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -236,6 +268,7 @@ class Worker:
 
     def _settle(self, child: _Child, message: dict[str, Any]) -> None:
         """The job is done or has failed: its token is needed no more."""
+        child.made = message.get("made", 0)
         if message["state"] == "failed":
             self.failed[child.key] = (time.monotonic(), child.who, message)
         if child.job is not None:
@@ -285,32 +318,38 @@ class Worker:
 
 
 def hold(
-    path: str, answer: Callable[[dict[str, Any]], dict[str, Any]], before: Callable[[], None]
-) -> None:
+    folder: CacheFolder,
+    pipe: socket.socket,
+    key: str,
+    answer: Callable[[dict[str, Any]], dict[str, Any]],
+    before: Callable[[], None],
+) -> dict[str, Any] | None:
     """Answer questions about what was computed, one line of JSON each, until nobody asks for `HOLD`
-    seconds.
+    seconds or the worker ends; a further job that the worker sends is returned.
 
     Who asks is heard from the beginning, and answered when what is to be done `before` is done.
     """
-    parent = os.getppid()
     with suppress(FileNotFoundError):
-        os.unlink(path)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen(8)
-        listener.settimeout(2)
+        os.unlink(folder.holder(key))
+    with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as heard:
+        listener.bind(folder.holder(key))
+        listener.listen(64)
         before()
+        heard.register(listener, selectors.EVENT_READ)
+        heard.register(pipe, selectors.EVENT_READ)
         last = time.monotonic()
-        while time.monotonic() - last < HOLD and os.getppid() == parent:
-            try:
+        while time.monotonic() - last < HOLD:
+            for ready, _ in heard.select(2):
+                if ready.fileobj is pipe:
+                    line = pipe.makefile("r", encoding="utf-8").readline()
+                    return json.loads(line) if line else None
+                last = time.monotonic()
                 connection, _ = listener.accept()
-            except TimeoutError:
-                continue
-            last = time.monotonic()
-            with connection, suppress(OSError, ValueError):
-                connection.settimeout(5)
-                asked = json.loads(connection.makefile("r", encoding="utf-8").readline())
-                connection.sendall(json.dumps(answer(asked)).encode() + b"\n")
+                with connection, suppress(OSError, ValueError):
+                    connection.settimeout(5)
+                    asked = json.loads(connection.makefile("r", encoding="utf-8").readline())
+                    connection.sendall(json.dumps(answer(asked)).encode() + b"\n")
+    return None
 
 
 def main() -> None:

@@ -66,8 +66,8 @@ def made(data: object, what: str) -> None:
     if not whole:
         page.to_text()
         return
-    for _, parts in page.parts():
-        for _ in parts:
+    for make in page.parts().values():
+        for _ in make():
             pass
     page.to_html()
 

@@ -263,6 +263,8 @@ def test_share_download_store_and_new_runs(reader, site):
     reader.of("study", "&missing=worst")
     reader.answered()
     address, title = reader.chrome.current_url, reader.text("#title")
+    reader.js("[...document.querySelectorAll('.menu summary')][0].click()")  # the list of files
+    reader.until("document.querySelector('.sheet a')")
     files = reader.js("[...document.querySelectorAll('.sheet a')].map(a => a.href)")
     assert {"report.html", "report.json", "ranking.csv"} <= {
         parse_qs(urlsplit(f).query)["file"][0] for f in files

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+from dataclasses import fields
 from types import SimpleNamespace
 from urllib.parse import parse_qs
 
@@ -21,7 +22,7 @@ from werkzeug.wrappers import Request
 from mlflow_mleval.errors import CandidatesError, MeasureError, UnclearError
 from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.report.content import document_of
-from mlflow_mleval.selection import DIGEST, METHOD_RULES
+from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
 from mlflow_mleval.server import members
 from mlflow_mleval.server.answer_cache import CacheFolder
 from mlflow_mleval.server.members import (
@@ -36,11 +37,12 @@ from mlflow_mleval.server.members import (
     verified_once,
 )
 from mlflow_mleval.server.page_content import (
+    COMPARING,
     SelectionError,
     _form,
     _repeats,
     failure,
-    file_names,
+    files_of,
     further_options,
     offered,
     options,
@@ -497,7 +499,7 @@ def test_every_stop_has_a_way_out_in_the_words_of_the_page():
 
 
 def test_the_page_offers_a_file_for_every_format_of_a_report():
-    names = file_names(document_of(published()))
+    names = files_of(document_of(published()))
     suffixes = {name.rpartition(".")[2] for name in names}
     assert {"html", "md", "tex", "json", "csv", "svg"} <= suffixes
     assert {"report.txt", "report.json"} <= {*names}
@@ -529,6 +531,18 @@ def test_a_login_is_verified_once_a_request():
     hashed.clear()
     assert inside.get(Caller(ann), "/a").ok and inside.get(Caller(ann), "/b").ok
     assert len(hashed) == 2  # requests of their own: nothing is believed from one to the next
+
+
+def test_what_is_read_is_the_same_whatever_the_comparison_heeds():
+    from inspect import signature
+
+    from mlflow_mleval.analysis.comparison import compare
+
+    heeded = {options()[name].name for name in COMPARING}
+    assert heeded <= {*signature(compare).parameters}
+    assert heeded.isdisjoint(field.name for field in fields(Selection))
+    one, other = parsed({"filter": ["x"]}), parsed({"filter": ["x"], "weights": ["f1=2"]})
+    assert one.runs_only == one and other.runs_only.query == one.query != other.query
 
 
 def test_members_take_turns_and_surveys_wait_for_no_comparison(tmp_path):

@@ -83,6 +83,7 @@ def test_nobody_gets_what_mlflow_gives_nobody(team):
         f"survey?{selection}",
         f"answer?{selection}",
         f"section?part=verdict&{selection}",
+        f"files?{selection}",
         f"download?file=report.json&{selection}",
         f"news?since=0&{selection}",
         "static?file=page.js",
@@ -144,7 +145,9 @@ def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
             and "\x1b" not in section.text
             and " style=" not in section.text
         )
-    for name in answer["files"]:
+    files = team.ask(f"files?{selection}", ANN).json()
+    assert {"report.html", "report.json", "pairs.csv"} < {*files}
+    for name in files:
         file = team.ask(f"download?file={name}&{selection}", ANN)
         assert (
             file.ok
@@ -191,6 +194,7 @@ def test_nothing_outside_an_answer_is_served(team, path):
         "survey?",
         "answer?",
         "section?part=verdict&",
+        "files?",
         "download?file=report.json&",
         "news?since=0&",
         "detail?of=method&the-method=RF&",
@@ -226,6 +230,8 @@ def test_a_change_of_rights_shows_at_once(team):
     for path in (
         f"answer?{selection}",
         f"section?part=ranking&{selection}",
+        f"section?part=verdict&{selection}",
+        f"files?{selection}",
         f"download?file=report.html&{selection}",
     ):
         assert team.ask(path, BOB).status_code == 403
@@ -299,6 +305,22 @@ def test_a_report_is_stored_with_the_members_own_rights_and_by_their_own_page(te
     assert team.ask(f"news?since=0&experiment-id={team.ids['ours']}", ANN).json() == {
         "new": 9
     }  # the report is no news
+
+
+def test_other_weights_of_the_same_runs_read_no_run_again(team):
+    ours = f"experiment-id={team.ids['ours']}"
+    before = team.ask(f"answer?{ours}", ANN).json()
+    before = team.ask(f"answer?newer-than={before['made']}&{ours}", ANN).json()
+    heavier = f"weights=f1%3D3%2Chamming_loss%3D1&{ours}"
+    after = team.ask(f"answer?{heavier}", ANN).json()
+    assert after["state"] == "ready" and after["key"] != before["key"]
+    assert after["made"] == before["made"]  # when the runs were read
+    assert team.ask(f"section?part=measures&{heavier}", ANN).ok
+    # who goes back finds the rest of the first answer, too, made of the same runs
+    again = team.ask(f"section?part=measures&{ours}", ANN)
+    assert again.ok and again.headers["X-Mleval-Made"] == str(before["made"])
+    newer = team.ask(f"answer?newer-than={before['made']}&{heavier}", ANN).json()
+    assert newer["made"] > before["made"]
 
 
 def test_new_runs_are_told_and_taken_on_demand(team):

@@ -419,11 +419,9 @@ async function load(key) {
 // ---- What can be done with it
 
 function actions(made) {
-  const files = element("ul", {}, ...made.files.map(name => element("li", {},
-    element("a", {href: `download?file=${encodeURIComponent(name)}&${shown.query}`, download: name}, name))));
   const address = new URL(`?${shown.query}`, location.href).href, link = button("Copy link", () => copy(address, "The link is"));
   const bar = element("div", {class: "actions"},
-    button("Copy as text", () => copy(made.text, "The answer is")), link, button("Store as run", store, {id: "store"}), menu("Download", files),
+    button("Copy as text", () => copy(made.text, "The answer is")), link, button("Store as run", store, {id: "store"}), downloads(),
     made.command ? menu("Command", element("div", {}, element("pre", {tabindex: 0}, made.command),
       button("Copy command", () => copy(made.command, "The command is")))) : null,
     button("Print", print), selection.has("weights") ? button("Weights by entropy again", () => {
@@ -433,6 +431,22 @@ function actions(made) {
     }) : null, element("button", {type: "button", id: "news", class: "primary", hidden: true}), element("span", {id: "stored"}));
   bar.querySelector("#news").addEventListener("click", () => compare(shown.made));
   return bar;
+}
+function downloads() {  // what there is, listed when the menu is opened
+  const list = element("ul"), fold = menu("Download", list), {query} = shown;
+  fold.addEventListener("toggle", async () => {
+    if (!fold.open || list.dataset.asked) return;
+    list.dataset.asked = true;
+    try {
+      const names = await (await ask(`files?${query}`, {slot: "files", told: working(list)})).json();
+      list.replaceChildren(...names.map(name => element("li", {},
+        element("a", {href: `download?file=${encodeURIComponent(name)}&${query}`, download: name}, name))));
+    } catch (error) {
+      delete list.dataset.asked;
+      if (!stopped(error)) list.replaceChildren(failed(error));
+    }
+  });
+  return fold;
 }
 function menu(title, content) {
   const fold = element("details", {class: "menu"}, element("summary", {}, title), element("div", {class: "sheet"}, content));
