@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from mlflow_mleval.validation import in_pandas
 from mlflow_mleval.words import did_you_mean, masked, without_passwords
 
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
@@ -25,7 +26,7 @@ DIRECTIONS: tuple[Directions, ...] = ("declared", "proposed")
 class Selection:
     """Which runs are read, and how: the arguments of `load_study`, checked.
 
-    `results`, a file or a DataFrame, are read in the place of a store. Texts that stand alone where
+    `results`, a file or a table, are read in the place of a store. Texts that stand alone where
     several may stand become tuples. `measures`, `methods` and `datasets` are None where nothing was
     said of them.
 
@@ -78,6 +79,7 @@ class Selection:
             raise ValueError(f"`duplicates` must be one of {listed}, got {self.duplicates!r}.")
         self._check_rules()
         if self.results is not None:
+            object.__setattr__(self, "results", in_pandas(self.results))
             for name in _OF_STORES:
                 if getattr(self, name):
                     raise ValueError(

@@ -17,6 +17,7 @@ from mlflow_mleval.measures.metric_names import TRAINING, directions, is_bookkee
 from mlflow_mleval.measures.registry import Direction, expand
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.selection import Missing, Selection, check_missing, command_line
+from mlflow_mleval.validation import in_pandas
 from mlflow_mleval.words import (
     Argument,
     Message,
@@ -115,11 +116,11 @@ class Study(Reported):
         maximize: Iterable[str] = (),
         missing: Missing = "error",
     ) -> Study:
-        """A Study from results that lie in a DataFrame.
+        """A Study from results that lie in a data frame.
 
         Parameters
         ----------
-        frame : pandas.DataFrame
+        frame : data frame (pandas, polars, pyarrow)
             Wide: columns ``dataset`` and ``method`` and one column a measure, one row a pair. Long:
             columns ``measure``, ``dataset``, ``method`` and ``value``. Or a leaderboard: rows are
             methods (the index, or the column ``method``), columns are datasets, and the measure is
@@ -137,7 +138,7 @@ class Study(Reported):
         >>> Study.from_frame(board, maximize=["value"]).datasets
         ['wine', 'iris']
         """
-        pair = ["dataset", "method"]
+        pair, frame = ["dataset", "method"], in_pandas(frame)
         if {*pair, "measure", "value"} <= {*frame}:
             values = frame.set_index([*pair, "measure"])["value"].unstack(sort=False)
         elif {*pair} <= {*frame}:

@@ -188,6 +188,19 @@ def column_names(value: Any) -> pd.Index | None:
     )
 
 
+def in_pandas(value: Any, index: str = "") -> Any:
+    """A table of polars, pyarrow or another library that speaks Arrow as a pandas.DataFrame, with
+    its column `index`, if there is one, as the index that pandas alone has; all else as it is.
+    """
+    speaks = hasattr(value, "__arrow_c_stream__") and not isinstance(value, pd.DataFrame)
+    if not speaks or column_names(value) is None:
+        return value
+    import pyarrow as pa
+
+    frame = pa.table(value).to_pandas()
+    return frame.set_index(index) if index in frame else frame
+
+
 def same_columns(value: Any, name: str, other: Any, other_name: str) -> None:
     """Raise ValueError unless two data frames name their columns alike; other matrices have no
     names and pass.

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.pairs import NOISE
-from mlflow_mleval.validation import Array, probability
+from mlflow_mleval.validation import Array, in_pandas, probability
 from mlflow_mleval.words import count, some
 
 OUTCOMES = ["better", "equivalent", "worse"]
@@ -276,6 +276,7 @@ def _at_least_two(differences: Array | None) -> Array:
 
 def _rows(differences: Any) -> tuple[list[Hashable], list[Array]]:
     """Names of the datasets, and the differences on each."""
+    differences = in_pandas(differences, index="dataset")
     if isinstance(differences, pd.DataFrame):
         labels, parts = list(differences.index), differences.to_numpy(dtype=float)
     elif isinstance(differences, Mapping):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mlflow_mleval.validation import Array, known_keywords, one_of
+from mlflow_mleval.validation import Array, in_pandas, known_keywords, one_of
 from mlflow_mleval.words import SHOWN, did_you_mean
 
 # --------------------------------------------------------------------------------------------------
@@ -692,6 +692,7 @@ def _entropy(values: Array, turned: npt.NDArray[np.bool_]) -> Array:
 
 def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
     """The table of numbers that `promethee` takes, or why it cannot take it."""
+    table = in_pandas(table, index="method")
     if not isinstance(table, pd.DataFrame):
         table = np.asarray(table)
         if table.ndim != 2:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.validation import in_pandas, one_of
 from mlflow_mleval.words import did_you_mean, some
 
 TIES = ("correct", "ignore")
@@ -100,6 +100,7 @@ def complete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFrame:
 
 def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFrame:
     """The same, but cells may be empty."""
+    values = in_pandas(values, index="dataset")
     table = values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values))
     if table.shape[0] < 2 or table.shape[1] < 2:
         raise ValueError(
@@ -356,6 +357,7 @@ def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
 
     1: same order, -1: reversed; NaN where a ranking ties all methods. ValueError for empty cells.
     """
+    rankings = in_pandas(rankings)
     table = rankings if isinstance(rankings, pd.DataFrame) else pd.DataFrame(np.asarray(rankings))
     values = table.to_numpy(dtype=float)
     if np.isnan(values).any():

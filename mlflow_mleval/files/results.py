@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from mlflow_mleval.analysis.answer_comparison import PASS, Answers
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.validation import in_pandas
 from mlflow_mleval.words import measure_name_problem, quoted, some, text_problem
 
 # --------------------------------------------------------------------------------------------------
@@ -143,6 +144,7 @@ def read_cells(source: str | Path | pd.DataFrame, *, name: str | None = None) ->
     """Header and rows of a table as they stand there; of a file, ImportFileError where it cannot be
     read.
     """
+    source = in_pandas(source)
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, name or "the table")
     path = Path(source)

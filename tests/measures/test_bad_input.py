@@ -357,6 +357,31 @@ def test_frames_of_other_libraries_keep_their_names(frame):
         mleval.calibrate_threshold(frame(y), frame(permuted))
 
 
+def test_tables_of_other_libraries_go_in_where_those_of_pandas_do(frame, tmp_path):
+    """Their column `method` or `dataset` is the index that pandas has."""
+    rng = np.random.default_rng(0)
+    board = pd.DataFrame(rng.random((6, 3)), [f"d{i}" for i in range(6)], ["a", "b", "c"])
+    board.iloc[:, 0] += 1
+    columns = {"dataset": list(board.index), **{m: board[m].to_list() for m in board}}
+    ours, theirs = mleval.friedman(board), mleval.friedman(frame(columns))
+    assert ours.pvalue == theirs.pvalue and list(theirs.mean_ranks.index) == ["a", "b", "c"]
+    by_method = {"method": list("abc"), **{d: board.loc[d].to_list() for d in board.index}}
+    flows, same = (mleval.promethee(table).flows for table in (frame(by_method), board.T))
+    pd.testing.assert_frame_equal(flows, same, check_names=False)
+    for read in (
+        lambda table: mleval.Study.from_frame(table, maximize=["value"]),
+        lambda table: mleval.load_study(results=table, maximize=["value"]),
+    ):
+        study = read(frame(by_method))
+        assert study.methods == ["a", "b", "c"] and len(study.datasets) == 6
+        assert study.matrix("d0")["value"].to_dict() == board.loc["d0"].to_dict()
+    x = {"precision": rng.random(8), "recall": rng.random(8)}
+    y = {name: values + rng.normal(0, 0.1, 8) for name, values in x.items()}
+    assert list(mleval.hotelling(frame(x), frame(y)).posthoc.index) == ["precision", "recall"]
+    spread = mleval.stats.hierarchical_t(frame(columns), rho=0.1, rope=0.01)
+    assert list(spread.shrunken.index) == list(board.index)
+
+
 def test_series_of_class_sets_must_agree():
     h = mleval.Hierarchy([("r", "c"), ("r", "d"), ("r", "e")])
     true = pd.Series([["c"], ["d"]], index=["i", "j"])

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from mlflow_mleval.validation import Array, one_of, unique_names
+from mlflow_mleval.validation import Array, column_names, one_of, unique_names
 
 # --------------------------------------------------------------------------------------------------
 # Tables of folds and the algebra of their scatter: checks, linear dependence, and solving for many
@@ -85,9 +85,10 @@ def table_of(values: ArrayLike | pd.DataFrame, name: str, ndim: int) -> Array:
 def names_of(
     given: Iterable[Hashable] | None, values: object, name: str, count: int
 ) -> list[Hashable]:
-    """The names that were given, those of a DataFrame's columns, or 0, 1 .. count - 1."""
+    """The names that were given, those of a data frame's columns, or 0, 1 .. count - 1."""
     if given is None:
-        given = values.columns if isinstance(values, pd.DataFrame) else range(count)
+        columns = column_names(values)
+        given = range(count) if columns is None else columns
     return list(unique_names(given, name, count, name))
 
 
