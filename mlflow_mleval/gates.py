@@ -118,8 +118,8 @@ def gate(
     n_resamples, seed : int
         Random sign changes, and their seed.
     **selection
-        As for `load_study`: experiment_names, minimize, maximize …; and table, instance_by, grades
-        of answers.
+        As for `load_study`: experiment_names, minimize, maximize …; table, instance_by, grades of
+        answers; and protocol, ratio of folds.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def gate(
     """
     one_of(over, "over", OVER)
     one_of(ledger_error, "ledger_error", ("fdr", "family"))
-    keywords, of_answers = _parted(selection)
+    keywords, of_answers, of_folds = _parted(selection)
     asked = Asked(
         candidate,
         champion,
@@ -145,6 +145,7 @@ def gate(
         [*slices],
         cluster,
         of_answers,
+        of_folds,
     )
     move = None if promote is None else Promotion.of(candidate, champion, promote)
     shared = asked.read(over)
@@ -289,30 +290,36 @@ _CRITERION = re.compile(r"\s*([\w./-]+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*")
 
 def _criteria(shared: Shared, alpha: float) -> pd.DataFrame:
     """One row a criterion of the candidate's run: criterion, value, low, high (each at 1 - alpha),
-    answer.
+    answer ("met", "missed", "not yet known", "no values here", "not understood").
     """
     from mlflow_mleval.store import store
 
-    client, rows = store.connect(), []
+    client = store.connect()
     with store.store_errors("read"):
         run = client.get_run([*shared.runs["candidate"]][-1])
     texts = re.split(r"\s+AND\s+", run.data.tags.get(_CRITERIA, ""), flags=re.IGNORECASE)
-    for text in filter(None, map(str.strip, texts)):
-        parts = _CRITERION.fullmatch(text)
-        measure = parts[1].removesuffix("/mean") if parts else ""
-        values = (
-            shared.values[measure].dropna() if measure in shared.values else pd.Series(dtype=float)
-        )
-        about = {"criterion": text, "value": np.nan, "low": np.nan, "high": np.nan}
-        answer = "not yet known"
-        if len(values) > 1 and parts:
-            reach = special.stdtrit(len(values) - 1, 1 - alpha) * values.sem()
-            mean = float(values.mean())
-            low, high = mean - reach, mean + reach
-            about |= {"value": mean, "low": low, "high": high}
-            answer = _answered(low, high, parts[2], float(parts[3]))
-        rows.append(about | {"answer": answer})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        [
+            {"criterion": text} | _criterion(text, shared.values, alpha)
+            for text in filter(None, map(str.strip, texts))
+        ]
+    )
+
+
+def _criterion(text: str, values: pd.DataFrame, alpha: float) -> dict[str, Any]:
+    """Value, low, high and answer of one criterion."""
+    nothing = {"value": np.nan, "low": np.nan, "high": np.nan}
+    if (parts := _CRITERION.fullmatch(text)) is None:
+        return nothing | {"answer": "not understood"}
+    measure = parts[1].removesuffix("/mean")
+    of_units = values[measure].dropna() if measure in values else pd.Series(dtype=float)
+    if len(of_units) < 2:
+        return nothing | {"answer": "no values here"}
+    reach = special.stdtrit(len(of_units) - 1, 1 - alpha) * of_units.sem()
+    mean = float(of_units.mean())
+    low, high = mean - reach, mean + reach
+    answer = _answered(low, high, parts[2], float(parts[3]))
+    return {"value": mean, "low": low, "high": high, "answer": answer}
 
 
 def _answered(low: float, high: float, way: str, threshold: float) -> str:
@@ -323,15 +330,16 @@ def _answered(low: float, high: float, way: str, threshold: float) -> str:
     return "met" if above else "missed" if below else "not yet known"
 
 
-#: What says how answers are read.
-_OF_ANSWERS = ("table", "instance_by", "grades")
+#: What says how answers are read, and how folds were made.
+_OF_ANSWERS, _OF_FOLDS = ("table", "instance_by", "grades"), ("protocol", "ratio")
 
 
-def _parted(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of a selection, and those of answers."""
-    refuse_keywords(gate, keywords, (*FLAGS, *_OF_ANSWERS))
-    of_answers = {name: keywords[name] for name in _OF_ANSWERS if name in keywords}
-    return {name: keywords[name] for name in keywords if name not in of_answers}, of_answers
+def _parted(keywords: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Arguments of a selection, those of answers, and those of folds."""
+    refuse_keywords(gate, keywords, (*FLAGS, *_OF_ANSWERS, *_OF_FOLDS))
+    others = [name for name in keywords if name not in (*_OF_ANSWERS, *_OF_FOLDS)]
+    for names in (others, _OF_ANSWERS, _OF_FOLDS):
+        yield {name: keywords[name] for name in names if name in keywords}
 
 
 def shown(named: str) -> str:
@@ -395,6 +403,7 @@ class Asked:
     slices: Sequence[str] = ()
     cluster: str | None = None
     of_answers: Mapping[str, Any] = field(default_factory=dict)
+    of_folds: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, over: str) -> Shared:
         """The units, of the kind that is asked for or the first that the runs hold."""
@@ -530,12 +539,7 @@ def _pooled(
         for name in parts[0].columns
     }
     columns[_DATASET] = differences.index.get_level_values(0).to_numpy(object)
-    directions = parts[0].directions
-    bounds = {
-        m: max(part.bounds[m] for part in parts)
-        for m in directions
-        if all(m in part.bounds for part in parts)
-    }
+    directions, bounds = parts[0].directions, _common_bounds(parts)
     units = Units(
         differences,
         dict(_slices({name: columns[name] for name in slices})),
@@ -554,6 +558,12 @@ def _pooled(
         tuple(dict.fromkeys([*own, *notes])),
         source,
     )
+
+
+def _common_bounds(parts: Sequence[_Part]) -> dict[str, float]:
+    """The largest bound of each measure that has one on all datasets."""
+    bounded = [m for m in parts[0].bounds if all(m in part.bounds for part in parts)]
+    return {m: max(part.bounds[m] for part in parts) for m in bounded}
 
 
 #: The column that says which units belong together, among those that make slices.
@@ -767,7 +777,8 @@ def _of_folds(asked: Asked, sides: _Sides, study: Study) -> Shared:
     apart, doubts = unpaired(runs, sides.named)
     if apart is not None and apart.any():
         raise IncomparableRunsError(f"the two sides split {both[0]} differently.")
-    how, notes = recorded_protocol(runs, len(tables[1]))
+    kind, stated = asked.of_folds.get("protocol"), asked.of_folds.get("ratio")
+    how, notes = recorded_protocol(runs, len(tables[1]), kind=kind, ratio=stated)
     slices: dict[str, pd.DataFrame] = {}
     if _LABEL in asked.slices:
         slices, of_labels = _by_label(study, sides, both[0], tables[1].index)

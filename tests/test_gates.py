@@ -99,8 +99,10 @@ def test_three_candidates_by_the_ids_of_their_runs(logged):
     assert found["worse"].block and found["alike"].more and found["better"].ship
     assert {v.over for v in found.values()} == {"instances"}
     assert found["worse"].text.startswith("BLOCK: recall is worse by .")
-    assert f"than run {champion[:8]}" in found["worse"].text
-    assert "would be enough if the two are equally good" in found["alike"].text
+    assert f"than run {champion[:8]}; so is f1." in found["worse"].text
+    same = f"run {logged['better'][:8]} is at least as good as run {champion[:8]} on f1 and recall"
+    assert found["better"].text == f"SHIP: {same}, within their margins."
+    assert "If the two are equally good, about " in found["alike"].text
     assert found["alike"].needed > N
 
 
@@ -156,6 +158,14 @@ def test_slices_that_units_do_not_have_are_refused():
     found = mleval.gate("better", "champion", **asked, slices=["dataset"])
     assert {*found.table["verdict"]} == {"not worse", "not judged"}
     assert "Slices of fewer than 30 units are not judged: d0, d1" in " ".join(found.tests.warnings)
+
+
+def test_folds_are_tested_as_the_protocol_says():
+    asked = ["gate", "-n", "folds", "better", "--champion", "champion", "-m", "f1"]
+    silent, said = (as_json(*asked, "--all", *more) for more in ([], ["--ratio", "0.5"]))
+    assert "Say protocol and ratio" in " ".join(silent["notes"])
+    assert "Say protocol and ratio" not in " ".join(said["notes"])
+    assert said["rows"][0]["low"] < silent["rows"][0]["low"]
 
 
 def test_two_datasets_cannot_decide_and_say_so():
@@ -300,7 +310,7 @@ def test_a_ledger_ships_at_the_level_that_is_left(logged):
     assert [v.entry.ships for v in found] == [0, 0, 1, 1]
     assert [v.entry.asked for v in found] == [0, 1, 2, 3]
     assert found[3].entry.level == pytest.approx(0.05 * 6 / (np.pi * 4) ** 2 * 2)
-    assert "Gate 4 of the ledger prompts, 1 ship before it" in found[3].text
+    assert "This is gate 4 of the ledger prompts, after 1 ship; its evidence is" in found[3].text
     assert as_json("gate", "--ledger", "prompts", "--history")["gates"][1]["decision"] == "ship"
     assert (
         "Evidence in the ledger"
@@ -333,11 +343,11 @@ def test_history_needs_a_ledger_that_is_there():
 
 
 def test_quality_criteria_are_answered_beside(logged):
-    criteria = "f1 >= 0.5 AND recall/mean > 0.999 AND f1 >= 0.96 AND judge_says >= 1"
+    criteria = "f1 >= 0.5 AND recall/mean > 0.999 AND f1 >= 0.96 AND judge_says >= 1 AND f1 ≈ 1"
     MlflowClient().set_tag(logged["better"], "mlflow.genaiEvaluate.qualityCriteria", criteria)
     found = mleval.gate(logged["better"], logged["champion"], measures=MEASURES)
     assert found.criteria["answer"].tolist()[:2] == ["met", "missed"]
-    assert found.criteria["answer"].tolist()[3] == "not yet known"
+    assert found.criteria["answer"].tolist()[3:] == ["no values here", "not understood"]
     assert "f1 >= 0.5" in str(found) and "f1 &gt;= 0.5" in found.to_markdown()
 
 

@@ -11,17 +11,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special, stats
 
-from mlflow_mleval.analysis.gate_tests import (
-    Entry,
-    GateTests,
-    Terms,
-    Units,
-    gate_tests,
-    in_ledger,
-    ledger_level,
-)
+from mlflow_mleval.analysis.gate_tests import GateTests, Terms, Units, gate_tests, ledger_level
+from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
 
 Array = np.ndarray
 Maker = Callable[[np.random.Generator, int, int], Array]
@@ -141,44 +134,133 @@ def looks(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
             yield {"differences": name, "looks by": way} | rates
 
 
+def together(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
+    """All at once: 20 measures x 10 slices, correlated, in clusters, wins and losses and skewed
+    scores; looked at once, or 50 times by bets. What bets have decided stands, so that the last of
+    50 looks tells of all.
+    """
+    for looks_by in ("once, half of the measures without bounds", "50 times, by bets"):
+        wrong = {"block": 0, "ship": 0}
+        for _ in range(n):
+            d = mixed(rng)
+            gained = np.where(np.arange(20) == rng.integers(20), 0.0, 0.06)
+            for decision, differences in (("block", d), ("ship", d + gained)):
+                found = judge_mixed(rng, differences, anytime="50" in looks_by)
+                wrong[decision] += found.decision == decision
+        yield {"looked at": looks_by} | {f"wrongly {key}": v / n for key, v in wrong.items()}
+
+
+def mixed(rng: np.random.Generator) -> Array:
+    """1,000 units in clusters of five x 20 measures, each minus its margin on average: ten with
+    wins and losses, five with a long tail of gains, five of losses.
+    """
+    shared = np.sqrt(0.2) * rng.normal(size=(200, 20)).repeat(5, axis=0)
+    shared += np.sqrt(0.4) * rng.normal(size=(1_000, 1))
+    uniform = stats.norm.cdf(shared + np.sqrt(0.4) * rng.normal(size=(1_000, 20)))
+    wins = (uniform > 0.955).astype(float) - (uniform < 0.055)
+    tails = 0.9 * uniform**8 - 0.1  # their mean is zero: that of the power is 1/9
+    return np.hstack([wins[:, :10], tails[:, 10:15] - MARGIN, -tails[:, 15:] - MARGIN])
+
+
+def judge_mixed(rng: np.random.Generator, d: Array, anytime: bool) -> GateTests:
+    """The gate on `mixed` differences, with ten random slices and the clusters."""
+    frame = pd.DataFrame(d, columns=[f"m{i}" for i in range(d.shape[1])])
+    place = rng.integers(10, size=len(d))
+    slices = {f"part {k}": place == k for k in range(10)}
+    bounds = dict.fromkeys(frame.columns[: None if anytime else 10], 1.1)
+    terms = Terms(dict.fromkeys(frame, MARGIN), alpha=ALPHA, anytime=anytime, n_resamples=DRAWS)
+    return gate_tests(Units(frame, slices, np.arange(len(d)) // 5, bounds), terms)
+
+
 def ledger(rng: np.random.Generator, n: int, gates: int = 700) -> Iterator[dict[str, object]]:
-    """700 changes to a system, judged on the same 1,000 answers: to be better is to be shipped."""
-    for share, gain in ((0.0, 0.0), (0.05, 0.1)):
+    """700 changes to a system, judged on 1,000 answers of which a tenth changes: to be better is to
+    be shipped. Their e-values follow from the numbers of wins and losses alone.
+    """
+    for share, gain, answers in (
+        (0.0, 0.0, "fresh"),
+        (0.0, 0.0, "the same, one champion"),
+        (0.05, 0.05, "fresh"),
+        (0.05, 0.1, "fresh"),
+    ):
+        good = rng.random((n, gates)) < share
+        wins, losses = won_and_lost(rng, good, gain, answers != "fresh")
+        values = evidence(wins, losses, 1_000)
         for error in ("fdr", "family", "P ≥ .95 each time"):
-            wrong, right, good_ones = 0, 0, 0
-            for _ in range(n):
-                ships, good = 0, rng.random(gates) < share
-                for t in range(1, gates + 1):
-                    d = binary(rng, 1_000, 1) + 0.0
-                    turned = (d < 0) & (rng.random(d.shape) < 10 * gain) & good[t - 1]
-                    d = np.where(turned, 1.0, d)
-                    if error.startswith("P"):
-                        shipped = stats.ttest_1samp(d, 0, alternative="greater").pvalue[0] <= ALPHA
-                    else:
-                        entry = Entry(
-                            "", t, ledger_level(ALPHA, t, ships, error), ships, t - 1, error
-                        )
-                        shipped = in_ledger(improved(d), entry).decision == "ship"
-                    ships += shipped
-                    wrong, right = (
-                        wrong + (shipped and not good[t - 1]),
-                        right + (shipped and good[t - 1]),
-                    )
-                good_ones += good.sum()
-            about = {"good ones": f"{share:.0%} by {2 * gain * 0.48:.2f}", "error": error}
-            found = "" if not good_ones else round(right / good_ones, 3)
-            yield about | {"wrongly shipped": wrong / n, "share found": found}
+            if error.startswith("P"):
+                kept = better_by_t(wins, losses, 1_000)
+            else:
+                kept = np.array([shipped(row, error) for row in values])
+            wrong = (kept & ~good).sum(axis=1)
+            row = {"good ones": f"{share:.0%} by {gain:.2f}", "answers": answers, "kept by": error}
+            row |= {"wrongly kept": wrong.mean(), "any wrong": (wrong > 0).mean()}
+            row["share wrong"] = (wrong / np.maximum(kept.sum(axis=1), 1)).mean()
+            found = (kept & good).sum() / good.sum() if good.any() else ""
+            yield {key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()} | {
+                "share found": round(float(found), 3) if good.any() else ""
+            }
 
 
-def improved(d: Array) -> GateTests:
-    """The gate on one measure that must improve, with few draws: bets decide in a ledger."""
-    asked = Terms({"m0": MARGIN}, ("m0",), alpha=ALPHA, n_resamples=99)
-    return gate_tests(Units(pd.DataFrame(d, columns=["m0"]), bounds={"m0": 1.0}), asked)
+def won_and_lost(
+    rng: np.random.Generator, good: Array, gain: float, one_champion: bool
+) -> tuple[Array, Array]:
+    """Of 1,000 answers how many each change wins and loses, 48 of each on average where it is not
+    better. Against one champion on the same answers, what it got wrong by chance is there for all.
+    """
+    wrong = np.full((len(good), 1), 500)
+    if one_champion:
+        wrong = rng.binomial(1_000, 0.5, (len(good), 1))
+        return rng.binomial(wrong, 0.096, good.shape), rng.binomial(
+            1_000 - wrong, 0.096, good.shape
+        )
+    won = np.where(good, 0.048 + gain / 2, 0.048)
+    lost = np.where(good, max(0.048 - gain / 2, 0.0), 0.048)
+    wins = rng.binomial(1_000, won)
+    return wins, rng.binomial(1_000 - wins, lost / (1 - won))
 
 
-PARTS = {"errors": errors, "power": power, "looks": looks, "ledger": ledger}
+def evidence(wins: Array, losses: Array, n: int) -> Array:
+    """The e-values of gates on so many wins and losses: the capital of the less certain of two
+    bets, on a gain and on no harm beyond the margin.
+    """
+
+    def log_capital(centre: float) -> Array:
+        stakes = BETS.reshape(-1, *[1] * np.ndim(wins)) / (1 + centre)
+        numbers = ((wins, 1.0), (losses, -1.0), (n - wins - losses, 0.0))
+        steps = [
+            special.xlog1py(count, np.maximum(stakes * (d - centre), -1.0)) for count, d in numbers
+        ]
+        shares = np.log(SHARES).reshape(stakes.shape)
+        return special.logsumexp(sum(steps) + shares, axis=0)
+
+    return np.exp(np.minimum(log_capital(-MARGIN), log_capital(0.0)))
+
+
+def shipped(values: Array, error: str) -> Array:
+    """Which of a stream of e-values a ledger ships."""
+    kept = np.zeros(len(values), bool)
+    ships = 0
+    for at, value in enumerate(values):
+        kept[at] = value >= 1 / ledger_level(ALPHA, at + 1, ships, error)
+        ships += int(kept[at])
+    return kept
+
+
+def better_by_t(wins: Array, losses: Array, n: int) -> Array:
+    """Which are better by a t test at alpha, each by itself."""
+    mean = (wins - losses) / n
+    deviation = np.sqrt(np.maximum((wins + losses) / n - mean**2, 1e-12) * n / (n - 1))
+    return stats.t.sf(mean / deviation * np.sqrt(n), n - 1) <= ALPHA
+
+
+PARTS = {
+    "errors": errors,
+    "together": together,
+    "power": power,
+    "looks": looks,
+    "ledger": ledger,
+}
 #: Repetitions by default.
-SIZES = {"errors": 300, "power": 60, "looks": 100, "ledger": 3}
+SIZES = {"errors": 300, "together": 200, "power": 60, "looks": 100, "ledger": 300}
 
 
 def main() -> None:

@@ -213,7 +213,7 @@ def gate_tests(units: Units, terms: Terms) -> GateTests:
         None if of_unit is None else int(of_unit.max()) + 1,
         units.lost,
         terms,
-        tuple(_doubts(units, rows, of_unit)),
+        (*_doubts(units, rows, of_unit), *_unseen_doubts(units, rows)),
     )
 
 
@@ -552,8 +552,11 @@ def _by_t(rows: Sequence[_Row], terms: Terms, ratio: float) -> dict[str, Array]:
 
 
 def _by_bets(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
-    """As `_by_sign_changes`, by the largest capital of bets so far."""
+    """As `_by_sign_changes`, by the largest capital of bets so far; corrected over all rows with a
+    margin, since those that are too small today may be judged at the next look.
+    """
     judged = np.array([row.judged for row in rows])
+    counted = np.array([row.margin >= 0 for row in rows])
 
     def largest(row: _Row) -> Callable[[float, int], float]:
         return lambda centre, sign: float(row.capital(centre, sign).max(initial=0.0))
@@ -562,10 +565,10 @@ def _by_bets(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
         logs = [largest(row)(row.floor if floors else 0.0, sign) for row in rows]
         return np.exp(-np.array(logs))
 
-    worse = np.ones(len(rows))
-    worse[judged] = holm(pvalues(-1)[judged])
+    worse = np.where(judged, pvalues(-1), 1.0)
+    worse[counted] = holm(worse[counted])
     own = log(1 / terms.alpha)
-    of_all = own + log(max(int(judged.sum()), 1))
+    of_all = own + log(int(counted.sum()))
     upper = np.where(judged, of_all, own)
     return {
         "low": np.array([row.limit(largest(row), own, 1) for row in rows]),
@@ -691,14 +694,14 @@ def _doubts(units: Units, rows: Sequence[_Row], of_unit: NDArray[np.intp] | None
             f"{count(independent, 'unit')} {agree(independent, 'is')} few: the tests take "
             "differences to lie about as often above their mean as below it."
         )
-    if units.ratio is None:
-        yield from _unseen_doubts([row for row in rows if row.decides and isnan(row.bound)])
 
 
-def _unseen_doubts(rows: Sequence[_Row]) -> Iterable[str]:
-    """What measures without bounds may do that these units do not show."""
+def _unseen_doubts(units: Units, rows: Sequence[_Row]) -> Iterable[str]:
+    """What measures without bounds may do that these units do not show; not of folds."""
     skewed, rare = [], []
-    for row in rows:
+    for row in rows if units.ratio is None else ():
+        if not (row.decides and isnan(row.bound)):
+            continue
         means = row.sums[row.sizes > 0] / row.sizes[row.sizes > 0]
         others = len(means) - int(np.unique(means, return_counts=True)[1].max())
         if others < _SEEN and others < len(means) / 2:
@@ -779,7 +782,7 @@ class Verdict(Reported):
     over : What counts as a unit: "answers", "instances", "folds", "repeats" or "datasets".
     directions : By measure, "max" or "min".
     criteria : MLflow's quality criteria of the candidate: criterion, value, low, high, answer
-        ("met", "missed", "not yet known").
+        ("met", "missed", "not yet known", "no values here", "not understood").
     entry : The place in a ledger; None without one.
     notes : What a reader must know of the units.
     runs : Run ids of candidate and champion.

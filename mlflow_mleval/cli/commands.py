@@ -771,6 +771,7 @@ def _margins(stated: Sequence[float | dict[str, float]]) -> float | dict[str, fl
         *opt.gate,
         opt.cluster,
         *_READ_BY,
+        *opt.protocol,
         opt.level,
         opt.anytime,
         opt.swaps,
@@ -829,7 +830,7 @@ def gate(
     say("reading runs …", quiet)
     asked = Selection.of(choices).arguments() | _read_by(choices)
     measures = asked.pop("measures", None)
-    taken = (*opt.gate, opt.cluster, opt.level, opt.anytime, opt.swaps, opt.seed)
+    taken = (*opt.gate, opt.cluster, *opt.protocol, opt.level, opt.anytime, opt.swaps, opt.seed)
     options = arguments({k: v for k, v in choices.items() if v is not None}, *taken)
     verdict = judge(
         candidate, champion, measures=measures, margins=_margins(margins), **options, **asked

@@ -272,6 +272,28 @@ def test_the_study_in_small(study):
         assert row["gate"] >= row["t tests"] - 0.5
     for row in study.looks(rng, 10):
         assert row["looks by"] != "bets" or max(row["wrongly block"], row["wrongly ship"]) <= 0.4
-    null, family, each, *_ = study.ledger(rng, 1, gates=60)
-    assert null["wrongly shipped"] <= 1 and family["wrongly shipped"] <= 1
-    assert each["error"].startswith("P")
+    for row in study.together(rng, 3):
+        assert max(row["wrongly block"], row["wrongly ship"]) <= 2 / 3
+    rows = [row for row in study.ledger(rng, 40) if row["kept by"] != "P ≥ .95 each time"]
+    assert len(rows) == 8 and all(row["share wrong"] <= 0.15 for row in rows)
+    assert rows[-2]["share found"] > 0.5
+
+
+def test_evidence_of_wins_and_losses_is_that_of_the_gate(study):
+    for wins, losses in ((60, 20), (5, 0), (10, 40), (0, 0)):
+        d = np.repeat([1.0, -1.0, 0.0], [wins, losses, 200 - wins - losses])
+        found = judge({"exact": d}, bounds=1.0, improve=("exact",)).evidence
+        of_counts = study.evidence(np.array(wins), np.array(losses), 200)
+        assert found == pytest.approx(float(of_counts), rel=1e-9)
+
+
+def test_what_bets_decided_at_one_look_stands_at_the_next(study):
+    rng = np.random.default_rng(9)
+    d = study.mixed(rng)[:, [0, 9]] - [0.0, 0.08]
+    slices = {f"part {k}": rng.random(1_000) < 0.1 * k for k in range(3)}
+    decided = []
+    for end in range(50, 1_001, 50):
+        parts = {name: part[:end] for name, part in slices.items()}
+        decided.append(judge(d[:end], bounds=1.1, slices=parts, anytime=True).decision)
+    first = decided.index("block")
+    assert 0 < first < 19 and {*decided[first:]} == {"block"}

@@ -261,6 +261,48 @@ def test_tables_of_models_evaluate_align_by_what_all_runs_share(store):
     assert {w: found.tables[f"w{w}"]["match"].sum() for w in (2, 3)} == {2: 12, 3: 16}
 
 
+def gate(*args, code):
+    result = CliRunner().invoke(main, ["gate", *args, "--output", "json", "--all"])
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+def test_prompts_are_gated_by_their_traces(store):
+    client, runs = store
+    data = [{"inputs": {"question": asked(i), "passage": i // 4}} for i in range(N)]
+    for row, i in zip(data, range(N), strict=True):
+        row["expectations"] = {"answer": f"a{i}"}
+    with mlflow.start_run(run_name="wrong") as run:
+        mlflow.genai.evaluate(
+            data=data, predict_fn=lambda question, passage: "b0", scorers=[exact, polite, fails]
+        )
+    criteria = "exact/mean >= 0.5 AND polite >= 0.99 AND fails < 0.9"
+    client.set_tag(run.info.run_id, "mlflow.genaiEvaluate.qualityCriteria", criteria)
+    champion = ["--champion", runs["prompt3"].info.run_id, "--margin", "exact=0.1"]
+    wrong = gate(run.info.run_id, *champion, "--slice", "passage", code=3)
+    assert wrong["over"] == "answers" and wrong["units"] == N
+    assert wrong["text"].startswith("BLOCK: exact is worse by .67 (at least .")
+    assert any("fewer than 30 units are not judged" in said for said in wrong["notes"])
+    answers = {row["criterion"]: row["answer"] for row in wrong["criteria"]}
+    assert answers["exact/mean >= 0.5"] == "missed"
+    assert wrong["rows"][0]["difference"] == pytest.approx(-16 / N)
+    together = gate(run.info.run_id, *champion, "--cluster", "passage", code=4)
+    assert f"on {N} answers in 6 clusters" in together["text"]
+    alike = gate(runs["prompt2"].info.run_id, *champion, "-m", "exact", code=4)
+    assert alike["needed"]["zero"] > N and len(alike["rows"]) == 1
+
+
+def test_tables_of_models_evaluate_are_gated(store):
+    client, _ = store
+    right, wrong = ([answered(i, w) for i in range(N)] for w in (10**9, 1))
+    good, bad = (evaluated(client, name, o) for name, o in (("right", right), ("no", wrong)))
+    sides = bad.info.run_id, "--champion", good.info.run_id
+    assert gate(*sides, "--max", "match", "--margin", "match=0.1", code=3)["units"] == N
+    sides = good.info.run_id, "--champion", bad.info.run_id
+    asked_of = "--max", "match", "--margin", "match=0.1", "--improve", "match"
+    assert gate(*sides, *asked_of, code=0)["rows"][0]["verdict"] == "better"
+
+
 @pytest.fixture(scope="module")
 def runs_with_a_table(store):
     """Two runs that logged a table of scores."""

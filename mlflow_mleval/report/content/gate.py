@@ -36,8 +36,9 @@ from mlflow_mleval.words import agree, count
 
 #: Rows by what they say, the ones that decide first.
 _ORDER = ("worse", "open", "better", "not worse", "not judged")
-#: Points that a terminal shows, and rows of a table on it.
-_POINTS, _ROWS = 2, 12
+#: Points that a terminal shows, rows of a table on it and on a page, and measures that a sentence
+#: names.
+_POINTS, _ROWS, _SHOWN, _NAMED = 2, 12, 20, 3
 
 
 def document(verdict: Verdict, provenance: Mapping[str, Any]) -> Document:
@@ -48,8 +49,8 @@ def document(verdict: Verdict, provenance: Mapping[str, Any]) -> Document:
     blocks = [
         Text([headline, *further], "lead", depth=ALWAYS),
         *points(notes, depth=ALWAYS, most=_POINTS),
-        _table(verdict, rows),
         Figure(differences_and_margins(rows), _CAPTION),
+        _table(verdict, rows),
     ]
     sections = [Section("verdict", "Verdict", blocks, open=True), *_criteria(verdict)]
     sections += [Section("terms", "How it was decided", [Terms(_terms(verdict), depth=PAGE)])]
@@ -80,10 +81,12 @@ def _shipped(verdict: Verdict) -> str:
         for row in better.itertuples()
     )
     judged = whole[whole["verdict"] != "not judged"]["measure"]
-    which = listed(judged) if len(judged) <= 2 else f"none of {len(judged)} measures"
-    worse = "is not worse" if len(judged) == 1 else "are not worse"
-    worse = worse if len(judged) <= 2 else "is worse"
-    return f"SHIP: {which} {worse} than {name(verdict.champion)} by its margin or more{gains}."
+    which = listed(judged) if len(judged) <= 2 else f"all {len(judged)} measures"
+    within = "its margin" if len(judged) == 1 else "their margins"
+    return (
+        f"SHIP: {name(verdict.candidate)} is at least as good as {name(verdict.champion)} on "
+        f"{which}, within {within}{gains}."
+    )
 
 
 def _blocked(verdict: Verdict) -> str:
@@ -99,12 +102,14 @@ def _blocked(verdict: Verdict) -> str:
     if len(own):
         part = own.iloc[0]
         text += f"; on {name(repr(part['slice']))} by {short(part['difference'])}"
+    also = whole[whole.index != first.name]["measure"]
     others = len(worse) - 1 - bool(len(own))
-    return (
-        f"{text}; {count(others, 'more row')} {agree(others, 'is')} worse."
-        if others
-        else f"{text}."
-    )
+    if not others:
+        return f"{text}."
+    if len(also) == others <= _NAMED:
+        return f"{text}; so {agree(others, 'is')} {listed(also)}."
+    rows = "row of the table" if others == 1 else "rows of the table"
+    return f"{text}; so {agree(others, 'is')} {others} more {rows}."
 
 
 def _open(verdict: Verdict) -> str:
@@ -121,15 +126,15 @@ def _open(verdict: Verdict) -> str:
         if verdict.entry is None:
             return "RUN MORE: no measure has a margin, so there is nothing to judge."
         return (
-            f"RUN MORE: the evidence is {number(verdict.tests.evidence)}, and gate "
-            f"{verdict.entry.number} of the ledger takes {number(verdict.entry.required)}."
+            "RUN MORE: no measure is worse by its margin or more, but a ledger asks for more "
+            "evidence than that."
         )
     row = rows.sort_values("low").iloc[0]
     if row["low"] > -row["margin"]:  # not worse, but it was to improve
         return f"RUN MORE: on {units} {name(row['measure'])} is not shown to be better yet."
     return (
         f"RUN MORE: on {units} {name(row['measure'])} may be worse than {name(verdict.champion)} "
-        f"by {short(row['low']) if row['low'] > -inf else 'anything'}, its margin is "
+        f"by {short(row['low']) if row['low'] > -inf else 'anything'}; its margin is "
         f"{short(row['margin'])}."
     )
 
@@ -139,11 +144,11 @@ def _further(verdict: Verdict) -> Iterator[str]:
     if verdict.more and verdict.tests.lost <= MOST_LOST:
         yield _needed(verdict)
     if entry := verdict.entry:
-        again = f"; the same {verdict.over} were asked {count(entry.asked, 'time')} before"
+        again = f" The same {verdict.over} were asked {count(entry.asked, 'time')} before."
         yield (
-            f"Gate {entry.number} of the ledger {name(entry.ledger)}, {count(entry.ships, 'ship')} "
-            f"before it: evidence {number(verdict.tests.evidence)} of "
-            f"{number(entry.required)}{again if entry.asked else ''}."
+            f"This is gate {entry.number} of the ledger {name(entry.ledger)}, after "
+            f"{count(entry.ships, 'ship')}; its evidence is {number(verdict.tests.evidence, 2)}, "
+            f"and to ship takes {number(entry.required, 2)}.{again if entry.asked else ''}"
         )
         if entry.asked >= 20:
             yield (
@@ -155,19 +160,17 @@ def _further(verdict: Verdict) -> Iterator[str]:
 def _needed(verdict: Verdict) -> str:
     zero, observed = (verdict.tests.needed[key] for key in ("zero", "observed"))
     if isnan(zero):
-        return f"That is too few to say how many {verdict.over} it takes; it takes 5 at least."
+        return f"That is too few to say how many {verdict.over} it takes; it is at least five."
+    over, power = verdict.over, f"with probability {short(POWER)}"
     alike = (
-        f"About {_rounded(zero)} {verdict.over} would be enough if the two are equally good"
+        f"If the two are equally good, about {_rounded(zero)} {over} show it ({power})"
         if zero < inf
-        else f"If the two are equally good, no number of {verdict.over} is enough"
+        else f"If the two are equally good, no number of {over} shows it"
     )
-    as_seen = (
-        f"about {_rounded(observed)} if they differ as observed"
-        if observed < inf
-        else "none is enough if they differ as observed"
-    )
-    power = f"(with probability {short(POWER)})" if min(zero, observed) < inf else ""
-    return f"{alike}, {as_seen} {power}".rstrip() + "."
+    if observed < inf:
+        likewise = "" if zero < inf else f" ({power})"
+        return f"{alike}; if they differ as observed, about {_rounded(observed)}{likewise}."
+    return f"{alike}; if they differ as observed, no number does."
 
 
 def _rounded(n: float) -> str:
@@ -217,7 +220,7 @@ def _table(verdict: Verdict, rows: pd.DataFrame) -> Table:
         Column("verdict", rows["verdict"].tolist(), "<"),
     ]
     about = "Differences are positive where the candidate is better."
-    return Table(columns, note=about, depth=ALWAYS, most=_ROWS, things="rows", key="gate")
+    return Table(columns, note=about, depth=ALWAYS, most=_ROWS, shown=_SHOWN, key="gate")
 
 
 _CAPTION = (
@@ -255,7 +258,7 @@ def _terms(verdict: Verdict) -> list[tuple[str, str]]:
         ("BLOCK", f"some row is worse by more than its margin; wrongly with at most {alpha}"),
         ("SHIP", f"no measure is worse by its margin or more; wrongly with at most {alpha}"),
         ("RUN MORE", "neither is shown yet"),
-        ("Tests", f"{way}; with what was not seen yet and skewness allowed for"),
+        ("Tests", f"{way}; they allow for what was not seen yet"),
     ]
     improve = [("To improve", listed(terms.improve))] if terms.improve else []
     return [*explained, *improve, ("Seed", f"{terms.seed}, {terms.n_resamples:,} draws")]
