@@ -221,21 +221,18 @@ class Evaluation(Reported):
         )
         if not sums.size:  # nothing weighs anything
             return dict(sums.seconds), {n: why(n) for n in MEASURES if n not in sums.seconds}
-        computed = self._computed()
         # A mean over fewer instances would be another measure, except where the convention of MULAN
         # leaves some out.
         incomplete = {
             n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n
         } - {"average_precision"}
         names = dict.fromkeys([*MEASURES, *self.asked])
-        usual = {n for n in names if self.kind not in MEASURES[n].asked}
-        defined = {n for n, value in computed.items() if not np.isnan(value)}
-        values = {
-            n: computed[n] for n in names if n in ((usual | {*self.asked}) & defined) - incomplete
-        }
+        wanted = {n for n in names if self.kind not in MEASURES[n].asked} | {*self.asked}
+        computed = self._computed()
+        there = names.keys() & computed.keys() & wanted - incomplete
+        values = {n: computed[n] for n in names if n in there and not np.isnan(computed[n])}
         if sums.weight is not None:  # rounding may lead beyond what a measure can be
-            ranges = {n: MEASURES[n].range for n in values}
-            values = {n: min(max(v, ranges[n][0]), ranges[n][1]) for n, v in values.items()}
+            values = {n: float(np.clip(v, *MEASURES[n].range)) for n, v in values.items()}
         return values, {n: why(n) for n in names if n not in values}
 
     def _computed(self) -> dict[str, float]:

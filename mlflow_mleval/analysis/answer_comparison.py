@@ -114,6 +114,26 @@ class Aligned:
         return any(a.values.index.has_duplicates for a in self.answers.values())
 
 
+def _shared_measures(answers: Mapping[str, Answers]) -> list[str]:
+    """The measures that the answers of all methods have."""
+    first, *_ = answers.values()
+    measures = [m for m in first.values if all(m in a.values for a in answers.values())]
+    if not measures:
+        had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
+        raise IncomparableRunsError(f"the methods have no measure by instance in common ({had}).")
+    return measures
+
+
+def _lost(answers: Mapping[str, Answers]) -> dict[str, float]:
+    """By method, the share of all questions, or of its own answers if more, that has no value."""
+    every = len(_union(a.values.index.unique() for a in answers.values()))
+    lost = {}
+    for method, a in answers.items():
+        answered, valued = a.values.index.nunique(), len(a.values)
+        lost[method] = max(1 - answered / every, 1 - valued / (a.counted or valued))
+    return lost
+
+
 def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
     """The answers of all methods to the questions that all of them answered.
 
@@ -147,11 +167,7 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
     common, notes = _common(answers, shared)
     own = [note for a in answers.values() for note in a.notes]
     notes = [*own, *notes, *_other_data(answers), *_other_scorers(answers)]
-    first, *_ = answers.values()
-    measures = [m for m in first.values if all(m in a.values for a in answers.values())]
-    if not measures:
-        had = "; ".join(f"{method}: {some(a.values, 5)}" for method, a in answers.items())
-        raise IncomparableRunsError(f"the methods have no measure by instance in common ({had}).")
+    measures = _shared_measures(answers)
     if apart := sorted({m for a in answers.values() for m in a.values} - set(measures)):
         notes.append(f"Not known for all methods and left out: {some(apart)}.")
     tables = {
@@ -161,14 +177,7 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
     alike = {method: _only(a, common, measures) for method, a in answers.items()}
     notes += _without_value(alike, measures) + _repeated(alike, len(common))
     passing = [m for m in measures if all(m in a.passing for a in answers.values())]
-    every = len(_union(a.values.index.unique() for a in answers.values()))
-    lost = {
-        method: max(
-            1 - a.values.index.nunique() / every, 1 - len(a.values) / (a.counted or len(a.values))
-        )
-        for method, a in answers.items()
-    }
-    return Aligned(tables, alike, measures, passing, tuple(dict.fromkeys(notes)), lost)
+    return Aligned(tables, alike, measures, passing, tuple(dict.fromkeys(notes)), _lost(answers))
 
 
 def _common(answers: Mapping[str, Answers], shared: bool) -> tuple[pd.Index, list[str]]:

@@ -57,7 +57,6 @@ from mlflow_mleval.analysis.stability import (
     leaning,
     put_first,
     redrawn,
-    separations,
     survivals,
     turning,
 )
@@ -778,9 +777,8 @@ def compare(
     over_folds = dict(over_folds or {})
     by_fold = _by_fold(full, absent, step, alpha=alpha, **over_folds)
     tests = _tests_over_datasets(tested, ties, test, absent)
-    if test == "max-t" and len(ranks) < datasets_needed(alpha):
-        few = _tests_over_repeats(fusion, tested, on, own_scale)
-        tests |= few or _decided_by_folds(by_fold, tested, on, tests["posthoc"])
+    if test == "max-t":
+        tests |= _where_datasets_are_few(fusion, tested, on, own_scale, by_fold, tests["posthoc"])
     made: Made | None = tests["deciding"]
     order = _criterion(order, made)
     scores = {"mean-value": flows.mean(), "mean-rank": -ranks.mean()}[order]
@@ -790,32 +788,26 @@ def compare(
         warnings.simplefilter("always")
         tests["cliques"], tests["letters"] = grouped(apart(methods, pairs))
     warned = step([str(w.message) for w in caught])
-    gaps = on != FUSED and study.cells(on).isna().any(axis=None)
     redundant = _redundancy(fusion, max_correlation, step, absent)
     again = _retest(on, made, tested, there)
     sure = None
-    if stability and len(full.measures) == 1:
-        absent["stability"] = "one measure has no weights and no preference function to vary"
-    elif stability:
+    if stability:
         varied = partial(st.sensitivity, study, **choices, separates=again)
-        shares = partial(st.rank_acceptability, fusion, n_resamples, seed)
-        sure = _stability(fusion, varied, shares, step)
-        if again:
-            matrix = getattr(redundant, "correlation", None)
-            depends = separations(again, pairs, sure.sensitivity, fusion, matrix)
-            sure = replace(sure, separations=depends)
-        if len(full.methods) < 3:
-            absent["stability.leave_one_out"] = "needs three methods"
+        draws = partial(st.rank_acceptability, fusion, n_resamples, seed)
+        sure = _stability(fusion, varied, draws, again, redundant, step, absent)
     by_measure, tau = step(_by_measure(full, fusion, ties))
-    by_instance, reasons = _by_instance(instances or {})
+    by_instance, reasons = _by_instance(instances)
     absent |= reasons
     along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
     progress(n, n)
     of = "rank" if order == "mean-rank" else "net flow" if on == FUSED else on
     could_turn = put_first(turned, f"mean {of}")
+    with_gaps = None
     if on == FUSED:
         leans = leaning(study, tested, made, missing_is_failure)
         could_turn = turning(fusion, made, again, leans) + could_turn
+    else:
+        with_gaps = _with_gaps(study, on)
     options = {
         "on": on,
         **choices,
@@ -844,7 +836,7 @@ def compare(
         tested=tested,
         scores=scores[methods],
         order=methods,
-        skillings_mack=skillings_mack(study.ranks(on)) if gaps else None,
+        skillings_mack=with_gaps,
         measure_tests=by_measure,
         concordance=tau,
         redundancy=redundant,
@@ -885,7 +877,7 @@ def _retest(on: str, made: Made | None, tested: Tested, there: pd.DataFrame) -> 
         return None
     if made.test.over != "datasets" or len(there.columns) > METHODS:
         return None
-    return Retest(made.test, tested, there)
+    return Retest(made.test, made.result.significant_pairs, tested, there)
 
 
 def _check(
@@ -913,28 +905,45 @@ def _check(
         study.cells(on)
 
 
+def _with_gaps(study: Study, measure: str) -> SkillingsMackResult | None:
+    """The test of all methods that leaves empty cells empty, where there are any."""
+    gaps = study.cells(measure).isna().any(axis=None)
+    return skillings_mack(study.ranks(measure)) if gaps else None
+
+
 def _stability(
     fusion: Fusion,
     varied: Callable[[], Any],
     acceptability: Callable[[], Any],
+    again: Retest | None,
+    redundant: Redundancy | None,
     step: Callable[[Any], Any],
-) -> Stability:
+    absent: dict[str, str],
+) -> Stability | None:
     """How sure the fused ranking is; `step` is called after each part."""
+    if len(fusion.study.measures) == 1:
+        absent["stability"] = "one measure has no weights and no preference function to vary"
+        return None
+    several = len(fusion.study.methods) > 2
+    if not several:
+        absent["stability.leave_one_out"] = "needs three methods"
     intervals = step(st.weight_intervals(fusion))
     sensitivity = step(varied())
     dethrone = st.dethrone(fusion, intervals)
     shares = step(acceptability())
-    several = len(fusion.study.methods) > 2
     left_out = step(st.leave_one_out(fusion) if several else None)
-    return Stability(intervals, dethrone, shares, left_out, sensitivity, None)
+    matrix = getattr(redundant, "correlation", None)
+    depends = again and st.separations(again, sensitivity, fusion, matrix)
+    return Stability(intervals, dethrone, shares, left_out, sensitivity, depends)
 
 
 def _by_instance(
-    given: Mapping[str, InstanceTests | str],
+    given: Mapping[str, InstanceTests | str] | None,
 ) -> tuple[dict[str, InstanceTests], dict[str, str]]:
     """The tests over instances by dataset, and why others have none, as `absent` calls it."""
-    tests = {d: one for d, one in given.items() if not isinstance(one, str)}
-    return tests, {f"instances.{d}": why for d, why in given.items() if isinstance(why, str)}
+    results = dict(given or {})
+    reasons = {f"instances.{d}": why for d, why in results.items() if isinstance(why, str)}
+    return {d: one for d, one in results.items() if not isinstance(one, str)}, reasons
 
 
 def _by_fold(
@@ -1025,6 +1034,21 @@ def _tests_over_datasets(
         out["posthoc"] = tuple(make(tested, test))
         out["deciding"], out["decision"] = deciding(out["posthoc"], test)
     return out
+
+
+def _where_datasets_are_few(
+    fusion: Fusion,
+    tested: Tested,
+    on: str,
+    own_scale: bool,
+    by_fold: Mapping[str, FoldComparison],
+    beside: tuple[Made, ...],
+) -> dict[str, Any]:
+    """The same of repeats, else of folds, where so few datasets cannot decide; else none."""
+    if len(tested.ranks) >= datasets_needed(tested.alpha):
+        return {}
+    over_repeats = _tests_over_repeats(fusion, tested, on, own_scale)
+    return over_repeats or _decided_by_folds(by_fold, tested, on, beside)
 
 
 def _tests_over_repeats(fusion: Fusion, tested: Tested, on: str, own_scale: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ measures at once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from string import ascii_letters
@@ -389,6 +389,15 @@ def grouped(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
     return groups, letters(groups, separated.index.tolist())
 
 
+def _maximal(sets: Collection[int]) -> list[int]:
+    """The sets (bits of integers) that lie in no other."""
+    largest: list[int] = []
+    for one in sorted(sets, key=int.bit_count, reverse=True):
+        if all(one & ~larger for larger in largest):
+            largest.append(one)
+    return largest
+
+
 def _all_cliques(together: np.ndarray) -> list[list[int]]:
     """The maximal cliques; none at all where there are too many.
 
@@ -398,14 +407,10 @@ def _all_cliques(together: np.ndarray) -> list[list[int]]:
     groups: list[int] = []
     for v, row in enumerate(together[:, ::-1]):  # the first vertex is the last digit
         near = int("".join("1" if joined else "0" for joined in row), 2)
-        joined: list[int] = []
-        for group in sorted({group & near for group in groups}, key=int.bit_count, reverse=True):
-            if all(group & ~larger for larger in joined):
-                joined.append(group)
         # what v joins as a whole is no longer maximal; a vertex without neighbours stands alone
-        groups = [group for group in groups if group & ~near] + [
-            group | 1 << v for group in joined or [0]
-        ]
+        joined = _maximal({group & near for group in groups}) or [0]
+        groups = [group for group in groups if group & ~near]
+        groups += [group | 1 << v for group in joined]
         # cliques never become fewer when a vertex comes
         if len(groups) > max(MAX_CLIQUES, len(together)):
             return []

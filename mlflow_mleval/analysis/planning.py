@@ -294,6 +294,12 @@ class Plan:
         )
 
 
+#: What to tell where folds may share training data.
+INDEPENDENT = (
+    "Folds are taken as independent: where they share training data, it takes more. Give a ratio."
+)
+
+
 def plan(
     table: ArrayLike | pd.DataFrame,
     *,
@@ -354,6 +360,7 @@ def plan(
     one_of(over, "over", OVER)
     ranked = over == "datasets"
     correction = correction or ("max-t" if ranked else "holm")
+    by_max_t = correction == "max-t"
     one_of(correction, "correction", ["max-t", *CORRECTIONS] if ranked else CORRECTIONS)
     probability(alpha, "alpha")
     ratio = _ratio(ratio, ranked)
@@ -365,10 +372,8 @@ def plan(
             f"`table` must have two {over} that two methods share, got fewer. One difference has "
             "no variation."
         )
-    by_max_t = correction == "max-t"
     if level is None:
-        own = alpha if correction == "none" else alpha / len(a)
-        level = level_of_a_pair(frame, alpha) if by_max_t else own
+        level = _level(frame, alpha, correction, len(a))
     mean, deviation = moments(difference, noise)
     unit = np.sqrt(variance_factor(np.maximum(common, 1), ratio))
     certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
@@ -381,7 +386,8 @@ def plan(
     smallest = np.where(bounds[0] * bounds[1] > 0, np.minimum(*np.abs(bounds)), 0.0)
     half = special.stdtrit(df, 1 - alpha / 2) * deviation * unit
     least = _least(frame, alpha, correction) if ranked else 2
-    efficiency = EFFICIENCY if ranked and not by_max_t else 1.0
+    test = "t" if not ranked else "step-down max-T" if by_max_t else "signed ranks"
+    efficiency = EFFICIENCY if test == "signed ranks" else 1.0
 
     def size(of: Array) -> Array:
         enough = np.maximum(
@@ -394,23 +400,14 @@ def plan(
         0.0,
         paired_power(effect, np.maximum(common * efficiency, 2), ratio=ratio, alpha=level),
     )
-    test = "t" if not ranked else "step-down max-T" if by_max_t else "signed ranks"
     warnings = [
         f"The effects are estimates from {n} {over}: the interval of what is needed is wide, and "
         "a pilot flatters."
     ]
     if n < least:
-        how = "Changes of sign" if by_max_t else f"Signed-rank tests of {count(len(a), 'pair')}"
-        any_ = "any pair" if by_max_t else "any"
-        warnings.append(
-            f"{how} on {count(n, 'dataset')} cannot separate {any_}, whatever the effect: it "
-            f"takes at least {least}."
-        )
+        warnings.append(_too_few(n, least, None if by_max_t else len(a)))
     if not ranked and not ratio:
-        warnings.append(
-            "Folds are taken as independent: where they share training data, it takes more. Give "
-            "a ratio."
-        )
+        warnings.append(INDEPENDENT)
     warnings += taken_for_certain(deviation, "row")
     rows = pd.DataFrame(
         {
@@ -429,6 +426,24 @@ def plan(
         }
     )
     return Plan(rows, over, test, power, alpha, level, n, ratio, least, tuple(warnings))
+
+
+def _level(frame: pd.DataFrame, alpha: float, correction: str, n_pairs: int) -> float:
+    """The level of the test of one pair, when every other is still to be tested."""
+    if correction == "max-t":
+        return level_of_a_pair(frame, alpha)
+    return alpha if correction == "none" else alpha / n_pairs
+
+
+def _too_few(n: int, least: int, pairs: int | None) -> str:
+    """That no pair can be separated, by signed ranks of so many pairs or, None, by max-T."""
+    where = f"on {count(n, 'dataset')} cannot separate any"
+    how = (
+        f"Changes of sign {where} pair"
+        if pairs is None
+        else f"Signed-rank tests of {count(pairs, 'pair')} {where}"
+    )
+    return f"{how}, whatever the effect: it takes at least {least}."
 
 
 def _noncentrality(statistic: Array, df: ArrayLike, share: float | Array) -> Array:

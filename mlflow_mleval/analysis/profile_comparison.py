@@ -367,13 +367,8 @@ def compare_profiles(
             "first."
         )
     summaries = profiles.awareness(family)
-    chosen = _chosen(summaries, profiles.methods, top)
     absent, warnings = dict(profiles.absent), list(profiles.notes)
-    if len(chosen) < len(profiles.methods):
-        warnings.append(
-            f"Of {len(profiles.methods)} methods only the {len(chosen)} with the least mean area "
-            "are compared in pairs; the p-values are corrected for all pairs."
-        )
+    chosen = _chosen(summaries, profiles.methods, top, warnings)
     asked = Asked(
         *(profiles, family, parameters, alpha, n_resamples, seed, declared),
         *(chosen, absent, warnings),
@@ -395,19 +390,13 @@ def compare_profiles(
         "ratio": declared.get("ratio"),
         "top": top,
     }
-    crossings = [row for part in parts for row in part.crossings()]
     claims = [row for part in parts for row in part.claims()]
-    if any(part.tested for part in parts):  # the first family is heard first; over datasets else
-        apart = {frozenset(claim[1:3]) for claim in claims}
-        across = None if across is None else _among(across, across.index, apart)
-    else:
-        certain = [] if across is None else across.index[across["significant"]]
-        apart = {frozenset(at[:2]) for at in certain}
-    tests = {name: test and _heard(test, apart) for name, test in tests.items()}
+    tested_by_fold = any(part.tested for part in parts)
+    across, tests = _confined(across, tests, claims if tested_by_fold else None)
     return ProfileComparison(
         curves=pd.concat([part.curves for part in parts]),
         ratios=pd.concat([part.ratio_table() for part in parts]),
-        crossings=_table(crossings, _CROSSINGS),
+        crossings=_table([row for part in parts for row in part.crossings()], _CROSSINGS),
         claims=_table(claims, _CLAIMS),
         awareness=summaries,
         awareness_tests=tests,
@@ -452,6 +441,23 @@ def _among(
     return table.assign(significant=table["significant"] & among)
 
 
+def _confined(
+    across: pd.DataFrame | None,
+    tests: Mapping[str, PairwiseResult | None],
+    claims: Sequence[tuple[Any, ...]] | None,
+) -> tuple[pd.DataFrame | None, dict[str, PairwiseResult | None]]:
+    """Tests over datasets, which speak only of pairs that the first family separates: the claims
+    along profiles, or without tests over folds (None) the pairs over datasets.
+    """
+    if claims is not None:
+        apart = {frozenset(claim[1:3]) for claim in claims}
+        across = None if across is None else _among(across, across.index, apart)
+    else:
+        certain = [] if across is None else across.index[across["significant"]]
+        apart = {frozenset(at[:2]) for at in certain}
+    return across, {name: test and _heard(test, apart) for name, test in tests.items()}
+
+
 def _heard(test: PairwiseResult, apart: set[frozenset[Any]]) -> PairwiseResult:
     """A test of summaries, which speaks only of pairs that are separated along their profiles."""
     pairs = zip(test.table["method_a"], test.table["method_b"], strict=True)
@@ -468,12 +474,18 @@ def _lacking(profiles: Profiles) -> list[str]:
     )
 
 
-def _chosen(summaries: pd.DataFrame, methods: Sequence[str], top: int) -> list[str]:
-    """The methods whose pairs are compared."""
-    if len(methods) <= top:
-        return list(methods)
+def _chosen(
+    summaries: pd.DataFrame, methods: Sequence[str], top: int, warnings: list[str]
+) -> list[str]:
+    """The methods whose pairs are compared, and a warning if these are not all."""
     least = set(summaries["area"].groupby(level="method").mean().nsmallest(max(top, 2)).index)
-    return [m for m in methods if m in least]
+    chosen = [m for m in methods if m in least or len(methods) <= top]
+    if len(chosen) < len(methods):
+        warnings.append(
+            f"Of {len(methods)} methods only the {len(chosen)} with the least mean area are "
+            "compared in pairs; the p-values are corrected for all pairs."
+        )
+    return chosen
 
 
 def _correct(parts: Sequence[OnDataset], alpha: float) -> None:

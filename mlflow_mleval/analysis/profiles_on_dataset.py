@@ -4,7 +4,7 @@ crossings, certain stretches.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -371,7 +371,16 @@ def on_dataset(asked: Asked, dataset: str) -> OnDataset:
     )
     if len(a) and shared is not None:
         part.tested = _test(asked, part, losses, shared, sharings)
+    asked.warnings.extend(_constant(part))
     return part
+
+
+def _constant(part: OnDataset) -> Iterator[str]:
+    """What to tell of differences that do not vary."""
+    if n := sum(int(np.isnan(pairs.along).sum()) for pairs in part.tested):
+        yield (
+            f"On {part.dataset}: {n} differences are the same in every fold and cannot be tested."
+        )
 
 
 def _labels(folds: Iterable[Iterable[Hashable]]) -> list[Hashable]:
@@ -452,28 +461,28 @@ def _test(
 ) -> list[TestedPairs]:
     """The t test over the folds of each pair at every parameter, p-values corrected along it."""
     place = {m: i for i, m in enumerate(part.methods)}
-    rows = np.full((len(part.methods), len(part.methods)), -1)
+    rows = np.full((len(place), len(place)), -1)
     rows[part.a, part.b] = np.arange(len(part.a))
     runs = runs_of(asked.profiles.runs, part.dataset, part.methods)
     _, notes = unpaired(runs, [m for m in shared.methods if m in place])
     asked.warnings.extend(f"On {part.dataset}: {note}" for note in notes)
-    refused = {UNPAIRED: 0, FEW_SHARED: 0}
+    n_unpaired = n_few = 0
     tested = []
     for sharing in sharings:
         names = [shared.methods[k] for k in sharing.members]
         inside = np.array([m in place for m in names])
         i, j = (side[sharing.inner] for side in np.triu_indices(len(names), 1))
-        split, _ = unpaired(runs, names)
-        differ = np.zeros(len(i), dtype=bool) if split is None else split[sharing.inner]
-        few = np.full(len(i), sharing.folds.sum() < 2)
-        chosen = inside[i] & inside[j]
-        refused[UNPAIRED] += int((chosen & differ).sum())
-        refused[FEW_SHARED] += int((chosen & few & ~differ).sum())
-        going = chosen & ~differ & ~few
-        if going.any():
-            at = np.cumsum(inside) - 1
-            here = [m for m in names if m in place]
+        chosen = going = inside[i] & inside[j]
+        differ, _ = unpaired(runs, names)
+        if differ is not None:
+            going = chosen & ~differ[sharing.inner]
+        n_unpaired += int((chosen & ~going).sum())
+        if sharing.folds.sum() < 2:
+            n_few += int(going.sum())
+        elif going.any():
+            here = np.array(names, dtype=object)[inside].tolist()
             by_fold = _by_fold(asked, part, losses, shared, sharing, here)
+            at = np.cumsum(inside) - 1
             pairs = _tested(part, sharing, by_fold, at[i[going]], at[j[going]])
             positions = np.array([place[m] for m in here])
             pairs.rows = rows[positions[pairs.first], positions[pairs.second]]
@@ -482,14 +491,9 @@ def _test(
                 part.ends[0][pairs.rows] = means[pairs.first]
                 part.ends[1][pairs.rows] = means[pairs.second]
             tested.append(pairs)
-    for reason, n in refused.items():
+    for reason, n in ((UNPAIRED, n_unpaired), (FEW_SHARED, n_few)):
         if n:
             asked.absent[f"tests.{part.dataset}: {count(n, 'pair')}"] = reason
-    if constant := sum(int(np.isnan(pairs.along).sum()) for pairs in tested):
-        asked.warnings.append(
-            f"On {part.dataset}: {constant} differences are the same in every fold and cannot be "
-            "tested."
-        )
     return tested
 
 

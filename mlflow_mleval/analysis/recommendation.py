@@ -68,13 +68,8 @@ def decision(c: Comparison) -> Decision:
     """The answer that a comparison gives; of several leaders the first is compared with the
     next.
     """
-    heaviest = c.fusion.by_weight[:MEASURES]
-    measures = [c.on] if c.on != FUSED else [m for m in c.study.measures if m in heaviest]
     rest = [m for m in c.order if m not in c.leaders]
-    shown = list(dict.fromkeys([*c.order[:METHODS], *rest[:1]]))
-    lacking = {dataset for dataset, method in c.study.filled if method in shown}
-    datasets = [d for d in c.study.datasets if d not in lacking] or c.study.datasets
-    cells = {m: c.study.cells(m).loc[datasets, shown] for m in measures}
+    cells = _cells(c, list(dict.fromkeys([*c.order[:METHODS], *rest[:1]])))
     worse = _worse(c)
     best = [m for m in c.order if m not in worse] or c.order
     return Decision(
@@ -84,11 +79,22 @@ def decision(c: Comparison) -> Decision:
         worse=[m for m in c.order if m in worse],
         next=rest[0] if rest else None,
         equivalent=c.equivalent,
-        measures=measures,
+        measures=list(cells),
         means={m: mean_intervals(table, c.options["alpha"]) for m, table in cells.items()},
-        n_datasets=len(datasets),
+        n_datasets=len(next(iter(cells.values()))),
         turns=_turns(c),
     )
+
+
+def _cells(c: Comparison, methods: list[str]) -> dict[str, pd.DataFrame]:
+    """By measure in whose units it is told: the values of the methods on the datasets that all of
+    them finished.
+    """
+    lacking = {dataset for dataset, method in c.study.filled if method in methods}
+    datasets = [d for d in c.study.datasets if d not in lacking] or c.study.datasets
+    heaviest = c.fusion.by_weight[:MEASURES]
+    measures = [c.on] if c.on != FUSED else [m for m in c.study.measures if m in heaviest]
+    return {m: c.study.cells(m).loc[datasets, methods] for m in measures}
 
 
 def _worse(c: Comparison) -> set[str]:

@@ -593,12 +593,18 @@ class Separations:
 
 
 class Retest:
-    """The deciding test made again on other flows of the same study, with the same options; gaps
-    are left out as before.
+    """The deciding test, which separated these `pairs`, made again on other flows of the same
+    study, with the same options; gaps are left out as before.
     """
 
-    def __init__(self, test: Posthoc, tested: Tested, finished: pd.DataFrame) -> None:
-        self.test, self.tested, self.finished = test, tested, finished
+    def __init__(
+        self,
+        test: Posthoc,
+        pairs: list[tuple[str, str]],
+        tested: Tested,
+        finished: pd.DataFrame,
+    ) -> None:
+        self.test, self.pairs, self.tested, self.finished = test, pairs, tested, finished
 
     def __call__(self, study: Study, flows: WeighedFlows) -> list[tuple[str, str]]:
         """The separated pairs (better, worse)."""
@@ -622,19 +628,14 @@ class Retest:
 
 
 def separations(
-    retest: Retest,
-    pairs: list[tuple[str, str]],
-    sensitivity: Sensitivity,
-    fusion: Fusion,
-    correlation: pd.DataFrame | None,
+    retest: Retest, sensitivity: Sensitivity, fusion: Fusion, correlation: pd.DataFrame | None
 ) -> Separations:
-    """Which of the pairs stay separated under the scenarios, and with fewer measures by the filter
-    of their `correlation`.
+    """Which pairs stay separated under the scenarios, and with fewer measures by the filter of
+    their `correlation`.
     """
-    asked = fusion.options["weights"]
-    first = (
-        asked if isinstance(asked, str) else "equal"
-    )  # with one measure the weights change nothing
+    pairs, asked = retest.pairs, fusion.options["weights"]
+    # with one measure the weights change nothing
+    first = asked if isinstance(asked, str) else "equal"
     variants: dict[tuple[str, str], tuple[list[tuple[str, str]], pd.Series]] = {}
     for (varies, function, weights, missing), part in sensitivity.scenarios.items():
         same = varies == "policy" or len(fusion.study.measures) > 1 or weights == first

@@ -48,11 +48,10 @@ from mlflow_mleval.files.results import (
     unreadable,
 )
 from mlflow_mleval.measures.classes import is_vector
-from mlflow_mleval.measures.flat import Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, split_digest
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, instance_weights, present
-from mlflow_mleval.words import Message, quoted
+from mlflow_mleval.words import Message, quoted, some
 
 _NAMING = (
     "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and "
@@ -658,35 +657,34 @@ def _class_set_batches(
 # Predictions that were made elsewhere and written to a file, evaluated block by block.
 
 
+#: Options that say how scores are read.
+_OF_SCORES = ("threshold", "conventions", "train_labels")
+
+
 def evaluate_file(
     path: str | Path,
     *,
     truth: str | Path | None = None,
     hierarchy: str | Path | Hierarchy | None = None,
-    threshold: float = 0.5,
-    conventions: Conventions = "sklearn",
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    measures: Sequence[str] | None = None,
-    train_labels: str | Path | None = None,
     cluster: str | None = None,
     sample_weight: str | None = None,
     probabilities: bool | None = None,
+    progress: Progress = lambda done, total: None,
     say: Callable[[str], object] = lambda text: None,
-    **hierarchy_options: Any,
+    **options: Any,
 ) -> Evaluation:
     """Evaluate a file of predictions; it may be larger than memory.
 
     It is CSV, parquet or npz with truth and predictions, see
     `mlflow_mleval.files.predictions.open_predictions`; with a file `truth`, a sparse matrix of
     scores, and `truth` one of labels, see `mlflow_mleval.files.prediction_files.read_matrix`;
-    with `truth` and `hierarchy`, lines of predicted and of true classes as HEMKit reads them, which
-    leave `threshold` and `conventions` alone. The hierarchy is a Hierarchy or a file of lines
-    "parent child" or CSV with the columns parent, child and maybe weight. `train_labels` is a file
-    of labels as `truth`, for propensities. `cluster` is a column of a CSV or parquet file, or an
-    array of an npz file, that tells which instances belong together, `sample_weight` one of how
-    much each counts.
+    with `truth` and `hierarchy`, lines of predicted and of true classes as HEMKit reads them. The
+    hierarchy is a Hierarchy or a file of lines "parent child" or CSV with the columns parent, child
+    and maybe weight. `cluster` is a column of a CSV or parquet file, or an array of an npz file,
+    that tells which instances belong together, `sample_weight` one of how much each counts.
     `probabilities` is that of `evaluate`, for one label; by default probabilities whose sums only
     rounding keeps from 1 are divided by them, and `say` is told once. Further options are those of
+    `mlflow_mleval.evaluate` (`train_labels` is a file of labels as `truth`) and of
     `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row. The
     Evaluation has `instances` where the file is read in one block; its `split` takes the rows of
     the file for the instances in their order.
@@ -694,31 +692,18 @@ def evaluate_file(
     h = read_hierarchy(hierarchy) if isinstance(hierarchy, (str, Path)) else hierarchy
     evaluate_part: Callable[..., Evaluation]
     if truth is not None and h is not None:
-        if threshold != 0.5 or conventions != "sklearn":
+        if unfit := [name for name in _OF_SCORES if options.pop(name, None) is not None]:
             raise ValueError(
-                "`threshold` and `conventions` must be left out with `truth` and `hierarchy`. "
-                "Classes need neither."
-            )
-        if train_labels is not None:
-            raise ValueError(
-                "`train_labels` must be left out with `truth` and `hierarchy`. Classes have no "
-                "scores."
+                f"{some(map('`{}`'.format, unfit))} must be left out with `truth` and `hierarchy`. "
+                "Classes have no scores."
             )
         source = open_class_sets(path, truth, h, progress)
-        hierarchy_options["measures"] = measures
-        evaluate_part = partial(evaluate_hierarchical, h=h, **hierarchy_options)
+        evaluate_part = partial(evaluate_hierarchical, h=h, **options)
     else:
         source = _opened(path, truth, progress)
-        evaluate_part = partial(
-            evaluate,
-            threshold=threshold,
-            conventions=conventions,
-            label_names=source.names,
-            hierarchy=h,
-            measures=measures,
-            train_labels=train_labels and _propensities(train_labels, len(source.names or ())),
-            **hierarchy_options,
-        )
+        if train := options.pop("train_labels", None):
+            options["train_labels"] = _propensities(train, len(source.names or ()))
+        evaluate_part = partial(evaluate, label_names=source.names, hierarchy=h, **options)
     if sample_weight is not None:
         source = replace(source, batches=_weighted(source.batches, _weights(path, sample_weight)))
     if truth is None:

@@ -14,6 +14,7 @@ import numbers
 import re
 import struct
 import zipfile
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -355,11 +356,11 @@ def _given_once(table: Cells, values: Iterator[_Value], repeated: str | None) ->
         yield one
 
 
-def _check_header(table: Cells) -> None:
+def _check_names(table: Cells, nameless: int | None) -> None:
+    """Each column has a name of its own, but for the one that may be `nameless`."""
     header = table.header
-    leaderboard = is_leaderboard(table)
     for i, column in enumerate(header):
-        if not column and not (leaderboard and i == _methods_at(table)):
+        if not column and i != nameless:
             raise ImportFileError(
                 f"{table.name}: column {i + 1} has no name. If it is the index of a pandas "
                 "table, write it with index=False."
@@ -373,6 +374,12 @@ def _check_header(table: Cells) -> None:
             f"{table.name}: both a column 'seed' and a column 'repeat' tell repeats apart. "
             "Remove one of them."
         )
+
+
+def _check_header(table: Cells) -> None:
+    header = table.header
+    leaderboard = is_leaderboard(table)
+    _check_names(table, _methods_at(table) if leaderboard else None)
     if leaderboard:
         return
     is_long = "measure" in header or "value" in header
@@ -536,40 +543,42 @@ def exported_runs(table: Cells, results: Collection[str]) -> list[ExportedRun] |
     """The runs of an export; None where the table is none. `results` are names of columns that
     hold results, whatever they are called.
     """
-    header = [column.lower() for column in table.header]
     kind = _exporter(table.header)
     if kind is None:
         return None
     table.stop_if_problems()
+    header = [column.lower() for column in table.header]
     places = {
-        what: next((header.index(name) for name in names if name in header), None)
+        what: header.index(present[0])
         for what, names in _ABOUT_RUNS.items()
+        if (present := [name for name in names if name in header])
     }
-    used = {at for at in places.values() if at is not None}
     columns = [
         (at, *sort)
         for at, column in enumerate(table.header)
-        if at not in used and (sort := _sorted(column, kind, results))
+        if at not in places.values() and (sort := _sorted(column, kind, results))
     ]
     runs = []
     for row, cells in table.rows:
-        about = {
-            what: "" if at is None or _is_empty(cells[at]) else str(cells[at]).strip()
-            for what, at in places.items()
-        }
-        state = about["status"].lower()
-        status = _STATES.get(about["failed"].lower(), "") if about["failed"] == "True" else ""
-        begun = pd.to_datetime(about["started"], errors="coerce", utc=True)
-        run = ExportedRun(
-            about["id"] or row,
-            about["name"] or about["id"] or row,
-            status or _STATES.get(state, about["status"].upper()),
-            None if pd.isna(begun) else begun,
-        )
+        run = _run_of({what: cells[at] for what, at in places.items()}, row)
         for at, where, name in columns:
             _put(run, where, name, cells[at])
         runs.append(run)
     return runs
+
+
+def _run_of(cells: Mapping[str, Any], row: str) -> ExportedRun:
+    """A run without results, from what its row says of it by `_ABOUT_RUNS`."""
+    about: dict[str, str] = defaultdict(str)
+    about |= {what: str(cell).strip() for what, cell in cells.items() if not _is_empty(cell)}
+    state = about["failed"] if about["failed"] == "True" else about["status"]
+    begun = pd.to_datetime(about["started"], errors="coerce", utc=True)
+    return ExportedRun(
+        about["id"] or row,
+        about["name"] or about["id"] or row,
+        _STATES.get(state.lower(), state.upper()),
+        None if pd.isna(begun) else begun,
+    )
 
 
 def _exporter(header: Sequence[str]) -> str | None:
@@ -590,6 +599,12 @@ def _exporter(header: Sequence[str]) -> str | None:
     return None
 
 
+def _sorted_of_neptune(name: str) -> tuple[str, str] | None:
+    if name.startswith(_OF_NEPTUNE):
+        return None
+    return ("params" if name.startswith(_SET) else "either"), name.removeprefix("metrics/")
+
+
 def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str] | None:
     """What a column holds, metrics, params, tags, or of either by what it is, and its name; None
     where it is of no use.
@@ -606,9 +621,7 @@ def _sorted(column: str, kind: str, results: Collection[str]) -> tuple[str, str]
     if name in results:
         return "metrics", name
     if kind == "neptune":
-        if name.startswith(_OF_NEPTUNE):
-            return None
-        return ("params" if name.startswith(_SET) else "either"), name.removeprefix("metrics/")
+        return _sorted_of_neptune(name)
     # what is known, or called like a result, is one where it is a number
     return ("either" if name in MEASURES or _RESULT.search(name) else "params"), name
 

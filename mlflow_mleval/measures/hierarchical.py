@@ -27,7 +27,7 @@ from mlflow_mleval.measures.class_sets import (
 )
 from mlflow_mleval.measures.hierarchy import Hierarchy, closure, stretches
 from mlflow_mleval.measures.label_ranking import top_labels
-from mlflow_mleval.measures.lca import extended_graphs, meet, minimal_graphs
+from mlflow_mleval.measures.lca import Meetings, extended_graphs, meet, minimal_graphs
 from mlflow_mleval.measures.registry import DISTANCE_NAME, MEASURES, known_measures, numbers
 from mlflow_mleval.validation import AnyArray, Array, one_of, present, same_axes
 from mlflow_mleval.words import some
@@ -128,6 +128,12 @@ class Options:
         )
 
 
+def _lca_columns(met: Meetings, rows: int, minimal: bool) -> dict[str, AnyArray]:
+    sizes = minimal_graphs(met, rows) if minimal else extended_graphs(met, rows)
+    exact = {"lca_exact": sizes[3]} if minimal else {}
+    return exact | rates("lca", *sizes[:3])
+
+
 def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.DataFrame:
     """Compare the true and the predicted classes of every instance in a hierarchy.
 
@@ -210,7 +216,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
         columns: dict[str, AnyArray] = {}
         if "set" in families:
             columns |= set_measures(up, near, t, q, checked.count_root, costs)
-        if "pair" in families or "lca" in families:
+        if families != ["set"]:
             pairs = Pairs.of(t, q, above)
         if "pair" in families:
             columns |= pair_measures(
@@ -221,10 +227,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
             minimal = checked.lca == "minimal"
             limit = present(checked.lca_max_distance)
             met = meet(up, above, t, q, pairs, lowest, limit, join=minimal)
-            sizes = minimal_graphs(met, hi - lo) if minimal else extended_graphs(met, hi - lo)
-            if minimal:
-                columns["lca_exact"] = sizes[3]
-            columns |= rates("lca", *sizes[:3])
+            columns |= _lca_columns(met, hi - lo, minimal)
         parts.append(pd.DataFrame(columns))
     table = pd.concat(parts, ignore_index=True).astype(float)
     del above, near, parts  # the closure may be large, and the next one as large
@@ -232,8 +235,8 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
         descendants = descendant_measures(h._up, number, without(y, y_lower), without(p, p_lower))
         table = table.assign(**descendants)
     names = [name for family in families for name in FAMILIES[family]]
-    exact = ["lca_exact"] if "lca_exact" in table else []
-    return table[names + exact].iloc[place].reset_index(drop=True)
+    names += table.columns.intersection(["lca_exact"]).tolist()
+    return table[names].iloc[place].reset_index(drop=True)
 
 
 #: The options of the hierarchical measures, with their defaults.

@@ -134,6 +134,17 @@ _BOOKKEEPING = re.compile(
 )
 
 
+def _of_call(name: str) -> Term | None:
+    """What the metric of a scikit-learn function means that was called on a variable."""
+    called = _CALLED.fullmatch(name)
+    if not called or _NO_VARIABLE.fullmatch(called["variable"]):
+        return None
+    measure, variable = called["score"] or called["function"], called["variable"]
+    if direction := _DIRECTIONS.get(measure):
+        return Term(measure, direction, _data_of(variable), variable, int(called["call"] or 1))
+    return None
+
+
 @lru_cache(maxsize=10_000)
 def term(name: str) -> Term | None:
     """What the metric of another library means; None where no library's documentation has it.
@@ -147,11 +158,8 @@ def term(name: str) -> Term | None:
         return Term(name, "max", VALIDATION)
     if is_bookkeeping(name):
         return None
-    called = _CALLED.fullmatch(name)
-    if called and not _NO_VARIABLE.fullmatch(called["variable"]):
-        measure, variable = called["score"] or called["function"], called["variable"]
-        if direction := _DIRECTIONS.get(measure):
-            return Term(measure, direction, _data_of(variable), variable, int(called["call"] or 1))
+    if called := _of_call(name):
+        return called
     stem, data = name, HELD_OUT
     if at := _PREFIX.match(name):
         stem, data = name[at.end() :], _DATA[at["data"].lower()]

@@ -350,9 +350,10 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
     if sharing.sum() < 2:
         reasons = {e.name: e.reason for e in excluded} | lacking
         why = "; ".join(f"{name} {reason}" for name, reason in reasons.items())
+        got = "1 method" if len(methods) == 1 else "none"
         raise IncomparableRunsError(
             "a test over folds needs two methods that share two folds, got "
-            f"{'1 method' if len(methods) == 1 else 'none'} on {dataset}{': ' if why else ''}{why}."
+            f"{got} on {': '.join(filter(None, [dataset, why]))}."
         )
     few = "and shares fewer than two with each other method"
     for k in np.flatnonzero(~sharing):

@@ -93,19 +93,19 @@ def _who(c: Comparison, advice: Decision) -> Sentence:
         how = _by_how_much(c, advice)
         text = f"{ahead}, {how}{_where(c, advice)}, but that may be chance."
         return Sentence(text, claim("best set"))
+    says = claim("separated" if advice.worse else "best set")
+    return Sentence(f"{ahead}{_as_good(c, advice)}{_worse(c, advice)}.", says)
+
+
+def _as_good(c: Comparison, advice: Decision) -> str:
+    """Who else may be as good as those ahead."""
     equals = [m for m in advice.best_set if m not in advice.ahead]
     if not equals:
-        good = ""
-    elif len(equals) <= FEW:
-        good = f", but {listed(equals)} may be as good"
-    elif not advice.worse:
-        good = f", but any of the {in_words(n)} methods may be as good"
-    else:
-        good = f", but {in_words(len(advice.best_set))} of the {in_words(n)} methods may be as good"
-    return Sentence(
-        f"{ahead}{good}{_worse(c, advice)}.",
-        claim("separated" if advice.worse else "best set"),
-    )
+        return ""
+    if len(equals) <= FEW:
+        return f", but {listed(equals)} may be as good"
+    some = in_words(len(advice.best_set)) if advice.worse else "any"
+    return f", but {some} of the {in_words(len(c.order))} methods may be as good"
 
 
 def _worse(c: Comparison, advice: Decision) -> str:

@@ -420,7 +420,7 @@ def _ranking(c: Comparison) -> Table:
         key="ranking",
         things="methods",
         first=True,
-        shaded={i for i, method in enumerate(methods) if method in best},
+        shaded=np.flatnonzero(methods.isin(best)).tolist(),
         shown=60,
         depth=ALWAYS,
         most=15,

@@ -109,36 +109,42 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
     `made_by` is what reproduces it: command, versions, tracking_uri, experiments, filter, run_ids,
     seed, policy, time; any may lack. The ranking lacks what is about folds, instances and profiles.
     """
-    sections: list[Section | None]
-    if what == "pairs":
-        sentences = differences.pairs_verdict(c)
-        answer = Text([s.text for s in sentences], role="lead", depth=ALWAYS)
-        sections = [
-            Section("verdict", "Verdict", [answer]),
-            doubts_section(c, DOUBTS),
-            differences.section(c, ALWAYS),
-            beyond.next_dataset_section(c, ALWAYS),
-            beyond.section(c, ALWAYS),
-            provenance.section(c, made_by, ALWAYS),
-        ]
+    pairs = what == "pairs"
+    if pairs:
+        sections = _sections_of_pairs(c, made_by)
     else:
         chosen = [topic for topic in _TOPICS if what == "report" or not topic.apart]
         made = [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)]
         sections = [section and replace(section, open=bool(section.open)) for section in made]
+
+    def data() -> dict[str, Any]:
+        topics = _merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE])
+        return {**topics, **(_pairs(c) if pairs else {}), "provenance": dict(made_by)}
+
     return Document(
-        f"Pairs of {title_of(c)}" if what == "pairs" else title_of(c),
+        f"Pairs of {title_of(c)}" if pairs else title_of(c),
         [section for section in sections if section is not None],
         about=_about(c),
         time=provenance.when(made_by),
-        data=lambda: {
-            **_merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE]),
-            **(_pairs(c) if what == "pairs" else {}),
-            "provenance": dict(made_by),
-        },
+        data=data,
         frames=lambda: _merged(c, [topic.frames for topic in _TOPICS]),
-        main="pairs" if what == "pairs" else "ranking",
+        main="pairs" if pairs else "ranking",
         shortened=lambda: _shortened(c, made_by),
     )
+
+
+def _sections_of_pairs(c: Comparison, made_by: Mapping[str, Any]) -> list[Section | None]:
+    """What a terminal shows of pairs."""
+    sentences = differences.pairs_verdict(c)
+    answer = Text([s.text for s in sentences], role="lead", depth=ALWAYS)
+    return [
+        Section("verdict", "Verdict", [answer]),
+        doubts_section(c, DOUBTS),
+        differences.section(c, ALWAYS),
+        beyond.next_dataset_section(c, ALWAYS),
+        beyond.section(c, ALWAYS),
+        provenance.section(c, made_by, ALWAYS),
+    ]
 
 
 def _shortened(c: Comparison, made_by: Mapping[str, Any]) -> Brief:

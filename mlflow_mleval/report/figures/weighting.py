@@ -320,11 +320,7 @@ def correlation_graph(
     order = sorted(correlation.index, key=lambda m: (place.get(m, len(large)), -weights[m]))
     heaviest = set(weights[order].nlargest(TOP).index)
     drawn = [m for m in order if m in heaviest]
-    pairs = {
-        (a, b): correlation.loc[a, b]
-        for a, b in combinations(drawn, 2)
-        if correlation.loc[a, b] > threshold
-    }
+    pairs = _close_pairs(correlation, drawn, threshold)
     words = "; ".join(f"{a} and {b} {number(r, 2)}" for (a, b), r in pairs.items()) or "none"
     above = f"above {threshold:g}"
     svg = Svg(
@@ -337,7 +333,6 @@ def correlation_graph(
     spine = x.stop + 66
     svg.text(room - 18, 12, "measure", "muted", "end")
     svg.text(x.start, 12, "weight", "muted")
-    beside = spine + SWEEP + 16
     svg.text(spine - 5, 12, f"correlated {above}", "muted")
     y = {m: 22 + CORRELATION_ROW * i + CORRELATION_ROW / 2 for i, m in enumerate(drawn)}
     for (a, b), r in pairs.items():
@@ -351,12 +346,26 @@ def correlation_graph(
         svg.bar(x, (0, weights[m]), y[m] - 5, 10, "faccent")
         svg.text(x(weights[m]) + 5, y[m] + 4, fixed(weights[m], 3))
         _node(svg, spine, y[m], group_of.get(m), m in kept)
-        if other := stands_for.get(m):
-            words = f"{fixed(correlation.loc[m, other], 2)} with "
-            shown = words + fit(other, WIDTH - beside - text_width(words, SMALL), SMALL)
-            tip = f"redundant: correlation {words}{other}"
-            svg.text(beside, y[m] + 4, shown, "small muted", tip=tip)
+    beside = spine + SWEEP + 16
+    for m in filter(stands_for.get, drawn):
+        other = stands_for[m]
+        _follows(svg, beside, y[m] + 4, correlation.loc[m, other], other)
     return svg
+
+
+def _close_pairs(
+    correlation: pd.DataFrame, measures: Sequence[str], threshold: float
+) -> dict[tuple[str, str], float]:
+    """The pairs of measures whose correlation lies above the threshold."""
+    pairs = {(a, b): float(correlation.loc[a, b]) for a, b in combinations(measures, 2)}
+    return {pair: r for pair, r in pairs.items() if r > threshold}
+
+
+def _follows(svg: Svg, x: float, y: float, correlation: float, other: str) -> None:
+    """Because of which other measure one is redundant."""
+    words = f"{fixed(correlation, 2)} with "
+    shown = words + fit(other, WIDTH - x - text_width(words, SMALL), SMALL)
+    svg.text(x, y, shown, "small muted", tip=f"redundant: correlation {words}{other}")
 
 
 def _node(svg: Svg, x: float, y: float, kind: int | None, kept: bool) -> None:
