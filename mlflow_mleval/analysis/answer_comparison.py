@@ -862,14 +862,13 @@ def questions_needed(
     difference: float | Mapping[str, float] | None = None,
     clusters: pd.Series | None = None,
     alpha: float = 0.05,
-    power: float = POWER,
 ) -> pd.DataFrame:
     """How many questions, or clusters of them, until a difference would be found.
 
     One row a pair and measure: method_a, method_b, measure, n (now), difference (the one seen,
     positive where a is better, or the one that matters), standard_deviation (of differences by
-    question or cluster), needed (for this power at alpha / number of rows, two-sided, by the normal
-    approximation; infinite where no difference is seen), more (beyond those there are).
+    question or cluster), needed (for a power of .8 at alpha / number of rows, two-sided, by the
+    normal approximation; infinite where no difference is seen), more (beyond those there are).
     """
     probability(alpha, "alpha")
     wanted = _wanted(answered, difference)
@@ -877,7 +876,7 @@ def questions_needed(
     first, second = np.triu_indices(len(methods), 1)
     unit = _units(answered, clusters)
     n_rows = len(first) * len(answered.measures)
-    reach = NormalDist().inv_cdf(1 - alpha / n_rows / 2) + NormalDist().inv_cdf(power)
+    reach = NormalDist().inv_cdf(1 - alpha / n_rows / 2) + NormalDist().inv_cdf(POWER)
     parts = []
     for measure in answered.measures:
         sign = -1.0 if better[measure] == "min" else 1.0

@@ -968,7 +968,6 @@ def expand(names: Iterable[str]) -> list[str]:
 
 def known_measures(
     names: Iterable[str],
-    argument: str = "measures",
     costs: bool = True,
     further: Iterable[str] = (),
 ) -> list[str]:
@@ -985,7 +984,7 @@ def known_measures(
         guess = meant(wrong, further)
         sets = ", ".join([*further, *SETS])
         raise ValueError(
-            f"`{argument}` must name measures or sets of them, got {got}.{guess} "
+            f"`measures` must name measures or sets of them, got {got}.{guess} "
             f"{_there_are(others)}, and the sets {sets}."
         )
     return members

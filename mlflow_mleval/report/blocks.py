@@ -23,8 +23,10 @@ from mlflow_mleval.report.text import (
     ARROWS,
     CLOSE,
     OPEN,
+    aligned,
     fixed,
     number,
+    percent,
     pvalue,
     shorten,
     shortened,
@@ -280,6 +282,16 @@ def numbers(head: str, values: Iterable[float | None], **more: Any) -> Column:
 def counts(head: str, values: Iterable[float], **more: Any) -> Column:
     """A column of whole numbers."""
     return Column(head, [f"{n:,.0f}" for n in values], **more)
+
+
+def percents(head: str, shares: Iterable[float], **more: Any) -> Column:
+    """A column of percentages, empty where there is none."""
+    return Column(head, ["" if x != x else percent(x) for x in shares], **more)
+
+
+def alike(head: str, values: Iterable[float | None], digits: int = 4, **more: Any) -> Column:
+    """A column of numbers with the same number of decimals."""
+    return Column(head, aligned(values, digits), **more)
 
 
 def intervals(head: str, values: pd.DataFrame, **more: Any) -> Column:

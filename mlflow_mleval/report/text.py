@@ -113,13 +113,13 @@ def level(alpha: float) -> str:
     return f"{alpha:g}".removeprefix("0")
 
 
-def with_intervals(table: Iterable[Sequence[float]], digits: int = 3) -> list[str]:
+def with_intervals(table: Iterable[Sequence[float]]) -> list[str]:
     """Rows of (value, low, high) as a column of text with the same number of decimals.
 
     >>> with_intervals([(0.25, 0.1, 0.4)])
     ['0.250 [0.100, 0.400]']
     """
-    cells = iter(aligned([x for row in table for x in row], digits))
+    cells = iter(aligned([x for row in table for x in row], 3))
     return [
         f"{value} [{low}, {high}]" for value, low, high in zip(cells, cells, cells, strict=True)
     ]

@@ -37,7 +37,7 @@ from mlflow_mleval.report.content import folds
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Brief, Document
-from mlflow_mleval.report.text import aligned, number, percent, with_intervals
+from mlflow_mleval.report.text import number, percent
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count
 
@@ -359,17 +359,12 @@ def _differences(rows: pd.DataFrame) -> list[Column]:
     """The difference of each row with its interval, where there is any."""
     if rows["difference"].isna().all():
         return []
-    return [
-        Column(
-            "mean difference",
-            with_intervals(rows[["difference", "low", "high"]].to_numpy()),
-            keep=4,
-            note=(
-                "Mean difference: positive where the first is better, with an interval that is "
-                "not corrected."
-            ),
-        )
-    ]
+    note = (
+        "Mean difference: positive where the first is better, with an interval that is not "
+        "corrected."
+    )
+    values = rows[["difference", "low", "high"]]
+    return [doc.intervals("mean difference", values, keep=4, note=note)]
 
 
 def _counts(rows: pd.DataFrame) -> list[Column]:
@@ -420,9 +415,10 @@ def _repeat_columns(tests: RepeatTests, rows: pd.DataFrame) -> tuple[list[Column
     ]
     return pvalues, [
         Column("repeats", repeats, keep=2),
-        Column(
+        doc.alike(
             "effect",
-            aligned(rows["effect_size"], 3),
+            rows["effect_size"],
+            3,
             keep=1,
             note="Effect: the difference in standard deviations (Hedges' g).",
         ),
@@ -471,9 +467,9 @@ def _joint(c: AnswerComparison, key: int) -> Table:
     return Table(
         [
             *doc.pair(rows),
-            Column(
+            doc.alike(
                 "T²",
-                aligned(rows["statistic"]),
+                rows["statistic"],
                 note="T²: Hotelling's, of the differences on all measures.",
             ),
             doc.pvalues(
@@ -495,7 +491,7 @@ def _ranking(c: AnswerComparison, key: int) -> Table:
     return Table(
         [
             doc.names("method", table.index),
-            Column("rank", [number(x) for x in table["rank"]]),
+            doc.numbers("rank", table["rank"]),
             doc.decimals(
                 "φ",
                 table["phi"],
@@ -510,9 +506,9 @@ def _ranking(c: AnswerComparison, key: int) -> Table:
                     f"{r.unit} span (seed {r.seed})."
                 ),
             ),
-            Column(
+            doc.percents(
                 "first",
-                [percent(x) for x in table["first_share"]],
+                table["first_share"],
                 note="First: share of the resamples in which it leads.",
             ),
         ],
@@ -563,12 +559,12 @@ def _agreement(c: AnswerComparison, key: int) -> Table:
                 2,
                 note="Correlation: Pearson's, over the answers of all methods, within each method.",
             ),
-            Column(
+            doc.percents(
                 "equal",
-                [percent(x) if x == x else "" for x in rows["equal_share"]],
+                rows["equal_share"],
                 note="Equal: share of the answers that both pass or both fail.",
             ),
-            Column("answers", [f"{n:,}" for n in rows["n"]], keep=1),
+            doc.counts("answers", rows["n"], keep=1),
         ],
         len(c.agreement),
         caption="Agreement of the scorers",
@@ -583,20 +579,21 @@ def _sampling(c: AnswerComparison, key: int) -> Table:
         [
             doc.names("method", rows["method"]),
             Column("measure", [*rows["measure"]], "<"),
-            Column("questions", [f"{n:,}" for n in rows["questions"]], keep=1),
+            doc.counts("questions", rows["questions"], keep=1),
             Column("samples", [number(x, 3) for x in rows["samples"]], keep=1),
-            Column(
+            doc.percents(
                 "question's",
-                [percent(x) if x == x else "" for x in rows["question_share"]],
+                rows["question_share"],
                 note="Question's: its share of the variance of one answer; the rest is sampling.",
             ),
-            Column(
+            doc.alike(
                 "error now",
-                aligned(rows["standard_error"], 2),
+                rows["standard_error"],
+                2,
                 note="Errors are standard errors of the mean.",
             ),
-            Column("twice the questions", aligned(rows["with_questions"], 2)),
-            Column("twice the samples", aligned(rows["with_samples"], 2)),
+            doc.alike("twice the questions", rows["with_questions"], 2),
+            doc.alike("twice the samples", rows["with_samples"], 2),
         ],
         len(c.sampling),
         caption="Questions and samples as sources of variance",
@@ -612,8 +609,8 @@ def _needed(c: AnswerComparison, key: int) -> Table:
         [
             *doc.pair(rows),
             Column("measure", [*rows["measure"]], "<"),
-            Column("difference", aligned(rows["difference"], 3)),
-            Column("now", [f"{n:,}" for n in rows["n"]], keep=1),
+            doc.alike("difference", rows["difference"], 3),
+            doc.counts("now", rows["n"], keep=1),
             Column(
                 "needed",
                 ["" if x == float("inf") else f"{int(x):,}" for x in rows["needed"]],

@@ -734,9 +734,9 @@ def _pixels(points: np.ndarray, x: Scale, y: Scale) -> list[tuple[float, float]]
     return [(x(a), y(b)) for a, b in np.asarray(points, float)]
 
 
-def _spaced(pixels: list[tuple[float, float]], number: int = 6) -> list[tuple[float, float]]:
-    """Some of the points, about evenly along the line."""
+def _spaced(pixels: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Six of the points, about evenly along the line."""
     steps = np.hypot(*np.diff(np.array(pixels), axis=0).T) if len(pixels) > 1 else np.zeros(0)
     along = np.append(0, np.cumsum(steps))
-    wanted = np.linspace(0, along[-1], number + 2)[1:-1]
+    wanted = np.linspace(0, along[-1], 8)[1:-1]
     return [pixels[i] for i in dict.fromkeys(np.searchsorted(along, wanted).tolist())]

@@ -31,7 +31,7 @@ from mlflow_mleval.words import span
 # Small marks that stand in the rows of a table: a bar around zero, a strip of ranks.
 
 HEIGHT = 14
-#: More datasets than this are drawn by rank, so many of them in a cell.
+#: The width of a strip; more datasets than it has pixels are drawn by rank, many in a cell.
 CELLS = 88
 
 
@@ -79,15 +79,13 @@ def _rung_axis(title: str, x: Scale) -> Svg:
     return svg
 
 
-def rank_strip(
-    ranks: pd.Series, n_methods: int, imputed: Collection[str] = (), width: float = 88
-) -> Svg:
+def rank_strip(ranks: pd.Series, n_methods: int, imputed: Collection[str] = ()) -> Svg:
     """One cell a dataset, the stronger its colour the better the method's rank there; a dot marks
     rank 1, a frame a rank that comes from a value that a policy supplied.
     """
     if len(ranks) > CELLS:
-        return _ranks_in_order(ranks, n_methods, width)
-    step = min(13.0, width / len(ranks))
+        return _ranks_in_order(ranks, n_methods)
+    step = min(13.0, CELLS / len(ranks))
     gap = 1 if step > 3 else 0
     stars = {dataset: "*" * (dataset in imputed) for dataset in ranks.index}
     words = ", ".join(f"{d} {number(rank)}{stars[d]}" for d, rank in ranks.items())
@@ -101,17 +99,17 @@ def rank_strip(
     return svg
 
 
-def _ranks_in_order(ranks: pd.Series, n_methods: int, width: float) -> Svg:
+def _ranks_in_order(ranks: pd.Series, n_methods: int) -> Svg:
     """The same of many datasets: from the best rank to the worst, each cell the mean of as many
     datasets.
     """
     n = CELLS // 2
-    svg = Svg("", "", HEIGHT, width, inline=True)
+    svg = Svg("", "", HEIGHT, CELLS, inline=True)
     for i, cell in enumerate(np.array_split(np.sort(ranks.to_numpy()), n)):
         ranks_here = span(number(cell[0]), number(cell[-1]))
         tip = f"{i / n:.0%} to {(i + 1) / n:.0%} of the datasets: rank {ranks_here}"
         strength = shade(float(cell.mean()), n_methods)
-        svg.rect(i * width / n, 0, width / n, HEIGHT, "faccent", fill_opacity=strength, tip=tip)
+        svg.rect(i * CELLS / n, 0, CELLS / n, HEIGHT, "faccent", fill_opacity=strength, tip=tip)
     return svg
 
 
