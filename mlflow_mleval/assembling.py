@@ -130,7 +130,8 @@ def comparison_of(
     """The Comparison of what was read, by these options; see `compared`."""
     from mlflow_mleval.analysis.comparison import compare
 
-    study, options = material.study, _options(choices)
+    study = material.study
+    options = _options(choices)
     say(
         f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by "
         f"{len(study.measures)} measures …"
@@ -316,10 +317,8 @@ def tested_instances(
         try:
             with instances_of(study, dataset, wanted, cluster) as instances:
                 if options.get("anytime") and wanted is None:
-                    chosen, wide = (
-                        [m for m in instances.measures if bounded(m)],
-                        [m for m in instances.measures if not bounded(m)],
-                    )
+                    chosen = [m for m in instances.measures if bounded(m)]
+                    wide = [m for m in instances.measures if not bounded(m)]
                     notes += [f"{dataset}: {some(wide)} left out, for bets need bounds."] * bool(
                         wide
                     )
@@ -336,7 +335,10 @@ def tested_instances(
 
 
 def provenance(
-    command: str, source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]
+    command: str,
+    source: Mapping[str, Any],
+    run_ids: list[str],
+    options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What reproduces a result: command, versions, store, selection, run ids, policy, seed,
     time.

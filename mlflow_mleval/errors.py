@@ -39,9 +39,14 @@ class CandidatesError(IncomparableRunsError):
     """
 
     def __init__(
-        self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]], sure: bool = True
+        self,
+        text: str,
+        ways: Sequence[tuple[str, Mapping[str, Any]]],
+        sure: bool = True,
     ) -> None:
-        self.text, self.ways, self.sure = text, ways, sure
+        self.text = text
+        self.ways = ways
+        self.sure = sure
         choices = (
             f"{', '.join(f'`{name}={value!r}`' for name, value in options.items())} to {what}"
             for what, options in ways
@@ -61,9 +66,13 @@ class MissingResultsError(IncomparableRunsError):
     """
 
     def __init__(
-        self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]] = (), advice: str = ""
+        self,
+        text: str,
+        ways: Sequence[tuple[str, Mapping[str, Any]]] = (),
+        advice: str = "",
     ) -> None:
-        self.text, self.ways = text, ways
+        self.text = text
+        self.ways = ways
         super().__init__(Message(text, " ", advice) if advice else text)
 
 
@@ -86,7 +95,9 @@ class UnclearError(MlevalError):
         lines: Sequence[tuple[str, str]],
         ways: Sequence[tuple[str, Mapping[str, Any]]] = (),
     ) -> None:
-        self.text, self.lines, self.ways = text, lines, ways
+        self.text = text
+        self.lines = lines
+        self.ways = ways
         commands = (f"{what}: `{line}`" for what, line in lines)
         super().__init__(Message(text, " Choose: ", "; ".join(commands)) if lines else text)
 

@@ -270,7 +270,8 @@ class Evaluation(Reported):
                 ("f_max", sums.thresholds.f_max()),
                 ("s_min", sums.thresholds.s_min()),
             ):
-                values[name], bounds[name] = value, bound
+                values[name] = value
+                bounds[name] = bound
         return values, bounds
 
     @property
@@ -366,7 +367,9 @@ class Evaluation(Reported):
         )
 
     def reliability(
-        self, labels: Sequence[Hashable] | None = None, bins: int = BINS
+        self,
+        labels: Sequence[Hashable] | None = None,
+        bins: int = BINS,
     ) -> pd.DataFrame:
         """What probabilities promise and what is true, in bins of equal numbers: scope, label, n,
         mean_score, share.
@@ -384,10 +387,12 @@ class Evaluation(Reported):
             raise KeyError(
                 f"no fold {key!r}; the evaluation has {', '.join(map(repr, self.sums))}."
             )
-        rows, truth = self.instances, self.instance_truth
+        rows = self.instances
+        truth = self.instance_truth
         if rows is not None and key is not None:
             mine = (rows["fold"] == key).to_numpy()
-            rows, truth = rows[mine], truth if truth is None else truth[mine]
+            rows = rows[mine]
+            truth = truth if truth is None else truth[mine]
         return replace(
             self,
             sums={key: self.sums[key]},
@@ -659,7 +664,10 @@ class _Task:
     conventions: Conventions = "sklearn"
 
     def evaluate_classes(
-        self, vectors: ClassVectors, inputs: tuple[str, ...], weights: Array | None
+        self,
+        vectors: ClassVectors,
+        inputs: tuple[str, ...],
+        weights: Array | None,
     ) -> Evaluation:
         """Of one label of several classes."""
         true, pred = (one_hot(side, len(vectors.names)) for side in (vectors.true, vectors.pred))
@@ -690,7 +698,8 @@ class _Task:
 
     def evaluate_sets(self, matrices: Inputs, names: tuple[Hashable, ...]) -> Evaluation:
         """Of label matrices."""
-        n_labels, propensities = matrices.true.shape[1], matrices.propensities
+        n_labels = matrices.true.shape[1]
+        propensities = matrices.propensities
         given = {
             "y_score": matrices.score,
             "y_pred": matrices.pred,
@@ -700,7 +709,8 @@ class _Task:
         asked = [*self.asked]
         asked += SETS["at_k"] if n_labels >= MANY_LABELS else ()
         asked += SETS["xmc"] if propensities is not None else ()
-        cut, h = matrices.threshold, self.hierarchy
+        cut = matrices.threshold
+        h = self.hierarchy
         true, score, pred = comparable(matrices.true, matrices.score, matrices.pred, cut)
         above = predicted(score, cut) if pred is None and h is not None else pred
         further, identity = of_label_matrices(
@@ -741,7 +751,10 @@ class _Task:
         return {"sums": sums, "instances": table, "instance_truth": truth}
 
     def influences(
-        self, matrices: Inputs, parts: Mapping[str, Any], one_label: bool = False
+        self,
+        matrices: Inputs,
+        parts: Mapping[str, Any],
+        one_label: bool = False,
     ) -> dict[str, NDArray[np.float32]] | None:
         """What each instance adds to averages over labels; None where nothing has a weight."""
         weights = matrices.weights
@@ -777,7 +790,10 @@ def _warn_of_integers(score: Any) -> None:
 
 
 def _propensities(
-    train_labels: Any, n_labels: int, asked: Sequence[str], has_scores: bool
+    train_labels: Any,
+    n_labels: int,
+    asked: Sequence[str],
+    has_scores: bool,
 ) -> Propensities | None:
     """The propensities of the labels, which some measures that were asked for need."""
     if train_labels is None:
@@ -1008,7 +1024,8 @@ def _refuse_differences(first: Evaluation, evaluations: Sequence[Evaluation]) ->
             )
     for i, ev in enumerate(evaluations):
         for name in IDENTITY:
-            mine, theirs = getattr(first, name), getattr(ev, name)
+            mine = getattr(first, name)
+            theirs = getattr(ev, name)
             if mine != theirs:
                 raise ValueError(
                     f"`evaluations` must agree in {name}, got {_difference(mine, theirs)} at "

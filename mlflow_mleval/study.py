@@ -409,7 +409,8 @@ class Study(Reported):
         policy = missing or self.missing
         if not (gaps := self.gaps()):
             return replace(self, missing=policy)
-        datasets, methods = self.datasets, self.methods
+        datasets = self.datasets
+        methods = self.methods
         why = f"; {why}" if (why := self.why_empty(gaps)) else ""
         named = (
             f"{len(gaps)} of {len(datasets) * len(methods)} cells "
@@ -471,9 +472,11 @@ def _rows_of(values: pd.DataFrame, level: int, names: Iterable[str] | None) -> p
     """The rows of these datasets (level 0) or methods (1); all where there are no names."""
     if names is None:
         return values
-    chosen, there = list(names), values.index.get_level_values(level)
+    chosen = list(names)
+    there = values.index.get_level_values(level)
     if unknown := [name for name in chosen if name not in there]:
-        guess, has = did_you_mean(unknown, there), some(sorted(set(there)))
+        guess = did_you_mean(unknown, there)
+        has = some(sorted(set(there)))
         raise IncomparableRunsError(
             f"the study has no {('dataset', 'method')[level]} {some(unknown)}; it has {has}.{guess}"
         )

@@ -68,7 +68,10 @@ _NOISE = 1e-12
 
 
 def best_surrogates(
-    by_fold: pd.DataFrame, *, ratio: float | None = None, alpha: float = 0.05
+    by_fold: pd.DataFrame,
+    *,
+    ratio: float | None = None,
+    alpha: float = 0.05,
 ) -> pd.DataFrame:
     """The surrogate of least mean loss for each target, and the surrogates that the folds do not
     separate from the best.
@@ -134,7 +137,9 @@ def _separated(losses: AnyArray, ratio: float | None, alpha: float) -> AnyArray:
 # (Hüllermeier et al. 2022, Figure 4).
 
 #: The largest cell, the smallest that still holds its number, and the most rows and columns.
-CELL, READABLE, MOST = 40, 18, 100
+CELL = 40
+READABLE = 18
+MOST = 100
 #: Colour of the best; a difference of `clip` and more has none.
 STRONGEST = 0.48
 #: Losses that differ by no more are equal: float noise.
@@ -150,7 +155,9 @@ def surrogate_differences(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def surrogate_heatmap(
-    table: pd.DataFrame, clip: float = 0.02, title: str = "Surrogate and target losses"
+    table: pd.DataFrame,
+    clip: float = 0.02,
+    title: str = "Surrogate and target losses",
 ) -> Svg:
     """A row a target, a column a surrogate: the stronger the colour, the nearer to the best
     surrogate for that target.
@@ -167,7 +174,8 @@ def surrogate_heatmap(
     rows, columns = drawn.shape
     left = 30 + max(text_width(str(t), SMALL) for t in drawn.index)
     cell = min(CELL, (WIDTH - left - 2) / columns)
-    top, foot = 44, 44 + cell * rows
+    top = 44
+    foot = 44 + cell * rows
     svg = Svg(title, f"Best surrogate for each target: {words}.", foot + 44)
     svg.text(
         0,
@@ -201,7 +209,13 @@ def surrogate_heatmap(
 
 
 def _cell(
-    svg: Svg, x: float, y: float, cell: float, difference: float, clip: float, tip: str
+    svg: Svg,
+    x: float,
+    y: float,
+    cell: float,
+    difference: float,
+    clip: float,
+    tip: str,
 ) -> None:
     gap = 1 if cell > 8 else 0
     near = difference < clip - NOISE
@@ -258,14 +272,17 @@ def _scale(svg: Svg, x: float, y: float, clip: float) -> None:
 # table, and all of it as data.
 
 #: Rows of the table for readers, and groups of targets that are named; the others are counted.
-_ROWS, _SHOWN = 60, 8
+_ROWS = 60
+_SHOWN = 8
 
 
 def surrogate_sentences(study: Any) -> list[str]:
     """What the study found: the best surrogate by target, and of how much of that the folds are
     sure.
     """
-    losses, best, n_folds = study.losses, study.best, study.n_folds
+    losses = study.losses
+    best = study.best
+    n_folds = study.n_folds
     groups = [(ks, list(ts)) for ks, ts in groupby(best.index, key=lambda t: best.loc[t, "equal"])]
     parts = [f"k = {_spans(ks)}{' alike' * (len(ks) > 1)} for {_targets(ts)}" for ks, ts in groups]
     if len(parts) > _SHOWN:
@@ -278,7 +295,8 @@ def surrogate_sentences(study: Any) -> list[str]:
     beaten = [t for t in best.index if t in losses.index and t not in best.loc[t, "not_separated"]]
     who, where = ("some other", f" for {_targets(beaten)}") if beaten else ("no", "")
     counts = best["not_separated"].map(len)
-    low, high = int(counts.min()), int(counts.max())
+    low = int(counts.min())
+    high = int(counts.max())
     few = str(low) if low == high else f"{low} to {high}, depending on the target,"
     return [
         *sentences,
@@ -305,7 +323,8 @@ def surrogate_frame(losses: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
 
 def surrogate_document(study: Any) -> Document:
     """The study as a document."""
-    best, n_folds = study.best, study.n_folds
+    best = study.best
+    n_folds = study.n_folds
     about = (
         f"{len(study.losses)} surrogates, {study.losses.shape[1]} targets, {n_folds} folds, "
         f"{study.n_neighbors} nearest neighbours; runs of the experiment {study.experiment}"
@@ -584,7 +603,10 @@ class _Data:
 
 
 def _data(
-    X: Any, Y: Any, label_names: Sequence[Hashable] | None, design: Mapping[str, Any]
+    X: Any,
+    Y: Any,
+    label_names: Sequence[Hashable] | None,
+    design: Mapping[str, Any],
 ) -> _Data:
     """Checked features and labels, with their folds."""
     X = check_array(X, dtype=np.float64, input_name="X")
@@ -631,7 +653,10 @@ def _log(
 
 
 def load_surrogate_study(
-    experiment_name: str, dataset: str, *, alpha: float = 0.05
+    experiment_name: str,
+    dataset: str,
+    *,
+    alpha: float = 0.05,
 ) -> SurrogateStudy:
     """The surrogate study of a dataset from the runs that an experiment holds; for `alpha` see
     `SurrogateStudy`.
@@ -676,8 +701,10 @@ def load_surrogate_study(
     # some run had no room for its folds
     if by_fold.index.get_level_values(0).nunique() < len(losses):
         by_fold = pd.concat({0: losses}).swaplevel()
-    losses.index.name, losses.columns.name = "surrogate", "target"
-    by_fold.index.names, by_fold.columns.name = ["surrogate", "fold"], "target"
+    losses.index.name = "surrogate"
+    losses.columns.name = "target"
+    by_fold.index.names = ["surrogate", "fold"]
+    by_fold.columns.name = "target"
     n_train, n_test = profiles.runs.iloc[0][["n_train", "n_test"]]
     ratio = sum(n_test) / sum(n_train) if n_train else None
     best = best_surrogates(by_fold, ratio=ratio, alpha=alpha)
@@ -700,7 +727,8 @@ def _labels_digest(names: Sequence[Hashable], truth: Bools) -> str:
     """SHA-256 of the labels' names and of which of them each instance has, in the order of the
     rows, as that of features is.
     """
-    counts, columns = truth.sum(axis=1).astype("<i8"), np.nonzero(truth)[1].astype("<i8")
+    counts = truth.sum(axis=1).astype("<i8")
+    columns = np.nonzero(truth)[1].astype("<i8")
     digest = sha256(repr((tuple(map(str, names)), len(truth))).encode("utf-8", "surrogatepass"))
     digest.update(sha256(counts.tobytes()).digest() + sha256(columns.tobytes()).digest())
     return digest.hexdigest()

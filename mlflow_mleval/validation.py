@@ -45,13 +45,16 @@ def one_of(value: str, name: str, allowed: Iterable[str]) -> str:
 
 
 def refuse_keywords(
-    function: Callable[..., Any], given: Iterable[str], further: Iterable[str] = ()
+    function: Callable[..., Any],
+    given: Iterable[str],
+    further: Iterable[str] = (),
 ) -> None:
     """TypeError for keywords that are neither those of the function nor among its further ones."""
     own = [p.name for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
     names = list(dict.fromkeys([*own, *further]))
     if wrong := [name for name in given if name not in names]:
-        listed, guess = some(map(repr, wrong)), did_you_mean(wrong, names)
+        listed = some(map(repr, wrong))
+        guess = did_you_mean(wrong, names)
         text = f"{function.__name__}() has no argument {listed}.{guess}"
         raise TypeError(f"{text} It takes {', '.join(names)}.")
 
@@ -222,7 +225,11 @@ def same_axes(value: Any, name: str, other: Any, other_name: str) -> None:
 
 
 def _same_names(
-    mine: pd.Index | None, theirs: pd.Index | None, axis: str, name: str, other_name: str
+    mine: pd.Index | None,
+    theirs: pd.Index | None,
+    axis: str,
+    name: str,
+    other_name: str,
 ) -> None:
     if mine is None or theirs is None or mine.equals(theirs):
         return
@@ -356,7 +363,8 @@ def _binary(values: AnyArray, matrix: Any, name: str) -> AnyArray:
     for start in range(
         0, len(values), step
     ):  # blocks of rows that stay in the cache, two to three times faster
-        part, mark = values[start : start + step], ones[start : start + step]
+        part = values[start : start + step]
+        mark = ones[start : start + step]
         np.not_equal(part, 0, out=mark)
         if part.dtype.kind in "ui":
             exact = (
@@ -381,13 +389,12 @@ def cells(matrix: Any, wrong: Ints) -> str:
     """
     at = int(wrong[0])
     if sparse.issparse(matrix):
-        value, row, column = (
-            matrix.data[at],
-            np.searchsorted(matrix.indptr, at, side="right") - 1,
-            matrix.indices[at],
-        )
+        value = matrix.data[at]
+        row = np.searchsorted(matrix.indptr, at, side="right") - 1
+        column = matrix.indices[at]
     else:
-        value, (row, column) = matrix.ravel()[at], np.unravel_index(at, matrix.shape)
+        value = matrix.ravel()[at]
+        (row, column) = np.unravel_index(at, matrix.shape)
     return (
         f"{value} in row {row}, column {column} ({len(wrong)} such cell{'s' * (len(wrong) != 1)})"
     )

@@ -31,13 +31,15 @@ SHOWN = 12
 LONG = 80
 #: The longest tag that MLflow stores, and the longest name of a measure: a metric's key less our
 #: longest prefix.
-MAX_TAG, MAX_MEASURE = 8_000, 238
+MAX_TAG = 8_000
+MAX_MEASURE = 238
 #: Letters that have no shape: fillers of Hangul and the empty pattern of Braille.
 _SHAPELESS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 _MEASURE = re.compile(r"[A-Za-z0-9_./-]+")
 #: What reads as a drive on Windows, at the start of any part; and the bytes of one part that file
 #: systems take.
-_DRIVE, _LONGEST_PART = re.compile(r"(^|/)[A-Za-z]:"), 255
+_DRIVE = re.compile(r"(^|/)[A-Za-z]:")
+_LONGEST_PART = 255
 
 
 def some(names: Iterable[object], most: int = SHOWN) -> str:
@@ -428,7 +430,8 @@ _PARAMETER = re.compile(
 _HEADER = re.compile(r"\b(Basic|Bearer)(\s+)(?=[^\s\"']*[\d=])[\w+/.~-]{8,}=*", re.IGNORECASE)
 _USER = re.compile(r"(?:[\w.+-]|%40)+")
 #: On the web a user may be a token: one this long is hidden, and one without password but a word.
-_LONG, _WORD = 16, re.compile(r"[A-Za-z._-]+")
+_LONG = 16
+_WORD = re.compile(r"[A-Za-z._-]+")
 #: Shorter parts of a password are parts of words, too.
 _SHORT = 4
 #: What a decoder shows of bytes in another encoding.
@@ -584,7 +587,8 @@ def _spelled(character: str) -> str:
     """A pattern: the character as it is, and as URIs, HTML, JSON and Python spell it."""
     if character.isascii() and character.isalnum():
         return character
-    code, utf8 = ord(character), character.encode("utf-8", "surrogatepass")
+    code = ord(character)
+    utf8 = character.encode("utf-8", "surrogatepass")
     ways = [character, repr(character)[1:-1], ascii(character)[1:-1], json.dumps(character)[1:-1]]
     ways += [f"\\u{code:04x}", f"&#{code};", f"&#x{code:x};"]
     ways += [f"&{_ENTITIES[code]};"] if code in _ENTITIES else []
@@ -614,7 +618,8 @@ def _parted(uri: str) -> tuple[str, str | None, str | None]:
     login: str | None
     login, at, behind = rest.rpartition("@")
     if not at or ("/" in login and ":" not in login):
-        login, behind = None, rest
+        login = None
+        behind = rest
     elif re.search(r"[?#].*=", login, re.DOTALL):  # a password, or a parameter with an @
         return start, rest, None
     has_host = _AUTHORITY.match(behind) is not None
@@ -638,8 +643,10 @@ def _masked_login(start: str, login: str) -> str:
 def _query(rest: str) -> tuple[str, str, list[tuple[str, str, str, bool]]]:
     """What is before the parameters, what begins them, and each: key, sign, value, is it secret."""
     head = re.split("[?#;]", rest, maxsplit=1)[0]
-    mark, query = rest[len(head) : len(head) + 1], rest[len(head) + 1 :]
-    parts, before = [], False
+    mark = rest[len(head) : len(head) + 1]
+    query = rest[len(head) + 1 :]
+    parts = []
+    before = False
     for part in query.split("&") if mark else ():
         key, sign, value = part.partition("=")
         if not sign and before:  # the end of a secret that has an & in it
@@ -685,7 +692,8 @@ def _parts(password: str) -> Iterator[str]:
 
 
 def lazily(
-    module: str, where: Mapping[str, str]
+    module: str,
+    where: Mapping[str, str],
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a module whose names load on first use: each from a
     module of the package, where ``module:other`` says that it is called otherwise there.

@@ -129,7 +129,8 @@ def _lost(answers: Mapping[str, Answers]) -> dict[str, float]:
     every = len(_union(a.values.index.unique() for a in answers.values()))
     lost = {}
     for method, a in answers.items():
-        answered, valued = a.values.index.nunique(), len(a.values)
+        answered = a.values.index.nunique()
+        valued = len(a.values)
         lost[method] = max(1 - answered / every, 1 - valued / (a.counted or valued))
     return lost
 
@@ -243,7 +244,9 @@ def graded(answers: Answers, grades: Mapping[str, Sequence[str]]) -> Answers:
     >>> graded(found, {}).notes
     ("quality is left out, for 'poor', 'good' are no numbers: declare its grades from worst to best, as in quality=poor,good.",)
     """  # noqa: E501
-    values, notes, passing = answers.values.copy(), [*answers.notes], answers.passing
+    values = answers.values.copy()
+    notes = [*answers.notes]
+    passing = answers.passing
     for measure in dict.fromkeys([*grades, *answers.words]):
         if measure not in answers.about:
             continue
@@ -338,7 +341,8 @@ def _repeated(answers: Mapping[str, Answers], n: int) -> list[str]:
 # Miller (2024), "Adding error bars to evals", for questions and samples as two sources of variance.
 
 #: Instances that a table of differences shows, and draws whose sums are in memory at once.
-MOST, BLOCK = 20, 250
+MOST = 20
+BLOCK = 250
 #: Scorers that agree more than this say the same.
 REDUNDANT = 0.9
 POWER = 0.8
@@ -459,7 +463,8 @@ def compare_answers(
     tests = instance_tests(
         answered.tables, answered.measures, clusters=groups, alpha=alpha, **sides, **options
     )
-    ranking, most = None, min(n_resamples, 2_000)
+    ranking = None
+    most = min(n_resamples, 2_000)
     whole = pd.DataFrame(
         {m: table[answered.measures].notna().any() for m, table in answered.tables.items()}
     )
@@ -636,7 +641,8 @@ def answer_ranking(
     """
     at_least_one(n_resamples, "n_resamples")
     better = answer_directions(answered, minimize, maximize)
-    methods, names = list(answered.tables), answered.measures
+    methods = list(answered.tables)
+    names = answered.measures
     values = np.stack(
         [answered.tables[m][names].to_numpy() for m in methods], axis=1
     )  # instances x methods x measures
@@ -653,7 +659,8 @@ def answer_ranking(
     oriented = means.to_numpy() * sign
     spread = np.ptp(oriented, axis=0)
     rng = np.random.default_rng(seed)
-    best, worst = [], []
+    best = []
+    worst = []
     for start in range(0, n_resamples, BLOCK):
         drawn = rng.multinomial(
             n_units, np.full(n_units, 1 / n_units), size=min(BLOCK, n_resamples - start)
@@ -668,7 +675,8 @@ def answer_ranking(
         places = tied_places(-phi)
         best.append(places[0])
         worst.append(places[1])
-    highest, lowest = np.concatenate(best), np.concatenate(worst)
+    highest = np.concatenate(best)
+    lowest = np.concatenate(worst)
     table = pd.DataFrame(
         {
             "rank": flows["rank"].reindex(methods),
@@ -693,12 +701,15 @@ _COST = re.compile(
 
 
 def answer_directions(
-    answered: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()
+    answered: Aligned,
+    minimize: Iterable[str] = (),
+    maximize: Iterable[str] = (),
 ) -> dict[str, Direction]:
     """By measure "min" or "max": as declared, as the registry knows it, "max" for pass or fail, and
     "min" for what an answer takes.
     """
-    minimize, maximize = list(minimize), list(maximize)
+    minimize = list(minimize)
+    maximize = list(maximize)
     open_ones = {*answered.measures} - {*minimize, *maximize, *MEASURES}
     passing = open_ones.intersection(answered.passing)
     takes = filter(_COST.search, open_ones - passing)
@@ -706,7 +717,9 @@ def answer_directions(
 
 
 def directed(
-    answered: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()
+    answered: Aligned,
+    minimize: Iterable[str] = (),
+    maximize: Iterable[str] = (),
 ) -> Aligned:
     """Only the measures of which it is known whether larger or smaller values are better; a note
     names the others.
@@ -730,7 +743,11 @@ def directed(
 
 
 def most_different(
-    answered: Aligned, method_a: str, method_b: str, better: Mapping[str, str], most: int = MOST
+    answered: Aligned,
+    method_a: str,
+    method_b: str,
+    better: Mapping[str, str],
+    most: int = MOST,
 ) -> pd.DataFrame:
     """The instances on which two methods differ most over all measures.
 
@@ -738,7 +755,8 @@ def most_different(
     better), its values as ``MEASURE:a`` and ``MEASURE:b``, `difference`, the mean of the
     differences in standard deviations, and link_a, link_b, address_a, address_b.
     """
-    a, b = answered.tables[method_a], answered.tables[method_b]
+    a = answered.tables[method_a]
+    b = answered.tables[method_b]
     sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in answered.measures])
     raw = (a - b)[answered.measures] * sign
     deviation = raw.std(ddof=0).replace(0.0, np.nan)
@@ -828,7 +846,8 @@ def sampling(answered: Aligned) -> pd.DataFrame:
     for method, answers in answered.answers.items():
         for measure in answered.measures:
             groups = answers.values[measure].dropna().groupby(level=0)
-            size, mean = groups.size().to_numpy(), groups.mean().to_numpy()
+            size = groups.size().to_numpy()
+            mean = groups.mean().to_numpy()
             if len(size) < 2 or size.max() < 2:
                 continue
             within = float(
@@ -888,9 +907,11 @@ def questions_needed(
                 ).to_numpy()
             )
             has = ~np.isnan(d)
-            sums, counts = np.bincount(unit[has], d[has]), np.bincount(unit[has])
+            sums = np.bincount(unit[has], d[has])
+            counts = np.bincount(unit[has])
             there = counts > 0
-            n, mean = int(there.sum()), float(d[has].mean()) if has.any() else np.nan
+            n = int(there.sum())
+            mean = float(d[has].mean()) if has.any() else np.nan
             squares = ((sums - counts * mean)[there] ** 2).sum()
             deviation = (
                 float(np.sqrt(squares / (n - 1)) / counts[there].mean()) if n > 1 else np.nan
@@ -915,7 +936,8 @@ def questions_needed(
 
 
 def _wanted(
-    answered: Aligned, difference: float | Mapping[str, float] | None
+    answered: Aligned,
+    difference: float | Mapping[str, float] | None,
 ) -> Mapping[str, float | None]:
     """By measure the difference that matters, None for the one seen; a ValueError for others."""
     wanted: Mapping[str, float | None] = dict.fromkeys(answered.measures)

@@ -49,12 +49,14 @@ from mlflow_mleval.validation import Array, probability
 #: preferred, at .95 and without a rope, in 17 to 24% of studies, with 12 and more in about 10%.
 FEW = 10
 #: Random changes of sign, and draws of each, that say how many pairs chance would call different.
-CHANGES, CHANCE_DRAWS = 20, 500
+CHANGES = 20
+CHANCE_DRAWS = 500
 #: Numbers of one array that are in memory at once.
 BLOCK = 2**21
 #: The same of an array that should stay in a processor's cache; and from how many datasets on each
 #: pair is sorted.
-CACHE, MANY = 2**15, 100
+CACHE = 2**15
+MANY = 100
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,8 @@ def bayesian_signed_rank(
     )
     draws /= draws.sum(axis=1, keepdims=True)
     z = np.pad(difference, ((0, 0), (1, 0)))
-    numbers, tail = np.empty((5, len(a))), (1 - credible_level) / 2
+    numbers = np.empty((5, len(a)))
+    tail = (1 - credible_level) / 2
     step = max(1, BLOCK // n_resamples)
     for part in (slice(start, start + step) for start in range(0, len(a), step)):
         numbers[:2, part] = _shares(draws, z[part], np.r_[0.0, noise], rope)
@@ -239,7 +242,12 @@ def _pair_by_pair(frame: pd.DataFrame, a: Array, b: Array, *options: Any) -> Bay
 
 
 def _by_chance(
-    z: Array, noise: Array, rope: float, prior_strength: float, credible_level: float, seed: int
+    z: Array,
+    noise: Array,
+    rope: float,
+    prior_strength: float,
+    credible_level: float,
+    seed: int,
 ) -> float:
     """How many of the pairs are called different on average when whole datasets change sign at
     random.
@@ -267,7 +275,8 @@ def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
         columns = np.ascontiguousarray(draws.T)
         return np.array([_shares_of_pair(columns, row, noise.max(), rope) for row in z]).T
     i, j = np.triu_indices(z.shape[1])
-    sums, slack = z[:, i] + z[:, j], np.maximum(noise[i], noise[j])
+    sums = z[:, i] + z[:, j]
+    slack = np.maximum(noise[i], noise[j])
     times = np.where(i == j, 1.0, 2.0)
     sides = [(side * times).T for side in (sums > 2 * rope + slack, sums < -2 * rope - slack)]
     count = np.zeros((2, len(z)))
@@ -292,7 +301,8 @@ def _shares_of_pair(columns: Array, z: Array, slack: float, rope: float) -> tupl
     z = z[order]
     above = np.searchsorted(z, 2 * rope + slack - z, "right")
     below = np.searchsorted(z, -2 * rope - slack - z, "left")
-    count, step = np.zeros(2), max(1, CACHE // len(z))
+    count = np.zeros(2)
+    step = max(1, CACHE // len(z))
     for start in range(0, columns.shape[1], step):
         weights = columns[:, start : start + step][order]
         total = np.zeros((len(z) + 1, weights.shape[1]))
@@ -406,7 +416,10 @@ def _about(rope: float) -> tuple[str, ...]:
 
 
 def _table(
-    frame: pd.DataFrame, pairs: tuple[Array, Array], numbers: Iterable[Array], credible_level: float
+    frame: pd.DataFrame,
+    pairs: tuple[Array, Array],
+    numbers: Iterable[Array],
+    credible_level: float,
 ) -> pd.DataFrame:
     """A row a pair, from the chances of either method, the mean difference and its interval."""
     p_a, p_b, mean, low, high = numbers
@@ -481,7 +494,10 @@ class BeyondPvalues:
 
 
 def _pair_table(
-    bayes: BayesResult, same: EquivalenceResult | None, planned: Plan, order: Sequence[Hashable]
+    bayes: BayesResult,
+    same: EquivalenceResult | None,
+    planned: Plan,
+    order: Sequence[Hashable],
 ) -> pd.DataFrame:
     needed = ["needed", "needed_low", "needed_high"]
     turned = behind(bayes.table, order)
@@ -501,7 +517,10 @@ def _pair_table(
 
 
 def beyond_pvalues(
-    fusion: Fusion, tested: Tested, order: list[str], rope: float = 0.01
+    fusion: Fusion,
+    tested: Tested,
+    order: list[str],
+    rope: float = 0.01,
 ) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, and how many datasets it would take.
 
@@ -510,8 +529,12 @@ def beyond_pvalues(
     need ten datasets and a probability of 1 - alpha; the correction is for the number of pairs, in
     equivalence tests.
     """
-    table, flows, alpha, correction = tested.table, tested.flows, tested.alpha, tested.correction
-    control, seed = tested.control, tested.seed
+    table = tested.table
+    flows = tested.flows
+    alpha = tested.alpha
+    correction = tested.correction
+    control = tested.control
+    seed = tested.seed
     shown = order[:MOST]
     absent: dict[str, str] = {}
 

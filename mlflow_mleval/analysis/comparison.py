@@ -411,7 +411,8 @@ class Comparison(Detailed):
         single = getattr(made.result, "table", pd.DataFrame())
         raw = np.full(len(rows), np.nan)
         if "pvalue" in single:
-            a, b = single["method_a"], single["method_b"]
+            a = single["method_a"]
+            b = single["method_b"]
             matrix = pair_matrix(self.order, a, b, single["pvalue"], np.nan)
             at = [matrix.index.get_indexer(rows[name]) for name in PAIR]
             raw = matrix.to_numpy(float)[at[0], at[1]]
@@ -438,7 +439,8 @@ class Comparison(Detailed):
     @cached_property
     def ranking(self) -> pd.DataFrame:
         """One row a method, best first; neighbours with equal scores share a position."""
-        fused, mean = self.fusion.ranking, self.ranks.mean()
+        fused = self.fusion.ranking
+        mean = self.ranks.mean()
         new = np.diff(tied_ranks(-self.scores.to_numpy()), prepend=0) != 0
         table = {
             "position": np.maximum.accumulate(np.where(new, np.arange(len(new)) + 1, 1)),
@@ -456,7 +458,8 @@ class Comparison(Detailed):
     @cached_property
     def by_dataset(self) -> pd.DataFrame:
         """One row a dataset and method, in the order of the ranking of that dataset."""
-        flows, datasets = self.fusion.flows, self.ranks.index
+        flows = self.fusion.flows
+        datasets = self.ranks.index
         methods = flows.by_measure.methods
         columns = {
             "rank": flows.ranks,
@@ -642,7 +645,8 @@ class Comparison(Detailed):
         """
         if self.stability is None:
             return None
-        measures, stability = self.study.measures, self.stability
+        measures = self.study.measures
+        stability = self.stability
         return survivals(
             stability.sensitivity,
             stability.leave_one_out,
@@ -860,7 +864,10 @@ def _there(study: Study, on: str, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _redundancy(
-    fusion: Fusion, max_correlation: float, step: Callable[[Any], Any], absent: dict[str, str]
+    fusion: Fusion,
+    max_correlation: float,
+    step: Callable[[Any], Any],
+    absent: dict[str, str],
 ) -> Redundancy | None:
     """Which measures say the same, where there are enough to ask."""
     if len(fusion.study.measures) > 1 and len(fusion.study.methods) > 2:
@@ -947,7 +954,10 @@ def _by_instance(
 
 
 def _by_fold(
-    study: Study, absent: dict[str, str], step: Callable[[], object], **options: Any
+    study: Study,
+    absent: dict[str, str],
+    step: Callable[[], object],
+    **options: Any,
 ) -> dict[str, FoldComparison]:
     """What the folds of every dataset say; see `compare_all_folds`."""
     if study.folds is None:
@@ -1020,7 +1030,10 @@ def _bound(fusion: Fusion, on: str) -> float:
 
 
 def _tests_over_datasets(
-    tested: Tested, ties: str, test: str, absent: dict[str, str]
+    tested: Tested,
+    ties: str,
+    test: str,
+    absent: dict[str, str],
 ) -> dict[str, Any]:
     """The fields of `Comparison` that hold tests over datasets."""
     n_datasets = len(tested.ranks)
@@ -1074,7 +1087,10 @@ def _tests_over_repeats(fusion: Fusion, tested: Tested, on: str, own_scale: bool
 
 
 def _decided_by_folds(
-    by_fold: Mapping[str, FoldComparison], tested: Tested, on: str, beside: tuple[Made, ...]
+    by_fold: Mapping[str, FoldComparison],
+    tested: Tested,
+    on: str,
+    beside: tuple[Made, ...],
 ) -> dict[str, Any]:
     """The same of folds, where several datasets have some, tested on what is compared; else
     none.
@@ -1107,9 +1123,11 @@ def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, 
     """Who leads by each single measure, its Friedman test, and Kendall's tau between all the
     rankings.
     """
-    rows, rankings = {}, {FUSED: fusion.phi.mean()}
+    rows = {}
+    rankings = {FUSED: fusion.phi.mean()}
     for measure in study.measures:
-        ranks, values = study.ranks(measure), _tested(fusion, measure)[0]
+        ranks = study.ranks(measure)
+        values = _tested(fusion, measure)[0]
         flows = values if _on_one_scale(study, measure) else _v_shape(values)
         score = rankings[measure] = flows.mean()
         first = score.idxmax()

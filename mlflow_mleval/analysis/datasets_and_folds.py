@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 #: Of accuracies, the paper takes differences up to a hundredth as too small to matter.
 ROPE = 0.01
 #: Of more methods than this only the best so many are compared, on so many measures.
-MOST, MEASURES_AT_MOST = 8, 2
+MOST = 8
+MEASURES_AT_MOST = 2
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,9 @@ def next_dataset(
 
 
 def _differences(
-    tables: Iterable[pd.DataFrame], pair: tuple[str, str], sign: int
+    tables: Iterable[pd.DataFrame],
+    pair: tuple[str, str],
+    sign: int,
 ) -> list[np.ndarray]:
     """The differences of two methods on each dataset that both have."""
     first, second = pair
@@ -156,7 +159,10 @@ def _differences(
 
 
 def _by_dataset(
-    study: Study, over: str, values: pd.DataFrame, declared: Declared
+    study: Study,
+    over: str,
+    values: pd.DataFrame,
+    declared: Declared,
 ) -> tuple[dict[str, pd.DataFrame], dict[str, float], dict[str, str], list[str]]:
     """By dataset the values of methods that can be compared, their correlation, or why there are
     none; and notes.
@@ -175,16 +181,21 @@ def _by_dataset(
                 frame, correlation, about = _folds(study, frame, dataset, declared)
                 notes += about
             else:
-                frame, correlation = _repeats(frame), 0.0
+                frame = _repeats(frame)
+                correlation = 0.0
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error).rstrip(".")
         else:
-            frames[dataset], rho[dataset] = frame, correlation
+            frames[dataset] = frame
+            rho[dataset] = correlation
     return frames, rho, absent, notes
 
 
 def compare_all_folds(
-    study: Study, absent: dict[str, str], step: Callable[[], object] = lambda: None, **options: Any
+    study: Study,
+    absent: dict[str, str],
+    step: Callable[[], object] = lambda: None,
+    **options: Any,
 ) -> dict[str, FoldComparison]:
     """What the folds of every dataset say, corrected over pairs and datasets; why those of others
     could not be tested goes to `absent`, as "folds.DATASET".
@@ -197,7 +208,8 @@ def compare_all_folds(
     if options.get("measures") is None:
         options["dependent"] = "drop"
     of_study = study.folds.index.droplevel("fold").isin(study.values.index)
-    study, tests = replace(study, folds=study.folds[of_study]), {}
+    study = replace(study, folds=study.folds[of_study])
+    tests = {}
     for dataset in study.datasets:
         try:
             tests[dataset] = compare_folds(study, dataset, **options)
@@ -208,7 +220,10 @@ def compare_all_folds(
 
 
 def _folds(
-    study: Study, frame: pd.DataFrame, dataset: str, declared: Declared
+    study: Study,
+    frame: pd.DataFrame,
+    dataset: str,
+    declared: Declared,
 ) -> tuple[pd.DataFrame, float, list[str]]:
     """Values of the methods that share folds of the same split (NaN where a method lacks one),
     their correlation, and notes.
@@ -264,7 +279,10 @@ def _repeats(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ropes(
-    measures: Sequence[str], study: Study, rope: float | None, in_units: bool
+    measures: Sequence[str],
+    study: Study,
+    rope: float | None,
+    in_units: bool,
 ) -> tuple[dict[str, float], dict[str, str]]:
     """By measure the rope, and where it comes from."""
     ropes = {m: _rope(m, study, rope, in_units) for m in measures}

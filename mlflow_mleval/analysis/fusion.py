@@ -105,7 +105,8 @@ def fuse(
     {'b': 1.0, 'a': 2.0}
     """  # noqa: E501
     study = study.complete()
-    methods, datasets = study.methods, study.datasets
+    methods = study.methods
+    datasets = study.datasets
     if isinstance(weights, pd.Series):
         weights = dict(weights)
     elif not isinstance(weights, str | Mapping) and len(weights) == len(study.measures):
@@ -125,7 +126,8 @@ def fuse(
             values, pd.Index(datasets, name="dataset"), pd.Index(methods, name="method")
         )
 
-    ranks, phi = table(flows.ranks), table(flows.phi)
+    ranks = table(flows.ranks)
+    phi = table(flows.phi)
     means = {"phi_plus": table(flows.plus).mean(), "phi_minus": table(flows.minus).mean()}
     ranking = mean_ranking(flows)[["mean_rank", "rank"]].assign(**means, phi=phi.mean())
     ranking = ranking.rename_axis("method").sort_values("rank", kind="stable")
@@ -148,7 +150,9 @@ def study_flows(
     s: Threshold = None,
 ) -> FlowsByMeasure:
     """Flows by each measure of a completed study, before any weights."""
-    values, methods, datasets = study.values, pd.Index(study.methods), study.datasets
+    values = study.values
+    methods = pd.Index(study.methods)
+    datasets = study.datasets
     matrices = (
         values.reindex(pd.MultiIndex.from_product([datasets, methods]))
         .to_numpy()
@@ -162,7 +166,8 @@ def study_flows(
 
 def mean_ranking(flows: WeighedFlows) -> pd.DataFrame:
     """By method, over datasets: phi and mean_rank, and the rank by phi, ties averaged."""
-    phi, mean_rank = flows.phi.mean(axis=0), flows.ranks.mean(axis=0)
+    phi = flows.phi.mean(axis=0)
+    mean_rank = flows.ranks.mean(axis=0)
     columns = {"phi": phi, "mean_rank": mean_rank, "rank": tied_ranks(-phi)}
     return pd.DataFrame(columns, flows.by_measure.methods)
 
@@ -171,7 +176,8 @@ class _Results(Mapping[str, PrometheeResult]):
     """Results by dataset that are made when they are asked for."""
 
     def __init__(self, flows: WeighedFlows, places: Mapping[str, int]) -> None:
-        self.flows, self.places = flows, places
+        self.flows = flows
+        self.places = places
 
     def __getitem__(self, dataset: str) -> PrometheeResult:
         return self.flows.result(self.places[dataset])
@@ -261,7 +267,8 @@ def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
         raise ValueError("`matrices` must hold a dataset, got none.")
     measures = next(iter(matrices.values())).columns
     n = len(measures)
-    total, used = np.zeros((n, n)), np.zeros(n, dtype=int)
+    total = np.zeros((n, n))
+    used = np.zeros(n, dtype=int)
     constant = []
     for dataset, matrix in matrices.items():
         if not matrix.columns.equals(measures):
@@ -374,7 +381,8 @@ def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, 
     absolute difference of its two ranks there).
     """
     without = fusion.refit(fusion.study.select(list(kept)))
-    full, fewer = fusion.ranking[["mean_rank", "rank"]], without.ranking[["mean_rank", "rank"]]
+    full = fusion.ranking[["mean_rank", "rank"]]
+    fewer = without.ranking[["mean_rank", "rank"]]
     ranking = full.join(fewer.add_suffix("_without"))
     ranking["mean_change"] = (fusion.ranks - without.ranks).abs().mean()
     return ranking, without

@@ -35,11 +35,13 @@ OUTCOMES = ["better", "equivalent", "worse"]
 #: Standard deviations are uniform up to so many times the observed spread; the paper's.
 WIDE = 1000.0
 #: nu - 1 ~ Gamma(shape, rate), shape and rate uniform on these; the paper's.
-SHAPE, RATE = (1.0, 2.0), (0.01, 0.1)
+SHAPE = (1.0, 2.0)
+RATE = (0.01, 0.1)
 #: Fewer datasets than this say little against the priors.
 FEW = 5
 #: Cells of the grids over mu_0, sigma_0 and nu: those that find the posterior, and the last.
-COARSE, FINE = (11, 9, 4), (31, 20, 9)
+COARSE = (11, 9, 4)
+FINE = (31, 20, 9)
 #: Cells at the ends of an axis that hold less than this share of the posterior are cut off.
 EMPTY = 1e-4
 #: Nodes of an integral over the mean of a dataset, in units of arsinh, and their distance.
@@ -232,7 +234,8 @@ def hierarchical_pairs(
     measure. A ValueError as of `hierarchical_t`, or where no two methods share two datasets.
     """
     datasets = list(dict.fromkeys(dataset for tables in values.values() for dataset in tables))
-    names, rows = [], []
+    names = []
+    rows = []
     for measure, tables in values.items():
         sign = -1.0 if directions[measure] == "min" else 1.0
         for (a, b), gaps in _gaps(tables, sign).items():
@@ -253,7 +256,8 @@ def hierarchical_pairs(
 
 
 def _gaps(
-    tables: Mapping[Any, pd.DataFrame], sign: float
+    tables: Mapping[Any, pd.DataFrame],
+    sign: float,
 ) -> dict[tuple[Hashable, Hashable], dict[Any, Array]]:
     """By pair of methods and dataset, their differences; only of pairs on two datasets or more."""
     columns = {
@@ -278,9 +282,11 @@ def _rows(differences: Any) -> tuple[list[Hashable], list[Array]]:
     """Names of the datasets, and the differences on each."""
     differences = in_pandas(differences, index="dataset")
     if isinstance(differences, pd.DataFrame):
-        labels, parts = list(differences.index), differences.to_numpy(dtype=float)
+        labels = list(differences.index)
+        parts = differences.to_numpy(dtype=float)
     elif isinstance(differences, Mapping):
-        labels, parts = list(differences), list(differences.values())
+        labels = list(differences)
+        parts = list(differences.values())
     else:
         parts = list(differences)
         labels = list(range(len(parts)))
@@ -308,7 +314,8 @@ def _pairs(
         _summary(data.pairs(np.array([i])), size, credible_level) for i, size in enumerate(rope)
     ]
     tables = pd.DataFrame([table for table, _ in summaries])
-    used, labels = data.n > 0, pd.Index(datasets, tupleize_cols=False)
+    used = data.n > 0
+    labels = pd.Index(datasets, tupleize_cols=False)
     means = np.concatenate([by_dataset for _, by_dataset in summaries])
     of, first, second = (np.array([name[i] for name in names], dtype=object) for i in range(3))
     table = pd.DataFrame(
@@ -365,7 +372,9 @@ def _doubts(table: pd.DataFrame) -> list[str]:
 
 
 def _check_rows(
-    rows: Sequence[Sequence[Array]], n: NDArray[Any], datasets: Sequence[Hashable]
+    rows: Sequence[Sequence[Array]],
+    n: NDArray[Any],
+    datasets: Sequence[Hashable],
 ) -> None:
     """ValueError for differences from which nothing can be learned; `n` is their number."""
     if short := [datasets[int(i)] for i in np.flatnonzero((n == 1).any(axis=0))]:
@@ -389,7 +398,10 @@ def _check_rows(
 
 
 def _data(
-    rows: Sequence[Sequence[Array]], rho: Array, datasets: Sequence[Hashable], rope: Array
+    rows: Sequence[Sequence[Array]],
+    rho: Array,
+    datasets: Sequence[Hashable],
+    rope: Array,
 ) -> tuple[Data, NDArray[np.bool_]]:
     """What the model needs, and on which datasets the differences of which pairs do not vary."""
     n = np.array([[len(row) for row in pair] for pair in rows])
@@ -511,7 +523,8 @@ class _Datasets:
     def log_likelihood(self, mu: Array) -> Array:
         """Of mu_i, datasets first, but for a constant."""
         shape = (-1, *[1] * (mu.ndim - 1))
-        squares, half = self.squares.reshape(shape), self.half.reshape(shape)
+        squares = self.squares.reshape(shape)
+        half = self.half.reshape(shape)
         off = (mu - self.mean.reshape(shape)) ** 2 / (self.factor * self.squares).reshape(shape)
         logs = -half * np.log(1 + off)
         for few, inside in ((0.5, special.erfc), (1.0, lambda x: np.exp(-(x**2)))):
@@ -571,7 +584,8 @@ def _quantiles(values: Array, mass: Array, shares: ArrayLike) -> Array:
 def posterior(data: Data) -> Posterior:
     """Of the pair that `data` has, one."""
     used = data.n[0] > 0
-    n, rho = data.n[0][used], data.rho[0][used]
+    n = data.n[0][used]
+    rho = data.rho[0][used]
     datasets = _Datasets(
         data.mean[0][used],
         data.squares[0][used] / (1 - rho),
@@ -597,7 +611,8 @@ def posterior(data: Data) -> Posterior:
 
 def _limits(data: Data, datasets: _Datasets) -> Array:
     """Where mu_0, log sigma_0 and log(nu - 1) may be."""
-    among, least = float(data.among[0]), float(data.least[0])
+    among = float(data.among[0])
+    least = float(data.least[0])
     # Below, sigma_0 makes no difference, and has hardly any prior mass.
     smallest = max(least, min(among, datasets.width.min()) * np.exp(-7))
     low, high = np.array(data.freedom) - 1
@@ -655,20 +670,26 @@ def _integral(datasets: _Datasets, centre: Array, among: Array, freedom: Array) 
     Datasets x places (of centre and among) x freedom: what does not depend on all three is computed
     once.
     """
-    stretch, slope = np.sinh(NODES), np.cosh(NODES)
-    mean, width = datasets.mean[:, None, None], datasets.width[:, None, None]
-    centre, among = centre[:, None], among[:, None]
-    constant, power = _t_constant(freedom), (freedom + 1) / 2
+    stretch = np.sinh(NODES)
+    slope = np.cosh(NODES)
+    mean = datasets.mean[:, None, None]
+    width = datasets.width[:, None, None]
+    centre = centre[:, None]
+    among = among[:, None]
+    constant = _t_constant(freedom)
+    power = (freedom + 1) / 2
     # About the data; `own` and `other` are squared distances of neighbours in either set.
     mu = mean + width * stretch
-    own, other = (width * slope) ** 2, among**2 + (mu - centre) ** 2
+    own = (width * slope) ** 2
+    other = among**2 + (mu - centre) ** 2
     weight = np.exp(datasets.log_likelihood(mu)) * width * slope / (1 + (own / other) ** 2)
     square = ((mu - centre) / among) ** 2
     tails = (np.exp(-p * np.log1p(square / nu)) for p, nu in zip(power, freedom, strict=True))
     total = np.stack([(weight * tail).sum(axis=2) for tail in tails], axis=2) * np.exp(constant)
     # About mu_0.
     mu = centre + among * stretch
-    own, other = (among * slope) ** 2, width**2 + (mu - mean) ** 2
+    own = (among * slope) ** 2
+    other = width**2 + (mu - mean) ** 2
     weight = np.exp(datasets.log_likelihood(mu + 0 * mean)) * among * slope
     weight /= 1 + (own / other) ** 2
     total += weight @ np.exp(_log_t(stretch[:, None], freedom))

@@ -43,7 +43,8 @@ Source: TypeAlias = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], Arr
 BLOCK = 2**21
 #: Draws that are multiplied at once, and the size of such a product: below it BLAS starts no
 #: threads, which would cost more.
-TILE, PRODUCT = 64, 2**18
+TILE = 64
+PRODUCT = 2**18
 #: Fewer differing instances than this, and a pair's tests see hardly anything.
 FEW = 12
 #: Statistics of permutations this close to the observed one are equal to it: they are sums in
@@ -86,7 +87,10 @@ class SignTestResult:
 
 
 def sign_test(
-    k: int, n: int, alternative: str = "two-sided", alpha: float = 0.05
+    k: int,
+    n: int,
+    alternative: str = "two-sided",
+    alpha: float = 0.05,
 ) -> SignTestResult:
     """The micro sign test of two systems, exact and by the normal approximation (Yang & Liu 1999).
 
@@ -120,10 +124,14 @@ def sign_test(
             f"`k` and `n` must be integers with 0 <= k <= n, got {k!r} and {n!r}. Leave ties out "
             "of n."
         )
-    k, n = int(k), int(n)
+    k = int(k)
+    n = int(n)
     z = (k - n / 2) / (np.sqrt(n) / 2) if n else 0.0
     if n == 0:
-        exact, normal, low, high = 1.0, 1.0, 0.0, 1.0
+        exact = 1.0
+        normal = 1.0
+        low = 0.0
+        high = 1.0
     else:
         test = stats.binomtest(k, n, alternative=alternative)
         exact = float(test.pvalue)
@@ -293,7 +301,8 @@ def instance_tests(
     better = directions(names, minimize, maximize)
     limits = _limits(names) if anytime else {}
     design = _Design(*np.triu_indices(len(methods), 1), alpha, n_resamples, seed)
-    columns, unit = _Columns(methods), None
+    columns = _Columns(methods)
+    unit = None
     by_measure = []
     for measure in names:
         values = columns.read(measure)
@@ -364,7 +373,11 @@ class _OnMeasure:
 
 
 def _on_measure(
-    measure: str, values: Array, unit: NDArray[np.intp] | None, design: _Design, limit: float | None
+    measure: str,
+    values: Array,
+    unit: NDArray[np.intp] | None,
+    design: _Design,
+    limit: float | None,
 ) -> _OnMeasure:
     """The tests of every pair on one measure; `values`, instances x methods, larger is better, are
     used up.
@@ -397,7 +410,8 @@ def _on_measure(
         # The sizes of the clusters change signs with the sums of their values: intervals need both.
         sums = [np.bincount(unit, column) for column in (*values.T, there)]
         drawn = _swapped_sums(np.column_stack(sums), design.n_resamples, design.seed)
-        swapped, sizes = drawn[:, :-1], drawn[:, -1]
+        swapped = drawn[:, :-1]
+        sizes = drawn[:, -1]
         rows[["low", "high"]] = [
             _not_rejected(row, width, swapped[:, a] - swapped[:, b], sizes, design.alpha)
             for row, (a, b), width in zip(rows.itertuples(), design.pairs, scale, strict=True)
@@ -412,7 +426,10 @@ def _on_measure(
 
 
 def _table(
-    parts: Sequence[_OnMeasure], design: _Design, labels: Sequence[Hashable], names: Sequence[str]
+    parts: Sequence[_OnMeasure],
+    design: _Design,
+    labels: Sequence[Hashable],
+    names: Sequence[str],
 ) -> pd.DataFrame:
     """The rows of `InstanceTests.table`: pairs in their order, of each the measures in theirs."""
     rows = pd.concat([part.rows for part in parts], ignore_index=True)
@@ -425,13 +442,18 @@ def _table(
         rows.insert(place, f"{test}_corrected", adjust(rows[f"{test}_pvalue"]))
     rows["permutation_pvalue"] = permuted.single.ravel()
     rows["permutation_corrected"] = permuted.corrected.ravel()
-    statistic, joint, decides = permuted.statistic, permuted.joint, "permutation"
+    statistic = permuted.statistic
+    joint = permuted.joint
+    decides = "permutation"
     bets = [part.capital for part in parts if part.capital is not None]
     if bets:
         capital = np.column_stack(bets)
-        statistic, pvalue, decides = capital, np.minimum(1.0, 1 / capital), "anytime"
+        statistic = capital
+        pvalue = np.minimum(1.0, 1 / capital)
+        decides = "anytime"
         joint = np.minimum(1.0, pvalue.min(axis=1) * len(names))
-        rows["anytime_pvalue"], rows["anytime_corrected"] = pvalue.ravel(), adjust(pvalue)
+        rows["anytime_pvalue"] = pvalue.ravel()
+        rows["anytime_corrected"] = adjust(pvalue)
     rows["pvalue"] = rows[f"{decides}_pvalue"]
     rows["pvalue_corrected"] = rows[f"{decides}_corrected"]
     rows["separated"] = rows["pvalue_corrected"] <= design.alpha
@@ -555,24 +577,28 @@ def _pair(
     size = np.abs(d)
     differs = size > noise
     d[~differs] = 0.0
-    n, unequal = len(d), int(differs.sum())
+    n = len(d)
+    unequal = int(differs.sum())
     wins = int((d[differs] > 0).sum())
-    mean, square, half = (
-        float(d.mean()),
-        float(np.einsum("i,i", d, d)),
-        np.nan,
-    )  # no BLAS: its threads would cost more
-    positive, differ = wins, unequal
+    # no BLAS: its threads would cost more
+    mean = float(d.mean())
+    square = float(np.einsum("i,i", d, d))
+    half = np.nan
+    positive = wins
+    differ = unequal
     if unit is None and n > 1:
         deviation = max(square - n * mean**2, 0.0)
         half = float(stats.t.isf(alpha / 2, n - 1) * np.sqrt(deviation / (n - 1) / n))
     if unit is not None:
-        counts, sums = np.bincount(unit[has]), np.bincount(unit[has], d)
+        counts = np.bincount(unit[has])
+        sums = np.bincount(unit[has], d)
         counts, sums = counts[counts > 0], sums[counts > 0]
         square = float((sums**2).sum())
-        d, size = sums / counts, np.abs(sums / counts)
+        d = sums / counts
+        size = np.abs(sums / counts)
         differs = size > noise
-        positive, differ = int((d[differs] > 0).sum()), int(differs.sum())
+        positive = int((d[differs] > 0).sum())
+        differ = int(differs.sum())
     rank_sum, wilcoxon, exact = _signed_rank(d[differs], size[differs], noise)
     return {
         "n": n,
@@ -627,7 +653,8 @@ def _swapped_sums(values: Array, n_resamples: int, seed: int) -> Array:
     The same signs for every call with these sizes.
     """
     rng = np.random.default_rng(seed)
-    tiles, methods = -(-n_resamples // TILE), values.shape[1]
+    tiles = -(-n_resamples // TILE)
+    methods = values.shape[1]
     sums = np.zeros((tiles, TILE, methods))
     step = max(min(BLOCK // (tiles * TILE), PRODUCT // (TILE * methods)) // 8, 1) * 8
     for start in range(0, len(values), step):
@@ -640,7 +667,11 @@ def _swapped_sums(values: Array, n_resamples: int, seed: int) -> Array:
 
 
 def _not_rejected(
-    pair: Any, scale: float, drawn: Array, drawn_sizes: Array, alpha: float
+    pair: Any,
+    scale: float,
+    drawn: Array,
+    drawn_sizes: Array,
+    alpha: float,
 ) -> tuple[float, float]:
     """The mean differences δ of a pair that sign changes of whole clusters do not reject, as an
     interval.
@@ -650,17 +681,16 @@ def _not_rejected(
     right: it does so between the two places where they are equal. The interval ends where as many
     draws count as the level allows.
     """
-    n, total = pair.n, pair.difference * pair.n
+    n = pair.n
+    total = pair.difference * pair.n
     with np.errstate(divide="ignore", invalid="ignore"):
         roots = np.stack([(total - drawn) / (n - drawn_sizes), (total + drawn) / (n + drawn_sizes)])
     roots[np.abs(roots) < EQUAL * scale / n] = 0.0
     unchanged = (
         np.abs(drawn_sizes) == n
     )  # the draw changes all signs or none: it counts against every δ
-    low, high = (
-        np.where(unchanged, -np.inf, roots.min(axis=0)),
-        np.where(unchanged, np.inf, roots.max(axis=0)),
-    )
+    low = np.where(unchanged, -np.inf, roots.min(axis=0))
+    high = np.where(unchanged, np.inf, roots.max(axis=0))
     allowed = int(
         alpha * (len(drawn) + 1) + EQUAL
     )  # draws that count, the data as they are among them
@@ -685,7 +715,8 @@ class _Permuted:
 
 def _permutation(rows: pd.DataFrame, parts: Sequence[_OnMeasure], design: _Design) -> _Permuted:
     """The permutation test of all pairs and measures together."""
-    first, second = design.first, design.second
+    first = design.first
+    second = design.second
     swapped = np.stack([part.swapped for part in parts])
     scale = np.stack([part.scale for part in parts], axis=1)
     n_pairs, n_measures = scale.shape
@@ -693,7 +724,8 @@ def _permutation(rows: pd.DataFrame, parts: Sequence[_OnMeasure], design: _Desig
     unit = np.where(scale > 0, scale, 1.0)
     statistic = np.abs(sums) / unit
     reached = statistic - EQUAL
-    single, joint = np.zeros_like(statistic), np.zeros(n_pairs)
+    single = np.zeros_like(statistic)
+    joint = np.zeros(n_pairs)
     order = np.argsort(statistic.ravel(), kind="stable")
     counts = np.zeros(statistic.size)
     step = max(BLOCK // statistic.size, 1)
@@ -713,7 +745,10 @@ def _permutation(rows: pd.DataFrame, parts: Sequence[_OnMeasure], design: _Desig
 
 
 def _doubts(
-    table: pd.DataFrame, missing: Sequence[int], n_clusters: int | None, design: _Design
+    table: pd.DataFrame,
+    missing: Sequence[int],
+    n_clusters: int | None,
+    design: _Design,
 ) -> tuple[str, ...]:
     """What to tell of instances without a value, and of designs that show nothing."""
     doubts = [
@@ -722,7 +757,8 @@ def _doubts(
         for name, count in zip(table["measure"].unique(), missing, strict=True)
         if count
     ]
-    n_resamples, alpha = design.n_resamples, design.alpha
+    n_resamples = design.n_resamples
+    alpha = design.alpha
     if 1 / (n_resamples + 1) > alpha:
         doubts.append(
             f"{n_resamples} draws cannot separate any pair at alpha = {alpha:g}: take at least "

@@ -98,7 +98,8 @@ class Profiles:
         >>> Profiles.from_counts({("d", "A"): [[3, 1], [2, 2]]}).by_fold("d")[1].tolist()
         [0.25, 0.5]
         """
-        errors, n_labels = {}, {}
+        errors = {}
+        n_labels = {}
         for pair, value in counts.items():
             rows = np.atleast_2d(np.asarray(value, dtype=float))
             whole = ((rows >= 0) & (rows < 2**53)).all() and not (rows % 1).any()
@@ -111,7 +112,8 @@ class Profiles:
             at_least = np.cumsum(rows[:, ::-1], axis=1)[
                 :, ::-1
             ]  # the i-th largest error is 1 where at least i labels are wrong
-            errors[pair], n_labels[pair] = at_least[:, 1:] / at_least[:, :1], rows.shape[1] - 1
+            errors[pair] = at_least[:, 1:] / at_least[:, :1]
+            n_labels[pair] = rows.shape[1] - 1
         return gather(errors, n_labels, _rows_of(counts, folds), "hard", runs=runs)
 
     @classmethod
@@ -175,7 +177,10 @@ class Profiles:
         )
 
     def parameters(
-        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
+        self,
+        dataset: str,
+        family: str = "binomial",
+        parameters: ArrayLike | None = None,
     ) -> NDArray[Any]:
         """The checked parameters, or those that are used by default: k = 1..K (at most 100 of
         them), or `ALPHAS`.
@@ -195,7 +200,10 @@ class Profiles:
         return chosen
 
     def positions(
-        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
+        self,
+        dataset: str,
+        family: str = "binomial",
+        parameters: ArrayLike | None = None,
     ) -> Array:
         """Place of each parameter between Hamming (0) and subset 0/1 (1): (k-1)/(K-1), or
         log(alpha) over that of the largest.
@@ -206,7 +214,10 @@ class Profiles:
         return np.log(at) / max(np.log(at[-1]), np.finfo(float).tiny)
 
     def losses(
-        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
+        self,
+        dataset: str,
+        family: str = "binomial",
+        parameters: ArrayLike | None = None,
     ) -> pd.DataFrame:
         """Losses methods x parameters, in [0, 1], non-decreasing along the parameter; the mean over
         folds; 0 is best.
@@ -224,7 +235,10 @@ class Profiles:
         return pd.DataFrame(means, pd.Index(list(arrays), name="method"), columns)
 
     def by_fold(
-        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
+        self,
+        dataset: str,
+        family: str = "binomial",
+        parameters: ArrayLike | None = None,
     ) -> pd.DataFrame:
         """Losses with index (method, fold) and one column a parameter; without rows of methods that
         have no folds.
@@ -239,7 +253,10 @@ class Profiles:
         return pd.DataFrame(np.concatenate([np.empty((0, len(columns))), *rows]), index, columns)
 
     def by_row(
-        self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None
+        self,
+        dataset: str,
+        family: str = "binomial",
+        parameters: ArrayLike | None = None,
     ) -> dict[str, Array]:
         """Losses by method, arrays of shape (R, P), R = 1 where there are no folds."""
         methods = self.on(dataset)
@@ -321,7 +338,8 @@ def _named(pair: Pair) -> str:
 
 
 def _rows_of(
-    values: Mapping[Pair, ArrayLike], folds: Mapping[Pair, Sequence[Hashable]] | None
+    values: Mapping[Pair, ArrayLike],
+    folds: Mapping[Pair, Sequence[Hashable]] | None,
 ) -> dict[Pair, tuple[Hashable, ...]]:
     """The folds of the rows of each pair."""
     rows = {}

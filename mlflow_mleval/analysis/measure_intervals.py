@@ -67,7 +67,10 @@ class MeasureIntervals:
 
 
 def measure_intervals(
-    ev: Evaluation, *, clusters: ArrayLike | Hashable | None = None, alpha: float = 0.05
+    ev: Evaluation,
+    *,
+    clusters: ArrayLike | Hashable | None = None,
+    alpha: float = 0.05,
 ) -> MeasureIntervals:
     r"""Intervals for the measures over all instances, with the models as they were trained.
 
@@ -104,7 +107,8 @@ def measure_intervals(
     [0.537, 0.775]
     """  # noqa: E501
     probability(alpha, "alpha")
-    rows, n = ev.instances, ev.total.n
+    rows = ev.instances
+    n = ev.total.n
     clusters = _given(ev, clusters)
     index = None if rows is None else rows.index
     units = None if clusters is None else cluster_numbers(clusters, n, index)
@@ -133,10 +137,8 @@ def measure_intervals(
     if influences:
         from scipy import special
 
-        quantile, trials = (
-            float(special.stdtrit(satterthwaite(sizes), 1 - alpha / 2)),
-            effective_number(sizes),
-        )
+        quantile = float(special.stdtrit(satterthwaite(sizes), 1 - alpha / 2))
+        trials = effective_number(sizes)
         for m, added in influences.items():
             sums = added if units is None else np.bincount(units, added)
             error = np.sqrt(sums @ (sums / (1 - sizes / sizes.sum())))
@@ -164,7 +166,12 @@ def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
 
 
 def _interval(
-    value: float, error: float, quantile: float, n: float, low: float, high: float
+    value: float,
+    error: float,
+    quantile: float,
+    n: float,
+    low: float,
+    high: float,
 ) -> tuple[float, float]:
     if not np.isfinite(high):
         return max(value - quantile * error, low), value + quantile * error
@@ -185,7 +192,8 @@ def _interval(
 
 def _added(ev: Evaluation, measure: str) -> Array | str:
     """What each instance adds to a measure, with mean 0; or why that is not known."""
-    rows, weights = ev.instances, _weights_of(ev)
+    rows = ev.instances
+    weights = _weights_of(ev)
     assert rows is not None
     if measure in rows:
         return _of_mean(rows[measure].to_numpy(float), weights)

@@ -137,7 +137,8 @@ class PairTests(Reported):
         pairs["separated"] = totals["separated"].transform("any")
         for side in ("a_better", "b_better"):
             pairs[side] = totals[side].transform("sum")
-        by, ascending = ["pvalue_corrected", "pvalue", "size"], [True, True, False]
+        by = ["pvalue_corrected", "pvalue", "size"]
+        ascending = [True, True, False]
         strongest = pairs.sort_values(by, ascending=ascending, kind="stable")
         first = strongest.drop_duplicates(keys).sort_index()
         return first.drop(columns="size").reset_index(drop=True)
@@ -234,7 +235,8 @@ def jointly(tests: Mapping[str, Kind]) -> dict[str, Kind]:
     if not tests:
         return {}
     tables = [one.table.copy() for one in tests.values()]
-    first, total = next(iter(tests.values())), 0
+    first = next(iter(tests.values()))
+    total = 0
     for prefix in ("", *first.beside):
         raw, corrected = (f"{prefix}{end}" for end in ("pvalue", "corrected"))
         corrected = corrected if prefix else "pvalue_corrected"
@@ -373,7 +375,8 @@ def satterthwaite(sizes: ArrayLike) -> float:
 
 def cluster_doubts(clusters: ArrayLike | pd.Series | None, numbers: NDArray[np.intp]) -> list[str]:
     """What to tell of instances that name no cluster, and of few or unequal ones."""
-    sizes, doubts = np.bincount(numbers), []
+    sizes = np.bincount(numbers)
+    doubts = []
     if clusters is not None and (n := int(blank_clusters(clusters).sum())):
         doubts.append(
             f"{n:,} of {len(numbers):,} instances name no cluster: each is one of its own."

@@ -82,7 +82,8 @@ def pair_differences(
 
 
 def pair_positions(
-    frame: pd.DataFrame, control: Hashable | None = None
+    frame: pd.DataFrame,
+    control: Hashable | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the methods of each pair of columns; with a control of every other one and the
     control.
@@ -119,7 +120,9 @@ def taken_for_certain(deviation: np.ndarray, row: str) -> list[str]:
 
 
 def mean_intervals(
-    table: pd.DataFrame, alpha: float = 0.05, ratio: float | None = None
+    table: pd.DataFrame,
+    alpha: float = 0.05,
+    ratio: float | None = None,
 ) -> pd.DataFrame:
     """The mean of each column over datasets or folds (at least two; empty cells do not count) with
     its interval at 1 - alpha.
@@ -222,10 +225,8 @@ def pair_matrix(
     that are not there.
     """
     at = pd.Index(names, tupleize_cols=False)
-    i, j = (
-        at.get_indexer(pd.Index(a, tupleize_cols=False)),
-        at.get_indexer(pd.Index(b, tupleize_cols=False)),
-    )
+    i = at.get_indexer(pd.Index(a, tupleize_cols=False))
+    j = at.get_indexer(pd.Index(b, tupleize_cols=False))
     matrix = np.full((len(at), len(at)), own)
     matrix[i, j] = matrix[j, i] = values
     return pd.DataFrame(matrix, at, at)
@@ -237,7 +238,8 @@ def apart(names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]])
 
 
 def possible_ranks(
-    names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]]
+    names: Sequence[Hashable],
+    pairs: Sequence[tuple[Hashable, Hashable]],
 ) -> pd.DataFrame:
     """By name, the ranks low to high that the separated pairs (better, worse) leave: none passes
     those separated from it.
@@ -248,15 +250,14 @@ def possible_ranks(
     better, worse = (
         pd.Series([pair[i] for pair in pairs], dtype=object).value_counts() for i in range(2)
     )
-    low, high = (
-        1 + worse.reindex(names, fill_value=0),
-        len(names) - better.reindex(names, fill_value=0),
-    )
+    low = 1 + worse.reindex(names, fill_value=0)
+    high = len(names) - better.reindex(names, fill_value=0)
     return pd.DataFrame({"low": low.astype(int), "high": high.astype(int)})
 
 
 def best_first(
-    scores: pd.Series, pairs: Sequence[tuple[Hashable, Hashable]]
+    scores: pd.Series,
+    pairs: Sequence[tuple[Hashable, Hashable]],
 ) -> tuple[list[Any], list[tuple[Hashable, Hashable]]]:
     """The names by falling score, but none before one that a pair (better, worse) puts above it;
     and the pairs that go against the scores.
@@ -311,7 +312,8 @@ def better_first(pairs: pd.DataFrame, turned: ArrayLike) -> pd.DataFrame:
     >>> better_first(pairs, [True]).values.tolist()
     [['y', 'x', 5, 2, 1, 3]]
     """  # noqa: E501
-    turned, out = np.asarray(turned, dtype=bool), pairs.copy()
+    turned = np.asarray(turned, dtype=bool)
+    out = pairs.copy()
     swaps = [("method_a", "method_b")]
     for end, other in _OPPOSITE.items():
         swaps += [(a, a.removesuffix(end) + other) for a in map(str, pairs) if a.endswith(end)]
@@ -431,7 +433,8 @@ def _some_cliques(together: np.ndarray) -> list[list[int]]:
     chosen = [[int(v)] for v in np.flatnonzero(~together.any(axis=0))]
     while open_pairs.any():
         a, b = np.unravel_index(int(np.argmax(open_pairs)), open_pairs.shape)
-        clique, common = [int(a), int(b)], together[a] & together[b]
+        clique = [int(a), int(b)]
+        common = together[a] & together[b]
         fresh = open_pairs[a] + open_pairs[b]  # pairs with the clique, by the vertex that joins it
         while common.any():
             v = int(np.argmax(np.where(common, fresh, -1)))
@@ -571,7 +574,8 @@ def joint_test(
         drawn = whitened[0] + signs @ whitened[1:]
         pvalue = float(((drawn**2).sum(axis=1) >= observed - _EQUAL).mean())
     else:
-        rng, count = np.random.default_rng(seed), 0
+        rng = np.random.default_rng(seed)
+        count = 0
         step = max(_BLOCK // n, 1)
         for start in range(0, n_resamples, step):
             signs = (

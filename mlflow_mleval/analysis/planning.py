@@ -141,7 +141,8 @@ def equivalence(
         certain = np.where(distance > 0, np.inf, -np.inf)
         return special.stdtr(n - 1, -np.divide(distance, error, out=certain, where=error > 0))
 
-    above, below = beyond(mean + rope), beyond(rope - mean)
+    above = beyond(mean + rope)
+    below = beyond(rope - mean)
     pvalue = np.maximum(above, below)
     corrected = adjust(pvalue, correction)
     half = special.stdtrit(n - 1, 1 - alpha) * error
@@ -166,7 +167,11 @@ def equivalence(
 
 
 def paired_power(
-    effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None, alpha: float = 0.05
+    effect: ArrayLike,
+    n: ArrayLike,
+    *,
+    ratio: float | None = None,
+    alpha: float = 0.05,
 ) -> Array:
     r"""Power of the two-sided paired t test: how often it finds an effect that is there.
 
@@ -196,19 +201,25 @@ def paired_power(
 
 
 def required_size(
-    effect: ArrayLike, *, power: float = 0.8, ratio: float | None = None, alpha: float = 0.05
+    effect: ArrayLike,
+    *,
+    power: float = 0.8,
+    ratio: float | None = None,
+    alpha: float = 0.05,
 ) -> Array:
     """The least number of datasets or folds with which the two-sided paired t test has the power;
     infinite where none has.
     """
     probability(power, "power")
     effect = np.atleast_1d(np.asarray(effect, dtype=float))
-    low, high = np.full(effect.shape, 1), np.full(effect.shape, MOST)
+    low = np.full(effect.shape, 1)
+    high = np.full(effect.shape, MOST)
     possible = paired_power(effect, high, ratio=ratio, alpha=alpha) >= power
     while (high - low > 1).any():
         middle = np.maximum((low + high) // 2, 2)
         enough = paired_power(effect, middle, ratio=ratio, alpha=alpha) >= power
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        low = np.where(enough, low, middle)
+        high = np.where(enough, middle, high)
     return np.where(possible, high, np.inf)
 
 
@@ -277,7 +288,8 @@ class Plan:
         """What the design can show, in a sentence."""
         if len(self.table) == 1:
             return self.sentence(*self.table.loc[0, ["method_a", "method_b"]])
-        needed, never = self.table["needed"], int(np.isinf(self.table["needed"]).sum())
+        needed = self.table["needed"]
+        never = int(np.isinf(self.table["needed"]).sum())
         middle = np.sort(needed)[(len(needed) - 1) // 2]
         half = (
             f"; {middle:,.0f} would be enough for half of them"
@@ -453,15 +465,18 @@ def _noncentrality(statistic: Array, df: ArrayLike, share: float | Array) -> Arr
     bound = np.where(np.isinf(statistic), statistic, 0.0)
     finite = np.isfinite(statistic)
     t = np.abs(statistic[finite])
-    df, turned = np.broadcast_to(df, finite.shape)[finite], statistic[finite] < 0
+    df = np.broadcast_to(df, finite.shape)[finite]
+    turned = statistic[finite] < 0
     share = np.where(
         turned, 1 - share, share
     )  # the distribution of -t is that of t with the other sign
-    low, high = np.full(t.shape, -40.0), 40.0 + 40 * t
+    low = np.full(t.shape, -40.0)
+    high = 40.0 + 40 * t
     for _ in range(60):
         middle = (low + high) / 2
         above = special.nctdtr(df, middle, t) > share
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
+        low = np.where(above, middle, low)
+        high = np.where(above, high, middle)
     bound[finite] = np.where(turned, -low, low)
     return bound
 
@@ -471,7 +486,8 @@ def _noncentrality(statistic: Array, df: ArrayLike, share: float | Array) -> Arr
 # uncertainty.
 
 #: Points of a curve, and the datasets it goes to at most.
-POINTS, FARTHEST = 24, 1000
+POINTS = 24
+FARTHEST = 1000
 
 
 @dataclass(frozen=True)
@@ -538,7 +554,8 @@ class PowerCurve:
         """What it takes; `named` writes the names of methods, `goal` says when they count as told
         apart.
         """
-        better, other = named(self.method_a), named(self.method_b)
+        better = named(self.method_a)
+        other = named(self.method_b)
         if np.isinf(self.needed):
             return (
                 f"Were the difference the one observed, no number of datasets would tell {better} "
@@ -674,7 +691,8 @@ def power_curve(
     d = np.array([part.mean() for part in parts])
     if d.mean() < 0:
         a, b, d = b, a, -d
-    n, size = len(d), np.array([len(part) for part in parts])
+    n = len(d)
+    size = np.array([len(part) for part in parts])
     own = np.array([part.var(ddof=1) for part in parts]) if size.min() > 1 else None
     again = np.random.default_rng(seed).integers(0, n, (n_resamples, n))
     drawn = np.concatenate([np.arange(n)[None], again])  # as they are comes first
@@ -700,12 +718,11 @@ def power_curve(
 
     reached = powers(effect)
     ends = np.quantile(reached[:, 1:], [0.025, 0.975], axis=1)
-    curve, more = (
-        pd.DataFrame({"n": steps, "power": reached[:, 0], "low": ends[0], "high": ends[1]}),
-        None,
-    )
+    curve = pd.DataFrame({"n": steps, "power": reached[:, 0], "low": ends[0], "high": ends[1]})
+    more = None
     if own is not None:
-        taken, within = (own / size)[drawn].mean(axis=1), own[drawn].mean(axis=1)
+        taken = (own / size)[drawn].mean(axis=1)
+        within = own[drawn].mean(axis=1)
         rest = np.maximum(deviation**2 - taken, 0.0)
         limit = _effect(mean, np.sqrt(rest))
         curve["limit"] = powers(limit[:1])[:, 0]
@@ -752,7 +769,8 @@ def _effect(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
 
 def _least_effect(n: int, power: float, level: float) -> float:
     """The smallest effect that n datasets show with this power."""
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while paired_power(high, n, alpha=level) < power:
         high *= 2
     for _ in range(50):

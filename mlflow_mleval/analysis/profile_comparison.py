@@ -214,7 +214,8 @@ class ProfileComparison(PairTests):
         over = lead.groupby([table["method_a"], table["method_b"]]).transform("sum") < 0
         leads = lead.mask(over, -lead) > 0
         trails = ~leads & ~table["tied"]
-        once, never = table["crossings"] == 1, table["crossings"] == 0
+        once = table["crossings"] == 1
+        never = table["crossings"] == 0
         flags = {
             "overtaken": leads & once,
             "overtakes": trails & once,
@@ -367,7 +368,8 @@ def compare_profiles(
             "first."
         )
     summaries = profiles.awareness(family)
-    absent, warnings = dict(profiles.absent), list(profiles.notes)
+    absent = dict(profiles.absent)
+    warnings = list(profiles.notes)
     chosen = _chosen(summaries, profiles.methods, top, warnings)
     asked = Asked(
         *(profiles, family, parameters, alpha, n_resamples, seed, declared),
@@ -434,7 +436,9 @@ def _protocols(parts: Sequence[OnDataset]) -> dict[str, Protocol]:
 
 
 def _among(
-    table: pd.DataFrame, pairs: Iterable[tuple[Any, ...]], apart: set[frozenset[Any]]
+    table: pd.DataFrame,
+    pairs: Iterable[tuple[Any, ...]],
+    apart: set[frozenset[Any]],
 ) -> pd.DataFrame:
     """The table of tests, of which those of other pairs than these are not significant."""
     among = np.array([frozenset(pair[:2]) in apart for pair in pairs], dtype=bool)
@@ -475,7 +479,10 @@ def _lacking(profiles: Profiles) -> list[str]:
 
 
 def _chosen(
-    summaries: pd.DataFrame, methods: Sequence[str], top: int, warnings: list[str]
+    summaries: pd.DataFrame,
+    methods: Sequence[str],
+    top: int,
+    warnings: list[str],
 ) -> list[str]:
     """The methods whose pairs are compared, and a warning if these are not all."""
     least = set(summaries["area"].groupby(level="method").mean().nsmallest(max(top, 2)).index)
@@ -522,7 +529,9 @@ def _across(on_datasets: Sequence[OnDataset], asked: Asked) -> pd.DataFrame | No
     """Pairs at positions between Hamming and subset 0/1, over the datasets on which all of them
     have profiles.
     """
-    profiles, absent, alpha = asked.profiles, asked.absent, asked.alpha
+    profiles = asked.profiles
+    absent = asked.absent
+    alpha = asked.alpha
     if len(asked.chosen) < len(profiles.methods):
         absent["across"] = (
             f"only the pairs of {len(asked.chosen)} of {len(profiles.methods)} methods are compared"
@@ -567,7 +576,8 @@ def _across(on_datasets: Sequence[OnDataset], asked: Asked) -> pd.DataFrame | No
     )
     with np.errstate(invalid="ignore"):
         middle = np.median(ratio, axis=0).ravel()
-    wins, losses_ = (rows > 0).sum(axis=1), (rows < 0).sum(axis=1)
+    wins = (rows > 0).sum(axis=1)
+    losses_ = (rows < 0).sum(axis=1)
     table = {
         "ratio": middle,
         "wins": wins,
@@ -579,7 +589,9 @@ def _across(on_datasets: Sequence[OnDataset], asked: Asked) -> pd.DataFrame | No
 
 
 def _awareness_tests(
-    summaries: pd.DataFrame, alpha: float, absent: dict[str, str]
+    summaries: pd.DataFrame,
+    alpha: float,
+    absent: dict[str, str],
 ) -> dict[str, PairwiseResult | None]:
     tests: dict[str, PairwiseResult | None] = {}
     for name in TESTED:

@@ -81,16 +81,22 @@ def critical(angles: Array, level: float, df: int) -> Array:
     """The statistic that each pair reaches anywhere along its profile with this chance, by
     bisection.
     """
-    low, high = np.full((len(angles), 1), -7.0), np.full((len(angles), 1), 28.0)  # powers of e
+    # powers of e
+    low = np.full((len(angles), 1), -7.0)
+    high = np.full((len(angles), 1), 28.0)
     for _ in range(50):
         middle = (low + high) / 2
         above = _anywhere(np.exp(middle), angles, df) > level
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
+        low = np.where(above, middle, low)
+        high = np.where(above, high, middle)
     return np.exp(high[:, 0])
 
 
 def fieller(
-    by_fold: Array, first: NDArray[np.int64], second: NDArray[np.int64], width: Array
+    by_fold: Array,
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    width: Array,
 ) -> tuple[Array, Array]:
     """Fieller's interval of the ratio of the mean losses, second over first: it holds 1 where the t
     test does not reject.
@@ -102,17 +108,13 @@ def fieller(
     low, high = np.empty((2, len(first), mean.shape[1]))
     step = max(1, BLOCK // (by_fold.shape[1] * mean.shape[1]))
     for start in range(0, len(first), step):
-        i, j, w = (
-            first[start : start + step],
-            second[start : start + step],
-            width[start : start + step, None] ** 2,
-        )
+        i = first[start : start + step]
+        j = second[start : start + step]
+        w = width[start : start + step, None] ** 2
         covariance = np.einsum("irp,irp->ip", left[i], left[j]) / df
-        c2, c1, c0 = (
-            mean[i] ** 2 - w * variance[i],
-            mean[i] * mean[j] - w * covariance,
-            mean[j] ** 2 - w * variance[j],
-        )
+        c2 = mean[i] ** 2 - w * variance[i]
+        c1 = mean[i] * mean[j] - w * covariance
+        c0 = mean[j] ** 2 - w * variance[j]
         with np.errstate(divide="ignore", invalid="ignore"):
             root = np.sqrt(np.maximum(c1**2 - c2 * c0, 0.0))
             ends = (c1 - root) / c2, (c1 + root) / c2
@@ -120,7 +122,8 @@ def fieller(
             low[start : start + step] = np.where(bounded, ends[0], np.where(c0 > 0, ends[0], 0.0))
             high[start : start + step] = np.where(bounded, ends[1], np.inf)
     empty = (mean[first] <= NOISE) & (mean[second] <= NOISE)
-    low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
+    low = np.maximum(low, 0.0)
+    high = np.maximum(high, 0.0)
     low[empty] = high[empty] = np.nan
     return low, high
 
@@ -179,7 +182,8 @@ class OnDataset:
 
     def ratio_table(self) -> pd.DataFrame:
         """The rows of `ProfileComparison.ratios`."""
-        n_pairs, n_at = len(self.a), len(self.at)
+        n_pairs = len(self.a)
+        n_at = len(self.at)
         methods = np.array(self.methods, dtype=object)
         arrays = [
             np.full(n_pairs * n_at, self.dataset, dtype=object),
@@ -209,12 +213,14 @@ class OnDataset:
         both have.
         """
         shape = self.pvalue.shape
-        along, n = np.full(shape, np.nan), np.zeros(len(self.a), dtype=np.int64)
+        along = np.full(shape, np.nan)
+        n = np.zeros(len(self.a), dtype=np.int64)
         counts = np.full((3, *shape), np.nan)
         for t in self.tested:
             by_fold = t.by_fold[t.second] - t.by_fold[t.first]
             by_fold[np.abs(by_fold) <= NOISE] = 0.0
-            along[t.rows], n[t.rows] = t.along, by_fold.shape[1]
+            along[t.rows] = t.along
+            n[t.rows] = by_fold.shape[1]
             counts[:, t.rows] = [x.sum(axis=1) for x in (by_fold > 0, by_fold == 0, by_fold < 0)]
         index = self.ratio_table().index.to_frame(index=False)
         symbol = "k" if self.family == "binomial" else "α"
@@ -236,20 +242,24 @@ class OnDataset:
         """Where the mean profiles of a pair are equal, between parameters at which one and then the
         other is better.
         """
-        sign, sure, difference = np.sign(self.difference), self.significant, self.difference
+        sign = np.sign(self.difference)
+        sure = self.significant
+        difference = self.difference
         rows = []
         for pair in np.flatnonzero((sign > 0).any(axis=1) & (sign < 0).any(axis=1)):
             at = np.flatnonzero(sign[pair])
             turns = np.flatnonzero(np.diff(sign[pair, at]))
             ends = [at[0], *at[turns + 1], len(self.at)]
             for n, turn in enumerate(turns):
-                i, j = at[turn], at[turn + 1]
+                i = at[turn]
+                j = at[turn + 1]
                 if j == i + 1:
                     share = difference[pair, i] / (difference[pair, i] - difference[pair, j])
                     position = self.position[i] + share * (self.position[j] - self.position[i])
                 else:  # equal in between
                     position = (self.position[i + 1] + self.position[j - 1]) / 2
-                a, b = self.methods[self.a[pair]], self.methods[self.b[pair]]
+                a = self.methods[self.a[pair]]
+                b = self.methods[self.b[pair]]
                 below, above = (a, b) if sign[pair, i] > 0 else (b, a)
                 sides = (
                     (sure[pair, ends[n] : i + 1], sign[pair, i]),
@@ -278,12 +288,14 @@ class OnDataset:
 
     def claims(self) -> list[tuple[Any, ...]]:
         """Stretches of neighbouring parameters at which one method is better for certain."""
-        sure, rows = self.significant, []
+        sure = self.significant
+        rows = []
         for pair in np.flatnonzero(sure.any(axis=1)):
             edges = np.flatnonzero(np.diff(sure[pair], prepend=0, append=0))
             for start, stop in zip(edges, [*edges[1:], len(self.at)], strict=True):
                 if start < len(self.at) and sure[pair, start]:
-                    a, b = self.methods[self.a[pair]], self.methods[self.b[pair]]
+                    a = self.methods[self.a[pair]]
+                    b = self.methods[self.b[pair]]
                     better, worse = (a, b) if sure[pair, start] > 0 else (b, a)
                     rows.append(
                         (
@@ -318,7 +330,9 @@ class Asked:
 
 def on_dataset(asked: Asked, dataset: str) -> OnDataset:
     """Curves with bands, differences of pairs, and their p-values along the parameter."""
-    profiles, family, parameters = asked.profiles, asked.family, asked.parameters
+    profiles = asked.profiles
+    family = asked.family
+    parameters = asked.parameters
     losses = profiles.by_row(dataset, family, parameters)
     at = profiles.parameters(dataset, family, parameters)
     position = profiles.positions(dataset, family, parameters)
@@ -327,7 +341,8 @@ def on_dataset(asked: Asked, dataset: str) -> OnDataset:
     folds = {m: profiles.folds[dataset, m] for m in everyone}
     shared, sharings, how = _sharings(asked, dataset, folds)
     mean = np.array([losses[m].mean(axis=0) for m in everyone])
-    low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    low = np.full_like(mean, np.nan)
+    high = np.full_like(mean, np.nan)
     for n_folds in sorted({len(f) for f in folds.values()} - {0, 1}):
         which = [i for i, m in enumerate(everyone) if len(folds[m]) == n_folds]
         of_train = (
@@ -388,11 +403,16 @@ def _labels(folds: Iterable[Iterable[Hashable]]) -> list[Hashable]:
 
 
 def _sharings(
-    asked: Asked, dataset: str, folds: Mapping[str, tuple[Hashable, ...]]
+    asked: Asked,
+    dataset: str,
+    folds: Mapping[str, tuple[Hashable, ...]],
 ) -> tuple[SharedFolds | None, list[Sharing], Protocol | None]:
     """Which folds the methods share, and how these came about; None where nothing can be tested."""
-    key, runs, absent = f"tests.{dataset}", asked.profiles.runs, asked.absent
-    kind, ratio = asked.declared.get("protocol"), asked.declared.get("ratio")
+    key = f"tests.{dataset}"
+    runs = asked.profiles.runs
+    absent = asked.absent
+    kind = asked.declared.get("protocol")
+    ratio = asked.declared.get("ratio")
     several = [m for m, f in folds.items() if len(f) > 1]
     if not several:
         absent[key] = "no profile by fold: a test along the profile needs at least two folds"
@@ -409,7 +429,8 @@ def _sharings(
             sharings, _, notes = shared.sharings(
                 runs_of(runs, dataset, shared.methods), kind, ratio
             )
-            how, notes = sharings[0].how, [*notes, *shared.notes]
+            how = sharings[0].how
+            notes = [*notes, *shared.notes]
         except IncomparableRunsError:
             absent[key] = "fewer than two methods have the same folds"
             how, notes = recorded_protocol(
@@ -506,7 +527,8 @@ def _by_fold(
     methods: list[str],
 ) -> Array:
     """The losses of these methods on the folds that they share: methods x folds x parameters."""
-    folds_of, everyone = asked.profiles.folds, part.curves.index.unique("method")
+    folds_of = asked.profiles.folds
+    everyone = part.curves.index.unique("method")
     labels: dict[Hashable, Hashable] = dict(
         enumerate(_labels(folds_of[part.dataset, m] for m in everyone))
     )
@@ -523,9 +545,11 @@ def _tested(
     j: NDArray[np.int64],
 ) -> TestedPairs:
     """The t test of the pairs (i, j) along the parameter; their rows are for the caller to say."""
-    n_folds, n_at = by_fold.shape[1], len(part.at)
+    n_folds = by_fold.shape[1]
+    n_at = len(part.at)
     scale = float(np.sqrt(variance_factor(n_folds, sharing.how.headline_ratio)))
-    along, angles = np.empty((len(i), n_at)), np.empty((len(i), n_at - 1))
+    along = np.empty((len(i), n_at))
+    angles = np.empty((len(i), n_at - 1))
     step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
     for start in range(0, len(i), step):
         some_pairs = slice(start, start + step)

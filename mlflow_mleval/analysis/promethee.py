@@ -40,11 +40,16 @@ Index = npt.NDArray[np.intp]
 TIE = 1e-12
 #: Up to so many methods a methods x methods table is faster than sorting; how many cells of such
 #: tables are held at once.
-FEW_METHODS, CELLS = 100, 200_000
+FEW_METHODS = 100
+CELLS = 200_000
 
 
 def preferred(
-    d: Array, function: str, q: Array | float, p: Array | float, s: Array | float
+    d: Array,
+    function: str,
+    q: Array | float,
+    p: Array | float,
+    s: Array | float,
 ) -> Array:
     """The preference for a method that is better by d, which is 0 for d <= 0; thresholds broadcast.
 
@@ -67,7 +72,11 @@ def preferred(
 
 
 def stacked_flows(
-    values: Array, function: str, q: Array, p: Array, s: Array
+    values: Array,
+    function: str,
+    q: Array,
+    p: Array,
+    s: Array,
 ) -> tuple[Array, Array]:
     """`unicriterion_flows` of each row; of few methods from a methods x methods table, many rows at
     once.
@@ -87,12 +96,17 @@ def stacked_flows(
         prefers = preferred(
             v[:, :, None] - v[:, None, :], function, *(x[part, None, None] for x in (q, p, s))
         )
-        up[part], down[part] = prefers.sum(axis=2) / (m - 1), prefers.sum(axis=1) / (m - 1)
+        up[part] = prefers.sum(axis=2) / (m - 1)
+        down[part] = prefers.sum(axis=1) / (m - 1)
     return up, down
 
 
 def unicriterion_flows(
-    values: Array, function: str, q: float = 0.0, p: float = 0.0, s: float = 0.0
+    values: Array,
+    function: str,
+    q: float = 0.0,
+    p: float = 0.0,
+    s: float = 0.0,
 ) -> tuple[Array, Array]:
     """Positive and negative flow of each method by one measure, larger values being better.
 
@@ -154,7 +168,8 @@ def place_shares(best: Index, worst: Index) -> Array:
     >>> place_shares(*tied_places(np.array([[0.2, 0.1, 0.2], [0.1, 0.2, 0.3]]))).tolist()
     [[1.0, 0.5, 0.5], [1.0, 1.0, 0.0], [0.0, 0.5, 1.5]]
     """
-    tied, m = worst - best + 1, best.shape[1]
+    tied = worst - best + 1
+    m = best.shape[1]
     shares = np.zeros(m * m)
     for further in range(int(tied.max())):
         draw, method = np.nonzero(tied > further)
@@ -173,14 +188,13 @@ def _below(u: Array, threshold: float) -> Index:
     if wrong.any():
         x = u[wrong]
         slack = 4 * np.finfo(float).eps * (np.abs(x) + threshold)
-        low, high = (
-            np.searchsorted(u, x - threshold - slack),
-            np.searchsorted(u, x - threshold + slack, side="right"),
-        )
+        low = np.searchsorted(u, x - threshold - slack)
+        high = np.searchsorted(u, x - threshold + slack, side="right")
         while (open_ := low < high).any():
             middle = (low + high) // 2
             more = open_ & (x - u[np.minimum(middle, len(u) - 1)] > threshold)
-            low, high = np.where(more, middle + 1, low), np.where(open_ & ~more, middle, high)
+            low = np.where(more, middle + 1, low)
+            high = np.where(open_ & ~more, middle, high)
         count[wrong] = low
     return count
 
@@ -201,7 +215,8 @@ def _step(u: Array, n: Index, threshold: float) -> tuple[Array, Array]:
 
 def _level(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
     """Sums of ½[d > q] + ½[d > p]."""
-    (below, above), (far_below, far_above) = _step(u, n, q), _step(u, n, p)
+    (below, above) = _step(u, n, q)
+    (far_below, far_above) = _step(u, n, p)
     return (below + far_below) / 2, (above + far_above) / 2
 
 
@@ -213,7 +228,8 @@ def _ramp(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
     """
     if p == q:
         return _step(u, n, q)
-    full, some = _below(u, p), _below(u, q)
+    full = _below(u, p)
+    some = _below(u, q)
     scale = 2.0 ** (np.frexp(max(-u[0], u[-1]))[1] + int(n[-1]).bit_length() - 52)
     units = u / scale
     high = np.rint(units)
@@ -228,7 +244,8 @@ def _ramp(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
         return (sign * scale * distance - count * q) / (p - q)
 
     below = n[full] + partial(full, some, 1)
-    some, full = _above(some), _above(full)
+    some = _above(some)
+    full = _above(full)
     return below, n[-1] - n[full] + partial(some, full, -1)
 
 
@@ -240,7 +257,8 @@ def _gaussian(u: Array, n: Index, s: float) -> tuple[Array, Array]:
     below, above = np.zeros((2, len(u)))
     step = max(1, CELLS // len(u))
     for start in range(0, len(u), step):
-        rows, columns = slice(start, start + step), slice(start + step)
+        rows = slice(start, start + step)
+        columns = slice(start + step)
         # nothing is preferred to its equal or its better: in the block's own square only what is
         # below counts
         prefers = preferred(u[rows, None] - u[columns], "gaussian", 0.0, 0.0, s)
@@ -338,7 +356,8 @@ class PrometheeResult:
         preferred; "I": equal in both; "R": incomparable, better in one and worse in the other.
         """
         plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
-        by_plus, by_minus = _sign(plus[:, None] - plus), _sign(minus - minus[:, None])
+        by_plus = _sign(plus[:, None] - plus)
+        by_minus = _sign(minus - minus[:, None])
         total = by_plus + by_minus
         words = np.select([by_plus * by_minus < 0, total > 0, total < 0], ["R", "P", "-"], "I")
         return pd.DataFrame(words, index=self.flows.index, columns=self.flows.index)
@@ -362,7 +381,8 @@ class PrometheeResult:
 
     def gaia(self) -> Gaia:
         """Coordinates in the GAIA plane (Mareschal & Brans 1988)."""
-        flows, weights = self.unicriterion.to_numpy(), self.weights.to_numpy()
+        flows = self.unicriterion.to_numpy()
+        weights = self.weights.to_numpy()
         variances, vectors = np.linalg.eigh(flows.T @ flows)
         plane = np.zeros((len(weights), 2))
         plane[:, : len(weights)] = vectors[:, ::-1][:, :2]
@@ -505,7 +525,8 @@ class FlowsByMeasure:
         """The same without a method: thresholds computed again, and the flows where these change;
         elsewhere it is taken out.
         """
-        left, m = np.delete(self.values, method, axis=2), len(self.methods)
+        left = np.delete(self.values, method, axis=2)
+        m = len(self.methods)
         limits = _limits(self.functions, np.ptp(left, axis=2))
         d = np.where(
             self.turned[:, None],
@@ -566,7 +587,9 @@ class WeighedFlows:
 
     def result(self, dataset: int) -> PrometheeResult:
         """What `promethee` says of one dataset, by its position."""
-        by, plus, minus = self.by_measure, self.plus[dataset], self.minus[dataset]
+        by = self.by_measure
+        plus = self.plus[dataset]
+        minus = self.minus[dataset]
         phi = plus - minus
         flows = {"phi_plus": plus, "phi_minus": minus, "phi": phi, "rank": tied_ranks(-phi)}
         limits = dict(zip(THRESHOLDS, by.limits[:, dataset], strict=True))
@@ -595,10 +618,8 @@ def flows_by_measure(
     options.
     """
     values = np.ascontiguousarray(matrices.swapaxes(1, 2))
-    turned, functions = (
-        _minimized(minimize, measures),
-        _functions(preference, {"q": q, "p": p, "s": s}, measures),
-    )
+    turned = _minimized(minimize, measures)
+    functions = _functions(preference, {"q": q, "p": p, "s": s}, measures)
     ranges = np.ptp(values, axis=2)
     limits = _limits(functions, ranges)
     up, down = np.zeros((2, *values.shape))
@@ -629,7 +650,9 @@ def _fill(
 
 
 def entropy_weights(
-    table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any] = (), drop_constant: bool = False
+    table: pd.DataFrame | npt.ArrayLike,
+    minimize: Iterable[Any] = (),
+    drop_constant: bool = False,
 ) -> pd.Series:
     """Weights of measures by the information that their values carry (Eftimov & Kocev 2019, eqs.
     6-12); they sum to 1.
@@ -679,7 +702,8 @@ def weights_of(
 
 
 def _entropy(values: Array, turned: npt.NDArray[np.bool_]) -> Array:
-    low, high = values.min(axis=2, keepdims=True), values.max(axis=2, keepdims=True)
+    low = values.min(axis=2, keepdims=True)
+    high = values.max(axis=2, keepdims=True)
     x = np.where(turned[:, None], high - values, values - low)
     x = np.where(high > low, x / np.where(high > low, high - low, 1), 1.0)
     x /= x.sum(axis=2, keepdims=True)
@@ -802,7 +826,9 @@ def _given(weights: Weights, measures: pd.Index) -> Array:
 
 
 def _functions(
-    preference: Preference, given: dict[str, Threshold], measures: pd.Index
+    preference: Preference,
+    given: dict[str, Threshold],
+    measures: pd.Index,
 ) -> tuple[Function, ...]:
     """The preference functions of the measures, with the thresholds that were given, all
     checked.
@@ -824,7 +850,8 @@ def _functions(
     chosen = []
     for name in measures:
         fixed = {key: _limit(given[key], key, name) for key in PREFERENCES[functions[name]]}
-        q, p = fixed.get("q"), fixed.get("p")
+        q = fixed.get("q")
+        p = fixed.get("p")
         if q is not None and p is not None and q > p:
             raise ValueError(
                 f"`p` must not be smaller than `q`, got p={p}, q={q} for {str(name)!r}."
@@ -878,7 +905,10 @@ def _limit(value: Threshold, key: str, name: Any) -> float | None:
 
 
 def _warnings(
-    measures: pd.Index, constant: npt.NDArray[np.bool_], share: Array, plus: Array
+    measures: pd.Index,
+    constant: npt.NDArray[np.bool_],
+    share: Array,
+    plus: Array,
 ) -> tuple[str, ...]:
     warned = []
     if constant.any():

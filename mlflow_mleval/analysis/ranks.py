@@ -135,7 +135,8 @@ def components(joined: np.ndarray) -> np.ndarray:
     >>> components(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], bool)).tolist()
     [0, 1, 0]
     """
-    labels, n = np.arange(len(joined)), len(joined)
+    labels = np.arange(len(joined))
+    n = len(joined)
     while (
         lower := np.minimum(labels, np.where(joined, labels, n).min(axis=1, initial=n))
     ).tolist() != labels.tolist():
@@ -198,7 +199,9 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
             f"The chi-square approximation of Friedman's test is rough for {n} datasets and {m} "
             "methods (rule of thumb: more than 10 and 5)."
         )
-    statistic, df, f_df = (m - 1) * between / scale, m - 1, (m - 1, (m - 1) * (n - 1))
+    statistic = (m - 1) * between / scale
+    df = m - 1
+    f_df = (m - 1, (m - 1) * (n - 1))
     return FriedmanResult(
         statistic=statistic,
         pvalue=float(special.chdtrc(df, statistic)),
@@ -230,7 +233,8 @@ def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]
 
     Only the sorted sums matter, for the next row is in random order too.
     """
-    n, m = len(rows), len(rows[0])
+    n = len(rows)
+    m = len(rows[0])
     sums: np.ndarray = np.array(rows[:1])
     share: np.ndarray = np.ones(1)
     digits = (2 * n * m + 1) ** np.arange(m)
@@ -238,10 +242,8 @@ def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]
         orders, times = np.unique(list(permutations(row)), axis=0, return_counts=True)
         sums = np.sort((sums[:, None] + orders).reshape(-1, m), axis=1)
         _, at, which = np.unique(sums @ digits, return_index=True, return_inverse=True)
-        sums, share = (
-            sums[at],
-            np.bincount(which, np.multiply.outer(share, times / times.sum()).ravel()),
-        )
+        sums = sums[at]
+        share = np.bincount(which, np.multiply.outer(share, times / times.sum()).ravel())
     return ((sums - n * (m + 1)) ** 2).sum(axis=1), share
 
 
@@ -293,7 +295,8 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     values = table.to_numpy()
     count = (~np.isnan(values)).sum(axis=1)
     dropped = table.index[count < 2].tolist()
-    values, k = values[count >= 2], count[count >= 2, None].astype(float)
+    values = values[count >= 2]
+    k = count[count >= 2, None].astype(float)
     if not len(values):
         raise ValueError(
             "`table` must have a dataset with two results, got none. Compare methods on common "

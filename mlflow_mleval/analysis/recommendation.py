@@ -21,7 +21,8 @@ from mlflow_mleval.analysis.stability import first_ranked
 # what could turn it.
 
 #: How many measures the answer is given in, and for how many methods.
-MEASURES, METHODS = 2, 5
+MEASURES = 2
+METHODS = 5
 #: A weight that has to move by more than this to turn the answer is no doubt.
 FAR = 0.25
 
@@ -206,7 +207,9 @@ def measures_of_cell(c: Comparison, dataset: str, method: str) -> pd.DataFrame:
     """By measure: value; phi (net flow) and rank by it alone on this dataset; sd and standard_error
     over n repeats; fold_sd.
     """
-    study, cell, place = c.study, (dataset, method), {m: i for i, m in enumerate(c.study.methods)}
+    study = c.study
+    cell = (dataset, method)
+    place = {m: i for i, m in enumerate(c.study.methods)}
     table = pd.DataFrame({"value": study.values.loc[cell]})
     flows = c.fusion.flows.by_measure.net[study.datasets.index(dataset)]
     table["phi"] = flows[:, place[method]]
@@ -240,7 +243,8 @@ def measures_of_pair(c: Comparison, a: str, b: str) -> pd.DataFrame:
     measure goes), low, high (its interval at 1 - alpha, not corrected), wins, ties, losses. Where a
     missing result is a failure, filled cells count.
     """
-    study, filled = c.study, set() if c.options["missing_is_failure"] else set(c.study.filled)
+    study = c.study
+    filled = set() if c.options["missing_is_failure"] else set(c.study.filled)
     shared = [d for d in study.datasets if not {(d, a), (d, b)} & filled]
     first, second = (study.values.xs(m, level=1).reindex(shared) for m in (a, b))
     difference = first - second

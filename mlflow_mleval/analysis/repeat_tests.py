@@ -285,7 +285,10 @@ def _enough(n_repeats: Mapping[Any, int]) -> None:
 
 
 def compare_all_repeats(
-    study: Study, absent: dict[str, str], measures: Iterable[str] | None = None, **options: Any
+    study: Study,
+    absent: dict[str, str],
+    measures: Iterable[str] | None = None,
+    **options: Any,
 ) -> dict[str, RepeatTests]:
     """`repeat_tests` of every dataset, corrected over pairs, measures and datasets; `absent` gets
     why others were not tested.
@@ -313,7 +316,9 @@ def compare_all_repeats(
 
 
 def flows_of_repeats(
-    fusion: Fusion, on: str | None = None, as_itself: bool = False
+    fusion: Fusion,
+    on: str | None = None,
+    as_itself: bool = False,
 ) -> pd.DataFrame | None:
     """Net flows within blocks, one block a repeat of a dataset: (dataset, number) x methods.
 
@@ -324,9 +329,11 @@ def flows_of_repeats(
     study = fusion.study
     if study.repeats is None or study.filled:
         return None
-    by_measure, weights = fusion.flows.by_measure, fusion.flows.weights
+    by_measure = fusion.flows.by_measure
+    weights = fusion.flows.weights
     if on is not None:
-        by_measure, weights = study_flows(study.select([on])), np.ones((len(study.datasets), 1))
+        by_measure = study_flows(study.select([on]))
+        weights = np.ones((len(study.datasets), 1))
     parts = [_paired(study, dataset, by_measure) for dataset in study.datasets]
     if min(map(len, parts)) < FEWEST:
         return None
@@ -357,7 +364,10 @@ def _paired(study: Study, dataset: str, flows: FlowsByMeasure) -> Array:
 
 
 def _values(
-    name: Hashable, rows: pd.DataFrame, measures: Sequence[str], better: Mapping[str, str]
+    name: Hashable,
+    rows: pd.DataFrame,
+    measures: Sequence[str],
+    better: Mapping[str, str],
 ) -> Array:
     """Repeats x measures, larger is better."""
     if lacking := [m for m in measures if m not in rows]:
@@ -424,9 +434,12 @@ def _pair(a: Array, b: Array, how: _Draws) -> dict[str, Any]:
     paired = how.by_seed and len(a) == len(b)
     if paired:
         both = ~(np.isnan(a) | np.isnan(b))
-        a, b = a[both], b[both]
-    a, b = a[~np.isnan(a)], b[~np.isnan(b)]
-    n, m = len(a), len(b)
+        a = a[both]
+        b = b[both]
+    a = a[~np.isnan(a)]
+    b = b[~np.isnan(b)]
+    n = len(a)
+    m = len(b)
     means = [x.mean() if len(x) else np.nan for x in (a, b)]
     row: dict[str, Any] = dict.fromkeys(_OF_TESTS, np.nan) | {
         "n": min(n, m),
@@ -446,7 +459,8 @@ def _pair(a: Array, b: Array, how: _Draws) -> dict[str, Any]:
         d = a - b
         counts = [int(x.sum()) for x in (d > noise, np.abs(d) <= noise, d < -noise)]
         row |= dict(zip(("wins", "ties", "losses"), counts, strict=True))
-        df, error = float(n - 1), 0.0 if d.std() <= noise else d.std(ddof=1) / np.sqrt(n)
+        df = float(n - 1)
+        error = 0.0 if d.std() <= noise else d.std(ddof=1) / np.sqrt(n)
     else:
         parts = spread_a / n, spread_b / m
         error = np.sqrt(sum(parts))
@@ -461,7 +475,8 @@ def _tested(a: Array, b: Array, spread: tuple[float, float, float], how: _Draws)
     """What the tests of a pair say; `spread` is the standard error of their difference, its degrees
     of freedom, and the standard deviation within methods.
     """
-    n, m = len(a), len(b)
+    n = len(a)
+    m = len(b)
     error, df, pooled = spread
     difference = a.mean() - b.mean()
     t = difference / error
@@ -486,7 +501,8 @@ def _shared_out(a: Array, b: Array, how: _Draws) -> tuple[float, bool, float]:
     """Permutation p-value of Welch's statistic, whether all permutations were taken, and the
     smallest that there is.
     """
-    n, m = len(a), len(b)
+    n = len(a)
+    m = len(b)
     pool = np.concatenate([a, b])
     pool -= pool.mean()
     ways = comb(n + m, n)
@@ -502,8 +518,10 @@ def _shared_out(a: Array, b: Array, how: _Draws) -> tuple[float, bool, float]:
         np.put_along_axis(
             member[1:], rng.random((how.n_resamples, n + m)).argsort(axis=1)[:, :n], 1.0, axis=1
         )
-    sums, squares = member @ pool, member @ pool**2
-    rest, rest_squares = pool.sum() - sums, (pool**2).sum() - squares
+    sums = member @ pool
+    squares = member @ pool**2
+    rest = pool.sum() - sums
+    rest_squares = (pool**2).sum() - squares
     within = [
         np.maximum(q - s**2 / k, 0.0) / (k - 1) / k
         for s, q, k in ((sums, squares, n), (rest, rest_squares, m))

@@ -121,7 +121,8 @@ def rank_confidence(
     at_least_one(n_resamples, "n_resamples")
     one_of(direction, "direction", ("max", "min"))
     frame = complete_table(table, "table")
-    n, mean = len(frame), frame.mean()
+    n = len(frame)
+    mean = frame.mean()
     test = max_t(
         -frame if direction == "min" else frame, alpha=alpha, n_resamples=n_resamples, seed=seed
     )
@@ -180,7 +181,8 @@ class RankBootstrap:
     def verdict(self) -> str:
         """What the draws say, in a sentence."""
         first = self.table.iloc[0]
-        low, high = int(np.floor(first.low)), int(np.ceil(first.high))
+        low = int(np.floor(first.low))
+        high = int(np.ceil(first.high))
         stays = f"rank {low}" if low == high else f"ranks {low} to {high}"
         return (
             f"{self.table.index[0]} is first in {first.p_best:.0%} of "
@@ -245,13 +247,17 @@ def bootstrap_ranks(
     probability(alpha, "alpha")
     at_least_one(n_resamples, "n_resamples")
     ratio = checked_ratio(ratio)
-    study, methods = fusion.study, list(fusion.ranking.index)
+    study = fusion.study
+    methods = list(fusion.ranking.index)
     choices = dict(fusion.options)
-    weights, drop_constant = choices.pop("weights"), choices.pop("drop_constant")
+    weights = choices.pop("weights")
+    drop_constant = choices.pop("drop_constant")
     rng = np.random.default_rng(seed)
     total = np.zeros((n_resamples, len(methods)))
     ratios: dict[str, float] = {}
-    fixed, assumed, differing = [], [], []
+    fixed = []
+    assumed = []
+    differing = []
     for dataset in study.datasets:
         values = study.values.loc[dataset].reindex(methods)
         by_fold, kept = _runs(fusion, dataset, methods)
@@ -305,10 +311,13 @@ def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
     again without one of them. Their mean is the difference that the fusion has, and their variance,
     over their number, that of this mean.
     """
-    study, methods = fusion.study, list(fusion.ranking.index)
+    study = fusion.study
+    methods = list(fusion.ranking.index)
     choices = dict(fusion.options)
-    weights, drop_constant = choices.pop("weights"), choices.pop("drop_constant")
-    i, j = methods.index(a), methods.index(b)
+    weights = choices.pop("weights")
+    drop_constant = choices.pop("drop_constant")
+    i = methods.index(a)
+    j = methods.index(b)
     differences = {}
     for dataset in study.datasets:
         by_run, kept = _runs(fusion, dataset, methods, repeated=study.folds is None)
@@ -331,7 +340,10 @@ def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
 
 
 def _runs(
-    fusion: Fusion, dataset: str, methods: Sequence[Hashable], repeated: bool = False
+    fusion: Fusion,
+    dataset: str,
+    methods: Sequence[Hashable],
+    repeated: bool = False,
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Values of the measures on one dataset, methods x folds x measures, and which methods have
     them all, if two or more do.
@@ -363,7 +375,10 @@ def _runs(
 
 
 def _doubts(
-    fixed: Sequence[str], assumed: Sequence[str], differing: Sequence[str], without: int
+    fixed: Sequence[str],
+    assumed: Sequence[str],
+    differing: Sequence[str],
+    without: int,
 ) -> tuple[str, ...]:
     doubts = []
     if fixed:

@@ -143,7 +143,8 @@ class Sensitivity:
         """By (varies, preference, weights, missing) the rows of what was tried, each once: what was
         asked for, policies, rest.
         """
-        keys, table = ["varies", "preference", "weights", "missing"], self.table
+        keys = ["varies", "preference", "weights", "missing"]
+        table = self.table
         parts = {
             key: part
             for key, part in table.groupby(keys, sort=False)
@@ -229,7 +230,8 @@ def _crossing(now: Array, there: Array) -> Array:
     """At which share of the way differences, at least zero now, come to zero or leave it; infinity
     where they do not.
     """
-    now, there = _clean(now), _clean(there)
+    now = _clean(now)
+    there = _clean(there)
     crosses = np.where(now == 0, there != 0, there < 0)
     return np.divide(now, now - there, out=np.full(now.shape, np.inf), where=crosses)
 
@@ -273,7 +275,8 @@ def dethrone(fusion: Fusion, intervals: WeightIntervals | None = None) -> Dethro
     best = min(moves, key=lambda move: abs(move["change"]), default=None)
     methods = list(fusion.ranking.index)
     flows, weights = _by_measure(fusion, methods)
-    mean, phi = flows.mean(axis=0), fusion.ranking.phi.to_numpy()
+    mean = flows.mean(axis=0)
+    phi = fusion.ranking.phi.to_numpy()
     room = weights.min(axis=0)
     changes = {
         name: _smallest_shift(phi[0] - phi[i], mean[i] - mean[0], room)
@@ -327,7 +330,9 @@ def _smallest_shift(deficit: float, gain: Array, room: Array) -> Array | None:
 
 
 def rank_acceptability(
-    fusion: Fusion, n_resamples: int = 10_000, seed: int = 0
+    fusion: Fusion,
+    n_resamples: int = 10_000,
+    seed: int = 0,
 ) -> RankAcceptability:
     """How often each method takes each overall rank when nothing is known about the weights.
 
@@ -335,11 +340,13 @@ def rank_acceptability(
     their mean net flow under it. The fusion's own weights play no part.
     """
     at_least_one(n_resamples, "n_resamples")
-    methods, measures = list(fusion.ranking.index), fusion.study.measures
+    methods = list(fusion.ranking.index)
+    measures = fusion.study.measures
     mean = _by_measure(fusion, methods)[0].mean(axis=0)
     m = len(methods)
     rng = np.random.default_rng(seed)
-    counts, central = np.zeros((m, m)), np.zeros((m, len(measures)))
+    counts = np.zeros((m, m))
+    central = np.zeros((m, len(measures)))
     step = max(CHUNK // m, 1)
     for first in range(0, n_resamples, step):
         weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
@@ -368,13 +375,13 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
         raise ValueError(
             f"`fusion` must hold at least three methods to leave one out, got {len(methods)}."
         )
-    before, flows, options = (
-        fusion.ranking["rank"].to_numpy(),
-        fusion.flows.by_measure,
-        fusion.options,
-    )
+    before = fusion.ranking["rank"].to_numpy()
+    flows = fusion.flows.by_measure
+    options = fusion.options
     order = flows.methods.get_indexer(methods)
-    ranks, leaders, reversals = np.full((len(methods),) * 2, np.nan), [], []
+    ranks = np.full((len(methods),) * 2, np.nan)
+    leaders = []
+    reversals = []
     for i, gone in enumerate(order):
         weighed = flows.without(gone).weigh(options["weights"], options["drop_constant"])
         rank = np.insert(tied_ranks(-weighed.phi.mean(axis=0)), gone, np.nan)
@@ -437,10 +444,15 @@ def sensitivity(
         "drop_constant": drop_constant,
     }
     complete = study.complete()
-    rows, separated = [], {}
+    rows = []
+    separated = {}
 
     def examine(
-        complete: Study, flows: WeighedFlows, varies: str, options: Mapping[str, Any], asked: bool
+        complete: Study,
+        flows: WeighedFlows,
+        varies: str,
+        options: Mapping[str, Any],
+        asked: bool,
     ) -> None:
         rows.append(scenario := _scenario(study, complete, flows, varies, options, asked))
         if separates is not None:
@@ -501,7 +513,8 @@ def _scenario(
 FILTERS = (0.9, 0.8, 0.7)
 #: Statistics (pairs times sign changes) of a test under one other choice; of more methods than this
 #: none is made.
-MOST, METHODS = 10**8, 300
+MOST = 10**8
+METHODS = 300
 
 
 def first_ranked(rank: pd.Series) -> list[str]:
@@ -535,7 +548,10 @@ class Survivals:
 
 
 def survivals(
-    sensitivity: Sensitivity, without: LeaveOneOut | None, leader: str, n_measures: int
+    sensitivity: Sensitivity,
+    without: LeaveOneOut | None,
+    leader: str,
+    n_measures: int,
 ) -> Survivals:
     """What the lead of `leader` survives; with a single measure weights change nothing and are not
     counted.
@@ -547,7 +563,9 @@ def survivals(
             (table["varies"] == "policy") | (table["weights"] == table["weights"].iloc[0])
         ]
     total = {"function": 0, "policy": 0}
-    functions, policies, rivals = [], {}, []
+    functions = []
+    policies = {}
+    rivals = []
     for (varies, function, weights, missing), part in table.groupby(
         ["varies", "preference", "weights", "missing"], sort=False
     ):
@@ -604,11 +622,15 @@ class Retest:
         tested: Tested,
         finished: pd.DataFrame,
     ) -> None:
-        self.test, self.pairs, self.tested, self.finished = test, pairs, tested, finished
+        self.test = test
+        self.pairs = pairs
+        self.tested = tested
+        self.finished = finished
 
     def __call__(self, study: Study, flows: WeighedFlows) -> list[tuple[str, str]]:
         """The separated pairs (better, worse)."""
-        index, columns = pd.Index(study.datasets), pd.Index(study.methods)
+        index = pd.Index(study.datasets)
+        columns = pd.Index(study.methods)
         t = self.tested
         if (
             len(index) < 2
@@ -628,12 +650,16 @@ class Retest:
 
 
 def separations(
-    retest: Retest, sensitivity: Sensitivity, fusion: Fusion, correlation: pd.DataFrame | None
+    retest: Retest,
+    sensitivity: Sensitivity,
+    fusion: Fusion,
+    correlation: pd.DataFrame | None,
 ) -> Separations:
     """Which pairs stay separated under the scenarios, and with fewer measures by the filter of
     their `correlation`.
     """
-    pairs, asked = retest.pairs, fusion.options["weights"]
+    pairs = retest.pairs
+    asked = fusion.options["weights"]
     # with one measure the weights change nothing
     first = asked if isinstance(asked, str) else "equal"
     variants: dict[tuple[str, str], tuple[list[tuple[str, str]], pd.Series]] = {}
@@ -655,7 +681,9 @@ def separations(
         )
     rows = {}
     for choice, (apart, rank) in variants.items():
-        there, stayed = set(rank.dropna().index), set(apart)  # asked once a pair
+        # asked once a pair
+        there = set(rank.dropna().index)
+        stayed = set(apart)
         rows[choice] = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
     stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
     stays = stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
@@ -664,11 +692,15 @@ def separations(
 
 
 #: Draws of the datasets with replacement, and methods up to which each is left out in turn.
-DRAWS, COMPANIONS = 1_000, 60
+DRAWS = 1_000
+COMPANIONS = 60
 
 
 def redrawn(
-    flows: pd.DataFrame, result: MaxTResult, fusion: Fusion | None, seed: int = 0
+    flows: pd.DataFrame,
+    result: MaxTResult,
+    fusion: Fusion | None,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """How each separation by max-T fares with other datasets, and without any one other method.
 
@@ -679,9 +711,12 @@ def redrawn(
     weights of the `fusion` computed again (None where that is not asked for, or with very many
     methods).
     """
-    pairs, c, n = result.significant_pairs, critical(result), len(flows)
+    pairs = result.significant_pairs
+    c = critical(result)
+    n = len(flows)
     drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), DRAWS).astype(float)
-    left, names = 1 - np.eye(n), flows.index.tolist()
+    left = 1 - np.eye(n)
+    names = flows.index.tolist()
     needed = _companions(flows, pairs, c, fusion)
 
     def statistics(counts: Array, d: Array) -> Array:
@@ -694,7 +729,8 @@ def redrawn(
         d = _differences(flows.to_numpy(), flows.columns, block)
         again = statistics(drawn, d)
         falls = statistics(left, d) * np.sqrt(n / (n - 1)) < c
-        stays, ahead = (again >= c).mean(axis=0).tolist(), (again > 0).mean(axis=0).tolist()
+        stays = (again >= c).mean(axis=0).tolist()
+        ahead = (again > 0).mean(axis=0).tolist()
         lost = [list(compress(names, which)) for which in falls.T]
         for (a, b), *fares in zip(block, stays, ahead, lost, strict=True):
             rows.append((a, b, *fares, needed and needed[a, b]))
@@ -713,13 +749,17 @@ def _differences(values: Array, names: pd.Index, pairs: list[Any]) -> Array:
 
 
 def _companions(
-    flows: pd.DataFrame, pairs: list[Any], c: float, fusion: Fusion | None
+    flows: pd.DataFrame,
+    pairs: list[Any],
+    c: float,
+    fusion: Fusion | None,
 ) -> dict[Any, list[Any]] | None:
     """By pair: the other methods without which its statistic is below c."""
     if fusion is None or not 2 < len(flows.columns) <= COMPANIONS:
         return None
     needed: dict[Any, list[Any]] = {pair: [] for pair in pairs}
-    by, options = fusion.flows.by_measure, fusion.options
+    by = fusion.flows.by_measure
+    options = fusion.options
     for i, gone in enumerate(by.methods):
         weighed = by.without(i).weigh(options["weights"], options["drop_constant"])
         names = by.methods.delete(i)
@@ -755,7 +795,8 @@ def collected(
     """
     of_training = [note for note in study.notes if note.startswith(TRAINING_DOUBT)]
     doubts = [*of_training, *could_turn]
-    omnibus, decides = tests["friedman"], tests["deciding"]
+    omnibus = tests["friedman"]
+    decides = tests["deciding"]
     if (
         decides is not None
         and decides.test.over == "datasets"
@@ -803,7 +844,10 @@ def put_first(turned: Sequence[tuple[Any, Any]], of: str) -> list[str]:
 
 
 def leaning(
-    study: Study, tested: Tested, made: Made | None, counted: bool
+    study: Study,
+    tested: Tested,
+    made: Made | None,
+    counted: bool,
 ) -> list[tuple[str, str]]:
     """Separated pairs that max-T would not separate without the values that the policy gave to
     missing results.
@@ -823,7 +867,9 @@ def leaning(
 
 def _about_datasets(fusion: Fusion) -> list[str]:
     """What holds of measures on some datasets, a line each kind."""
-    flows, datasets, measures = fusion.flows, fusion.ranks.index, fusion.weights.columns
+    flows = fusion.flows
+    datasets = fusion.ranks.index
+    measures = fusion.weights.columns
     heavy = flows.weights > (DOMINANT if len(measures) > 2 else OUTVOTES)
     kinds = {
         "The same for all methods, so that it tells none apart": flows.by_measure.constant,
@@ -866,7 +912,9 @@ def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[
     """Doubts that could turn the answer about all measures together: two methods, what weights
     favour, what was filled.
     """
-    doubts, options, measures = [], fusion.options, fusion.weights.columns
+    doubts = []
+    options = fusion.options
+    measures = fusion.weights.columns
     if len(fusion.ranking) == 2 and not any(options[key] is not None for key in "pqs"):
         doubts.append(
             "With two methods the fused ranking counts the measures that each wins, by their "
@@ -875,7 +923,8 @@ def turning(fusion: Fusion, made: Made | None, again: Retest | None, lean: list[
     if options["weights"] == "entropy" and len(measures) > 1:
         turned = _with_equal_weights(fusion, made, again)
         if turned:
-            heaviest, weight = fusion.weights.mean().idxmax(), fusion.weights.mean().max()
+            heaviest = fusion.weights.mean().idxmax()
+            weight = fusion.weights.mean().max()
             doubts.append(
                 "Weights by entropy favour measures that set a few methods far apart, here "
                 f"{heaviest} most ({weight:.2g} of the weight; {1 / len(measures):.2g} if all "

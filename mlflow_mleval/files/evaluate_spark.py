@@ -45,7 +45,11 @@ _PREFIXES = {
 _ARGUMENTS = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
 #: How an input lies there: a column for each label, an array of numbers, a list of classes or of
 #: pairs with scores, one class.
-_COLUMNS, _ARRAY, _CLASSES, _PAIRS, _CLASS = "columns", "array", "classes", "pairs", "class"
+_COLUMNS = "columns"
+_ARRAY = "array"
+_CLASSES = "classes"
+_PAIRS = "pairs"
+_CLASS = "class"
 
 
 class _BadRow(ValueError):
@@ -67,7 +71,8 @@ class _Layout:
 
     def evaluate(self, batch: pa.RecordBatch, instances: bool = False) -> Evaluation:
         """The Evaluation of some rows."""
-        given, place = {}, 0
+        given = {}
+        place = 0
         for name, (kind, columns) in self.inputs.items():
             given[name] = self._read(
                 name, kind, batch.columns[place : place + len(columns)], columns
@@ -321,7 +326,10 @@ class _Columns:
 
 
 def _instances(
-    df: DataFrame, layout: _Layout, columns: list[Column], cluster: str | None
+    df: DataFrame,
+    layout: _Layout,
+    columns: list[Column],
+    cluster: str | None,
 ) -> DataFrame:
     """The table of instances, computed when it is used."""
     if cluster is not None:
@@ -455,7 +463,8 @@ def _is_list(df: DataFrame, columns: Mapping[str, Any]) -> bool:
 
 
 def _with_classes(
-    df: DataFrame, columns: Mapping[str, Any]
+    df: DataFrame,
+    columns: Mapping[str, Any],
 ) -> tuple[DataFrame, tuple[Hashable, ...]]:
     """The classes, and which there are, sorted: all that occur in lists; else, as text, those of
     the scores or all that occur.
@@ -481,12 +490,14 @@ def _with_classes(
 
 
 def _evaluate_partition(
-    batches: Iterator[pa.RecordBatch], layout: _Layout
+    batches: Iterator[pa.RecordBatch],
+    layout: _Layout,
 ) -> Iterator[pa.RecordBatch]:
     """One part, or one error; nothing of an empty partition."""
     from pyspark import TaskContext
 
-    number, whole = TaskContext.get().partitionId(), None
+    number = TaskContext.get().partitionId()
+    whole = None
     try:
         for piece in layout.pieces(batches):
             part = layout.evaluate(piece)
@@ -500,7 +511,9 @@ def _evaluate_partition(
 
 def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One part of several, held one at a time; of errors the one of the first partition."""
-    whole, number, failed = None, -1, None
+    whole = None
+    number = -1
+    failed = None
     for row in (row for batch in batches for row in batch.to_pylist()):
         if row["error"] is not None:
             failed = row if failed is None or row["number"] < failed["number"] else failed
@@ -523,7 +536,9 @@ def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _part(
-    number: int, whole: Evaluation | None = None, error: Exception | None = None
+    number: int,
+    whole: Evaluation | None = None,
+    error: Exception | None = None,
 ) -> pa.RecordBatch:
     packed = None if whole is None else zlib.compress(json.dumps(whole.to_dict()).encode(), 1)
     kind = None if error is None else type(error).__name__
@@ -562,7 +577,9 @@ def _instance_kinds(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Itera
 
 
 def _instance_table(
-    batches: Iterator[pa.RecordBatch], layout: _Layout, columns: Sequence[str]
+    batches: Iterator[pa.RecordBatch],
+    layout: _Layout,
+    columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
     """The table of instances, some rows at a time."""
     for piece in layout.pieces(batches):
@@ -642,7 +659,10 @@ def _rows_of(array: pa.Array, column: str, names: Sequence[Hashable] | None) -> 
 
 
 def _layout(
-    df: DataFrame, where: _Columns, hierarchy: Hierarchy | None, options: Mapping[str, Any]
+    df: DataFrame,
+    where: _Columns,
+    hierarchy: Hierarchy | None,
+    options: Mapping[str, Any],
 ) -> tuple[_Layout, list[Column]]:
     """What stands where, and the columns to select in that order."""
     given = where.given
@@ -720,11 +740,13 @@ def _type(df: DataFrame, column: str, argument: str) -> Any:
 
 def _kind(df: DataFrame, name: str, value: Any, pairs: bool) -> str:
     """How an input lies in the DataFrame."""
-    listed, argument = _listed(value), _ARGUMENTS[name]
+    listed = _listed(value)
+    argument = _ARGUMENTS[name]
     if not listed:
         raise ValueError(f"`{argument}` must name at least one column, got none.")
     types = [_type(df, column, argument) for column in listed]
-    kind, element = types[0].typeName(), getattr(types[0], "elementType", None)
+    kind = types[0].typeName()
+    element = getattr(types[0], "elementType", None)
     inner = "" if element is None else element.typeName()
     is_score = name == "y_score"
     if len(listed) == 1 and kind in ("array", "map", "vectorudt"):
@@ -770,7 +792,8 @@ def _check_kinds(kinds: Mapping[str, str]) -> None:
 
 
 def _own_names(
-    inputs: Mapping[str, tuple[str, tuple[str, ...]]], hierarchy: Hierarchy | None
+    inputs: Mapping[str, tuple[str, tuple[str, ...]]],
+    hierarchy: Hierarchy | None,
 ) -> tuple[Hashable, ...] | None:
     """The labels as the columns name them, or the classes of the hierarchy; None where arrays or
     the hierarchy tell them.

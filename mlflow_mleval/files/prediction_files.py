@@ -148,9 +148,13 @@ def _class_columns(header: Sequence[str], file: str) -> _ClassColumns | None:
 
 
 def _class_batches(
-    rows: Iterator[_Row], columns: _ClassColumns, names: set[str], file: str
+    rows: Iterator[_Row],
+    columns: _ClassColumns,
+    names: set[str],
+    file: str,
 ) -> Iterator[dict[str, Any]]:
-    header, empty = columns.header, True
+    header = columns.header
+    empty = True
     while part := list(islice(rows, _ROWS)):
         empty = False
         batch: dict[str, Any] = {
@@ -240,7 +244,8 @@ def _number(row: _Row, header: Sequence[str], place: int) -> float:
 
 
 def _csv_file_rows(
-    path: Path, progress: Progress
+    path: Path,
+    progress: Progress,
 ) -> tuple[list[str], Callable[[], Iterator[_Row]]]:
     """The header of a CSV file, and what reads its rows."""
     total = path.stat().st_size
@@ -276,7 +281,8 @@ def _parquet_rows(path: Path, progress: Progress) -> tuple[list[str], Callable[[
     header = file.schema_arrow.names
 
     def rows() -> Iterator[_Row]:
-        done, total = 0, file.metadata.num_rows
+        done = 0
+        total = file.metadata.num_rows
         try:
             for batch in file.iter_batches(_ROWS, use_threads=False):
                 for i, cells in enumerate(
@@ -325,14 +331,17 @@ _LISTS = ("true", "pred", "scored", "score")
 
 
 def open_matrices(
-    path: str | Path, truth: str | Path, progress: Progress = lambda done, total: None
+    path: str | Path,
+    truth: str | Path,
+    progress: Progress = lambda done, total: None,
 ) -> PredictionFile:
     """Open a file of scores and a file of true labels, both over labels 0..K-1; row i of both is
     the same instance.
 
     Each is a CSR matrix that ``scipy.sparse.save_npz`` wrote, or text, see `read_matrix`.
     """
-    score, true = read_matrix(path, labels=False), read_matrix(truth, labels=True)
+    score = read_matrix(path, labels=False)
+    true = read_matrix(truth, labels=True)
     if score.shape[0] != true.shape[0]:
         raise ImportFileError(
             f"{Path(path).name} has {score.shape[0]} rows and {Path(truth).name} "
@@ -396,7 +405,8 @@ def _of_text(file: Any, name: str, labels: bool) -> sparse.csr_array:
         raise ImportFileError(f"{name} is empty. It needs a line for each instance.")
     widths = [int(columns.max()) + 1 if len(columns) else 0 for columns, _ in rows]
     if sizes:
-        n_rows, n_labels = sizes[0], sizes[-1]
+        n_rows = sizes[0]
+        n_labels = sizes[-1]
         if len(rows) != n_rows:
             raise ImportFileError(
                 f"{name}: the first line promises {n_rows} rows, and there are {len(rows)}."
@@ -423,7 +433,11 @@ def _promised(line: str, labels: bool) -> list[int]:
 
 
 def _entries(
-    file: Any, name: str, labels: bool, is_data: bool, before: int
+    file: Any,
+    name: str,
+    labels: bool,
+    is_data: bool,
+    before: int,
 ) -> Iterator[tuple[Ints, Array]]:
     """Labels and values of each line, of which some stand before."""
     for at, text in enumerate(file, before + 1):
@@ -528,7 +542,8 @@ def _list_batches(
     used: list[str],
     progress: Progress,
 ) -> Iterator[dict[str, Any]]:
-    total, done = file.metadata.num_rows, 0
+    total = file.metadata.num_rows
+    done = 0
     labels_there = pa.array(names)
     for batch in file.iter_batches(_LINES, columns=used):
         sides: dict[str, Any] = {}

@@ -85,7 +85,8 @@ _DAMAGED = (
 
 
 def open_predictions(
-    path: str | Path, progress: Progress = lambda done, total: None
+    path: str | Path,
+    progress: Progress = lambda done, total: None,
 ) -> PredictionFile:
     """Open a table of truth and predictions: CSV, parquet or npz.
 
@@ -117,7 +118,10 @@ def open_predictions(
 
 
 def open_class_sets(
-    path: str | Path, truth: str | Path, h: Hierarchy, progress: Progress = lambda done, total: None
+    path: str | Path,
+    truth: str | Path,
+    h: Hierarchy,
+    progress: Progress = lambda done, total: None,
 ) -> PredictionFile:
     """Open two files of class sets: each line holds the classes of one instance, separated by
     spaces.
@@ -202,7 +206,8 @@ def table_columns(header: Sequence[str], name: str) -> _Columns:
     table.
     """
     places: dict[str, dict[str, int]] = {}
-    fold, ignored = None, []
+    fold = None
+    ignored = []
     for place, column in enumerate(header):
         if match := _COLUMN.fullmatch(column):
             kind, label = match.groups()
@@ -230,7 +235,10 @@ def table_columns(header: Sequence[str], name: str) -> _Columns:
 
 
 def _refuse_lonely(
-    kind: str, by_label: Mapping[str, int], true: Mapping[str, int], name: str
+    kind: str,
+    by_label: Mapping[str, int],
+    true: Mapping[str, int],
+    name: str,
 ) -> None:
     """Raise where a label has a column of its truth or of its prediction alone."""
     if lonely := [one for one in [*true, *by_label] if one not in by_label or one not in true]:
@@ -289,12 +297,14 @@ def _csv_batches(
     convert = arrow_csv.ConvertOptions(
         column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
     )
-    total, empty = path.stat().st_size, True
+    total = path.stat().st_size
+    empty = True
     with path.open("rb") as file:
         for line, block in _blocks(file, path.name):
             if line <= header_line:
                 skip = _end_of_record(block, header_line - line + 1)
-                line, block = line + block.count(b"\n", 0, skip), block[skip:]
+                line = line + block.count(b"\n", 0, skip)
+                block = block[skip:]
             batch = _csv_fast(block, len(header), columns, convert) or _csv_careful(
                 block, line, header, columns, path.name
             )
@@ -307,7 +317,10 @@ def _csv_batches(
 
 
 def _csv_fast(
-    block: bytes, width: int, columns: _Columns, convert: arrow_csv.ConvertOptions
+    block: bytes,
+    width: int,
+    columns: _Columns,
+    convert: arrow_csv.ConvertOptions,
 ) -> dict[str, Any] | None:
     """The rows of a block, or None where there is anything unusual about them."""
     try:
@@ -335,7 +348,11 @@ def _csv_fast(
 
 
 def _csv_careful(
-    block: bytes, line: int, header: list[str], columns: _Columns, name: str
+    block: bytes,
+    line: int,
+    header: list[str],
+    columns: _Columns,
+    name: str,
 ) -> dict[str, Any]:
     """The rows of a block, cell by cell; says which line is broken."""
     kinds = columns.binary
@@ -370,7 +387,8 @@ def _number(cell: str) -> float:
 
 def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
     """Blocks of whole rows, each with the number of its first line."""
-    rest, line = b"", 1
+    rest = b""
+    line = 1
     while data := file.read(_BLOCK):
         block = rest + data
         cut = _last_record(block)
@@ -397,7 +415,8 @@ def _count(block: bytes, char: bytes) -> int:
 def _ends(block: bytes) -> Ints:
     """Where rows end: behind each newline that is not within quotes."""
     array = np.frombuffer(block or b" ", np.uint8)
-    newlines, quotes = np.flatnonzero(array == 10), np.flatnonzero(array == 34)
+    newlines = np.flatnonzero(array == 10)
+    quotes = np.flatnonzero(array == 34)
     return newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
 
 
@@ -455,9 +474,14 @@ def _open_parquet(path: Path, progress: Progress) -> PredictionFile:
 
 
 def _parquet_batches(
-    file: parquet.ParquetFile, name: str, columns: _Columns, progress: Progress
+    file: parquet.ParquetFile,
+    name: str,
+    columns: _Columns,
+    progress: Progress,
 ) -> Iterator[dict[str, Any]]:
-    header, done, total = file.schema_arrow.names, 0, file.metadata.num_rows
+    header = file.schema_arrow.names
+    done = 0
+    total = file.metadata.num_rows
     wanted = [*columns.binary, *([] if columns.fold is None else [columns.fold])]
     if not total:
         raise ImportFileError(f"{name} has no rows.")
@@ -589,7 +613,10 @@ class _Array:
 
 
 def _npz_batches(
-    matrices: Mapping[str, _Array], folds: list[Any] | None, name: str, progress: Progress
+    matrices: Mapping[str, _Array],
+    folds: list[Any] | None,
+    name: str,
+    progress: Progress,
 ) -> Iterator[dict[str, Any]]:
     n, width = matrices["y_true"].shape
     step = max(1, _CELLS // (width * len(matrices)))
@@ -604,7 +631,8 @@ def _npz_batches(
                     f"{name}, {key}, behind row {start}: the file is damaged: {reason(error)}."
                 ) from error
             for row, column in np.argwhere(_wrong(batch[key], key in _BINARY)):
-                where, value = f"{name}, {key}[{start + row}, {column}]", batch[key][row, column]
+                where = f"{name}, {key}[{start + row}, {column}]"
+                value = batch[key][row, column]
                 raise ImportFileError(f"{where}: {value} is not {_expected(key in _BINARY)}.")
         progress(start + count, n)
         yield batch
@@ -614,7 +642,11 @@ def _npz_batches(
 
 
 def _class_set_batches(
-    paths: Sequence[Path], files: Sequence[Any], h: Hierarchy, total: int, progress: Progress
+    paths: Sequence[Path],
+    files: Sequence[Any],
+    h: Hierarchy,
+    total: int,
+    progress: Progress,
 ) -> Iterator[dict[str, Any]]:
     line = read = 0
     with files[0], files[1]:
@@ -721,7 +753,9 @@ def _opened(path: str | Path, truth: str | Path | None, progress: Progress) -> P
 
 
 def _whole(
-    source: PredictionFile, evaluate_part: Callable[..., Evaluation], name: str
+    source: PredictionFile,
+    evaluate_part: Callable[..., Evaluation],
+    name: str,
 ) -> Evaluation:
     """The evaluation of all batches, with the rows of each fold as its split."""
     whole: Evaluation | None = None

@@ -219,7 +219,8 @@ def _decoded(content: bytes, name: str) -> str:
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        rows, byte = content[: error.start].split(b"\n"), f"byte 0x{content[error.start]:02x}"
+        rows = content[: error.start].split(b"\n")
+        byte = f"byte 0x{content[error.start]:02x}"
         where = f"{name}, line {len(rows)}, column {rows[-1].count(b',') + 1}"
         raise ImportFileError(f"{where}: {byte} is not UTF-8. Save the file as UTF-8.") from error
     if "\0" in text:
@@ -249,7 +250,8 @@ def _checked_lines(lines: io.StringIO, name: str) -> Iterator[str]:
 def _from_frame(frame: pd.DataFrame, name: str) -> Cells:
     named = any(level is not None for level in frame.index.names)
     if "method" not in frame and not named and frame.index.inferred_type == "string":
-        frame, named = frame.rename_axis("method"), True
+        frame = frame.rename_axis("method")
+        named = True
     if named:
         frame = frame.reset_index()
     columns = [frame.iloc[:, i].astype(object).tolist() for i in range(frame.shape[1])]
@@ -445,7 +447,8 @@ def _seeds(table: Cells, column: str, at: int) -> list[str]:
             text = str(int(float(text))) if "." in text or "e" in text.lower() else str(int(text))
         seeds.append(text)
     if len(first) == 2:
-        (row, text), (other, number) = first[False], first[True]
+        (row, text) = first[False]
+        (other, number) = first[True]
         table.problem(
             row,
             column,
@@ -678,7 +681,8 @@ _LINE = {
 }
 #: How a zip file says that a member is packed with zstandard, and the fixed part of what precedes
 #: it.
-_ZSTANDARD, _HEAD = 93, struct.Struct("<26xHH")
+_ZSTANDARD = 93
+_HEAD = struct.Struct("<26xHH")
 
 
 def is_answer_log(path: str | Path) -> bool:
@@ -835,7 +839,8 @@ def _answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> Answers:
     # as objects, whole numbers stay whole where some row has none
     about = pd.DataFrame(texts, index=index, dtype=object)
     values: dict[str, list[float | None]] = {}
-    words, notes = [], []
+    words = []
+    notes = []
     for measure, cells in _by_measure(rows).items():
         if problem := _problem(measure, cells):
             notes.append(f"{measure} is left out: {problem}.")
@@ -1080,7 +1085,10 @@ def _row(path: Path, row: int) -> str:
 
 
 def _wide(
-    path: Path, rows: pd.DataFrame, measures: list[str], about_columns: list[str]
+    path: Path,
+    rows: pd.DataFrame,
+    measures: list[str],
+    about_columns: list[str],
 ) -> pd.DataFrame:
     """A row an answer; the k-th value of a measure for an instance belongs to its k-th answer.
 

@@ -330,7 +330,8 @@ class Capacity(ABC):
 
 
 def _terms(
-    masses: Mapping[Iterable[int], float] | ArrayLike, n_labels: int
+    masses: Mapping[Iterable[int], float] | ArrayLike,
+    n_labels: int,
 ) -> list[tuple[tuple[int, ...], float]]:
     """Sets of labels with their masses, where these are not 0."""
     if isinstance(masses, Mapping):
@@ -365,7 +366,11 @@ def _factors(emphasis: Callable[[int, int], float] | None, size: int) -> Array:
 
 
 def choquet_loss(
-    y_true: Any, y_score: Any, capacity: Capacity, *, per_instance: bool = False
+    y_true: Any,
+    y_score: Any,
+    capacity: Capacity,
+    *,
+    per_instance: bool = False,
 ) -> Any:
     """One minus the Choquet integral of the correctness, mean over instances; 0 is best, 1 worst.
 
@@ -459,7 +464,8 @@ class _Mobius(Capacity):
         return self._integral(relevant, lambda labels: errors[:, labels].max(axis=1))  # eq. 13
 
     def _integral(self, relevant: Bools, part: Callable[[list[int]], AnyArray]) -> Array:
-        total, norm = np.zeros(len(relevant)), np.zeros(len(relevant))
+        total = np.zeros(len(relevant))
+        norm = np.zeros(len(relevant))
         for (labels, mass), factor in zip(self.terms, self.factors, strict=True):
             mine = mass * factor[relevant[:, list(labels)].sum(axis=1)]
             total += mine * part(list(labels))

@@ -61,10 +61,12 @@ class Pairs:
 
 
 def instance_pairs(
-    true: sparse.csr_array, pred: sparse.csr_array
+    true: sparse.csr_array,
+    pred: sparse.csr_array,
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Start, left and right of `Pairs`."""
-    m, k = np.diff(true.indptr), np.diff(pred.indptr)
+    m = np.diff(true.indptr)
+    k = np.diff(pred.indptr)
     left = np.repeat(np.arange(true.nnz), np.repeat(k, m))
     right = spans(np.repeat(pred.indptr[:-1], m), np.repeat(k, m))
     return offsets(m.astype(np.int64) * k), left, right
@@ -82,7 +84,9 @@ def distinct(left: AnyArray, right: AnyArray, width: int) -> tuple[AnyArray, Any
 
 
 def meetings(
-    above: sparse.csr_array, left: AnyArray, right: AnyArray
+    above: sparse.csr_array,
+    left: AnyArray,
+    right: AnyArray,
 ) -> Iterator[tuple[slice, sparse.csr_array, AnyArray]]:
     """Walk through the ancestors of the right class of every pair of classes, some pairs at a time;
     `left` is sorted.
@@ -91,7 +95,8 @@ def meetings(
     each entry of these rows the length of the path from left over the ancestor to right; beyond
     every distance if it is no ancestor of left.
     """
-    width, size = above.shape[1], np.diff(above.indptr)
+    width = above.shape[1]
+    size = np.diff(above.indptr)
     far = 2 * above.data.max(initial=1)
     head = np.diff(left, prepend=-1) > 0
     # A stretch of pairs that starts within those of a class needs a row for it, too.
@@ -156,13 +161,18 @@ def pair_measures(
     Classes `far` apart, farther than that, may not be paired ("forbid"), may be ("allow"), or may
     be at the limit ("clip"). Distances that differ by no more than `tolerance` are equal.
     """
-    start, distance = pairs.start, pairs.apart[pairs.kind]
-    m, k = np.diff(true.indptr), np.diff(pred.indptr)
-    gie, cover = limit * (m + k), limit * (m + k)  # nothing paired
+    start = pairs.start
+    distance = pairs.apart[pairs.kind]
+    m = np.diff(true.indptr)
+    k = np.diff(pred.indptr)
+    # nothing paired
+    gie = limit * (m + k)
+    cover = limit * (m + k)
     shape = m.astype(np.int64) * (k.max(initial=0) + 1) + k
     order = np.argsort(shape, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1):
-        rows, columns = m[group[:1]].sum(), k[group[:1]].sum()
+        rows = m[group[:1]].sum()
+        columns = k[group[:1]].sum()
         if not rows * columns:
             continue
         cells = start[group, None] + np.arange(rows * columns)
@@ -227,7 +237,8 @@ def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[AnyArray,
     """Masks of the classes that have an ancestor, and that have a descendant, in the set of their
     own instance.
     """
-    lower, upper = np.zeros(labels.nnz, bool), np.zeros(labels.nnz, bool)
+    lower = np.zeros(labels.nnz, bool)
+    upper = np.zeros(labels.nnz, bool)
     for lo, hi in stretches(np.diff(labels.indptr).astype(np.int64) ** 2, _BLOCK):
         _, left, right = instance_pairs(labels[lo:hi], labels[lo:hi])
         left, right = (side[left != right] + labels.indptr[lo] for side in (left, right))
@@ -264,13 +275,16 @@ def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> dict[str
 
 
 def pattern(
-    above: sparse.csr_array, height: float = np.inf, count_root: bool = True
+    above: sparse.csr_array,
+    height: float = np.inf,
+    count_root: bool = True,
 ) -> sparse.csr_array:
     """Which entries a closure has, up to a height.
 
     Without one it shares the indices, and the virtual root, number 0, stays.
     """
-    shape, entries = above.shape, np.ones(above.nnz, bool)
+    shape = above.shape
+    entries = np.ones(above.nnz, bool)
     whole = sparse.csr_array((entries, above.indices, above.indptr), shape=shape)
     if height == np.inf:
         return whole
@@ -297,7 +311,8 @@ def set_measures(
     sides = true @ known, pred @ known
     sizes = [np.diff(side.indptr) for side in sides]
     rows, width = sides[0].shape
-    both, loss = np.zeros(rows, np.int64), np.zeros(rows)
+    both = np.zeros(rows, np.int64)
+    loss = np.zeros(rows)
     table = np.zeros(max(min(_SET_BASED_TABLE, rows * width), width), bool)
     for lo, hi in stretches(np.full(rows, width), _SET_BASED_TABLE):
         row = [np.repeat(np.arange(hi - lo), size[lo:hi]) for size in sizes]
@@ -342,19 +357,25 @@ def _first_errors(
     """
     counts = np.zeros(len(row), bool)
     place = np.arange(len(row))
-    edge, end = up.start[node], up.start[node + 1]
+    edge = up.start[node]
+    end = up.start[node + 1]
     good = edge == end
     while len(place):
         counts[place[good]] = True
         more = ~good & (edge < end)
-        place, edge, end = place[more], edge[more], end[more]
+        place = place[more]
+        edge = edge[more]
+        end = end[more]
         good = table[row[place] * width + up.parent[edge]]
         edge = edge + 1
     return np.bincount(row[counts], None if costs is None else costs[node[counts]], minlength=rows)
 
 
 def descendant_measures(
-    up: Parents, number: AnyArray, true: sparse.csr_array, pred: sparse.csr_array
+    up: Parents,
+    number: AnyArray,
+    true: sparse.csr_array,
+    pred: sparse.csr_array,
 ) -> dict[str, AnyArray]:
     """Set measures of the classes extended by their descendants in the whole hierarchy.
 
@@ -376,7 +397,8 @@ def descendant_measures(
     counts = np.empty((3, len(first)), np.int64)
     size = np.diff(below.indptr)
     for lo, hi in stretches(row_sums(size, true) + row_sums(size, pred), _SET_BASED_BLOCK):
-        t, q = true[lo:hi] @ below, pred[lo:hi] @ below
+        t = true[lo:hi] @ below
+        q = pred[lo:hi] @ below
         counts[:, lo:hi] = np.diff(t.multiply(q).indptr), np.diff(t.indptr), np.diff(q.indptr)
     return rates("descendant", *counts[:, place])
 

@@ -227,7 +227,8 @@ def _scores(y_score: Any) -> tuple[Array, float]:
     flat = is_vector(y_score)
     given = dense(score_matrix(np.asarray(y_score)[:, None] if flat else y_score, "y_score"))
     kind = given.dtype if given.dtype.kind == "f" else np.dtype(float)
-    score, epsilon = given.astype(float), float(np.finfo(kind).eps)
+    score = given.astype(float)
+    epsilon = float(np.finfo(kind).eps)
     return score[:, 0] if score.shape[1] == 1 else score, epsilon
 
 
@@ -363,7 +364,10 @@ _PROBABILITIES = ("log_loss", "brier_score")
 
 
 def sum_classes(
-    vectors: ClassVectors, inputs: Inputs, rows: Rows, facts: FoldFacts
+    vectors: ClassVectors,
+    inputs: Inputs,
+    rows: Rows,
+    facts: FoldFacts,
 ) -> tuple[Sums, dict[str, Any]]:
     """The sums over some rows, and the values of each of these rows; see `label_sums.sum_rows`,
     whose place it takes.
@@ -372,14 +376,16 @@ def sum_classes(
     """
     n_classes = len(vectors.names)
     weights = None if inputs.weights is None else inputs.weights[rows]
-    true, pred = vectors.true[rows], vectors.pred[rows]
+    true = vectors.true[rows]
+    pred = vectors.pred[rows]
     score = None if vectors.score is None else vectors.score[rows]
     right = true == pred
     values: dict[str, Any] = {"top1_accuracy": right.astype(float)}
     each = np.ones(len(true), np.int64) if weights is None else weights
     confusion = sparse.csr_array((each, (true, pred)), shape=(n_classes, n_classes))
     confusion.sum_duplicates()
-    counts, span = ClassCounts(confusion), None
+    counts = ClassCounts(confusion)
+    span = None
     if score is not None:
         span = float(score.min()), float(score.max())
         counts = _counts_of_scores(true, score, weights, counts)
@@ -446,7 +452,8 @@ def _ranks(true: Ints, score: Array) -> Ints:
     step = max(1, _BLOCK // score.shape[1])
     columns = np.arange(score.shape[1])
     for start in range(0, len(true), step):
-        s, t = score[start : start + step], true[start : start + step, None]
+        s = score[start : start + step]
+        t = true[start : start + step, None]
         own = np.take_along_axis(s, t, axis=1)
         ranks[start : start + step] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
     return ranks
@@ -462,7 +469,8 @@ def one_label_measures(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float
     """
     tp, predicted, true = sums.by_label
     rates = set_measures(tp, predicted, true)
-    there, occurs = predicted + true > 0, true > 0
+    there = predicted + true > 0
+    occurs = true > 0
     values = {"balanced_accuracy": float(rates["recall"][occurs].mean())}
     for name in ("precision", "recall", "f1"):
         values[f"macro_{name}"] = float(rates[name][there].mean())
@@ -509,13 +517,15 @@ def _beyond_chance(tp: AnyArray, predicted: AnyArray, true: AnyArray) -> dict[st
     """Matthews' correlation of several classes (Gorodkin 2004) and Cohen's kappa, from whole
     numbers of any size, or weights.
     """
-    right, n = tp.sum().item(), true.sum().item()
+    right = tp.sum().item()
+    n = true.sum().item()
     chance = sum(a * b for a, b in zip(predicted.tolist(), true.tolist(), strict=True))
     spreads = [n * n - sum(a * a for a in side.tolist()) for side in (predicted, true)]
     # Of weights, differences that should be 0 are remainders of rounding: whether they are is
     # counted.
     several = [np.count_nonzero(side) > 1 for side in (predicted, true)]
-    matthews, kappa = 0.0, float("nan")
+    matthews = 0.0
+    kappa = float("nan")
     if all(several):
         matthews = (right * n - chance) / (float(spreads[0]) ** 0.5 * float(spreads[1]) ** 0.5)
     if any(several) or predicted.argmax() != true.argmax():

@@ -156,7 +156,8 @@ def error_histogram(y_true: Any, y_pred: Any) -> Ints:
     """Number of instances with 0, 1, …, K wrong labels, of two matrices of 0 and 1;
     `profile_from_histogram` takes it.
     """
-    y_true, y_pred = binary_matrix(y_true, "y_true"), binary_matrix(y_pred, "y_pred")
+    y_true = binary_matrix(y_true, "y_true")
+    y_pred = binary_matrix(y_pred, "y_pred")
     same_shape(y_pred, "y_pred", y_true, "y_true")
     n_rows, n_labels = y_true.shape
     if sparse.issparse(y_true) and sparse.issparse(y_pred):
@@ -273,7 +274,10 @@ class Profile:
 
 
 def loss_profile(
-    y_true: Any, predicted: Any, family: str = "binomial", parameters: ArrayLike | None = None
+    y_true: Any,
+    predicted: Any,
+    family: str = "binomial",
+    parameters: ArrayLike | None = None,
 ) -> Profile:
     """The profile of scores, or of predicted label sets.
 
@@ -306,7 +310,9 @@ def loss_profile(
 
 
 def profile_from_means(
-    means: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None
+    means: ArrayLike,
+    family: str = "binomial",
+    parameters: ArrayLike | None = None,
 ) -> Profile:
     """The profile of scores, from the mean over instances of each order statistic of the errors,
     shape (K,).
@@ -324,7 +330,9 @@ def profile_from_means(
 
 
 def profile_from_histogram(
-    histogram: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None
+    histogram: ArrayLike,
+    family: str = "binomial",
+    parameters: ArrayLike | None = None,
 ) -> Profile:
     """The profile of hard predictions, from the number of instances with 0, 1, …, K wrong labels.
 
@@ -528,7 +536,9 @@ def area_weights(family: str, n_labels: int) -> Array:
 
 
 def awareness(
-    means: ArrayLike, n_labels: int | None = None, family: str = "binomial"
+    means: ArrayLike,
+    n_labels: int | None = None,
+    family: str = "binomial",
 ) -> dict[str, Array]:
     """The ends of loss profiles, their area, slope and relative gain, each of shape (...,).
 

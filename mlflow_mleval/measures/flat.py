@@ -49,8 +49,10 @@ def overlap(true: Any, pred: Any, weights: Array | None = None) -> tuple[Ints, A
         by_instance = np.array([np.diff(m.indptr) for m in matrices], dtype=np.int64)
         return by_instance, np.array([label_weights(m, weights) for m in matrices])
     n, k = true.shape
-    by_instance, by_label = np.empty((3, n), dtype=np.int64), np.empty((3, k), dtype=np.int64)
-    rows, columns = np.ones(n, dtype=np.float32), np.ones(k, dtype=np.float32)
+    by_instance = np.empty((3, n), dtype=np.int64)
+    by_label = np.empty((3, k), dtype=np.int64)
+    rows = np.ones(n, dtype=np.float32)
+    columns = np.ones(k, dtype=np.float32)
     for i, m in enumerate((true & pred, pred, true)):
         m = m.astype(np.float32)  # a matrix product counts fastest, and exactly up to 2**24
         by_instance[i] = m @ columns
@@ -69,7 +71,8 @@ def label_weights(labels: Any, weights: Array | None) -> AnyArray:
     if not sparse.issparse(labels):
         row, column = np.nonzero(labels)
     else:
-        row, column = rows_of(labels), labels.indices
+        row = rows_of(labels)
+        column = labels.indices
     of_rows = None if weights is None else weights[row]
     return np.bincount(column, of_rows, labels.shape[1])
 
@@ -97,9 +100,11 @@ def overlap_apart(
     )
     relevant = label_weights(true, weights)
     if weights is None:
-        n, changes = true.shape[0], [m.sum(axis=0) for m in (shared, difference)]
+        n = true.shape[0]
+        changes = [m.sum(axis=0) for m in (shared, difference)]
     else:
-        n, changes = weight_of_all(weights), [m.T @ weights for m in (shared, difference)]
+        n = weight_of_all(weights)
+        changes = [m.T @ weights for m in (shared, difference)]
     by_label = relevant * always + changes[0], n * always + changes[1], relevant
     kind = np.int64 if weights is None else float
     return np.array(by_instance, dtype=np.int64), np.maximum(np.array(by_label, dtype=kind), 0)
@@ -142,7 +147,9 @@ def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> Array:
 
 
 def example_measures(
-    by_instance: Ints, n_labels: int, conventions: Conventions = "sklearn"
+    by_instance: Ints,
+    n_labels: int,
+    conventions: Conventions = "sklearn",
 ) -> dict[str, Array]:
     """The six example-based measures of each instance (Madjarov et al. 2012, A.1 to A.6), each of
     shape (n,).
@@ -171,7 +178,9 @@ def label_measures(by_label: Ints, conventions: Conventions = "sklearn") -> dict
 
 
 def further_label_measures(
-    by_label: AnyArray, n: float, conventions: Conventions = "sklearn"
+    by_label: AnyArray,
+    n: float,
+    conventions: Conventions = "sklearn",
 ) -> dict[str, float]:
     """Weighted precision, recall and F1, macro Jaccard, balanced accuracy, and Matthews
     correlations over cells and labels.
@@ -182,7 +191,8 @@ def further_label_measures(
     the label, or of one of these recalls where there are no others. A correlation is 0 where truth
     or prediction is all one value. Both are as in scikit-learn.
     """
-    rates, support = set_measures(*by_label, conventions=conventions), by_label[2]
+    rates = set_measures(*by_label, conventions=conventions)
+    support = by_label[2]
     total = support.sum().item()
     values = {
         f"weighted_{m}": float(rates[m] @ support / total) if total else np.nan
@@ -316,7 +326,8 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
     >>> calibrate_threshold([[1, 0, 0], [1, 1, 1]], y_score, per_label=True)
     array([0.75  , 0.5   , 0.0625])
     """
-    score, true = score_matrix(y_score, "y_score"), binary_matrix(y_true, "y_true")
+    score = score_matrix(y_score, "y_score")
+    true = binary_matrix(y_true, "y_true")
     same_columns(y_score, "y_score", y_true, "y_true")
     n, k = score.shape
     if true.shape[1] != k:
@@ -336,11 +347,15 @@ def _threshold(scores: AnyArray, wanted: float) -> float:
     at = np.partition(scores, len(scores) - place)[len(scores) - place]
     # Thresholds up to `at` are reached by at least `place` scores, those above it by fewer: the
     # best count is one of these two.
-    above, below = scores[scores > at], scores[scores < at]
-    fewer, more = len(above), len(scores) - len(below)
+    above = scores[scores > at]
+    below = scores[scores < at]
+    fewer = len(above)
+    more = len(scores) - len(below)
     if wanted - fewer <= more - wanted:
-        low, high = at, above.min() if fewer else np.nextafter(at, at.dtype.type(np.inf))
+        low = at
+        high = above.min() if fewer else np.nextafter(at, at.dtype.type(np.inf))
     else:
-        low, high = below.max() if len(below) else at, at
+        low = below.max() if len(below) else at
+        high = at
     middle = low / 2 + high / 2
     return float(middle if low < middle <= high else high)

@@ -26,7 +26,8 @@ _BLOCK = 1 << 16  # rows or cells handled at a time: they stay in the cache
 #: Points of a curve at most.
 POINTS = 200
 #: What a curve is of: all label cells together, or one label.
-MICRO, LABEL = "micro", "label"
+MICRO = "micro"
+LABEL = "label"
 
 
 def points(counts: ScoreCounts) -> pd.DataFrame:
@@ -58,7 +59,8 @@ def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
         with np.errstate(divide="ignore", invalid="ignore"):
             return tp[rows] / total[of], fp[rows] / others[of]
 
-    begins, bucket_before = [np.zeros(0, np.int64)], -1.0
+    begins = [np.zeros(0, np.int64)]
+    bucket_before = -1.0
     for start in range(0, len(classes), _BLOCK):
         rows = slice(start, start + _BLOCK)
         recall, fpr = rates(rows)
@@ -129,12 +131,16 @@ def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable
 
 
 def reliability_table(
-    sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable], bins: int = BINS
+    sums: Sums,
+    names: Sequence[Hashable],
+    labels: Sequence[Hashable],
+    bins: int = BINS,
 ) -> pd.DataFrame:
     """What probabilities promise and what is true, all together and of these labels: see
     `Evaluation.reliability`.
     """
-    counts, whole = sums.counts_by_score, None
+    counts = sums.counts_by_score
+    whole = None
     if counts is not None and sums.classes is not None:
         whole = sums.classes.confidence
     elif counts is not None and sums.errors is not None:
@@ -162,10 +168,12 @@ def percent_curves(sums: Sums) -> Mapping[str, Mapping[int, float]]:
     """The curves of all label cells together by whole percents, as far as they are defined, by what
     they show.
     """
-    counts, by_name = sums.counts_by_score, {}
+    counts = sums.counts_by_score
+    by_name = {}
     if counts is None:
         return {}
-    whole, steps = counts.pooled, np.arange(101)
+    whole = counts.pooled
+    steps = np.arange(101)
     (positives,), (negatives,) = whole.totals
     if positives:
         by_name["precision_at_recall_percent"] = precision_at(whole, steps / 100)
@@ -197,7 +205,9 @@ _RATES = {
 
 
 def label_influences(
-    inputs: Inputs, sums: Iterable[Sums], one_label: bool = False
+    inputs: Inputs,
+    sums: Iterable[Sums],
+    one_label: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
     """By measure the change that each instance makes, to first order, shape (N,): a sum of 0 and of
     squares the variance.
@@ -206,13 +216,17 @@ def label_influences(
     a label, shape (3, K), times what the instance adds to them, times its weight of mean 1. `sums`
     are those of all folds.
     """
-    true, score, pred, threshold = inputs.true, inputs.score, inputs.pred, inputs.threshold
+    true = inputs.true
+    score = inputs.score
+    pred = inputs.pred
+    threshold = inputs.threshold
     n, n_labels = true.shape
     counts = np.sum([part.by_label for part in sums], axis=0)
     each: Array = np.ones(n)
     if inputs.weights is not None:
         scale = n / inputs.weights.sum()
-        each, counts = inputs.weights * scale, counts * scale
+        each = inputs.weights * scale
+        counts = counts * scale
     slopes = _slopes(counts, inputs.conventions, one_label)
     if sparse.issparse(true) and (
         sparse.issparse(pred) or (pred is None and sparse.issparse(score))
@@ -235,13 +249,16 @@ def label_influences(
     for start in range(0, n, step):
         at = slice(start, start + step)
         chosen = reached(dense(score[at]), threshold) if pred is None else dense(pred[at])
-        t, p = dense(true[at]).astype(np.float32), chosen.astype(np.float32)
+        t = dense(true[at]).astype(np.float32)
+        p = chosen.astype(np.float32)
         changes[:, at] = ((t * p) @ rates[0] + p @ rates[1] + t @ rates[2]).T
     return _centred(names, changes, each)
 
 
 def _centred(
-    names: Iterable[str], changes: NDArray[np.float32], each: Array
+    names: Iterable[str],
+    changes: NDArray[np.float32],
+    each: Array,
 ) -> dict[str, NDArray[np.float32]]:
     """What the number of instances adds is the same for all of them; then by the weights, whose
     mean is 1.
@@ -252,13 +269,16 @@ def _centred(
 
 
 def _slopes(
-    by_label: Ints, conventions: Conventions, one_label: bool
+    by_label: Ints,
+    conventions: Conventions,
+    one_label: bool,
 ) -> Iterator[tuple[str, Array]]:
     """Each measure, and its derivatives by the counts of each label, shape (3, K)."""
     counts = by_label.astype(float)
     rates = set_measures(*by_label, conventions=conventions)
     slopes = _of_rates(counts)
-    support, total = counts[2], max(counts[2].sum(), 1)
+    support = counts[2]
+    total = max(counts[2].sum(), 1)
     there = counts[1] + support > 0 if one_label else np.ones(len(support), bool)
     micro = {} if one_label else _of_rates(counts.sum(axis=1, keepdims=True))
     for rate in ("precision", "recall", "f1"):
@@ -295,7 +315,9 @@ def _beyond_chance(counts: Array) -> dict[str, Array]:
     defined.
     """
     tp, predicted, true = counts
-    n, chance, derivatives = true.sum(), predicted @ true, {}
+    n = true.sum()
+    chance = predicted @ true
+    derivatives = {}
     gain = tp.sum() * n - chance
     spreads = n**2 - predicted @ predicted, n**2 - true @ true
     if min(spreads) > 0:
@@ -335,7 +357,11 @@ _OF_SCORES = ("ranking", "at-k", "curve", "probability", "hierarchical-threshold
 
 
 def why_absent(
-    name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()
+    name: str,
+    kind: str,
+    sums: Sums,
+    has_hierarchy: bool,
+    asked: Collection[str] = (),
 ) -> str:
     """Why an evaluation of this kind lacks a measure."""
     return (
@@ -346,7 +372,11 @@ def why_absent(
 
 
 def _why_not_computed(
-    name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str]
+    name: str,
+    kind: str,
+    sums: Sums,
+    has_hierarchy: bool,
+    asked: Collection[str],
 ) -> str:
     """The reason where the kind of input or what was asked for rules the measure out."""
     measure = MEASURES[name]

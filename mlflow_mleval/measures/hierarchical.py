@@ -188,7 +188,8 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     checked = Options(**options).checked()
     families = list(checked.measures or ())
     same_axes(pred, "pred", true, "true")
-    y, p = h.indicator(true, "true"), h.indicator(pred, "pred")
+    y = h.indicator(true, "true")
+    p = h.indicator(pred, "pred")
     if y.shape[0] != p.shape[0]:
         raise ValueError(
             f"`pred` must hold as many instances as `true`, {y.shape[0]}, got {p.shape[0]}. Pass "
@@ -201,18 +202,21 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
     used = np.flatnonzero(np.bincount(np.concatenate([y.indices, p.indices]), minlength=len(h) + 1))
     up, number = h._up.part(h._up.above(np.append(used, 0)))
     if costs is not None:
-        old, costs = costs, np.empty(len(up.level))
+        old = costs
+        costs = np.empty(len(up.level))
         costs[number[number >= 0]] = old[number >= 0]
     y, p = (renumbered(side, number, len(up.level)) for side in (y, p))
     above = closure(up)
     near = pattern(above, present(checked.max_ancestors) + up.tolerance, checked.count_root)
-    (y_lower, y_upper), (p_lower, p_upper) = nested(y, above), nested(p, above)
+    (y_lower, y_upper) = nested(y, above)
+    (p_lower, p_upper) = nested(p, above)
     size = np.diff(above.indptr)
     n_pairs = np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
     cost = row_sums(size, y) + row_sums(size, p) + n_pairs
     parts = []
     for lo, hi in stretches(cost, _BLOCK):
-        t, q = y[lo:hi], p[lo:hi]
+        t = y[lo:hi]
+        q = p[lo:hi]
         columns: dict[str, AnyArray] = {}
         if "set" in families:
             columns |= set_measures(up, near, t, q, checked.count_root, costs)
@@ -349,7 +353,11 @@ def of_label_matrices(
 
 
 def of_class_sets(
-    true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any], asked: Sequence[str]
+    true: Any,
+    pred: Any,
+    h: Hierarchy,
+    options: Mapping[str, Any],
+    asked: Sequence[str],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The hierarchical columns of each instance, and what tells the hierarchy and its options from
     others.
@@ -407,7 +415,9 @@ def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.c
 
 
 def requested(
-    measures: Iterable[str] | str | None, kind: str, has_hierarchy: bool
+    measures: Iterable[str] | str | None,
+    kind: str,
+    has_hierarchy: bool,
 ) -> tuple[tuple[str, ...], list[str]]:
     """The measures to compute beside those that are usual for the kind, and the families of
     hierarchical ones to keep to.

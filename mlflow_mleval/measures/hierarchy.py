@@ -93,7 +93,8 @@ class Parents:
         ids = np.flatnonzero(kept)
         old = np.full(len(kept), -1)
         old[ids] = np.arange(len(ids))
-        child, parent = old[np.repeat(np.arange(len(kept)), self.count)], old[self.parent]
+        child = old[np.repeat(np.arange(len(kept)), self.count)]
+        parent = old[self.parent]
         edge = (child >= 0) & (parent >= 0)
         found, number = Parents.arrange(
             child[edge], parent[edge], self.length[edge], self.level[ids]
@@ -153,7 +154,8 @@ def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
     kind = np.float64 if up.length.dtype.kind == "f" else np.int16 if top <= 2**13 else np.int32
     length = up.length.astype(kind)
     start = np.zeros(n + 1, np.int64)
-    column, near = np.empty(4 * n, np.int32), np.empty(4 * n, kind)
+    column = np.empty(4 * n, np.int32)
+    near = np.empty(4 * n, kind)
 
     def gather(edges: AnyArray, known: sparse.csr_array) -> sparse.csr_array:
         part = above[up.parent[edges]]
@@ -185,7 +187,8 @@ def closure(up: Parents, columns: AnyArray | None = None) -> sparse.csr_array:
             (near, union.data, top),
         ):
             level = array[start[lo] : start[hi]]
-            level[last], level[~last] = self, inherited
+            level[last] = self
+            level[~last] = inherited
     column.resize(start[-1], refcheck=False)
     near.resize(start[-1], refcheck=False)
     np.subtract(top + 1, near, out=near)
@@ -196,7 +199,8 @@ def lookup(above: sparse.csr_array, rows: AnyArray, columns: AnyArray) -> AnyArr
     """The entries of a closure at these places, 0 where there is none: bisection of all rows at
     once.
     """
-    lo, end = above.indptr[rows].astype(np.int64), above.indptr[rows + 1].astype(np.int64)
+    lo = above.indptr[rows].astype(np.int64)
+    end = above.indptr[rows + 1].astype(np.int64)
     hi = end.copy()
     while (open := lo < hi).any():
         middle = np.where(open, (lo + hi) // 2, 0)
@@ -265,7 +269,8 @@ class Hierarchy:
                     "`edges` must be a directed graph, got an undirected one. Point its edges "
                     "from parent to child."
                 )
-            nodes, edges = [*nodes, *edges.nodes], edges.edges()
+            nodes = [*nodes, *edges.nodes]
+            edges = edges.edges()
         edges = edges.tolist() if isinstance(edges, np.ndarray) else list(edges)
         for i, edge in enumerate(edges):
             if isinstance(edge, (str, Set)) or not hasattr(edge, "__len__") or len(edge) != 2:
@@ -416,7 +421,8 @@ class Hierarchy:
         >>> h.nodes, sorted(h.parents("dog"))
         (['animal', 'cat', 'dog', 'pet'], ['animal', 'pet'])
         """
-        nodes, edges = [], []
+        nodes = []
+        edges = []
         above: list[tuple[str, str]] = []  # the line's ancestors: indentation and name
         for number, line in enumerate(text.splitlines(), 1):
             name = line.strip()

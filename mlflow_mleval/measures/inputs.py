@@ -44,7 +44,10 @@ def are_lists(y_true: Any, y_score: Any) -> bool:
 
 
 def label_matrices(
-    y_true: Any, y_score: Any, y_pred: Any, label_names: Sequence[Hashable] | None
+    y_true: Any,
+    y_score: Any,
+    y_pred: Any,
+    label_names: Sequence[Hashable] | None,
 ) -> tuple[
     sparse.csr_array, sparse.csr_array | None, sparse.csr_array | None, tuple[Hashable, ...]
 ]:
@@ -96,7 +99,9 @@ def _refuse_other_rows(sides: Mapping[str, list[Any]]) -> None:
 
 
 def _of_cells(
-    rows: list[Mapping[Hashable, Any]], place: Mapping[Hashable, int], kind: type
+    rows: list[Mapping[Hashable, Any]],
+    place: Mapping[Hashable, int],
+    kind: type,
 ) -> sparse.csr_array:
     """A matrix of the values of each row by label."""
     ends = np.append(0, np.cumsum([len(row) for row in rows]))
@@ -203,7 +208,8 @@ class Propensities:
 SETS = "-sets"
 _MODULUS = 1 << 256
 # rows of a sparse matrix and cells of a dense one that are looked at together
-_ROWS, _CELLS = 1 << 14, 1 << 18
+_ROWS = 1 << 14
+_CELLS = 1 << 18
 _GOLDEN = 0x9E3779B97F4A7C15
 _SEEDS = np.array([i * _GOLDEN % 2**64 for i in range(1, 5)], np.uint64)
 
@@ -223,7 +229,8 @@ def _of_block(rows: Any) -> NDArray[np.uint32]:
     width = rows.shape[1]
     if sparse.issparse(rows):
         rows = sparse.csr_array(rows)
-        columns, ends = rows.indices, rows.indptr
+        columns = rows.indices
+        ends = rows.indptr
     else:  # several times faster than making it sparse
         columns = np.flatnonzero(rows) % width
         ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))

@@ -19,7 +19,9 @@ from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 
 def ranking_measures(
-    true: Bools, scores: Array, conventions: Conventions = "sklearn"
+    true: Bools,
+    scores: Array,
+    conventions: Conventions = "sklearn",
 ) -> dict[str, Array]:
     """The four ranking measures of each instance (Madjarov et al. 2012, A.13 to A.16), each of
     shape (n,).
@@ -52,7 +54,8 @@ def ranking_measures(
 
 
 def sparse_ranking_measures(
-    scores: StoredScores, conventions: Conventions = "sklearn"
+    scores: StoredScores,
+    conventions: Conventions = "sklearn",
 ) -> dict[str, Array]:
     """The same of sparse scores, which must be float64; the zeros that they do not store are never
     made.
@@ -168,7 +171,8 @@ def _keys(true: Bools, scores: Array) -> Ints:
     The bits of a float below 2 leave one to spare, so nothing of the score is lost and ties are
     ties.
     """
-    low, high = scores.min(), scores.max()
+    low = scores.min()
+    high = scores.max()
     largest = max(high, -low)
     if largest >= 2:
         scale = np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)
@@ -197,7 +201,8 @@ def _keys(true: Bools, scores: Array) -> Ints:
 #: Those that need propensities; they are ratios of sums over instances: of what was gained, and of
 #: what could be.
 SCORED = ("psp", "psndcg")
-GAIN, BEST = "_gain", "_best"
+GAIN = "_gain"
+BEST = "_best"
 _BLOCK = 1 << 18  # cells that are ranked at a time
 _ROUNDS = 16  # up to this k, picking the largest k times beats sorting
 
@@ -231,7 +236,8 @@ def at_k_measures(
         best = _largest(true, weights, hits.shape[1])
     columns = {}
     for name, k in wanted:
-        key, first = f"{name}_at_{k}", slice(k)
+        key = f"{name}_at_{k}"
+        first = slice(k)
         if name == "precision":
             columns[key] = hit[:, first].sum(axis=1) / k
         elif name == "recall":
@@ -302,11 +308,9 @@ def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
             for row, _, cell in _highest(StoredScores(scores, scores), k)
         ]
     else:
-        floats, highest, step = (
-            ordered_floats(np.asarray(scores)),
-            [],
-            max(1, _BLOCK // scores.shape[1]),
-        )
+        floats = ordered_floats(np.asarray(scores))
+        highest = []
+        step = max(1, _BLOCK // scores.shape[1])
         for start in range(0, len(floats), step):
             block = floats[start : start + step]
             order = _top(block.copy(), k)
@@ -324,7 +328,8 @@ def _top(table: Array, k: int) -> Ints:
     k = min(k, table.shape[1])
     if k > _ROUNDS:
         return np.argsort(-table, axis=1, kind="stable")[:, :k]
-    rows, columns = np.arange(len(table)), np.empty((len(table), k), np.int64)
+    rows = np.arange(len(table))
+    columns = np.empty((len(table), k), np.int64)
     for i in range(k):
         columns[:, i] = table.argmax(axis=1)
         table[rows, columns[:, i]] = -np.inf

@@ -55,7 +55,8 @@ from mlflow_mleval.measures.score_counts import (
 from mlflow_mleval.validation import AnyArray, Array, Ints, groups
 
 # Cells, and stored entries, handled at a time: the working arrays of a block stay in the cache.
-_BLOCK, _STORED = 1 << 15, 1 << 18
+_BLOCK = 1 << 15
+_STORED = 1 << 18
 #: Losses of probabilities, which take a pass over the errors of their own.
 _PROBABLE = ("log_loss", "brier_score")
 #: The parts of sums that write themselves.
@@ -117,10 +118,12 @@ class Sums:
 
     def __add__(self, other: Sums) -> Sums:
         def both(name: str, add: Callable[[Any, Any], Any] = operator.add) -> Any:
-            mine, theirs = getattr(self, name), getattr(other, name)
+            mine = getattr(self, name)
+            theirs = getattr(other, name)
             return None if mine is None or theirs is None else add(mine, theirs)
 
-        mine, theirs = self.score_range, other.score_range
+        mine = self.score_range
+        theirs = other.score_range
         span = (
             None
             if mine is None or theirs is None
@@ -175,7 +178,8 @@ class Sums:
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
         """The sums that `to_dict` wrote."""
-        weight, weighting = parts.get("weight"), parts.get("weighting")
+        weight = parts.get("weight")
+        weighting = parts.get("weighting")
         counted = np.int64 if weight is None else float
         kinds: dict[str, type] = dict.fromkeys(("counts", "empty"), np.int64)
         kinds |= dict.fromkeys(("by_label", "wrong"), counted)
@@ -190,7 +194,8 @@ class Sums:
             "score_range": span if span is None else tuple(span),
         }
         # older versions did not write them, or digests of another form
-        truth, classes = parts.get("truth") or "", parts.get("classes")
+        truth = parts.get("truth") or ""
+        classes = parts.get("classes")
         total = int(truth.removesuffix(SETS), 16) if truth.endswith(SETS) else None
         for name, kind in (("scores", ScoreCounts), ("thresholds", ThresholdSums)):
             own[name] = parts.get(name) and kind.from_dict(parts[name])
@@ -218,7 +223,8 @@ class Sums:
         """What scores tell of each label, as far as it was asked for: auroc and average_precision,
         and brier_score.
         """
-        counts, columns = self.counts_by_score, {}
+        counts = self.counts_by_score
+        columns = {}
         if counts is not None and counts.n_classes == self.by_label.shape[1]:
             columns["auroc"] = counts.auroc()[0]
             columns["average_precision"] = counts.average_precision()[0]
@@ -391,7 +397,9 @@ class FoldFacts:
 
 
 def sum_rows(
-    inputs: Inputs, rows: Rows = slice(None), facts: FoldFacts | None = None
+    inputs: Inputs,
+    rows: Rows = slice(None),
+    facts: FoldFacts | None = None,
 ) -> tuple[Sums, dict[str, Any]]:
     """The sums over some rows, and the values of each of these rows.
 
@@ -401,9 +409,11 @@ def sum_rows(
     """
     facts = facts or FoldFacts()
     if inputs.all_sparse or isinstance(rows, slice):
-        part, take = inputs.part(rows), None
+        part = inputs.part(rows)
+        take = None
     else:  # a copy of so many rows of dense matrices is saved: each block takes its own
-        part, take = replace(inputs, weights=_at(inputs.weights, rows)), rows
+        part = replace(inputs, weights=_at(inputs.weights, rows))
+        take = rows
     n_places = max((k for _, k in parsed(inputs.asked)), default=0)
     gathered = _of_stored(part, n_places) if inputs.all_sparse else _of_blocks(part, take, n_places)
     shared, predicted, relevant = gathered.by_instance
@@ -440,7 +450,11 @@ def sum_rows(
 
 
 def _values_of_scores(
-    part: Inputs, take: Ints | None, gathered: _OfRows, n_places: int, soft: bool
+    part: Inputs,
+    take: Ints | None,
+    gathered: _OfRows,
+    n_places: int,
+    soft: bool,
 ) -> dict[str, Array]:
     """What the scores give of each instance: rankings, those at k, probabilistic losses."""
     values = dict(gathered.ranking)
@@ -486,14 +500,20 @@ class _OfRows:
 
 def _of_blocks(part: Inputs, rows: Ints | None, n_places: int) -> _OfRows:
     """Dense blocks of rows, one after the other."""
-    weights, n_labels = part.weights, part.true.shape[1]
+    weights = part.weights
+    n_labels = part.true.shape[1]
     n = part.true.shape[0] if rows is None else len(rows)
     by_label = np.zeros((3, n_labels), np.int64 if weights is None else float)
-    by_instance, weight = np.empty((3, n), np.int64), 0.0
-    ranking, ends = np.empty((4, n)), np.empty((2, n))
-    errors, squares = np.zeros((2, n_labels)), np.zeros((2, n_labels))
-    hits, losses = np.empty((n, n_places), np.int64), np.empty((2, n))
-    low, high = np.inf, -np.inf
+    by_instance = np.empty((3, n), np.int64)
+    weight = 0.0
+    ranking = np.empty((4, n))
+    ends = np.empty((2, n))
+    errors = np.zeros((2, n_labels))
+    squares = np.zeros((2, n_labels))
+    hits = np.empty((n, n_places), np.int64)
+    losses = np.empty((2, n))
+    low = np.inf
+    high = -np.inf
     step = max(1, _BLOCK // n_labels)
     for start in range(0, n, step):
         at = slice(start, min(start + step, n))
@@ -507,7 +527,8 @@ def _of_blocks(part: Inputs, rows: Ints | None, n_places: int) -> _OfRows:
             ranking[:, at] = list(ranking_measures(t, floats, part.conventions).values())
             if n_places:
                 hits[at] = dense_hits(t, floats, n_places)
-            low, high = min(low, s.min()), max(high, s.max())
+            low = min(low, s.min())
+            high = max(high, s.max())
             if low >= 0 and high <= 1:
                 off = np.abs(np.subtract(s, t, dtype=float))
                 if part.is_probable:
@@ -544,7 +565,9 @@ def _weighted(values: Array, weights: Array | None) -> Array:
 
 def _of_stored(part: Inputs, n_places: int) -> _OfRows:
     """The stored entries of CSR alone, whatever the number of labels."""
-    true, score, weights = part.true, part.score, part.weights
+    true = part.true
+    score = part.score
+    weights = part.weights
     n, n_labels = true.shape
     weight = None if weights is None else weight_of_all(weights)
     if part.pred is not None:
@@ -557,9 +580,13 @@ def _of_stored(part: Inputs, n_places: int) -> _OfRows:
     ends_of_scores = [score.data.min(), score.data.max()] if score.nnz else []
     if score.nnz < n * n_labels:
         ends_of_scores.append(0)  # of what is not stored
-    low, high = float(min(ends_of_scores)), float(max(ends_of_scores))
+    low = float(min(ends_of_scores))
+    high = float(max(ends_of_scores))
     soft = low >= 0 and high <= 1
-    ranking, hits, losses, ends = [], [], [], []
+    ranking = []
+    hits = []
+    losses = []
+    ends = []
     errors = np.zeros((2, n_labels))
     for start, end in stretches(np.diff(score.indptr) + 1, _STORED):
         block = part.part(slice(start, end))
@@ -586,10 +613,14 @@ def _of_stored(part: Inputs, n_places: int) -> _OfRows:
 
 
 def _add_stored_errors(
-    stored: StoredScores, off: Array, weights: Array | None, errors: Array
+    stored: StoredScores,
+    off: Array,
+    weights: Array | None,
+    errors: Array,
 ) -> Array:
     """Mean and largest error of each row, shape (2, n); the sums of errors by place are added."""
-    missed, n = stored.missed_counts, len(stored.counts)
+    missed = stored.missed_counts
+    n = len(stored.counts)
     # Entry by entry in their order, so that what other rows store leaves no trace in the last bit.
     ends = np.array([missed + np.bincount(rows_of(stored.score), off, n), missed > 0], float)
     ones = np.bincount(missed, weights)[:0:-1].cumsum()[::-1]  # rows with at least 1, 2, … ones
@@ -611,7 +642,9 @@ def _add_stored_errors(
 def _stored_losses(stored: StoredScores, off: Array, clip: tuple[float, float]) -> Array:
     """Log loss and Brier score of each row, shape (2, n)."""
     low, high = clip
-    missed, row, n = stored.missed_counts, rows_of(stored.score), len(stored.counts)
+    missed = stored.missed_counts
+    row = rows_of(stored.score)
+    n = len(stored.counts)
     # what is not stored scores 0: a true label costs the most then, another the least
     none = -missed * np.log(1 - high) - (stored.zeros - missed) * np.log(1 - low)
     log_loss = none - np.bincount(row, np.log(1 - np.clip(off, low, high)), n)
@@ -671,14 +704,16 @@ def sum_folds(
     `folds` is the fold of each instance, or of all; `seconds` holds one number or one a fold by
     name; table and numbers are made only with `instances`.
     """
-    n, weights = inputs.true.shape[0], inputs.weights
+    n = inputs.true.shape[0]
+    weights = inputs.weights
     by_fold = groups(folds, "folds", n)
     times = {
         name: _seconds(value, name, list(by_fold))
         for name, value in seconds.items()
         if value is not None
     }
-    sums, tables = {}, []
+    sums = {}
+    tables = []
     digests = row_digests(inputs.true)
     for key, rows in by_fold.items():
         known_times = {name: of_folds[key] for name, of_folds in times.items()}

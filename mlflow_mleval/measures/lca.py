@@ -81,7 +81,8 @@ def meet(
     n = len(up.level)
     both = kept[0][pairs.left] & kept[1][pairs.right]
     instance = np.repeat(np.arange(true.shape[0]), np.diff(pairs.start))[both]
-    place, kind = (pairs.left[both], pairs.right[both]), pairs.kind[both]
+    place = (pairs.left[both], pairs.right[both])
+    kind = pairs.kind[both]
     apart = np.minimum(pairs.apart, limit)[kind]
     own = []
     for at, labels in zip(place, (true, pred), strict=True):
@@ -101,7 +102,8 @@ def meet(
     where, node, _ = distinct(instance, top[row], n + 1)  # the meeting nodes of each instance
     legs: list[Legs] = []
     used: list[AnyArray] = []
-    alone, joins = [], []
+    alone = []
+    joins = []
     for classes, climb, labels, rest in zip(
         (pairs.a, pairs.b), climbs, (true, pred), kept, strict=True
     ):
@@ -114,7 +116,9 @@ def meet(
         if join:
             count = np.diff(labels.indptr)[where]
             inside = spans(labels.indptr[where], count)
-            start, end, at = labels.indices[inside], np.repeat(node, count), np.repeat(where, count)
+            start = labels.indices[inside]
+            end = np.repeat(node, count)
+            at = np.repeat(where, count)
             far = np.where(end == n, limit / 2, lookup(above, start, np.minimum(end, n - 1)) - 1.0)
             way = rest[inside] & (far >= 0)
             ways.append((start[way], end[way], far[way]))
@@ -160,7 +164,11 @@ def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
 
 
 def meeting_nodes(
-    up: Parents, above: sparse.csr_array, pairs: Pairs, wanted: AnyArray, limit: float
+    up: Parents,
+    above: sparse.csr_array,
+    pairs: Pairs,
+    wanted: AnyArray,
+    limit: float,
 ) -> tuple[AnyArray, AnyArray, tuple[AnyArray, AnyArray]]:
     """The nodes where shortest paths between the wanted distinct pairs meet.
 
@@ -169,11 +177,9 @@ def meeting_nodes(
     """
     far = wanted & (pairs.apart > limit + up.tolerance)
     near = np.flatnonzero(wanted & ~far)
-    pair, top, climb = (
-        [np.flatnonzero(far)],
-        [np.full(far.sum(), len(up.level))],
-        [np.full(far.sum(), limit / 2)],
-    )
+    pair = [np.flatnonzero(far)]
+    top = [np.full(far.sum(), len(up.level))]
+    climb = [np.full(far.sum(), limit / 2)]
     for part, ancestors, length in meetings(above, pairs.a[near], pairs.b[near]):
         owner = np.repeat(near[part], np.diff(ancestors.indptr))
         meet = length <= pairs.apart[owner] + up.tolerance
@@ -182,7 +188,8 @@ def meeting_nodes(
         climb.append(ancestors.data[meet] - 1.0)
     pair_of = np.concatenate(pair)
     order = np.argsort(pair_of, kind="stable")
-    pair_of, top_of = pair_of[order], np.concatenate(top)[order]
+    pair_of = pair_of[order]
+    top_of = np.concatenate(top)[order]
     climbed = np.concatenate(climb)[order]
     return pair_of, top_of, (np.minimum(pairs.apart, limit)[pair_of] - climbed, climbed)
 
@@ -202,7 +209,10 @@ def climb_legs(
     """
     n = len(up.level)
     cut = limit / 2 - up.tolerance
-    leg, node, whole, end = np.arange(len(low)), low, length, high
+    leg = np.arange(len(low))
+    node = low
+    whole = length
+    end = high
     dummy = high == n
     if dummy.any():
         size = np.diff(above.indptr)[low[dummy]]
@@ -212,14 +222,17 @@ def climb_legs(
             (far < cut) & (above.indices[entry] == 0)
         )
         owner = np.repeat(np.flatnonzero(dummy), size)[exits]
-        leg, node = np.append(leg[~dummy], owner), np.append(node[~dummy], low[owner])
-        whole, end = (
-            np.append(whole[~dummy], far[exits]),
-            np.append(end[~dummy], above.indices[entry][exits]),
-        )
+        leg = np.append(leg[~dummy], owner)
+        node = np.append(node[~dummy], low[owner])
+        whole = np.append(whole[~dummy], far[exits])
+        end = np.append(end[~dummy], above.indices[entry][exits])
     reach = np.where(dummy[leg], cut, np.inf)
-    walk, left = np.arange(len(leg)), whole  # left: what remains of the way
-    rows, nodes, edges = [np.flatnonzero(dummy)], [np.full(dummy.sum(), n)], []
+    # left: what remains of the way
+    walk = np.arange(len(leg))
+    left = whole
+    rows = [np.flatnonzero(dummy)]
+    nodes = [np.full(dummy.sum(), n)]
+    edges = []
     while len(walk):
         rows.append(leg[walk])
         nodes.append(node)
@@ -228,23 +241,28 @@ def climb_legs(
         edges.append(np.stack([leg[last], node[done & dummy[leg[walk]]], np.full(len(last), n)], 1))
         count = np.where(done, 0, up.start[node + 1] - up.start[node])
         edge = spans(up.start[node], count)
-        walk, lower, left = (
-            np.repeat(walk, count),
-            np.repeat(node, count),
-            np.repeat(left, count) - up.length[edge],
-        )
+        walk = np.repeat(walk, count)
+        lower = np.repeat(node, count)
+        left = np.repeat(left, count) - up.length[edge]
         node = up.parent[edge]
         # 0 where the end does not lie above, else the distance plus 1; what remains must be just it
         distance = lookup(above, node, end[walk])
         tight = (distance > 0) & (np.abs(distance - 1 - left) <= up.tolerance)
-        walk, lower, node, left = walk[tight], lower[tight], node[tight], left[tight]
+        walk = walk[tight]
+        lower = lower[tight]
+        node = node[tight]
+        left = left[tight]
         within = whole[walk] - left < reach[walk]
         edges.append(np.stack([leg[walk], lower, np.where(within, node, n)], 1))
-        walk, node, left = walk[within], node[within], left[within]
+        walk = walk[within]
+        node = node[within]
+        left = left[within]
         key = walk * n + node
         order = np.argsort(key)
         order = order[np.diff(key[order], prepend=-1) > 0]
-        walk, node, left = walk[order], node[order], left[order]
+        walk = walk[order]
+        node = node[order]
+        left = left[order]
     marks = _marks(np.concatenate(rows), np.concatenate(nodes), (len(low), n + 1))
     steps = np.concatenate(edges) if edges else np.zeros((0, 3), int)
     return Legs(low, high, marks, steps[np.argsort(steps[:, 0], kind="stable")])
@@ -318,7 +336,8 @@ class _Side:
     """Ends and edges of the legs of one side as lists."""
 
     def __init__(self, legs: Legs):
-        self.low, self.high = legs.low.tolist(), legs.high.tolist()
+        self.low = legs.low.tolist()
+        self.high = legs.high.tolist()
         self.size = np.diff(legs.nodes.indptr).tolist()
         self.first = np.searchsorted(legs.edge[:, 0], np.arange(len(self.low) + 1)).tolist()
         self.edge = legs.edge[:, 1:]
@@ -383,7 +402,8 @@ class _Instance:
                     spare = self._twins(masks) if spare is None else spare
                     paths = self._ways(number, leg, spare)
                 if len(paths) > _WAYS:
-                    paths, self.exact = paths[:_WAYS], False
+                    paths = paths[:_WAYS]
+                    self.exact = False
                 ways[number][leg] = paths
         # the paths of each class to each of its own meeting nodes, and those of all of a side
         self.classes: dict[tuple[int, int], dict[int, list[int]]] = {}
@@ -431,7 +451,8 @@ class _Instance:
         """Nodes that another one can stand in for: in the legs of one side only, with the same
         neighbours in all of them.
         """
-        lower, upper = defaultdict(set), defaultdict(set)
+        lower = defaultdict(set)
+        upper = defaultdict(set)
         for number, edges in enumerate(self.edges):
             for leg, path in edges.items():
                 for low, high in path:
@@ -453,7 +474,9 @@ class _Instance:
         out of the search.
         """
         groups = list(self._groups())
-        later, live = 0, []  # live: nodes that the groups after each may still add
+        # live: nodes that the groups after each may still add
+        later = 0
+        live = []
         for group in reversed(groups):
             live.append(later)
             paths = chain.from_iterable(self.classes[owner].values() for owner in group)
@@ -468,7 +491,8 @@ class _Instance:
             merged = _Frontier(after)
             covers = self._fewest([reduce(or_, self.classes[owner]) for owner in group])
             if len(covers) > most:
-                covers, self.exact = covers[:most], False
+                covers = covers[:most]
+                self.exact = False
             for cover in covers:
                 for true, pred in self._joined(states, group, cover, after, most // len(covers)):
                     merged.add(true, pred)
@@ -499,7 +523,8 @@ class _Instance:
             lives.append(after)
             after |= reduce(or_, ways)
         for (side, top, ways), live in zip(steps, reversed(lives), strict=True):
-            other, gains = self.extended[1 - side], []
+            other = self.extended[1 - side]
+            gains = []
             for graphs in states:
                 more = {way & ~graphs[side] for way in ways}
                 if (
@@ -525,18 +550,21 @@ class _Instance:
     def _bounded(self, frontier: _Frontier, most: int) -> list[tuple[int, int]]:
         states = frontier.graphs()
         if len(states) > most:
-            states, self.exact = nlargest(most, states, key=_merit), False
+            states = nlargest(most, states, key=_merit)
+            self.exact = False
         return states
 
     def _groups(self) -> Iterator[list[tuple[int, int]]]:
         """Classes that share meeting nodes, directly or over others."""
         groups: list[tuple[int, list[tuple[int, int]]]] = []
         for owner, tops in self.classes.items():
-            mask, members = reduce(or_, tops), [owner]
+            mask = reduce(or_, tops)
+            members = [owner]
             apart = []
             for other, group in groups:
                 if other & mask:
-                    mask, members = mask | other, group + members
+                    mask = mask | other
+                    members = group + members
                 else:
                     apart.append((other, group))
             groups = [*apart, (mask, members)]
@@ -591,7 +619,8 @@ class _Frontier:
         self.best: dict[tuple[int, int], list[tuple[int, ...]]] = {}
 
     def add(self, true: int, pred: int) -> None:
-        both, size = (true & pred).bit_count(), pred.bit_count()
+        both = (true & pred).bit_count()
+        size = pred.bit_count()
         nodes = true.bit_count() + size
         rivals = self.best.setdefault((true & self.live, pred & self.live), [])
         for other in rivals:

@@ -17,7 +17,9 @@ from mlflow_mleval.measures.registry import MEASURES, Direction, meant
 from mlflow_mleval.words import DECLARE, Message
 
 #: On which data a metric was measured, the most telling first.
-HELD_OUT, VALIDATION, TRAINING = "held-out", "validation", "training"
+HELD_OUT = "held-out"
+VALIDATION = "validation"
+TRAINING = "training"
 #: The doubt that leads all others begins with this.
 TRAINING_DOUBT = "Training data"
 
@@ -139,7 +141,8 @@ def _of_call(name: str) -> Term | None:
     called = _CALLED.fullmatch(name)
     if not called or _NO_VARIABLE.fullmatch(called["variable"]):
         return None
-    measure, variable = called["score"] or called["function"], called["variable"]
+    measure = called["score"] or called["function"]
+    variable = called["variable"]
     if direction := _DIRECTIONS.get(measure):
         return Term(measure, direction, _data_of(variable), variable, int(called["call"] or 1))
     return None
@@ -160,11 +163,14 @@ def term(name: str) -> Term | None:
         return None
     if called := _of_call(name):
         return called
-    stem, data = name, HELD_OUT
+    stem = name
+    data = HELD_OUT
     if at := _PREFIX.match(name):
-        stem, data = name[at.end() :], _DATA[at["data"].lower()]
+        stem = name[at.end() :]
+        data = _DATA[at["data"].lower()]
     elif at := _SUFFIX.search(name):
-        stem, data = name[: at.start()], _DATA[at["data"].lower()]
+        stem = name[: at.start()]
+        data = _DATA[at["data"].lower()]
     elif name == "loss":  # of training data, of Keras and Transformers; or of whatever else
         return None
     while stem not in _DIRECTIONS and (shorter := _ADDED.sub("", stem)) != stem:
@@ -220,7 +226,9 @@ def of_training(names: Collection[str]) -> set[str]:
 
 
 def _is_of_training(name: str, there: Collection[str]) -> bool:
-    prefix, known, numbered = _PREFIX.match(name), term(name), _NUMBERED.fullmatch(name)
+    prefix = _PREFIX.match(name)
+    known = term(name)
+    numbered = _NUMBERED.fullmatch(name)
     if (known and known.data == TRAINING) or (prefix and _DATA[prefix["data"].lower()] == TRAINING):
         return True
     if numbered:  # of several evaluation sets the last one stops the training; others may be of it
@@ -320,7 +328,8 @@ def directions(
     >>> directions(["f1", "latency"], minimize=["latency"])
     {'f1': 'max', 'latency': 'min'}
     """
-    minimize, maximize = set(minimize), set(maximize)
+    minimize = set(minimize)
+    maximize = set(maximize)
     if both := sorted(minimize & maximize):
         raise ValueError(f"{_names(both)} declared both as minimised and as maximised. Choose one.")
     declared: dict[str, Direction] = {

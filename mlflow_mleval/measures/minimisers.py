@@ -294,7 +294,8 @@ def _minimise(
 
     # Which labels of a group are flipped is free: those that are 1 in the first set from the front,
     # then the others from the back, gives the first label set in lexicographic order.
-    group_of, place = np.zeros(n_labels, dtype=np.int64), np.full(n_labels, n_labels)
+    group_of = np.zeros(n_labels, dtype=np.int64)
+    place = np.full(n_labels, n_labels)
     for number, group in enumerate(groups.values()):
         order = [label for label in group if first[label]] + [
             label for label in reversed(group) if not first[label]

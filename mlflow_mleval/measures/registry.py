@@ -15,7 +15,8 @@ from mlflow_mleval.words import count, did_you_mean, some
 
 INF = float("inf")
 #: The k of measures of the k highest scores, and the bins of the calibration error, that are usual.
-TOP, BINS = 5, 15
+TOP = 5
+BINS = 15
 #: Of more labels than this, measures at k are computed unasked: nobody reads label sets there.
 MANY_LABELS = 1000
 LEVEL_NAME = re.compile(r"level_([1-9][0-9]{0,3})_(precision|recall|f1)")
@@ -27,7 +28,9 @@ Direction = Literal["min", "max"]
 
 #: What is predicted of an instance: a set of labels, one label of several classes, or a set of
 #: classes of a hierarchy.
-LABEL_SETS, ONE_LABEL, CLASS_SETS = "label sets", "one label", "class sets"
+LABEL_SETS = "label sets"
+ONE_LABEL = "one label"
+CLASS_SETS = "class sets"
 
 MADJAROV = "Madjarov et al. 2012, appendix A"
 HUELLERMEIER = "Hüllermeier et al. 2022"

@@ -32,7 +32,8 @@ from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 #: Different scores, of all classes together, that are merged or stored exactly; and the steps of
 #: the grid beyond.
-EXACT, STEPS = 1 << 20, 1 << 16
+EXACT = 1 << 20
+STEPS = 1 << 16
 _ROWS = 1 << 15  # rows of several classes that are looked at together: they stay in the cache
 #: Number of the class, score (or step of the grid), and what is counted, in the order of class and
 #: score.
@@ -150,7 +151,8 @@ class SortedScores:
 
     def rises(self, c: int) -> _Rows:
         """The same as `ScoreCounts.rises` of a class."""
-        ordered, own = self.ordered[c], self.of_positives[c]
+        ordered = self.ordered[c]
+        own = self.of_positives[c]
         first = _first_of_equal(own)
         start, end = (np.searchsorted(ordered, own[first], side) for side in ("left", "right"))
         positives = np.diff(first, append=len(own))
@@ -175,12 +177,16 @@ class ScoreCounts(ScoreRows):
 
     @classmethod
     def of(
-        cls, scores: ArrayLike, positive: ArrayLike, weights: Array | None = None
+        cls,
+        scores: ArrayLike,
+        positive: ArrayLike,
+        weights: Array | None = None,
     ) -> ScoreCounts:
         """The counts of a matrix of scores, one column a class, and of which of them are
         positive.
         """
-        scores, positive = np.asarray(scores, dtype=float), np.asarray(positive, dtype=bool)
+        scores = np.asarray(scores, dtype=float)
+        positive = np.asarray(positive, dtype=bool)
         n, n_classes = scores.shape
         if weights is None:
             return cls(n_classes, (), sample=SortedScores.of(scores, positive))
@@ -295,7 +301,8 @@ class ScoreCounts(ScoreRows):
         proportion to positives.
         """
         classes, pos, neg, tp, fp = self.rises
-        before_tp, before_fp = tp - pos, fp - neg
+        before_tp = tp - pos
+        before_fp = fp - neg
         total, _ = self.totals
         if interpolated:
             slope = 1 + neg / pos
@@ -306,7 +313,8 @@ class ScoreCounts(ScoreRows):
         else:
             area = pos * (tp / (tp + fp))
         defined = total > 0
-        areas, bounds = np.full(self.n_classes, np.nan), np.zeros(self.n_classes)
+        areas = np.full(self.n_classes, np.nan)
+        bounds = np.zeros(self.n_classes)
         areas[defined] = np.minimum(
             _by_class(classes, area, self.n_classes)[defined] / total[defined], 1
         )
@@ -430,7 +438,8 @@ def joined_rows(parts: Sequence[_Rows]) -> _Rows:
         return parts[0]
     classes, scores, *counts = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((scores, classes))
-    classes, scores = classes[order], scores[order]
+    classes = classes[order]
+    scores = scores[order]
     first = np.flatnonzero(np.append(True, (np.diff(classes) != 0) | (np.diff(scores) != 0)))
     return (
         classes[first],
@@ -497,15 +506,18 @@ class ClassCounts:
     def __add__(self, other: ClassCounts) -> ClassCounts:
         further = {}
         for name in ("ranks", "scores", "confidence"):
-            mine, theirs = getattr(self, name), getattr(other, name)
+            mine = getattr(self, name)
+            theirs = getattr(other, name)
             further[name] = None if mine is None or theirs is None else mine + theirs
         return ClassCounts(sparse.csr_array(self.confusion + other.confusion), **further)
 
     @property
     def bounded(self) -> ClassCounts:
         """The same with as many different scores as are merged or stored."""
-        scores, confidence = self.scores, self.confidence
-        scores, confidence = scores and scores.bounded, confidence and confidence.bounded
+        scores = self.scores
+        confidence = self.confidence
+        scores = scores and scores.bounded
+        confidence = confidence and confidence.bounded
         return replace(self, scores=scores, confidence=confidence)
 
     @property
@@ -707,8 +719,10 @@ def score_counts(
     hit: AnyArray = stored.relevant.astype(np.int64)
     negative: AnyArray = 1 - hit
     if weights is not None:
-        of_rows, of_missed = weights[rows_of(s)], weights[stored.missed[0]]
-        hit, negative = hit * of_rows, negative * of_rows
+        of_rows = weights[rows_of(s)]
+        of_missed = weights[stored.missed[0]]
+        hit = hit * of_rows
+        negative = negative * of_rows
         missed = np.bincount(stored.missed[1], of_missed, n_labels)
         others = weights.sum() - np.bincount(s.indices, of_rows, n_labels) - missed
         rest = np.where(rest > 0, np.maximum(others, 0), 0)  # what is left of none is rounding
@@ -722,7 +736,9 @@ def score_counts(
 
 
 def curve_measures(
-    counts: ScoreCounts, probable: bool, asked: Collection[str]
+    counts: ScoreCounts,
+    probable: bool,
+    asked: Collection[str],
 ) -> tuple[dict[str, float], dict[str, float]]:
     """The areas asked for, if scores are probable the calibration errors, too; and what each can be
     wrong by.
@@ -747,7 +763,8 @@ def curve_measures(
                 bounds[name] = _mean(off[defined], weights)
         if micro in asked:
             value, off = areas[area](counts.pooled)
-            measures[micro], bounds[micro] = float(value[0]), float(off[0])
+            measures[micro] = float(value[0])
+            bounds[micro] = float(off[0])
     for bins in numbers(ECE_NAME, asked) if probable else ():
         measures[f"ece_{bins}"], bounds[f"ece_{bins}"] = counts.pooled.calibration_error(bins)
     return measures, bounds
@@ -769,7 +786,9 @@ def _mean(values: Array, weights: AnyArray) -> float:
 OVER_THRESHOLDS = ("f_max", "s_min")
 #: Shares are counted in units of 2^-54, bits in units of 2^-40, both in two parts of which the
 #: lower has 30 digits.
-_SHARE, _BITS, _LOWER = 54, 40, 30
+_SHARE = 54
+_BITS = 40
+_LOWER = 30
 _LOW = (1 << _LOWER) - 1
 _ABOVE = 1 << 20  # scores of classes and of those above that are looked at together
 
@@ -794,7 +813,8 @@ class ThresholdSums(ScoreRows):
         return EXACT // 4
 
     def __add__(self, other: ThresholdSums) -> ThresholdSums:  # type: ignore[override]
-        mine, theirs = self.information, other.information
+        mine = self.information
+        theirs = other.information
         added = super().__add__(other).bounded
         assert isinstance(added, ThresholdSums)
         return replace(
@@ -885,7 +905,10 @@ class ClassesAbove:
 
     @classmethod
     def of(
-        cls, names: Sequence[Hashable], h: Hierarchy, train: Propensities | None
+        cls,
+        names: Sequence[Hashable],
+        h: Hierarchy,
+        train: Propensities | None,
     ) -> ClassesAbove:
         """The classes above the named ones; the columns of the training labels have these names."""
         labels = h._number[h._positions(names, "label_names")]
@@ -906,25 +929,28 @@ class ClassesAbove:
         return reduce(operator.add, parts)
 
     def _part(self, true: sparse.csr_array, score: sparse.csr_array, size: Ints) -> ThresholdSums:
-        n, width = true.shape[0], self.above.shape[1]
+        n = true.shape[0]
+        width = self.above.shape[1]
         truth = true.astype(bool) @ self.above
         truth.sort_indices()
         row = rows_of(score)
         positive = score.data > 0
-        row, label, value = (
-            row[positive],
-            score.indices[positive],
-            score.data[positive].astype(float),
-        )
+        row = row[positive]
+        label = score.indices[positive]
+        value = score.data[positive].astype(float)
         own = spans(self.above.indptr[label].astype(np.int64), size[label])
         cell = np.repeat(row * width, size[label]) + self.above.indices[own]
         value = np.repeat(value, size[label])
         order = np.lexsort((-value, cell))
         order = order[np.diff(cell[order], prepend=-1) > 0]  # of each class the highest score
-        cell, value = cell[order], value[order]
+        cell = cell[order]
+        value = value[order]
         row, place = np.divmod(cell, width)
         order = np.lexsort((-value, row))
-        row, place, cell, value = row[order], place[order], cell[order], value[order]
+        row = row[order]
+        place = place[order]
+        cell = cell[order]
+        value = value[order]
         wanted = rows_of(truth) * width + truth.indices
         hit = np.isin(cell, wanted, assume_unique=True)
         count = np.diff(truth.indptr)
@@ -946,7 +972,8 @@ class ClassesAbove:
         def changes(values: Ints) -> Ints:
             return values - np.where(head, 0, np.append(0, values[:-1])[: len(values)])
 
-        found, given = reached(hit.astype(np.int64)), reached(np.ones(len(row), np.int64))
+        found = reached(hit.astype(np.int64))
+        given = reached(np.ones(len(row), np.int64))
         precision = changes(_whole(found / np.maximum(given, 1)))
         recall = changes(_whole(found / np.maximum(count[row[last]], 1)))
         columns = [head.astype(np.int64)]

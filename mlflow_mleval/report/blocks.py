@@ -36,10 +36,13 @@ from mlflow_mleval.report.text import (
 from mlflow_mleval.words import agree, count
 
 #: How deep a block lies: in every format, on paper (Markdown, LaTeX) and pages, on pages only.
-ALWAYS, PAPER, PAGE = 0, 1, 2
+ALWAYS = 0
+PAPER = 1
+PAGE = 2
 #: Longest name in running text, in characters; longer ones are cut in the middle. More names than
 #: SHOWN are counted.
-NAME, SHOWN = 40, 4
+NAME = 40
+SHOWN = 4
 #: Longest name in a table of a page.
 CELL = 28
 #: The heading of a glossary.
@@ -68,7 +71,8 @@ def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str
     """
     texts = [*map(name, names)]
     if len(texts) > most:
-        texts, last = [*texts[: most - 1], f"{len(texts) - most + 1} more"], "and"
+        texts = [*texts[: most - 1], f"{len(texts) - most + 1} more"]
+        last = "and"
     return joined(texts, last)
 
 
@@ -94,7 +98,9 @@ def joined(parts: Sequence[str], last: str = "and") -> str:
 #: The families of claims. A page has one that decides, at level α: where no methods differ, at most
 #: a share α of pages says of any two that they do. All else is read on request, with a probability
 #: beside it, or describes, without a verdict.
-DECIDES, ON_REQUEST, DESCRIPTION = "decides", "on request", "description"
+DECIDES = "decides"
+ON_REQUEST = "on request"
+DESCRIPTION = "description"
 
 
 @dataclass(frozen=True)

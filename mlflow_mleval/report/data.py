@@ -126,7 +126,8 @@ def _pieces(value: Any, depth: int, indent: str = "") -> Iterator[str]:
     if not (depth and isinstance(value, Mapping) and value):
         yield to_json(plain(value)).replace("\n", "\n" + indent)
         return
-    inner, start = indent + "  ", "{\n"
+    inner = indent + "  "
+    start = "{\n"
     for key, item in value.items():
         yield f"{start}{inner}{to_json(str(key))}: "
         yield from _pieces(item, depth - 1, inner)

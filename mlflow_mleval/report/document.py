@@ -55,7 +55,8 @@ class Brief:
         one = self.certain
         if one is None:
             return ""
-        better, worse = name(one["better"]), name(one["worse"])
+        better = name(one["better"])
+        worse = name(one["worse"])
         on = f" on {name(one['dataset'])}" if one["dataset"] else ""
         p = pvalue(one["pvalue"])
         if one["difference"] is None:

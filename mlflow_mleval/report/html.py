@@ -62,7 +62,8 @@ def fragment(section: Section) -> str:
 def standalone(svg: Svg) -> str:
     """A drawing as a file of its own, with the colours of the page by day and by night."""
     css = template_text("report.css")
-    colours, drawing = css[: css.index("*{")], css.split("\n\n")[1]
+    colours = css[: css.index("*{")]
+    drawing = css.split("\n\n")[1]
     style = (
         f"<style>{colours}{drawing}\nsvg{{background:var(--bg);font-family:system-ui,"
         f"sans-serif}}</style>"
@@ -119,7 +120,10 @@ def _name(shown: str, whole: str = "", marks: Mapping[str, str] = MappingProxyTy
 
 
 def _cell(
-    value: Any, column: Column, row: Sequence[Any] = (), columns: Sequence[Column] = ()
+    value: Any,
+    column: Column,
+    row: Sequence[Any] = (),
+    columns: Sequence[Column] = (),
 ) -> Any:
     """A cell of a table: a drawing, a link, a name cut to fit, or text.
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
 #: Rows and characters of a line that fit on a page; longer names are cut in the middle.
-ROWS, LINE, NAME = 40, 110, 60
+ROWS = 40
+LINE = 110
+NAME = 60
 #: A table that is too wide for the page is made smaller; no other one is changed.
 SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 HEAD = r"""% To be included by \input. In the preamble:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from mlflow_mleval.report.document import Document
 
 #: Longer names are cut in the middle; more rows than these are left to the data.
-NAME, ROWS = 60, 100
+NAME = 60
+ROWS = 100
 
 
 def render(document: Document, width: int = 100) -> str:

@@ -14,11 +14,13 @@ from mlflow_mleval.report.text import number, shorten, terminal
 
 WIDTH = 600
 #: Sizes of type; drawn 600 wide, they stay between 11 and 13 pixels on a page of 600.
-SIZE, SMALL = 13, 12
+SIZE = 13
+SMALL = 12
 #: How much wider bold type is.
 BOLD = 1.09
 #: Figures show this many methods, the others are summarised in words; so many colours there are.
-TOP, COLOURS = 30, 6
+TOP = 30
+COLOURS = 6
 
 # Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower
 # fonts too.
@@ -42,7 +44,8 @@ def _em(char: str) -> float:
 def fit(text: str, width: float, size: float = SIZE) -> str:
     """The text, cut in the middle until it is no wider than so many pixels."""
     text = terminal(text)
-    shown, room = text, len(text)
+    shown = text
+    room = len(text)
     while text_width(shown, size) > width and room > 3:
         room = min(room - 1, int(room * 0.9))
         shown = shorten(text, room)
@@ -86,7 +89,8 @@ class Scale:
         raw = span / max(about, 1)
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * 0.999)
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
         return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
 
 
@@ -101,10 +105,18 @@ class Svg:
     """
 
     def __init__(
-        self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False
+        self,
+        title: str,
+        desc: str,
+        height: float,
+        width: float = WIDTH,
+        inline: bool = False,
     ) -> None:
-        self.title, self.desc = title, desc
-        self.height, self.width, self.inline = height, width, inline
+        self.title = title
+        self.desc = desc
+        self.height = height
+        self.width = width
+        self.inline = inline
         self.parts: list[Markup] = []
 
     def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
@@ -117,13 +129,25 @@ class Svg:
         self.parts.append(Markup(f"<{tag}{_attributes(attributes)}>{inner}</{tag}>"))
 
     def line(
-        self, x1: float, y1: float, x2: float, y2: float, class_: str = "rule", **attributes: Any
+        self,
+        x1: float,
+        y1: float,
+        x2: float,
+        y2: float,
+        class_: str = "rule",
+        **attributes: Any,
     ) -> None:
         """A straight line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
 
     def rect(
-        self, x: float, y: float, width: float, height: float, class_: str | None, **attributes: Any
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        class_: str | None,
+        **attributes: Any,
     ) -> None:
         """A rectangle."""
         self.add(
@@ -150,7 +174,11 @@ class Svg:
         self.rect(start, y, stop - start, height, class_, **attributes)
 
     def band(
-        self, across: Sequence[float], low: Iterable[float], high: Iterable[float], class_: str
+        self,
+        across: Sequence[float],
+        low: Iterable[float],
+        high: Iterable[float],
+        class_: str,
     ) -> None:
         """A pale area between two lines."""
         edge = [*zip(across, high, strict=True), *list(zip(across, low, strict=True))[::-1]]
@@ -218,7 +246,11 @@ class Svg:
         self.line(scale.start, y, scale.stop, y, "axis")
 
     def side_axis(
-        self, scale: Scale, ticks: Iterable[tuple[float, str]], left: float, right: float
+        self,
+        scale: Scale,
+        ticks: Iterable[tuple[float, str]],
+        left: float,
+        right: float,
     ) -> None:
         """Numbers at the left of a plot, each with a faint line through it."""
         for tick, text in ticks:
@@ -284,7 +316,11 @@ Box = tuple[float, float, float, float]
 
 
 def point_label(
-    svg: Svg, name: str, point: tuple[float, float], taken: list[Box], class_: str = ""
+    svg: Svg,
+    name: str,
+    point: tuple[float, float],
+    taken: list[Box],
+    class_: str = "",
 ) -> bool:
     """Write the name at the nearest free place around its point, with a thin line if that is not
     beside it; if there is one.
@@ -321,14 +357,16 @@ def missed(svg: Svg, count: int, x: float) -> None:
 
 
 def _around(
-    point: tuple[float, float], width: float
+    point: tuple[float, float],
+    width: float,
 ) -> Iterator[tuple[float, tuple[float, float]]]:
     """Places for a text of this width, the nearest first: distance and the start of its
     baseline.
     """
     for far in (9, 14, 24, 36, 50, 66, 84, 104, 130, 160, 200):
         for degrees in (0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90):
-            dx, dy = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+            dx = math.cos(math.radians(degrees))
+            dy = math.sin(math.radians(degrees))
             x = point[0] + far * dx + (0 if dx > 0.3 else -width if dx < -0.3 else -width / 2)
             yield far, (x, point[1] + far * dy + 4)
 
@@ -346,10 +384,12 @@ def spread(places: Sequence[float], room: float, low: float, high: float) -> lis
     order = sorted(range(len(places)), key=places.__getitem__)
     pools: list[tuple[float, int]] = []
     for i, at in enumerate(order):
-        mean, size = places[at] - i * room, 1
+        mean = places[at] - i * room
+        size = 1
         while pools and pools[-1][0] >= mean:
             before, n = pools.pop()
-            mean, size = (mean * size + before * n) / (size + n), size + n
+            mean = (mean * size + before * n) / (size + n)
+            size = size + n
         pools.append((mean, size))
     wanted = [mean for mean, size in pools for _ in range(size)]
     last = high - (len(places) - 1) * room

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 #: Points beyond so many characters are cut.
 POINT = 200
 #: A name is cut to no less than this before columns are left out.
-NAME_MIN, NAME_MAX, GAP = 16, 40, 2
+NAME_MIN = 16
+NAME_MAX = 40
+GAP = 2
 
 
 def render(document: Document, width: int = 100) -> str:
@@ -99,7 +101,8 @@ def _points(block: Text, width: int) -> Iterator[str]:
 
 def _point(mark: str, text: str, width: int, cut: bool) -> list[str]:
     """An item of a list, shortened to two lines or so."""
-    lines, room = wrap(mark, text, width), -(-POINT // width)
+    lines = wrap(mark, text, width)
+    room = -(-POINT // width)
     return (
         lines
         if not cut or len(lines) <= room

@@ -130,7 +130,8 @@ def with_intervals(table: Iterable[Sequence[float]]) -> list[str]:
 # as nothing else.
 
 #: Mark the beginning and the end of a stranger's name in a sentence; `terminal` lets neither pass.
-OPEN, CLOSE = "\ufdd0", "\ufdd1"
+OPEN = "\ufdd0"
+CLOSE = "\ufdd1"
 ELLIPSIS = "…"
 #: How many columns of a terminal a text takes: wide characters and emoji two, combining marks none.
 columns = wcwidth.width

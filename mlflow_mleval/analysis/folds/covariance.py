@@ -83,7 +83,10 @@ def table_of(values: ArrayLike | pd.DataFrame, name: str, ndim: int) -> Array:
 
 
 def names_of(
-    given: Iterable[Hashable] | None, values: object, name: str, count: int
+    given: Iterable[Hashable] | None,
+    values: object,
+    name: str,
+    count: int,
 ) -> list[Hashable]:
     """The names that were given, those of a data frame's columns, or 0, 1 .. count - 1."""
     if given is None:
@@ -151,7 +154,9 @@ def _dependent(dropped: Mapping[Hashable, str], total: int, what: str, mend: str
 
 
 def solve_pairs(
-    residuals: Array, mean: Array, size: Array
+    residuals: Array,
+    mean: Array,
+    size: Array,
 ) -> tuple[Array, Array, NDArray[np.int64]]:
     """Of every pair the quadratic form of the mean in the inverse of the residuals' sum of squares
     and products, and more.
@@ -281,7 +286,8 @@ def mardia(
     rows = values - values.mean(axis=1, keepdims=True)
     if n_methods > 1:
         rows -= rows.mean(axis=0)
-    rows, n = rows.reshape(-1, values.shape[-1]), n_methods * n_folds
+    rows = rows.reshape(-1, values.shape[-1])
+    n = n_methods * n_folds
     df = max(1, n_methods - 1) * (n_folds - 1)
     means = values.mean(axis=1)
     independent, dropped = independent_columns(
@@ -293,7 +299,8 @@ def mardia(
         LEFT,
         means - means.mean(axis=0),
     )
-    p, names = len(independent), [names[k] for k in independent]
+    p = len(independent)
+    names = [names[k] for k in independent]
     if df <= p:
         raise ValueError(
             f"`x` must have at least two more folds than measures, got {n_methods} methods on "
@@ -303,16 +310,17 @@ def mardia(
     rows = rows[:, independent]
     white = np.linalg.qr(rows / np.linalg.norm(rows, axis=0))[0] * np.sqrt(n)
     square = (white[:, :, None] * white[:, None]).reshape(n, p * p)
-    skewness, kurtosis = (
-        float((((square.T @ white) / n) ** 2).sum()),
-        float(((white**2).sum(axis=1) ** 2).mean()),
-    )
-    factor, mean, variance = 1.0, float(p * (p + 2)), 8 * p * (p + 2) / n
+    skewness = float((((square.T @ white) / n) ** 2).sum())
+    kurtosis = float(((white**2).sum(axis=1) ** 2).mean())
+    factor = 1.0
+    mean = float(p * (p + 2))
+    variance = 8 * p * (p + 2) / n
     if small_sample:
         factor = (p + 1) * (n + 1) * (n + 3) / (n * ((n + 1) * (p + 1) - 6))
         mean *= (n - 1) / (n + 1)
         variance *= n * (n - 3) * (n - p - 1) * (n - p + 1) / ((n + 1) ** 2 * (n + 3) * (n + 5))
-    chi, skewness_df = n * factor * skewness / 6, p * (p + 1) * (p + 2) // 6
+    chi = n * factor * skewness / 6
+    skewness_df = p * (p + 1) * (p + 2) // 6
     # Of three rows, or one more than measures, b₂ is a constant and says nothing.
     z = (kurtosis - mean) / np.sqrt(variance) if variance > 0 else 0.0
     pvalues = float(special.chdtrc(skewness_df, chi)), float(2 * special.ndtr(-abs(z)))

@@ -265,7 +265,8 @@ class FoldComparison(PairTests):
         """
         tested = self.table["pvalue"].notna()
         folds = self.table["n"][tested if tested.any() else slice(None)]
-        least, most = folds.min(), folds.max()
+        least = folds.min()
+        most = folds.max()
         return count(most, "fold") if least == most else f"{least} to {count(most, 'fold')}"
 
     @property
@@ -379,7 +380,8 @@ class FoldComparison(PairTests):
         pvalue = self.tests.posthoc_pvalues.to_numpy().copy()
         corrected = self.tests.posthoc_corrected.to_numpy().copy()
         gone = self.table["pvalue"].isna() & (self.table["doubt"] == UNPAIRED)
-        pvalue[gone], corrected[gone] = np.nan, np.nan
+        pvalue[gone] = np.nan
+        corrected[gone] = np.nan
         a, b = (np.repeat(self.table[name].to_numpy(dtype=object), p) for name in PAIR)
         apart = np.repeat(self.table["separated"].to_numpy(bool), p)
         significant = apart & (corrected.ravel() <= self.alpha)
@@ -500,7 +502,8 @@ def compare_folds(
     """  # noqa: E501
     probability(alpha, "alpha")
     refuse_keywords(compare_folds, declared, Declared.__annotations__)
-    protocol, ratio = declared.get("protocol"), declared.get("ratio")
+    protocol = declared.get("protocol")
+    ratio = declared.get("ratio")
     recorded = _folds_of(study, dataset, methods)
     names = _measures_of(recorded, measures)
     frame = _with_rates(recorded, names)[names].astype(float)
@@ -651,7 +654,8 @@ def _together(design: _Design, ratio: float | None) -> tuple[dict[str, Any], dic
         few = f"all methods together have {count(design.n_shared, 'fold')} in common"
         refusals |= {"mardia": few, "manova": few}
     else:
-        values, by_all = design.values, design.shared.by_all
+        values = design.values
+        by_all = design.shared.by_all
         values = values if by_all.all() else np.ascontiguousarray(values[:, by_all])
         several: dict[str, Any] = {"methods": design.methods, "measures": design.measures}
         several["design"] = "blocked" if design.paired else "one-way"
@@ -689,7 +693,8 @@ def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.D
             f"{some(twice)}: more than one row for the same method and fold on {dataset}."
         )
     if methods is not None:
-        methods, have = list(methods), set(frame.index.get_level_values(0))
+        methods = list(methods)
+        have = set(frame.index.get_level_values(0))
         if unknown := [m for m in methods if m not in have]:
             guess = did_you_mean(unknown, have)
             raise IncomparableRunsError(
@@ -765,7 +770,8 @@ def _table(
     """The rows of `FoldComparison.table`, not yet corrected, and the doubts that all of them
     share.
     """
-    gone, names = design.gone, design.measures
+    gone = design.gone
+    names = design.measures
     problem = np.where(gone, UNPAIRED, tests.table["problem"].to_numpy(dtype=object))
     numbers = tests.table[["statistic", "f_statistic", "pvalue"]].copy()
     for kind, other in beside.items():
@@ -817,10 +823,14 @@ def _differences(design: _Design, tests: Tests, ways: Mapping[str, str]) -> dict
 
 
 def _doubts(
-    design: _Design, tests: Tests, problem: np.ndarray, normal: MardiaResult | None
+    design: _Design,
+    tests: Tests,
+    problem: np.ndarray,
+    normal: MardiaResult | None,
 ) -> tuple[np.ndarray, list[str]]:
     """Why each pair is not to be trusted, or not tested, and what is said of all of them."""
-    how, n_measures = design.how, len(tests.measures)
+    how = design.how
+    n_measures = len(tests.measures)
     nearly = _nearly(design)
     several = []
     if normal is not None and normal.pvalue <= design.alpha:
@@ -839,7 +849,9 @@ def _doubts(
     else:
         freedom = np.ravel(tests.residual_df) - n_measures + 1
     freedom = np.broadcast_to(freedom, len(problem))
-    in_common, fine, notes = design.shared.in_common, problem == "", []
+    in_common = design.shared.in_common
+    fine = problem == ""
+    notes = []
     doubt = problem.copy()
     tested = zip(in_common[fine], freedom[fine], strict=True)
     for n, left in dict.fromkeys(tested) or [(how.n_folds, tests.df[1])]:
@@ -890,7 +902,8 @@ def lost_pairs(comparisons: Iterable[FoldComparison]) -> str:
 
 def _ordering(design: _Design, name: str, direction: str) -> Ordering:
     """The methods by one measure, and which of them its own tests separate."""
-    values, methods = design.on([name]), design.methods
+    values = design.on([name])
+    methods = design.methods
     mean = np.nanmean if np.isnan(values).any() else np.mean
     means = pd.Series(mean(values, axis=(1, 2)), methods, name=name).sort_values(
         ascending=direction == "min", kind="stable"
@@ -915,7 +928,10 @@ def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[
 
 
 def _means(
-    frame: pd.DataFrame, methods: list[str], hows: Sequence[Protocol], alpha: float
+    frame: pd.DataFrame,
+    methods: list[str],
+    hows: Sequence[Protocol],
+    alpha: float,
 ) -> pd.DataFrame:
     """Means over folds with Student's intervals, whose variance is corrected for shared training
     data.
@@ -979,7 +995,8 @@ class OverFolds(Posthoc):
             "pvalue_corrected": [least.loc[a, b] for a, b in pairs],
             "significant": (ahead > 0) != (turned > 0),
         }
-        n, m = len(self.by_dataset), len(names)
+        n = len(self.by_dataset)
+        m = len(names)
         return FoldPairs(pd.DataFrame(table), tested.alpha, n, m, len(rows), None, [*names])
 
     def pvalues(self, result: FoldPairs) -> pd.DataFrame:

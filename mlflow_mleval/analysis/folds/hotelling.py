@@ -143,7 +143,8 @@ def hotelling(
     one_of(method, "method", METHODS)
     probability(alpha, "alpha")
     ratio = cov.checked_ratio(ratio)
-    first, second = cov.table_of(x1, "x1", 2), cov.table_of(x2, "x2", 2)
+    first = cov.table_of(x1, "x1", 2)
+    second = cov.table_of(x2, "x2", 2)
     same_axes(x1, "x1", x2, "x2") if paired else None
     names = cov.names_of(measures, x1, "measures", first.shape[1])
     _check_shapes(first, second, paired)
@@ -168,14 +169,18 @@ def hotelling(
             "Both methods have the same values in every fold: there is nothing to test, and p is "
             "1 by convention."
         )
-    p, names = len(independent), [names[k] for k in independent]
+    p = len(independent)
+    names = [names[k] for k in independent]
     if df < p:
         raise ValueError(_too_few("x1", len(first), p, df, paired))
-    mean, residuals, size = mean[independent], residuals[:, independent], size[independent]
+    mean = mean[independent]
+    residuals = residuals[:, independent]
+    size = size[independent]
     quadratic, direction, _ = cov.solve_pairs(
         residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None]
     )
-    t2, direction = quadratic.item() * df / spread, direction[:, 0] * df
+    t2 = quadratic.item() * df / spread
+    direction = direction[:, 0] * df
     f, pvalue = t2_pvalue(t2, p, df)
     if method == "permutation":
         pvalue = _swap_pvalue(first[:, independent] - second[:, independent], seed)
@@ -241,7 +246,8 @@ class HotellingPairs:
 
         NaN where neither value varies but the means differ.
         """
-        mean, error = self.differences.to_numpy(), self.errors.to_numpy()
+        mean = self.differences.to_numpy()
+        error = self.errors.to_numpy()
         t = np.divide(mean, error, out=np.where(mean == 0, 0.0, np.nan), where=error > 0)
         return pd.DataFrame(2 * special.stdtr(self.residual_df, -np.abs(t)), columns=self.measures)
 
@@ -297,10 +303,8 @@ def hotelling_pairs(
     probability(alpha, "alpha")
     ratio = cov.checked_ratio(ratio)
     values = cov.table_of(x, "x", 3)
-    of, names = (
-        cov.names_of(methods, None, "methods", len(values)),
-        cov.names_of(measures, None, "measures", values.shape[-1]),
-    )
+    of = cov.names_of(methods, None, "methods", len(values))
+    names = cov.names_of(measures, None, "measures", values.shape[-1])
     n_folds = values.shape[1]
     if len(values) < 2:
         raise ValueError(f"`x` must hold at least two methods, got {len(values)}.")
@@ -309,7 +313,8 @@ def hotelling_pairs(
     centred = values - values.mean(axis=1, keepdims=True)
     means = values.mean(axis=1)
     samples = 1 if paired else 2
-    df, spread = samples * (n_folds - 1), samples * cov.variance_factor(n_folds, ratio)
+    df = samples * (n_folds - 1)
+    spread = samples * cov.variance_factor(n_folds, ratio)
     pooled = (centred - centred.mean(axis=0) if paired else centred).reshape(-1, len(names))
     pooled_df = (len(values) - paired) * (n_folds - 1)
     independent, dropped = cov.independent_columns(
@@ -321,7 +326,8 @@ def hotelling_pairs(
         cov.LEFT,
         means - means.mean(axis=0),
     )
-    names, p = [names[k] for k in independent], len(independent)
+    names = [names[k] for k in independent]
+    p = len(independent)
     if df < p:
         raise ValueError(_too_few("x", n_folds, p, df, paired))
     folds = np.ascontiguousarray(centred[..., independent].transpose(2, 1, 0))
@@ -329,17 +335,17 @@ def hotelling_pairs(
     size = np.abs(values[..., independent]).max(axis=1).T
     first, second = np.triu_indices(len(values), 1)
     n = len(first)
-    difference, direction, error, quadratic = (
-        np.empty((p, n)),
-        np.empty((p, n)),
-        np.empty((p, n)),
-        np.empty(n),
-    )
+    difference = np.empty((p, n))
+    direction = np.empty((p, n))
+    error = np.empty((p, n))
+    quadratic = np.empty(n)
     singular = np.empty(n, dtype=np.int64)
     for start in range(0, n, BLOCK):
         at = slice(start, start + BLOCK)
-        a, b = first[at], second[at]
-        one, other = folds.take(a, axis=2), folds.take(b, axis=2)
+        a = first[at]
+        b = second[at]
+        one = folds.take(a, axis=2)
+        other = folds.take(b, axis=2)
         residuals = one - other if paired else np.concatenate([one, other], axis=1)
         difference[:, at] = means[:, a] - means[:, b]
         error[:, at] = np.einsum("krn,krn->kn", residuals, residuals)
@@ -357,8 +363,10 @@ def hotelling_pairs(
         difference[constant & (np.abs(difference) <= NOISE * scale)] = 0.0
         same = (constant & (difference == 0)).all(axis=0)
         bad = (singular >= 0) & ~same
-        t2[same], direction[:, same] = 0.0, 0.0
-        t2[bad], direction[:, bad] = np.nan, np.nan
+        t2[same] = 0.0
+        direction[:, same] = 0.0
+        t2[bad] = np.nan
+        direction[:, bad] = np.nan
         problem[bad] = [
             f"{names[k]} does not vary, or follows from the measures before it"
             for k in singular[bad]
@@ -414,7 +422,11 @@ def _check_shapes(first: Array, second: Array, paired: bool) -> None:
 
 
 def _posthoc(
-    mean: Array, error: Array, df: int, names: list[Hashable], alpha: float
+    mean: Array,
+    error: Array,
+    df: int,
+    names: list[Hashable],
+    alpha: float,
 ) -> pd.DataFrame:
     """Student's t tests of one pair, measure by measure; `error` is the standard error of the mean
     difference.
@@ -451,7 +463,10 @@ def _swap_pvalue(difference: Array, seed: int) -> float:
 
 
 def _differences(
-    first: Array, second: Array, paired: bool, ratio: float | None
+    first: Array,
+    second: Array,
+    paired: bool,
+    ratio: float | None,
 ) -> tuple[Array, Array, int, float]:
     """Mean difference, residuals about the means, their degrees of freedom, and the variance of the
     mean in units of theirs.

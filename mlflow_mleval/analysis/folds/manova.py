@@ -77,7 +77,8 @@ class LearnedMeasures:
                 paired=self.paired,
                 alpha=alpha,
             )
-            t2, df = pairs.table["statistic"].to_numpy(), pairs.residual_df
+            t2 = pairs.table["statistic"].to_numpy()
+            df = pairs.residual_df
             pvalue = np.full(len(t2), np.nan)
             if np.all(df >= n_measures):
                 pvalue = t2_pvalue(t2, n_measures, df)[1]
@@ -206,10 +207,8 @@ def manova(
     ratio = cov.checked_ratio(ratio)
     values = cov.table_of(x, "x", 3)
     n_methods, n_folds, p = values.shape
-    names, of = (
-        cov.names_of(measures, x, "measures", p),
-        cov.names_of(methods, None, "methods", n_methods),
-    )
+    names = cov.names_of(measures, x, "measures", p)
+    of = cov.names_of(methods, None, "methods", n_methods)
     if n_methods < 2 or n_folds < 2:
         raise ValueError(
             f"`x` must hold at least two methods and two folds, got {n_methods} and {n_folds}."
@@ -224,20 +223,21 @@ def manova(
     independent, dropped = cov.independent_columns(
         residuals, names, size, df_within, dependent, cov.LEFT, means
     )
-    p, names = len(independent), [names[k] for k in independent]
+    p = len(independent)
+    names = [names[k] for k in independent]
     if df_within < p:
         raise ValueError(
             "`x` must have at least as many residual degrees of freedom as measures, got "
             f"{df_within} for {p} measures ({n_methods} methods on {n_folds} folds). Use more "
             f"folds or at most {df_within} measures."
         )
-    values, means, residuals = (
-        values[..., independent],
-        means[:, independent],
-        residuals[:, independent],
-    )
-    df_between, shared = n_methods - 1, n_folds * cov.variance_factor(n_folds, ratio)
-    between, within = n_folds / shared * means.T @ means, residuals.T @ residuals
+    values = values[..., independent]
+    means = means[:, independent]
+    residuals = residuals[:, independent]
+    df_between = n_methods - 1
+    shared = n_folds * cov.variance_factor(n_folds, ratio)
+    between = n_folds / shared * means.T @ means
+    within = residuals.T @ residuals
     eigenvalues, vectors = _eigen(residuals, means * np.sqrt(n_folds / shared))
     table = _statistics(eigenvalues, p, df_between, df_within)
     statistic, f, *df, pvalue = table.loc["wilks"].tolist()
@@ -322,7 +322,8 @@ def rao_f(wilks: ArrayLike, p: float, q: float, v: float) -> tuple[Any, float, f
     """
     square = p * p + q * q - 5
     t = np.sqrt((p * p * q * q - 4) / square) if square > 0 else 1.0
-    df1, df2 = p * q, (v - (p - q + 1) / 2) * t - (p * q - 2) / 2
+    df1 = p * q
+    df2 = (v - (p - q + 1) / 2) * t - (p * q - 2) / 2
     root = np.power(wilks, 1 / t)
     f = (1 - root) / root * df2 / df1
     return f, df1, df2, special.fdtrc(df1, df2, f)
@@ -330,20 +331,22 @@ def rao_f(wilks: ArrayLike, p: float, q: float, v: float) -> tuple[Any, float, f
 
 def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
     """The four statistics with their F approximations, as in SAS and statsmodels."""
-    s, m, n = min(p, q), (abs(p - q) - 1) / 2, (v - p - 1) / 2
+    s = min(p, q)
+    m = (abs(p - q) - 1) / 2
+    n = (v - p - 1) / 2
     wilks = float(np.exp(-np.log1p(eigenvalues).sum()))
-    pillai, trace, roy = (
-        float((eigenvalues / (1 + eigenvalues)).sum()),
-        float(eigenvalues.sum()),
-        float(eigenvalues.max()),
-    )
+    pillai = float((eigenvalues / (1 + eigenvalues)).sum())
+    trace = float(eigenvalues.sum())
+    roy = float(eigenvalues.max())
     rows = {"wilks": [wilks, *rao_f(wilks, p, q, v)]}
-    df1, df2 = s * (2 * m + s + 1), s * (2 * n + s + 1)
+    df1 = s * (2 * m + s + 1)
+    df2 = s * (2 * n + s + 1)
     f = df2 / df1 * pillai / (s - pillai)
     rows["pillai"] = [pillai, f, df1, df2, special.fdtrc(df1, df2, f)]
     if n > 0:  # McKeon (1974)
         b = (p + 2 * n) * (q + 2 * n) / (2 * (2 * n + 1) * (n - 1)) if n != 1 else np.inf
-        df1, df2 = p * q, 4 + (p * q + 2) / (b - 1)
+        df1 = p * q
+        df2 = 4 + (p * q + 2) / (b - 1)
         f = df2 / df1 * trace * 2 * n / (df2 - 2)
     else:
         df2 = 2 * (s * n + 1)
@@ -358,7 +361,11 @@ def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
 
 
 def _univariate(
-    between: Array, within: Array, df1: int, df2: int, names: list[Hashable]
+    between: Array,
+    within: Array,
+    df1: int,
+    df2: int,
+    names: list[Hashable],
 ) -> pd.DataFrame:
     f = np.diag(between) / df1 / (np.diag(within) / df2)
     pvalue = special.fdtrc(df1, df2, f)
@@ -400,7 +407,8 @@ def _unequal(residuals: Array, methods: Sequence[Hashable], n_folds: int) -> lis
     """What to tell where one method scatters much more over folds than another, more than chance
     would have it.
     """
-    n, p = len(methods), residuals.shape[1]
+    n = len(methods)
+    p = residuals.shape[1]
     by_method = (np.linalg.qr(residuals)[0].reshape(n, -1) ** 2).sum(axis=1)
     inequality = by_method.max() / max(by_method.min(), np.finfo(float).tiny)
     df = (n_folds - 1) * p
@@ -439,7 +447,8 @@ def _learned(
     within, eigenvalues, vectors, df_between, df_within = spread
     learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
     weights = _unit(vectors)
-    p, rows = len(names), []
+    p = len(names)
+    rows = []
     for k in range(len(eigenvalues)):
         wilks = float(np.exp(-np.log1p(eigenvalues[k:]).sum()))
         rows.append([wilks, *rao_f(wilks, p - k, df_between - k, df_within - k)])

@@ -120,7 +120,8 @@ def protocol_of(
     if is_known := n_train is not None and n_test is not None:
         recognised, known_ratio, reason = _recognise(*_sizes(n_folds, n_train, n_test))
     else:
-        recognised, known_ratio = "k-fold", 1 / (n_folds - 1) if n_folds > 1 else None
+        recognised = "k-fold"
+        known_ratio = 1 / (n_folds - 1) if n_folds > 1 else None
         reason = (
             f"The sizes of the folds are not recorded: taken as one {n_folds}-fold "
             "cross-validation."
@@ -130,11 +131,9 @@ def protocol_of(
             and given is not None
             and not np.isclose(given, known_ratio or 0, rtol=0.05)
         ):
-            recognised, is_known, reason = (
-                "resampled",
-                True,
-                f"Taken as resampled for the ratio that was given, {given:.3g}.",
-            )
+            recognised = "resampled"
+            is_known = True
+            reason = f"Taken as resampled for the ratio that was given, {given:.3g}."
         if kind in ("repeated", "resampled") and given is None:
             raise ValueError(
                 f"`ratio` must be given for {kind} cross-validation of which no sizes are "
@@ -143,13 +142,17 @@ def protocol_of(
             )
         known_ratio = 1.0 if kind == "5x2" else known_ratio
     if kind is not None:
-        recognised, is_known, reason = kind, True, f"Declared as {kind}."
+        recognised = kind
+        is_known = True
+        reason = f"Declared as {kind}."
     ratio = None if recognised == "independent" else known_ratio if given is None else given
     return Protocol(recognised, n_folds, ratio, is_known, reason)
 
 
 def _sizes(
-    n_folds: int, n_train: ArrayLike, n_test: ArrayLike
+    n_folds: int,
+    n_train: ArrayLike,
+    n_test: ArrayLike,
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     parts = []
     for name, value in (("n_train", n_train), ("n_test", n_test)):
@@ -167,8 +170,10 @@ def _recognise(train: np.ndarray, test: np.ndarray, exact: bool) -> tuple[str, f
     """Kind, n_test / n_train and the reason; `exact`: the sizes of every fold are known, not only
     rounded ones.
     """
-    n_folds, total = len(test), (train + test).mean()
-    ratio, covered = float(test.sum() / train.sum()), float(test.sum() / total)
+    n_folds = len(test)
+    total = (train + test).mean()
+    ratio = float(test.sum() / train.sum())
+    covered = float(test.sum() / total)
     repeats = round(covered)
     whole = repeats >= 1 and abs(test.sum() - repeats * total) <= (0.5 if exact else 0.5 * n_folds)
     whole &= n_folds % max(repeats, 1) == 0 and np.ptp(train + test) < 1 + (not exact)
@@ -213,7 +218,10 @@ def runs_of(runs: pd.DataFrame, dataset: str, methods: Sequence[str]) -> pd.Data
 
 
 def recorded_protocol(
-    runs: pd.DataFrame, n_folds: int, kind: str | None = None, ratio: float | None = None
+    runs: pd.DataFrame,
+    n_folds: int,
+    kind: str | None = None,
+    ratio: float | None = None,
 ) -> tuple[Protocol, list[str]]:
     """How the folds came about: the most cautious of what the runs say, or what was declared; and
     notes.
@@ -246,7 +254,8 @@ def recorded_protocol(
 
 
 def unpaired(
-    runs: pd.DataFrame, methods: Sequence[str]
+    runs: pd.DataFrame,
+    methods: Sequence[str],
 ) -> tuple[NDArray[np.bool_] | None, list[str]]:
     """Which pairs of methods have folds that are known to differ, for their split digests do; and
     of how many it is not known.
@@ -321,7 +330,8 @@ def disagreement(folds: pd.DataFrame, n_test: float | None) -> tuple[str, float]
         return None
     if {*COUNTS} <= {*folds.columns}:
         tp, fp, fn, tn = (folds[name].unstack().to_numpy() for name in COUNTS)
-        positive, negative = tp + fn, fp + tn
+        positive = tp + fn
+        negative = fp + tn
         rates = [_share(hit, of) for hit, of in ((tp, positive), (fp, negative))]
         expected = rates[0] * positive + rates[1] * negative
         labels = max((positive + negative).mean() / n_test, 1.0)
@@ -421,7 +431,10 @@ class FoldStatistics:
 
 
 def fold_statistics(
-    folds: pd.DataFrame, *, test_to_train: float | None = None, confidence: float = 0.95
+    folds: pd.DataFrame,
+    *,
+    test_to_train: float | None = None,
+    confidence: float = 0.95,
 ) -> FoldStatistics:
     """Mean vector, covariance, correlation and intervals of the measures of one method over folds
     (R x measures, R >= 2).

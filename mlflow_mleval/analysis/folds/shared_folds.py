@@ -91,10 +91,8 @@ def five_by_two(
     probability(alpha, "alpha")
     values = table_of(x, "x", 3)
     n_methods, n_folds, p = values.shape
-    of, names = (
-        names_of(methods, None, "methods", n_methods),
-        names_of(measures, None, "measures", p),
-    )
+    of = names_of(methods, None, "methods", n_methods)
+    names = names_of(measures, None, "measures", p)
     if n_methods < 2 or n_folds != 2 * REPEATS or p > REPEATS:
         raise ValueError(
             f"`x` must hold at least two methods on ten folds and at most {REPEATS} measures, "
@@ -102,9 +100,13 @@ def five_by_two(
             "twofold cross-validation give five degrees of freedom."
         )
     first, second = np.triu_indices(n_methods, 1)
-    n, size = len(first), np.abs(values).max(axis=1)
-    determinants, f = np.empty(n), np.empty((n, p))
-    mean, direction, singular = np.empty((n, p)), np.empty((n, p)), np.empty(n, dtype=np.int64)
+    n = len(first)
+    size = np.abs(values).max(axis=1)
+    determinants = np.empty(n)
+    f = np.empty((n, p))
+    mean = np.empty((n, p))
+    direction = np.empty((n, p))
+    singular = np.empty(n, dtype=np.int64)
     for start in range(0, n, BLOCK):
         at = slice(start, start + BLOCK)
         d = values[first[at]] - values[second[at]]
@@ -112,22 +114,27 @@ def five_by_two(
         d[np.abs(d) <= NOISE * largest[:, None]] = 0.0
         spread = (d[:, ::2] - d[:, 1::2]) / np.sqrt(2)
         spread[np.abs(spread) <= NOISE * largest[:, None]] = 0.0
-        within, between = (spread**2).sum(axis=1), (d**2).sum(axis=1)
+        within = (spread**2).sum(axis=1)
+        between = (d**2).sum(axis=1)
         f[at] = np.divide(
             between, 2 * within, out=np.where(between == 0, 0.0, np.nan), where=within > 0
         )
         mean[at] = d.mean(axis=1)
         solved = solve_pairs(spread.transpose(2, 1, 0).copy(), mean[at].T.copy(), largest.T)
-        direction[at], singular[at] = solved[1].T, solved[2]
+        direction[at] = solved[1].T
+        singular[at] = solved[2]
         unit = np.sqrt(np.where(within > 0, within, 1.0))[:, None]
-        e, t = spread / unit, np.concatenate([spread, d], axis=1) / unit
+        e = spread / unit
+        t = np.concatenate([spread, d], axis=1) / unit
         logs = [np.linalg.slogdet(np.swapaxes(m, 1, 2) @ m)[1] for m in (e, t)]
         determinants[at] = np.subtract(logs[0], logs[1], out=np.zeros(len(d)), where=solved[2] < 0)
     wilks = np.exp(determinants)
     same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
     bad = (singular >= 0) & ~same
-    wilks[same], wilks[bad] = 1.0, np.nan
-    direction[same], direction[bad] = 0.0, np.nan
+    wilks[same] = 1.0
+    wilks[bad] = np.nan
+    direction[same] = 0.0
+    direction[bad] = np.nan
     statistic, df1, df2, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
     problem = np.full(n, "", dtype=object)
     problem[bad] = [
@@ -231,7 +238,10 @@ class SharedFolds:
         return pd.DataFrame(values.reshape(len(index), -1), index, list(columns))[rows]
 
     def sharings(
-        self, runs: pd.DataFrame, kind: str | None = None, ratio: float | None = None
+        self,
+        runs: pd.DataFrame,
+        kind: str | None = None,
+        ratio: float | None = None,
     ) -> tuple[list[Sharing], list[Protocol], list[str]]:
         """The pairs by the folds that they share, those with most folds first; how the folds of
         each method came about; notes.
@@ -283,7 +293,10 @@ class SharedFolds:
         return hows, _in_different_ways(hows, notes)
 
     def _of_the_whole(
-        self, k: int, classes: Sequence[NDArray[np.int64]], hows: Sequence[Protocol]
+        self,
+        k: int,
+        classes: Sequence[NDArray[np.int64]],
+        hows: Sequence[Protocol],
     ) -> Protocol:
         """How folds came about that look resampled, but are part of another method's
         cross-validation.
@@ -333,8 +346,10 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
     complete = frame.notna().all(axis=1).to_numpy()
     methods = list(dict.fromkeys(frame.index.get_level_values(0)))
     folds = sorted(dict.fromkeys(labels))
-    at, where = pd.Index(methods, tupleize_cols=False), pd.Index(folds, tupleize_cols=False)
-    i, j = at.get_indexer(frame.index.get_level_values(0)), where.get_indexer(labels)
+    at = pd.Index(methods, tupleize_cols=False)
+    where = pd.Index(folds, tupleize_cols=False)
+    i = at.get_indexer(frame.index.get_level_values(0))
+    j = where.get_indexer(labels)
     whole = np.zeros((len(methods), len(folds)), dtype=bool)
     whole[i, j] = complete
     recorded = np.bincount(i, minlength=len(methods))
@@ -378,7 +393,10 @@ def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -
 
 
 def _lacks(
-    frame: pd.DataFrame, name: str, folds: Sequence[Hashable], whole: NDArray[np.bool_]
+    frame: pd.DataFrame,
+    name: str,
+    folds: Sequence[Hashable],
+    whole: NDArray[np.bool_],
 ) -> str:
     """Which folds or values a method lacks."""
     rows = frame.loc[name]
@@ -440,7 +458,9 @@ def _part(values: NDArray[np.float64], of: Sharing) -> NDArray[np.float64]:
 
 
 def _merged(
-    parts: Sequence[tuple[Sharing, Tests | str]], methods: Sequence[str], p: int
+    parts: Sequence[tuple[Sharing, Tests | str]],
+    methods: Sequence[str],
+    p: int,
 ) -> Tests | None:
     made = [tests for _, tests in parts if not isinstance(tests, str)]
     if not made:

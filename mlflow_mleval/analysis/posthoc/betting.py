@@ -136,12 +136,14 @@ def betting(
     m, n = by_method.shape
     a, b = pair_positions(frame, control)
     ends = np.empty((len(a), 2))
-    total, common = np.empty(len(a)), np.empty(len(a), dtype=int)
+    total = np.empty(len(a))
+    common = np.empty(len(a), dtype=int)
     for row, (first, second) in enumerate(zip(a, b, strict=True)):
         d = by_method[first] - by_method[second]
         path = log_capital(scaled(d, bound))
         ends[row] = path[-1], path.max()
-        total[row], common[row] = np.nansum(d), (~np.isnan(d)).sum()
+        total[row] = np.nansum(d)
+        common[row] = (~np.isnan(d)).sum()
     capital, largest = np.exp(np.minimum(ends, 700)).T
     columns = {
         "capital": capital,

@@ -26,7 +26,8 @@ RESAMPLES = 9_999
 #: Random sign changes at least, however many pairs there are.
 FEWEST = 999
 #: Pairs and sign changes in a block: 2 MB of statistics, which stay in a processor's cache.
-PAIRS, CHANGES = 256, 2048
+PAIRS = 256
+CHANGES = 2048
 #: Of more pairs than this the level of one is alpha over their number.
 MANY = 2_000
 #: Statistics this close, relative to their size, are equal: rounding of double and single
@@ -169,7 +170,10 @@ def max_t(
 
 
 def level_of_a_pair(
-    flows: pd.DataFrame, alpha: float = 0.05, control: Hashable | None = None, seed: int = 0
+    flows: pd.DataFrame,
+    alpha: float = 0.05,
+    control: Hashable | None = None,
+    seed: int = 0,
 ) -> float:
     r"""The level that step-down max-T leaves for one pair while all others are still to be tested.
 
@@ -206,7 +210,8 @@ def half_widths(flows: pd.DataFrame, result: MaxTResult) -> np.ndarray:
     c s / √(n - c²), s the standard deviation with n below. The least squares of w_a + w_b from
     these bounds over all pairs have a closed form.
     """
-    values, m = flows.to_numpy(), flows.shape[1]
+    values = flows.to_numpy()
+    m = flows.shape[1]
     a, b = np.triu_indices(m, 1)
     d = values[:, a] - values[:, b]
     n = np.maximum((~np.isnan(d)).sum(axis=0), 1)
@@ -225,7 +230,8 @@ def critical(result: MaxTResult) -> float:
     """A statistic above those of all pairs that are not separated and below all others; within
     that, the normal quantile at the level that Bonferroni would leave.
     """
-    statistic, apart = result.table["statistic"], result.table["significant"]
+    statistic = result.table["statistic"]
+    apart = result.table["significant"]
     bonferroni = -special.ndtri(result.alpha / 2 / result.n_comparisons)
     low = statistic[~apart].max() if not apart.all() else 0.0
     high = statistic[apart].min() if apart.any() else np.inf
@@ -262,10 +268,12 @@ def sign_flips(
     they hold, jointly. All :math:`2^{n-1}` changes are made where these are no more than
     `n_resamples`.
     """
-    total, size = np.empty(n_rows), np.empty(n_rows)
+    total = np.empty(n_rows)
+    size = np.empty(n_rows)
     for at in _blocks(n_rows):
         d = differences(at)
-        total[at], size[at] = d.sum(axis=1), np.sqrt(np.einsum("ij,ij->i", d, d))
+        total[at] = d.sum(axis=1)
+        size[at] = np.sqrt(np.einsum("ij,ij->i", d, d))
     size[size == 0] = 1.0
     statistic = np.abs(total) / size
     exact = n - 1 <= log2(n_resamples)
@@ -298,7 +306,10 @@ def _random_signs(n: int, n_resamples: int, seed: int) -> np.ndarray:
 
 
 def _reached(
-    unit: np.ndarray, signs: np.ndarray, limit: np.ndarray, largest: np.ndarray
+    unit: np.ndarray,
+    signs: np.ndarray,
+    limit: np.ndarray,
+    largest: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Under how many sign changes the statistic of each row, and the largest so far, reach its
     limit; `largest` moves on.
@@ -378,7 +389,8 @@ class MaxT(Posthoc):
 
     def sentence(self, result: MaxTResult) -> str:
         pairs = "all pairs" if result.control is None else f"every pair with {result.control}"
-        n, seed = result.n_resamples, f" (seed {result.seed})"
+        n = result.n_resamples
+        seed = f" (seed {result.seed})"
         how = f"all {n:,} changes" if result.exact else f"{n - 1:,} random changes"
         return (
             f"Step-down max-T over {pairs}, by {how} of sign of whole "
@@ -412,7 +424,8 @@ class OverRepeats(MaxT):
     )
 
     def __init__(self, n_datasets: int, same_split: bool | None) -> None:
-        self.n_datasets, self.same_split = n_datasets, same_split
+        self.n_datasets = n_datasets
+        self.same_split = same_split
 
     def possible(self, result: MaxTResult) -> str:
         blocks = self._blocks(result)

@@ -19,7 +19,8 @@ from mlflow_mleval.validation import probability
 
 #: Step of the table that range_sf interpolates, and where the chance is below 1e-260 for any number
 #: of methods in use.
-RANGE_STEP, RANGE_MAX = 0.02, 50.0
+RANGE_STEP = 0.02
+RANGE_MAX = 50.0
 
 
 @dataclass(frozen=True)
@@ -96,13 +97,15 @@ def _range_sf(q: np.ndarray, m: int) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _range_isf(alpha: float, m: int) -> float:
     """The range that m independent standard normals exceed with chance alpha."""
-    low, high = 0.0, RANGE_MAX
+    low = 0.0
+    high = RANGE_MAX
     while (
         high - low > 1e-13
     ):  # the chance falls with q, so it crosses alpha between two of 17 points
         points = np.linspace(low, high, 17)
         at = int(np.count_nonzero(_range_sf(points, m) >= alpha))
-        low, high = points[at - 1], points[min(at, 16)]
+        low = points[at - 1]
+        high = points[min(at, 16)]
     return float(low)
 
 
@@ -202,7 +205,9 @@ class Nemenyi(Posthoc):
 
 
 def bonferroni_dunn(
-    ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: float = 0.05
+    ranks: ArrayLike | pd.DataFrame,
+    control: Hashable,
+    alpha: float = 0.05,
 ) -> NemenyiResult:
     r"""Compare every method with a control by mean ranks (Dunn 1961; Demšar 2006); `ranks` as for
     `nemenyi`.

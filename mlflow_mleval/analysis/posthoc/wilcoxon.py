@@ -63,7 +63,8 @@ class PairwiseResult:
         """
         values = self.table["pvalue_corrected" if corrected else "pvalue"].to_numpy()
         at = pd.Index(self.methods)
-        a, b = at.get_indexer(self.table["method_a"]), at.get_indexer(self.table["method_b"])
+        a = at.get_indexer(self.table["method_a"])
+        b = at.get_indexer(self.table["method_b"])
         matrix = np.full((self.n_methods, self.n_methods), np.nan)
         np.fill_diagonal(matrix, 1.0)
         matrix[a, b] = values
@@ -209,7 +210,11 @@ def wilcoxon_pairs(
 
 
 def _tested(
-    difference: np.ndarray, noise: np.ndarray, alpha: float, alternative: str, exact: bool
+    difference: np.ndarray,
+    noise: np.ndarray,
+    alpha: float,
+    alternative: str,
+    exact: bool,
 ) -> pd.DataFrame:
     """Columns of the result for pairs with values on the same datasets: pairs x datasets."""
     n = difference.shape[1]
@@ -229,12 +234,14 @@ def _tested(
             none | {"effect_size": 0.0, "statistic": 0.0, "pvalue": 1.0}, range(len(difference))
         )
     ranks, pattern = _signed_ranks(difference, noise)
-    plus, minus = np.maximum(ranks, 0).sum(axis=1), np.maximum(-ranks, 0).sum(axis=1)
+    plus = np.maximum(ranks, 0).sum(axis=1)
+    minus = np.maximum(-ranks, 0).sum(axis=1)
     statistic = np.minimum(plus, minus) if alternative == "two-sided" else plus
     tail = (_exact_tail if exact else _normal_tail)(
         pattern, minus if alternative == "greater" else statistic
     )
-    mean, margin = difference.mean(axis=1), np.nan
+    mean = difference.mean(axis=1)
+    margin = np.nan
     if n > 1:
         margin = -special.stdtrit(n - 1, alpha / 2) * difference.std(axis=1, ddof=1) / np.sqrt(n)
     median, low, high = (
@@ -270,12 +277,14 @@ def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray
     """
     size = np.abs(difference)
     order = np.argsort(size, axis=1)
-    ordered, slack = np.take_along_axis(size, order, axis=1), noise[order]
+    ordered = np.take_along_axis(size, order, axis=1)
+    slack = noise[order]
     n = size.shape[1]
     index = np.arange(n)
     new = np.diff(ordered, axis=1) > np.maximum(slack[:, 1:], slack[:, :-1])
     new |= (ordered[:, 1:] > 0) & (ordered[:, :-1] == 0)
-    first, last = np.zeros_like(order), np.full_like(order, n - 1)
+    first = np.zeros_like(order)
+    last = np.full_like(order, n - 1)
     first[:, 1:] = np.maximum.accumulate(np.where(new, index[1:], 0), axis=1)
     last[:, :-1] = np.minimum.accumulate(np.where(new, index[:-1], n - 1)[:, ::-1], axis=1)[:, ::-1]
     pattern = np.where(ordered > 0, first + last + 2, 0)
@@ -291,7 +300,8 @@ def _exact_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
     total = pattern.sum(axis=1)
     upper = 2 * sums > total
     sums = np.where(upper, total - sums - 1, sums)
-    keys, width = pattern.astype(np.int16).tobytes(), 2 * pattern.shape[1]
+    keys = pattern.astype(np.int16).tobytes()
+    width = 2 * pattern.shape[1]
     rows_of: dict[bytes, list[int]] = {}
     for row in range(len(pattern)):
         rows_of.setdefault(keys[row * width : (row + 1) * width], []).append(row)
@@ -330,7 +340,8 @@ def _normal_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
 
 
 def _hodges_lehmann(
-    difference: np.ndarray, alpha: float
+    difference: np.ndarray,
+    alpha: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Median of the means of all two differences, row by row, and the interval that inverts the
     signed-rank test.
@@ -418,7 +429,8 @@ def _possible(feasible: Feasibility, factor: int, alpha: float, correction: str)
     def short(x: float) -> str:
         return f"{x:.2g}".replace("0.", ".", 1) if x < 1e-3 else f"{x:.4f}".lstrip("0")
 
-    corrected, most = short(feasible.smallest_corrected), feasible.max_methods
+    corrected = short(feasible.smallest_corrected)
+    most = feasible.max_methods
     times = f", times {factor} comparisons ({correction}) {corrected}" if factor > 1 else ""
     design = f"{feasible.n_methods} methods on {feasible.n_datasets} datasets"
     smallest = f"the smallest signed-rank p-value is {short(feasible.smallest_pvalue)}{times}"
@@ -437,7 +449,8 @@ class Wilcoxon(Posthoc):
     name = asked = "wilcoxon"
     title = "Wilcoxon's signed ranks"
     key = "pairwise"
-    column, sort = "pvalue_corrected", "pvalue"
+    column = "pvalue_corrected"
+    sort = "pvalue"
     head = "p"
     summary = "tests a pair of methods by itself, exactly with ties and zeros"
     sources: ClassVar[tuple[str, ...]] = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")

@@ -103,7 +103,8 @@ def beyond_pairs(found: BeyondPvalues, order: Sequence[str], what: str, title: s
 
     `order` has the methods, best first; `what` is compared.
     """
-    table, bayes = present(found.pair_table(order)), present(found.bayes)
+    table = present(found.pair_table(order))
+    bayes = present(found.bayes)
     planned = present(found.plan)
     shown = table.head(PAIRS)
     columns = [
@@ -198,7 +199,8 @@ def ranks_table(found: BeyondPvalues) -> Table:
 def data(c: Comparison) -> dict[str, Any]:
     if c.beyond is None:
         return {"beyond": None}
-    found, bootstrap = c.beyond, c.beyond.bootstrap
+    found = c.beyond
+    bootstrap = c.beyond.bootstrap
     return {
         "beyond": {
             **doc.named(found, "rope", "methods"),
@@ -368,8 +370,10 @@ def _table(c: Comparison, depth: int) -> Table:
 def _figure(c: Comparison, measure: str) -> Figure:
     """The differences of the first pair of the table: not every method has folds."""
     found = present(c.next_dataset)
-    row, rope = found.table(measure, c.order).iloc[0], found.ropes[measure]
-    first, second = row.method_a, row.method_b
+    row = found.table(measure, c.order).iloc[0]
+    rope = found.ropes[measure]
+    first = row.method_a
+    second = row.method_b
     by_dataset = found.by_dataset(measure, first, second)
     svg = shrinkage(
         by_dataset,

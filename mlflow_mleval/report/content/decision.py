@@ -74,7 +74,8 @@ def sentences(c: Comparison, advice: Decision | None = None) -> list[Sentence]:
 
 
 def _who(c: Comparison, advice: Decision) -> Sentence:
-    who, n = listed(advice.ahead, 3), len(c.order)
+    who = listed(advice.ahead, 3)
+    n = len(c.order)
     alone = len(advice.ahead) == 1
     if advice.next is None:
         return Sentence(f"{who} come out alike.", claim("best set"))
@@ -110,7 +111,9 @@ def _as_good(c: Comparison, advice: Decision) -> str:
 
 def _worse(c: Comparison, advice: Decision) -> str:
     """Who is clearly worse than some other method."""
-    worse, control, n = advice.worse, c.options["control"], len(c.order)
+    worse = advice.worse
+    control = c.options["control"]
+    n = len(c.order)
     if not worse:
         return "" if control is None else f"; only {listed([control])} was compared with all"
     if len(worse) <= FEW:
@@ -349,7 +352,8 @@ def choices(options: Mapping[str, Any], n_measures: int) -> str:
     >>> choices({"preference": "v_shape", "weights": "entropy"}, 16)
     'V-shape preference, entropy weights'
     """
-    function, weights = options["preference"], options["weights"]
+    function = options["preference"]
+    weights = options["weights"]
     if isinstance(function, str):
         text = f"{PREFERENCES[function]} preference"
     else:
@@ -391,13 +395,17 @@ def deciding_test(c: Comparison) -> str:
 
 def _lead(c: Comparison) -> Sentence:
     """By what the methods are in order, and who comes first and next by it."""
-    datasets, several = c.study.datasets, len(c.study.datasets) > 1
+    datasets = c.study.datasets
+    several = len(c.study.datasets) > 1
     where = f"over {count(len(datasets), 'dataset')}" if several else f"on {listed(datasets)}"
     what = "net flow" if c.on == FUSED else listed([c.on])
-    by, digits = (f"mean {what}" if several else what), 3
+    by = f"mean {what}" if several else what
+    digits = 3
     values = c.table.mean() if c.on == FUSED else c.study.cells(c.on).mean()
     if c.options["order"] == "mean-rank":
-        by, digits, values = "mean rank", 2, c.ranks.mean()
+        by = "mean rank"
+        digits = 2
+        values = c.ranks.mean()
     how = f" ({count(len(c.study.measures), 'measure')}, {choices(c.options, 2)})" * (c.on == FUSED)
     fused = c.on == FUSED or c.options["order"] == "mean-rank"
     shown = {m: fixed(values[m], digits) if fused else number(values[m]) for m in c.order[:2]}
@@ -414,7 +422,8 @@ def _tested(c: Comparison) -> list[Sentence]:
     key = c.deciding.test.key
     if not c.separated and (unable := c.deciding.test.unable(c.deciding.result)):
         return [Sentence(unable, claim("feasible", key))]
-    control, n = c.options["control"], len(c.order)
+    control = c.options["control"]
+    n = len(c.order)
     total = n * (n - 1) // 2 if control is None else n - 1
     pairs = count(total, "pair") if control is None else f"{count(total, 'pair')} with the control"
     test = deciding_test(c)
@@ -453,7 +462,8 @@ def _stable(c: Comparison) -> list[Sentence]:
     """Under how many other choices the lead stays, and the separations."""
     if c.stability is None or c.on != FUSED or counts_wins(c):
         return []
-    lead, draws = c.fusion.ranking.index[0], c.stability.acceptability
+    lead = c.fusion.ranking.index[0]
+    draws = c.stability.acceptability
     survivals = present(c.survivals())
     lost = len(survivals.lost_functions) + len(survivals.lost_policies)
     tried = survivals.functions + survivals.policies

@@ -46,7 +46,10 @@ from mlflow_mleval.words import count, some
 
 #: Measures in a table that has a column for each, those of most weight; measures a method is best
 #: at; datasets whose profiles are drawn; rows of a table.
-MEASURES, BEST, DRAWN, ROWS = 6, 3, 4, 500
+MEASURES = 6
+BEST = 3
+DRAWN = 4
+ROWS = 500
 KINDS = ("method", "dataset", "cell", "pair")
 #: How the values of a cell scatter, and what is known of a run: columns and their heads.
 _SCATTER = {
@@ -153,7 +156,8 @@ def _cell(c: Comparison, method: str, dataset: str, base: str) -> list[Any]:
 
 def _about_cell(c: Comparison, method: str, dataset: str, n_runs: int, n_folds: int) -> list[str]:
     """What the values are made of, and where they put the method."""
-    study, cell = c.study, (dataset, method)
+    study = c.study
+    cell = (dataset, method)
     repeats = 0 if study.repeats is None else int(study.n_repeats.get(cell, 0))
     who = f"{name(method)} on {name(dataset)}"
     if cell in study.filled:
@@ -168,7 +172,8 @@ def _about_cell(c: Comparison, method: str, dataset: str, n_runs: int, n_folds: 
         of = f"means over {repeats} runs" if repeats > 1 else of
         over = f", over {count(n_folds, 'fold')}" if n_folds else ""
         made = f"The values of {who} are {of}{over}."
-    ranks, phi = c.fusion.ranks.loc[dataset], c.fusion.phi.loc[dataset, method]
+    ranks = c.fusion.ranks.loc[dataset]
+    phi = c.fusion.phi.loc[dataset, method]
     return [
         made,
         f"By all measures fused it has rank {number(ranks[method])} of {len(ranks)} there (φ = "
@@ -212,7 +217,8 @@ def _text(value: Any) -> str:
 
 
 def _method(c: Comparison, method: str) -> list[Any]:
-    measures, ranks = part.measures_of_method(c, method), c.ranks[method]
+    measures = part.measures_of_method(c, method)
+    ranks = c.ranks[method]
     shown = _heaviest(c)
     gaps = {m: [(d, method, m) in c.study.imputed for d in ranks.index] for m in shown}
     runs = c.study.n_repeats
@@ -253,7 +259,8 @@ def _about_method(c: Comparison, method: str, measures: pd.DataFrame) -> list[st
     texts = [f"{name(method)} has place {row['position']} of {len(c.order)} {what}, {where}."]
     if len(measures) > 1:
         order = measures.sort_values(["place", "phi"], ascending=[True, False], kind="stable")
-        best, worst = order.iloc[:BEST], order.iloc[max(BEST, len(order) - BEST) :][::-1]
+        best = order.iloc[:BEST]
+        worst = order.iloc[max(BEST, len(order) - BEST) :][::-1]
         sides = {"best": best, "worst": worst}
         does = [f"{word} by {_places(side)}" for word, side in sides.items() if len(side)]
         texts.append(f"It does {joined(does)}.")
@@ -286,7 +293,8 @@ def _by_measure(c: Comparison, measures: pd.DataFrame) -> Table:
 
 
 def _against(c: Comparison, method: str) -> Table:
-    pairs, test = part.pairs_of(c, method), present(c.deciding).test
+    pairs = part.pairs_of(c, method)
+    test = present(c.deciding).test
     apart = {worse: "better" for better, worse in c.separated if better == method}
     apart |= {better: "worse" for better, worse in c.separated if worse == method}
     what = c.compared if c.on == FUSED else name(c.on)
@@ -411,7 +419,8 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
         doc.better(c.study.directions[m] for m in measures.index),
         doc.decimals("weight", measures["weight"], 3),
     ]
-    ranks, phi = c.ranks[[a, b]], c.fusion.phi[[a, b]]
+    ranks = c.ranks[[a, b]]
+    phi = c.fusion.phi[[a, b]]
     by_dataset = [
         doc.names("dataset", ranks.index),
         doc.numbers(f"rank of {name(a, 18)}", ranks[a]),
@@ -546,7 +555,8 @@ def _profiles(c: Comparison, a: str, b: str) -> list[Any]:
     shared = [d for d in profiles.datasets if {a, b} <= {*profiles.methods_on(d)}]
     if not shared:
         return []
-    family, figures = profiles.options["family"], []
+    family = profiles.options["family"]
+    figures = []
     for d in shared[:DRAWN]:
         curves = profiles.curves.xs(d, level="dataset").loc[[a, b]]
         svg = profile_lines(curves, family, f"Loss profiles on {d}", {a: 0, b: 1})

@@ -72,7 +72,8 @@ def section(c: Comparison, depth: int = PAPER) -> Section:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    found, test = c.nemenyi, c.pairwise
+    found = c.nemenyi
+    test = c.pairwise
     nemenyi = found and {
         "test": "nemenyi" if found.control is None else "bonferroni-dunn",
         **doc.named(
@@ -227,8 +228,10 @@ def only_best(total: int, what: str = "methods") -> str:
 
 
 def _diagram(c: Comparison) -> Figure:
-    control, mean = c.options["control"], c.ranks.mean()[c.order]
-    bars, says = c.cliques, "A bar joins methods of which no pair is separated"
+    control = c.options["control"]
+    mean = c.ranks.mean()[c.order]
+    bars = c.cliques
+    says = "A bar joins methods of which no pair is separated"
     if control is not None:
         bars = [[m for m in c.order if m == control or not c.is_separated(m, control)]]
         says = (
@@ -273,7 +276,8 @@ def measure_pairs(c: Comparison, *, depth: int = PAPER) -> Table:
     the difference.
     """
     shown = c.pairs.head(PAIRS)
-    test, (decided, *others) = present(c.pairwise), _tested(c, shown)
+    test = present(c.pairwise)
+    (decided, *others) = _tested(c, shown)
     turned = c.on != FUSED and c.study.directions[c.on] == "min"
     what = f"{_what(c)}{' with its sign turned' if turned else ''}"
     columns = [
@@ -326,8 +330,10 @@ def _separated(c: Comparison, shown: pd.DataFrame) -> Column:
 
 def _tested(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     """The p-values of each test, those of the deciding one first and kept longest."""
-    deciding, test = present(c.deciding).test, present(c.pairwise)
-    single, correction = test.correction == "none" or test.n_comparisons == 1, test.correction
+    deciding = present(c.deciding).test
+    test = present(c.pairwise)
+    single = test.correction == "none" or test.n_comparisons == 1
+    correction = test.correction
     note = "Wilcoxon: signed ranks."
     if not single:
         note = (
@@ -336,9 +342,11 @@ def _tested(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         )
     columns = []
     for i, made in enumerate(sorted(c.posthoc, key=lambda made: made.test is not deciding)):
-        head, about = made.test.head, ""
+        head = made.test.head
+        about = ""
         if made.test.column == "pvalue_corrected":
-            head, about = f"p ({'Wilcoxon' if single else correction.capitalize()})", note
+            head = f"p ({'Wilcoxon' if single else correction.capitalize()})"
+            about = note
         keep = 9 if made.test is deciding else 2 - (i > 1)
         columns.append(doc.pvalues(head, shown[made.test.column], keep=keep, note=about))
     if not single:

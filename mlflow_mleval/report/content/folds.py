@@ -39,7 +39,12 @@ Folds = Mapping[str, FoldComparison]
 
 #: Datasets that are drawn, and histograms of each; rows of tables; groups, and methods of an
 #: ordering, that are named.
-DATASETS, HISTOGRAMS, METHODS, PAIRS, GROUPS, ORDERED = 12, 4, 100, 500, 4, 15
+DATASETS = 12
+HISTOGRAMS = 4
+METHODS = 100
+PAIRS = 500
+GROUPS = 4
+ORDERED = 15
 
 
 def above(comparison: FoldComparison, i: int, dataset: str) -> list[Any]:

@@ -25,7 +25,9 @@ from mlflow_mleval.words import agree, count, some, span
 # may name what, commands.
 
 #: Rows that a table holds; characters of a value; names of metrics in a row.
-OVERVIEW_ROWS, VALUE, OVERVIEW_SHOWN = 200, 24, 6
+OVERVIEW_ROWS = 200
+VALUE = 24
+OVERVIEW_SHOWN = 6
 
 
 def survey_document(survey: Survey, provenance: Mapping[str, Any]) -> Document:
@@ -255,7 +257,8 @@ def _advice(survey: Survey) -> list[str]:
 
 
 #: More excluded runs than this are counted, not named; more runs than these are left to the data.
-SHOWN, ROWS = 10, 500
+SHOWN = 10
+ROWS = 500
 #: What stands for a cell of the grid of results, by the status of its run.
 _SIGNS = {"dnf": ("·", "did not finish"), "complete": ("○", "without a value of some measure")}
 
@@ -334,7 +337,8 @@ def data(study: Study) -> dict[str, Any]:
 
 
 def _facts(study: Study) -> list[tuple[str, str]]:
-    gaps, total = study.gaps(), len(study.datasets) * len(study.methods)
+    gaps = study.gaps()
+    total = len(study.datasets) * len(study.methods)
     conventions = study.runs.get("conventions", pd.Series(dtype=str)).value_counts()
     why = f"; the others: {text}" if (text := study.why_empty(gaps)) else ""
     named = {"methods": study.methods, "datasets": study.datasets, "measures": study.measures}
@@ -356,7 +360,8 @@ def _folds(study: Study) -> str:
 
 def _grid(study: Study) -> Table:
     """Which cells have a result, and why others have none."""
-    status, methods = study.statuses(), study.methods
+    status = study.statuses()
+    methods = study.methods
     none = ("–", "no run" if status else "no result")
     sign = {cell: _SIGNS.get(status.get(cell, ""), none) for cell in study.gaps()}
     lost = [[m for m in methods if (d, m) in sign] for d in study.datasets]
@@ -491,7 +496,9 @@ def evaluations_document(
 
 
 def evaluation_document(
-    ev: Evaluation, about: Mapping[str, str], notes: Sequence[str] = ()
+    ev: Evaluation,
+    about: Mapping[str, str],
+    notes: Sequence[str] = (),
 ) -> Document:
     """One Evaluation in short; `about` says what was evaluated, and where it is: method, dataset,
     run_id.

@@ -98,7 +98,8 @@ def _two_places(value: float) -> str:
 
 
 def _by_measure(c: Comparison) -> Table:
-    weights, found = c.fusion.weights.mean(), c.measure_tests
+    weights = c.fusion.weights.mean()
+    found = c.measure_tests
     several = len(c.study.datasets) > 1
     ranks = [
         decimals("its mean rank", found["mean_rank"], 2),
@@ -131,7 +132,8 @@ def _correlation(c: Comparison) -> Figure:
     svg = correlation_graph(
         r.correlation, r.max_correlation, r.groups, r.kept, c.fusion.weights.mean(), arrows, gone
     )
-    n, several = len(c.order), len(c.study.datasets) > 1
+    n = len(c.order)
+    several = len(c.study.datasets) > 1
     chance = by_chance(r.max_correlation, n)
     doubt = (
         ""
@@ -181,7 +183,8 @@ def _moved(places: float) -> str:
 
 
 def _plane(c: Comparison) -> Figure:
-    plane, order = present(c.plane), c.fusion.ranking.index
+    plane = present(c.plane)
+    order = c.fusion.ranking.index
     doubt = " Less than 60%: do not read distances from it." if plane.explained < 0.6 else ""
     caption = (
         f"Methods (dots) and measures (arrows) in the plane that shows {plane.explained:.0%} of "
@@ -251,7 +254,8 @@ def sensitivity_data(c: Comparison) -> dict[str, Any]:
     found = c.stability
     if found is None:
         return {"stability": None}
-    left, shares = found.leave_one_out, found.acceptability
+    left = found.leave_one_out
+    shares = found.acceptability
     return {
         "stability": {
             "intervals": {
@@ -389,7 +393,8 @@ def _acceptability(c: Comparison) -> Figure:
 
 
 def _scenarios(c: Comparison) -> Figure | Text:
-    scenarios, order = c.scenarios, c.fusion.ranking.index
+    scenarios = c.scenarios
+    order = c.fusion.ranking.index
     everything = pd.DataFrame(
         {_label(key): part.set_index("method")["rank"] for key, part in scenarios.items()}
     ).reindex(order)

@@ -44,9 +44,16 @@ from mlflow_mleval.words import count
 
 #: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal; parameters of a
 #: table.
-DATASETS, PANELS, METHODS, PAIRS, AT_ONCE, POINTS = 12, 12, 100, 500, 3, 8
+DATASETS = 12
+PANELS = 12
+METHODS = 100
+PAIRS = 500
+AT_ONCE = 3
+POINTS = 8
 #: Pairs of which the sentences tell, over the datasets and on one of them; notes on a terminal.
-TOLD, TOLD_HERE, NOTES = 4, 3, 4
+TOLD = 4
+TOLD_HERE = 3
+NOTES = 4
 SYMBOLS = {"binomial": "k", "polynomial": "α"}
 KINDS = {"hard": "predicted label sets", "soft": "scores"}
 #: How the summaries are called.
@@ -77,7 +84,8 @@ def document(comparison: ProfileComparison, provenance: Mapping[str, Any]) -> Do
     """What a comparison of loss profiles says; as CSV a row a dataset and pair: who is ahead, and
     where the order changes.
     """
-    methods, o = comparison.curves.index.unique("method"), comparison.options
+    methods = comparison.curves.index.unique("method")
+    o = comparison.options
     return Document(
         f"Loss profiles of {count(len(methods), 'method')} on "
         f"{count(len(comparison.datasets), 'dataset')}",
@@ -143,7 +151,8 @@ def on_dataset(comparison: ProfileComparison, dataset: str) -> list[Any]:
     """The curves of a dataset in a picture and in numbers, beside what they say where there are
     others.
     """
-    methods, alone = comparison.methods_on(dataset), len(comparison.datasets) == 1
+    methods = comparison.methods_on(dataset)
+    alone = len(comparison.datasets) == 1
     curves = comparison.curves.xs(dataset, level="dataset").loc[methods[:TOP]]
     caption = f"Mean loss of {KINDS[comparison.options['kind']]}; 0 is best."
     if curves["low"].notna().any() and len(methods) <= DETAILED:
@@ -167,10 +176,8 @@ def on_dataset(comparison: ProfileComparison, dataset: str) -> list[Any]:
     figure = Figure(svg, caption, curves_table(comparison, dataset), title=f"On {name(dataset)}")
     if alone or len(methods) < 2:
         return [figure]
-    pairs, points = (
-        replace(dataset_table(comparison, dataset), depth=PAGE),
-        crossings(comparison, dataset)[:TOLD_HERE],
-    )
+    pairs = replace(dataset_table(comparison, dataset), depth=PAGE)
+    points = crossings(comparison, dataset)[:TOLD_HERE]
     return [doc.Beside([figure], [*([Text(points, depth=PAGE)] if points else []), pairs])]
 
 
@@ -203,7 +210,8 @@ def _ratios(comparison: ProfileComparison) -> list[Figure]:
 
 
 def _strips(comparison: ProfileComparison) -> Figure:
-    order, letters = comparison.awareness_means.index, comparison.awareness_letters
+    order = comparison.awareness_means.index
+    letters = comparison.awareness_letters
     caption = "A dot is a dataset, the line the mean."
     if letters:
         caption += " Letters: methods that share one are not separated over the datasets."
@@ -256,7 +264,8 @@ def _changes(comparison: ProfileComparison) -> list[str]:
 
 def _over_datasets(first: str, second: str, table: pd.DataFrame, symbol: str) -> str:
     """One pair over several datasets, a row each."""
-    a, b = name(first), name(second)
+    a = name(first)
+    b = name(second)
     texts = {
         "overtaken": f"{a} is ahead at small {symbol} and {b} at large {symbol}",
         "overtakes": f"{b} is ahead at small {symbol} and {a} at large {symbol}",
@@ -290,9 +299,12 @@ def crossings(comparison: ProfileComparison, dataset: str) -> list[str]:
     table = comparison.patterns[
         (comparison.patterns["dataset"] == dataset) & (comparison.patterns["crossings"] > 0)
     ]
-    certain, texts = certain_spans(comparison, dataset), []
+    certain = certain_spans(comparison, dataset)
+    texts = []
     for row in table.sort_values("certain", ascending=False, kind="stable").itertuples():
-        a, b, at = name(row.method), name(row.against), _at(comparison, dataset, row.parameter)
+        a = name(row.method)
+        b = name(row.against)
+        at = _at(comparison, dataset, row.parameter)
         text = f"{b} overtakes {a} above {at}"
         if row.crossings > 1:
             text = f"the profiles of {a} and {b} cross {row.crossings} times, first above {at}"
@@ -318,7 +330,8 @@ def certain_spans(comparison: ProfileComparison, dataset: str) -> dict[tuple[str
     """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4" or "from
     k = 12".
     """
-    symbol, ends = SYMBOLS[comparison.options["family"]], comparison.ends(dataset)
+    symbol = SYMBOLS[comparison.options["family"]]
+    ends = comparison.ends(dataset)
     stretches = comparison.certain_stretches(dataset)
     return {
         pair: joined([_span(*span, symbol, ends) for span in spans])
@@ -332,7 +345,8 @@ def _span(first: float, last: float, symbol: str, ends: tuple[float, float]) -> 
     >>> [_span(a, b, "k", (1, 14)) for a, b in ((1, 14), (1, 4), (12, 14), (5, 8), (3, 3))]
     ['for every k', 'up to k = 4', 'from k = 12', 'for k = 5 to 8', 'at k = 3']
     """
-    low, high = f"{symbol} = {number(first, 3)}", number(last, 3)
+    low = f"{symbol} = {number(first, 3)}"
+    high = number(last, 3)
     if first == last:
         return f"at {low}"
     if (first, last) == ends:
@@ -343,7 +357,8 @@ def _span(first: float, last: float, symbol: str, ends: tuple[float, float]) -> 
 
 
 def _claims(comparison: ProfileComparison) -> str:
-    alpha, tested = level(comparison.options["alpha"]), comparison.ratios["pvalue"].notna()
+    alpha = level(comparison.options["alpha"])
+    tested = comparison.ratios["pvalue"].notna()
     if not tested.any():
         return "Which of these differences are more than chance is not tested here."
     total = count(len(comparison.ratios.index.droplevel("parameter")[tested].unique()), "pair")
@@ -450,7 +465,8 @@ def _missing(comparison: ProfileComparison) -> list[str]:
 
 def words(comparison: ProfileComparison) -> list[tuple[str, str]]:
     """What the words mean and when not to trust them: (word, explanation)."""
-    symbol, alpha = SYMBOLS[comparison.options["family"]], level(comparison.options["alpha"])
+    symbol = SYMBOLS[comparison.options["family"]]
+    alpha = level(comparison.options["alpha"])
     idle = {*SYMBOLS.values()} - {symbol} | (
         set() if comparison.ratios["significant"].any() else {"certain, sure"}
     )
@@ -464,7 +480,8 @@ def words(comparison: ProfileComparison) -> list[tuple[str, str]]:
 
 def profile_pairs(comparison: ProfileComparison) -> Table:
     """One row a pair over the datasets."""
-    frame, symbol = comparison.pair_patterns, SYMBOLS[comparison.options["family"]]
+    frame = comparison.pair_patterns
+    symbol = SYMBOLS[comparison.options["family"]]
     shown = frame.head(PAIRS)
     counts = {kind: shown[kind].astype(str).tolist() for kind in WHERE}
     spans = [
@@ -497,7 +514,8 @@ def profile_pairs(comparison: ProfileComparison) -> Table:
 
 
 def _positions(low: float, high: float) -> str:
-    a, b = fixed(low, 2), fixed(high, 2)
+    a = fixed(low, 2)
+    b = fixed(high, 2)
     return a if a == b else f"{a}–{b}"
 
 
@@ -505,10 +523,8 @@ def dataset_table(comparison: ProfileComparison, dataset: str) -> Table:
     """One row a pair on one dataset: who is ahead at small parameters, where the other overtakes,
     what is certain.
     """
-    table, symbol = (
-        comparison.patterns[comparison.patterns["dataset"] == dataset],
-        SYMBOLS[comparison.options["family"]],
-    )
+    table = comparison.patterns[comparison.patterns["dataset"] == dataset]
+    symbol = SYMBOLS[comparison.options["family"]]
     keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})
     shown = table.loc[keys.sort_values(["a", "b"], kind="stable").index].head(PAIRS)
     certain = certain_spans(comparison, dataset)
@@ -566,7 +582,8 @@ def awareness_table(comparison: ProfileComparison) -> Table:
     """One row a method, the flattest first: means over datasets of its summaries, with letters
     where they were tested.
     """
-    means, letters = comparison.awareness_means, comparison.awareness_letters
+    means = comparison.awareness_means
+    letters = comparison.awareness_letters
     shown = means.head(METHODS)
     heads = {
         "hamming": "Hamming ↓",
@@ -575,7 +592,8 @@ def awareness_table(comparison: ProfileComparison) -> Table:
     }
     columns = [doc.names("method", shown.index)]
     for summary, head in heads.items():
-        cells, marks = aligned(shown[summary], 3), letters.get(summary, {})
+        cells = aligned(shown[summary], 3)
+        marks = letters.get(summary, {})
         if marks:
             cells = [
                 f"{cell} {marks.get(m, '')}".rstrip()
@@ -584,7 +602,8 @@ def awareness_table(comparison: ProfileComparison) -> Table:
         columns.append(
             Column(head, cells, "<" if marks else ">", keep=2 if summary in SUMMARIES else 1)
         )
-    shared, every = comparison.shared_awareness.index.unique("dataset"), comparison.datasets
+    shared = comparison.shared_awareness.index.unique("dataset")
+    every = comparison.datasets
     lacking = [m for m in comparison.awareness.index.unique("method") if m not in means.index]
     notes = [
         "Each mean is over the datasets of its method; no dataset is shared by all: the means "
@@ -599,10 +618,8 @@ def awareness_table(comparison: ProfileComparison) -> Table:
         else "",
         "Methods that share a letter are not separated." if letters else "",
     ]
-    caption, note = (
-        "How aware of the dependence of labels each method is",
-        " ".join(filter(None, notes)),
-    )
+    caption = "How aware of the dependence of labels each method is"
+    note = " ".join(filter(None, notes))
     return Table(columns, len(means), "", caption, "awareness", "methods", note, most=15)
 
 

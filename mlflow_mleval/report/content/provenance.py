@@ -55,7 +55,10 @@ def best(c: Comparison) -> pd.Index:
 
 
 def rows_among(
-    table: pd.DataFrame, methods: pd.Index, a: str = "method_a", b: str = "method_b"
+    table: pd.DataFrame,
+    methods: pd.Index,
+    a: str = "method_a",
+    b: str = "method_b",
 ) -> pd.DataFrame:
     """The rows of a table of pairs of which both are among the methods."""
     return table[table[a].isin(methods) & table[b].isin(methods)]

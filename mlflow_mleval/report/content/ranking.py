@@ -47,7 +47,8 @@ from mlflow_mleval.words import count, span
 # Repeats: how many runs each value is the mean of, and how they scatter.
 
 #: Measures that are shown, those of most weight; rows of a table.
-MEASURES, SPREAD_METHODS = 3, 100
+MEASURES = 3
+SPREAD_METHODS = 100
 
 
 def spread_section(c: Comparison) -> Section | None:
@@ -133,11 +134,16 @@ def _nested(cells: dict[tuple[str, str], Any]) -> dict[str, dict[str, Any]]:
 
 
 def _cells(
-    study: Study, measure: str, dataset: str, methods: Sequence[str]
+    study: Study,
+    measure: str,
+    dataset: str,
+    methods: Sequence[str],
 ) -> tuple[list[str], list[str], list[str]]:
     """Mean with standard deviation, standard error, and number of runs, a method each."""
-    means, spread = study.values[measure], study.spread[measure]
-    errors, runs = study.standard_errors[measure], study.n_repeats
+    means = study.values[measure]
+    spread = study.spread[measure]
+    errors = study.standard_errors[measure]
+    runs = study.n_repeats
     at = [(dataset, m) for m in methods]
     numbers = aligned(
         [x for cell in at for x in (means.get(cell), spread.get(cell), errors.get(cell))]
@@ -150,7 +156,8 @@ def _cells(
 
 
 def _on_one(c: Comparison, measures: Sequence[str]) -> Table:
-    dataset, methods = c.study.datasets[0], c.order[:SPREAD_METHODS]
+    dataset = c.study.datasets[0]
+    methods = c.order[:SPREAD_METHODS]
     columns = [doc.names("method", methods)]
     for i, measure in enumerate(measures):
         texts, errors, runs = _cells(c.study, measure, dataset, methods)
@@ -205,7 +212,9 @@ def _over_datasets(c: Comparison, measure: str, i: int) -> Table:
 
 #: More net flows (datasets x measures x methods) or methods than this make a page heavy; more
 #: measures than this no hand moves.
-SLIDERS_FLOWS, SLIDERS_METHODS, SLIDERS_MEASURES = 100_000, 100, 60
+SLIDERS_FLOWS = 100_000
+SLIDERS_METHODS = 100
+SLIDERS_MEASURES = 60
 #: A slider has so many steps; the weight is the largest one times the square of the way along it,
 #: so that small weights can be told apart and one measure can weigh as much as twice all others
 #: together.
@@ -216,7 +225,8 @@ LEAST = 1e-6
 
 def sliders(c: Comparison) -> Sliders | Text:
     """A slider and a switch for each of several measures; or why there are none."""
-    measures, flows = c.study.measures, c.fusion.flows
+    measures = c.study.measures
+    flows = c.fusion.flows
     if (
         flows.by_measure.net.size > SLIDERS_FLOWS
         or len(measures) > SLIDERS_MEASURES
@@ -284,7 +294,8 @@ def _data(c: Comparison) -> Mapping[str, Any]:
     """Net flows and weights in full precision, as bytes of little-endian doubles: ranks and ties
     are those of the report.
     """
-    flows, study = c.fusion.flows, c.study
+    flows = c.fusion.flows
+    study = c.study
     alike = (flows.weights == flows.weights[0]).all()
     place = {m: i for i, m in enumerate(study.methods)}
     return {
@@ -322,7 +333,8 @@ def _writable(measure: str) -> bool:
 
 #: Rows of a table of methods; more groups than this are told by how many methods each is better
 #: and worse than.
-METHODS, GROUPS = 300, 10
+METHODS = 300
+GROUPS = 10
 #: Columns of the table of ranks on each dataset.
 DATASETS = 100
 FLOWS = ["phi_plus", "phi_minus", "phi"]
@@ -353,7 +365,8 @@ def weights_section(c: Comparison) -> Section | None:
 
 def _on_each_dataset(c: Comparison) -> Table:
     """The ranks on each dataset in numbers."""
-    ranks, total = c.ranks[c.order[:SLIDERS_METHODS]], len(c.ranks)
+    ranks = c.ranks[c.order[:SLIDERS_METHODS]]
+    total = len(c.ranks)
     frame = ranks.T.iloc[:, :DATASETS].rename_axis(columns="dataset")
     some = f"The first {DATASETS} of {total:,} datasets are shown; ranks_by_dataset.csv holds all."
     notes = [some] * (total > DATASETS) + [IMPUTED] * bool(c.study.filled)
@@ -376,7 +389,11 @@ def frames(c: Comparison) -> dict[str, pd.DataFrame]:
 
 
 def grid(
-    frame: pd.DataFrame, head: str, columns: Sequence[str], cell: Any, **options: Any
+    frame: pd.DataFrame,
+    head: str,
+    columns: Sequence[str],
+    cell: Any,
+    **options: Any,
 ) -> Table:
     """A folded table of a frame whose rows are named; `cell` turns a value into what is shown.
 
@@ -391,7 +408,8 @@ def grid(
 
 
 def _ranking(c: Comparison) -> Table:
-    shown, several = c.ranking.head(METHODS), len(c.ranks) > 1
+    shown = c.ranking.head(METHODS)
+    several = len(c.ranks) > 1
     methods = shown["method"]
     columns = [
         Column("#", shown["position"].astype(str).tolist(), marks={"key": "position"}),
@@ -429,7 +447,8 @@ def _ranking(c: Comparison) -> Table:
 
 def _caption(c: Comparison) -> str:
     """What a paper says under the ranking."""
-    by, datasets = listed([c.on]), c.study.datasets
+    by = listed([c.on])
+    datasets = c.study.datasets
     if c.on == FUSED:
         by = f"all measures fused ({choices(c.options, len(c.study.measures))})"
     where = f"over {count(len(datasets), 'dataset')}"
@@ -506,12 +525,14 @@ def _flows(c: Comparison, shown: pd.DataFrame) -> list[Column]:
 
 def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     """The measure that is compared, as a picture and in numbers."""
-    values, arrow = c.study.cells(c.on)[shown["method"]], ARROWS[c.study.directions[c.on]]
+    values = c.study.cells(c.on)[shown["method"]]
+    arrow = ARROWS[c.study.directions[c.on]]
     means = values.mean()
     if len(c.ranks) == 1:
         head = f"{name(c.on)} {arrow}"
         gaps = [(values.index[0], m, c.on) in c.study.imputed for m in values]
-        cells, note = starred(aligned(means), gaps), IMPUTED if any(gaps) else ""
+        cells = starred(aligned(means), gaps)
+        note = IMPUTED if any(gaps) else ""
         return [_picture(c, means, plain(head)), Column(head, cells, keep=3, note=note)]
     alpha = c.options["alpha"]
     cells = with_intervals(within_range(mean_intervals(values, alpha), c.on).to_numpy())
@@ -527,7 +548,8 @@ def _picture(c: Comparison, means: pd.Series, title: str) -> Column:
     """A dot a method with the interval of the deciding test, on one axis that runs through the
     rows.
     """
-    table, note = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan}), ""
+    table = pd.DataFrame({"mean": means, "low": np.nan, "high": np.nan})
+    note = ""
     if (found := c.comparison_intervals) is not None:
         table, title = _as_shown(c, found.loc[means.index], means, title)
         note = "Where two lines lie apart, the deciding test tells the methods apart, or nearly so."
@@ -540,7 +562,10 @@ def _picture(c: Comparison, means: pd.Series, title: str) -> Column:
 
 
 def _as_shown(
-    c: Comparison, intervals: pd.DataFrame, means: pd.Series, title: str
+    c: Comparison,
+    intervals: pd.DataFrame,
+    means: pd.Series,
+    title: str,
 ) -> tuple[pd.DataFrame, str]:
     """Intervals in the units of the means beside them, or what else they are of."""
     if np.allclose(intervals["mean"], means):
@@ -559,7 +584,8 @@ class _Promethee(Mapping[str, dict[str, Any]]):
     """
 
     def __init__(self, c: Comparison) -> None:
-        self.results, self.methods = c.fusion.results, best(c)
+        self.results = c.fusion.results
+        self.methods = best(c)
 
     def __getitem__(self, dataset: str) -> dict[str, Any]:
         return _promethee(self.results[dataset], self.methods)
@@ -575,7 +601,8 @@ def _promethee(result: PrometheeResult, methods: pd.Index) -> dict[str, Any]:
     """Flows by measure, thresholds, the pairs of these methods that PROMETHEE I leaves open, and
     the GAIA plane of a dataset.
     """
-    gaia, kept = result.gaia(), result.flows[result.flows.index.isin(methods)]
+    gaia = result.gaia()
+    kept = result.flows[result.flows.index.isin(methods)]
     a, b = replace(result, flows=kept).incomparable()
     return {
         "unicriterion": result.unicriterion.to_dict(orient="index"),

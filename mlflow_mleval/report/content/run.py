@@ -114,7 +114,10 @@ class Curves:
         return found
 
     def _lines(
-        self, area: str, columns: list[str], start: tuple[float, float] | None
+        self,
+        area: str,
+        columns: list[str],
+        start: tuple[float, float] | None,
     ) -> tuple[dict[str, tuple[np.ndarray, float]], list[tuple[str, np.ndarray]]]:
         """The named curves with their areas, and the others; each from its start, else from recall
         0 with the first precision.
@@ -132,7 +135,8 @@ class Curves:
                 iter(self.points[~micro].groupby("label", sort=False))
             )
             for i, label in enumerate(self.areas.index[:TOP]):
-                text, value = terminal(str(label)), float(self.areas[area].iloc[i])
+                text = terminal(str(label))
+                value = float(self.areas[area].iloc[i])
                 if np.isnan(value):
                     continue
                 if i < SCORE_CURVES_NAMED:
@@ -146,7 +150,8 @@ def curves_section(curves: Curves | None, folds: int, noun: str) -> Section | No
     """The curves with what they say, and the areas in numbers."""
     if curves is None or not curves.figures:
         return None
-    areas, drawn = curves.areas, curves.figures
+    areas = curves.areas
+    drawn = curves.figures
     several = present(curves.ev.total.counts_by_score).n_classes > 1
     which = _which(curves, noun) if several else ""
     over = " Each curve joins the instances of all folds." if folds else ""
@@ -188,7 +193,8 @@ def curves_section(curves: Curves | None, folds: int, noun: str) -> Section | No
 
 def _which(curves: Curves, noun: str) -> str:
     """What the lines are."""
-    nouns, n = plural(noun), len(curves.areas)
+    nouns = plural(noun)
+    n = len(curves.areas)
     together = (
         f"every {noun} against the rest, pooled"
         if noun == "class"
@@ -196,7 +202,8 @@ def _which(curves: Curves, noun: str) -> str:
     )
     if n <= SCORE_CURVES_NAMED:
         return f"Thick: {together}. Thin: each {noun}."
-    drawn, rest = min(TOP, n) - SCORE_CURVES_NAMED, n - SCORE_CURVES_NAMED
+    drawn = min(TOP, n) - SCORE_CURVES_NAMED
+    rest = n - SCORE_CURVES_NAMED
     others = f"the {rest:,} others" if rest > 1 else "the other one"
     grey = f" Grey: {f'{drawn} of ' if drawn < rest else ''}{others}."
     return f"Thick: {together}. Named: the {nouns} with the lowest average precision.{grey}"
@@ -219,9 +226,12 @@ def _reliability_caption(curves: Curves) -> str:
 
 #: Of more labels than these, not every k of a loss profile is computed; of that many values of k
 #: stand in its table.
-_PARAMETERS, _SHOWN = 1_000, 30
+_PARAMETERS = 1_000
+_SHOWN = 30
 #: More rows than these are left to the files beside the report.
-_LABELS, _FOLDS, _ERRORS = 200, 30, 20
+_LABELS = 200
+_FOLDS = 30
+_ERRORS = 20
 #: What the lines of a profile are called.
 KINDS = {"soft": "scores", "hard": "label sets"}
 #: What the measures of a family look at.
@@ -365,8 +375,11 @@ class RunReport:
         )
         half = low = high = pd.Series(dtype=float)
         if self.statistics is not None:
-            folds, found = self.ev.folds, self.statistics.table
-            half, low, high = found["corrected_high"] - found["mean"], folds.min(), folds.max()
+            folds = self.ev.folds
+            found = self.statistics.table
+            half = found["corrected_high"] - found["mean"]
+            low = folds.min()
+            high = folds.max()
         return table.assign(
             half=half, low=low, high=high, **self.intervals.table[["ci_low", "ci_high"]]
         )
@@ -468,7 +481,8 @@ class RunReport:
 
 
 def document(
-    report: RunReport | Evaluation, provenance: Mapping[str, Any] | None = None
+    report: RunReport | Evaluation,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Document:
     """The report of one run; of an Evaluation, `provenance` names the method and the dataset."""
     if isinstance(report, Evaluation):
@@ -542,9 +556,12 @@ def description(report: RunReport) -> str:
 
 
 def _lead(report: RunReport) -> str:
-    means, lead, parts = report.means, report.lead, []
+    means = report.means
+    lead = report.lead
+    parts = []
     if lead:
-        value, half = means[lead], report.measures.loc[lead, "half"]
+        value = means[lead]
+        half = report.measures.loc[lead, "half"]
         ends = [value - half, value + half] if half >= 0 else []
         if report.statistics is None and report.measures.loc[lead, "ci_low"] >= 0:
             ends = report.measures.loc[lead, ["ci_low", "ci_high"]]
@@ -576,7 +593,8 @@ def _lead(report: RunReport) -> str:
 def _cardinality(report: RunReport) -> str:
     if report.ev.kind == ONE_LABEL:
         return ""
-    found, means = report.ev.statistics, report.means
+    found = report.ev.statistics
+    means = report.means
     predicted, true = (number(found[f"cardinality_{which}"], 3) for which in ("pred", "true"))
     text = f"On average {predicted} labels of an instance are predicted where {true} are true"
     kind = "micro_" if "micro_recall" in means else "micro_h_"
@@ -659,7 +677,8 @@ def _extremes(report: RunReport) -> str:
         return ""
     column = report.ev.folds[report.lead]
     low, high = aligned([column.min(), column.max()])
-    worst, best = name(column.idxmin()), name(column.idxmax())
+    worst = name(column.idxmin())
+    best = name(column.idxmax())
     if MEASURES[report.lead].direction == "min":
         worst, best = best, worst
     return (
@@ -670,10 +689,12 @@ def _extremes(report: RunReport) -> str:
 
 def measures(report: RunReport) -> Section:
     """Every measure, with what the folds say of it."""
-    table, folds = report.measures, report.statistics
+    table = report.measures
+    folds = report.statistics
     keys = ["value", "half", "low", "high", "whole", "ci_low", "ci_high"]
     cells = pd.DataFrame([aligned(row) for row in table[keys].to_numpy()], columns=keys)
-    head, note = "value" if folds is None else "mean", "↑ larger is better, ↓ smaller is."
+    head = "value" if folds is None else "mean"
+    note = "↑ larger is better, ↓ smaller is."
     columns = [
         doc.names("measure", [f"{m} {MEASURES[m].arrow}" for m in table.index]),
         Column(head, [*cells["value"]], note=note),

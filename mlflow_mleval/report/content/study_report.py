@@ -37,7 +37,10 @@ class Topic(NamedTuple):
 
 
 def _where(
-    held: Callable[[Comparison], object], module: str, none: Mapping[str, Any], **options: Any
+    held: Callable[[Comparison], object],
+    module: str,
+    none: Mapping[str, Any],
+    **options: Any,
 ) -> Topic:
     """A topic that few comparisons have: its module loads only where one `held` it; `none` is what
     JSON says else.
@@ -184,7 +187,8 @@ def _pairs(c: Comparison) -> dict[str, Any]:
 
 
 def _merged(
-    c: Comparison, makers: Iterable[Callable[[Comparison], Mapping[str, Any]] | None]
+    c: Comparison,
+    makers: Iterable[Callable[[Comparison], Mapping[str, Any]] | None],
 ) -> dict[str, Any]:
     """What all topics give for JSON or CSV."""
     return {key: value for make in makers if make for key, value in make(c).items()}
@@ -201,7 +205,8 @@ def title_of(c: Comparison) -> str:
 
 def _about(c: Comparison) -> str:
     """How, in a line."""
-    n, policy = len(c.study.measures), c.options["missing"]
+    n = len(c.study.measures)
+    policy = c.options["missing"]
     fused = f"{count(n, 'measure')} fused by PROMETHEE II, {decision.choices(c.options, n)}"
     parts = [
         fused if c.on == FUSED else "",

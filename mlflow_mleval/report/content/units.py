@@ -42,7 +42,9 @@ from mlflow_mleval.validation import present
 from mlflow_mleval.words import count
 
 #: Rows of a table of pairs on a terminal, and on a page; datasets that a report shows.
-ROWS, ALL_ROWS, DATASETS = 30, 500, 12
+ROWS = 30
+ALL_ROWS = 500
+DATASETS = 12
 #: Pairs of measures, and rows of what more would give, that a page holds.
 ANSWERS_ROWS = 60
 #: Attributes that JSON holds in another form.
@@ -75,7 +77,8 @@ def section(c: Comparison, unit: str) -> Section | None:
     """The tests over these units of every dataset, and why others have none; nothing where there
     are neither.
     """
-    tests, why = c.tests_over(unit), c.untested_over(unit)
+    tests = c.tests_over(unit)
+    why = c.untested_over(unit)
     if unit == "instances":
         why = {}  # told with the answers
     depth = PAPER if unit in ("folds", "answers") else PAGE
@@ -126,7 +129,8 @@ def document(
     """The tests of several datasets; `absent` says why a dataset has none, `notes` are doubts about
     the selection.
     """
-    absent, unit = absent or {}, next(iter(tests.values())).unit
+    absent = absent or {}
+    unit = next(iter(tests.values())).unit
     lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
     named = f": {listed(tests)}" if any(tests) else ""
     sections = [_section(unit, tests, {}, ALWAYS), *doubts([*lost, *notes])]
@@ -142,10 +146,13 @@ def document(
 
 
 def _shortened(
-    tests: Mapping[str, PairTests], provenance: Mapping[str, Any], notes: Sequence[str]
+    tests: Mapping[str, PairTests],
+    provenance: Mapping[str, Any],
+    notes: Sequence[str],
 ) -> Brief:
     """The verdict in a few words: of several datasets, on how many pairs are separated."""
-    parts, first = list(tests.values()), next(iter(tests.values()))
+    parts = list(tests.values())
+    first = next(iter(tests.values()))
     verdict = first.verdict(name)
     if len(parts) > 1:
         verdict = f"Tests over {first.unit}: {_hint(tests)}; {first.about}."
@@ -164,7 +171,9 @@ def _shortened(
 
 
 def shape(
-    tests: Mapping[str, PairTests], absent: Mapping[str, str], notes: Sequence[str]
+    tests: Mapping[str, PairTests],
+    absent: Mapping[str, str],
+    notes: Sequence[str],
 ) -> dict[str, Any]:
     """What JSON holds of tests of pairs, the same keys for every kind of unit."""
     unit = next(iter(tests.values())).unit
@@ -214,7 +223,8 @@ def _section(
     """All datasets, on a terminal too, if they are the document; in the report of a study the first
     ones, without verdicts where it decides over other units.
     """
-    kind, lost_by_fold = _KINDS[unit], lost_pairs(_by_fold(tests).values())
+    kind = _KINDS[unit]
+    lost_by_fold = lost_pairs(_by_fold(tests).values())
     describes = decides_over not in (None, unit)
     about = _describes(unit, present(decides_over)) if describes else ""
     blocks = Late(lambda: _blocks(unit, tests, absent, depth, about))
@@ -223,10 +233,16 @@ def _section(
 
 
 def _blocks(
-    unit: str, tests: Mapping[str, PairTests], absent: Mapping[str, str], depth: int, about: str
+    unit: str,
+    tests: Mapping[str, PairTests],
+    absent: Mapping[str, str],
+    depth: int,
+    about: str,
 ) -> list[Any]:
     """`about` says why they are only described, where other units decide."""
-    alone, by_fold, blocks = depth == ALWAYS, _by_fold(tests), list[Any]()
+    alone = depth == ALWAYS
+    by_fold = _by_fold(tests)
+    blocks = list[Any]()
     if about and tests:
         blocks.append(doc.note(about))
     elif len(by_fold) > 1:
@@ -381,7 +397,8 @@ def _counts(rows: pd.DataFrame) -> list[Column]:
 
 
 def _instance_columns(
-    tests: InstanceTests, rows: pd.DataFrame
+    tests: InstanceTests,
+    rows: pd.DataFrame,
 ) -> tuple[list[Column], list[Column]]:
     joint = tests.n_datasets > 1
     over = "pairs, measures and datasets" if joint else "pairs and measures"
@@ -520,7 +537,8 @@ def _ranking(c: AnswerComparison, key: int) -> Table:
 
 
 def _differing(c: AnswerComparison, key: int) -> Table:
-    rows, (a, b) = c.differing, c.compared
+    rows = c.differing
+    (a, b) = c.compared
     shown = [m for m in c.measures if rows[m].abs().max() > 0][:4]
     outputs = [
         Column(method, [*rows[f"output_{side}"].astype(str)], "wrap")

@@ -40,16 +40,26 @@ from mlflow_mleval.report.text import ARROWS, aligned, fixed, number
 DETAILED = 8
 #: Share of the fitted normal distribution inside its ellipse.
 INSIDE = 0.68
-HEIGHT, FOLD_SCATTER_ROW, MARKS, BINS = 400, 26, 5, 24
+HEIGHT = 400
+FOLD_SCATTER_ROW = 26
+MARKS = 5
+BINS = 24
 
 
 def mark(
-    svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opacity: float | None = None
+    svg: Svg,
+    kind: int,
+    x: float,
+    y: float,
+    r: float,
+    tip: str = "",
+    opacity: float | None = None,
 ) -> None:
     """The mark of a method: thirty combinations of five shapes and six colours, so that colour is
     never alone.
     """
-    style, shape = f"f{kind % COLOURS}", kind % MARKS
+    style = f"f{kind % COLOURS}"
+    shape = kind % MARKS
     if shape == 0:
         svg.dot(x, y, r, style, tip=tip, fill_opacity=opacity)
         return
@@ -61,7 +71,10 @@ def mark(
 
 
 def fold_scatter(
-    values: pd.DataFrame, order: Sequence[str], heads: Sequence[str], title: str
+    values: pd.DataFrame,
+    order: Sequence[str],
+    heads: Sequence[str],
+    title: str,
 ) -> Svg:
     """Folds as points on two measures, the mean of each method with its name, and the ellipse of
     its fitted normal distribution.
@@ -81,9 +94,11 @@ def fold_scatter(
         for sign in (-1, 1)
     ]
     everything = np.vstack([*(points[m] for m in spread), *reach, *means.values()])
-    low, high = everything.min(axis=0), everything.max(axis=0)
+    low = everything.min(axis=0)
+    high = everything.max(axis=0)
     pad = 0.04 * np.where(high > low, high - low, np.maximum(np.abs(high), 1e-9))
-    low, high = low - pad, high + pad
+    low = low - pad
+    high = high + pad
     words = "; ".join(f"{m} {', '.join(map(number, mean))}" for m, mean in means.items())
     svg = Svg(title, f"Means over folds of {heads[0]} and {heads[1]}: {words}.", HEIGHT)
     up = Scale(low[1], high[1], HEIGHT - 44, 24)
@@ -116,7 +131,8 @@ def fold_scatter(
                 svg, kind, across(x), up(y), 3.2, f"{m}, fold {fold}: {number(x)}, {number(y)}", 0.5
             )
     for kind, m in enumerate(drawn):
-        x, y = across(means[m][0]), up(means[m][1])
+        x = across(means[m][0])
+        y = up(means[m][1])
         mark(svg, kind, x, y, 5.5, f"{m}: mean {number(means[m][0])}, {number(means[m][1])}")
         taken.append((x - 6, y - 6, x + 6, y + 6))
     missed(
@@ -142,7 +158,10 @@ def _ellipse(cx: float, cy: float, radius: float, covariance: np.ndarray) -> str
 
 
 def fold_histogram(
-    values: pd.Series, order: Sequence[str], head: str, intervals: pd.DataFrame | None = None
+    values: pd.Series,
+    order: Sequence[str],
+    head: str,
+    intervals: pd.DataFrame | None = None,
 ) -> Svg:
     """A row a method: how many of its folds fall where on one measure, their mean, and its interval
     if there is one.
@@ -158,9 +177,11 @@ def fold_histogram(
             [] if intervals is None else intervals.loc[drawn, ["low", "high"]].to_numpy().ravel(),
         ]
     )
-    low, high = ends.min(), ends.max()
+    low = ends.min()
+    high = ends.max()
     if high <= low:
-        low, high = low - 0.5 * (abs(low) or 1), high + 0.5 * (abs(high) or 1)
+        low = low - 0.5 * (abs(low) or 1)
+        high = high + 0.5 * (abs(high) or 1)
     means = {m: float(row.mean()) for m, row in rows.items()}
     shown = dict(zip(means, aligned(means.values()), strict=True))
     words = "; ".join(map(" ".join, shown.items()))
@@ -180,7 +201,8 @@ def fold_histogram(
         svg.name(18, foot - 3, m, room - 18)
         for k in np.flatnonzero(counts[m]):
             height = (FOLD_SCATTER_ROW - 7) * counts[m][k] / most
-            left, right = x(edges[k]), x(edges[k + 1])
+            left = x(edges[k])
+            right = x(edges[k + 1])
             tip = f"{m}: {counts[m][k]} folds from {number(edges[k])} to {number(edges[k + 1])}"
             svg.rect(
                 left + 0.4,
@@ -213,10 +235,14 @@ AXES = {
 POSITIONS = AXES | {"binomial": "(k−1)/(K−1): from Hamming loss (0) to subset 0/1 loss (1)"}
 #: Line styles, each for as many lines as there are colours, so that colour is never alone.
 DASHES = [dash for dash in (None, "7 3", "2 3", "9 3 2 3", "1 3") for _ in range(COLOURS)]
-LINE, ROW = 15, 20
+LINE = 15
+ROW = 20
 #: A panel of ratios: its width, the gap beside it, the height of its plot; and how many lines of it
 #: are named.
-PANEL, GAP, PLOT, NAMED = 292, 16, 132, 9
+PANEL = 292
+GAP = 16
+PLOT = 132
+NAMED = 9
 _BETTER = BOLD * text_width("↑  better")
 #: Ratios are drawn up to this, and down to one over it.
 LARGEST_RATIO = 100.0
@@ -225,7 +251,10 @@ SUMMARIES = {s: ARROWS[DIRECTIONS[s]] for s in ("area", "slope", "relative_gain"
 
 
 def profile_lines(
-    curves: pd.DataFrame, family: str, title: str, kinds: Mapping[str, int] | None = None
+    curves: pd.DataFrame,
+    family: str,
+    title: str,
+    kinds: Mapping[str, int] | None = None,
 ) -> Svg:
     """Loss against the parameter of the family (k linear, α logarithmic), a line a method, named at
     its end.
@@ -237,10 +266,13 @@ def profile_lines(
     lines = {m: part.droplevel(0) for m, part in curves.groupby(level=0, sort=False)}
     lines = dict(list(lines.items())[:svg_TOP])
     kinds = kinds or {m: i for i, m in enumerate(lines)}
-    drawn, bands = pd.concat(lines), len(lines) <= DETAILED
+    drawn = pd.concat(lines)
+    bands = len(lines) <= DETAILED
     values = drawn[["loss", "low", "high"] if bands else ["loss"]].to_numpy(float)
-    low, high = np.nanmin(values), np.nanmax(values)
-    bottom, room = max(290, LINE * len(lines) + 12), room_for(lines, 150)
+    low = np.nanmin(values)
+    high = np.nanmax(values)
+    bottom = max(290, LINE * len(lines) + 12)
+    room = room_for(lines, 150)
     y = Scale(low, max(high, low + 1e-9), bottom, 10)
     ticks, wide = left_ticks(y)
     last = drawn.index.get_level_values(1).to_numpy(float).max()
@@ -275,7 +307,11 @@ def _parameter_axis(svg: Svg, at: Scale, bottom: float, family: str) -> None:
 
 
 def _profile(
-    svg: Svg, kind: int, points: list[tuple[float, float]], marked: bool, tip: str
+    svg: Svg,
+    kind: int,
+    points: list[tuple[float, float]],
+    marked: bool,
+    tip: str,
 ) -> None:
     """One line, with marks along it where there are few lines."""
     if len(points) > 1:
@@ -344,7 +380,8 @@ def ratio_panels(
     wide = PANEL if across == 2 else WIDTH
     long = any(BOLD * text_width(m) > wide / 2 - 8 - _BETTER for pair in pairs for m in pair)
     stacked = LINE if long else 0
-    tall, rows = PLOT + stacked + 58, -(-len(pairs) // across)
+    tall = PLOT + stacked + 58
+    rows = -(-len(pairs) // across)
     last = float(ratios.index.get_level_values("parameter").max())
     by_pair = {
         pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)
@@ -452,10 +489,15 @@ class _Panels:
             self.svg.text(place, y.start + 16, text, "muted small", "middle")
 
     def _line(
-        self, dataset: str, part: pd.DataFrame, across: list[float], up: list[float]
+        self,
+        dataset: str,
+        part: pd.DataFrame,
+        across: list[float],
+        up: list[float],
     ) -> tuple[float, float]:
         """The line of a dataset, heavy where it is significant; where it ends."""
-        points, kind = np.column_stack([across, up]), self.kinds[dataset]
+        points = np.column_stack([across, up])
+        kind = self.kinds[dataset]
         real = ~np.isnan(points[:, 1])
         first, last = part["ratio"][real].iloc[[0, -1]]
         tip = f"{dataset}: {number(first, 3)} to {number(last, 3)}"
@@ -468,7 +510,12 @@ class _Panels:
 
 
 def _stretch(
-    svg: Svg, kind: int, points: np.ndarray, class_: str, tip: str, dash: str | None = None
+    svg: Svg,
+    kind: int,
+    points: np.ndarray,
+    class_: str,
+    tip: str,
+    dash: str | None = None,
 ) -> None:
     """A piece of a line; a single point as a dot."""
     if len(points) > 1:
@@ -489,7 +536,8 @@ def _runs(flags: np.ndarray) -> list[np.ndarray]:
 
 def _ratio_ticks(y: Scale) -> list[float]:
     """Round ratios with room between them, 1 among them."""
-    low, high = math.exp(y.low), math.exp(y.high)
+    low = math.exp(y.low)
+    high = math.exp(y.high)
     round_ones = [
         f * 10.0**e for e in range(-3, 3) for f in (1, 2, 5) if low <= f * 10.0**e <= high
     ]
@@ -525,12 +573,14 @@ def awareness_strips(
     for i, m in enumerate(methods):
         svg.name(room - 8, 22 + ROW * i + 14, m, room - 8, anchor="end")
     for j, (summary, arrow) in enumerate(SUMMARIES.items()):
-        values, marks = awareness[summary], letters.get(summary, {})
+        values = awareness[summary]
+        marks = letters.get(summary, {})
         wide = max((text_width(marks.get(m, ""), SMALL) for m in methods), default=0)
         shown = aligned(means[summary], 3)
         right = room + step * (j + 1) - wide - (14 if wide else 8)
         edge = right - max(text_width(t) for t in shown) - 6
-        low, high = values.min(), values.max()
+        low = values.min()
+        high = values.max()
         x = Scale(
             *((low, high) if high > low else (low - 0.5, low + 0.5)), room + step * j + 6, edge - 4
         )
@@ -626,13 +676,15 @@ def run_labels(labels: pd.DataFrame) -> Svg:
     for i, (label, row) in enumerate(zip(drawn.index, rows, strict=True)):
         top = 22 + i * RUN_FIGURES_ROW
         svg.name(room - 8, top + 12, label, room - 8, anchor="end")
-        start, whole = 0.0, max(row["tp"] + row["fn"] + row["fp"], 1)
+        start = 0.0
+        whole = max(row["tp"] + row["fn"] + row["fp"], 1)
         for column, class_, opacity, _ in _PARTS:
             if n := row[column]:
                 ends = start, start + n / whole
                 svg.bar(x, ends, top, RUN_FIGURES_ROW - 5, class_, fill_opacity=opacity)
             start += n / whole
-        tip, height = f"{label}: {texts[i]}", RUN_FIGURES_ROW - 5
+        tip = f"{label}: {texts[i]}"
+        height = RUN_FIGURES_ROW - 5
         svg.rect(room, top, x.stop - room, height, None, fill_opacity=0, tip=tip)
         svg.text(WIDTH - 58, top + 12, fixed(row["f1"], 3), anchor="end")
         svg.text(WIDTH, top + 12, f"{row['support']:,.0f}", "muted", "end")
@@ -644,7 +696,9 @@ def run_labels(labels: pd.DataFrame) -> Svg:
 
 #: Curves that are named beside the one of all label cells; the others are grey.
 SCORE_CURVES_NAMED = 5
-SCORE_CURVES_HEIGHT, TOP, SCORE_CURVES_LINE = 300, 12, 17
+SCORE_CURVES_HEIGHT = 300
+TOP = 12
+SCORE_CURVES_LINE = 17
 #: How thick and dashed the named curves are drawn, the one of all label cells first.
 _DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3", "5 2")
 
@@ -717,12 +771,16 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
 
 
 def _square(
-    title: str, words: str, axes: tuple[str, str], right: float
+    title: str,
+    words: str,
+    axes: tuple[str, str],
+    right: float,
 ) -> tuple[Svg, Scale, Scale]:
     """A plot of shares against shares, its axes drawn."""
     svg = Svg(title, words, SCORE_CURVES_HEIGHT + 58)
     left = 12 + text_width("0.0", SMALL)
-    x, y = Scale(0, 1, left, right), Scale(0, 1, SCORE_CURVES_HEIGHT + 16, TOP + 16)
+    x = Scale(0, 1, left, right)
+    y = Scale(0, 1, SCORE_CURVES_HEIGHT + 16, TOP + 16)
     svg.text(0, TOP, axes[1], "muted")
     svg.side_axis(y, left_ticks(y, 5)[0], left, right)
     svg.axis(x, y(0), about=5, label=number)

@@ -32,7 +32,8 @@ from mlflow_mleval.words import count
 # The critical-difference diagram (Demšar 2006): mean ranks on an axis, bars over methods that no
 # test separates.
 
-ROW, LEVEL = 19, 9
+ROW = 19
+LEVEL = 9
 #: More bars than this would hide what they say; the letters of the ranking table hold them all.
 MOST_BARS = 24
 
@@ -85,13 +86,17 @@ class _Diagram:
         places = [self.x(rank) for rank in self.ranks]
         for level, members in self.bars:
             for i, j in pairwise(members):
-                start, stop = places[i], places[j]
-                start, stop = start - over * (i == members[0]), stop + over * (j == members[-1])
+                start = places[i]
+                stop = places[j]
+                start = start - over * (i == members[0])
+                stop = stop + over * (j == members[-1])
                 yield level, start, stop, j > i + 1
 
 
 def critical_difference(
-    mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None
+    mean_ranks: pd.Series,
+    cliques: Sequence[Sequence[str]],
+    cd: float | None = None,
 ) -> Svg:
     """Mean ranks, best at the left, with a bar over each maximal group of methods that are not
     separated, and `cd` as a ruler.
@@ -102,7 +107,8 @@ def critical_difference(
     methods = list(mean_ranks.sort_values(kind="stable").index[:TOP])
     room = room_for(methods, 124) + 48
     drawn = _Diagram.of(mean_ranks, cliques, cd, (room + 14, WIDTH - room - 14))
-    x, top = drawn.x, 64 if cd is not None else 30
+    x = drawn.x
+    top = 64 if cd is not None else 30
     first = top + 26 + LEVEL * drawn.levels
     height = first + ((len(methods) + 1) // 2 - 1) * ROW + 10
     svg = Svg("Critical-difference diagram", _words(drawn.ranks, drawn.bars, methods, cd), height)
@@ -113,10 +119,15 @@ def critical_difference(
         svg.line(x(tick), top - 5, x(tick), top, "axis")
         svg.text(x(tick), top - 9, tick, "muted", "middle")
     for method, rank, left, row in drawn.rows():
-        y, best = first + row * ROW, method == methods[0]
-        end, edge, anchor = room + 4, room, "end"
+        y = first + row * ROW
+        best = method == methods[0]
+        end = room + 4
+        edge = room
+        anchor = "end"
         if not left:
-            end, edge, anchor = WIDTH - end, WIDTH - edge, "start"
+            end = WIDTH - end
+            edge = WIDTH - edge
+            anchor = "start"
         svg.path([(x(rank), top), (x(rank), y), (end, y)], "leader" if best else "elbow")
         short = fit(method, room - 48, SIZE * (BOLD if best else 1))
         pieces = [(short, "strong" if best else ""), ("  ", ""), (fixed(rank, 2), "muted")]
@@ -136,16 +147,20 @@ def _ruler(svg: Svg, drawn: _Diagram, cd: float) -> None:
     more = "" if drawn.ruler else ", more than this axis"
     svg.text(drawn.x.start, 13, f"critical difference {fixed(cd, 2)}{more}", "muted")
     if drawn.ruler:
-        a, b = drawn.x(drawn.x.low), drawn.x(drawn.x.low + cd)
+        a = drawn.x(drawn.x.low)
+        b = drawn.x(drawn.x.low + cd)
         svg.path([(a, 20), (a, 28), (a, 24), (b, 24), (b, 20), (b, 28)], "ruler")
 
 
 def in_tikz(
-    mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None
+    mean_ranks: pd.Series,
+    cliques: Sequence[Sequence[str]],
+    cd: float | None = None,
 ) -> str:
     """The same diagram for a paper, as a picture in TikZ, 12 cm wide; needs no library of it."""
     drawn = _Diagram.of(mean_ranks, cliques, cd, (0, 12), unit=0.02)
-    x, first = drawn.x, 0.45 + 0.16 * drawn.levels
+    x = drawn.x
+    first = 0.45 + 0.16 * drawn.levels
     lines = [r"\begin{tikzpicture}[x=1cm,y=1cm,font=\footnotesize]", r"\draw (0,0) -- (12,0);"]
     for tick in drawn.ticks():
         lines.append(rf"\draw ({x(tick):.3f},0) -- ({x(tick):.3f},.12) node[above] {{{tick}}};")
@@ -163,7 +178,8 @@ def in_tikz(
             rf"{{{text}}};"
         )
     for level, start, stop, gap in drawn.pieces(over=0.05):
-        y, style = -0.25 - 0.16 * level, "dotted, thick" if gap else "line width=2pt"
+        y = -0.25 - 0.16 * level
+        style = "dotted, thick" if gap else "line width=2pt"
         lines.append(rf"\draw[{style}] ({start:.3f},{y:.2f}) -- ({stop:.3f},{y:.2f});")
     return "\n".join([*lines, r"\end{tikzpicture}%"])
 
@@ -202,7 +218,10 @@ def _domain(ranks: pd.Series, n_methods: int, cd: float | None) -> tuple[float, 
 
 
 def _words(
-    ranks: pd.Series, bars: list[tuple[int, list[int]]], methods: list[str], cd: float | None
+    ranks: pd.Series,
+    bars: list[tuple[int, list[int]]],
+    methods: list[str],
+    cd: float | None,
 ) -> str:
     order = ", ".join(f"{m} {fixed(r, 2)}" for m, r in ranks.items())
     groups = "; ".join(", ".join(methods[i] for i in members) for _, members in bars)
@@ -219,7 +238,8 @@ def _words(
 
 CELL = 46
 #: Room for a name beside its row, and for the key of the cells.
-NAME, KEY = 170, 140
+NAME = 170
+KEY = 140
 #: Differences smaller than this are float noise.
 NOISE = 1e-12
 
@@ -235,7 +255,8 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     than thirty methods in `order`, best first, thirty are drawn.
     """
     methods = list(order[:TOP])
-    place, n = {m: i for i, m in enumerate(methods)}, len(methods)
+    place = {m: i for i, m in enumerate(methods)}
+    n = len(methods)
     pairs = pairs[pairs["method_a"].isin(place) & pairs["method_b"].isin(place)]
     pairs = pairs.assign(p=pairs[p])
     room = max(room_for(methods[:1], 138) + 12, 60)
@@ -247,7 +268,8 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     height = cell * (n - 1) + 20
     svg = Svg("Pairwise matrix", words, max(height, 104))
     for row, lines in zip(rows, texts, strict=True):
-        i, j = place[row.method_a], place[row.method_b]
+        i = place[row.method_a]
+        j = place[row.method_b]
         _cell(svg, row, lines, (room + (j - 1) * cell, 2 + i * cell), cell)
     for i, method in enumerate(methods):
         x = room + i * cell - 6
@@ -270,7 +292,11 @@ def _texts(rows: Sequence[Any], cell: float) -> tuple[bool, list[list[str]]]:
 
 
 def _cell(
-    svg: Svg, row: Any, lines: Sequence[str], corner: tuple[float, float], size: float
+    svg: Svg,
+    row: Any,
+    lines: Sequence[str],
+    corner: tuple[float, float],
+    size: float,
 ) -> None:
     """One pair: its colour, its texts, and a frame where it is separated."""
     x, y = corner
@@ -296,7 +322,8 @@ def _key(svg: Svg, x: float, height: float) -> None:
     svg.rect(x - 20, y, CELL - 1, CELL - 1, "fpale")
     lines = {"+0.10": "mean difference", "6/1/4": "won/tied/lost", ".012": "p-value"}
     for k, (cell, meaning) in enumerate(lines.items()):
-        at, style = y + 13 + 14 * k, "small strong" if k == 0 else "small"
+        at = y + 13 + 14 * k
+        style = "small strong" if k == 0 else "small"
         svg.text(x - 20 + CELL / 2, at, cell, style, "middle")
         svg.text(x + CELL - 14, at, meaning, "small muted")
 
@@ -314,11 +341,14 @@ def _sign(value: float) -> str:
 # --------------------------------------------------------------------------------------------------
 # Means of a few methods by one or two measures in their own units, with intervals.
 
-MEANS_ROW, GAP = 22, 26
+MEANS_ROW = 22
+GAP = 26
 
 
 def means_figure(
-    tables: Mapping[str, pd.DataFrame], directions: Mapping[str, str], stressed: Collection[str]
+    tables: Mapping[str, pd.DataFrame],
+    directions: Mapping[str, str],
+    stressed: Collection[str],
 ) -> Svg:
     """A panel a measure, a row a method: its mean as a dot and its interval as a line.
 
@@ -343,7 +373,8 @@ def means_figure(
         svg.axis(x, bottom, 22, 4, lambda value: number(value, 3))
         for i, method in enumerate(methods):
             mean, start, stop = table.loc[method]
-            y, accent = 24 + MEANS_ROW * (i + 0.5), method in stressed
+            y = 24 + MEANS_ROW * (i + 0.5)
+            accent = method in stressed
             if np.isfinite([start, stop]).all():
                 svg.line(x(start), y, x(stop), y, "leader" if accent else "axis")
             if np.isfinite(mean):
@@ -369,7 +400,11 @@ SHRINKAGE_ROW = 22
 
 
 def shrinkage(
-    table: pd.DataFrame, rope: float, mean: float, title: str, better: tuple[str, str]
+    table: pd.DataFrame,
+    rope: float,
+    mean: float,
+    title: str,
+    better: tuple[str, str],
 ) -> Svg:
     """A row a dataset (mean, shrunken, low, high; by falling difference): a ring where it was
     found, a dot where it is drawn to.
@@ -385,7 +420,8 @@ def shrinkage(
         f"({number(row.low, 3)} to {number(row.high, 3)})"
         for dataset, row in drawn.iterrows()
     ]
-    room, height = room_for(["dataset", *drawn.index], 150) + 12, 26 + SHRINKAGE_ROW * len(drawn)
+    room = room_for(["dataset", *drawn.index], 150) + 12
+    height = 26 + SHRINKAGE_ROW * len(drawn)
     ends = [*drawn["mean"], *drawn["low"], *drawn["high"], -rope, rope, mean]
     wide = max(ends) - min(ends)
     x = Scale(min(ends) - 0.03 * wide, max(ends) + 0.03 * wide, room, WIDTH - 12)
@@ -419,8 +455,10 @@ def power_lines(found: PowerCurve, title: str) -> Svg:
     """The curve with its band, the wanted power as a dashed line, and marks where the study is and
     where the power is reached.
     """
-    c, bottom = found.curve, 210
-    x, y = Scale(c["n"].min(), c["n"].max(), 46, WIDTH - 24), Scale(0, 1, bottom, 14)
+    c = found.curve
+    bottom = 210
+    x = Scale(c["n"].min(), c["n"].max(), 46, WIDTH - 24)
+    y = Scale(0, 1, bottom, 14)
     there = float(c["power"][c["n"] == found.n].max())
     how_many = f"{found.needed:,.0f}" if found.needed <= c["n"].max() else "more than are drawn"
     svg = Svg(
@@ -453,7 +491,8 @@ _FOREST = 40
 
 def differences_and_margins(rows: pd.DataFrame) -> Svg:
     """A forest plot: difference with its limits a row, and minus the margin as a short line."""
-    shown, left = rows.head(_FOREST), max(len(rows) - _FOREST, 0)
+    shown = rows.head(_FOREST)
+    left = max(len(rows) - _FOREST, 0)
     labels = [
         f"{row.measure} · {row.slice}" if row.slice else str(row.measure)
         for row in shown.itertuples()
@@ -462,13 +501,15 @@ def differences_and_margins(rows: pd.DataFrame) -> Svg:
     reach = ends[np.isfinite(ends)]
     most = 1.15 * max(np.abs(reach).max(initial=0.0), shown["margin"].max(skipna=True) or 0.0, 1e-3)
     room = room_for(labels, 220)
-    x, bottom = Scale(-most, most, room + 8, WIDTH - 74), 10 + ROW * len(shown)
+    x = Scale(-most, most, room + 8, WIDTH - 74)
+    bottom = 10 + ROW * len(shown)
     words = "; ".join(map("{} {}".format, labels, shown["verdict"]))
     svg = Svg("Differences and margins", f"{words}.", bottom + 30 + 16 * bool(left))
     svg.grid(x, 6, bottom, 6)
     svg.line(x(0), 4, x(0), bottom, "axis")
     for i, (label, row) in enumerate(zip(labels, shown.itertuples(), strict=True)):
-        y, colour = 8 + ROW * (i + 0.5), "fneg" if row.verdict == "worse" else "faccent"
+        y = 8 + ROW * (i + 0.5)
+        colour = "fneg" if row.verdict == "worse" else "faccent"
         low, high = (float(np.clip(end, -most, most)) for end in (row.low, row.high))
         svg.name(room, y + 4, label, room, "strong" if row.verdict == "worse" else None, "end")
         if not math.isnan(row.low):
@@ -490,7 +531,8 @@ def ledger_steps(entries: pd.DataFrame) -> Svg:
     """
     needed = np.log10(1 / entries["level"].to_numpy(float))
     evidence = np.log10(np.clip(entries["evidence"].to_numpy(float), 1e-3, 1e12))
-    bottom, numbers_ = 170, entries["number"].to_numpy(float)
+    bottom = 170
+    numbers_ = entries["number"].to_numpy(float)
     x = Scale(min(numbers_.min(), 1), max(numbers_.max(), 2), 46, WIDTH - 16)
     y = Scale(min(evidence.min(), 0.0) - 0.3, max(evidence.max(), needed.max()) + 0.3, bottom, 12)
     shipped = entries["decision"] == "ship"

@@ -37,7 +37,10 @@ CELLS = 88
 
 #: Of a picture that runs through the rows of a table: the height of a row where there are up to
 #: DENSE and where there are more, and how many per cent stay free at both ends.
-RUNG, DENSE_RUNG, DENSE, EDGE = 20, 16, 20, 5
+RUNG = 20
+DENSE_RUNG = 16
+DENSE = 20
+EDGE = 5
 
 
 def rungs(table: pd.DataFrame, title: str, zero: bool) -> tuple[list[Svg], Svg, Scale]:
@@ -74,7 +77,8 @@ def _rung_axis(title: str, x: Scale) -> Svg:
     for tick in x.ticks(3):
         ends = _across(x(tick), x(tick))
         svg.add("line", **ends, y1=height - 4, y2=height, class_="axis")
-        x1, y = ends["x1"], height - 6
+        x1 = ends["x1"]
+        y = height - 6
         svg.add("text", number(tick), class_="muted small", x=x1, y=y, text_anchor="middle")
     return svg
 
@@ -92,7 +96,8 @@ def rank_strip(ranks: pd.Series, n_methods: int, imputed: Collection[str] = ()) 
     svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(ranks), inline=True)
     for i, (dataset, rank) in enumerate(ranks.items()):
         tip = f"{dataset}: rank {number(rank)}{stars[dataset]}"
-        strength, style = shade(rank, n_methods), "faccent imputed" if stars[dataset] else "faccent"
+        strength = shade(rank, n_methods)
+        style = "faccent imputed" if stars[dataset] else "faccent"
         svg.rect(i * step, 0, step - gap, HEIGHT, style, fill_opacity=strength, tip=tip)
         if rank == 1 and step > 5:
             svg.dot(i * step + (step - gap) / 2, HEIGHT / 2, 2, "fbg", pointer_events="none")
@@ -122,7 +127,8 @@ def shade(rank: float, n_methods: int) -> float:
 # Other weights: how often each method takes each rank, and how far a weight may move before the
 # leader or the order changes.
 
-ROW, NOBODY = 20, "nobody"
+ROW = 20
+NOBODY = "nobody"
 #: Pieces of a strip; more ranks share pieces.
 PIECES = 60
 
@@ -140,7 +146,8 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
     """A strip a method of the shares of its ranks (methods x ranks 1, 2, …, in order), the best at
     the left and strongest.
     """
-    drawn, n = shares.iloc[:TOP], shares.shape[1]
+    drawn = shares.iloc[:TOP]
+    n = shares.shape[1]
     room = room_for(["method", *drawn.index], 150) + 10
     x = Scale(0, 1, room, WIDTH - 140)
     words = "; ".join(f"{m} first in {percent(row.iloc[0])}" for m, row in drawn.iterrows())
@@ -157,10 +164,13 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
         svg.name(room - 8, y + 13, method, room - 8, "strong" if i == 0 else None, "end")
         edges = np.concatenate([[0.0], np.cumsum(row.to_numpy(float))])
         for first, last in pairwise([*range(0, n, math.ceil(n / PIECES)), n]):
-            a, b, rank = edges[first], edges[last], (first + last + 1) / 2
+            a = edges[first]
+            b = edges[last]
+            rank = (first + last + 1) / 2
             if b - a > 0.0005:
                 tip = f"{method}: rank {span(first + 1, last)} in {percent(b - a)}"
-                width, strength = x(b) - x(a) - 0.6, shade(rank, n)
+                width = x(b) - x(a) - 0.6
+                strength = shade(rank, n)
                 svg.rect(x(a), y, width, ROW - 4, "faccent", fill_opacity=strength, tip=tip)
         svg.text(WIDTH - 92, y + 13, percent(row.iloc[0]), anchor="end")
         svg.text(WIDTH, y + 13, likely(row.to_numpy(float)), "muted", "end")
@@ -202,9 +212,11 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     for i, (measure, row) in enumerate(drawn.iterrows()):
         y = 22 + i * ROW + ROW / 2
         svg.name(room - 8, y + 4, measure, room - 8, anchor="end")
-        ends, tip = (row.weight_low, row.weight_high), f"{measure}: {_range(row)}"
+        ends = (row.weight_low, row.weight_high)
+        tip = f"{measure}: {_range(row)}"
         svg.bar(x, ends, y - 6, 12, "faccent", fill_opacity=0.28, tip=tip)
-        a, b = x(row.order_weight_low), x(row.order_weight_high)
+        a = x(row.order_weight_low)
+        b = x(row.order_weight_high)
         svg.rect(min(a, b - 1), y - 6, max(b - a, 1), 12, "faccent")
         svg.line(x(row.weight), y - 8, x(row.weight), y + 8, "tick")
         rivals = _rivals(row)
@@ -235,7 +247,8 @@ def _range(row: pd.Series) -> str:
 # --------------------------------------------------------------------------------------------------
 # A bump chart: how the order of the methods moves from one way of ranking to the next.
 
-BUMP_ROW, SLANT = 19, -38
+BUMP_ROW = 19
+SLANT = -38
 
 
 def bump(ranks: pd.DataFrame) -> Svg:
@@ -266,7 +279,9 @@ def bump(ranks: pd.DataFrame) -> Svg:
         kind = leaders.index(method) if method in leaders else None
         points = [(x(i), y(r)) if r == r else None for i, r in enumerate(places)]
         _bump_line(svg, points, kind, f"{method}: {texts[method]}")
-        style, first, last = None if kind is None else "strong", places.iloc[0], places.iloc[-1]
+        style = None if kind is None else "strong"
+        first = places.iloc[0]
+        last = places.iloc[-1]
         svg.name(room, y(first) + SIZE / 3, method, room - 4, style, "end")
         if last == last:
             svg.name(WIDTH - room, y(last) + SIZE / 3, method, room - 4, style)
@@ -274,12 +289,19 @@ def bump(ranks: pd.DataFrame) -> Svg:
 
 
 def _bump_line(
-    svg: Svg, points: Sequence[tuple[float, float] | None], kind: int | None, tip: str
+    svg: Svg,
+    points: Sequence[tuple[float, float] | None],
+    kind: int | None,
+    tip: str,
 ) -> None:
     """A line with a dot at each point, broken where there is none; coloured where it has a kind."""
-    line, fill, r = "plain thin", "fgrey", 2.2
+    line = "plain thin"
+    fill = "fgrey"
+    r = 2.2
     if kind is not None:
-        line, fill, r = f"c{kind} thick", f"f{kind}", 4
+        line = f"c{kind} thick"
+        fill = f"f{kind}"
+        r = 4
     for a, b in pairwise(points):
         if a and b:
             svg.line(*a, *b, line)
@@ -335,7 +357,8 @@ def correlation_graph(
     y = {m: 22 + CORRELATION_ROW * i + CORRELATION_ROW / 2 for i, m in enumerate(drawn)}
     for (a, b), r in pairs.items():
         strength = 0.35 + 0.65 * (r - threshold) / (1 - threshold)
-        style, tip = f"c{group_of.get(a, 0)} thin", f"{a} – {b}: {number(r, 3)}"
+        style = f"c{group_of.get(a, 0)} thin"
+        tip = f"{a} – {b}: {number(r, 3)}"
         path = _arc(spine + 6, y[a], y[b])
         svg.add("path", d=path, class_=style, stroke_opacity=strength, tip=tip)
     for m in drawn:
@@ -352,7 +375,9 @@ def correlation_graph(
 
 
 def _close_pairs(
-    correlation: pd.DataFrame, measures: Sequence[str], threshold: float
+    correlation: pd.DataFrame,
+    measures: Sequence[str],
+    threshold: float,
 ) -> dict[tuple[str, str], float]:
     """The pairs of measures whose correlation lies above the threshold."""
     pairs = {(a, b): float(correlation.loc[a, b]) for a, b in combinations(measures, 2)}
@@ -389,7 +414,10 @@ SIDE = 76
 
 
 def gaia(
-    methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, float], explained: float
+    methods: pd.DataFrame,
+    measures: pd.DataFrame,
+    decision: tuple[float, float],
+    explained: float,
 ) -> Svg:
     """The plane: methods in the direction of an arrow do well by that measure; arrows that point
     the same way agree.
@@ -397,15 +425,15 @@ def gaia(
     Both tables have two columns of coordinates; of each the first thirty rows are drawn. `decision`
     points to the better methods; `explained` is the share of the variance that the plane shows.
     """
-    points, arrows = (
-        _unit(methods.iloc[:TOP].to_numpy(float)),
-        0.92 * _unit(measures.iloc[:TOP].to_numpy(float)),
-    )
+    points = _unit(methods.iloc[:TOP].to_numpy(float))
+    arrows = 0.92 * _unit(measures.iloc[:TOP].to_numpy(float))
     ends = np.vstack([points, arrows, [[0.0, 0.0]]])
-    (left, bottom), (right, top) = ends.min(axis=0), ends.max(axis=0)
+    (left, bottom) = ends.min(axis=0)
+    (right, top) = ends.max(axis=0)
     unit = min((WIDTH - 2 * SIDE) / (right - left or 1), (GAIA_HEIGHT - 60) / (top - bottom or 1))
     height = unit * (top - bottom) + 60
-    cx, cy = WIDTH / 2 - unit * (left + right) / 2, 30 + unit * top
+    cx = WIDTH / 2 - unit * (left + right) / 2
+    cy = 30 + unit * top
 
     def at(u: float, v: float) -> tuple[float, float]:
         return cx + u * unit, cy - v * unit
