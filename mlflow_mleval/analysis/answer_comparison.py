@@ -108,11 +108,6 @@ class Aligned:
     notes: tuple[str, ...]
     lost: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def several(self) -> bool:
-        """Whether some question was answered more than once."""
-        return any(a.values.index.has_duplicates for a in self.answers.values())
-
 
 def _shared_measures(answers: Mapping[str, Answers]) -> list[str]:
     """The measures that the answers of all methods have."""
@@ -391,14 +386,6 @@ class AnswerComparison(InstanceTests):
             "sampling": self.sampling,
             "needed": self.needed,
         }
-
-    def worse_than(self, method: str) -> list[str]:
-        """The methods that are separated from this one, worse on some measure and better on
-        none.
-        """
-        better = {worse for ahead, worse in self.separated if ahead == method}
-        lost = {ahead for ahead, worse in self.separated if worse == method}
-        return [str(m) for m in self.methods if m in better - lost]
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -485,22 +485,6 @@ class Comparison(Detailed):
         )
 
     @property
-    def partial_order(self) -> pd.DataFrame:
-        """PROMETHEE I on the mean flows, methods x methods, as `PrometheeResult.partial_order` has
-        it.
-        """
-        any_result = next(iter(self.fusion.results.values()))
-        return replace(any_result, flows=self.fusion.ranking).partial_order()
-
-    @property
-    def incomparable(self) -> tuple[Any, Any]:
-        """Places in the fused ranking of the pairs that it leaves open; see
-        `PrometheeResult.incomparable`.
-        """
-        any_result = next(iter(self.fusion.results.values()))
-        return replace(any_result, flows=self.fusion.ranking).incomparable()
-
-    @property
     def mean_flows(self) -> pd.DataFrame:
         """Net flow by each measure alone, averaged over datasets: methods x measures."""
         by = self.fusion.flows.by_measure

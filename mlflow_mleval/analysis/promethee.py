@@ -431,8 +431,10 @@ def promethee(
         where d > q, 1 where d > p; "linear" (d-q)/(p-q) held between 0 and 1; "gaussian" 1 -
         exp(-d²/2s²).
     weights : {"entropy", "equal"}, mapping of measure to float, or sequence
-        "entropy" as in `entropy_weights`. Given ones must be positive; they are normalised to sum
-        1.
+        "entropy": by the information that values carry (Eftimov & Kocev 2019, eqs. 6-12). Each
+        measure is scaled to [0, 1] towards better, divided by its sum over the methods, and its
+        entropy e_j is the mean of W(x) / (e^½ - 1) with W(x) = x e^(1-x) + (1-x) e^x - 1; the
+        weight is (1 - e_j) / Σ (1 - e). Given ones must be positive; they are normalised to sum 1.
     p, q, s : float or mapping of measure to float, optional
         Thresholds in the units of the measure. By default shares of R, the measure's largest
         difference in this table: v_shape p = R (Eftimov & Kocev); u_shape q = R/10; level q = R/10,
@@ -649,33 +651,6 @@ def _fill(
         up[which], down[which] = stacked_flows(columns, function, *limits[:, which])
 
 
-def entropy_weights(
-    table: pd.DataFrame | npt.ArrayLike,
-    minimize: Iterable[Any] = (),
-    drop_constant: bool = False,
-) -> pd.Series:
-    """Weights of measures by the information that their values carry (Eftimov & Kocev 2019, eqs.
-    6-12); they sum to 1.
-
-    Each measure is scaled to [0, 1] towards better, divided by its sum over the methods, and its
-    entropy e_j is the mean of W(x) / (e^½ - 1) with W(x) = x e^(1-x) + (1-x) e^x - 1; the weight is
-    (1 - e_j) / Σ (1 - e). A measure that does not differ between methods has, as in the paper, the
-    largest entropy there is, so that its weight is the smallest; with `drop_constant` it is 0.
-
-    >>> entropy_weights(pd.DataFrame({"f1": [0, 1, 2], "accuracy": [1, 1, 1]})).round(4).to_dict()
-    {'f1': 0.7916, 'accuracy': 0.2084}
-    """
-    frame = checked(table)
-    share = weights_of(
-        "entropy",
-        frame.to_numpy().T[None],
-        _minimized(minimize, frame.columns),
-        frame.columns,
-        drop_constant,
-    )
-    return pd.Series(share[0], index=frame.columns, name="weight")
-
-
 def weights_of(
     weights: Weights,
     values: Array,
@@ -702,6 +677,7 @@ def weights_of(
 
 
 def _entropy(values: Array, turned: npt.NDArray[np.bool_]) -> Array:
+    """Weights by the information that values carry (Eftimov & Kocev 2019, eqs. 6-12)."""
     low = values.min(axis=2, keepdims=True)
     high = values.max(axis=2, keepdims=True)
     x = np.where(turned[:, None], high - values, values - low)

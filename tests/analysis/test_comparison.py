@@ -235,22 +235,6 @@ def test_the_plane_needs_three_measures_and_methods():
     pd.testing.assert_frame_equal(found.mean_flows, mean)
 
 
-def test_the_partial_order_goes_by_mean_flows():
-    found = compare(study_of(4, 3, gap=0.02))
-    flows = found.fusion.ranking
-    for a in flows.index:
-        for b in flows.index.drop(a):
-            plus, minus = (
-                flows.loc[a, f"phi_{side}"] - flows.loc[b, f"phi_{side}"]
-                for side in ("plus", "minus")
-            )
-            word = "R" if plus * minus > 0 else "P" if plus > 0 or minus < 0 else "-"
-            assert found.partial_order.loc[a, b] == word
-    assert np.array_equal(
-        np.transpose(found.incomparable), np.argwhere(np.triu(found.partial_order == "R"))
-    )
-
-
 def test_long_tables_hold_every_cell_once():
     found = compare(study_of(3, 4))
     assert (

@@ -11,7 +11,6 @@ from scipy.stats import rankdata
 
 from mlflow_mleval.analysis.promethee import (
     PREFERENCES,
-    entropy_weights,
     flows_by_measure,
     promethee,
 )
@@ -95,7 +94,7 @@ def test_default_thresholds_as_the_definition(function, digits):
     table = pd.DataFrame(rng.random((12, 4)).round(digits), columns=list("abcd"))
     result = promethee(table, ["b"], function)
     plus, minus = written_out(
-        table, ["b"], function, entropy_weights(table, ["b"]), DEFAULTS[function]
+        table, ["b"], function, promethee(table, ["b"]).weights, DEFAULTS[function]
     )
     assert np.allclose(result.flows.phi_plus, plus, rtol=0, atol=1e-12)
     assert np.allclose(result.flows.phi_minus, minus, rtol=0, atol=1e-12)
@@ -180,7 +179,7 @@ def test_entropy_as_the_paper():
     e = {
         name: sum(w(x / sum(q)) for x in q) / ((np.exp(0.5) - 1) * 3) for name, q in scaled.items()
     }
-    for name, weight in entropy_weights(table, ["one_error"]).items():
+    for name, weight in promethee(table, ["one_error"]).weights.items():
         assert weight == pytest.approx((1 - e[name]) / (2 - sum(e.values())))
 
 

@@ -999,9 +999,6 @@ class OverFolds(Posthoc):
         m = len(names)
         return FoldPairs(pd.DataFrame(table), tested.alpha, n, m, len(rows), None, [*names])
 
-    def pvalues(self, result: FoldPairs) -> pd.DataFrame:
-        return result.pvalues
-
     def wording(self, result: FoldPairs) -> str:
         return f"tests over the folds of {count(result.n_datasets, 'dataset')}"
 
@@ -1013,9 +1010,3 @@ class OverFolds(Posthoc):
 
     def about(self, result: FoldPairs) -> str:
         return f"this is about these {count(result.n_datasets, 'dataset')}, and not about others"
-
-    def meaning(self, result: FoldPairs) -> str:
-        return (
-            "The folds of some dataset separate the two, one is worse on no measure, and no "
-            f"dataset says the opposite; {self.about(result)}."
-        )

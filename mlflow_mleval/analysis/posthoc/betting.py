@@ -200,9 +200,6 @@ class Betting(Posthoc):
             flows = flows.loc[[dataset for dataset in tested.arrival if dataset in flows.index]]
         return betting(flows, tested.control, tested.alpha, tested.bound)
 
-    def pvalues(self, result: BettingResult) -> pd.DataFrame:
-        return result.pvalues
-
     def possible(self, result: BettingResult) -> str:
         if unable := self.unable(result):
             return unable
@@ -226,12 +223,4 @@ class Betting(Posthoc):
         return (
             f"Betting on {pairs}, dataset by dataset in the order in which the last run of each "
             "started, with Holm's correction"
-        )
-
-    def meaning(self, result: BettingResult) -> str:
-        return (
-            "One is better on so many datasets, and by so much, that chance would ever separate "
-            f"any pair in at most {100 * result.alpha:g}% of such studies, however often somebody "
-            "looks. Datasets count as independent, and methods and measures must stay the same "
-            "from look to look."
         )

@@ -123,11 +123,11 @@ class Posthoc(ABC):
     def run(self, tested: Tested) -> Any:
         """The result."""
 
-    @abstractmethod
     def pvalues(self, result: Any) -> pd.DataFrame:
         """Methods x methods: p-values, corrected for the number of pairs; NaN for pairs that are
         not compared.
         """
+        return result.pvalues
 
     def doubts(self, result: Any) -> tuple[str, ...]:
         """What a reader must know before believing the result."""
@@ -162,10 +162,6 @@ class Posthoc(ABC):
     def about(self, result: Any) -> str:
         """What a separation is about and what it is not, as a clause."""
         return "this is about datasets like these"
-
-    @abstractmethod
-    def meaning(self, result: Any) -> str:
-        """What "separated" means by this test, and when not to trust it."""
 
 
 class Made(NamedTuple):

@@ -357,9 +357,6 @@ class MaxT(Posthoc):
             tested.seed,
         )
 
-    def pvalues(self, result: MaxTResult) -> pd.DataFrame:
-        return result.pvalues
-
     def possible(self, result: MaxTResult) -> str:
         least = f"the smallest p-value is {_least(result)}"
         if self.unable(result):
@@ -395,13 +392,6 @@ class MaxT(Posthoc):
         return (
             f"Step-down max-T over {pairs}, by {how} of sign of whole "
             f"datasets{'' if result.exact else seed}"
-        )
-
-    def meaning(self, result: MaxTResult) -> str:
-        return (
-            "One is better on so many datasets, and by so much, that chance would separate any "
-            f"pair in at most {100 * result.alpha:g}% of such studies. Datasets count as "
-            "independent."
         )
 
 
@@ -447,12 +437,6 @@ class OverRepeats(MaxT):
         these = "this dataset" if self.n_datasets == 1 else f"these {self.n_datasets} datasets"
         split = " and their splits" if self.same_split else ""
         return f"this is about {these}{split}, trained again, and not about others"
-
-    def meaning(self, result: MaxTResult) -> str:
-        return (
-            "One is better in so many repeats, and by so much, that chance would separate any "
-            f"pair in at most {100 * result.alpha:g}% of such studies; {self.about(result)}."
-        )
 
     def _blocks(self, result: MaxTResult) -> str:
         of = "one dataset" if self.n_datasets == 1 else f"{self.n_datasets} datasets"

@@ -179,9 +179,6 @@ class Nemenyi(Posthoc):
     def run(self, tested: Tested) -> NemenyiResult:
         return nemenyi(tested.ranks, tested.alpha)
 
-    def pvalues(self, result: NemenyiResult) -> pd.DataFrame:
-        return result.pvalues
-
     def critical_difference(self, result: NemenyiResult) -> float:
         return result.critical_difference
 
@@ -190,13 +187,6 @@ class Nemenyi(Posthoc):
 
     def sentence(self, result: NemenyiResult) -> str:
         return "Nemenyi's test on mean ranks"
-
-    def meaning(self, result: NemenyiResult) -> str:
-        return (
-            "Mean ranks differ by at least the critical difference. The verdict on a pair "
-            "depends on which other methods are in the table (Benavoli et al. 2016), and the "
-            "datasets count as independent."
-        )
 
 
 # --------------------------------------------------------------------------------------------------

@@ -508,14 +508,6 @@ class Wilcoxon(Posthoc):
         pairs = "every pair" if result.control is None else f"every pair with {result.control}"
         return f"Wilcoxon's signed-rank test on {pairs}, p-values corrected ({result.correction})"
 
-    def meaning(self, result: PairwiseResult) -> str:
-        pair = "a given" if result.correction == "none" else "any"
-        return (
-            "One is better on so many datasets, and by so much, that chance would separate "
-            f"{pair} pair in at most {100 * result.alpha:g}% of such studies. Datasets count as "
-            "independent, differences on them as comparable in size."
-        )
-
 
 # --------------------------------------------------------------------------------------------------
 # Wilcoxon's signed ranks with the false discovery rate of Benjamini and Hochberg (1995).
@@ -557,10 +549,3 @@ class BenjaminiHochberg(Wilcoxon):
 
     def sentence(self, result: PairwiseResult) -> str:
         return "Wilcoxon's signed ranks with the false discovery rate of Benjamini and Hochberg"
-
-    def meaning(self, result: PairwiseResult) -> str:
-        return (
-            f"Of the pairs that are separated so, at most {100 * result.alpha:g}% are separated "
-            "by chance, on average over such studies; the chance that some pair is wrong may be "
-            "larger. Datasets count as independent, differences on them as comparable in size."
-        )
