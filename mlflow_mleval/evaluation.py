@@ -309,7 +309,12 @@ class Evaluation(Reported):
          'labels with a score of at least 0.5 were predicted, but the scores reach from -3 to 4: they are no probabilities')
         """  # noqa: E501
         doubts = doubts_about(
-            self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs
+            self.kind,
+            self.total,
+            self.label_names,
+            self.conventions,
+            self.threshold,
+            self.inputs,
         )
         off = {m: bound for m, bound in self._curves[1].items() if bound > 0 and m in self.measures}
         return doubts if not off else (*doubts, about_bounds(off))
@@ -378,7 +383,10 @@ class Evaluation(Reported):
         probability of each instance.
         """
         return reliability_table(
-            self.total, self.label_names, self.label_names if labels is None else labels, bins
+            self.total,
+            self.label_names,
+            self.label_names if labels is None else labels,
+            bins,
         )
 
     def fold(self, key: Hashable) -> Evaluation:
@@ -714,7 +722,13 @@ class _Task:
         true, score, pred = comparable(matrices.true, matrices.score, matrices.pred, cut)
         above = predicted(score, cut) if pred is None and h is not None else pred
         further, identity = of_label_matrices(
-            true, above, score, names, h, self.hierarchy_options, asked
+            true,
+            above,
+            score,
+            names,
+            h,
+            self.hierarchy_options,
+            asked,
         )
         over_thresholds = not set(asked).isdisjoint(OVER_THRESHOLDS)
         classes = None
@@ -940,7 +954,11 @@ def evaluate_batches(
     hidden = not (sys.stderr.isatty() if progress is None else progress)
     whole: Evaluation | None = None
     with click.progressbar(
-        batches, label="evaluating", show_pos=True, file=sys.stderr, hidden=hidden
+        batches,
+        label="evaluating",
+        show_pos=True,
+        file=sys.stderr,
+        hidden=hidden,
     ) as bar:
         for i, batch in enumerate(bar):
             try:

@@ -77,5 +77,9 @@ class Detailed(Reported):
                 f"method={method!r}, dataset={dataset!r}, against={against!r}."
             )
         return _MAKERS["detail"](
-            self, provenance or {}, method=method, dataset=dataset, against=against
+            self,
+            provenance or {},
+            method=method,
+            dataset=dataset,
+            against=against,
         )

@@ -449,7 +449,11 @@ class Study(Reported):
         ]
         repeats = _matching(self.repeats, rest)
         return replace(
-            self, values=rest, missing=policy, repeats=repeats, excluded=(*self.excluded, *gone)
+            self,
+            values=rest,
+            missing=policy,
+            repeats=repeats,
+            excluded=(*self.excluded, *gone),
         )
 
 

@@ -548,7 +548,10 @@ def surrogate_study(
         hidden = not (sys.stderr.isatty() if progress is None else progress)
         label = terminal(f"surrogates for {dataset}")
         with click.progressbar(
-            length=len(data.splits) + len(missing), label=label, file=sys.stderr, hidden=hidden
+            length=len(data.splits) + len(missing),
+            label=label,
+            file=sys.stderr,
+            hidden=hidden,
         ) as bar:
             for k, predicted in zip(missing, _predictions(data, missing, bar.update), strict=True):
                 run_id = held[k].info.run_id if k in held else None

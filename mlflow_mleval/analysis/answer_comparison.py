@@ -448,7 +448,12 @@ def compare_answers(
         for way in ("minimize", "maximize")
     }
     tests = instance_tests(
-        answered.tables, answered.measures, clusters=groups, alpha=alpha, **sides, **options
+        answered.tables,
+        answered.measures,
+        clusters=groups,
+        alpha=alpha,
+        **sides,
+        **options,
     )
     ranking = None
     most = min(n_resamples, 2_000)
@@ -676,7 +681,11 @@ def answer_ranking(
     )
     drawn_from = "instances" if clusters is None else "clusters"
     return AnswerRanking(
-        table.sort_values("rank", kind="stable"), n_resamples, seed, n_units, drawn_from
+        table.sort_values("rank", kind="stable"),
+        n_resamples,
+        seed,
+        n_units,
+        drawn_from,
     )
 
 

@@ -190,7 +190,15 @@ def bayesian_signed_rank(
     frame, a, b, difference, noise = pair_differences(table, direction, gaps=True)
     if np.isnan(difference).any():
         return _pair_by_pair(
-            frame, a, b, rope, direction, prior_strength, credible_level, n_resamples, seed
+            frame,
+            a,
+            b,
+            rope,
+            direction,
+            prior_strength,
+            credible_level,
+            n_resamples,
+            seed,
         )
     n = len(frame)
     draws = np.random.default_rng(seed).standard_gamma(
@@ -230,7 +238,11 @@ def _pair_by_pair(frame: pd.DataFrame, a: Array, b: Array, *options: Any) -> Bay
     }
     results = [
         bayesian_signed_rank(
-            frame.iloc[:, [i, j]].dropna(), rope, **chosen, n_resamples=n_resamples, seed=seed
+            frame.iloc[:, [i, j]].dropna(),
+            rope,
+            **chosen,
+            n_resamples=n_resamples,
+            seed=seed,
         )
         for i, j in zip(a, b, strict=True)
     ]

@@ -760,7 +760,14 @@ def compare(
     flows = table if own_scale else _v_shape(table)
     growing: dict[str, Any] = {"arrival": full.arrival, "bound": _bound(fusion, on)}
     tested = Tested(
-        table.where(there), ranks, flows.where(there), alpha, correction, control, seed, **growing
+        table.where(there),
+        ranks,
+        flows.where(there),
+        alpha,
+        correction,
+        control,
+        seed,
+        **growing,
     )
     over_folds = dict(over_folds or {})
     by_fold = _by_fold(full, absent, step, alpha=alpha, **over_folds)

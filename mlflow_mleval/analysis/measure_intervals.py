@@ -147,7 +147,12 @@ def measure_intervals(
     if units is None:
         return MeasureIntervals(table, absent, n, None, alpha)
     return MeasureIntervals(
-        table, absent, n, len(sizes), alpha, tuple(cluster_doubts(clusters, units))
+        table,
+        absent,
+        n,
+        len(sizes),
+        alpha,
+        tuple(cluster_doubts(clusters, units)),
     )
 
 

@@ -162,7 +162,13 @@ def equivalence(
     )
     warnings = tuple(taken_for_certain(error, "row"))
     return EquivalenceResult(
-        rows, float(rope), ratio, correction, alpha, frame.columns.tolist(), warnings
+        rows,
+        float(rope),
+        ratio,
+        correction,
+        alpha,
+        frame.columns.tolist(),
+        warnings,
     )
 
 
@@ -739,7 +745,19 @@ def power_curve(
             *_with_interval(needed(limit)),
         )
     return PowerCurve(
-        curve, a, b, n, float(effect[0]), enough, low, high, power, level, n_resamples, seed, more
+        curve,
+        a,
+        b,
+        n,
+        float(effect[0]),
+        enough,
+        low,
+        high,
+        power,
+        level,
+        n_resamples,
+        seed,
+        more,
     )
 
 

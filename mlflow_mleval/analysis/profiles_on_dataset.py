@@ -434,7 +434,10 @@ def _sharings(
         except IncomparableRunsError:
             absent[key] = "fewer than two methods have the same folds"
             how, notes = recorded_protocol(
-                runs_of(runs, dataset, several[:1]), len(folds[several[0]]), kind, ratio
+                runs_of(runs, dataset, several[:1]),
+                len(folds[several[0]]),
+                kind,
+                ratio,
             )
     except ValueError as error:
         absent[key] = str(error)
@@ -465,7 +468,10 @@ def _bands(
     step = max(1, BLOCK // (n_resamples * mean.shape[1]))
     for i in range(0, n_methods, step):
         moved = np.einsum(
-            "irp,dr->ipd", values[i : i + step] - mean[i : i + step, None], drawn, optimize=True
+            "irp,dr->ipd",
+            values[i : i + step] - mean[i : i + step, None],
+            drawn,
+            optimize=True,
         )
         ends[:, i : i + step] = mean[i : i + step] + np.quantile(
             moved, [alpha / 2, 1 - alpha / 2], axis=2

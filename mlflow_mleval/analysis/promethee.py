@@ -468,7 +468,14 @@ def promethee(
     """  # noqa: E501
     frame = checked(table)
     stack = flows_by_measure(
-        frame.to_numpy()[None], frame.index, frame.columns, minimize, preference, p=p, q=q, s=s
+        frame.to_numpy()[None],
+        frame.index,
+        frame.columns,
+        minimize,
+        preference,
+        p=p,
+        q=q,
+        s=s,
     )
     return stack.weigh(weights, drop_constant).result(0)
 
@@ -547,7 +554,12 @@ class FlowsByMeasure:
         up, down = np.delete(flows, method, axis=3) * ((m - 1) / (m - 2))
         _fill(up, down, left, self.turned, self.functions, limits, changed)
         return replace(
-            self, methods=self.methods.delete(method), values=left, limits=limits, up=up, down=down
+            self,
+            methods=self.methods.delete(method),
+            values=left,
+            limits=limits,
+            up=up,
+            down=down,
         )
 
 

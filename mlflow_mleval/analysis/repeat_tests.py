@@ -308,7 +308,11 @@ def compare_all_repeats(
             )
             split = study.same_split(dataset)
             tests[dataset] = repeat_tests(
-                repeats | none, measures, same_split=split, **sides, **options
+                repeats | none,
+                measures,
+                same_split=split,
+                **sides,
+                **options,
             )
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
@@ -516,7 +520,10 @@ def _shared_out(a: Array, b: Array, how: _Draws) -> tuple[float, bool, float]:
         member = np.zeros((how.n_resamples + 1, n + m))
         member[0, :n] = 1.0
         np.put_along_axis(
-            member[1:], rng.random((how.n_resamples, n + m)).argsort(axis=1)[:, :n], 1.0, axis=1
+            member[1:],
+            rng.random((how.n_resamples, n + m)).argsort(axis=1)[:, :n],
+            1.0,
+            axis=1,
         )
     sums = member @ pool
     squares = member @ pool**2

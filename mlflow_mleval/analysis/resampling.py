@@ -124,7 +124,10 @@ def rank_confidence(
     n = len(frame)
     mean = frame.mean()
     test = max_t(
-        -frame if direction == "min" else frame, alpha=alpha, n_resamples=n_resamples, seed=seed
+        -frame if direction == "min" else frame,
+        alpha=alpha,
+        n_resamples=n_resamples,
+        seed=seed,
     )
     made = test.n_resamples - (not test.exact)
     rank = tied_ranks((mean if direction == "min" else -mean).to_numpy())
@@ -276,7 +279,11 @@ def bootstrap_ranks(
         moved = np.einsum("dr,irj->dij", drawn, by_fold - by_fold.mean(axis=1, keepdims=True))
         moved[:, ~kept] = 0.0
         flows = flows_by_measure(
-            values.to_numpy() + moved, values.index, values.columns, study.minimize, **choices
+            values.to_numpy() + moved,
+            values.index,
+            values.columns,
+            study.minimize,
+            **choices,
         )
         total += flows.weigh(weights, drop_constant).phi
     if not ratios:
@@ -331,7 +338,11 @@ def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
             )  # the mean without one, less the mean
             moved[:, ~kept] = 0.0
             flows = flows_by_measure(
-                values.to_numpy() + moved, values.index, values.columns, study.minimize, **choices
+                values.to_numpy() + moved,
+                values.index,
+                values.columns,
+                study.minimize,
+                **choices,
             )
             phi = flows.weigh(weights, drop_constant).phi
             without = phi[:, i] - phi[:, j]

@@ -396,7 +396,10 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
     winners = pd.Series(flows.methods[leaders], names)
     lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
     return LeaveOneOut(
-        pd.DataFrame(ranks, names, names), pd.DataFrame(turned), winners, winners[lost].to_dict()
+        pd.DataFrame(ranks, names, names),
+        pd.DataFrame(turned),
+        winners,
+        winners[lost].to_dict(),
     )
 
 
@@ -583,7 +586,13 @@ def survivals(
     n_others = None if without is None else len(without.ranks) - 1
     rivals = list(dict.fromkeys([*rivals, *changes.values()]))
     return Survivals(
-        total["function"], functions, total["policy"], policies, n_others, changes, rivals
+        total["function"],
+        functions,
+        total["policy"],
+        policies,
+        n_others,
+        changes,
+        rivals,
     )
 
 
@@ -644,7 +653,12 @@ class Retest:
             float((phi.max(axis=1) - phi.min(axis=1)).max()) > t.bound
         )  # as other preference functions may make them
         again = replace(
-            t, table=phi, ranks=ranks, flows=phi, most=MOST, bound=FLOWS if wide else t.bound
+            t,
+            table=phi,
+            ranks=ranks,
+            flows=phi,
+            most=MOST,
+            bound=FLOWS if wide else t.bound,
         )
         return list(self.test.run(again).significant_pairs)
 
@@ -860,7 +874,10 @@ def leaning(
     if not pairs:
         return []
     without = max_t(
-        tested.flows.where(finished), tested.control, tested.alpha, seed=tested.seed
+        tested.flows.where(finished),
+        tested.control,
+        tested.alpha,
+        seed=tested.seed,
     ).significant_pairs
     return [pair for pair in pairs if pair not in without]
 

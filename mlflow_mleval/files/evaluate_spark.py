@@ -75,7 +75,10 @@ class _Layout:
         place = 0
         for name, (kind, columns) in self.inputs.items():
             given[name] = self._read(
-                name, kind, batch.columns[place : place + len(columns)], columns
+                name,
+                kind,
+                batch.columns[place : place + len(columns)],
+                columns,
             )
             place += len(columns)
         if self.fold is not None:
@@ -85,7 +88,11 @@ class _Layout:
             sets = {"true_sets": given.pop("y_true"), "pred_sets": given.pop("y_pred")}
             return evaluate_hierarchical(**sets, h=h, **given, **self.options, instances=instances)
         return evaluate(
-            **given, **self.options, label_names=self.names, hierarchy=h, instances=instances
+            **given,
+            **self.options,
+            label_names=self.names,
+            hierarchy=h,
+            instances=instances,
         )
 
     def _read(self, name: str, kind: str, arrays: list[pa.Array], columns: tuple[str, ...]) -> Any:

@@ -136,7 +136,10 @@ def open_class_sets(
     except OSError as error:
         raise unreadable(error.filename, error) from error
     return PredictionFile(
-        tuple(h.nodes), ("pred_sets",), (), _class_set_batches(paths, files, h, total, progress)
+        tuple(h.nodes),
+        ("pred_sets",),
+        (),
+        _class_set_batches(paths, files, h, total, progress),
     )
 
 
@@ -295,7 +298,10 @@ def _csv_batches(
     if columns.fold is not None:
         types[str(columns.fold)] = pa.string()
     convert = arrow_csv.ConvertOptions(
-        column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+        column_types=types,
+        include_columns=list(types),
+        null_values=[],
+        strings_can_be_null=False,
     )
     total = path.stat().st_size
     empty = True
@@ -306,7 +312,11 @@ def _csv_batches(
                 line = line + block.count(b"\n", 0, skip)
                 block = block[skip:]
             batch = _csv_fast(block, len(header), columns, convert) or _csv_careful(
-                block, line, header, columns, path.name
+                block,
+                line,
+                header,
+                columns,
+                path.name,
             )
             progress(file.tell(), total)
             if len(batch["y_true"]):

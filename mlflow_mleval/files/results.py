@@ -1037,7 +1037,11 @@ def _read(path: Path) -> pd.DataFrame:
             table = pd.read_parquet(path)
             return table.astype(object).where(table.notna(), "").astype(str)
         table = pd.read_csv(
-            path, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True
+            path,
+            dtype=str,
+            keep_default_na=False,
+            encoding="utf-8-sig",
+            skipinitialspace=True,
         )
     except OSError as error:
         raise unreadable(path, error) from error

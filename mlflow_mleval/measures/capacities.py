@@ -243,7 +243,10 @@ class Capacity(ABC):
                 f"`relevant_weight` must be positive and finite, got {relevant_weight!r}."
             )
         return _Weighted(
-            len(weights), weights, v or (lambda share: share), float(relevant_weight)
+            len(weights),
+            weights,
+            v or (lambda share: share),
+            float(relevant_weight),
         )._checked()
 
     def __call__(self, labels: Iterable[int], relevant: Iterable[int] = ()) -> float:

@@ -328,7 +328,13 @@ def set_measures(
             if own == 0:
                 both[lo:hi] = np.bincount(row[own][hit], minlength=hi - lo)
             loss[lo:hi] += _first_errors(
-                up, row[own][~hit], node[own][~hit], table, width, hi - lo, costs
+                up,
+                row[own][~hit],
+                node[own][~hit],
+                table,
+                width,
+                hi - lo,
+                costs,
             )
             table[cell[other]] = table[: (hi - lo) * width : width] = False
     if (

@@ -199,7 +199,13 @@ def class_vectors(
     numbers = _numbers(true, "y_true", at)
     if pred is not None:
         return ClassVectors(
-            names, numbers, _numbers(pred, "y_pred", at), score, probable, epsilon, None
+            names,
+            numbers,
+            _numbers(pred, "y_pred", at),
+            score,
+            probable,
+            epsilon,
+            None,
         )
     if score is None:
         raise ValueError(

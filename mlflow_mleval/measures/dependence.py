@@ -64,7 +64,10 @@ def _weights(family: str, n_labels: int, parameters: AnyArray, n_largest: int) -
         # overflow
     ):
         left = np.arange(
-            n_labels - 1, n_labels - n_largest, -1, dtype=float
+            n_labels - 1,
+            n_labels - n_largest,
+            -1,
+            dtype=float,
         )  # labels below the i-th largest error
         return np.cumprod(np.hstack([at / n_labels, np.maximum(left - at + 1, 0) / left]), axis=1)
     right = np.arange(
@@ -267,7 +270,10 @@ class Profile:
             self.hamming * self.n_labels
         )  # per instance, in the worst case first one label, then the next
         even = _profile(
-            np.clip(wrong - np.arange(self.n_labels), 0, 1), self.family, self.parameters, self.kind
+            np.clip(wrong - np.arange(self.n_labels), 0, 1),
+            self.family,
+            self.parameters,
+            self.kind,
         )
         room = even.area - self.hamming
         return (even.area - self.area) / room if room > 1e-12 else float("nan")

@@ -224,7 +224,12 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
             pairs = Pairs.of(t, q, above)
         if "pair" in families:
             columns |= pair_measures(
-                t, q, pairs, checked.max_distance, checked.far_pairs, up.tolerance
+                t,
+                q,
+                pairs,
+                checked.max_distance,
+                checked.far_pairs,
+                up.tolerance,
             )
         if "lca" in families:
             lowest = ~y_upper[y.indptr[lo] : y.indptr[hi]], ~p_upper[p.indptr[lo] : p.indptr[hi]]

@@ -97,7 +97,10 @@ class Parents:
         parent = old[self.parent]
         edge = (child >= 0) & (parent >= 0)
         found, number = Parents.arrange(
-            child[edge], parent[edge], self.length[edge], self.level[ids]
+            child[edge],
+            parent[edge],
+            self.length[edge],
+            self.level[ids],
         )
         old[ids] = number
         return found, old

@@ -195,7 +195,11 @@ class Propensities:
         text = f"{n} {float(a)!r} {float(b)!r} ".encode() + counts.astype("<i8").tobytes()
         as_bits = sparse.csr_array(labels, dtype=bool)
         return cls(
-            1 + scale * (counts + b) ** -a, float(a), float(b), sha256(text).hexdigest(), as_bits
+            1 + scale * (counts + b) ** -a,
+            float(a),
+            float(b),
+            sha256(text).hexdigest(),
+            as_bits,
         )
 
 
@@ -351,7 +355,10 @@ def error_blocks(y_true: Any, y_score: Any) -> Iterator[tuple[slice, Bools, Arra
         buffer = np.empty(truth.shape) if buffer is None else buffer
         errors = buffer[: len(truth)]
         np.subtract(
-            score, truth, out=errors, dtype=float
+            score,
+            truth,
+            out=errors,
+            dtype=float,
         )  # the dtype keeps unsigned integers from wrapping round
         yield rows, truth, np.abs(errors, out=errors)
 

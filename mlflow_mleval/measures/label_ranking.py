@@ -49,7 +49,12 @@ def ranking_measures(
     row, place = np.divmod(at, k)
     top = k - 1 - scores[:, ::-1].argmax(axis=1) if stable else scores.argmax(axis=1)
     return {"one_error": 1.0 - true[np.arange(n), top]} | _of_places(
-        row, place, keys.ravel()[at], n, k, conventions
+        row,
+        place,
+        keys.ravel()[at],
+        n,
+        k,
+        conventions,
     )
 
 
@@ -100,7 +105,12 @@ def sparse_ranking_measures(
     row, place, keys = (np.concatenate(column) for column in zip(*ordered_hits, strict=True))
     order = np.argsort(row * k + place)
     return {"one_error": 1.0 - right} | _of_places(
-        row[order], place[order], keys[order], n, k, conventions
+        row[order],
+        place[order],
+        keys[order],
+        n,
+        k,
+        conventions,
     )
 
 

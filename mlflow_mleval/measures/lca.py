@@ -105,7 +105,11 @@ def meet(
     alone = []
     joins = []
     for classes, climb, labels, rest in zip(
-        (pairs.a, pairs.b), climbs, (true, pred), kept, strict=True
+        (pairs.a, pairs.b),
+        climbs,
+        (true, pred),
+        kept,
+        strict=True,
     ):
         owner = rows_of(labels)
         lonely = rest & (np.diff(pairs.start)[owner] == 0)
@@ -154,7 +158,10 @@ def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
     """
     graphs = []
     for use, legs, (instance, leg) in zip(
-        (meetings.left, meetings.right), (meetings.true, meetings.pred), meetings.alone, strict=True
+        (meetings.left, meetings.right),
+        (meetings.true, meetings.pred),
+        meetings.alone,
+        strict=True,
     ):
         uses = _marks(
             np.append(meetings.instance, instance), np.append(use, leg), (rows, legs.nodes.shape[0])

@@ -101,7 +101,10 @@ def bayes_optimal(
             raise ValueError(f"`parameter` must be k or alpha of the {loss} loss, got None.")
         weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
         found, expected = _minimise(
-            label_sets, probabilities, _losses_by_errors(weights[None]), max_candidates
+            label_sets,
+            probabilities,
+            _losses_by_errors(weights[None]),
+            max_candidates,
         )
         return Optimum(found[0], float(expected[0]))
     if parameter is not None:
@@ -227,7 +230,10 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         predicted = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):
             predicted[:, i], _ = _minimise(
-                self.label_sets_[neighbours], weights, losses, self.max_candidates
+                self.label_sets_[neighbours],
+                weights,
+                losses,
+                self.max_candidates,
             )
         return predicted
 

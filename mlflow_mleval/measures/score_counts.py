@@ -833,7 +833,10 @@ class ThresholdSums(ScoreRows):
         digits = [_SHARE] * 3 + [_BITS] * 2
         columns = [(started, np.cumsum(started))]
         for high, low, places in zip(
-            parts[::2], parts[1::2], digits[: len(parts) // 2], strict=True
+            parts[::2],
+            parts[1::2],
+            digits[: len(parts) // 2],
+            strict=True,
         ):
             columns.append(
                 tuple(

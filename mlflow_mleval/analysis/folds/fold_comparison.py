@@ -427,7 +427,10 @@ class FoldComparison(PairTests):
             a, b = (by_method[self.table.at[i, name]] for name in PAIR)
             both = a.index.intersection(b.index)
             pvalues[i] = hotelling(
-                a.loc[both].to_numpy(), b.loc[both].to_numpy(), method="permutation", seed=seed
+                a.loc[both].to_numpy(),
+                b.loc[both].to_numpy(),
+                method="permutation",
+                seed=seed,
             ).pvalue
         return self.table[PAIR].assign(**decided(pvalues, self.alpha))
 

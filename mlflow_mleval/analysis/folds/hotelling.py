@@ -160,7 +160,13 @@ def hotelling(
     what = "differences" if paired else "values"
     if (mean != 0).any() or (np.abs(residuals) > NOISE * size).any():
         independent, dropped = cov.independent_columns(
-            residuals, names, size, df, dependent, f"their {what} over folds", mean
+            residuals,
+            names,
+            size,
+            df,
+            dependent,
+            f"their {what} over folds",
+            mean,
         )
         warnings += [f"Left out: {name} {reason}." for name, reason in dropped.items()]
     else:
@@ -260,7 +266,10 @@ class HotellingPairs:
     def separated(self) -> pd.DataFrame:
         """Methods x methods: whether the test separates the pair."""
         return pair_matrix(
-            self.methods, self.table["method_a"], self.table["method_b"], self.table["significant"]
+            self.methods,
+            self.table["method_a"],
+            self.table["method_b"],
+            self.table["significant"],
         )
 
 

@@ -221,7 +221,13 @@ def manova(
     means, residuals, df_within = _decompose(values, design)
     size = np.abs(values).max(axis=(0, 1))
     independent, dropped = cov.independent_columns(
-        residuals, names, size, df_within, dependent, cov.LEFT, means
+        residuals,
+        names,
+        size,
+        df_within,
+        dependent,
+        cov.LEFT,
+        means,
     )
     p = len(independent)
     names = [names[k] for k in independent]

@@ -117,7 +117,10 @@ def five_by_two(
         within = (spread**2).sum(axis=1)
         between = (d**2).sum(axis=1)
         f[at] = np.divide(
-            between, 2 * within, out=np.where(between == 0, 0.0, np.nan), where=within > 0
+            between,
+            2 * within,
+            out=np.where(between == 0, 0.0, np.nan),
+            where=within > 0,
         )
         mean[at] = d.mean(axis=1)
         solved = solve_pairs(spread.transpose(2, 1, 0).copy(), mean[at].T.copy(), largest.T)

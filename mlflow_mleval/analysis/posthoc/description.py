@@ -66,7 +66,11 @@ class PairsTested:
         """
         rows = self.table
         matrix = pair_matrix(
-            self.methods, rows["method_a"], rows["method_b"], rows["pvalue_corrected"], np.nan
+            self.methods,
+            rows["method_a"],
+            rows["method_b"],
+            rows["pvalue_corrected"],
+            np.nan,
         ).astype(float)
         return matrix.where(~np.eye(len(matrix), dtype=bool), 1.0)
 

@@ -153,7 +153,13 @@ def max_t(
     common = np.concatenate([(there[a[at]] & there[b[at]]).sum(axis=1) for at in _blocks(len(a))])
     tests = {"statistic": flips.statistic, "pvalue": flips.own, "pvalue_corrected": flips.pvalue}
     table = pairs_table(
-        frame.columns, a, b, common, flips.total, **tests, significant=flips.pvalue <= alpha
+        frame.columns,
+        a,
+        b,
+        common,
+        flips.total,
+        **tests,
+        significant=flips.pvalue <= alpha,
     )
     return MaxTResult(
         table=table,

@@ -86,7 +86,12 @@ class PairwiseResult:
         """What the design can show at all."""
         against = self.control is not None
         return feasibility(
-            self.n_datasets, self.n_methods, self.alpha, self.correction, against, self.alternative
+            self.n_datasets,
+            self.n_methods,
+            self.alpha,
+            self.correction,
+            against,
+            self.alternative,
         )
 
 

@@ -192,7 +192,10 @@ def ranks_table(found: BeyondPvalues) -> Table:
         _probabilities("first in", t["p_best"]),
     ]
     return Table(
-        columns, title="Ranks when the folds are drawn again", things="methods", depth=PAGE
+        columns,
+        title="Ranks when the folds are drawn again",
+        things="methods",
+        depth=PAGE,
     )
 
 
@@ -408,7 +411,15 @@ def next_dataset_data(c: Comparison) -> dict[str, Any]:
             "sentences": [s.text for s in next_dataset_sentences(c)],
             "doubts": found.doubts,
             **doc.named(
-                found, "over", "pairs", "ropes", "ropes_from", "rho", "methods", "absent", "curves"
+                found,
+                "over",
+                "pairs",
+                "ropes",
+                "ropes_from",
+                "rho",
+                "methods",
+                "absent",
+                "curves",
             ),
         }
     }

@@ -436,7 +436,10 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
         Text(_about_pair(c, a, b), role="flow", depth=ALWAYS),
         *_tests(c, a, b),
         Table(
-            columns, title="By each measure, over the datasets", depth=ALWAYS, most=len(measures)
+            columns,
+            title="By each measure, over the datasets",
+            depth=ALWAYS,
+            most=len(measures),
         ),
         Table(by_dataset, title="On each dataset", things="datasets", depth=ALWAYS),
     ]

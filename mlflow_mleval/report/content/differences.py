@@ -77,7 +77,12 @@ def data(c: Comparison) -> dict[str, Any]:
     nemenyi = found and {
         "test": "nemenyi" if found.control is None else "bonferroni-dunn",
         **doc.named(
-            found, "critical_difference", "alpha", "control", "significant_pairs", "warnings"
+            found,
+            "critical_difference",
+            "alpha",
+            "control",
+            "significant_pairs",
+            "warnings",
         ),
     }
     wilcoxon = test and {
@@ -106,12 +111,24 @@ def data(c: Comparison) -> dict[str, Any]:
     )
     max_t = c.max_t and {"test": "max-t", **doc.named(c.max_t, *keys)}
     rest = doc.named(
-        c, "skillings_mack", "feasibility", "decides", "decision", "separated", "cliques"
+        c,
+        "skillings_mack",
+        "feasibility",
+        "decides",
+        "decision",
+        "separated",
+        "cliques",
     ) | {"separations": c.redrawn}
     bets = c.betting and {
         "test": "betting",
         **doc.named(
-            c.betting, "alpha", "n_comparisons", "control", "bound", "order", "significant_pairs"
+            c.betting,
+            "alpha",
+            "n_comparisons",
+            "control",
+            "bound",
+            "order",
+            "significant_pairs",
         ),
         "pairs": rows_among(c.betting.table, best(c)),
     }

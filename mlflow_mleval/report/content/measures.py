@@ -130,7 +130,13 @@ def _correlation(c: Comparison) -> Figure:
     gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
     arrows = {m: ARROWS[direction] for m, direction in c.study.directions.items()}
     svg = correlation_graph(
-        r.correlation, r.max_correlation, r.groups, r.kept, c.fusion.weights.mean(), arrows, gone
+        r.correlation,
+        r.max_correlation,
+        r.groups,
+        r.kept,
+        c.fusion.weights.mean(),
+        arrows,
+        gone,
     )
     n = len(c.order)
     several = len(c.study.datasets) > 1
@@ -465,5 +471,9 @@ def _left_out(c: Comparison) -> Table | Text:
     more = f" Without any of the other {calm}, no two change places." if calm > 1 else ""
     about = f"Thresholds and weights are computed again without the method.{more}"
     return Table(
-        columns, title="Leaving out one method", note=about, folded=len(groups) > 12, depth=PAGE
+        columns,
+        title="Leaving out one method",
+        note=about,
+        folded=len(groups) > 12,
+        depth=PAGE,
     )

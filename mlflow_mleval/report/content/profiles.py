@@ -491,7 +491,10 @@ def profile_pairs(comparison: ProfileComparison) -> Table:
     columns = [
         *doc.pair(shown, "method", "against"),
         Column(
-            "ahead", counts["ahead"], keep=3, note="Numbers of datasets. Ahead, behind: throughout."
+            "ahead",
+            counts["ahead"],
+            keep=3,
+            note="Numbers of datasets. Ahead, behind: throughout.",
         ),
         Column("overtaken", counts["overtaken"], note=f"Overtaken, overtakes: at large {symbol}."),
         Column("overtakes", counts["overtakes"]),

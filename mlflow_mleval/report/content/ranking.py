@@ -187,7 +187,10 @@ def _over_datasets(c: Comparison, measure: str, i: int) -> Table:
         ]
         columns.append(
             Column(
-                name(dataset, 18), cells, keep=len(c.study.datasets) - k, marks={"dataset": dataset}
+                name(dataset, 18),
+                cells,
+                keep=len(c.study.datasets) - k,
+                marks={"dataset": dataset},
             )
         )
     note = (

@@ -60,7 +60,10 @@ def _where(
 def _of_units(unit: str) -> Topic:
     """Tests over folds, instances or answers, and why there are none."""
     return _where(
-        lambda c: c.tests_over(unit) or c.untested_over(unit), "units", {unit: {}}, unit=unit
+        lambda c: c.tests_over(unit) or c.untested_over(unit),
+        "units",
+        {unit: {}},
+        unit=unit,
     )
 
 

@@ -347,7 +347,10 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> Table:
         if not is_tested
         else ("yes" if separated else "no") + (f" {NOT_TRUSTED}" if doubt else "")
         for separated, doubt, is_tested in zip(
-            rows["separated"], rows["doubt"], tested, strict=True
+            rows["separated"],
+            rows["doubt"],
+            tested,
+            strict=True,
         )
     ]
     reasons = dict.fromkeys(rows["doubt"][tested & (rows["doubt"] != "")])
@@ -667,7 +670,12 @@ _KINDS = {
         lambda tests: [],
     ),
     "instances": _Kind(
-        "By instance", "instances", "instances", "instance", _instance_columns, lambda tests: []
+        "By instance",
+        "instances",
+        "instances",
+        "instance",
+        _instance_columns,
+        lambda tests: [],
     ),
     "answers": _Kind(
         "Answer by answer",

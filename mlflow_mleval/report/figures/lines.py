@@ -122,13 +122,22 @@ def fold_scatter(
         svg.add(
             "path",
             d=_ellipse(
-                across(means[m][0]), up(means[m][1]), radius, covariance * np.outer(unit, unit)
+                across(means[m][0]),
+                up(means[m][1]),
+                radius,
+                covariance * np.outer(unit, unit),
             ),
             class_=f"c{kind % COLOURS} thin",
         )
         for fold, (x, y) in zip(values.loc[m].index, points[m], strict=True):
             mark(
-                svg, kind, across(x), up(y), 3.2, f"{m}, fold {fold}: {number(x)}, {number(y)}", 0.5
+                svg,
+                kind,
+                across(x),
+                up(y),
+                3.2,
+                f"{m}, fold {fold}: {number(x)}, {number(y)}",
+                0.5,
             )
     for kind, m in enumerate(drawn):
         x = across(means[m][0])
@@ -644,7 +653,11 @@ def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
         dots = (f'<circle cx="{x(value):.2f}" cy="{at:g}" r="3.2"/>' for value in values)
         tip = f"{m}: " + ", ".join(f"fold {fold} {number(v)}" for fold, v in values.items())
         svg.add(
-            "g", Markup("").join(map(Markup, dots)), class_="faccent", fill_opacity=0.45, tip=tip
+            "g",
+            Markup("").join(map(Markup, dots)),
+            class_="faccent",
+            fill_opacity=0.45,
+            tip=tip,
         )
         if m in means:
             svg.line(x(means[m]), at - 6, x(means[m]), at + 6, "tick")
@@ -758,7 +771,10 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
     axes = "Mean probability of a bin", "Share that is true"
     words = "; ".join(f"{number(a, 3)}: {number(b, 3)}" for a, b in bins)
     svg, x, y = _square(
-        title, f"Share that is true by mean probability: {words}.", axes, WIDTH - 40
+        title,
+        f"Share that is true by mean probability: {words}.",
+        axes,
+        WIDTH - 40,
     )
     svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
     pixels = _pixels(bins, x, y)
