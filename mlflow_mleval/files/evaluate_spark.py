@@ -361,6 +361,19 @@ def _instances(
     )
 
 
+def _cause(error: Exception) -> str:
+    """What Spark says, and what a Python worker raised."""
+    text = str(error).partition("JVM stacktrace")[0]
+    lines = [line for line in text.splitlines() if line.strip()]
+    return " ".join(dict.fromkeys((lines[0], lines[-1])))
+
+
+def _used(df: Any, columns: Mapping[str, Any]) -> set[str]:
+    """The columns that hold truth and predictions."""
+    scored = ["scored"] if _is_list(df, columns) else []
+    return {*scored, *(name for value in columns.values() for name in _listed(value))}
+
+
 def evaluate_with_spark(
     path: str,
     *,
@@ -395,9 +408,7 @@ def evaluate_with_spark(
         session = running or _builder(SparkSession.builder, master, progress).getOrCreate()
         df = session.read.parquet(path)
         columns = _named_columns(df, path)
-        used = {name for value in columns.values() for name in _listed(value)}
-        if _is_list(df, columns):
-            used.add("scored")
+        used = _used(df, columns)
         ignored = tuple(c for c in df.columns if c not in used)
         if isinstance(columns["truth"], str):
             df, options["label_names"] = _with_classes(df, columns)
@@ -412,11 +423,7 @@ def evaluate_with_spark(
             f"Spark Connect lacks a package: {lacking}. Run: pip install 'pyspark[connect]'"
         ) from error
     except PySparkException as error:
-        text = str(error).partition("JVM stacktrace")[0]
-        lines = [line for line in text.splitlines() if line.strip()]
-        # what Spark says, and what a Python worker raised
-        causes = " ".join(dict.fromkeys((lines[0], lines[-1])))
-        raise MlevalError(f"Spark failed on {path!r}: {causes}") from error
+        raise MlevalError(f"Spark failed on {path!r}: {_cause(error)}") from error
     finally:
         if session is not None and running is None:
             session.stop()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from heapq import nlargest
 from itertools import chain
 from operator import or_
@@ -375,43 +375,22 @@ class _Instance:
         self.exact = True
         self.sides = sides
         self.bit: dict[int, int] = {}
-        self.edges: list[dict[int, list[tuple[int, int]]]] = []
-        whole: list[set[int]] = []
-        for side, legs, others in zip(sides, used, joins, strict=True):
-            edges = {leg: side.edges(leg) for leg in chain(legs, others)}
-            inside = set(chain.from_iterable(edges[leg] for leg in legs))
-            whole.append({leg for leg, path in edges.items() if inside.issuperset(path)})
-            for leg in edges.keys() - whole[-1]:
-                edges[leg] = [edge for edge in edges[leg] if edge in inside]
-            self.edges.append(edges)
-        masks = [
+        by_side = [_inside(*parts) for parts in zip(sides, used, joins, strict=True)]
+        self.edges = [edges for edges, _ in by_side]
+        self.masks = masks = [
             {
                 leg: self._mask(chain((side.low[leg], side.high[leg]), *path))
                 for leg, path in edges.items()
             }
             for side, edges in zip(sides, self.edges, strict=True)
         ]
-        # shared: nodes of several legs, the only ones for which it matters which path is taken
-        self.shared = once = 0
-        for mask in chain.from_iterable(side.values() for side in masks):
-            self.shared |= once & mask
-            once |= mask
+        # nodes of several legs, the only ones for which it matters which path is taken
+        self.shared = _in_several(chain.from_iterable(side.values() for side in masks))
         self.extended = [reduce(or_, (masks[side][leg] for leg in used[side])) for side in (0, 1)]
-        ways: list[dict[int, list[int]]] = [{}, {}]
-        spare: set[int] | None = None
-        for number, edges in enumerate(self.edges):
-            for leg in edges:
-                if sides[number].single(leg):
-                    ways[number][leg] = [masks[number][leg]] if leg in whole[number] else []
-                    continue
-                paths = self._ways(number, leg, ())
-                if len(paths) > _TWINS:
-                    spare = self._twins(masks) if spare is None else spare
-                    paths = self._ways(number, leg, spare)
-                if len(paths) > _WAYS:
-                    paths = paths[:_WAYS]
-                    self.exact = False
-                ways[number][leg] = paths
+        ways = [
+            {leg: self._paths(number, leg, leg in whole) for leg in edges}
+            for number, (edges, whole) in enumerate(by_side)
+        ]
         # the paths of each class to each of its own meeting nodes, and those of all of a side
         self.classes: dict[tuple[int, int], dict[int, list[int]]] = {}
         self.joins: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
@@ -421,6 +400,19 @@ class _Instance:
                 to_tops[self.bit[side.high[leg]]] = ways[number][leg]
             for leg in joins[number]:
                 self.joins[number][self.bit[side.high[leg]]] += ways[number][leg]
+
+    def _paths(self, number: int, leg: int, whole: bool) -> list[int]:
+        """The shortest paths of a leg that are looked at; a single one has to lie in the extended
+        graph as a `whole`.
+        """
+        if self.sides[number].single(leg):
+            return [self.masks[number][leg]] if whole else []
+        paths = self._ways(number, leg, ())
+        if len(paths) > _TWINS:
+            paths = self._ways(number, leg, self._twins)
+        if len(paths) > _WAYS:
+            self.exact = False
+        return paths[:_WAYS]
 
     def _mask(self, nodes: Iterable[int]) -> int:
         mask = 0
@@ -454,7 +446,8 @@ class _Instance:
             ways[node] = fewest
         return list(ways.get(side.low[leg], {}).values())
 
-    def _twins(self, masks: list[dict[int, int]]) -> set[int]:
+    @cached_property
+    def _twins(self) -> set[int]:
         """Nodes that another one can stand in for: in the legs of one side only, with the same
         neighbours in all of them.
         """
@@ -465,7 +458,8 @@ class _Instance:
                 for low, high in path:
                     upper[low].add((number, leg, high))
                     lower[high].add((number, leg, low))
-        contested = reduce(or_, masks[0].values()) & reduce(or_, masks[1].values())
+        own, other = (reduce(or_, side.values()) for side in self.masks)
+        contested = own & other
         first: dict[Any, int] = {}
         inner = sorted(
             node for node in upper.keys() & lower.keys() if not self.bit[node] & contested
@@ -530,15 +524,7 @@ class _Instance:
             lives.append(after)
             after |= reduce(or_, ways)
         for (side, top, ways), live in zip(steps, reversed(lives), strict=True):
-            other = self.extended[1 - side]
-            gains = []
-            for graphs in states:
-                more = {way & ~graphs[side] for way in ways}
-                if (
-                    graphs[side] & top
-                ):  # joined already: nodes that can never lie in the other graph are no gain
-                    more = {0, *(nodes for nodes in more if nodes & other)}
-                gains.append(more)
+            gains = [self._gains(graphs[side], side, top, ways) for graphs in states]
             if all(more == {0} for more in gains):
                 continue
             frontier = _Frontier(live)
@@ -547,6 +533,14 @@ class _Instance:
                     frontier.add(*((true, pred | nodes) if side else (true | nodes, pred)))
             states = self._bounded(frontier, most)
         return states
+
+    def _gains(self, graph: int, side: int, top: int, ways: list[int]) -> set[int]:
+        """What the ways add to the graph of a side, each; nothing, too, where it has the top."""
+        more = {way & ~graph for way in ways}
+        if not graph & top:
+            return more
+        # joined already: nodes that can never lie in the other graph are no gain
+        return {0, *(nodes for nodes in more if nodes & self.extended[1 - side])}
 
     @staticmethod
     def _bits(mask: int) -> Iterator[int]:
@@ -587,12 +581,7 @@ class _Instance:
         def extend(chosen: int, size: int) -> None:
             nonlocal calls
             calls += 1
-            missing = seen = needed = 0
-            for tops in wanted:
-                if not tops & chosen:
-                    missing = missing or tops
-                    needed += not tops & seen  # sets without a common node need one each
-                    seen |= tops
+            missing, needed = _missing(wanted, chosen)
             if not missing:
                 covers[chosen] = None
             elif needed <= size:
@@ -614,6 +603,44 @@ class _Instance:
                 )
             covers[chosen] = None
         return list(covers)
+
+
+def _inside(
+    side: _Side,
+    legs: list[int],
+    others: list[int],
+) -> tuple[dict[int, list[tuple[int, int]]], set[int]]:
+    """The edges of the legs and of the others as far as they lie in the graph of the legs; and the
+    legs that do so as a whole.
+    """
+    edges = {leg: side.edges(leg) for leg in chain(legs, others)}
+    inside = set(chain.from_iterable(edges[leg] for leg in legs))
+    whole = {leg for leg, path in edges.items() if inside.issuperset(path)}
+    for leg in edges.keys() - whole:
+        edges[leg] = [edge for edge in edges[leg] if edge in inside]
+    return edges, whole
+
+
+def _in_several(masks: Iterable[int]) -> int:
+    """The nodes that several of these sets have."""
+    several = once = 0
+    for mask in masks:
+        several |= once & mask
+        once |= mask
+    return several
+
+
+def _missing(wanted: list[int], chosen: int) -> tuple[int, int]:
+    """The first set without a chosen node, 0 if there is none; and how many nodes it takes at
+    least.
+    """
+    first = seen = needed = 0
+    for tops in wanted:
+        if not tops & chosen:
+            first = first or tops
+            needed += not tops & seen  # sets without a common node need one each
+            seen |= tops
+    return first, needed
 
 
 class _Frontier:
