@@ -72,8 +72,7 @@ class NextDataset:
 
     def pair(self, measure: str, a: str, b: str) -> pd.Series | None:
         """The row of `pairs` with a as the first method, None where the two were not compared."""
-        table = self.pairs[measure].table
-        same = table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
+        same = _of_pair(self.pairs[measure].table, a, b)
         if same.empty or a == b:
             return None
         return better_first(same, np.array([same["method_a"].iloc[0] != a])).iloc[0]
@@ -87,11 +86,15 @@ class NextDataset:
 
     def by_dataset(self, measure: str, a: str, b: str) -> pd.DataFrame:
         """Raw and shrunken differences a minus b by dataset: n, mean, shrunken, low, high."""
-        table = self.pairs[measure].shrunken
-        same = table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
+        same = _of_pair(self.pairs[measure].shrunken, a, b)
         return better_first(same, (same["method_a"] != a).to_numpy()).set_index("dataset")[
             ["n", "mean", "shrunken", "low", "high"]
         ]
+
+
+def _of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    """The rows of two methods, whichever is the first."""
+    return table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
 
 
 def next_dataset(

@@ -212,6 +212,19 @@ def renumbered(labels: sparse.csr_array, number: AnyArray, width: int) -> sparse
     return moved
 
 
+def part_above(
+    h: Hierarchy,
+    *sides: Any,
+) -> tuple[Parents, AnyArray, list[sparse.csr_array]]:
+    """The part of a hierarchy that class sets speak of, with all ancestors and the virtual root;
+    the numbers of all classes in it, -1 outside, and the class sets by these.
+    """
+    by_number = [renumbered(sparse.csr_array(side), h._number, len(h) + 1) for side in sides]
+    used = np.unique(np.concatenate([[0], *(side.indices for side in by_number)]))
+    up, number = h._up.part(h._up.above(used))
+    return up, number, [renumbered(side, number, len(up.level)) for side in by_number]
+
+
 def row_sums(size: AnyArray, labels: sparse.csr_array) -> AnyArray:
     """Sum of a whole number of each class over the classes of each instance."""
     return np.diff(np.append(0, np.cumsum(size[labels.indices], dtype=np.int64))[labels.indptr])
@@ -427,10 +440,7 @@ def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> d
     of_violations = names & {"violation_rate", "missing_ancestors"}
     if not levels and not of_violations:
         return {}
-    y, p = (renumbered(sparse.csr_array(side), h._number, len(h) + 1) for side in (true, pred))
-    used = np.flatnonzero(np.bincount(np.concatenate([y.indices, p.indices]), minlength=len(h) + 1))
-    up, number = h._up.part(h._up.above(np.append(used, 0)))
-    y, p = (renumbered(side, number, len(up.level)) for side in (y, p))
+    up, _, (y, p) = part_above(h, true, pred)
     extended = pattern(closure(up))[:, 1:]  # without the virtual root
     sides = y @ extended, p @ extended
     columns = {}

@@ -18,6 +18,7 @@ from mlflow_mleval.measures.class_sets import (
     level_columns,
     nested,
     pair_measures,
+    part_above,
     pattern,
     rates,
     renumbered,
@@ -198,14 +199,11 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
 
     costs = None if checked.class_costs is None else _costs(checked.class_costs, h)
     first, place = distinct_rows(y, p)
-    y, p = (renumbered(side[first], h._number, len(h) + 1) for side in (y, p))
-    used = np.flatnonzero(np.bincount(np.concatenate([y.indices, p.indices]), minlength=len(h) + 1))
-    up, number = h._up.part(h._up.above(np.append(used, 0)))
+    up, number, (y, p) = part_above(h, y[first], p[first])
     if costs is not None:
         old = costs
         costs = np.empty(len(up.level))
         costs[number[number >= 0]] = old[number >= 0]
-    y, p = (renumbered(side, number, len(up.level)) for side in (y, p))
     above = closure(up)
     near = pattern(above, present(checked.max_ancestors) + up.tolerance, checked.count_root)
     (y_lower, y_upper) = nested(y, above)

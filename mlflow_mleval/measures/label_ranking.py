@@ -42,9 +42,8 @@ def ranking_measures(
     keys = _keys(true, scores)
     keys.sort(axis=1)
     ordered = (keys & 1).astype(bool)  # the truth, best score first
-    if stable and (tied := ((keys[:, 1:] >> 1) == (keys[:, :-1] >> 1)).any(axis=1)).any():
-        order = np.argsort(-scores[tied, ::-1], axis=1, kind="stable")
-        ordered[tied] = np.take_along_axis(true[tied, ::-1], order, axis=1)
+    if stable:
+        _by_label_where_tied(ordered, keys, true, scores)
     at = np.flatnonzero(ordered)
     row, place = np.divmod(at, k)
     top = k - 1 - scores[:, ::-1].argmax(axis=1) if stable else scores.argmax(axis=1)
@@ -56,6 +55,14 @@ def ranking_measures(
         k,
         conventions,
     )
+
+
+def _by_label_where_tied(ordered: Bools, keys: Ints, true: Bools, scores: Array) -> None:
+    """Put the truth of rows with equal scores into the order of falling label index."""
+    by_score = keys >> 1
+    tied = (by_score[:, 1:] == by_score[:, :-1]).any(axis=1)
+    order = np.argsort(-scores[tied, ::-1], axis=1, kind="stable")
+    ordered[tied] = np.take_along_axis(true[tied, ::-1], order, axis=1)
 
 
 def sparse_ranking_measures(
@@ -75,9 +82,8 @@ def sparse_ranking_measures(
         keys[~stored] = np.iinfo(np.int64).max
         keys.sort(axis=1)
         ordered = (keys & 1).astype(bool) & stored
-        if stable and (tied := ((keys[:, 1:] >> 1) == (keys[:, :-1] >> 1)).any(axis=1)).any():
-            order = np.argsort(-table[tied, ::-1], axis=1, kind="stable")
-            ordered[tied] = np.take_along_axis(true[tied, ::-1], order, axis=1)
+        if stable:
+            _by_label_where_tied(ordered, keys, true, table)
         width = table.shape[1]
         top = width - 1 - table[:, ::-1].argmax(axis=1) if stable else table.argmax(axis=1)
         right[rows] = true[np.arange(len(rows)), top]

@@ -232,6 +232,11 @@ class MardiaResult:
     warnings: tuple[str, ...] = ()
 
 
+def left_out(dropped: Mapping[Any, str]) -> list[str]:
+    """What to tell of measures that follow from others, by name with the reason."""
+    return [f"Left out: {name} {reason}." for name, reason in dropped.items()]
+
+
 def mardia(
     x: ArrayLike | pd.DataFrame,
     *,
@@ -324,7 +329,7 @@ def mardia(
     # Of three rows, or one more than measures, b₂ is a constant and says nothing.
     z = (kurtosis - mean) / np.sqrt(variance) if variance > 0 else 0.0
     pvalues = float(special.chdtrc(skewness_df, chi)), float(2 * special.ndtr(-abs(z)))
-    warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
+    warnings = left_out(dropped)
     if n < FEW:
         warnings.append(
             f"With {n} rows Mardia's test has almost no power: no rejection says nothing. Test "

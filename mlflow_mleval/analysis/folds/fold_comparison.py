@@ -312,19 +312,24 @@ class FoldComparison(PairTests):
 
     @cached_property
     def _gaps(self) -> dict[tuple[str, str], np.ndarray]:
-        """By pair: by how much the first is better on each measure, over the folds that both
-        have.
+        """By pair, either way round: by how much the first is better on each measure, over the
+        folds that both have.
         """
-        sign = [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures]
-        gaps = self.tests.differences[self.measures].to_numpy() * sign
+        gaps = self.tests.differences[self.measures].to_numpy() * self._signs
         pairs = zip(self.table["method_a"], self.table["method_b"], strict=True)
-        return dict(zip(pairs, gaps, strict=True))
+        by_pair = dict(zip(pairs, gaps, strict=True))
+        return by_pair | {(b, a): -gap for (a, b), gap in by_pair.items()}
+
+    @property
+    def _signs(self) -> list[int]:
+        """By measure 1, or -1 where smaller is better."""
+        return [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures]
 
     def direction(self, a: str, b: str, named: Callable[[Sequence[str]], str] = ", ".join) -> str:
         """On which measures a is better than b over the folds that both have, in words; `named`
         writes the measures.
         """
-        gap = self._gaps[a, b] if (a, b) in self._gaps else -self._gaps[b, a]
+        gap = self._gaps[a, b]
         sides = {
             word: [m for m, there in zip(self.measures, side, strict=True) if there]
             for word, side in (("better", gap > 0), ("worse", gap < 0), ("equal", gap == 0))
@@ -339,10 +344,7 @@ class FoldComparison(PairTests):
     def better(self) -> list[tuple[str, str]]:
         """The separated pairs (better, worse) of which one is worse on no measure."""
         separated = [(str(a), str(b)) for a, b in self.separated]
-        signs = {
-            (a, b): np.sign(self._gaps[a, b] if (a, b) in self._gaps else -self._gaps[b, a])
-            for a, b in separated
-        }
+        signs = {pair: np.sign(self._gaps[pair]) for pair in separated}
         ahead = [pair for pair, sign in signs.items() if (sign >= 0).all() and sign.any()]
         turned = [(b, a) for (a, b), sign in signs.items() if (sign <= 0).all() and sign.any()]
         return [*ahead, *turned]
@@ -385,10 +387,7 @@ class FoldComparison(PairTests):
         a, b = (np.repeat(self.table[name].to_numpy(dtype=object), p) for name in PAIR)
         apart = np.repeat(self.table["separated"].to_numpy(bool), p)
         significant = apart & (corrected.ravel() <= self.alpha)
-        sign = np.tile(
-            [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures],
-            len(self.table),
-        )
+        sign = np.tile(self._signs, len(self.table))
         better = np.where(significant, np.where(difference * sign > 0, a, b), "")
         columns = {
             "method_a": a,

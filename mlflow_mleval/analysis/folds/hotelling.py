@@ -168,7 +168,7 @@ def hotelling(
             f"their {what} over folds",
             mean,
         )
-        warnings += [f"Left out: {name} {reason}." for name, reason in dropped.items()]
+        warnings += cov.left_out(dropped)
     else:
         independent = list(range(len(names)))
         warnings.append(
@@ -388,7 +388,7 @@ def hotelling_pairs(
         **decided(pvalue, alpha),
         "problem": problem,
     }
-    warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
+    warnings = cov.left_out(dropped)
     if untested := int(np.isnan(pvalue).sum()):
         warnings.append(
             f"{untested} of {n} pairs could not be tested: their differences are linearly "

@@ -251,7 +251,7 @@ def manova(
         f = ((p - df_between + 1) / 2 - df_within) * np.log(statistic)
         df = [float(p * df_between), np.inf]
         pvalue = float(special.chdtrc(df[0], f))
-    warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
+    warnings = cov.left_out(dropped)
     warnings += _unequal(residuals, of, n_folds)
     if method == "permutation":
         pvalue = _permuted(values, statistic, n_resamples, seed)

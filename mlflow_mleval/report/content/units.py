@@ -131,7 +131,7 @@ def document(
     """
     absent = absent or {}
     unit = next(iter(tests.values())).unit
-    lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
+    lost = _not_tested(absent)
     named = f": {listed(tests)}" if any(tests) else ""
     sections = [_section(unit, tests, {}, ALWAYS), *doubts([*lost, *notes])]
     return Document(
@@ -254,12 +254,16 @@ def _blocks(
     if len(tests) > len(shown):
         rest = f"The first {DATASETS} of {len(tests)} datasets are shown"
         blocks.append(doc.note(f"{rest}; the JSON and CSV data hold all."))
-    lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
+    lost = _not_tested(absent)
     blocks += doc.points(lost, "Not tested", depth=ALWAYS if unit == "answers" else PAPER)
     terms = {word: text for one in by_fold.values() for word, text in folds.words(one)}
     if terms and alone:  # a report has a guide
         blocks.append(Terms(list(terms.items()), doc.WORDS))
     return blocks
+
+
+def _not_tested(absent: Mapping[str, str]) -> list[str]:
+    return [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
 
 
 def _describes(unit: str, decides_over: str) -> str:
