@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ import pandas as pd
 from mlflow_mleval.analysis import beyond_pvalues
 from mlflow_mleval.analysis import stability as st
 from mlflow_mleval.analysis.fusion import Fusion, Redundancy, fuse, redundancy
-from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests
+from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, DatasetTests, PairTests
 from mlflow_mleval.analysis.pairs import (
     apart,
     behind,
@@ -65,7 +65,7 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import known_keywords, one_of, probability
-from mlflow_mleval.words import Argument, Message, count
+from mlflow_mleval.words import Argument, Message
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
 if TYPE_CHECKING:
@@ -82,48 +82,6 @@ MIN_DATASETS = 2
 #: By what methods may be in order.
 ORDERS = ("mean-value", "mean-rank")
 FLOWS = ["phi_plus", "phi_minus", "phi"]
-
-
-@dataclass(frozen=True)
-class Stability:
-    """How sure the fused ranking is: results of the functions of
-    `mlflow_mleval.analysis.stability`.
-    """
-
-    intervals: Any
-    dethrone: Any
-    acceptability: Any
-    leave_one_out: Any
-    sensitivity: Any
-    separations: Any
-
-
-@dataclass(frozen=True, kw_only=True)
-class DatasetTests(PairTests):
-    """Tests of every pair of methods over datasets, by the test that decides; `wording` names it
-    and `n` says on how many datasets.
-    """
-
-    unit: ClassVar[str] = "datasets"
-
-    wording: str
-    n: int
-    claim: str
-
-    @property
-    def test(self) -> str:
-        """The test that decides, as the beginning of a sentence."""
-        return f"{self.wording[:1].upper()}{self.wording[1:]}"
-
-    @property
-    def extent(self) -> str:
-        """What the tests stand on."""
-        return f"on {count(self.n, 'dataset')}"
-
-    @property
-    def about(self) -> str:
-        """What the verdict is about."""
-        return self.claim
 
 
 @dataclass(frozen=True)
@@ -182,7 +140,7 @@ class Comparison(Detailed):
     measure_tests: pd.DataFrame
     concordance: pd.DataFrame
     redundancy: Redundancy | None
-    stability: Stability | None
+    stability: st.Stability | None
     folds: Mapping[str, FoldComparison]
     profiles: ProfileComparison | None
     instances: Mapping[str, InstanceTests]
@@ -917,7 +875,7 @@ def _stability(
     redundant: Redundancy | None,
     step: Callable[[Any], Any],
     absent: dict[str, str],
-) -> Stability | None:
+) -> st.Stability | None:
     """How sure the fused ranking is; `step` is called after each part."""
     if len(fusion.study.measures) == 1:
         absent["stability"] = "one measure has no weights and no preference function to vary"
@@ -932,7 +890,7 @@ def _stability(
     left_out = step(st.leave_one_out(fusion) if several else None)
     matrix = getattr(redundant, "correlation", None)
     depends = again and st.separations(again, sensitivity, fusion, matrix)
-    return Stability(intervals, dethrone, shares, left_out, sensitivity, depends)
+    return st.Stability(intervals, dethrone, shares, left_out, sensitivity, depends)
 
 
 def _by_instance(

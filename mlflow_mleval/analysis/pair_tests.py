@@ -190,6 +190,34 @@ class PairTests(Reported):
         return replace(self, table=table, n_datasets=n_datasets, n_comparisons=n_comparisons)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DatasetTests(PairTests):
+    """Tests of every pair of methods over datasets, by the test that decides; `wording` names it
+    and `n` says on how many datasets.
+    """
+
+    unit: ClassVar[str] = "datasets"
+
+    wording: str
+    n: int
+    claim: str
+
+    @property
+    def test(self) -> str:
+        """The test that decides, as the beginning of a sentence."""
+        return f"{self.wording[:1].upper()}{self.wording[1:]}"
+
+    @property
+    def extent(self) -> str:
+        """What the tests stand on."""
+        return f"on {count(self.n, 'dataset')}"
+
+    @property
+    def about(self) -> str:
+        """What the verdict is about."""
+        return self.claim
+
+
 def most_certain(tests: Mapping[str, PairTests]) -> dict[str, Any] | None:
     """Of the tests of all datasets, what is known of the pair with the least p-value; None where
     nothing could be tested.

@@ -44,6 +44,18 @@ CHUNK = 1_000_000
 
 
 @dataclass(frozen=True)
+class Stability:
+    """How sure the fused ranking is: what the functions below find."""
+
+    intervals: Any
+    dethrone: Any
+    acceptability: Any
+    leave_one_out: Any
+    sensitivity: Any
+    separations: Any
+
+
+@dataclass(frozen=True)
 class WeightIntervals:
     """How far the weight of each measure alone may move.
 

@@ -24,8 +24,8 @@ from scipy import sparse
 
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
+from mlflow_mleval.files.prediction_files import FOLD
 from mlflow_mleval.files.predictions import read_hierarchy, table_columns
-from mlflow_mleval.files.results import FOLD
 from mlflow_mleval.measures.flat import Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy

@@ -5,6 +5,7 @@ scores.
 from __future__ import annotations
 
 import math
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,17 +20,36 @@ from scipy import sparse
 
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.results import (
-    FOLD,
-    PredictionFile,
-    Progress,
     columns_shown,
     csv_rows,
-    fold_name,
     reason,
     unreadable,
 )
 from mlflow_mleval.validation import Array, Ints
 from mlflow_mleval.words import quoted, some
+
+#: Called with how much is read and how much there is.
+Progress = Callable[[int, int], None]
+#: The column of the fold.
+FOLD = "fold"
+
+
+@dataclass(frozen=True)
+class PredictionFile:
+    """What a file holds."""
+
+    #: The K labels, or the classes of class sets; None where the classes are those that occur.
+    names: tuple[Any, ...] | None
+    inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
+    ignored: tuple[str, ...]  # columns that are not used
+    #: Arguments of `evaluate`, or of `evaluate_hierarchical`, some rows at a time; read once.
+    batches: Iterator[dict[str, Any]]
+
+
+def fold_name(text: str) -> int | str:
+    """The name of a fold: a number where it looks like one."""
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text, re.ASCII) else text
+
 
 # --------------------------------------------------------------------------------------------------
 # Files of predictions of one label of several classes, read some rows at a time; what is broken is

@@ -30,6 +30,10 @@ from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.prediction_files import (
+    FOLD,
+    PredictionFile,
+    Progress,
+    fold_name,
     open_classes,
     open_lists,
     open_matrices,
@@ -37,13 +41,9 @@ from mlflow_mleval.files.prediction_files import (
     unrounded,
 )
 from mlflow_mleval.files.results import (
-    FOLD,
-    PredictionFile,
-    Progress,
     check_separator,
     columns_shown,
     csv_rows,
-    fold_name,
     reason,
     unreadable,
 )

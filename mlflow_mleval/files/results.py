@@ -15,7 +15,7 @@ import re
 import struct
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -36,28 +36,6 @@ from mlflow_mleval.words import measure_name_problem, quoted, some, text_problem
 # --------------------------------------------------------------------------------------------------
 # What the readers of files share: what they give, the rows of CSV, and how errors show what is in a
 # file.
-
-#: Called with how much is read and how much there is.
-Progress = Callable[[int, int], None]
-#: The column of the fold.
-FOLD = "fold"
-
-
-@dataclass(frozen=True)
-class PredictionFile:
-    """What a file holds."""
-
-    #: The K labels, or the classes of class sets; None where the classes are those that occur.
-    names: tuple[Any, ...] | None
-    inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
-    ignored: tuple[str, ...]  # columns that are not used
-    #: Arguments of `evaluate`, or of `evaluate_hierarchical`, some rows at a time; read once.
-    batches: Iterator[dict[str, Any]]
-
-
-def fold_name(text: str) -> int | str:
-    """The name of a fold: a number where it looks like one."""
-    return int(text) if re.fullmatch(r"-?\d{1,18}", text, re.ASCII) else text
 
 
 def csv_rows(lines: Iterable[str], line: int, name: str) -> Iterator[tuple[int, list[str]]]:
