@@ -75,8 +75,14 @@ def _detail(result: Any, *args: Any, **options: Any) -> Any:
     return document(result, *args, **options)
 
 
+def _plot(result: Any, *args: Any, **options: Any) -> Any:
+    from mlflow_mleval.report.displays import plot
+
+    return plot(result, *args, **options)
+
+
 # Results stand below the reports of them; only here, above all layers, do the two meet.
-reported.register(report=_report, detail=_detail)
+reported.register(report=_report, detail=_detail, plot=_plot)
 
 
 def _also() -> dict[str, str]:

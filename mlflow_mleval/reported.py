@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 #: What makes a document of a result, by the method that asks for it.
 _MAKERS: dict[str, Callable[..., Any]] = {}
 
 
 def register(**makers: Callable[..., Any]) -> None:
-    """Say what makes the documents of `report` and `detail`."""
+    """Say what makes the documents of `report` and `detail`, and the drawings of `plot`."""
     _MAKERS.update(makers)
 
 
@@ -37,7 +42,47 @@ class Reported:
         return self.report()._repr_html_()
 
 
-class Detailed(Reported):
+@dataclass(frozen=True)
+class Display:
+    """A drawing by matplotlib, as scikit-learn's displays are: axes to change, a figure to save."""
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+
+class Plotted(Reported):
+    """Gives a result the method `plot`, too."""
+
+    def plot(self, kind: str = "", *, ax: Axes | None = None, **options: Any) -> Display:
+        """Draw the result on axes of matplotlib, which has to be installed.
+
+        Parameters
+        ----------
+        kind : str
+            Of a comparison "ranking" or "critical differences", of compared profiles "profiles", of
+            a verdict "forest". Default: the first that there is.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. Default: a figure of its own.
+        **options
+            Of profiles ``dataset``, the one to draw; by default the first.
+
+        Returns
+        -------
+        Display
+            ``ax_`` and ``figure_``, as of scikit-learn's displays.
+
+        Raises
+        ------
+        MlevalError
+            matplotlib is not installed.
+        ValueError
+            There is no such kind or dataset.
+        """
+        drawn: Display = _MAKERS["plot"](self, kind, ax, **options)
+        return drawn
+
+
+class Detailed(Plotted):
     """Gives a result the method `detail`, too."""
 
     def detail(

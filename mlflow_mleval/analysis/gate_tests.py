@@ -23,7 +23,7 @@ from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
 from mlflow_mleval.analysis.pairs import holm, sign_changes
 from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
-from mlflow_mleval.reported import Reported
+from mlflow_mleval.reported import Plotted
 from mlflow_mleval.validation import Array, at_least_one, probability
 from mlflow_mleval.words import agree, count, some
 
@@ -772,7 +772,7 @@ def in_ledger(tests: GateTests, entry: Entry) -> GateTests:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict(Reported):
+class Verdict(Plotted):
     """Whether a candidate may replace a champion: ship, block, or run more.
 
     Attributes

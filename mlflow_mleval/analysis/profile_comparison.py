@@ -36,6 +36,7 @@ from mlflow_mleval.analysis.profiles_on_dataset import (
     on_dataset,
 )
 from mlflow_mleval.measures.dependence import FAMILIES, SUMMARIES
+from mlflow_mleval.reported import Plotted
 from mlflow_mleval.validation import at_least_one, one_of, probability, refuse_keywords
 from mlflow_mleval.words import count, some
 
@@ -59,7 +60,7 @@ _CORRECTION = "largest t over the parameters, then Holm over all pairs of all da
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfileComparison(PairTests):
+class ProfileComparison(Plotted, PairTests):
     """What `compare_profiles` found; 0 is the best loss.
 
     Attributes

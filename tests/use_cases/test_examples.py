@@ -4,7 +4,10 @@ compares what they write.
 
 import ast
 import importlib.util
+import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -44,6 +47,38 @@ def test_the_walkthrough_shows_its_own_cells():
         "run python examples/scripts/make_walkthrough.py"
     )
     assert "Traceback" not in committed
+
+
+#: Runs the cells of a notebook as Jupyter's kernel does, and stops at the first that fails.
+RUN_CELLS = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
+    if cell["cell_type"] == "code":
+        done = shell.run_cell("".join(cell["source"]))
+        done.raise_error()
+        print("CELL", cell["id"], hasattr(done.result, "_repr_html_"))
+"""
+
+
+@pytest.mark.thorough
+def test_the_notebook_runs_from_pip_install_to_a_report(tmp_path):
+    pytest.importorskip("IPython")
+    pytest.importorskip("matplotlib")
+    path = SCRIPTS / "from_install_to_report.ipynb"
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    assert not any(cell.get("outputs") for cell in cells)
+    command = [sys.executable, "-c", RUN_CELLS, str(path)]
+    settings = {**os.environ, "MPLBACKEND": "agg", "IPYTHONDIR": str(tmp_path / "ipython")}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for shown in ("study", "compare", "gate"):
+        assert f"CELL {shown} True" in done.stdout
+    assert "eleven of the twelve" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert (tmp_path / "diagram.pdf").stat().st_size > 1_000
 
 
 def loaded(script):
