@@ -44,6 +44,8 @@ from mlflow_mleval.files.evaluate_spark import evaluate_spark as evaluate_spark
 from mlflow_mleval.files.evaluate_spark import spark_instances as spark_instances
 from mlflow_mleval.gates import gate as gate
 from mlflow_mleval.measures.capacities import Capacity as Capacity
+from mlflow_mleval.measures.capacities import NearestNeighbourMinimiser as NearestNeighbourMinimiser
+from mlflow_mleval.measures.capacities import bayes_optimal as bayes_optimal
 from mlflow_mleval.measures.capacities import choquet_loss as choquet_loss
 from mlflow_mleval.measures.dependence import Profile as Profile
 from mlflow_mleval.measures.dependence import binomial_loss as binomial_loss
@@ -52,8 +54,6 @@ from mlflow_mleval.measures.dependence import owa_loss as owa_loss
 from mlflow_mleval.measures.dependence import polynomial_loss as polynomial_loss
 from mlflow_mleval.measures.flat import calibrate_threshold as calibrate_threshold
 from mlflow_mleval.measures.hierarchy import Hierarchy as Hierarchy
-from mlflow_mleval.measures.minimisers import NearestNeighbourMinimiser as NearestNeighbourMinimiser
-from mlflow_mleval.measures.minimisers import bayes_optimal as bayes_optimal
 from mlflow_mleval.store.importing import import_results as import_results
 from mlflow_mleval.store.query import load_study as load_study
 from mlflow_mleval.store.study_artifacts import load_folds as load_folds

@@ -5,9 +5,9 @@ from mlflow_mleval.words import lazily
 #: Name -> its module.
 WHERE = {
     "Capacity": "measures.capacities",
-    "NearestNeighbourMinimiser": "measures.minimisers",
+    "NearestNeighbourMinimiser": "measures.capacities",
     "Profile": "measures.dependence",
-    "bayes_optimal": "measures.minimisers",
+    "bayes_optimal": "measures.capacities",
     "binomial_loss": "measures.dependence",
     "choquet_loss": "measures.capacities",
     "loss_profile": "measures.dependence",

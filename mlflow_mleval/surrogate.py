@@ -33,8 +33,8 @@ from sklearn.utils import check_array, check_consistent_length
 from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError
 from mlflow_mleval.evaluation import evaluate
+from mlflow_mleval.measures.capacities import MAX_CANDIDATES, NearestNeighbourMinimiser
 from mlflow_mleval.measures.dependence import family_weights
-from mlflow_mleval.measures.minimisers import MAX_CANDIDATES, NearestNeighbourMinimiser
 from mlflow_mleval.report.blocks import ALWAYS, Column, Figure, Section, Table, Text, joined, name
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.html import standalone

@@ -22,8 +22,8 @@ from sklearn.datasets import make_multilabel_classification
 from sklearn.model_selection import KFold, RepeatedKFold
 
 import mlflow_mleval as mleval
+from mlflow_mleval.measures.capacities import NearestNeighbourMinimiser
 from mlflow_mleval.measures.dependence import binomial_loss
-from mlflow_mleval.measures.minimisers import NearestNeighbourMinimiser
 from mlflow_mleval.store import schema
 from mlflow_mleval.surrogate import best_surrogates
 

@@ -15,9 +15,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from mlflow_mleval.measures.capacities import Capacity, choquet_loss
+from mlflow_mleval.measures.capacities import (
+    Capacity,
+    NearestNeighbourMinimiser,
+    bayes_optimal,
+    choquet_loss,
+)
 from mlflow_mleval.measures.dependence import binomial_loss, polynomial_loss
-from mlflow_mleval.measures.minimisers import NearestNeighbourMinimiser, bayes_optimal
 
 PAPER = json.loads((GOLDEN / "huellermeier2022.json").read_text())
 LOSSES = {"binomial": binomial_loss, "polynomial": polynomial_loss}
