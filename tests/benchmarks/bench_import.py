@@ -1,0 +1,152 @@
+"""What an import takes beside bare MLflow calls that write the same runs.
+
+    python tests/benchmarks/bench_import.py [runs, 2,112 by default]
+
+A table of so many results of 16 measures goes into a SQLite store of its own, then bare
+`create_run`, `log_batch` and `set_terminated` write the metrics, params and tags of these very runs
+into another. Seconds of CPU, in processes of their own, each way in turn: the least of three.
+Bound: 1.5 times the bare calls. Then the same through a server, server included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from bench_query import cpu_of, serving
+
+BOUND, REPEATS, N_MEASURES, N_METHODS = 1.5, 3, 16, 16
+
+
+def table(n):
+    from mlflow_mleval.measures.registry import MEASURES
+
+    measures = [m.name for m in MEASURES.values() if m.family != "cost"][:N_MEASURES]
+    pairs = [(f"dataset {i // N_METHODS}", f"method {i % N_METHODS}") for i in range(n)]
+    values = np.random.default_rng(0).random((n, N_MEASURES)).round(4)
+    frame = pd.DataFrame(values, columns=measures)
+    return frame.assign(**pd.DataFrame(pairs, columns=["dataset", "method"]))
+
+
+def imported(n):
+    from mlflow_mleval.store.importing import import_results
+
+    import_results(table(n), experiment_name="made", conventions="sklearn")
+
+
+def bare(source):
+    """Writes the runs of another store with MLflow's calls alone; returns what does it."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param, RunTag
+
+    there = MlflowClient(source)
+    held = there.get_experiment_by_name("made").experiment_id
+    runs, token = [], None
+    while token is not None or not runs:
+        page = there.search_runs([held], max_results=1_000, page_token=token)
+        runs, token = runs + list(page), page.token
+        if not token:
+            break
+    content = [
+        (
+            run.info.run_name,
+            [Metric(key, value, run.info.start_time, 0) for key, value in run.data.metrics.items()],
+            [Param(*item) for item in run.data.params.items()],
+            [RunTag(*item) for item in run.data.tags.items() if item[0] != "mlflow.runName"],
+        )
+        for run in runs
+    ]
+
+    def write():
+        client = MlflowClient()
+        experiment_id = client.create_experiment("made")
+        for name, metrics, params, tags in content:
+            run_id = client.create_run(experiment_id, run_name=name).info.run_id
+            client.log_batch(run_id, metrics, params, tags)
+            client.set_terminated(run_id)
+
+    return write
+
+
+def in_own_process(way, given):
+    from mlflow import MlflowClient
+
+    MlflowClient().search_experiments()  # makes the tables
+    act = bare(given) if way == "bare" else lambda: imported(int(given))
+    start = time.process_time(), time.perf_counter()
+    act()
+    print(json.dumps([time.process_time() - start[0], time.perf_counter() - start[1]]))
+
+
+def taken(uri, way, given, pid):
+    """Seconds of CPU of one way, and of the server behind it."""
+    before = cpu_of(pid)
+    done = subprocess.run(
+        [sys.executable, __file__, "--way", way, str(given)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"MLFLOW_TRACKING_URI": uri},
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2_000:])
+    own, wall = json.loads(done.stdout.splitlines()[-1])
+    return own + cpu_of(pid) - before, wall
+
+
+def compared(n, places):
+    """The least seconds of CPU, and of time, of an import and of bare calls; `places` makes stores."""
+    ways = {"import": [], "bare": []}
+    for _ in range(REPEATS):
+        with places() as (uri, pid, _):
+            ways["import"].append(taken(uri, "import", n, pid))
+            with places() as (other, other_pid, _):
+                ways["bare"].append(taken(other, "bare", uri, other_pid))
+    return [min(row[i] for row in rows) for rows in ways.values() for i in (0, 1)]
+
+
+class Place:
+    """A store in a folder of its own, behind a server or not."""
+
+    def __init__(self, behind_server):
+        self.behind_server = behind_server
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        uri = f"sqlite:///{self.folder.name}/mlflow.db"
+        self.server = serving(self.folder.name, uri) if self.behind_server else None
+        where = self.server.__enter__() if self.server else (uri, None)
+        return *where, Path(self.folder.name)
+
+    def __exit__(self, *error):
+        if self.server:
+            self.server.__exit__(None, None, None)
+        self.folder.cleanup()
+
+
+def main(n):
+    missed = False
+    for name, behind_server in (("SQLite", False), ("HTTP", True)):
+        ours, ours_wall, theirs, their_wall = compared(n, lambda b=behind_server: Place(b))
+        missed |= ours > BOUND * theirs
+        print(
+            f"{n:,} results, {name}: import {ours:.1f} s of CPU ({ours_wall:.1f} s), bare calls "
+            f"{theirs:.1f} s ({their_wall:.1f} s), {ours / theirs:.2f} times (bound {BOUND:g}) "
+            f"{'ok' if ours <= BOUND * theirs else 'MISSED'}",
+            flush=True,
+        )
+    return int(missed)
+
+
+if __name__ == "__main__":
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    if sys.argv[1:2] == ["--way"]:
+        in_own_process(*sys.argv[2:])
+    else:
+        sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_112))
