@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import math
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+import mlflow
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -152,19 +154,13 @@ def import_results(
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
     earlier, _ = _imported(client, experiment_id)
-    counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
-    changes: list[str] = []
-    written: dict[_Cell, str] = {}
     with runs.quiet():
-        for done, (pair, result) in enumerate(results.items(), 1):
-            with store.store_errors("write to"):
-                what, changed, written[pair] = _write(
-                    client, experiment_id, result, earlier.get(pair)
-                )
-            counts[what] += 1
-            changes += changed
-            if progress:
-                progress(done, len(results))
+        outcomes = _write_all(client, experiment_id, results, earlier, progress)
+        counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
+        for outcome in outcomes.values():
+            counts[outcome.what] += 1
+        changes = [change for outcome in outcomes.values() for change in outcome.changes]
+        written = {pair: outcome.run_id for pair, outcome in outcomes.items()}
         others = (
             _settle(client, experiment_id, results, written)
             if counts["created"] or counts["updated"]
@@ -314,7 +310,8 @@ def _settle(
         ]
         for pair in moved:
             with store.store_errors("write to"):
-                *_, written[pair] = _write(client, experiment_id, results[pair], counting.get(pair))
+                again = _write(client, experiment_id, results[pair], counting.get(pair))
+            written[pair] = again.run_id
         lost |= dict.fromkeys(moved)
         if not moved:
             break
@@ -325,31 +322,80 @@ def _is_whole(run: Run) -> bool:
     return run.data.tags.get(schema.TAG_STATUS) != schema.INCOMPLETE
 
 
-def _write(
-    client: MlflowClient, experiment_id: str, result: _Result, run: Run | None
-) -> tuple[str, list[str], str]:
-    """Write what is missing; returns "created", "updated" or "unchanged", the changes, and the
-    run's id.
+@dataclass(frozen=True)
+class _Outcome:
+    """What writing one result did: "created", "updated" or "unchanged", what changed, and in which
+    run.
     """
+
+    what: str
+    changes: list[str]
+    run_id: str
+
+
+def _write_all(
+    client: MlflowClient,
+    experiment_id: str,
+    results: Mapping[_Cell, _Result],
+    earlier: Mapping[_Cell, Run],
+    progress: Callable[[int, int], object] | None,
+) -> dict[_Cell, _Outcome]:
+    """Write what is missing, several results at a time where the store is no file. New runs start
+    in the order of the source.
+    """
+    outcomes: dict[_Cell, _Outcome] = {}
+    waiting, begun, lock = iter(results.items()), 0, threading.Lock()
+
+    def write_next() -> None:
+        nonlocal begun
+        with lock:
+            pair, result = next(waiting)
+            begun = max(int(time.time() * 1000), begun + 1)
+            start = begun
+        with store.store_errors("write to"):
+            outcome = _write(client, experiment_id, result, earlier.get(pair), start)
+        with lock:
+            outcomes[pair] = outcome
+            if progress:
+                progress(len(outcomes), len(results))
+
+    jobs = [write_next] * len(results)
+    if store.is_elsewhere(mlflow.get_tracking_uri()):
+        runs.together(jobs)
+    else:
+        for job in jobs:
+            job()
+    return {pair: outcomes[pair] for pair in results}
+
+
+def _write(
+    client: MlflowClient,
+    experiment_id: str,
+    result: _Result,
+    run: Run | None,
+    start: int | None = None,
+) -> _Outcome:
+    """Write what is missing of a result."""
     created = run is None
     if run is None:
-        run = _create(client, experiment_id, result)
+        run = _create(client, experiment_id, result, start)
     run_id, tags = run.info.run_id, run.data.tags
     stored = _stored(run)
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
     different = _different_tags(result, stored, tags)
     finished = run.info.status == result.run_status
     if not means and not different and finished:
-        return "unchanged", [], run_id
+        return _Outcome("unchanged", [], run_id)
     if means or different:
         _log(client, result, run, stored, means, different)
     if not finished:
         runs.end(client, run_id, result.run_status)
     if created:
-        return "created", [], run_id
+        return _Outcome("created", [], run_id)
     if not _is_whole(run) or not (means or different):
-        return "updated", [f"{result.name}: an interrupted import was completed"], run_id
-    return "updated", _changes(result, stored, tags, different), run_id
+        completed = f"{result.name}: an interrupted import was completed"
+        return _Outcome("updated", [completed], run_id)
+    return _Outcome("updated", _changes(result, stored, tags, different), run_id)
 
 
 def _stored(run: Run) -> dict[str, float]:
@@ -358,13 +404,13 @@ def _stored(run: Run) -> dict[str, float]:
     return {measure: value for measure, value in keys.items() if measure is not None}
 
 
-def _create(client: MlflowClient, experiment_id: str, result: _Result) -> Run:
+def _create(client: MlflowClient, experiment_id: str, result: _Result, start: int | None) -> Run:
     """A run for the result, which claims its method and dataset."""
     seed = result.params.get(_SEED, "")
     marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset)
     marks |= {schema.TAG_CLAIM: uuid4().hex} | ({schema.TAG_SEED: seed} if seed else {})
     name = schema.run_name(result.method, result.dataset) + (f" · {seed}" if seed else "")
-    return runs.create(client, experiment_id, name, marks)
+    return runs.create(client, experiment_id, name, marks, start)
 
 
 def _different_tags(

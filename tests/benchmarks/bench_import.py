@@ -101,7 +101,7 @@ def taken(uri, way, given, pid):
 
 
 def compared(n, places):
-    """The least seconds of CPU, and of time, of an import and of bare calls; `places` makes stores."""
+    """The least seconds of CPU, and of time, of an import and of bare calls."""
     ways = {"import": [], "bare": []}
     for _ in range(REPEATS):
         with places() as (uri, pid, _):
