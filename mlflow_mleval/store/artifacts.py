@@ -27,6 +27,7 @@ from mlflow.store.artifact.artifact_repository_registry import (
     get_registered_artifact_repositories,
 )
 from mlflow.utils.credentials import get_default_host_creds
+from mlflow.utils.rest_utils import http_request
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import budget, store
@@ -36,6 +37,8 @@ from mlflow_mleval.words import check_paths, inside, masked, remember
 MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300
 #: The setting that names hosts which may learn the store's login, apart from its own.
 HOSTS = "MLEVAL_ARTIFACT_HOSTS"
+#: Bytes that are written at a time.
+_CHUNK = 64 * 2**10
 #: Seconds for which a host that gave no answer is not asked again: many runs may name it.
 _REST = 60.0
 _only_routes = False
@@ -67,12 +70,39 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
         cannot be read.
     """
     target = inside(folder, path)
+    address = store.place_of(client, run_id)
+    if not address:
+        return None
     if _only_routes:
         return _fetched(run_id, path, Path(folder))
-    run = client.get_run(run_id)
-    with _address_errors(run.info.artifact_uri):
-        fetched = budget.within("download_artifacts", lambda: _from_address(run, path, target))
+
+    def fetch() -> bool:
+        return _by_route(run_id, address, path, target) or _from_address(address, path, target)
+
+    with _address_errors(address):
+        fetched = budget.within("download_artifacts", fetch)
     return target if fetched else None
+
+
+def _by_route(run_id: str, address: str, path: str, target: Path) -> bool:
+    """Fetch what the tracking server holds itself by one request; False where it has none, or
+    gives it in another way only.
+    """
+    hosts = "", _host(mlflow.get_tracking_uri())
+    scheme = urlsplit(address).scheme
+    if scheme != "mlflow-artifacts" or _host(address) not in hosts or not store.server_address():
+        return False
+    login = get_default_host_creds(mlflow.get_tracking_uri())
+    asked = {"run_id": run_id, "path": path}
+    once: dict[str, Any] = {"max_retries": 0, "raise_on_status": False, "stream": True}
+    with http_request(login, "/get-artifact", "GET", params=asked, **once) as response:
+        if response.status_code != requests.codes.ok:
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:
+            for chunk in response.iter_content(_CHUNK):
+                file.write(chunk)
+    return True
 
 
 def check_login(address: str) -> None:
@@ -102,8 +132,8 @@ def _host(address: str) -> str:
     return f"{url.hostname}:{port}"
 
 
-def _from_address(run: Run, path: str, target: Path) -> bool:
-    there = repository(run)
+def _from_address(address: str, path: str, target: Path) -> bool:
+    there = _at_address(address)
     beside = there.list_artifacts(path.rpartition("/")[0] or None)
     if all(entry.path != path for entry in beside):
         return False
@@ -162,9 +192,13 @@ def repository(run: Run) -> Any:
     """What takes files for a run: it has `log_artifact(file, folder)`."""
     if _only_routes:
         return _Routes(run.info.run_id)
-    remember(run.info.artifact_uri)
-    check_login(run.info.artifact_uri)
-    return get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
+    return _at_address(run.info.artifact_uri)
+
+
+def _at_address(address: str) -> Any:
+    remember(address)
+    check_login(address)
+    return get_artifact_repository(address, tracking_uri=mlflow.get_tracking_uri())
 
 
 def check_targets(there: Any, paths: Collection[str]) -> None:

@@ -344,8 +344,8 @@ def create(
     start: int | None = None,
 ) -> Run:
     """A new run, which starts at this time, in milliseconds; by default now."""
-    about = {"run_name": name[: schema.MAX_RUN_NAME], "tags": packed(tags), "start_time": start}
-    return store.opened(_request(lambda: client.create_run(experiment_id, **about)))
+    name, tags = name[: schema.MAX_RUN_NAME], packed(tags)
+    return store.opened(_request(lambda: client.create_run(experiment_id, start, tags, name)))
 
 
 def log(

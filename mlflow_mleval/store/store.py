@@ -593,6 +593,31 @@ def _slim(run: Run) -> Run:
     return run
 
 
+#: Where the artifacts of runs that were read lie, by store and run, and of how many this is kept.
+_places: dict[tuple[str, str], str] = {}
+_MOST_PLACES = 100_000
+
+
+def place_of(client: MlflowClient, run_id: str) -> str:
+    """Where the artifacts of a run are said to lie; empty where it has none of ours, for it was
+    imported from a table. Asks nothing of a run that a search has read.
+    """
+    place = _places.get((mlflow.get_tracking_uri(), run_id))
+    return _place(client.get_run(run_id)) if place is None else place
+
+
+def _place(run: Run) -> str:
+    imported = run.data.tags.get(schema.TAG_KIND) == schema.KIND_IMPORT
+    return "" if imported else str(run.info.artifact_uri)
+
+
+def _remember_places(runs: Sequence[Run]) -> None:
+    if len(_places) > _MOST_PLACES:
+        _places.clear()
+    uri = mlflow.get_tracking_uri()
+    _places.update({(uri, run.info.run_id): _place(run) for run in runs})
+
+
 def opened(run: Run) -> Run:
     """The run, its tags by their names wherever it holds them."""
     run.data.tags.update(schema.unpacked(run.data.tags))
@@ -602,7 +627,7 @@ def opened(run: Run) -> Run:
 @contextmanager
 def remembered() -> Iterator[None]:
     """While the block runs, the same search is made once."""
-    token = _known.set({})
+    token = _known.set({} if (known := _known.get()) is None else known)
     try:
         yield
     finally:
@@ -631,7 +656,9 @@ def pages(
         seen.update(run.info.run_id for run in new)
         is_last = not page.token
         if new or is_last:
-            yield [_slim(opened(run)) for run in new]
+            opened_runs = [_slim(opened(run)) for run in new]
+            _remember_places(opened_runs)
+            yield opened_runs
         if is_last:
             return
         full = bool(page) and page[-1].info.start_time == since

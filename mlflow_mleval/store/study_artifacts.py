@@ -158,10 +158,13 @@ def _tables(
     read.
     """
     client, tables, broken = store.connect(), _InstanceTables(), []
-    for run in runs.itertuples():
-        place = inside(folder, run.run_id)
+
+    def fetch(run_id: str) -> tuple[Path, pa.Schema] | None:
+        place = inside(folder, run_id)
         place.mkdir()
-        fetched = store.of_one_run(partial(_fetched, client, run.run_id, place, wanted))
+        return _fetched(client, run_id, place, wanted)
+
+    for run, fetched in zip(runs.itertuples(), at_once(fetch, runs["run_id"]), strict=True):
         if isinstance(fetched, str):
             broken.append(
                 f"The values by instance of {run.method} (run {run.run_id}) are left out: "
@@ -441,10 +444,11 @@ def selected_folds(selection: Selection) -> Study:
         minimize=[*selection.minimize, *ways["min"]],
         maximize=[*selection.maximize, *ways["max"]],
     )
-    try:
-        return selected_study(counts)
-    except MeasureError:
-        return with_counts(selected_study(replace(selection, measures=others or None)))
+    with store.remembered():
+        try:
+            return selected_study(counts)
+        except MeasureError:
+            return with_counts(selected_study(replace(selection, measures=others or None)))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -2,16 +2,19 @@
 
 from importlib.resources import files
 
+import numpy as np
 import pandas as pd
 import pytest
 import requests
 from waiting import PATIENCE
 
-from mlflow_mleval.errors import NoRunsError, StoreError
+import mlflow_mleval as mleval
+from mlflow_mleval.errors import MissingResultsError, NoRunsError, StoreError
 from mlflow_mleval.store import store
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.query import load_study
 from mlflow_mleval.store.runs import log_report
+from mlflow_mleval.store.study_artifacts import instances_of, load_folds
 
 pytestmark = pytest.mark.server
 STUDY = files("mlflow_mleval") / "data" / "madjarov2012.csv"
@@ -124,3 +127,29 @@ def test_pages_over_http(server, monkeypatch):
     import_results(table, experiment_name="pages")
     monkeypatch.setattr(store, "PAGE", 3)
     assert load_study(experiment_names=["pages"]).methods == table["method"].tolist()
+
+
+def test_an_artifact_takes_one_request_and_an_imported_run_none(server, requested):
+    rng = np.random.default_rng(0)
+    y, folds = rng.random((40, 3)) < 0.5, np.arange(40) % 4
+    for method in ("a", "b"):
+        ev = mleval.evaluate(y, rng.random(y.shape), folds=folds)
+        mleval.log_evaluation(
+            ev, method=method, dataset="d", experiment_name="parts", log_instances=True
+        )
+    requested.clear()
+    study = load_folds(["tpr"], experiment_names=["parts"])
+    paths = [path.rpartition("/")[2] for path in requested]
+    assert {"tp", "fn"} <= {*study.folds}
+    assert paths.count("search") == 1 and paths[-2:] == ["get-artifact"] * 2
+    requested.clear()
+    with instances_of(study, "d", ["hamming_loss"]) as instances:
+        assert [*instances.sources] == ["a", "b"]
+    assert requested == ["/get-artifact"] * 2
+    table = pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": 0.5})
+    import_results(table, experiment_name="imported")
+    study = load_study(experiment_names=["imported"])
+    requested.clear()
+    with pytest.raises(MissingResultsError, match="0 of 2 runs"), instances_of(study, "d"):
+        pass
+    assert not requested
