@@ -493,17 +493,8 @@ def search(
     """Active runs of the experiments, the first started first, each once.
 
     What takes several pages is read in one pass (`pages`), and again where runs were deleted
-    meanwhile. Where that takes too long, a doubt says so.
-
-    Parameters
-    ----------
-    client : MlflowClient
-    experiment_ids : sequence of str
-    filter_string : str
-    doubts : list of str, optional
-        Takes what a reader must know.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after each page; the total is 0 in the first pass.
+    meanwhile; `doubts` takes what a reader must know. `progress(done, total)` is called after each
+    page, with a total of 0 in the first pass.
     """
     known, key = _known.get(), (tuple(experiment_ids), filter_string)
     if known is not None and key in known:
@@ -587,12 +578,6 @@ def having(
     ]
 
 
-def _slim(run: Run) -> Run:
-    """The run without what MLflow keeps of each metric beside its value: most of its memory."""
-    run.data._metric_objs = []
-    return run
-
-
 #: Where the artifacts of runs that were read lie, by store and run, and of how many this is kept.
 _places: dict[tuple[str, str], str] = {}
 _MOST_PLACES = 100_000
@@ -611,11 +596,16 @@ def _place(run: Run) -> str:
     return "" if imported else str(run.info.artifact_uri)
 
 
-def _remember_places(runs: Sequence[Run]) -> None:
+def _taken(run: Run) -> Run:
+    """A run of a page, opened. Where its artifacts lie is noted, and what MLflow keeps of each
+    metric beside its value is dropped, for it is most of the memory.
+    """
     if len(_places) > _MOST_PLACES:
         _places.clear()
-    uri = mlflow.get_tracking_uri()
-    _places.update({(uri, run.info.run_id): _place(run) for run in runs})
+    run = opened(run)
+    _places[mlflow.get_tracking_uri(), run.info.run_id] = _place(run)
+    run.data._metric_objs = []
+    return run
 
 
 def opened(run: Run) -> Run:
@@ -647,18 +637,15 @@ def pages(
     since: int | None = None
     size = PAGE
     while True:
-        text = filter_string
-        if since is not None:
-            text = _both(filter_string, f"attributes.start_time >= {since}")
+        later = "" if since is None else f"attributes.start_time >= {since}"
+        text = _both(filter_string, later) if later else filter_string
         with store_errors("search", filter_string):
             page = _page(client, experiment_ids, text, size)
         new = [run for run in page if run.info.run_id not in seen]
         seen.update(run.info.run_id for run in new)
         is_last = not page.token
         if new or is_last:
-            opened_runs = [_slim(opened(run)) for run in new]
-            _remember_places(opened_runs)
-            yield opened_runs
+            yield [_taken(run) for run in new]
         if is_last:
             return
         full = bool(page) and page[-1].info.start_time == since
