@@ -1,4 +1,4 @@
-"""Which of my tracked multi-label or hierarchical runs is really better, on what, and am I sure?
+"""Which of my tracked runs is really better, on what, and am I sure?
 
 >>> import mlflow_mleval as mleval
 """
