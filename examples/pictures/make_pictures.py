@@ -6,11 +6,13 @@ handwritten digits, where the labels of an image are the segments a to g that it
 seven-segment display. Needs Chromium, chromedriver and selenium; takes about two minutes. The
 picture of a training's epochs needs Keras and PyTorch, and is left as it is without them.
 
-    python examples/pictures/make_pictures.py [FOLDER]
+    python examples/pictures/make_pictures.py [--into FOLDER] [report] [page] [ui]
 """
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import json
 import os
 import re
@@ -49,6 +51,8 @@ from threadpoolctl import threadpool_limits
 import mlflow_mleval as mleval
 
 HERE = Path(__file__).resolve().parent
+#: By picture, what it was drawn from; a test compares that with the code.
+DRAWN_FROM = HERE / "drawn_from.json"
 SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
 FLAGS = (
     "--headless=new",
@@ -408,18 +412,62 @@ def picture_epochs(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
     chrome.save_screenshot(str(pictures / "ui_epochs.png"))
 
 
-def make(pictures: Path) -> None:
+def states(report: str) -> dict[str, str]:
+    """By picture a digest of what it was drawn from, by the code as it is: the words of the demo's
+    report down to the end of the ranking, and the style and forms around them.
+    """
+    top = report[report.index("<h1") : report.index('id="differences"')]
+    words = re.sub(
+        r"<(style|script)\b.*?</\1>|<[^>]*>|\d{4}-\d\d-\d\d[T ][\d:]+", " ", top, flags=re.S
+    )
+    package = Path(mleval.__file__).parent
+    style = [package / "report" / "templates" / "report.css"]
+    forms = [
+        *sorted((package / "server").glob("templates/*")),
+        *(package / "server").glob("*/*.css"),
+    ]
+    answer, page = digest(words, style), digest(words, style + forms)
+    reports = {"report.png": answer, "ui_report.png": answer}
+    return reports | dict.fromkeys(("page.png", "page_choose.png", "page_detail.png"), page)
+
+
+def digest(words: str, files: list[Path]) -> str:
+    texts = [" ".join(words.split()), *(path.read_text(encoding="utf-8") for path in files)]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
+def stale(report: str) -> list[str]:
+    """The pictures that were drawn from another state than that of the code."""
+    drawn = json.loads(DRAWN_FROM.read_text(encoding="utf-8"))
+    return [name for name, state in states(report).items() if drawn.get(name) != state]
+
+
+def make(pictures: Path, names: list[str]) -> None:
+    """Those of the report, of the page, and of MLflow's own pages."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         demo = [sys.executable, "-c", "from mlflow_mleval.cli import main; main()", "demo", "-q"]
         subprocess.run(demo, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         with browser(folder / "chrome") as chrome, server(folder) as url:
             os.environ["MLFLOW_TRACKING_URI"] = url
-            picture_report(chrome, folder / "mleval_report.html", pictures / "report.png")
-            picture_page(chrome, url, pictures)
-            picture_server(chrome, url, pictures)
-            picture_epochs(chrome, url, pictures)
+            if "report" in names:
+                picture_report(chrome, folder / "mleval_report.html", pictures / "report.png")
+            if "page" in names:
+                picture_page(chrome, url, pictures)
+            if "ui" in names:
+                picture_server(chrome, url, pictures)
+                picture_epochs(chrome, url, pictures)
+        made = states((folder / "mleval_report.html").read_text(encoding="utf-8"))
+    drawn = json.loads(DRAWN_FROM.read_text(encoding="utf-8"))
+    drawn |= {name: state for name, state in made.items() if re.split(r"[_.]", name)[0] in names}
+    DRAWN_FROM.write_text(json.dumps(drawn, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
+    parser = argparse.ArgumentParser(description="Draw the pictures anew.")
+    parser.add_argument(
+        "names", nargs="*", default=["report", "page", "ui"], help="report, page, ui"
+    )
+    parser.add_argument("--into", type=Path, default=HERE)
+    given = parser.parse_args()
+    make(given.into, given.names)

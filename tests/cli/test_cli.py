@@ -16,6 +16,7 @@ import pytest
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
 from command_line import as_json, mleval
+from example_runs import loaded
 from places import GOLDEN, ROOT, STUDY
 
 import mlflow_mleval
@@ -411,3 +412,7 @@ def test_demo_runs_ranks_reports_and_says_what_next(tmp_path):
     assert {"mlflow.db", "mleval_report.html", "mleval_report_data"} <= {
         p.name for p in tmp_path.iterdir()
     }
+    pytest.importorskip("selenium")
+    pictures = loaded(ROOT / "examples" / "pictures" / "make_pictures.py")
+    page = (tmp_path / "mleval_report.html").read_text(encoding="utf-8")
+    assert not pictures.stale(page), "run python examples/pictures/make_pictures.py report page ui"

@@ -1,5 +1,6 @@
 """The examples, run as a reader runs them."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -14,3 +15,13 @@ def run(script, *args, cwd):
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def loaded(script):
+    """An example as a module; what it does when run as a script is left out."""
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    module = sys.modules[script.stem] = importlib.util.module_from_spec(
+        spec
+    )  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
