@@ -109,8 +109,6 @@ class Comparison(Detailed):
     decision : Why that one, in a sentence.
     cliques : Maximal groups of methods that it does not separate.
     letters : The same as letters per method: methods that share one are not separated.
-    measure_tests : By measure: leader, its mean rank, Friedman and Iman-Davenport p.
-    concordance : Kendall's tau-b between the rankings by the single measures and the fused one.
     redundancy : Correlated measures, the filter, the groups, and the ranking without the redundant ones.
     stability : Only where asked for.
     folds : By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
@@ -137,8 +135,6 @@ class Comparison(Detailed):
     decision: str
     cliques: list[list[str]]
     letters: Mapping[str, str]
-    measure_tests: pd.DataFrame
-    concordance: pd.DataFrame
     redundancy: Redundancy | None
     stability: st.Stability | None
     folds: Mapping[str, FoldComparison]
@@ -462,6 +458,20 @@ class Comparison(Detailed):
 
     # ---- measures --------------------------------------------------------------------------------
 
+    @cached_property
+    def _by_measure(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        return _by_measure(self.study, self.fusion, self.options["ties"])
+
+    @property
+    def measure_tests(self) -> pd.DataFrame:
+        """By measure: leader, its mean rank, Friedman and Iman-Davenport p."""
+        return self._by_measure[0]
+
+    @property
+    def concordance(self) -> pd.DataFrame:
+        """Kendall's tau-b between the rankings by the single measures and the fused one."""
+        return self._by_measure[1]
+
     @property
     def weights_long(self) -> pd.DataFrame:
         """One row a dataset and measure."""
@@ -703,7 +713,7 @@ def compare(
     choices["drop_constant"] = drop_constant
     fusion = fuse(study, **choices)
     full = fusion.study
-    steps = iter(range(1, n := 6 + 4 * stability + len(full.datasets) * (full.folds is not None)))
+    steps = iter(range(1, n := 5 + 3 * stability + len(full.datasets) * (full.folds is not None)))
 
     def step(result: Any = None) -> Any:
         progress(next(steps, n), n)
@@ -748,7 +758,6 @@ def compare(
         varied = partial(st.sensitivity, study, **choices, separates=again)
         draws = partial(st.rank_acceptability, fusion, n_resamples, seed)
         sure = _stability(fusion, varied, draws, again, redundant, step, absent)
-    by_measure, tau = step(_by_measure(full, fusion, ties))
     by_instance, reasons = _by_instance(instances)
     absent |= reasons
     along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
@@ -790,8 +799,6 @@ def compare(
         scores=scores[methods],
         order=methods,
         skillings_mack=with_gaps,
-        measure_tests=by_measure,
-        concordance=tau,
         redundancy=redundant,
         stability=sure,
         folds=by_fold,
@@ -880,17 +887,15 @@ def _stability(
     if len(fusion.study.measures) == 1:
         absent["stability"] = "one measure has no weights and no preference function to vary"
         return None
-    several = len(fusion.study.methods) > 2
-    if not several:
+    if len(fusion.study.methods) < 3:
         absent["stability.leave_one_out"] = "needs three methods"
     intervals = step(st.weight_intervals(fusion))
     sensitivity = step(varied())
     dethrone = st.dethrone(fusion, intervals)
     shares = step(acceptability())
-    left_out = step(st.leave_one_out(fusion) if several else None)
     matrix = getattr(redundant, "correlation", None)
     depends = again and st.separations(again, sensitivity, fusion, matrix)
-    return st.Stability(intervals, dethrone, shares, left_out, sensitivity, depends)
+    return st.Stability(fusion, intervals, dethrone, shares, sensitivity, depends)
 
 
 def _by_instance(

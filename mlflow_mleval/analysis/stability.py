@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import compress
 from typing import Any
 
@@ -47,12 +48,17 @@ CHUNK = 1_000_000
 class Stability:
     """How sure the fused ranking is: what the functions below find."""
 
+    fusion: Fusion
     intervals: Any
     dethrone: Any
     acceptability: Any
-    leave_one_out: Any
     sensitivity: Any
     separations: Any
+
+    @cached_property
+    def leave_one_out(self) -> LeaveOneOut | None:
+        """None with two methods."""
+        return leave_one_out(self.fusion) if len(self.fusion.study.methods) > 2 else None
 
 
 @dataclass(frozen=True)
