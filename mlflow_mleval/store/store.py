@@ -597,14 +597,15 @@ def _place(run: Run) -> str:
 
 
 def _taken(run: Run) -> Run:
-    """A run of a page, opened. Where its artifacts lie is noted, and what MLflow keeps of each
-    metric beside its value is dropped, for it is most of the memory.
+    """A run of a page, opened. Where its artifacts lie is noted; of runs of ours, what MLflow keeps
+    of each metric beside its value is dropped, for it is most of the memory.
     """
     if len(_places) > _MOST_PLACES:
         _places.clear()
     run = opened(run)
     _places[mlflow.get_tracking_uri(), run.info.run_id] = _place(run)
-    run.data._metric_objs = []
+    if schema.TAG_METHOD in run.data.tags:
+        run.data._metric_objs = []
     return run
 
 
