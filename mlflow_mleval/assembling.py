@@ -188,7 +188,7 @@ def _study(selection: Selection, stage: Stage, say: Callable[[str], object]) -> 
     try:
         selection, line = taken_unasked(selection)
     except UnclearError as unclear:
-        if stopped is None and (study is None or unclear.lines):
+        if stopped is None and (study is None or unclear.ways):
             raise
         if isinstance(stopped, NoRunsError):
             return stopped

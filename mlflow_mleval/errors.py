@@ -83,23 +83,15 @@ class UnclearError(MlevalError):
     ----------
     text : str
         What is the matter.
-    lines : sequence of (str, str)
-        What it does, and the command.
-    ways : sequence of (str, dict)
-        What it does, and the arguments of `load_study`.
+    ways : sequence of Way
+        What there is to do, with the command.
     """
 
-    def __init__(
-        self,
-        text: str,
-        lines: Sequence[tuple[str, str]],
-        ways: Sequence[tuple[str, Mapping[str, Any]]] = (),
-    ) -> None:
+    def __init__(self, text: str, ways: Sequence[Any]) -> None:
         self.text = text
-        self.lines = lines
         self.ways = ways
-        commands = (f"{what}: `{line}`" for what, line in lines)
-        super().__init__(Message(text, " Choose: ", "; ".join(commands)) if lines else text)
+        commands = (f"{way.what}: `{way.line}`" for way in ways)
+        super().__init__(Message(text, " Choose: ", "; ".join(commands)) if ways else text)
 
 
 class MeasureError(MlevalError):

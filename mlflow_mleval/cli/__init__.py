@@ -445,7 +445,9 @@ def _render(
     """Write what was compared, a report as a page with its data beside it, and return the
     document.
     """
+    from mlflow_mleval.report.blocks import plain
     from mlflow_mleval.report.content.study_report import document
+    from mlflow_mleval.report.text import terminal
 
     study = comparison.study
     made = document(
@@ -459,9 +461,11 @@ def _render(
         data = ((str(inside(folder, name)), make()) for name, make in made.parts().items())
         page = (made.render(each, width()) for each in (format,))  # made when data are written
         write_all(chain(data, [(filename, page)]))
-        say(f"wrote {filename}", quiet)
+        say(f"wrote {filename}, and its data to {folder}/", quiet)
     else:
         write((made.in_full if verbose else made).render(format, width()), filename, quiet)
+    if filename not in (None, "-"):
+        say(terminal(plain(made.brief.decision)), quiet)
     experiments = study.source.get("experiments", ())
     if experiments and (live := live_address(one["id"] for one in experiments)):
         say(f"compare live: {live}", quiet)

@@ -14,8 +14,9 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ from click.core import ParameterSource
 
 from mlflow_mleval import assembling
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, UnclearError
-from mlflow_mleval.selection import command_line
+from mlflow_mleval.selection import Selection, command_line
 from mlflow_mleval.words import (
     Argument,
     argument_of,
@@ -34,6 +35,9 @@ from mlflow_mleval.words import (
     without_passwords,
     worded,
 )
+
+if TYPE_CHECKING:
+    from mlflow_mleval.study import Way
 
 #: Columns that the flags take up in the help at most; longer ones stand on a line of their own.
 _FLAGS = 30
@@ -100,7 +104,7 @@ class Command(click.Command):
             from mlflow_mleval.report.text import terminal
 
             if isinstance(error, UnclearError):
-                lines = [line for what, command in error.lines for line in (f"# {what}", command)]
+                lines = [text for way in error.ways for text in (f"# {way.what}", _line(way, ctx))]
                 text = redacted(in_options(error.text))
                 raise_alone(click.ClickException("\n".join(map(terminal, [text, *lines]))))
             text = terminal(" ".join(redacted(in_options(error)).split()))
@@ -207,6 +211,25 @@ def _with_commands(error: CandidatesError | MissingResultsError, context: click.
         lines += [without_passwords(f"{what[:1].upper()}{what[1:]}:"), f"  {command}"]
     lines = [redacted(error.text), *lines]
     return "\n".join(map(terminal, lines))
+
+
+def _line(way: Way, context: click.Context) -> str:
+    """The command of a way; one that ranks is made the command that was typed, with what was typed
+    beside the way's choices.
+    """
+    if way.command != "rank":
+        return way.line
+    taken = {option.name for option in context.command.params}
+    if context.params.get("over", "datasets") != "datasets":
+        taken.discard("missing")  # which tests over other units do not heed
+    untaken = [f for f in fields(Selection) if f.name not in taken]
+    left_out: dict[str, Any] = {f.name: f.default for f in untaken}
+    options = [*replace(way.selection, **left_out).options()]
+    given = [*Selection.of(context.params).options()]
+    if set(given).issubset(options):
+        more = [option for option in options if option not in given]
+        return command_line(["mleval", context.info_name or "", *context.meta[_TYPED]], more)
+    return command_line(["mleval", context.info_name or ""], options)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -27,8 +27,9 @@ from mlflow_mleval.cli.command import (
     width,
     write,
 )
-from mlflow_mleval.errors import MissingResultsError, MlevalError
+from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, UnclearError
 from mlflow_mleval.selection import Selection
+from mlflow_mleval.words import count
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.pair_tests import PairTests
@@ -443,12 +444,12 @@ def _evaluated_runs(
 # logged tables.
 
 
-def holds_answers(choices: dict[str, Any]) -> bool:
+def holds_answers(selection: Selection, choices: dict[str, Any]) -> bool:
     """Whether the selection holds runs of other evaluators, or a table of theirs is named."""
     from mlflow_mleval.store.read_answers import any_answers
 
     named = arguments(choices, *opt.answers)
-    return any(named.values()) or any_answers(Selection.of(choices))
+    return any(named.values()) or any_answers(selection)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -507,6 +508,10 @@ def heeded(over: str, choices: dict[str, Any]) -> dict[str, Any]:
     return arguments(choices, *ALWAYS, *HEEDED[over])
 
 
+#: Datasets of which an error says why they have no tests.
+_REASONS = 3
+
+
 class Tested(NamedTuple):
     """Tests of pairs by dataset, why other datasets have none, doubts about the selection, and what
     was read.
@@ -520,8 +525,11 @@ class Tested(NamedTuple):
 
     @property
     def reasons(self) -> str:
-        """Why there are no tests, dataset by dataset."""
-        return " ".join(f"{dataset}: {reason}" for dataset, reason in self.absent.items())
+        """Why there are no tests, for the first datasets."""
+        shown = [f"{dataset}: {why}" for dataset, why in self.absent.items()][:_REASONS]
+        more = len(self.absent) - len(shown)
+        rest = [f"{count(more, 'more dataset')} likewise."] if more else []
+        return " ".join([*shown, *rest])
 
 
 def run_over(
@@ -538,6 +546,7 @@ def run_over(
             "--over instances: answers are compared in a store. Import the file first: mleval "
             "import FILE."
         )
+    selection, taken = _taken(selection, quiet)
     named, excluded = expand(selection.measures or ()), expand(selection.exclude_measures)
     selection = replace(selection, measures=None)
     wanted = [m for m in named if m not in excluded] or None
@@ -545,7 +554,7 @@ def run_over(
         raise MlevalError("no measure is left after the exclusions. Keep at least one.")
     unanswered: MlevalError | None = None
     tested = None
-    if over == "instances" and holds_answers(choices):
+    if over == "instances" and holds_answers(selection, choices):
         try:
             tested = _answers(selection, choices, wanted, quiet)
         except MissingResultsError as error:  # runs that only claim to hold answers hide no others
@@ -563,13 +572,38 @@ def run_over(
         try:
             tested = test(selection, wanted, options, quiet)
             if not tested.tests:
-                raise MlevalError(tested.reasons)
+                raise _without_units(tested.reasons, selection)
         except MlevalError as error:
             raise unanswered or error from None
-    notes = [*tested.notes, *([f"Answers were not compared: {unanswered}"] if unanswered else [])]
+    notes = [*tested.notes, *taken]
+    if unanswered:
+        notes.append(f"Answers were not compared: {unanswered}")
     origin = provenance(tested.source, tested.run_ids, choices)
     made = document(tested.tests, origin, tested.absent, notes)
     write(made.render(format, width()), filename, quiet)
+
+
+def _without_units(text: str, selection: Selection) -> MlevalError:
+    """Why there is nothing to test over, with the command that tests over datasets; files have
+    been typed, and are typed again with ease.
+    """
+    from mlflow_mleval.study import Way
+
+    if selection.results is not None:
+        return MlevalError(text)
+    return UnclearError(text, [Way("the same over datasets", "compare", selection)])
+
+
+def _taken(selection: Selection, quiet: bool) -> tuple[Selection, list[str]]:
+    """The selection, or where nobody made one what `mleval runs` finds, and a note of that."""
+    from mlflow_mleval.store.survey import taken_for_units
+
+    selection, line = taken_for_units(selection)
+    if not line:
+        return selection, []
+    note = f"Taken as `mleval runs` finds it: {line}"
+    say(note, quiet)
+    return selection, [note]
 
 
 def _answers(
@@ -631,9 +665,8 @@ def _folds(
 
     study = selected_folds(replace(selection, measures=wanted))
     if study.folds is None:
-        raise MlevalError(
-            "no selected run holds values by fold. Log them with folds, or test over datasets."
-        )
+        text = "no selected run holds values by fold. Log them with folds, or test over datasets."
+        raise _without_units(text, selection)
     absent: dict[str, str] = {}
     tests = compare_all_folds(study, absent, measures=wanted, **options)
     return _of_study(study, tests, {key.removeprefix("folds."): why for key, why in absent.items()})
@@ -718,12 +751,18 @@ def profile(
     """
     from mlflow_mleval.analysis.profile_comparison import compare_profiles
     from mlflow_mleval.report.content.profiles import document
-    from mlflow_mleval.store.study_artifacts import selected_profiles
+    from mlflow_mleval.store.study_artifacts import HOW, any_profiles, selected_profiles
 
     chosen = opt.chosen_format(format, filename)
     say("reading runs …", quiet)
-    profiles = selected_profiles(Selection.of(choices), kind)
-    profiles = replace(profiles, notes=tuple(map(in_options, profiles.notes)))
+    try:
+        selection, taken = _taken(Selection.of(choices), quiet)
+    except UnclearError:
+        if any_profiles():
+            raise
+        raise NoRunsError(f"no run in the store has a loss profile. {HOW}") from None
+    profiles = selected_profiles(selection, kind)
+    profiles = replace(profiles, notes=(*map(in_options, profiles.notes), *taken))
     say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)
     compared = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol, opt.seed))
     ids = [

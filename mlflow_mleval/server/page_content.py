@@ -364,7 +364,8 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     if isinstance(error, CandidatesError):
         text, ways = error.text, _mean_first(error)
     elif isinstance(error, UnclearError):
-        text, ways = error.text, error.ways
+        ranked = [way for way in error.ways if way.command == "rank"]
+        text, ways = error.text, [(way.what, way.selection.arguments()) for way in ranked]
     elif isinstance(error, MissingResultsError):
         text, ways = error.text, error.ways or _GAPS
     elif isinstance(error, TooManyError):

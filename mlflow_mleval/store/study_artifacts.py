@@ -32,7 +32,7 @@ from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import download
 from mlflow_mleval.store.bounds import decoded, read_table
 from mlflow_mleval.store.query import load_study, selected_study
-from mlflow_mleval.store.reader import errors_of
+from mlflow_mleval.store.reader import errors_of, is_ours, select
 from mlflow_mleval.store.searches import artifact, at_once, by_fold
 from mlflow_mleval.study import Excluded, Study, left_out
 from mlflow_mleval.validation import Array, one_of, refuse_keywords
@@ -464,6 +464,11 @@ def selected_folds(selection: Selection) -> Study:
 
 _OTHER = {"hard": "soft", "soft": "hard"}
 _WHAT = {"hard": "label sets", "soft": "scores"}
+#: How profiles come about.
+HOW = (
+    "Profiles come about where mleval evaluates label sets: by mleval.log_evaluation, "
+    "mleval.autolog or a callback while training, or by `mleval evaluate FILE`."
+)
 
 
 def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> Profiles:
@@ -492,6 +497,14 @@ def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> P
     return selected_profiles(Selection(**selection), kind)
 
 
+def any_profiles() -> bool:
+    """Whether any run in the store carries a loss profile."""
+    client = store.connect()
+    ids = [experiment.experiment_id for experiment in store.all_experiments(client)]
+    tags = schema.TAG_PROFILES.values()
+    return any(store.search(client, ids, f"tags.`{tag}` LIKE '%'") for tag in tags)
+
+
 def selected_profiles(selection: Selection, kind: Literal["hard", "soft"] = "hard") -> Profiles:
     """As `load_profiles` says."""
     measures = selection.measures or ["hamming_loss"]
@@ -499,6 +512,11 @@ def selected_profiles(selection: Selection, kind: Literal["hard", "soft"] = "har
         study = selected_study(replace(selection, measures=measures))
     except MeasureError:
         study = selected_study(selection)
+    except NoRunsError as error:
+        runs, _ = select(store.connect(), selection)
+        if any(map(is_ours, runs)):
+            raise
+        raise NoRunsError(f"no run of the selection has a loss profile. {HOW}") from error
     profiles = profiles_of(study, kind)
     return replace(
         profiles,
@@ -539,7 +557,7 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     if not errors:
         reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
         raise NoRunsError(
-            f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons})."
+            f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons}). {HOW}"
         )
     notes = [*study.notes, *_profile_notes(study, errors, tags)]
     folds = {pair: tuple(tag.folds) for pair, tag in tags.items()}

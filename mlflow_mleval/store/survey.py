@@ -42,6 +42,7 @@ from mlflow_mleval.store.reader import (
     filters_of,
     is_ours,
     metrics_of,
+    select,
     started,
 )
 from mlflow_mleval.store.repeats import is_seed
@@ -154,9 +155,10 @@ def take_stock(
         return study, replace(taken, source=source)
 
 
-def taken_unasked(selection: Selection) -> tuple[Selection, str]:
+def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Selection, str]:
     """What a comparison takes where nobody said which runs, or how to read them: the one way that
-    `take_stock` finds, and what that is as a command.
+    `take_stock` finds, and what that is as a command; `with_gaps` where nothing need be done about
+    what is missing.
 
     Raises
     ------
@@ -168,12 +170,36 @@ def taken_unasked(selection: Selection) -> tuple[Selection, str]:
     text = held.problem or "It is not clear what to compare with what."
     if len(ways) == 1 and not held.problem:
         way = ways[0].selection
+        if with_gaps:
+            way = replace(way, missing=selection.missing, directions=selection.directions)
         if (way.missing, way.directions) == (selection.missing, selection.directions):
             return way, ways[0].line
         # what is missing, and which way is better, takes someone who says so
         text = joined(" ", held.notes) if held.notes else _CONFIRM
-    lines = [(way.what, way.line) for way in held.ways]
-    raise UnclearError(text, lines, [(way.what, way.selection.arguments()) for way in ways])
+    raise UnclearError(text, held.ways)
+
+
+def taken_for_units(selection: Selection) -> tuple[Selection, str]:
+    """The selection of tests within datasets; where nobody said which runs, or how to read those of
+    others, the one that `mleval runs` finds, and what that is as a command.
+
+    Raises
+    ------
+    UnclearError
+        No experiment was named, and there are several ways, or none.
+    """
+    if selection.is_ruled or selection.results is not None:
+        return selection, ""
+    chosen = store.asked(selection.experiment_ids, selection.experiment_names)
+    named = any(chosen) or bool(selection.run_ids)
+    if named and all(map(is_ours, select(store.connect(), selection)[0])):
+        return selection, ""
+    try:
+        return taken_unasked(selection, with_gaps=True)
+    except UnclearError:
+        if named:  # the tests say what is the matter
+            return selection, ""
+        raise
 
 
 def _all_runs(
@@ -624,7 +650,10 @@ def _notes(
     without = [
         run
         for run in tops
-        if _finished(run) and not metrics_of(run) and run.info.run_id not in families
+        if run.info.status == "FINISHED"
+        and run.data.tags.get(schema.TAG_STATUS) != schema.DNF
+        and not metrics_of(run)
+        and run.info.run_id not in families
     ]
     searches = [children for children in families.values() if trial_params(children)]
     if searches:

@@ -50,7 +50,7 @@ from mlflow_mleval.server.page_content import (
     rendered,
 )
 from mlflow_mleval.server.worker import ABSENT, LANES, Worker
-from mlflow_mleval.study import Survey
+from mlflow_mleval.study import Survey, Way
 from mlflow_mleval.words import PROPOSED, Message
 
 
@@ -494,7 +494,8 @@ def test_every_stop_has_a_way_out_in_the_words_of_the_page():
     candidates = [("the best", {"duplicates": "best:f1"}), ("the mean", {"duplicates": "mean"})]
     _, ways = told(CandidatesError("they differ", candidates))
     assert [*ways] == ["the mean", "the best"]
-    _, ways = told(UnclearError("unclear", [], [("so", {"method_by": ["param:m"]})]))
+    so = Way("so", "rank", Selection(method_by=["param:m"]))
+    _, ways = told(UnclearError("unclear", [so]))
     assert ways["so"]["method-by"] == ["param:m"]
 
 

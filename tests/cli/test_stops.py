@@ -1,0 +1,159 @@
+"""Every command that a stop prints works, or leads to another stop whose commands do."""
+
+import json
+import re
+import shlex
+
+import pytest
+from click.testing import CliRunner
+from command_line import as_json
+from mlflow.entities import Dataset, DatasetInput, Metric, Param
+
+from mlflow_mleval.cli import main
+
+#: A command in a sentence that is no example with words in capitals to be filled in.
+_IN_TEXT = re.compile(r"`(mleval [^`A-Z]+)`")
+STARTS = ("runs", "rank", "compare", "report", "profile")
+UNITS = ("folds", "repeats", "instances")
+
+
+@pytest.fixture
+def log(client):
+    """Make a run of plain MLflow."""
+
+    def log(experiment, metrics, params, status="FINISHED", parent="", digest=""):
+        there = client.get_experiment_by_name(experiment)
+        held = there.experiment_id if there else client.create_experiment(experiment)
+        tags = {"mlflow.parentRunId": parent} if parent else {}
+        run_id = client.create_run(held, tags=tags).info.run_id
+        values = [Metric(key, value, 0, 0) for key, value in metrics.items()]
+        client.log_batch(run_id, values, [Param(k, str(v)) for k, v in params.items()])
+        if digest:
+            data = Dataset("data", digest, "local", "{}")
+            client.log_inputs(run_id, [DatasetInput(data)])
+        client.set_terminated(run_id, status)
+        return run_id
+
+    return log
+
+
+def _unknown_directions(log):
+    for model, value in (("a", 0.7), ("b", 0.8)):
+        log("by hand", {"val_acc": value, "latency_s": value}, {"model": model})
+
+
+def _candidates(log):
+    for model, lr in (("a", 1), ("a", 2), ("b", 1)):
+        metrics = {"val_auc": 0.5 + lr / 10, "test_auc": 0.6 + lr / 10}
+        log("it's a grid", metrics, {"model": model, "lr": lr})
+
+
+def _failures(log):
+    for dataset in ("d1", "d2"):
+        for model, value in (("a", 0.7), ("b", 0.8), ("c", 0.9)):
+            failed = (dataset, model) == ("d1", "c")
+            how = {} if not failed else {"status": "FAILED"}
+            metrics = {} if failed else {"test_auc": value}
+            log("failures", metrics, {"model": model, "dataset": dataset}, **how)
+
+
+def _gaps(log):
+    for dataset, models in (("d1", "ab"), ("d2", "abc"), ("d3", "ac")):
+        for model in models:
+            log("gaps", {"f1_score": ord(model) / 200}, {"model": model, "dataset": dataset})
+
+
+def _searches(log):
+    for model in "ab":
+        parent = log("searches", {}, {"model": model})
+        for depth in (1, 2):
+            metrics = {"val_auc": 0.5 + depth / 10, "test_auc": 0.6 + depth / 10}
+            log("searches", metrics, {"model": model, "depth": depth}, parent=parent)
+
+
+def _other_data(log):
+    for model, digest, value in (("a", "one", 0.5), ("a", "two", 0.6), ("b", "one", 0.7)):
+        log("other data", {"test_auc": value}, {"model": model}, digest=digest)
+
+
+def _training_only(log):
+    for model in "ab":
+        log("training only", {"training_score": 0.9}, {"model": model})
+
+
+STORES = {
+    "by hand": _unknown_directions,
+    "it's a grid": _candidates,
+    "failures": _failures,
+    "gaps": _gaps,
+    "searches": _searches,
+    "other data": _other_data,
+    "training only": _training_only,
+}
+
+
+def _run(command):
+    """Its exit code, its errors, and the commands that it prints."""
+    program, *args = shlex.split(command, comments=True)
+    assert program == "mleval"
+    done = CliRunner().invoke(main, args, catch_exceptions=False)
+    lines = [line.strip() for line in done.output.splitlines()]
+    printed = [line for line in lines if line.startswith("mleval ")]
+    in_text = _IN_TEXT.findall(" ".join(lines)) if done.exit_code else []
+    return done.exit_code, done.stderr, [*printed, *in_text]
+
+
+def _starts():
+    """Each command for the whole store, and for each experiment."""
+    for selection in ("", *(f" -n {shlex.quote(name)}" for name in STORES)):
+        yield from (f"mleval {command}{selection}" for command in STARTS)
+        yield from (f"mleval compare --over {unit}{selection}" for unit in UNITS)
+    yield "mleval rank -n failres"
+    yield "mleval rank -n gaps --method-by param:modle"
+    yield "mleval rank -n gaps --method-by param:model -m f1_scroe"
+    yield "mleval rank -n searches --step best:val_auc"
+
+
+def test_a_stop_prints_the_command_that_was_typed(log):
+    _failures(log)
+    lines = _run("mleval compare --on test_auc")[2]
+    rules = "-n failures --method-by param:model --dataset-by param:dataset --missing worst"
+    assert lines == [f"mleval compare --on test_auc {rules}"]
+
+
+def test_tests_within_datasets_take_what_runs_finds(log):
+    for seed in range(4):
+        for model, value in (("a", 0.7), ("b", 0.8)):
+            metrics = {"test_auc": value + seed / 100 + (model == "a") * seed / 300}
+            log("seeds", metrics, {"model": model, "seed": seed})
+    told = as_json("compare", "--over", "repeats")
+    assert [*told["datasets"]] == ["seeds"]
+    assert "Taken as `mleval runs` finds it: mleval rank -n seeds" in json.dumps(told)
+    code, error, _ = _run("mleval profile")
+    assert code == 1 and "Profiles come about where mleval evaluates label sets" in error
+
+
+@pytest.mark.thorough
+def test_each_command_that_a_stop_prints_works_or_leads_on(log, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for make in STORES.values():
+        make(log)
+    results = {}
+    to_run, printed = [*_starts()], set()
+    while to_run:
+        command = to_run.pop()
+        if command not in results:
+            results[command] = _run(command)
+            printed.update(results[command][2])
+            to_run += results[command][2]
+    assert len(printed) > 20
+    codes = {code for code, _, _ in results.values()}
+    assert codes == {0, 1}
+
+    def leads_on(command, seen=()):
+        code, _, more = results[command]
+        ways = (one for one in more if one not in seen)
+        return code == 0 or any(leads_on(one, (*seen, command)) for one in ways)
+
+    dead = {command: results[command][1] for command in printed if not leads_on(command)}
+    assert not dead
