@@ -98,9 +98,10 @@ for dataset in LOADERS:
     except ValueError as error:
         print(f"{dataset}: {str(error).partition('.')[0]}")
 
-# %% [markdown] **What is there?** Of one experiment or several `mleval runs` says what may name the
-# methods, the datasets and the repeats, and which way it knows a metric to be better. Its last
-# lines go on from there, to be copied.
+# %% [markdown]
+# **What is there?** Of one experiment or several `mleval runs` says what may name the methods, the
+# datasets and the repeats, and which way it knows a metric to be better. Its last lines go on from
+# there, to be copied.
 
 # %%
 terminal("mleval runs")
@@ -108,17 +109,19 @@ terminal("mleval runs")
 # %%
 terminal("mleval runs -n cancer -n digits -n wine")
 
-# %% [markdown] **Two things stop a ranking.** Runs that differ in their seed only are repeats, and
-# their mean counts. Those that differ in other params are different methods, or candidates of a
-# search, and are not averaged unasked:
+# %% [markdown]
+# **Two things stop a ranking.** Runs that differ in their seed only are repeats, and their mean
+# counts. Those that differ in other params are different methods, or candidates of a search, and
+# are not averaged unasked:
 
 # %%
 terminal(
     "mleval rank -n cancer -n digits -n wine --method-by param:model --max test_acc --max val_acc"
 )
 
-# %% [markdown] And a metric that is declared counts as asked for. `svm` gives no probabilities, and
-# so has no `val_loss`:
+# %% [markdown]
+# A metric that is declared counts as asked for. `svm` gives no probabilities and has no `val_loss`:
+# the ranking stops with the commands that go on, and is made without it below.
 
 # %%
 chosen = (
@@ -127,9 +130,10 @@ chosen = (
 )
 terminal(f"mleval rank {chosen} --max test_acc --max val_acc --min val_loss")
 
-# %% [markdown] **The ranking** is of the means over the seeds, and shows their spread. `--children
-# best:val_acc` takes the best trial of each search. The metric that chose is not compared, and a
-# doubt says among how many it chose.
+# %% [markdown]
+# **The ranking** is of the means over the seeds, and shows their spread. `--children best:val_acc`
+# takes the best trial of each search. The metric that chose is not compared, and a doubt says among
+# how many it chose.
 
 # %%
 terminal(f"mleval rank {chosen} --max test_acc --max val_acc")
@@ -166,8 +170,9 @@ Y = np.array(
 X_train, Y_train, X_test, Y_test = X[:500], Y[:500], X[500:], Y[500:]
 pd.DataFrame(Y, index=digits[rows], columns=LABELS).drop_duplicates().sort_index()
 
-# %% [markdown] **A script that you have.** `autolog` sees `score` and evaluates in full what was
-# asked for one number.
+# %% [markdown]
+# **A script that you have.** `autolog` sees `score` and evaluates in full what was asked for one
+# number.
 
 # %%
 mlflow.set_experiment("held out")
@@ -194,8 +199,9 @@ print(
     *sorted(found.artifacts)[-3:],
 )
 
-# %% [markdown] **Predictions made elsewhere.** A file with truth and scores by label; another
-# program may have written it.
+# %% [markdown]
+# **Predictions made elsewhere.** A file with truth and scores by label; another program may have
+# written it.
 
 # %%
 forest = RandomForestClassifier(50, random_state=0).fit(X_train, Y_train)
@@ -206,8 +212,9 @@ table.assign(**{f"score_{a}": scores[:, i] for i, a in enumerate(LABELS)}).to_cs
 )
 terminal("mleval evaluate forest.csv --method forest --dataset digits -n 'held out'")
 
-# %% [markdown] **Who is better, instance by instance?** Two runs kept a table of instances, the
-# third one did not.
+# %% [markdown]
+# **Who is better, instance by instance?** Two runs kept a table of instances, the third one did
+# not.
 
 # %%
 terminal("mleval compare -n 'held out' --over instances -m f1 -m accuracy")
@@ -225,8 +232,9 @@ knn = mleval.cross_validate(KNeighborsClassifier(), X, Y, method="k-NN", **facts
 tree = mleval.cross_validate(DecisionTreeClassifier(random_state=0), X, Y, method="tree", **facts)
 knn.folds[["f1", "hamming_loss", "subset_accuracy"]].describe().loc[["mean", "std"]].round(3)
 
-# %% [markdown] A search is logged with its winner's folds. The run says among how many candidates
-# it was chosen: its values are optimistic.
+# %% [markdown]
+# A search is logged with its winner's folds. The run says among how many candidates it was chosen:
+# its values are optimistic.
 
 # %%
 grid = GridSearchCV(
@@ -242,9 +250,10 @@ run_id = mleval.log_search(
 tags = mlflow.get_run(run_id).data.tags
 print(grid.best_params_, "chosen among", tags["mleval.selected_among"])
 
-# %% [markdown] **The loss profile** rises from the Hamming loss (k = 1: each wrong label counts by
-# itself) to the subset 0/1 loss (k = 7: one wrong label is as bad as all). It is flat where errors
-# fall on the same instances.
+# %% [markdown]
+# **The loss profile** rises from the Hamming loss (k = 1: each wrong label counts by itself) to the
+# subset 0/1 loss (k = 7: one wrong label is as bad as all). It is flat where errors fall on the
+# same instances.
 
 # %%
 profiles = {
@@ -254,8 +263,9 @@ pd.DataFrame(
     {name: profile.losses for name, profile in profiles.items()}, index=profiles["tree"].parameters
 ).T.round(3)
 
-# %% [markdown] Across runs, with claims that hold for every k they name; the search kept no
-# predictions, and so has no profile.
+# %% [markdown]
+# Across runs, with claims that hold for every k they name; the search kept no predictions, and so
+# has no profile.
 
 # %%
 terminal("mleval profile -n 'ten folds'")
