@@ -6,15 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.comparison import FUSED, Comparison, compare
 from mlflow_mleval.analysis.fusion import mean_ranking
 from mlflow_mleval.analysis.pairs import NOISE, better_first, mean_intervals
 from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.stability import first_ranked
+from mlflow_mleval.errors import MlevalError
+from mlflow_mleval.study import Study
 
 # --------------------------------------------------------------------------------------------------
 # What to use: whom the results speak for, by how much in the measures' own units, how sure, and
@@ -277,3 +281,56 @@ def _at(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:
     if values is None or (dataset, method) not in values.index.droplevel(2):
         return pd.DataFrame()
     return values.loc[(dataset, method)]
+
+
+# --------------------------------------------------------------------------------------------------
+# Over time: what the same comparison would have said on earlier days.
+
+#: Days that are looked back on at most.
+DAYS = 8
+
+
+def days_of(study: Study) -> list[pd.Timestamp]:
+    """The days on which cells of the table were complete, at most `DAYS` of them with the last;
+    none where all came on one day.
+    """
+    days = sorted({*_completed(study).dropna()})
+    if len(days) < 2:
+        return []
+    places = np.unique(np.linspace(0, len(days) - 1, DAYS).round().astype(int))
+    return [days[place] for place in places]
+
+
+def _completed(study: Study) -> pd.Series:
+    """The day on which the last run of each cell began; a cell without a run goes by the last of
+    its dataset.
+    """
+    if not {"dataset", "method", "start_time"} <= {*study.runs.columns}:
+        return pd.Series(dtype="datetime64[ns]")
+    started = study.runs.assign(
+        day=pd.to_datetime(study.runs["start_time"], utc=True).dt.floor("D")
+    )
+    by_cell = started.groupby(["dataset", "method"])["day"].max().reindex(study.values.index)
+    return by_cell.fillna(by_cell.groupby(level="dataset").transform("max"))
+
+
+def over_time(c: Comparison) -> pd.DataFrame:
+    """One row a day: day, leader, best_set, methods, n_datasets, by the cells that were complete by
+    then, on the datasets that all methods of most datasets had finished.
+    """
+    taken = signature(compare).parameters
+    options = {k: v for k, v in c.options.items() if k in taken and k != "next_dataset"}
+    done, rows = _completed(c.study), []
+    for day in days_of(c.study):
+        values = c.study.values[done <= day]
+        per_method = values.groupby(level="method").size()
+        often = per_method.index[2 * per_method >= per_method.max()]
+        values = values[values.index.isin(often, level="method")]
+        there = Study(values, c.study.directions, missing="drop-datasets")
+        try:
+            then = compare(there, **options)
+        except (MlevalError, ValueError):  # too little was there
+            continue
+        about = {"methods": then.order, "n_datasets": len(then.study.datasets)}
+        rows.append({"day": day, "leader": then.order[0], "best_set": then.best_set, **about})
+    return pd.DataFrame(rows, columns=["day", "leader", "best_set", "methods", "n_datasets"])

@@ -261,6 +261,72 @@ def is_active(inside: Inside, caller: Caller, run_id: str) -> bool:
     )
 
 
+def run_behind(inside: Inside, caller: Caller, named: str) -> tuple[str, str] | None:
+    """Id and name of the run with this id, or of the one behind ``models:/NAME/VERSION`` or
+    ``models:/NAME@ALIAS``, as MLflow tells the member now; None where it tells nothing.
+
+    Raises
+    ------
+    StoreError
+        MLflow itself fails.
+    """
+    run_id = named
+    if named.startswith(_MODELS):
+        model, _, alias = named.removeprefix(_MODELS).partition("@")
+        path, query = "registered-models/alias", {"name": model, "alias": alias}
+        if not alias:
+            model, _, version = model.rpartition("/")
+            path, query = "model-versions/get", {"name": model, "version": version}
+        made = _told(inside, caller, path, query).get("model_version", {})
+        run_id = made.get("run_id") or ""
+    if not _RUN.fullmatch(run_id):
+        return None
+    run = _told(inside, caller, "runs/get", {"run_id": run_id}).get("run", {})
+    if run.get("info", {}).get("lifecycle_stage") != "active":
+        return None
+    return run_id, run["info"].get("run_name") or ""
+
+
+_MODELS, _RUN = "models:/", re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def _told(inside: Inside, caller: Caller, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+    """What MLflow answers the member; nothing where it refuses."""
+    answer = inside.get(caller, f"/api/2.0/mlflow/{path}", **query)
+    if answer.status >= 500:
+        raise StoreError("MLflow could not tell whether you may read these runs.")
+    return answer.json() if answer.ok else {}
+
+
+#: Runs and registered models that are offered to be judged.
+OFFERED = 200
+
+
+def sides_offered(
+    inside: Inside, caller: Caller, experiment_ids: Sequence[str]
+) -> list[tuple[str, str]]:
+    """What the member may name as a side of a gate, and what it is: versions by alias and number,
+    and the last runs of the experiments.
+    """
+    query = {"max_results": str(OFFERED // 2)}
+    models = _told(inside, caller, "registered-models/search", query)
+    sides = []
+    for model in models.get("registered_models", ()):
+        start = _MODELS + model["name"]
+        versions = [v["version"] for v in model.get("latest_versions", ())]
+        aliases = [(a["alias"], a["version"]) for a in model.get("aliases", ())]
+        sides += [(f"{start}@{alias}", f"version {version}") for alias, version in aliases]
+        sides += [(f"{start}/{version}", "latest version") for version in versions]
+    asked = {"experiment_ids": [*experiment_ids], "max_results": OFFERED}
+    asked["order_by"] = ["attributes.start_time DESC"]
+    found = inside.post(caller, "/api/2.0/mlflow/runs/search", asked) if experiment_ids else None
+    for run in found.json().get("runs", ()) if found is not None and found.ok else ():
+        info = run["info"]
+        started = datetime.fromtimestamp(int(info.get("start_time") or 0) / 1000, timezone.utc)
+        sides.append((info["run_id"], f"{info.get('run_name', '')}, {started:%Y-%m-%d %H:%M}"))
+    return sides
+
+
 def token_of(secret: bytes, caller: Caller, periods_ago: int = 0) -> str:
     """What a page of the member sends back to show that a request comes from it."""
     period = int(time.time() // PERIOD) - periods_ago

@@ -33,14 +33,19 @@ from mlflow_mleval.server.members import (
     forged,
     is_active,
     one_request,
+    run_behind,
+    sides_offered,
     token_of,
     unreadable,
     verified_once,
 )
 from mlflow_mleval.server.page_content import (
+    SIDES,
     PageSelection,
     SelectionError,
+    gate_form,
     parsed,
+    parsed_gate,
     part_key,
     rendered,
 )
@@ -190,6 +195,8 @@ NEW, LATELY = 100, 3.0
 #: Seconds that a request waits for a part that has to be made, before it says that it is at work;
 #: a download, which nobody asks for again, waits longer.
 SHORT, PATIENCE = 2.0, 240.0
+#: Milliseconds for which the verdict of a gate holds: its runs may grow.
+JUDGED = 60_000
 #: Digits of a time in milliseconds, in the year 5138.
 _DIGITS = 14
 #: Says of which answer a part is: when it was made, in milliseconds.
@@ -229,6 +236,8 @@ class Page:
             "/files": self.files,
             "/download": self.download,
             "/news": self.news,
+            "/gate-form": self.gate_form,
+            "/gate": self.gate,
         }
         return {(ROOT + path, "GET"): view for path, view in got.items()} | {
             (f"{ROOT}/store", "POST"): self.store
@@ -406,6 +415,51 @@ class Page:
             raise Failure(*_refusal(answer, "new runs"))
         return _json({"new": sum(not _is_record(run) for run in answer.json().get("runs", ()))})
 
+    def gate_form(self) -> Response:
+        _refuse_other_sites()
+        ids = self._readable().experiment_ids if request.args.get("experiment-id") else ()
+        sides = sides_offered(self.inside, self._caller, ids)
+        return _html(gate_form(request.args.to_dict(flat=False), sides))
+
+    def gate(self) -> Response:
+        """The verdict on two sides that the member may read, now."""
+        _refuse_other_sites()
+        how = parsed_gate(request.args.to_dict(flat=False))
+        sides, names, selection = self._sides()
+        given = {} if selection is None else dict(selection.given)
+        key = how.key("gate", *sides, *names, str(given), self._caller.workspace, self._address)
+        about = self.jobs.folder.about(key)
+        if about is None or time.time() * 1000 - about["made"] > JUDGED:
+            job = {"what": "gate", "how": dict(how.given), "given": given}
+            self._ask(key, {**job, "sides": sides, "names": names})
+        return _html(self.jobs.folder.read(key, "gate") or "")
+
+    def _sides(self) -> tuple[list[str], list[str], PageSelection | None]:
+        """Candidate and champion, what they are called, and the selection of which they are
+        methods; None where they are runs, which MLflow has just shown to the member.
+        """
+        named = [request.args.get(side, "").strip()[:500] for side in SIDES]
+        for side, text in zip(SIDES, named, strict=True):
+            if not text:
+                raise Failure(400, "Choose a run, a version or a method.", field=side)
+        runs = [run_behind(self.inside, self._caller, text) for text in named]
+        if all(runs):
+            g.mleval_checked = True
+            called = [
+                text.removeprefix("models:/") if "/" in text else f"{run[1]} ({run[0][:8]})"
+                for text, run in zip(named, runs, strict=True)
+                if run is not None
+            ]
+            return [run[0] for run in runs if run is not None], called, None
+        if any(runs) or any("models:/" in text for text in named):
+            wrong = next(i for i, run in enumerate(runs) if run is None)
+            text = f"There is no run or version {named[wrong]!r} that you may read."
+            raise Failure(403, text, field=SIDES[wrong])
+        if not request.args.get("experiment-id"):
+            text = f"There is no run {named[0]!r} that you may read, and no experiment is chosen."
+            raise Failure(403, text, field=SIDES[0])
+        return named, named, self._readable()
+
     def store(self) -> Response:
         if reason := forged(request, self.jobs.folder.secret, self._caller):
             raise Failure(403, reason, reload=True)
@@ -479,13 +533,7 @@ class Page:
         MLflow is asked each time that anything is told but how far a computation is: that is asked
         for again and again.
         """
-        if (
-            request.headers.get("Sec-Fetch-Site") == "cross-site"
-            and request.headers.get("Sec-Fetch-Mode") != "navigate"
-        ):
-            raise Failure(
-                403, "The request comes from another site."
-            )  # which could not read the answer, but have it computed
+        _refuse_other_sites()
         selection = self._selection()
         if not selection.experiment_ids:
             raise Failure(
@@ -543,6 +591,13 @@ class Page:
             self._check(self._selection())
             raise Failure(**{name: value for name, value in state.items() if name != "state"})
         raise Failure(202, **state)
+
+
+def _refuse_other_sites() -> None:
+    """Another site could not read the answer, but have it computed."""
+    cross = request.headers.get("Sec-Fetch-Site") == "cross-site"
+    if cross and request.headers.get("Sec-Fetch-Mode") != "navigate":
+        raise Failure(403, "The request comes from another site.")
 
 
 def _milliseconds(field: str, default: str = "") -> int:

@@ -148,12 +148,7 @@ class PageSelection:
     @property
     def command(self) -> str:
         """The command that reports the same."""
-        flags = [
-            (f"--{name}", None if options()[name].is_flag else value)
-            for name, values in self.given
-            for value in values
-        ]
-        return command_line(["mleval", "report"], flags)
+        return command_line(["mleval", "report"], _flags(self, options()))
 
     @property
     def runs_only(self) -> PageSelection:
@@ -195,6 +190,17 @@ class PageSelection:
         return parsed(own).adding(rules)
 
 
+def _flags(
+    chosen: PageSelection, taken: Mapping[str, click.Option]
+) -> list[tuple[str, str | None]]:
+    """What was chosen, as it is typed."""
+    return [
+        (f"--{name}", None if taken[name].is_flag else value)
+        for name, values in chosen.given
+        for value in values
+    ]
+
+
 def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
     """The selection that these values make; names that no option has are for others.
 
@@ -203,10 +209,19 @@ def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
     SelectionError
         A value is none that the option takes.
     """
+    selection = _parsed(values, options())
+    _check_experiments(selection.choices["experiment_ids"])
+    return selection
+
+
+def _parsed(
+    values: Mapping[str, Iterable[str]], taken: Mapping[str, click.Option]
+) -> PageSelection:
+    """What these values make of these options."""
     given: list[tuple[str, tuple[str, ...]]] = []
     choices: dict[str, Any] = {}
     context = click.Context(main)
-    for name, option in options().items():
+    for name, option in taken.items():
         texts = [text for text in values.get(name, ()) if text or option.is_flag]
         _check_texts(name, texts)
         if option.multiple:
@@ -223,7 +238,6 @@ def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
             choices[option.name] = value
         if texts:
             given.append((name, tuple(texts)))
-    _check_experiments(choices["experiment_ids"])
     return PageSelection(tuple(given), choices)
 
 
@@ -290,6 +304,8 @@ _FIELDS = {
     "datasets": "datasets",
     "exclude_methods": "methods left out",
     "exclude_datasets": "datasets left out",
+    "margins": "margin",
+    "slices": "slice",
 }
 
 
@@ -346,7 +362,7 @@ def make(
     os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
     artifacts.go_by_routes()
     try:
-        kinds = {"answer": _answer, "survey": _survey, "store": _store}
+        kinds = {"answer": _answer, "survey": _survey, "store": _store, "gate": _gate}
         return kinds[job["what"]](folder, job["key"], job, tell, hold)
     except Exception as error:
         tell(state="failed", **failure(error, job))
@@ -386,6 +402,9 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     else:
         named = []
     text = _without_flags(worded(text, as_field))
+    if job["what"] == "gate":
+        text = re.sub("`([a-z_]+)`", lambda name: f"“{_FIELDS.get(name[1], name[1])}”", text)
+        field = next((name for name in (*SIDES, *gate_options()) if f"“{name}”" in text), None)
     text = redacted(text.replace(job["server"], job["address"]))
     return {
         "status": status,
@@ -470,6 +489,7 @@ def _answer(
         "about": _plain(document.about),
         "text": _plain(document.text),
         "runs": len(study.runs),
+        "leader": _plain(comparison.order[0]),
         "experiments": study.source["experiments"],
         "sections": [
             {
@@ -518,7 +538,7 @@ class _Parts:
 
     def __init__(self, comparison: Any, chosen: PageSelection) -> None:
         from mlflow_mleval.report.blocks import Late
-        from mlflow_mleval.report.content.beyond import next_dataset_heading
+        from mlflow_mleval.report.content.beyond import next_dataset_heading, over_time_heading
 
         self.comparison, self.chosen = comparison, chosen
         self.document = _document(comparison, chosen)
@@ -526,6 +546,8 @@ class _Parts:
         if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:
             late = Late(lambda: _next_dataset(comparison))
             self.sections.insert(-1, next_dataset_heading(comparison, late))
+        if over_time := over_time_heading(comparison, Late(lambda: _over_time(comparison))):
+            self.sections.insert(-1, over_time)
 
     def made(self, part: str) -> list[tuple[str, Any]]:
         """Names and texts of a part."""
@@ -602,6 +624,13 @@ def _next_dataset(comparison: Any) -> Sequence[Any]:
     return [Text([empty])] if section is None else section.blocks
 
 
+def _over_time(comparison: Any) -> Sequence[Any]:
+    """What is said of earlier days."""
+    from mlflow_mleval.report.content.beyond import over_time_blocks
+
+    return over_time_blocks(comparison)
+
+
 def _detail(
     comparison: Any, of: str, method: str = "", dataset: str = "", against: str = ""
 ) -> str:
@@ -648,7 +677,8 @@ def _survey(
         form = _form(chosen, study, survey)
     notes = [note for note in survey.notes if not form.problem or form.problem not in note]
     survey = replace(survey, notes=tuple(notes)).worded(as_field)
-    problem = worded(form.problem, as_field).replace(job["server"], job["address"])
+    problem = _without_flags(worded(form.problem, as_field))
+    problem = problem.replace(job["server"], job["address"])
     given = {name: list(values) for name, values in form.set_to.given}
     ways = [{"what": what, "query": way.query} for what, way in form.ways]
     shown = {"survey": survey, "study": form.study, "selection": given, "ways": ways}
@@ -746,17 +776,21 @@ def further_options() -> dict[str, list[dict[str, Any]]]:
     """The options that have no control of their own in the form, by the headings of the help."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for name, option in options().items():
-        if option.name in _SHAPED or not isinstance(option, Option):
-            continue
-        choices = option.type.choices if isinstance(option.type, click.Choice) else ()
-        label, _, help = _without_flags((option.help or "").replace("`", "")).partition(". ")
-        default = option.default if isinstance(option.default, str) else ""
-        shown = [("", default or "by default"), *((c, c) for c in choices if c != default)]
-        about = {"name": name, "label": label.rstrip("."), "help": help}
-        kind = {"flag": option.is_flag, "multiple": option.multiple}
-        values = {"choices": shown if choices else (), "metavar": option.metavar or ""}
-        groups.setdefault(option.heading, []).append(about | kind | values)
+        if option.name not in _SHAPED and isinstance(option, Option):
+            groups.setdefault(option.heading, []).append(_control(name, option))
     return groups
+
+
+def _control(name: str, option: Option) -> dict[str, Any]:
+    """An option as the templates show it, in the words of its help."""
+    choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+    label, _, help = _without_flags((option.help or "").replace("`", "")).partition(". ")
+    default = option.default if isinstance(option.default, str) else ""
+    shown = [("", default or "by default"), *((c, c) for c in choices if c != default)]
+    about = {"name": name, "label": label.rstrip("."), "help": help}
+    kind = {"flag": option.is_flag, "multiple": option.multiple}
+    hint = f"{option.default}" if isinstance(option.default, float) else option.metavar or ""
+    return about | kind | {"choices": shown if choices else (), "metavar": hint}
 
 
 def _without_flags(text: str) -> str:
@@ -817,6 +851,91 @@ _MISSING_WORDS = {
     "drop-datasets": "leave those datasets out",
     "drop-methods": "leave those methods out",
 }
+
+
+# --------------------------------------------------------------------------------------------------
+# The gate: may this run replace that one?
+
+#: The sides of a gate.
+SIDES = ("candidate", "champion")
+#: Options of `mleval gate` that the page has; none of them writes.
+_OF_GATES = ("over", "margins", "improve", "slices", "cluster", "alpha", "anytime")
+
+
+@cache
+def gate_options() -> dict[str, Option]:
+    """The options of a gate that the page has, by their names in the address."""
+    declared = {option.name: option for option in main.commands["gate"].params}
+    chosen = [declared[name] for name in _OF_GATES]
+    return {
+        max(option.opts, key=len).removeprefix("--"): option
+        for option in chosen
+        if isinstance(option, Option)
+    }
+
+
+def parsed_gate(values: Mapping[str, Iterable[str]]) -> PageSelection:
+    """How a gate is to judge, as the address says it.
+
+    Raises
+    ------
+    SelectionError
+        A value is none that the option takes.
+    """
+    return _parsed(values, gate_options())
+
+
+def gate_form(values: Mapping[str, Sequence[str]], sides: Sequence[tuple[str, str]]) -> str:
+    """The form for the two sides, set to what the address says."""
+    controls = [_control(name, option) for name, option in gate_options().items()]
+    given = {name: [*texts] for name, texts in values.items()}
+    return rendered("gate.html.j2", selection=given, sides=sides, controls=controls)
+
+
+def _gate(
+    folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]
+) -> None:
+    """The verdict on the runs `job["sides"]`, or on methods of the selection; it is stored
+    nowhere.
+    """
+    from mlflow_mleval.assembling import provenance
+    from mlflow_mleval.gates import gate
+    from mlflow_mleval.report.content.gate import document
+    from mlflow_mleval.report.html import fragment
+
+    made = int(time.time() * 1000)
+    tell(state="working", step="judging", done=0, total=0)
+    how = parsed_gate(job["how"])
+    options = {name: value for name, value in how.choices.items() if value not in ((), None)}
+    if "margins" in options:
+        options["margins"] = _margins(options["margins"])
+    read = Selection.of(parsed(job["given"]).choices) if job["given"] else Selection()
+    read = replace(read, methods=None)
+    candidate, champion = job["sides"]
+    verdict = gate(candidate, champion, **{**options, **read.arguments()})
+    names = dict(zip(SIDES, job["names"], strict=True))
+    source = {**verdict.source, "tracking_uri": job["address"]}
+    notes = tuple(worded(note, as_field) for note in verdict.notes)
+    verdict = replace(verdict, **names, source=source, notes=notes)
+    run_ids = [run_id for ids in verdict.runs.values() for run_id in ids]
+    flags = [*_flags(how, gate_options()), *read.options()]
+    command = command_line(["mleval", "gate", candidate, "--champion", champion], flags)
+    report = document(verdict, provenance(command, source, run_ids, {}))
+    parts = [{"title": _plain(s.title), "html": fragment(s)} for s in report.sections]
+    about = {"made": made, "decision": verdict.decision}
+    shown = rendered("verdict.html.j2", title=_plain(report.title), parts=parts, **about)
+    folder.write(key, [("about.json", json.dumps(about)), ("gate", shown)])
+    tell(state="done")
+
+
+def _margins(stated: Sequence[float | dict[str, float]]) -> float | dict[str, float]:
+    """One number for all measures, or numbers by name."""
+    by_name: dict[str, float] = {}
+    for each in stated:
+        if not isinstance(each, dict):
+            return each
+        by_name |= each
+    return by_name
 
 
 def _store(

@@ -3,6 +3,7 @@ study holds.
 """
 
 import re
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -18,10 +19,12 @@ from mlflow_mleval.analysis.recommendation import (
     measures_of_cell,
     measures_of_method,
     measures_of_pair,
+    over_time,
     pairs_of,
     runs_of_cell,
 )
 from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.report.content.beyond import over_time_blocks, over_time_heading
 from mlflow_mleval.report.content.details import section
 from mlflow_mleval.report.html import fragment
 from mlflow_mleval.report.text import terminal
@@ -204,3 +207,48 @@ def test_what_a_policy_supplied_has_a_star_wherever_it_stands():
     assert page.count('class="faccent imputed"') == len(c.study.filled)
     alone = compare(c.study.select(datasets=[dataset]), on="f1")
     assert re.search(rf"{method} +0\.\d+\*", render(alone))
+
+
+def _over_days(late: str = "") -> Study:
+    """Two methods on eight datasets, one dataset a day; the one that is `late` came at the end."""
+    names = [f"d{i}" for i in range(8)]
+    rows = [
+        {"dataset": d, "method": m, "f1": 0.5 + (0.1 + 0.01 * i) * (m == "good") + 0.02 * (i % 3)}
+        for i, d in enumerate(names)
+        for m in ("bad", "good")
+    ]
+    study = Study.from_frame(pd.DataFrame(rows))
+    first = pd.Timestamp("2026-01-01 12:00", tz="UTC")
+    runs = pd.DataFrame(study.values.reset_index()[["dataset", "method"]])
+    days = [names.index(d) if m != late else 7 for d, m in runs.to_numpy()]
+    started = [first + pd.Timedelta(days=day) for day in days]
+    ids = [f"run{i}" for i in range(len(runs))]
+    return replace(study, runs=runs.assign(run_id=ids, start_time=started))
+
+
+def test_over_time_tells_who_led_by_what_was_there():
+    c = compare(_over_days())
+    days = over_time(c)
+    assert [*days["n_datasets"]] == [*range(1, 9)] and {*days["leader"]} == {"good"}
+    assert days["best_set"].iloc[0] == ["good", "bad"]  # one dataset tells nobody apart
+    assert days["best_set"].iloc[-1] == c.best_set == ["good"]
+    page = fragment(over_time_heading(c, over_time_blocks(c)))
+    assert "has led since 01 Jan" in page and "Who led on each day" in page
+    assert "2 methods may have been the best then, 1 may be now." in page
+
+
+def test_over_time_needs_several_days_on_which_there_was_something_to_compare():
+    c = compare(_over_days(late="bad"))
+    assert over_time(c)["n_datasets"].tolist() == [8]  # before there was one method only
+    assert "too little was there" in fragment(over_time_heading(c, over_time_blocks(c)))
+    study = _over_days()
+    at_once = study.runs.assign(start_time=study.runs["start_time"].max())
+    assert over_time_heading(compare(replace(study, runs=at_once))) is None
+    assert over_time_heading(compare(replace(study, runs=pd.DataFrame()))) is None
+
+
+def test_the_details_of_a_method_lead_to_its_runs():
+    c = compare(_over_days())
+    page = fragment(section(c, "method", method="good", base="../"))
+    assert page.count("run1") >= 1 and ">Runs<" in page and "run0<" not in page
+    assert ">Runs<" not in fragment(section(c, "method", method="good"))

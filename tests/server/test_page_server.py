@@ -395,3 +395,51 @@ def test_runs_reports_and_commands_name_the_address_of_the_page(team, monkeypatc
         found = api(team, "runs/get", auth=ADMIN, run_id=run)["run"]
         note = {t["key"]: t["value"] for t in found["data"]["tags"]}["mlflow.note.content"]
         assert f"]({page})" in note
+
+
+def test_a_gate_judges_runs_that_the_member_may_read_and_stores_nothing(team):
+    mine = team.ids["mine"]
+    search = {"experiment_ids": [mine], "max_results": 50}
+    runs = api(team, "runs/search", search, ADMIN)["runs"]
+    of = {}
+    for run in runs:
+        tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
+        if tags["mleval.dataset"] == "a":
+            of[tags["mleval.method"]] = run["info"]["run_id"]
+    sides = {"candidate": of["kNN"], "champion": of["RF"], "margin": "0.5"}
+    judged = team.ask("gate", ANN, params=sides)  # who may read only
+    assert judged.ok and 'data-decision="' in judged.text and "<svg" in judged.text, judged.text
+    assert "<img" not in judged.text and "kNN" in judged.text
+    assert len(api(team, "runs/search", search, ADMIN)["runs"]) == len(runs)
+    assert not any(
+        tag["key"].startswith("mleval.gate")
+        for run in api(team, "runs/search", search, ADMIN)["runs"]
+        for tag in run["data"]["tags"]
+    )
+    # the verdict is there, but not for who may not read both runs
+    refused = team.ask("gate", BOB, params=sides)
+    assert refused.status_code == 403 and refused.json()["field"] == "candidate"
+    assert "kNN" not in refused.text and team.ask("gate", params=sides).status_code == 401
+    # methods of experiments, and registered versions
+    methods = {"candidate": "kNN", "champion": "RF", "experiment-id": mine, "over": "folds"}
+    wrong = team.ask("gate", ANN, params=methods)  # three datasets, and folds are of one
+    assert wrong.status_code == 409 and "folds" in wrong.json()["error"]
+    assert team.ask("gate", ANN, params=methods | {"over": "datasets"}).ok
+    assert team.ask("gate", BOB, params=methods).status_code == 403
+    api(team, "registered-models/create", {"name": "tagger"}, ADMIN)
+    for method in ("RF", "kNN"):
+        version = {"name": "tagger", "source": f"runs:/{of[method]}/m", "run_id": of[method]}
+        api(team, "model-versions/create", version, ADMIN)
+    versions = {"candidate": "models:/tagger/2", "champion": "models:/tagger/1", "margin": "0.5"}
+    named = team.ask("gate", ADMIN, params=versions)
+    assert named.ok and "tagger/2" in named.text
+    assert team.ask("gate", BOB, params=versions).status_code == 403
+    assert "models:/tagger" in team.ask("gate-form", ADMIN).text
+    for auth in (ANN, BOB):
+        assert "tagger" not in team.ask("gate-form", auth).text
+    assert of["RF"] in team.ask(f"gate-form?experiment-id={mine}", ANN).text
+    assert team.ask(f"gate-form?experiment-id={mine}", BOB).status_code == 403
+    # garbage names its field
+    for field, value in (("margin", "x"), ("alpha", "7"), ("over", "moons"), ("champion", "")):
+        answer = team.ask("gate", ANN, params=sides | {field: value})
+        assert answer.status_code == 400 and answer.json()["field"] == field

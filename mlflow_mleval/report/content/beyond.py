@@ -1,6 +1,7 @@
 """Beyond p-values: how probable a difference that matters is, and what it would take to know."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.planning import PowerCurve
+from mlflow_mleval.analysis.recommendation import days_of, over_time
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     PAGE,
@@ -29,10 +31,14 @@ from mlflow_mleval.report.blocks import (
     names,
     pvalues,
 )
-from mlflow_mleval.report.figures.pair_diagrams import power_lines, shrinkage
+from mlflow_mleval.report.figures.pair_diagrams import (
+    leaders_by_day,
+    power_lines,
+    shrinkage,
+)
 from mlflow_mleval.report.text import NONE, number
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import span
+from mlflow_mleval.words import count, span
 
 #: Pairs of a table.
 PAIRS = 500
@@ -435,3 +441,41 @@ def next_dataset_frames(c: Comparison) -> dict[str, pd.DataFrame]:
         ).reset_index(0)
         for key, table in (("pairs", "table"), ("shrunken", "shrunken"))
     }
+
+
+# --------------------------------------------------------------------------------------------------
+# Over time.
+
+
+def over_time_heading(c: Comparison, blocks: Sequence[Any] = ()) -> Section | None:
+    """The section with these blocks, or none; None where all runs came on one day."""
+    days = days_of(c.study)
+    if not days:
+        return None
+    return Section("over_time", "Over time", blocks, f"{days[0]:%d %b} to {days[-1]:%d %b %Y}")
+
+
+def over_time_blocks(c: Comparison) -> list[Any]:
+    """Who led on each day, and who may have been as good."""
+    days = over_time(c)
+    if len(days) < 2:
+        return [Text(["On earlier days too little was there to compare."])]
+    changes = [
+        f"{name(now.leader)} from {now.day:%d %b} on"
+        for before, now in pairwise(days.itertuples())
+        if before.leader != now.leader
+    ]
+    first = days.iloc[0]
+    led = f"{name(first['leader'])} has led since {first['day']:%d %b}."
+    if changes:
+        led = f"{name(first['leader'])} led on {first['day']:%d %b}, {joined(changes)}."
+    sizes = [len(best) for best in days["best_set"]]
+    among = f"{count(sizes[0], 'method')} may have been the best then, {sizes[-1]} may be now."
+    return [Text([led, among]), Figure(leaders_by_day(days, c.order), _OVER_TIME)]
+
+
+_OVER_TIME = (
+    "Large dot: leads. Ring: may be as good. Small dot: clearly worse. By the results that were "
+    "complete on that day, on the datasets that all of these methods had finished. Each day is "
+    "tested by itself: a method that passes in and out of the best set may do so by chance."
+)

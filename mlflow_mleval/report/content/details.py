@@ -57,7 +57,13 @@ _SCATTER = {
     "standard_error": ("SE", ""),
     "fold_sd": ("sd over folds", ""),
 }
-_FACTS = {"experiment": "experiment", "status": "status", "repeat": "seed", "start_time": "started"}
+_FACTS = {
+    "dataset": "dataset",
+    "experiment": "experiment",
+    "status": "status",
+    "repeat": "seed",
+    "start_time": "started",
+}
 
 
 def document(
@@ -106,7 +112,8 @@ def section(
             f"a pair needs two methods, got {terminal(methods[0])!r} twice."
         )
     make: Any = {"method": _method, "dataset": _dataset, "cell": _cell, "pair": _pair}[of]
-    blocks = make(c, *methods, *([on] if on else []), *([base] if of == "cell" else []))
+    where = [base] if of in ("cell", "method") else []
+    blocks = make(c, *methods, *([on] if on else []), *where)
     return Section("detail", "A closer look", blocks, open=True)
 
 
@@ -186,10 +193,10 @@ def _runs(c: Comparison, runs: pd.DataFrame, measures: Sequence[str], base: str)
     columns = [Column("run", [*_links(shown, base)], "<")]
     for key, head in _FACTS.items():
         cells = [_text(x) for x in shown[key]] if key in shown else []
-        if any(cells):
-            columns.append(
-                Column(head, cells, "<", name="experiment" if key == "experiment" else "")
-            )
+        told = key != "dataset" or len({*cells}) > 1  # a cell is of one
+        if any(cells) and told:
+            strange = key if key in ("dataset", "experiment") else ""
+            columns.append(Column(head, cells, "<", name=strange))
     columns += [
         Column(head, aligned(shown[m]), keep=i)
         for m, head, i in _columns(c, [m for m in measures if m in shown])
@@ -216,7 +223,7 @@ def _text(value: Any) -> str:
 # ---- A method ------------------------------------------------------------------------------------
 
 
-def _method(c: Comparison, method: str) -> list[Any]:
+def _method(c: Comparison, method: str, base: str) -> list[Any]:
     measures = part.measures_of_method(c, method)
     ranks = c.ranks[method]
     shown = _heaviest(c)
@@ -246,6 +253,9 @@ def _method(c: Comparison, method: str) -> list[Any]:
     ]
     if c.deciding is not None:
         blocks.append(_against(c, method))
+    of_method = c.study.runs[c.study.runs["method"] == method] if len(c.study.runs) else ()
+    if base and len(of_method):
+        blocks.append(replace(_runs(c, of_method, [], base), folded=len(of_method) > BEST))
     return blocks
 
 

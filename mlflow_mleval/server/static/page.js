@@ -4,7 +4,7 @@
 
 const $ = id => document.getElementById(id);
 const form = $("selection"), answer = $("answer"), detail = $("detail");
-const NEWS = 30000, TYPING = 350, AGAIN = [400, 600, 900, 1500];
+const NEWS = 30000, SOON = 1500, TYPING = 350, VISITS = 50, AGAIN = [400, 600, 900, 1500];
 
 let selection = new URLSearchParams(location.search);  // what the address says
 let shown = null;                                      // the answer on the page: {query, made, ...}
@@ -295,8 +295,8 @@ async function readSurvey(wanted = collected()) {
   place.removeAttribute("aria-busy");
 }
 // The error of a field beside the field; whether there is such a field.
-function mark(name, text) {
-  const control = name && [...form.elements].find(e => e.name === name), line = name && $(`${name}-error`);
+function mark(name, text, of = form, prefix = "") {
+  const control = name && [...of.elements].find(e => e.name === name), line = name && $(`${prefix}${name}-error`);
   if (!line) return false;
   line.textContent = text;
   if (control) text ? control.setAttribute("aria-invalid", "true") : control.removeAttribute("aria-invalid");
@@ -341,13 +341,17 @@ async function compare(newer = "") {
   answer.classList.add("old");
   try {
     const made = await (await ask(`answer?${asked}${newer && `&newer-than=${newer}`}`, {slot: "answer", told: working($("state"))})).json();
-    while (answer.querySelector("input[type=range]:active")) await pause(200, running.answer.signal);  // not under the hand
+    await released(answer, "answer");
     $("state").replaceChildren();
     show(made, asked);
   } catch (error) {
     if (stopped(error)) return;
     wrong(error, newer);
   }
+}
+// A slider is not taken from under the hand that moves it.
+async function released(place, slot) {
+  while (place.querySelector("input[type=range]:active")) await pause(200, running[slot].signal);
 }
 function wrong(error, newer) {
   if (error.status !== 0 && error.status < 500) {  // what was on the page answers another question
@@ -377,6 +381,7 @@ function show(made, asked) {
   $("title").textContent = made.title;
   $("about").textContent = made.about;
   document.title = `${made.title} · mleval`;
+  $("since")?.remove();
   for (const part of [...answer.children]) if (!made.sections.some(s => s.key === part.id)) part.remove();
   let last = actions(made);
   answer.prepend(last);
@@ -387,9 +392,42 @@ function show(made, asked) {
     last = here;
     if (here.open) load(part.key);
   }
+  sinceLastVisit(made);
+  setTimeout(news, SOON);
+  jump();
   tell(first ? `The answer is ready: ${made.title}.` : "The answer is up to date.");
   if (first || document.activeElement === document.body) answer.focus({preventScroll: true});
 }
+// What has changed since this browser showed an answer to the same selection: it alone remembers.
+function sinceLastVisit(made) {
+  const asked = made.selection;
+  const seen = visits(), before = seen[asked];
+  if (before && before.made < made.made) {
+    const more = made.runs - before.runs, parts = [];
+    if (more > 0) parts.push(many(more, "new run"));
+    if (before.leader !== made.leader) parts.push(`${made.leader} now leads, ${before.leader} led before`);
+    else if (more > 0) parts.push(`${made.leader} still leads`);
+    if (parts.length) answer.querySelector(".actions").after(element("p", {class: "since", id: "since"}, `Since your last visit: ${parts.join(", ")}.`));
+  }
+  delete seen[asked];
+  const kept = [...Object.entries(seen), [asked, {made: made.made, runs: made.runs, leader: made.leader}]].slice(-VISITS);
+  try { localStorage.setItem("mleval.visits", JSON.stringify(Object.fromEntries(kept))); } catch { /* private windows keep nothing */ }
+}
+function visits() {
+  try { return JSON.parse(localStorage.getItem("mleval.visits")) || {}; } catch { return {}; }
+}
+// The section that the address names, once it is there.
+async function jump() {
+  const key = location.hash.slice(1), fold = key && answer.querySelector(`:scope > #${CSS.escape(key)}`);
+  if (!fold || jumped === location.hash) return;
+  jumped = location.hash;
+  fold.open = true;
+  await load(key);
+  while (answer.querySelector(".body[aria-busy]")) await pause(100);  // what is above moves it
+  fold.scrollIntoView();
+}
+let jumped = "";
+addEventListener("hashchange", jump);
 function section(part) {
   const fold = element("details", {class: `section ${part.key}`, id: part.key, open: part.open},
     element("summary", {}, element("h2", {}, part.title), element("span", {class: "hint"}, part.hint)), element("div", {class: "body"}));
@@ -405,13 +443,15 @@ async function load(key) {
     const told = body.childElementCount ? undefined : working(body);
     const response = await ask(`section?part=${encodeURIComponent(key)}&${of.query}`, {slot: `section ${key}`, told});
     if ((response.headers.get("X-Mleval-Made") ?? String(of.made)) !== String(of.made)) return compare();  // somebody had it made anew
-    put(body, await response.text());
+    const html = await response.text();
+    await released(body, `section ${key}`);
+    put(body, html);
     clickable(body);
     body.dataset.made = of.key + of.made;
   } catch (error) {
     if (!stopped(error)) body.replaceChildren(failed(error, () => load(key)));
   }
-  if (shown !== of) return;
+  if (body.dataset.asked !== of.key + of.made) return;  // asked anew meanwhile
   delete body.dataset.asked;
   body.removeAttribute("aria-busy");
 }
@@ -424,7 +464,7 @@ function actions(made) {
     button("Copy as text", () => copy(made.text, "The answer is")), link, button("Store as run", store, {id: "store"}), downloads(),
     made.command ? menu("Command", element("div", {}, element("pre", {tabindex: 0}, made.command),
       button("Copy command", () => copy(made.command, "The command is")))) : null,
-    button("Print", print), selection.has("weights") ? button("Weights by entropy again", () => {
+    button("Print", print, {class: "phone-not"}), selection.has("weights") ? button("Weights by entropy again", () => {
       const made = new URLSearchParams(selection);
       made.delete("weights");
       go(made);
@@ -552,6 +592,10 @@ async function openDetail(what) {
   try {
     put(body, await (await ask(`detail?${asked}&${shown.query}`, {slot: "detail", told: working(body)})).text());
     clickable(body);
+    if (against) body.append(element("p", {}, button(`May ${method} replace ${against}?`, () => {
+      detail.close();
+      openGate([["candidate", method], ["champion", against]]).then(judge);
+    })));
   } catch (error) {
     if (!stopped(error)) body.replaceChildren(failed(error, () => openDetail(trail.pop())));
   }
@@ -565,6 +609,47 @@ detail.addEventListener("close", () => {
   $("detail-body").replaceChildren();
 });
 
+// ---- May one replace another? What is asked stands in the address, too, each name after "gate.".
+
+const gate = $("gate"), GATE = "gate.";
+const asking = () => [...new FormData(gate)].filter(([, value]) => value.trim());
+const askedBefore = () => [...selection].filter(([name]) => name.startsWith(GATE)).map(([name, value]) => [name.slice(GATE.length), value]);
+
+async function drawGate(set) {
+  const place = $("gate-form"), asked = new URLSearchParams(set);
+  for (const id of chosen.keys()) asked.append("experiment-id", id);
+  try {
+    put(place, await (await ask(`gate-form?${asked}`, {slot: "gate-form", told: working(place)})).text());
+    const methods = new Set([...answer.querySelectorAll("#ranking bdi[data-method]")].map(name => name.dataset.method));
+    $("gate-sides").append(...[...methods].map(method => element("option", {value: method}, "a method of the answer above")));
+  } catch (error) {
+    if (!stopped(error)) place.replaceChildren(failed(error, () => drawGate(set)));
+  }
+}
+async function openGate(set) {
+  await drawGate(set);
+  $("may-replace").open = true;
+  $("may-replace").scrollIntoView();
+}
+async function judge() {
+  const place = $("gate-answer"), own = asking(), asked = new URLSearchParams(selection);
+  for (const name of [...asked.keys()]) if (name.startsWith(GATE) || [...gate.elements].some(e => e.name === name)) asked.delete(name);
+  for (const name of [...selection.keys()]) if (name.startsWith(GATE)) selection.delete(name);
+  for (const [name, value] of own) { asked.append(name, value); selection.append(GATE + name, value); }
+  history.replaceState(null, "", `?${query()}${location.hash}`);
+  for (const line of gate.querySelectorAll(".error")) line.textContent = "";
+  try {
+    put(place, await (await ask(`gate?${asked}`, {slot: "gate", told: working(place)})).text());
+    tell(place.querySelector("h3 + .body p")?.textContent || "");
+  } catch (error) {
+    if (stopped(error)) return;
+    place.replaceChildren();
+    if (!mark(error.field, error.message, gate, "gate-")) place.replaceChildren(failed(error, judge));
+  }
+}
+gate.addEventListener("submit", event => { event.preventDefault(); judge(); });
+$("may-replace").addEventListener("toggle", () => { if ($("may-replace").open && !$("gate-sides")) drawGate(askedBefore()); });
+
 // ---- The address
 
 function follow() {
@@ -576,10 +661,12 @@ function follow() {
   $("filter").value = selection.get("filter") || "";
   forgetSurvey();
   if (detail.open) detail.close();
+  const gated = askedBefore();
+  if (gated.length) openGate(gated).then(judge);
   if (chosen.size) return compare();
   running.answer?.abort();
   blank();
-  $("choose").open = true;
+  $("choose").open = !gated.length;
 }
 addEventListener("popstate", follow);
 
