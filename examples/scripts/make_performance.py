@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BENCHMARKS = ("bench_curves.py", "bench_sparse.py")
+BENCHMARKS = ("bench_curves.py", "bench_sparse.py", "bench_page.py")
 PEERS = ("numpy", "scipy", "scikit-learn", "napkinxc")
 HEAD = """# Performance
 
