@@ -716,7 +716,7 @@ def _unseen_doubts(units: Units, rows: Sequence[_Row]) -> Iterable[str]:
     if skewed:
         yield (
             f"The differences of {some(skewed)} have one long tail and no bounds: below "
-            f"{_FEW_SKEWED} units both errors may be twice as large as stated."
+            f"{_FEW_SKEWED} units both errors may be several times as large as stated."
         )
 
 
