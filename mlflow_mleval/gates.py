@@ -30,10 +30,11 @@ from mlflow_mleval.errors import (
     MissingResultsError,
     NoRunsError,
 )
+from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.selection import FLAGS, Selection
 from mlflow_mleval.validation import one_of, refuse_keywords
-from mlflow_mleval.words import some
+from mlflow_mleval.words import Argument, Message, some
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.answer_comparison import Aligned
@@ -46,6 +47,8 @@ OVER = ("auto", "answers", "instances", "folds", "repeats", "datasets")
 MARGIN = 0.01
 #: Fewer datasets than this cannot decide; then repeats count, where there are any.
 _LEAST_DATASETS = 5
+#: How MLflow's stores name runs.
+_RUN_ID = re.compile("[0-9a-f]{32}")
 #: Slices that are no columns: by the dataset of a unit, and by the labels of label sets or classes.
 _DATASET, _LABEL = "dataset", "label"
 #: Measures that are made up of those of single labels, and what they are of one label.
@@ -379,10 +382,11 @@ class Shared:
             )
         margins = dict.fromkeys(self.shares, MARGIN) | dict(stated or {})
         if not margins:
-            raise MeasureError(
+            text = (
                 f"no margin is known for {some(self.directions)}: only measures between 0 and 1 "
-                "have one by default. State what loss does not matter (`margins`)."
+                "have one by default. State what loss does not matter: "
             )
+            raise MeasureError(Message(text, Argument("margins", ("NAME=LOSS",)), "."))
         return margins
 
     @property
@@ -458,6 +462,9 @@ class Asked:
             return _Sides(self.candidate, self.champion, replace(chosen, methods=named))
         client = store.connect()
         ids = [store.run_of(client, each).run_id for each in (self.candidate, self.champion)]
+        if not any(map(_RUN_ID.fullmatch, ids)):
+            text = f"there is no run {some(ids)}. Methods take their experiments, too: "
+            raise NoRunsError(Message(text, store.EXPERIMENTS, "."))
         if ids[0] == ids[1]:
             raise ValueError(
                 f"`candidate` and `champion` must be different runs, got {ids[0]} for both."
@@ -538,6 +545,7 @@ def _pooled(
         name: pd.concat([part.columns[name] for part in parts]).to_numpy(object)
         for name in parts[0].columns
     }
+    values = pd.concat([part.values for part in parts])
     columns[_DATASET] = differences.index.get_level_values(0).to_numpy(object)
     directions, bounds = parts[0].directions, _common_bounds(parts)
     units = Units(
@@ -552,9 +560,13 @@ def _pooled(
         units,
         over,
         directions,
-        [m for m in directions if _is_share(m) or (over == "answers" and bounds.get(m) == 1)],
+        [
+            measure
+            for measure in directions
+            if _is_share(measure, values) or (over == "answers" and bounds.get(measure) == 1)
+        ],
         sides.of_both(runs),
-        pd.concat([part.values for part in parts]),
+        values,
         tuple(dict.fromkeys([*own, *notes])),
         source,
     )
@@ -579,9 +591,9 @@ def _slices(columns: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray
                 yield f"{prefix}{value}", values == value
 
 
-def _is_share(measure: str) -> bool:
-    """Whether a measure lies between 0 and 1."""
-    return measure in MEASURES and tuple(MEASURES[measure].range) == (0, 1)
+def _is_share(measure: str, values: pd.DataFrame) -> bool:
+    """Whether a measure lies between 0 and 1 by definition, or by name and values."""
+    return tuple(range_of(measure, values[measure].dropna())) == (0, 1)
 
 
 def _width(measure: str) -> float:
@@ -750,7 +762,7 @@ def _of_table(
         Units(differences, slices, ratio=ratio, lost=float(lost)),
         over,
         study.directions,
-        [m for m in study.directions if _is_share(m)],
+        [m for m in study.directions if _is_share(m, candidate)],
         sides.of_both(runs),
         candidate,
         (*of_study, *notes),

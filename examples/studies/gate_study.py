@@ -1,7 +1,7 @@
 """How often a gate errs, and what it finds: `python examples/studies/gate_study.py errors|…`.
 
-The others are power, looks and ledger. Prints a Markdown table; the figures in the guide to the
-statistics are from the default sizes.
+The others are tails, together, power, looks and ledger. Prints a Markdown table; the figures in
+the guide to the statistics are from the default sizes.
 """
 
 from __future__ import annotations
@@ -83,6 +83,32 @@ def errors(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
             count = n if m == 1 else n // 5
             rates = {f"wrongly {key}": value / count for key, value in wrong.items()}
             yield {"differences": name, "units": size, "rows": m * (parts + 1)} | rates
+
+
+#: Long tails of gains around their mean, of a measure without bounds.
+TAILS: dict[str, Callable[[np.random.Generator, int], Array]] = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "exp(N(0, 1))": lambda rng, n: np.exp(rng.normal(size=n)) - np.exp(0.5),
+    "exp(1.5 N(0, 1))": lambda rng, n: np.exp(1.5 * rng.normal(size=n)) - np.exp(1.125),
+    "Pareto 2.5": lambda rng, n: rng.pareto(2.5, size=n) - 1 / 1.5,
+}
+
+
+def tails(rng: np.random.Generator, n: int) -> Iterator[dict[str, object]]:
+    """How often one row blocks wrongly, or rightly, the longer its tail and the fewer its units;
+    beside a t test.
+    """
+    for size in (12, 20, 60, 100, 400):
+        for name, make in TAILS.items():
+            true = {"wrongly": 0.0, "rightly": -0.3 * float(make(rng, 100_000).std())}
+            hits = {f"{what} by {way}": 0 for what in true for way in ("the gate", "t")}
+            for _ in range(n):
+                d = make(rng, size)[:, None] - MARGIN
+                for what, shift in true.items():
+                    blocked = judge(d + shift, bounded=False).decision == "block"
+                    hits[f"{what} by the gate"] += blocked
+                    hits[f"{what} by t"] += simple(d + shift, 0) == "block"
+            yield {"units": size, "gains": name} | {key: hit / n for key, hit in hits.items()}
 
 
 def simple(d: Array, parts: int) -> str:
@@ -254,13 +280,14 @@ def better_by_t(wins: Array, losses: Array, n: int) -> Array:
 
 PARTS = {
     "errors": errors,
+    "tails": tails,
     "together": together,
     "power": power,
     "looks": looks,
     "ledger": ledger,
 }
 #: Repetitions by default.
-SIZES = {"errors": 300, "together": 200, "power": 60, "looks": 100, "ledger": 300}
+SIZES = {"errors": 300, "tails": 1_000, "together": 200, "power": 60, "looks": 100, "ledger": 300}
 
 
 def main() -> None:

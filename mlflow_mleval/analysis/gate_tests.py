@@ -704,7 +704,7 @@ def _unseen_doubts(units: Units, rows: Sequence[_Row]) -> Iterable[str]:
             continue
         means = row.sums[row.sizes > 0] / row.sizes[row.sizes > 0]
         others = len(means) - int(np.unique(means, return_counts=True)[1].max())
-        if others < _SEEN and others < len(means) / 2:
+        if others < _SEEN and others < len(means) / 2 and len(means) >= _SEEN:
             rare.append(row.measure)
         elif len(means) < _FEW_SKEWED and max(row.tails) > 2 * min(row.tails):
             skewed.append(row.measure)

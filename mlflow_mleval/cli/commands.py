@@ -867,14 +867,17 @@ def gate(
     alias, logged = choices.pop("promote"), choices.pop("log")
     move = None if alias is None else Promotion.of(candidate, champion, alias)
     say("reading runs …", quiet)
-    asked = Selection.of(choices).arguments() | _read_by(choices)
+    selection, notes = Selection.of(choices), []
+    if selection.experiment_names or selection.experiment_ids:
+        selection, notes = _taken(selection, quiet)
+    asked = selection.arguments() | _read_by(choices)
     measures = asked.pop("measures", None)
     taken = (*opt.gate, opt.cluster, *opt.protocol, opt.level, opt.anytime, opt.swaps, opt.seed)
     options = arguments({k: v for k, v in choices.items() if v is not None}, *taken)
     verdict = judge(
         candidate, champion, measures=measures, margins=_margins(margins), **options, **asked
     )
-    verdict = replace(verdict, notes=tuple(map(in_options, verdict.notes)))
+    verdict = replace(verdict, notes=(*notes, *map(in_options, verdict.notes)))
     run_ids = [run_id for ids in verdict.runs.values() for run_id in ids]
     made = document(verdict, provenance(verdict.source, run_ids, choices))
     if whole:
