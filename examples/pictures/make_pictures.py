@@ -414,7 +414,8 @@ def picture_epochs(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
 
 def states(report: str) -> dict[str, str]:
     """By picture a digest of what it was drawn from, by the code as it is: the words of the demo's
-    report down to the end of the ranking, and the style and forms around them.
+    report down to the end of the ranking, the style and forms around them, and the measures that a
+    run has.
     """
     top = report[report.index("<h1") : report.index('id="differences"')]
     words = re.sub(
@@ -426,9 +427,14 @@ def states(report: str) -> dict[str, str]:
         *sorted((package / "server").glob("templates/*")),
         *(package / "server").glob("*/*.css"),
     ]
-    answer, page = digest(words, style), digest(words, style + forms)
-    reports = {"report.png": answer, "ui_report.png": answer}
-    return reports | dict.fromkeys(("page.png", "page_choose.png", "page_detail.png"), page)
+    small = mleval.evaluate([[1, 0], [0, 1], [1, 1]], [[0.9, 0.2], [0.3, 0.8], [0.6, 0.4]])
+    measures = small.report().to_markdown().partition("## Measures")[2].partition("\n## ")[0]
+    drawn_from = {
+        digest(words, style): ("report.png", "ui_report.png"),
+        digest(words, style + forms): ("page.png", "page_choose.png", "page_detail.png"),
+        digest(measures, []): ("ui_compare.png", "ui_profiles.png", "ui_epochs.png"),
+    }
+    return {name: state for state, names in drawn_from.items() for name in names}
 
 
 def digest(words: str, files: list[Path]) -> str:
