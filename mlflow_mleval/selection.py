@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from mlflow_mleval.validation import in_pandas
 from mlflow_mleval.words import did_you_mean, masked, without_passwords
 
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
@@ -79,6 +78,9 @@ class Selection:
             raise ValueError(f"`duplicates` must be one of {listed}, got {self.duplicates!r}.")
         self._check_rules()
         if self.results is not None:
+            # brings numpy, for which help need not wait
+            from mlflow_mleval.validation import in_pandas
+
             object.__setattr__(self, "results", in_pandas(self.results))
             for name in _OF_STORES:
                 if getattr(self, name):

@@ -319,7 +319,7 @@ def test_share_download_store_and_new_runs(reader, site):
 
 
 def test_one_method_is_judged_against_another(reader, site):
-    reader.login("bob")
+    reader.login("ann")
     reader.of("study", "&missing=worst")
     reader.answered()
     reader.click("#may-replace > summary")
@@ -339,7 +339,7 @@ def test_one_method_is_judged_against_another(reader, site):
 
 
 def test_who_comes_back_is_told_what_is_new_and_lands_where_the_address_says(reader, site):
-    reader.login("bob")
+    reader.login("ann")
     reader.open()
     reader.js("void localStorage.clear()")
     reader.of("study", "&missing=worst")

@@ -138,7 +138,9 @@ def test_tests_within_datasets_take_what_runs_finds(log):
 
 def test_a_gate_of_methods_takes_what_runs_finds(log):
     _gaps(log)
-    done = CliRunner().invoke(main, "gate a --champion b -n gaps --output json --all".split())
+    done = CliRunner().invoke(
+        main, ["gate", "a", "--champion", "b", "-n", "gaps", "--output", "json", "--all"]
+    )
     assert done.exit_code == 4 and "finds it: mleval rank -n gaps" in done.stdout
     code, error, _ = _run("mleval gate a --champion b")
     assert code == 1 and "Methods take their experiments, too: --experiment-name" in error

@@ -498,10 +498,10 @@ def test_data_is_never_redacted(client, monkeypatch):
 # --- the command line, runs and reports
 
 
-def test_the_command_in_a_report_has_no_password(monkeypatch):
-    typed = ["mleval", "rank", "--filter", f"tags.x = 'http://me:{CORE} '{CORE}@host/x'"]
-    monkeypatch.setattr(sys, "argv", typed)
-    command = provenance({}, [], {})["command"]
+def test_the_command_in_a_report_has_no_password():
+    typed = ["--filter", f"tags.x = 'http://me:{CORE} '{CORE}@host/x'"]
+    with main.commands["rank"].make_context("rank", typed):
+        command = provenance({}, [], {})["command"]
     clean(command)
     assert (
         command.startswith("mleval rank --filter")
