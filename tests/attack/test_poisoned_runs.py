@@ -496,7 +496,9 @@ def test_a_damaged_npz_is_one_line_that_names_the_file(tmp_path, cut):
 def test_parallel_imports_make_each_run_once(client):
     said = import_at_once(4 * TIMES)
     one_run_a_pair(client)
-    assert any("another import made the runs of" in text for text in said)
+    # on a busy machine the first may be done before the others begin
+    whole = f"{len(METHODS) * len(DATASETS)} unchanged"
+    assert any("another import made the runs of" in text or whole in text for text in said)
     assert import_results(RESULTS, experiment_name="x").unchanged == len(METHODS) * len(DATASETS)
 
 
