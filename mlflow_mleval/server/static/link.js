@@ -40,7 +40,10 @@
     if (!like) return false;
     const row = document.getElementById("mleval-row") ?? document.createElement("li");
     row.id = "mleval-row";
-    row.replaceChildren(link("mleval-side", "Compare", "", like));
+    const folded = like.offsetWidth < 60;  // then all links there are icons
+    const made = link("mleval-side", folded ? "⇄" : "Compare", folded ? "justify-content:center" : "", like);
+    made.ariaLabel = "Compare";
+    row.replaceChildren(made);
     return stand(row, list);
   }
   function aboveRuns({runs}) {
