@@ -867,7 +867,8 @@ def gate(
     alias, logged = choices.pop("promote"), choices.pop("log")
     move = None if alias is None else Promotion.of(candidate, champion, alias)
     say("reading runs …", quiet)
-    selection, notes = Selection.of(choices), []
+    selection = Selection.of(choices)
+    notes: list[str] = []
     if selection.experiment_names or selection.experiment_ids:
         selection, notes = _taken(selection, quiet)
     asked = selection.arguments() | _read_by(choices)
