@@ -648,10 +648,13 @@ def _of_study(asked: Asked, sides: _Sides, over: str) -> Shared:
         return readers[over](asked, sides, _study(asked, sides, over))
     skipped: list[str] = []
     for kind in ("instances", *_kinds(_study(asked, sides, "instances"))):
+        study = _study(asked, sides, kind)
         try:
-            shared = readers[kind](asked, sides, _study(asked, sides, kind))
-        except (MissingResultsError, MeasureError) as error:
-            if kind == "datasets" or asked.of_instances:
+            shared = readers[kind](asked, sides, study)
+        except (MissingResultsError, MeasureError, IncomparableRunsError) as error:
+            passes = isinstance(error, MissingResultsError | MeasureError)
+            each_its_data = kind == "instances" and study.repeats is not None
+            if kind == "datasets" or asked.of_instances or not (passes or each_its_data):
                 raise
             skipped.append(f"Not over {kind}: {error}")
         else:

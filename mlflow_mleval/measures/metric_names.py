@@ -309,8 +309,11 @@ def range_of(name: str, values: Iterable[float]) -> tuple[float, float]:
     """
     if name in MEASURES:
         return MEASURES[name].range
+    highest = max(given := list(values), default=0.0)
+    if name == "score" and highest <= 1:
+        return -math.inf, 1.0  # scikit-learn's: the accuracy, or R²
     share = any(map(_SHARES.fullmatch, re.findall("[a-z]+[0-9]?", name.lower())))
-    if share and all(0 <= value <= 1 for value in values):
+    if share and highest <= 1 and min(given, default=0.0) >= 0:
         return 0.0, 1.0
     return -math.inf, math.inf
 

@@ -146,6 +146,17 @@ def test_a_gate_of_methods_takes_what_runs_finds(log):
     assert code == 1 and "Methods take their experiments, too: --experiment-name" in error
 
 
+def test_a_gate_of_splits_pairs_them(log):
+    for seed in range(3):
+        for model, value in (("a", 0.7), ("b", 0.8)):
+            metrics = {"test_auc": value + seed / 100}
+            log("splits", metrics, {"model": model, "seed": seed}, digest=f"split {seed}")
+    rules = "--method-by param:model --repeats-by digest"
+    args = f"gate a --champion b -n splits {rules} --output json".split()
+    done = CliRunner().invoke(main, args)
+    assert done.exit_code == 4 and json.loads(done.stdout)["over"] == "repeats", done.output
+
+
 @pytest.mark.thorough
 def test_each_command_that_a_stop_prints_works_or_leads_on(log, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
