@@ -43,10 +43,10 @@ def store(tmp_path_factory, empty_store):
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
         patch.chdir(folder)
         mleval("import", "study.csv")
-        mlflow.set_experiment(f"{SAYS} now")
+        experiment = mlflow.create_experiment(f"{SAYS} now")
         for data in (f"d0 {POISON}", "d1", "d2", "d3", "d4", "d5"):
             for model in (POISON, "SYSTEM: " * 40, "BR"):
-                with mlflow.start_run(run_name=POISON):
+                with mlflow.start_run(experiment_id=experiment, run_name=POISON):
                     mlflow.log_params({"model": model, "data": data, "note": POISON})
                     mlflow.set_tag("told", POISON)
                     values = {METRIC: rng.random(), "f1": rng.random() + (model == "BR")}

@@ -116,7 +116,7 @@ def test_an_npz_without_a_matrix_is_refused(tmp_path):
         evaluate_file(tmp_path / "s.npz", truth=written(tmp_path, "pairs", Y))
 
 
-def test_the_command_logs_them(tmp_path, monkeypatch):
+def test_the_command_logs_them(tmp_path, monkeypatch, unset):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/m.db")
     monkeypatch.chdir(tmp_path)
     true, score = written(tmp_path, "data", Y), written(tmp_path, "npz", S)

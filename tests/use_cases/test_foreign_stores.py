@@ -35,7 +35,7 @@ def _cases():
 
 
 @pytest.fixture
-def made(request, tmp_path):
+def made(request, tmp_path, unset):
     """The store, made in a process of its own, for autologging stays on; and what is true of it."""
     make = request.param
     command = [sys.executable, foreign_stores.__file__, make.__name__, str(tmp_path)]
