@@ -5,7 +5,6 @@ test, a server, a browser.
 import os
 import random
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -15,9 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import Phase, settings
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
-from waiting import MLFLOW_SETTINGS, PATIENCE, free_port, wait_for
+from waiting import MLFLOW_SETTINGS, PATIENCE, do_not_wait_for_the_disk, free_port, wait_for
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault(
@@ -52,11 +49,7 @@ settings.register_profile("each-change", settings.get_profile("ci"), max_example
 settings.load_profile("each-change")
 
 
-@event.listens_for(Engine, "connect")
-def do_not_wait_for_the_disk(connection, _) -> None:
-    """No test pulls the plug, and every commit to SQLite would wait for the disk."""
-    if isinstance(connection, sqlite3.Connection):
-        connection.execute("PRAGMA synchronous = OFF")
+do_not_wait_for_the_disk()
 
 
 @pytest.fixture(scope="session", autouse=True)

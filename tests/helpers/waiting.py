@@ -1,11 +1,14 @@
 """What tests that start servers or browsers share: how long to wait, and for what."""
 
 import socket
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
 
 import requests
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 MLFLOW_SETTINGS = (
     "MLFLOW_TRACKING_URI",
@@ -42,3 +45,13 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def do_not_wait_for_the_disk() -> None:
+    """No test pulls the plug, and every commit to SQLite of this process would wait for a disk."""
+    event.listen(Engine, "connect", _do_not_wait)
+
+
+def _do_not_wait(connection, _) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
