@@ -53,7 +53,9 @@ def timed(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[float, 
 
 @dataclass(frozen=True)
 class Row:
-    """What one piece of work costs beside the best peer, in seconds of CPU."""
+    """What one piece of work costs beside the best peer, in seconds of CPU unless `work` names
+    another clock.
+    """
 
     work: str
     ours: float
@@ -61,6 +63,7 @@ class Row:
     theirs: float = 0.0
     bound: float | None = None  # how many times as fast it must be
     note: str = ""
+    most: float | None = None  # how many times as long as the peer it may take
 
     @property
     def ratio(self) -> float:
@@ -68,9 +71,20 @@ class Row:
 
     @property
     def is_met(self) -> bool:
+        if self.most is not None:
+            return self.ours <= self.most * self.theirs
         if self.bound is None:
             return True
         return self.ratio >= self.bound if self.peer else self.ours <= self.bound
+
+    @property
+    def limit(self) -> str:
+        """The bound in words."""
+        if self.most is not None:
+            return f"≤ {self.most:g} × the peer"
+        if self.bound is None:
+            return ""
+        return f"≥ {self.bound:g}" if self.peer else f"≤ {self.bound:g} s"
 
 
 def told(rows: Iterable[Row]) -> int:
@@ -81,7 +95,7 @@ def told(rows: Iterable[Row]) -> int:
         if "--json" in sys.argv:
             print(json.dumps(asdict(row)), flush=True)
             continue
-        beside = f"{row.peer} {row.theirs:.3f} s, {row.ratio:.1f} times" if row.peer else ""
-        verdict = "ok" if row.is_met else f"MISSED: {row.bound:g}"
+        beside = f"{row.peer} {row.theirs:.3f} s, {row.ratio:.2f} times" if row.peer else ""
+        verdict = f"{row.limit} {'ok' if row.is_met else 'MISSED'}" if row.limit else ""
         print(f"{row.work:60} {row.ours:7.3f} s  {beside:40} {row.note} {verdict}", flush=True)
     return int(missed)
