@@ -23,7 +23,6 @@ WHERE = {
     "nemenyi": "analysis.posthoc.nemenyi",
     "plan": "analysis.planning",
     "power_curve": "analysis.planning",
-    "rank_confidence": "analysis.resampling",
     "repeat_tests": "analysis.repeat_tests",
     "sign_test": "analysis.instance_tests",
     "skillings_mack": "analysis.ranks",

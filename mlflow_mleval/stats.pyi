@@ -22,7 +22,6 @@ from mlflow_mleval.analysis.ranks import friedman as friedman
 from mlflow_mleval.analysis.ranks import skillings_mack as skillings_mack
 from mlflow_mleval.analysis.repeat_tests import repeat_tests as repeat_tests
 from mlflow_mleval.analysis.resampling import bootstrap_ranks as bootstrap_ranks
-from mlflow_mleval.analysis.resampling import rank_confidence as rank_confidence
 
 __all__ = [
     "bayesian_signed_rank",
@@ -44,7 +43,6 @@ __all__ = [
     "nemenyi",
     "plan",
     "power_curve",
-    "rank_confidence",
     "repeat_tests",
     "sign_test",
     "skillings_mack",

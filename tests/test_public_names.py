@@ -49,7 +49,6 @@ EVER = [
     "equivalence",
     "plan",
     "bootstrap_ranks",
-    "rank_confidence",
     "instance_tests",
     "sign_test",
     "Hierarchy",

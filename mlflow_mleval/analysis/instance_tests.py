@@ -27,7 +27,7 @@ from mlflow_mleval.analysis.pair_tests import (
 )
 from mlflow_mleval.analysis.pairs import NOISE, Draws, adjust, drawn, named_pairs
 from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
-from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
+from mlflow_mleval.analysis.posthoc.wilcoxon import EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.validation import Array, one_of, probability, unique_names
@@ -117,7 +117,7 @@ def sign_test(
     """
     from scipy import stats  # slow to load, and a ranking does without it
 
-    one_of(alternative, "alternative", ALTERNATIVES)
+    one_of(alternative, "alternative", ("two-sided", "greater", "less"))
     probability(alpha, "alpha")
     if k != int(k) or n != int(n) or not 0 <= k <= n:
         raise ValueError(

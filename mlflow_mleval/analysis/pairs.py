@@ -56,7 +56,6 @@ def pair_differences(
     table: ArrayLike | pd.DataFrame,
     direction: Direction = "max",
     control: Hashable | None = None,
-    decimals: int | None = None,
     gaps: bool = False,
 ) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The checked table, positions of either method of each pair, differences pairs x rows, and the
@@ -67,7 +66,7 @@ def pair_differences(
     """
     one_of(direction, "direction", ("max", "min"))
     frame = (incomplete_table if gaps else complete_table)(table, "table")
-    values = frame.to_numpy() if decimals is None else np.round(frame.to_numpy(), decimals)
+    values = frame.to_numpy()
     if bad := int(np.isinf(values).sum()):
         raise ValueError(
             f"`table` must be finite, got {bad} infinite cells. A difference of infinities has "

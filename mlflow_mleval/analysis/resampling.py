@@ -1,10 +1,7 @@
-"""How sure ranks are: sets of ranks that hold for all methods at once, and PROMETHEE ranks when
-folds are drawn again.
+"""How sure PROMETHEE ranks are when folds are drawn again.
 
-Mogstad, Romano, Shaikh & Wilhelm (2024), "Inference for ranks", Review of Economic Studies 91, for
-ranks from tests of all pairs; Westfall & Young (1993), "Resampling-based multiple testing", for the
-maximum of their statistics; Efron & Tibshirani (1993), "An introduction to the bootstrap"; Nadeau &
-Bengio (2003) for folds that share training data.
+Efron & Tibshirani (1993), "An introduction to the bootstrap"; Nadeau & Bengio (2003) for folds that
+share training data.
 """
 
 from __future__ import annotations
@@ -14,149 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, drawn_folds
 from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.fusion import Fusion
-from mlflow_mleval.analysis.pairs import possible_ranks
-from mlflow_mleval.analysis.posthoc.max_t import RESAMPLES, datasets_needed, max_t
 from mlflow_mleval.analysis.promethee import flows_by_measure, place_shares, tied_places, tied_ranks
-from mlflow_mleval.analysis.ranks import complete_table
-from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import Array, at_least_one, one_of, probability
+from mlflow_mleval.validation import Array, at_least_one, probability
 from mlflow_mleval.words import count, some
-
-#: Statistics that are in memory at once.
-BLOCK = 2**21
-
-
-@dataclass(frozen=True)
-class RankConfidence:
-    """Sets of ranks that hold for all methods at once.
-
-    Attributes
-    ----------
-    table : By method, best first: mean, rank (of the mean, ties averaged), low and high (ranks that the data allow for).
-    pairs : One row a pair: method_a, method_b, mean_difference (positive: a is better), pvalue (corrected for the number of
-        pairs).
-    n_resamples : Sign changes that were made; all there are where `exact`.
-    """  # noqa: E501
-
-    table: pd.DataFrame
-    pairs: pd.DataFrame
-    alpha: float
-    n_datasets: int
-    n_resamples: int
-    exact: bool
-    seed: int
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def best(self) -> list[Hashable]:
-        """The methods that may be the best."""
-        return self.table.index[self.table["low"] == 1].tolist()
-
-    def verdict(self) -> str:
-        """What the sets say, in a sentence."""
-        best = self.best
-        who = (
-            f"{best[0]} is the best"
-            if len(best) == 1
-            else f"the best is one of {len(best)} ({some(best)})"
-        )
-        return (
-            f"With confidence {1 - self.alpha:g} for all {len(self.table)} methods at once, "
-            f"{who}; this is about means over datasets drawn as these {self.n_datasets} were."
-        )
-
-
-def rank_confidence(
-    table: ArrayLike | pd.DataFrame,
-    *,
-    direction: Direction = "max",
-    alpha: float = 0.05,
-    n_resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> RankConfidence:
-    r"""Which ranks the data allow each method to have, for all methods at once (after Mogstad et
-    al. 2024).
-
-    A method cannot be better than the methods that are separated from it on the better side, nor
-    worse than those on the other. All pairs are tested together: the signs of all differences
-    change dataset by dataset, and the largest :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}` over pairs
-    corrects for their number (step-down). No p-value is smaller than :math:`2/2^D` with D datasets,
-    however many pairs there are: more than five datasets can separate pairs.
-
-    Parameters
-    ----------
-    table : array_like or pandas.DataFrame, shape (datasets, methods)
-        Values of one measure, larger is better; or ranks of the methods on each dataset, with
-        direction "min".
-    direction : {"max", "min"}
-        "min": smaller is better instead.
-    alpha : float
-        1 - alpha is the confidence that every set holds the rank of its method's mean.
-    n_resamples : int
-        Random sign changes; all :math:`2^{D-1}` are made instead where these are fewer.
-    seed : int
-
-    Raises
-    ------
-    ValueError
-        Empty cells, fewer than two datasets or methods.
-
-    Notes
-    -----
-    Exact where the differences of all pairs are symmetric about zero together; approximate where
-    they are skewed.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"a": [9, 8, 9, 7, 9, 8, 9], "b": [8, 9, 8, 8, 8, 7, 9], "c": [1, 2, 3, 1, 2, 3, 1]})
-    >>> rank_confidence(table).table[["low", "high"]].to_dict("index")
-    {'a': {'low': 1, 'high': 2}, 'b': {'low': 1, 'high': 2}, 'c': {'low': 3, 'high': 3}}
-    """  # noqa: E501
-    probability(alpha, "alpha")
-    at_least_one(n_resamples, "n_resamples")
-    one_of(direction, "direction", ("max", "min"))
-    frame = complete_table(table, "table")
-    n = len(frame)
-    mean = frame.mean()
-    test = max_t(
-        -frame if direction == "min" else frame,
-        alpha=alpha,
-        n_resamples=n_resamples,
-        seed=seed,
-    )
-    made = test.n_resamples - (not test.exact)
-    rank = tied_ranks((mean if direction == "min" else -mean).to_numpy())
-    rows = possible_ranks(frame.columns, test.significant_pairs)
-    rows = pd.DataFrame({"mean": mean, "rank": rank, **rows})
-    pairs = test.table[["method_a", "method_b", "mean_difference"]].assign(
-        pvalue=test.table["pvalue_corrected"]
-    )
-    warnings = []
-    if (smallest := 2 / 2**n) > alpha:
-        warnings.append(
-            f"Possible ranks: {count(n, 'dataset')} cannot narrow them, as no p-value of a "
-            f"change of signs is below {smallest:.3g}; it takes {datasets_needed(alpha)}."
-        )
-    elif 1 / (made + 1) > alpha:
-        warnings.append(
-            f"{count(made, 'draw')} cannot separate any pair at alpha = {alpha:g}: take at least "
-            f"{int(1 / alpha)}."
-        )
-    return RankConfidence(
-        rows.sort_values("rank", kind="stable"),
-        pairs,
-        alpha,
-        n,
-        made,
-        test.exact,
-        seed,
-        tuple(warnings),
-    )
 
 
 @dataclass(frozen=True)

@@ -367,24 +367,6 @@ class Hierarchy:
         )
 
     @classmethod
-    def from_networkx(cls, graph: nx.DiGraph, weight: str | None = None) -> Hierarchy:
-        """The hierarchy of a directed graph; `weight` names the edge attribute that holds lengths.
-
-        >>> import networkx as nx
-        >>> Hierarchy.from_networkx(nx.DiGraph({"a": {"b": {"cost": 2.5}}}), weight="cost").distance("a", "b")
-        2.5
-        """  # noqa: E501
-        if weight is None or not graph.is_directed():
-            return cls(graph)
-        missing = [edge for *edge, length in graph.edges(data=weight) if length is None]
-        if missing:
-            raise ValueError(
-                "`weight` must be an attribute of every edge, got none on "
-                f"{listing(map(tuple, missing), 'edge')}."
-            )
-        return cls(graph, [length for *_, length in graph.edges(data=weight)])
-
-    @classmethod
     def from_paths(cls, paths: Iterable[str]) -> Hierarchy:
         """The tree or forest of paths such as ``01/01/03``; every prefix of a path is a class,
         named by its whole path.

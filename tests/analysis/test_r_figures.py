@@ -128,7 +128,6 @@ def test_signed_ranks(case):
         (min(case["statistic"], n * (n + 1) / 2 - case["statistic"]), case["pvalue"]),
         (row.statistic, row.pvalue),
     )
-    same(wilcoxon_pairs(columns(case), alternative="greater").table["pvalue"], case["greater"])
     if case["exact"]:
         same(
             (row.median_difference, row.median_low, row.median_high),

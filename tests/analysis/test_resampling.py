@@ -1,31 +1,17 @@
-"""Rank sets and the bootstrap of PROMETHEE ranks against enumeration, simulation and the fusion
-itself.
-"""
+"""The bootstrap of PROMETHEE ranks against enumeration, simulation and the fusion itself."""
 
 import os
-from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import stats
 
-from mlflow_mleval.analysis import resampling as module
 from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.resampling import bootstrap_ranks, rank_confidence
+from mlflow_mleval.analysis.resampling import bootstrap_ranks
 from mlflow_mleval.study import Study
 
 #: How often what holds with a probability is tried; MLEVAL_SIMULATIONS=400 tries it thoroughly.
 SIMULATIONS = int(os.environ.get("MLEVAL_SIMULATIONS", "150"))
-
-
-def table(n=8, m=4, seed=0, step=0.5):
-    return pd.DataFrame(
-        np.random.default_rng(seed).normal(size=(n, m)) - step * np.arange(m),
-        columns=[*"abcdef"[:m]],
-    )
 
 
 def study(n_folds=5, datasets=("d", "e"), methods=("a", "b", "c"), seed=0, step=0.02):
@@ -41,109 +27,6 @@ def study(n_folds=5, datasets=("d", "e"), methods=("a", "b", "c"), seed=0, step=
         "worst",
         folds=folds,
     )
-
-
-def stepdown_by_enumeration(values):
-    a, b = np.triu_indices(values.shape[1], 1)
-    d = (values[:, a] - values[:, b]).T
-    unit = d / np.sqrt((d**2).sum(axis=1, keepdims=True))
-    observed = np.abs(unit.sum(axis=1))
-    draws = np.abs(np.array(list(product([1, -1], repeat=d.shape[1]))) @ unit.T)
-    p, running = np.empty(len(a)), 0.0
-    left = list(range(len(a)))
-    for k in np.argsort(-observed):
-        running = max(running, (draws[:, left].max(axis=1) >= observed[k] - 1e-9).mean())
-        p[k] = running
-        left.remove(k)
-    return p
-
-
-@settings(deadline=None, max_examples=25)
-@given(st.integers(0, 10_000), st.integers(2, 8), st.integers(2, 5))
-def test_pvalues_by_enumeration(seed, n, m):
-    values = table(n, m, seed)
-    found = rank_confidence(values)
-    assert found.exact
-    np.testing.assert_allclose(
-        found.pairs["pvalue"], stepdown_by_enumeration(values.to_numpy()), atol=1e-12
-    )
-
-
-def test_one_pair_is_the_permutation_test_of_scipy():
-    values = table(m=2)
-    peer = stats.permutation_test(
-        (values["a"] - values["b"],), np.mean, permutation_type="samples", n_resamples=np.inf
-    )
-    assert rank_confidence(values).pairs["pvalue"].item() == pytest.approx(peer.pvalue)
-
-
-def test_random_signs_come_near_all_signs(monkeypatch):
-    values = table(n=10, m=5)
-    exact, drawn = rank_confidence(values), rank_confidence(values, n_resamples=500, seed=1)
-    assert exact.exact and not drawn.exact
-    np.testing.assert_allclose(drawn.pairs["pvalue"], exact.pairs["pvalue"], atol=0.08)
-    monkeypatch.setattr(module, "BLOCK", 1000)
-    pd.testing.assert_frame_equal(rank_confidence(values).pairs, exact.pairs)
-
-
-def test_rank_sets_follow_from_the_separated_pairs():
-    values = table(n=12, m=5, step=1.5)
-    found = rank_confidence(values)
-    apart = found.pairs[found.pairs["pvalue"] <= 0.05]
-    for name, row in found.table.iterrows():
-        first, second = apart.method_a == name, apart.method_b == name
-        ahead = (first & (apart.mean_difference < 0)) | (second & (apart.mean_difference > 0))
-        behind = (first | second) & ~ahead
-        assert (row.low, row.high) == (1 + ahead.sum(), 5 - behind.sum())
-        assert row.low <= row["rank"] <= row.high
-    turned = rank_confidence(-values, direction="min")
-    pd.testing.assert_frame_equal(
-        turned.table[["rank", "low", "high"]], found.table[["rank", "low", "high"]]
-    )
-
-
-@pytest.mark.parametrize(("n", "separated"), [(5, 0.07), (6, 0.04)])
-def test_alpha_says_which_pairs_narrow_the_sets(n, separated):
-    values = pd.DataFrame(
-        {"a": np.linspace(1, 2, n), "b": np.zeros(n)}
-    )  # a is better everywhere: p = 2 / 2**n
-    for alpha in (separated, 2 / 2**n - 1e-6):
-        found = rank_confidence(values, alpha=alpha)
-        apart = alpha >= 2 / 2**n
-        assert found.alpha == alpha and found.best == (["a"] if apart else ["a", "b"])
-        assert found.table.loc["b", ["low", "high"]].tolist() == ([2, 2] if apart else [1, 2])
-        assert bool(found.warnings) != apart
-
-
-def test_sets_hold_the_true_ranks_with_their_confidence():
-    covered = []
-    for seed in range(SIMULATIONS):
-        rng = np.random.default_rng(seed)
-        truth = np.array([0.0, 0.0, 0.0, -1.0, -1.0])
-        found = rank_confidence(
-            truth + rng.normal(size=(12, 5)) + rng.normal(size=(12, 1)), n_resamples=400, seed=seed
-        ).table
-        low, high = found["low"].sort_index(), found["high"].sort_index()
-        covered.append(
-            (low[:3] == 1).all()
-            and (high[:3] >= 3).all()
-            and (low[3:] <= 4).all()
-            and (high[3:] == 5).all()
-        )
-    assert np.mean(covered) >= stats.binom.ppf(0.001, SIMULATIONS, 0.95) / SIMULATIONS
-
-
-def test_few_datasets_are_said_to_separate_nothing():
-    found = rank_confidence(table(n=4, step=5.0))
-    assert (
-        "4 datasets cannot narrow them" in found.warnings[0] and "it takes 6." in found.warnings[0]
-    )
-    assert rank_confidence(table(n=6, m=2, step=9.0)).pairs["pvalue"].item() == 2 / 2**6
-    assert found.verdict().startswith(
-        "With confidence 0.95 for all 4 methods at once, the best is one of 4 (a, b, c, d);"
-    )
-    assert "is the best;" in rank_confidence(table(n=9, step=5.0)).verdict()
-    assert rank_confidence(pd.DataFrame({"a": [1.0, 2], "b": [1.0, 2]})).pairs["pvalue"].item() == 1
 
 
 def test_without_spread_between_folds_every_draw_is_the_fusion():
@@ -230,10 +113,6 @@ def test_cells_without_folds_keep_their_values():
 
 
 def test_wrong_input_is_named():
-    with pytest.raises(ValueError, match="`n_resamples` must be at least 1"):
-        rank_confidence(table(), n_resamples=0)
-    with pytest.raises(ValueError, match="a value in every cell"):
-        rank_confidence(table().where(lambda t: t > -1))
     known = study()
     with pytest.raises(ValueError, match="two folds that two methods share, got none"):
         bootstrap_ranks(fuse(Study(known.values, known.directions)))

@@ -1,5 +1,5 @@
-"""Time the tests over instances, the Bayesian tests, planning and rank sets, against bounds and
-scipy in the same run.
+"""Time the tests over instances, the Bayesian tests, planning and the bootstrap of ranks, against
+bounds and scipy in the same run.
 
 The bound on the memory of the tests over instances is the size of the table that they must not
 hold: all methods and measures.
@@ -25,7 +25,8 @@ from mlflow_mleval.analysis.beyond_pvalues import bayesian_signed_rank, bayesian
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.planning import plan
-from mlflow_mleval.analysis.resampling import bootstrap_ranks, rank_confidence
+from mlflow_mleval.analysis.posthoc.max_t import max_t
+from mlflow_mleval.analysis.resampling import bootstrap_ranks
 from mlflow_mleval.study import Study
 
 MEASURES = ["f1", "accuracy", "precision", "recall", "hamming_loss"]
@@ -117,9 +118,7 @@ def main() -> int:
         200,
     )
     wide = pd.DataFrame(rng.normal(size=(30, 100)))
-    row(
-        "rank sets, 4,950 pairs x 30 datasets, 9,999 draws", lambda: rank_confidence(wide), 5.0, 200
-    )
+    row("max-T, 4,950 pairs x 30 datasets, 9,999 draws", lambda: max_t(wide), 5.0, 200)
     index = pd.MultiIndex.from_product(
         [["d", "e"], range(12), range(10)], names=["dataset", "method", "fold"]
     )

@@ -14,19 +14,23 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.pairs import CORRECTIONS, decided, named_pairs, pair_differences
-from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
+from mlflow_mleval.analysis.pairs import (
+    CORRECTIONS,
+    decided,
+    named_pairs,
+    pair_differences,
+)
+from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import one_of, probability
 from mlflow_mleval.words import count
 
-ALTERNATIVES = ("two-sided", "greater", "less")
 #: The signed-rank distribution is exact up to this many datasets, normal beyond.
 EXACT_DATASETS = 200
 
 
 @dataclass(frozen=True)
-class PairwiseResult:
+class PairwiseResult(PairsTested):
     """Wilcoxon's signed-rank test of every pair of methods.
 
     Attributes
@@ -38,39 +42,15 @@ class PairwiseResult:
         alpha, not corrected for the number of pairs, NaN where there are too few datasets for that
         level or more than `EXACT_DATASETS`; effect_size (matched-pairs rank-biserial correlation:
         sum of the ranks for a minus that for b, over that of all ranks; 1: a always better, -1: b);
-        statistic (sum of the ranks for a; two-sided: the smaller of the sums for a and for b);
+        statistic (the smaller of the sums of the ranks for a and for b);
         pvalue, pvalue_corrected, significant; exact (whether the p-value is exact, or a normal
         approximation).
     correction : "holm", "bonferroni" or "none".
-    alternative : "two-sided", "greater" or "less".
     control : Method b of all pairs, if one was given.
     """  # noqa: E501
 
-    table: pd.DataFrame
     correction: str
-    alternative: str
-    alpha: float
-    n_datasets: int
-    n_methods: int
-    n_comparisons: int
-    control: Hashable | None
-    methods: list[Hashable]
     warnings: tuple[str, ...] = ()
-
-    def pvalues(self, corrected: bool = True) -> pd.DataFrame:
-        """Methods x methods: p-values; NaN for pairs that are not compared, and for (b, a) of a
-        one-sided test.
-        """
-        values = self.table["pvalue_corrected" if corrected else "pvalue"].to_numpy()
-        at = pd.Index(self.methods)
-        a = at.get_indexer(self.table["method_a"])
-        b = at.get_indexer(self.table["method_b"])
-        matrix = np.full((self.n_methods, self.n_methods), np.nan)
-        np.fill_diagonal(matrix, 1.0)
-        matrix[a, b] = values
-        if self.alternative == "two-sided":
-            matrix[b, a] = values
-        return pd.DataFrame(matrix, at, at)
 
     @property
     def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
@@ -85,14 +65,7 @@ class PairwiseResult:
     def feasibility(self) -> Feasibility:
         """What the design can show at all."""
         against = self.control is not None
-        return feasibility(
-            self.n_datasets,
-            self.n_methods,
-            self.alpha,
-            self.correction,
-            against,
-            self.alternative,
-        )
+        return feasibility(self.n_datasets, self.n_methods, self.alpha, self.correction, against)
 
 
 @dataclass(frozen=True)
@@ -124,9 +97,7 @@ def wilcoxon_pairs(
     direction: Direction = "max",
     correction: str = "holm",
     control: Hashable | None = None,
-    alternative: str = "two-sided",
     alpha: float = 0.05,
-    decimals: int | None = None,
     gaps: bool = False,
 ) -> PairwiseResult:
     r"""Wilcoxon's signed-rank test of every pair of methods over datasets, exact with ties and
@@ -151,12 +122,8 @@ def wilcoxon_pairs(
         For the number of pairs; family-wise error.
     control : hashable, optional
         Compare every method with this one only: method_b of every pair.
-    alternative : {"two-sided", "greater", "less"}
-        "greater": a is better than b.
     alpha : float
         Family-wise significance level.
-    decimals : int, optional
-        Round the values to so many decimals first, where they were reported so.
     gaps : bool
         Whether cells may be empty: a pair then goes by the datasets on which both methods have a
         value.
@@ -176,15 +143,14 @@ def wilcoxon_pairs(
     [('a', 'b')]
     """
     one_of(correction, "correction", CORRECTIONS)
-    one_of(alternative, "alternative", ALTERNATIVES)
     probability(alpha, "alpha")
-    frame, a, b, difference, noise = pair_differences(table, direction, control, decimals, gaps)
+    frame, a, b, difference, noise = pair_differences(table, direction, control, gaps)
     n, m = frame.shape
     exact = n <= EXACT_DATASETS
     there, where = np.unique(~np.isnan(difference), axis=0, return_inverse=True)
     columns = pd.concat(
         [  # pairs with values on the same datasets are tested together
-            _tested(difference[rows][:, has], noise[has], alpha, alternative, exact).set_axis(rows)
+            _tested(difference[rows][:, has], noise[has], alpha, exact).set_axis(rows)
             for i, has in enumerate(there)
             if len(rows := np.flatnonzero(where.ravel() == i))
         ]
@@ -193,7 +159,7 @@ def wilcoxon_pairs(
     pairs = pd.DataFrame(
         {**named_pairs(frame.columns, a, b), **columns, **corrected, "exact": exact}
     )
-    possible = feasibility(n, m, alpha, correction, control is not None, alternative)
+    possible = feasibility(n, m, alpha, correction, control is not None)
     warnings = [] if possible.can_reject else [possible.message]
     if not exact:
         warnings.append(
@@ -203,7 +169,6 @@ def wilcoxon_pairs(
     return PairwiseResult(
         table=pairs,
         correction=correction,
-        alternative=alternative,
         alpha=alpha,
         n_datasets=n,
         n_methods=m,
@@ -218,7 +183,6 @@ def _tested(
     difference: np.ndarray,
     noise: np.ndarray,
     alpha: float,
-    alternative: str,
     exact: bool,
 ) -> pd.DataFrame:
     """Columns of the result for pairs with values on the same datasets: pairs x datasets."""
@@ -241,10 +205,8 @@ def _tested(
     ranks, pattern = _signed_ranks(difference, noise)
     plus = np.maximum(ranks, 0).sum(axis=1)
     minus = np.maximum(-ranks, 0).sum(axis=1)
-    statistic = np.minimum(plus, minus) if alternative == "two-sided" else plus
-    tail = (_exact_tail if exact else _normal_tail)(
-        pattern, minus if alternative == "greater" else statistic
-    )
+    statistic = np.minimum(plus, minus)
+    tail = (_exact_tail if exact else _normal_tail)(pattern, statistic)
     mean = difference.mean(axis=1)
     margin = np.nan
     if n > 1:
@@ -268,7 +230,7 @@ def _tested(
             "median_high": high,
             "effect_size": (plus - minus) / (n * (n + 1)),
             "statistic": statistic / 2,
-            "pvalue": np.minimum(1.0, 2 * tail) if alternative == "two-sided" else tail,
+            "pvalue": np.minimum(1.0, 2 * tail),
         }
     )
 
@@ -375,12 +337,11 @@ def feasibility(
     alpha: float = 0.05,
     correction: str = "holm",
     control: bool = False,
-    alternative: str = "two-sided",
 ) -> Feasibility:
     """Whether pairwise signed-rank tests (with options as in `wilcoxon_pairs`) could reject
     anything, before looking at data.
 
-    The smallest exact p-value is 2 / 2^datasets (two-sided); Holm and Bonferroni multiply it by the
+    The smallest exact p-value is 2 / 2^datasets; Holm and Bonferroni multiply it by the
     number of pairs.
 
     >>> print(feasibility(11, 12).message)
@@ -388,7 +349,6 @@ def feasibility(
 comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10 methods.
     """  # noqa: E501
     one_of(correction, "correction", CORRECTIONS)
-    one_of(alternative, "alternative", ALTERNATIVES)
     probability(alpha, "alpha")
     if n_datasets < 1 or n_methods < 2:
         raise ValueError(
@@ -397,17 +357,16 @@ comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10
         )
     pairs = n_methods - 1 if control else comb(n_methods, 2)
     factor = 1 if correction == "none" else pairs
-    sides = 2 if alternative == "two-sided" else 1
 
     def smallest(datasets: int) -> float:
-        return min(1.0, sides * 0.5**datasets)
+        return min(1.0, 2 * 0.5**datasets)
 
     p = smallest(n_datasets)
     corrected = min(1.0, p * factor)
     needed = 1
     while smallest(needed) * factor > alpha:
         needed += 1
-    allowed = int(ldexp(alpha / sides, min(n_datasets, 1000)))
+    allowed = int(ldexp(alpha / 2, min(n_datasets, 1000)))
     if correction == "none" and allowed:
         most = None
     elif control:
@@ -468,9 +427,6 @@ class Wilcoxon(Posthoc):
             alpha=tested.alpha,
             gaps=True,
         )
-
-    def pvalues(self, result: PairwiseResult) -> pd.DataFrame:
-        return result.pvalues()
 
     def doubts(self, result: PairwiseResult) -> tuple[str, ...]:
         return tuple(

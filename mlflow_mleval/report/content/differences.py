@@ -87,15 +87,9 @@ def data(c: Comparison) -> dict[str, Any]:
     }
     wilcoxon = test and {
         "test": "wilcoxon",
-        **doc.named(
-            test,
-            "correction",
-            "alternative",
-            "alpha",
-            "n_comparisons",
-            "control",
-            "significant_pairs",
-        ),
+        "correction": test.correction,
+        "alternative": "two-sided",
+        **doc.named(test, "alpha", "n_comparisons", "control", "significant_pairs"),
         "pairs": rows_among(c.pairs, best(c)),
         "warnings": test.warnings,
     }

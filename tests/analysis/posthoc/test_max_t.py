@@ -2,6 +2,7 @@
 does with gaps and ties.
 """
 
+import os
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from mlflow_mleval.analysis.pairs import possible_ranks
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, max_t
+
+#: How often what holds with a probability is tried; MLEVAL_SIMULATIONS=400 tries it thoroughly.
+SIMULATIONS = int(os.environ.get("MLEVAL_SIMULATIONS", "150"))
 
 
 def by_definition(values, signs):
@@ -136,3 +141,20 @@ def test_bad_input_is_refused():
             max_t(values, control=7 if "control" in words else None)
     with pytest.raises(ValueError, match="n_resamples"):
         max_t([[1, 2], [2, 3]], n_resamples=0)
+
+
+def test_possible_ranks_hold_the_true_ones_with_their_confidence():
+    covered = []
+    for seed in range(SIMULATIONS):
+        rng = np.random.default_rng(seed)
+        truth = np.array([0.0, 0.0, 0.0, -1.0, -1.0])
+        values = pd.DataFrame(truth + rng.normal(size=(12, 5)) + rng.normal(size=(12, 1)))
+        found = max_t(values, n_resamples=400, seed=seed)
+        low, high = possible_ranks(found.methods, found.significant_pairs).to_numpy().T
+        covered.append(
+            (low[:3] == 1).all()
+            and (high[:3] >= 3).all()
+            and (low[3:] <= 4).all()
+            and (high[3:] == 5).all()
+        )
+    assert np.mean(covered) >= stats.binom.ppf(0.001, SIMULATIONS, 0.95) / SIMULATIONS

@@ -21,39 +21,32 @@ from mlflow_mleval.analysis.posthoc.wilcoxon import EXACT_DATASETS, feasibility,
 coarse = arrays(
     float, st.tuples(st.integers(2, 9), st.just(3)), elements=st.integers(0, 4).map(float)
 )
-sides = st.sampled_from(["two-sided", "greater", "less"])
 
 
-def enumerated(difference, alternative):
+def enumerated(difference):
     """P-value from all signs of the midranks of the nonzero differences (Pratt)."""
     ranks = stats.rankdata(np.abs(difference))[difference != 0]
     observed = ranks[(difference > 0)[difference != 0]].sum()
     sums = np.array(list(product([0, 1], repeat=len(ranks)))) @ ranks if len(ranks) else np.zeros(1)
     upper, lower = (sums >= observed).mean(), (sums <= observed).mean()
-    return {"greater": upper, "less": lower, "two-sided": min(1.0, 2 * min(upper, lower))}[
-        alternative
-    ]
+    return min(1.0, 2 * min(upper, lower))
 
 
 @settings(deadline=None)
-@given(coarse, sides)
-def test_pvalues_are_those_of_all_signs_with_ties_and_zeros(values, alternative):
-    result = wilcoxon_pairs(values, alternative=alternative, correction="none")
+@given(coarse)
+def test_pvalues_are_those_of_all_signs_with_ties_and_zeros(values):
+    result = wilcoxon_pairs(values, correction="none")
     for row, (a, b) in zip(result.table.itertuples(), combinations(range(3), 2), strict=True):
         assert (row.method_a, row.method_b, row.exact) == (a, b, True)
-        assert row.pvalue == pytest.approx(
-            enumerated(values[:, a] - values[:, b], alternative), abs=1e-14
-        )
+        assert row.pvalue == pytest.approx(enumerated(values[:, a] - values[:, b]), abs=1e-14)
 
 
-@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 @pytest.mark.parametrize("n", [5, 13, 30, 50])
-def test_without_ties_it_is_scipys_exact_test(n, alternative):
+def test_without_ties_it_is_scipys_exact_test(n):
     values = np.random.default_rng(n).random((n, 4))
-    for row in wilcoxon_pairs(values, alternative=alternative).table.itertuples():
-        expected = stats.wilcoxon(
-            values[:, row.method_a], values[:, row.method_b], alternative=alternative, mode="exact"
-        )
+    for row in wilcoxon_pairs(values).table.itertuples():
+        a, b = values[:, row.method_a], values[:, row.method_b]
+        expected = stats.wilcoxon(a, b, mode="exact")
         assert row.pvalue == pytest.approx(expected.pvalue, rel=1e-12)
         assert row.statistic == expected.statistic
 
@@ -90,9 +83,8 @@ def test_many_datasets_are_normal_and_say_so():
 def test_the_depression_scores_of_hollander_and_wolfe():
     first = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30]
     second = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29]
-    row = wilcoxon_pairs(np.c_[first, second], alternative="greater").table.iloc[0]
-    assert (row.statistic, round(row.pvalue, 5)) == (40, 0.01953)
     two = wilcoxon_pairs(np.c_[first, second]).table.iloc[0]
+    assert (two.statistic, round(two.pvalue / 2, 5)) == (45 - 40, 0.01953)
     # estimate and 96.1% interval from the Walsh averages: [A(6), A(40)]
     assert (
         round(two.median_difference, 3),
@@ -138,13 +130,6 @@ def test_float_noise_makes_neither_ranks_nor_signs():
     assert flows.ties.tolist() == [6, 0, 0, 0, 0, 0]
 
 
-def test_decimals_round_first():
-    values = np.array([[0.1234, 0.1231], [0.5, 0.4], [0.7, 0.6]])
-    assert wilcoxon_pairs(values).table.ties[0] == 0
-    row = wilcoxon_pairs(values, decimals=3).table.iloc[0]
-    assert (row.ties, row.wins) == (1, 2)
-
-
 @settings(deadline=None)
 @given(coarse, st.permutations(range(9)), st.floats(0.01, 100))
 def test_order_scale_and_direction(values, order, scale):
@@ -167,7 +152,7 @@ def test_pairs_matrix_and_control():
     table = pd.DataFrame(rng.random((14, 4)) + np.array([0.9, 0.6, 0.3, 0.0]), columns=list("abcd"))
     every = wilcoxon_pairs(table)
     assert (every.n_comparisons, len(every.table), every.control) == (6, 6, None)
-    matrix = every.pvalues()
+    matrix = every.pvalues
     assert (matrix.to_numpy() == matrix.to_numpy().T).all() and (np.diag(matrix) == 1).all()
     assert (
         matrix.loc["a", "d"]
@@ -177,14 +162,8 @@ def test_pairs_matrix_and_control():
     against = wilcoxon_pairs(table, control="b")
     assert against.table.method_a.tolist() == ["a", "c", "d"]
     assert set(against.table.method_b) == {"b"} and against.n_comparisons == 3
-    assert np.isnan(against.pvalues().loc["a", "c"])
-    assert (
-        against.pvalues(corrected=False).loc["d", "b"]
-        == every.pvalues(corrected=False).loc["b", "d"]
-    )
+    assert np.isnan(against.pvalues.loc["a", "c"])
     assert ("b", "d") in against.significant_pairs
-    one_sided = wilcoxon_pairs(table, alternative="less")
-    assert one_sided.significant_pairs == [] and np.isnan(one_sided.pvalues().loc["b", "a"])
     with pytest.raises(ValueError, match="`control`"):
         wilcoxon_pairs(table, control="e")
 
@@ -196,8 +175,6 @@ def test_tables_that_no_test_can_use_are_refused():
         wilcoxon_pairs([[1, np.inf], [2, 3]])
     with pytest.raises(ValueError, match="`correction` must be one of"):
         wilcoxon_pairs([[1, 2], [2, 3]], correction="fdr")
-    with pytest.raises(ValueError, match="`alternative` must be one of"):
-        wilcoxon_pairs([[1, 2], [2, 3]], alternative="both")
     with pytest.raises(ValueError, match="`alpha`"):
         wilcoxon_pairs([[1, 2], [2, 3]], alpha=5)
 
@@ -235,7 +212,6 @@ def test_feasibility_of_the_published_design():
     assert "12 datasets or at most 10 methods" in found.message
     assert feasibility(11, 12, control=True).can_reject
     assert feasibility(5, 2).message.endswith("It takes 6 datasets.")
-    assert feasibility(5, 2, alternative="greater").can_reject
     # 2 / 2^5000 is no longer a float
     assert feasibility(5000, 100).can_reject and feasibility(5000, 100).max_methods > 10**9
 
@@ -245,28 +221,21 @@ def test_feasibility_of_the_published_design():
     st.integers(2, 12),
     st.integers(2, 8),
     st.sampled_from(["holm", "bonferroni", "none"]),
-    sides,
     st.booleans(),
 )
 def test_feasibility_is_what_the_best_possible_table_gives(
-    n_datasets, n_methods, correction, alternative, controlled
+    n_datasets, n_methods, correction, controlled
 ):
-    ends = (
-        [1.0] + [0.0] * (n_methods - 1)
-        if alternative == "greater"
-        else [0.0] * (n_methods - 1) + [1.0]
-    )
+    ends = [0.0] * (n_methods - 1) + [1.0]
     table = np.array([np.array(ends) * (d + 1) for d in range(n_datasets)])
     control = n_methods - 1 if controlled else None
-    result = wilcoxon_pairs(table, correction=correction, alternative=alternative, control=control)
-    found = feasibility(
-        n_datasets, n_methods, correction=correction, alternative=alternative, control=controlled
-    )
+    result = wilcoxon_pairs(table, correction=correction, control=control)
+    found = feasibility(n_datasets, n_methods, correction=correction, control=controlled)
     assert result.table.pvalue.min() == found.smallest_pvalue
     assert result.table.pvalue_corrected.min() == found.smallest_corrected
     assert bool(result.significant_pairs) == found.can_reject
     assert (found.message in result.warnings) == (not found.can_reject)
-    needed = dict(correction=correction, alternative=alternative, control=controlled)
+    needed = dict(correction=correction, control=controlled)
     assert feasibility(found.datasets_needed, n_methods, **needed).can_reject
     if found.datasets_needed > 1:
         assert not feasibility(found.datasets_needed - 1, n_methods, **needed).can_reject
