@@ -33,7 +33,7 @@ from mlflow_mleval.errors import (
 from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.selection import FLAGS, Selection
-from mlflow_mleval.validation import one_of, refuse_keywords
+from mlflow_mleval.validation import AnyArray, one_of, refuse_keywords
 from mlflow_mleval.words import Argument, Message, some
 
 if TYPE_CHECKING:
@@ -582,7 +582,7 @@ def _common_bounds(parts: Sequence[_Part]) -> dict[str, float]:
 _CLUSTER = "\0cluster"
 
 
-def _slices(columns: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+def _slices(columns: Mapping[str, AnyArray]) -> Iterator[tuple[str, AnyArray]]:
     """Each value of each column as a part; the column is named where there are several."""
     for column, values in columns.items():
         for value in pd.unique(values):
@@ -874,7 +874,7 @@ def _of_repeats(asked: Asked, sides: _Sides, study: Study) -> Shared:
     return _of_table(study, sides, "repeats", (a, b), _by_dataset(asked, b.index), notes=notes)
 
 
-def _by_dataset(asked: Asked, units: pd.Index) -> dict[str, np.ndarray]:
+def _by_dataset(asked: Asked, units: pd.Index) -> dict[str, AnyArray]:
     """By dataset its units, where that is asked for."""
     column = units.get_level_values(0).to_numpy(object)
     return dict(_slices({_DATASET: column})) if _DATASET in asked.slices else {}

@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 AnyArray = NDArray[Any]
+#: Positions, as sorting gives them.
+Places = NDArray[np.intp]
 
 
 def present(value: Value | None) -> Value:

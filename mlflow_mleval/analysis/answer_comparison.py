@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
 from mlflow_mleval.analysis.pair_tests import cluster_numbers, one_table
@@ -21,7 +20,7 @@ from mlflow_mleval.analysis.promethee import promethee, tied_places
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.measures.registry import MEASURES, Direction
-from mlflow_mleval.validation import at_least_one, probability
+from mlflow_mleval.validation import Places, at_least_one, probability
 from mlflow_mleval.words import Argument, Message, count, quoted, some
 
 # --------------------------------------------------------------------------------------------------
@@ -951,7 +950,7 @@ def _wanted(
     return wanted
 
 
-def _units(answered: Aligned, clusters: pd.Series | None) -> NDArray[np.intp]:
+def _units(answered: Aligned, clusters: pd.Series | None) -> Places:
     """By instance, the number of its cluster, or its own."""
     keys = next(iter(answered.tables.values())).index
     if clusters is None:

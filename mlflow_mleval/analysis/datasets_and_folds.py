@@ -21,6 +21,7 @@ from mlflow_mleval.analysis.planning import PowerCurve, power_curve
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.study import Study
+from mlflow_mleval.validation import AnyArray
 from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _differences(
     tables: Iterable[pd.DataFrame],
     pair: tuple[str, str],
     sign: int,
-) -> list[np.ndarray]:
+) -> list[AnyArray]:
     """The differences of two methods on each dataset that both have."""
     first, second = pair
     both = (table for table in tables if first in table and second in table)

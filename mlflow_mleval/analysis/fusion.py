@@ -25,7 +25,7 @@ from mlflow_mleval.analysis.promethee import (
 )
 from mlflow_mleval.analysis.ranks import components
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import Array
+from mlflow_mleval.validation import AnyArray, Array
 from mlflow_mleval.words import SHOWN, some
 
 if TYPE_CHECKING:
@@ -425,7 +425,7 @@ def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
     )
 
 
-def _joined(corr: pd.DataFrame, max_correlation: float) -> np.ndarray:
+def _joined(corr: pd.DataFrame, max_correlation: float) -> AnyArray:
     """Which two measures correlate by more than `max_correlation`."""
     _check(corr, max_correlation)
     return (corr.abs().to_numpy() > max_correlation) & ~np.eye(len(corr), dtype=bool)

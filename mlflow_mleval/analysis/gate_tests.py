@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import variance_factor
@@ -24,7 +24,7 @@ from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
 from mlflow_mleval.analysis.pairs import holm, sign_changes
 from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
 from mlflow_mleval.reported import Plotted
-from mlflow_mleval.validation import Array, at_least_one, probability
+from mlflow_mleval.validation import Array, Bools, Places, at_least_one, probability
 from mlflow_mleval.words import agree, count, some
 
 Decision = Literal["ship", "block", "run more"]
@@ -361,7 +361,7 @@ def _crossing(
     return float(a)
 
 
-def _rows(units: Units, terms: Terms, of_unit: NDArray[np.intp] | None) -> list[_Row]:
+def _rows(units: Units, terms: Terms, of_unit: Places | None) -> list[_Row]:
     parts: dict[str, Any] = {ALL: units.differences, **units.slices}
     rows: list[_Row] = []
     for name, part in parts.items():
@@ -388,7 +388,7 @@ def _rows(units: Units, terms: Terms, of_unit: NDArray[np.intp] | None) -> list[
     return rows
 
 
-def _within(frame: pd.DataFrame, part: NDArray[np.bool_]) -> pd.DataFrame:
+def _within(frame: pd.DataFrame, part: Bools) -> pd.DataFrame:
     """The same units, without values outside of the part."""
     values = np.where(part[:, None], frame.to_numpy(float), nan)
     return pd.DataFrame(values, columns=frame.columns)
@@ -675,7 +675,7 @@ def _least(enough: Callable[[float], bool], least: int) -> float:
     return float(high)
 
 
-def _doubts(units: Units, rows: Sequence[_Row], of_unit: NDArray[np.intp] | None) -> Iterable[str]:
+def _doubts(units: Units, rows: Sequence[_Row], of_unit: Places | None) -> Iterable[str]:
     if units.lost > MOST_LOST:
         yield (
             f"The candidate lacks {units.lost:.1%} of the champion's units, more than "

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.pairs import NOISE
-from mlflow_mleval.validation import Array, in_pandas, probability
+from mlflow_mleval.validation import AnyArray, Array, Bools, in_pandas, probability
 from mlflow_mleval.words import count, some
 
 OUTCOMES = ["better", "equivalent", "worse"]
@@ -78,7 +78,7 @@ class Data:
     least: Array
     freedom: tuple[float, float] = (1.0, np.inf)
 
-    def pairs(self, at: NDArray[Any]) -> Data:
+    def pairs(self, at: AnyArray) -> Data:
         """Some of the pairs."""
         names = ("mean", "squares", "n", "rho", "bound", "within", "among", "least")
         return replace(self, **{name: getattr(self, name)[at] for name in names})
@@ -353,7 +353,7 @@ def _pairs(
     return by_measure
 
 
-def _frozen(constant: NDArray[np.bool_], datasets: Sequence[Hashable], rope: float) -> list[str]:
+def _frozen(constant: Bools, datasets: Sequence[Hashable], rope: float) -> list[str]:
     """What to tell of differences that do not vary; `constant` are pairs x datasets."""
     where = [datasets[int(i)] for i in np.flatnonzero(constant.any(axis=0))]
     within = "the rope" if rope else "the spread on the other datasets"
@@ -373,7 +373,7 @@ def _doubts(table: pd.DataFrame) -> list[str]:
 
 def _check_rows(
     rows: Sequence[Sequence[Array]],
-    n: NDArray[Any],
+    n: AnyArray,
     datasets: Sequence[Hashable],
 ) -> None:
     """ValueError for differences from which nothing can be learned; `n` is their number."""
@@ -402,7 +402,7 @@ def _data(
     rho: Array,
     datasets: Sequence[Hashable],
     rope: Array,
-) -> tuple[Data, NDArray[np.bool_]]:
+) -> tuple[Data, Bools]:
     """What the model needs, and on which datasets the differences of which pairs do not vary."""
     n = np.array([[len(row) for row in pair] for pair in rows])
     _check_rows(rows, n, datasets)

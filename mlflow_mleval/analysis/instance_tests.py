@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mlflow_mleval.analysis.pair_tests import (
     COLUMNS,
@@ -30,7 +30,7 @@ from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.validation import Array, one_of, probability, unique_names
+from mlflow_mleval.validation import Array, Bools, Places, one_of, probability, unique_names
 from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
@@ -347,8 +347,8 @@ def instance_tests(
 class _Design:
     """What is the same for every measure: the columns of each pair, the level, and the draws."""
 
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
+    first: Places
+    second: Places
     alpha: float
     n_resamples: int
     seed: int
@@ -375,7 +375,7 @@ class _OnMeasure:
 def _on_measure(
     measure: str,
     values: Array,
-    unit: NDArray[np.intp] | None,
+    unit: Places | None,
     design: _Design,
     limit: float | None,
 ) -> _OnMeasure:
@@ -388,7 +388,7 @@ def _on_measure(
             f"`methods` must have values of {measure!r}, got no instance that all have. "
             "Leave it out."
         )
-    there: NDArray[np.bool_] = np.logical_not(empty)
+    there: Bools = np.logical_not(empty)
     noise = NOISE * np.abs(values[there]).max()
     rows = pd.DataFrame(
         [
@@ -480,7 +480,7 @@ def _limits(names: Sequence[str]) -> dict[str, float]:
     return {name: float(np.ptp(MEASURES[name].range)) for name in names}
 
 
-def _largest_capital(values: Array, unit: NDArray[np.intp] | None, limit: float) -> float:
+def _largest_capital(values: Array, unit: Places | None, limit: float) -> float:
     """Of bets on the differences of two columns, in the order of the rows; with clusters, on the
     mean of each.
     """
@@ -560,8 +560,8 @@ class _Columns:
 
 def _pair(
     difference: Array,
-    has: NDArray[np.bool_],
-    unit: NDArray[np.intp] | None,
+    has: Bools,
+    unit: Places | None,
     noise: float,
     alpha: float,
 ) -> dict[str, float]:

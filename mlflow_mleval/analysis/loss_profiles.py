@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mlflow_mleval.measures.dependence import ALPHAS, FAMILIES, _parameters, _weights, awareness
-from mlflow_mleval.validation import Array, one_of
+from mlflow_mleval.validation import AnyArray, Array, one_of
 from mlflow_mleval.words import some
 
 Pair = tuple[str, str]
@@ -181,7 +181,7 @@ class Profiles:
         dataset: str,
         family: str = "binomial",
         parameters: ArrayLike | None = None,
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """The checked parameters, or those that are used by default: k = 1..K (at most 100 of
         them), or `ALPHAS`.
         """

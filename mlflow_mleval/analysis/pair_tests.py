@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mlflow_mleval.analysis.pairs import better_first, stepped
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.reported import Reported
+from mlflow_mleval.validation import AnyArray, Bools, Places
 from mlflow_mleval.words import count, quoted
 
 if TYPE_CHECKING:
@@ -341,7 +342,7 @@ def one_table(parts: Iterable[tuple[str, pd.Series]], column: str) -> pd.Series:
     return clusters.where(clusters.notna(), None)
 
 
-def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) -> NDArray[np.intp]:
+def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) -> Places:
     """By instance the number of its cluster; one without a name, blank or missing, is a cluster of
     its own.
 
@@ -372,7 +373,7 @@ def cluster_numbers(clusters: ArrayLike | pd.Series, n: int, index: Any = None) 
     return codes
 
 
-def blank_clusters(clusters: ArrayLike | pd.Series) -> NDArray[np.bool_]:
+def blank_clusters(clusters: ArrayLike | pd.Series) -> Bools:
     """Which instances name no cluster: what is missing, or text without a letter."""
     values = np.asarray(clusters, dtype=object)
     empty = [isinstance(value, str) and not value.strip() for value in values]
@@ -401,7 +402,7 @@ def satterthwaite(sizes: ArrayLike) -> float:
     return float(1 / (share @ share + left.sum() ** 2 - left @ left))
 
 
-def cluster_doubts(clusters: ArrayLike | pd.Series | None, numbers: NDArray[np.intp]) -> list[str]:
+def cluster_doubts(clusters: ArrayLike | pd.Series | None, numbers: Places) -> list[str]:
     """What to tell of instances that name no cluster, and of few or unequal ones."""
     sizes = np.bincount(numbers)
     doubts = []
@@ -418,7 +419,7 @@ def cluster_doubts(clusters: ArrayLike | pd.Series | None, numbers: NDArray[np.i
     return doubts
 
 
-def cluster_names(clusters: ArrayLike | pd.Series) -> NDArray[Any]:
+def cluster_names(clusters: ArrayLike | pd.Series) -> AnyArray:
     """The names of clusters as text, the same for 3, 3.0 and "3"; None where there is none.
 
     >>> cluster_names([3.0, "3", " ", None]).tolist()

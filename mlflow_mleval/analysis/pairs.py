@@ -20,7 +20,7 @@ from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.ranks import column_of, complete_table, incomplete_table
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import at_least_one, one_of, refuse_keywords
+from mlflow_mleval.validation import AnyArray, at_least_one, one_of, refuse_keywords
 
 # --------------------------------------------------------------------------------------------------
 # Pairs of methods on the same datasets or folds: their differences, means with intervals,
@@ -57,7 +57,7 @@ def pair_differences(
     direction: Direction = "max",
     control: Hashable | None = None,
     gaps: bool = False,
-) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[pd.DataFrame, AnyArray, AnyArray, AnyArray, AnyArray]:
     """The checked table, positions of either method of each pair, differences pairs x rows, and the
     float noise of each row.
 
@@ -83,7 +83,7 @@ def pair_differences(
 def pair_positions(
     frame: pd.DataFrame,
     control: Hashable | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[AnyArray, AnyArray]:
     """Positions of the methods of each pair of columns; with a control of every other one and the
     control.
     """
@@ -94,7 +94,7 @@ def pair_positions(
     return np.delete(np.arange(m), at), np.full(m - 1, at)
 
 
-def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def moments(difference: AnyArray, noise: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Mean and standard deviation of the differences of each pair, NaN left out; a deviation that
     is float noise is zero.
     """
@@ -109,7 +109,7 @@ def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.n
     return mean, deviation
 
 
-def taken_for_certain(deviation: np.ndarray, row: str) -> list[str]:
+def taken_for_certain(deviation: AnyArray, row: str) -> list[str]:
     """What to tell of pairs whose differences do not vary."""
     same = int((deviation == 0).sum())
     return [
@@ -136,7 +136,7 @@ def mean_intervals(
     )
 
 
-def adjust(pvalues: ArrayLike, method: str = "holm") -> np.ndarray:
+def adjust(pvalues: ArrayLike, method: str = "holm") -> AnyArray:
     """P-values corrected for their number; Holm's step-down (1979) is never weaker than Bonferroni.
 
     >>> adjust([0.01, 0.04, 0.03]).tolist()
@@ -154,7 +154,7 @@ def adjust(pvalues: ArrayLike, method: str = "holm") -> np.ndarray:
     return np.minimum(1.0, p * p.size) if method == "bonferroni" else p.copy()
 
 
-def holm(pvalues: np.ndarray) -> np.ndarray:
+def holm(pvalues: AnyArray) -> AnyArray:
     """Holm's correction along the last axis; NaN where there is no test, which does not count."""
     order = np.argsort(pvalues, axis=-1, kind="stable")
     left = (~np.isnan(pvalues)).sum(axis=-1, keepdims=True) - np.arange(pvalues.shape[-1])
@@ -164,7 +164,7 @@ def holm(pvalues: np.ndarray) -> np.ndarray:
     return out
 
 
-def stepped(pvalues: np.ndarray, worst: np.ndarray, extra: int = 0) -> np.ndarray:
+def stepped(pvalues: AnyArray, worst: AnyArray, extra: int = 0) -> AnyArray:
     """Holm's step-down for p-values that are corrected within families: closed testing of `worst`,
     the largest of each family, and of so many extra ones that reject nothing.
 
@@ -183,7 +183,7 @@ def stepped(pvalues: np.ndarray, worst: np.ndarray, extra: int = 0) -> np.ndarra
     return np.where(np.isnan(pvalues), np.nan, np.minimum(stepwise, 1.0))
 
 
-def decided(pvalues: np.ndarray, alpha: float, correction: str = "holm") -> dict[str, np.ndarray]:
+def decided(pvalues: AnyArray, alpha: float, correction: str = "holm") -> dict[str, AnyArray]:
     """Columns of a table of tests: pvalue, pvalue_corrected (NaN does not count), significant at
     alpha.
     """
@@ -191,7 +191,7 @@ def decided(pvalues: np.ndarray, alpha: float, correction: str = "holm") -> dict
     return {"pvalue": pvalues, "pvalue_corrected": corrected, "significant": corrected <= alpha}
 
 
-def named_pairs(names: Sequence[Hashable], a: np.ndarray, b: np.ndarray) -> dict[str, pd.Index]:
+def named_pairs(names: Sequence[Hashable], a: AnyArray, b: AnyArray) -> dict[str, pd.Index]:
     """Columns method_a and method_b of a table of pairs, from the positions of the two."""
     index = pd.Index(names, tupleize_cols=False)
     return {"method_a": index.take(a), "method_b": index.take(b)}
@@ -199,10 +199,10 @@ def named_pairs(names: Sequence[Hashable], a: np.ndarray, b: np.ndarray) -> dict
 
 def pairs_table(
     names: Sequence[Hashable],
-    a: np.ndarray,
-    b: np.ndarray,
-    n: np.ndarray,
-    total: np.ndarray,
+    a: AnyArray,
+    b: AnyArray,
+    n: AnyArray,
+    total: AnyArray,
     **columns: ArrayLike,
 ) -> pd.DataFrame:
     """A table of pairs tested over datasets: method_a, method_b, n (datasets), mean_difference of
@@ -282,7 +282,7 @@ def best_first(
     return order, turned
 
 
-def sign_changes(n: int) -> np.ndarray:
+def sign_changes(n: int) -> AnyArray:
     """All changes of n signs, one a row, but for opposite ones: the first sign is kept, and the
     first row changes none.
     """
@@ -325,7 +325,7 @@ def better_first(pairs: pd.DataFrame, turned: ArrayLike) -> pd.DataFrame:
     return out
 
 
-def behind(pairs: pd.DataFrame, order: Sequence[Hashable]) -> np.ndarray:
+def behind(pairs: pd.DataFrame, order: Sequence[Hashable]) -> AnyArray:
     """Which rows have method_a behind method_b in the order, best first.
 
     >>> behind(pd.DataFrame({"method_a": ["x", "y"], "method_b": ["y", "z"]}), ["y", "z", "x"]).tolist()
@@ -399,7 +399,7 @@ def _maximal(sets: Collection[int]) -> list[int]:
     return largest
 
 
-def _all_cliques(together: np.ndarray) -> list[list[int]]:
+def _all_cliques(together: AnyArray) -> list[list[int]]:
     """The maximal cliques; none at all where there are too many.
 
     Vertices come one by one; sets of them are bits of integers. networkx takes 10 s for 1,000
@@ -418,7 +418,7 @@ def _all_cliques(together: np.ndarray) -> list[list[int]]:
     return [[v for v in range(len(together)) if group >> v & 1] for group in groups]
 
 
-def _some_cliques(together: np.ndarray) -> list[list[int]]:
+def _some_cliques(together: AnyArray) -> list[list[int]]:
     """Maximal cliques that hold every pair, each grown from a pair that was open by what closes
     most.
     """

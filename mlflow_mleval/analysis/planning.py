@@ -29,7 +29,7 @@ from mlflow_mleval.analysis.pairs import (
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.posthoc.wilcoxon import feasibility
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import Array, at_least_one, one_of, probability
+from mlflow_mleval.validation import AnyArray, Array, at_least_one, one_of, probability
 from mlflow_mleval.words import count
 
 OVER = ("datasets", "folds")
@@ -706,18 +706,18 @@ def power_curve(
     mean[1:] = np.maximum(mean[1:], 0)
     effect = _effect(mean, deviation)
 
-    def needed(of: np.ndarray) -> np.ndarray:
+    def needed(of: AnyArray) -> AnyArray:
         return np.maximum(required_size(of, power=power, alpha=level), least)
 
     enough, low, high = _with_interval(needed(effect))
-    ends = [x for x in (enough, high) if np.isfinite(x)]
-    farthest = int(min(max([2 * n, 1.25 * max(ends, default=FARTHEST)]), FARTHEST))
+    finite = [x for x in (enough, high) if np.isfinite(x)]
+    farthest = int(min(max([2 * n, 1.25 * max(finite, default=FARTHEST)]), FARTHEST))
     steps = np.unique(
         np.append(np.geomspace(max(least, 2), max(farthest, least + 2), POINTS).round(), n)
     ).astype(int)
     steps = steps[steps >= 2]
 
-    def powers(of: np.ndarray) -> np.ndarray:
+    def powers(of: AnyArray) -> AnyArray:
         return np.where(
             steps[:, None] >= least, paired_power(of[None], steps[:, None], alpha=level), 0.0
         )
@@ -761,7 +761,7 @@ def power_curve(
     )
 
 
-def _parts(differences: Any) -> list[np.ndarray]:
+def _parts(differences: Any) -> list[AnyArray]:
     """The differences on each dataset that has any."""
     whole = [np.asarray(part, dtype=float).ravel() for part in differences]
     parts = [part for part in (part[~np.isnan(part)] for part in whole) if len(part)]
@@ -773,13 +773,13 @@ def _parts(differences: Any) -> list[np.ndarray]:
     return parts
 
 
-def _with_interval(sizes: np.ndarray) -> tuple[float, float, float]:
+def _with_interval(sizes: AnyArray) -> tuple[float, float, float]:
     """The first number, and the 95% interval of the others."""
     low, high = np.quantile(sizes[1:], [0.025, 0.975], method="inverted_cdf")
     return float(sizes[0]), float(low), float(high)
 
 
-def _effect(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+def _effect(mean: AnyArray, deviation: AnyArray) -> AnyArray:
     """Means in standard deviations, infinite where these are zero and the mean is not."""
     certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
     return np.divide(mean, deviation, out=certain, where=deviation > 0)

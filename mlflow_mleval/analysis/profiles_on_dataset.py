@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import drawn_folds, variance_factor
@@ -25,7 +25,7 @@ from mlflow_mleval.analysis.folds.protocol import (
 from mlflow_mleval.analysis.folds.shared_folds import FEW_SHARED, SharedFolds, Sharing, shared_folds
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.errors import IncomparableRunsError
-from mlflow_mleval.validation import Array
+from mlflow_mleval.validation import AnyArray, Array, Ints
 from mlflow_mleval.words import count, some
 
 # --------------------------------------------------------------------------------------------------
@@ -94,8 +94,8 @@ def critical(angles: Array, level: float, df: int) -> Array:
 
 def fieller(
     by_fold: Array,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
+    first: Ints,
+    second: Ints,
     width: Array,
 ) -> tuple[Array, Array]:
     """Fieller's interval of the ratio of the mean losses, second over first: it holds 1 where the t
@@ -134,13 +134,13 @@ class TestedPairs:
     parameter, what intervals need.
     """
 
-    rows: NDArray[np.int64]
+    rows: Ints
     along: Array
     angles: Array
     scale: float
     by_fold: Array
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
+    first: Ints
+    second: Ints
 
 
 @dataclass
@@ -152,12 +152,12 @@ class OnDataset:
     dataset: str
     family: str
     n_labels: int
-    at: NDArray[Any]
+    at: AnyArray
     position: Array
     curves: pd.DataFrame
     methods: list[str]
-    a: NDArray[np.int64]
-    b: NDArray[np.int64]
+    a: Ints
+    b: Ints
     n_pairs: int
     mean: Array
     ends: tuple[Array, Array]
@@ -547,8 +547,8 @@ def _tested(
     part: OnDataset,
     sharing: Sharing,
     by_fold: Array,
-    i: NDArray[np.int64],
-    j: NDArray[np.int64],
+    i: Ints,
+    j: Ints,
 ) -> TestedPairs:
     """The t test of the pairs (i, j) along the parameter; their rows are for the caller to say."""
     n_folds = by_fold.shape[1]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mlflow_mleval.validation import Array, in_pandas, known_keywords, one_of
+from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keywords, one_of
 from mlflow_mleval.words import SHOWN, did_you_mean
 
 # --------------------------------------------------------------------------------------------------
@@ -33,7 +33,6 @@ from mlflow_mleval.words import SHOWN, did_you_mean
 # Inside, u are the r distinct values in rising order and n[i] counts the methods below u[i]; n[r] =
 # m.
 
-Index = npt.NDArray[np.intp]
 
 #: Flows, and differences of flows, closer than this are equal: rounding leaves up to 1e-14 where
 #: they tie exactly.
@@ -139,7 +138,7 @@ def tied_ranks(values: Array) -> Array:
     return (first + last) / 2 + 1
 
 
-def tied_places(values: Array) -> tuple[Index, Index]:
+def tied_places(values: Array) -> tuple[Places, Places]:
     """First and last of the places, from 0, that each value covers together with those it ties
     with.
 
@@ -161,7 +160,7 @@ def tied_places(values: Array) -> tuple[Index, Index]:
     return np.take_along_axis(first, back, axis=-1), np.take_along_axis(last, back, axis=-1)
 
 
-def place_shares(best: Index, worst: Index) -> Array:
+def place_shares(best: Places, worst: Places) -> Array:
     """Methods x places: how often a method covers a place, those that tie sharing; as `tied_places`
     has draws x methods.
 
@@ -177,7 +176,7 @@ def place_shares(best: Index, worst: Index) -> Array:
     return shares.reshape(m, m)
 
 
-def _below(u: Array, threshold: float) -> Index:
+def _below(u: Array, threshold: float) -> Places:
     """For each i: how many k have u[i] - u[k] > threshold. They are the first ones."""
     if threshold == 0:
         return np.arange(len(u))
@@ -199,7 +198,7 @@ def _below(u: Array, threshold: float) -> Index:
     return count
 
 
-def _above(below: Index) -> Index:
+def _above(below: Places) -> Places:
     """The same seen from k: the first i with u[i] - u[k] > threshold; they are all from there
     on.
     """
@@ -207,20 +206,20 @@ def _above(below: Index) -> Index:
     return np.cumsum(np.bincount(below, minlength=r))[:r]
 
 
-def _step(u: Array, n: Index, threshold: float) -> tuple[Array, Array]:
+def _step(u: Array, n: Places, threshold: float) -> tuple[Array, Array]:
     """Sums of [d > threshold] over the methods below and above."""
     below = _below(u, threshold)
     return n[below].astype(float), (n[-1] - n[_above(below)]).astype(float)
 
 
-def _level(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
+def _level(u: Array, n: Places, q: float, p: float) -> tuple[Array, Array]:
     """Sums of ½[d > q] + ½[d > p]."""
     (below, above) = _step(u, n, q)
     (far_below, far_above) = _step(u, n, p)
     return (below + far_below) / 2, (above + far_above) / 2
 
 
-def _ramp(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
+def _ramp(u: Array, n: Places, q: float, p: float) -> tuple[Array, Array]:
     """Sums of (d - q) / (p - q), held between 0 and 1, over the methods below and above.
 
     The prefix sums are kept in two parts, integers that add without rounding and small remainders,
@@ -238,7 +237,7 @@ def _ramp(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
         for part in (high, units - high)
     ]
 
-    def partial(start: Index, stop: Index, sign: int) -> Array:
+    def partial(start: Places, stop: Places, sign: int) -> Array:
         count = n[stop] - n[start]
         distance = sum(count * part - (total[stop] - total[start]) for part, total in parts)
         return (sign * scale * distance - count * q) / (p - q)
@@ -249,7 +248,7 @@ def _ramp(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
     return below, n[-1] - n[full] + partial(some, full, -1)
 
 
-def _gaussian(u: Array, n: Index, s: float) -> tuple[Array, Array]:
+def _gaussian(u: Array, n: Places, s: float) -> tuple[Array, Array]:
     """Sums of 1 - exp(-d²/2s²) over the methods below and above; by blocks of rows, each pair
     once.
     """
@@ -294,7 +293,6 @@ DOMINANT = 0.5
 
 Preference = str | Mapping[Any, str]
 Weights = str | Mapping[Any, float] | Sequence[float]
-Places = npt.NDArray[np.intp]
 Threshold = float | Mapping[Any, float] | None
 
 
@@ -497,14 +495,14 @@ class FlowsByMeasure:
     methods: pd.Index
     measures: pd.Index
     values: Array
-    turned: npt.NDArray[np.bool_]
+    turned: Bools
     functions: tuple[Function, ...]
     limits: Array
     up: Array
     down: Array
 
     @property
-    def constant(self) -> npt.NDArray[np.bool_]:
+    def constant(self) -> Bools:
         """Datasets x measures: whether all methods have the same value."""
         return np.ptp(self.values, axis=2) == 0
 
@@ -519,7 +517,7 @@ class FlowsByMeasure:
         plus, minus = ((share[:, None] @ flow)[:, 0] for flow in (self.up, self.down))
         return WeighedFlows(self, share, plus, minus)
 
-    def again(self, matrices: Array, datasets: Index) -> FlowsByMeasure:
+    def again(self, matrices: Array, datasets: Places) -> FlowsByMeasure:
         """The flows of other values, such as those of single repeats, methods x measures each: by
         the thresholds of the datasets at these positions.
         """
@@ -645,10 +643,10 @@ def _fill(
     up: Array,
     down: Array,
     values: Array,
-    turned: npt.NDArray[np.bool_],
+    turned: Bools,
     functions: Sequence[Function],
     limits: Array,
-    wanted: npt.NDArray[np.bool_],
+    wanted: Bools,
 ) -> None:
     """Put the flows of the wanted (dataset, measure) in their places; those of constant measures
     are 0.
@@ -666,7 +664,7 @@ def _fill(
 def weights_of(
     weights: Weights,
     values: Array,
-    turned: npt.NDArray[np.bool_],
+    turned: Bools,
     measures: pd.Index,
     drop_constant: bool = False,
 ) -> Array:
@@ -688,7 +686,7 @@ def weights_of(
     return share
 
 
-def _entropy(values: Array, turned: npt.NDArray[np.bool_]) -> Array:
+def _entropy(values: Array, turned: Bools) -> Array:
     """Weights by the information that values carry (Eftimov & Kocev 2019, eqs. 6-12)."""
     low = values.min(axis=2, keepdims=True)
     high = values.max(axis=2, keepdims=True)
@@ -750,7 +748,7 @@ def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
     return table
 
 
-def _lost(matrix: Array) -> npt.NDArray[np.bool_]:
+def _lost(matrix: Array) -> Bools:
     """By column: whether its range is too wide or too narrow for floats."""
     with np.errstate(over="ignore"):
         ranges = np.ptp(matrix, axis=0)
@@ -762,7 +760,7 @@ def can_be_fused(matrix: Array) -> bool:
     return bool(np.isfinite(matrix).all()) and not _lost(matrix).any()
 
 
-def _minimized(minimize: Iterable[Any], measures: pd.Index) -> npt.NDArray[np.bool_]:
+def _minimized(minimize: Iterable[Any], measures: pd.Index) -> Bools:
     wanted = [minimize] if isinstance(minimize, str) else list(minimize)
     _known(wanted, measures, "minimize")
     return measures.isin(wanted)
@@ -894,7 +892,7 @@ def _limit(value: Threshold, key: str, name: Any) -> float | None:
 
 def _warnings(
     measures: pd.Index,
-    constant: npt.NDArray[np.bool_],
+    constant: Bools,
     share: Array,
     plus: Array,
 ) -> tuple[str, ...]:

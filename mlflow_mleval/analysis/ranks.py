@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.validation import in_pandas, one_of
+from mlflow_mleval.validation import AnyArray, in_pandas, one_of
 from mlflow_mleval.words import did_you_mean, some
 
 TIES = ("correct", "ignore")
@@ -121,14 +121,14 @@ def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFram
         ) from None
 
 
-def doubled_ranks(table: pd.DataFrame) -> np.ndarray:
+def doubled_ranks(table: pd.DataFrame) -> AnyArray:
     """Twice the ranks within each row (ties averaged): integers, so that sums and comparisons are
     exact.
     """
     return np.rint(2 * table.rank(axis=1).to_numpy()).astype(np.int64)
 
 
-def components(joined: np.ndarray) -> np.ndarray:
+def components(joined: AnyArray) -> AnyArray:
     """By row, the number of its connected component of the graph `joined` (n x n, symmetric, of
     booleans), in the order of rows.
 
@@ -218,7 +218,7 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     )
 
 
-def _exact_friedman(doubled: np.ndarray, between: int) -> float:
+def _exact_friedman(doubled: AnyArray, between: int) -> float:
     """Share of all orders of the ranks within rows whose column sums spread at least as much as the
     observed ones.
     """
@@ -227,7 +227,7 @@ def _exact_friedman(doubled: np.ndarray, between: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]:
+def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[AnyArray, AnyArray]:
     """The spreads that column sums can have when each row is in random order, and their
     probabilities: row by row.
 
@@ -235,8 +235,8 @@ def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]
     """
     n = len(rows)
     m = len(rows[0])
-    sums: np.ndarray = np.array(rows[:1])
-    share: np.ndarray = np.ones(1)
+    sums: AnyArray = np.array(rows[:1])
+    share: AnyArray = np.ones(1)
     digits = (2 * n * m + 1) ** np.arange(m)
     for row in rows[1:]:
         orders, times = np.unique(list(permutations(row)), axis=0, return_counts=True)
@@ -247,14 +247,14 @@ def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]
     return ((sums - n * (m + 1)) ** 2).sum(axis=1), share
 
 
-def mean_ranks(doubled: np.ndarray, table: pd.DataFrame) -> pd.Series:
+def mean_ranks(doubled: AnyArray, table: pd.DataFrame) -> pd.Series:
     """Mean rank of each method, from ranks that are doubled."""
     return pd.Series(
         doubled.sum(axis=0) / (2 * len(doubled)), index=table.columns, name="mean_rank"
     )
 
 
-def _unanimous(row: np.ndarray, n: int) -> str:
+def _unanimous(row: AnyArray, n: int) -> str:
     """What perfect agreement is worth: the chance that n - 1 random orders with the same ties
     repeat the first.
     """

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, drawn_folds
 from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.promethee import flows_by_measure, place_shares, tied_places, tied_ranks
-from mlflow_mleval.validation import Array, at_least_one, probability
+from mlflow_mleval.validation import Array, Bools, at_least_one, probability
 from mlflow_mleval.words import count, some
 
 
@@ -217,7 +216,7 @@ def _runs(
     dataset: str,
     methods: Sequence[Hashable],
     repeated: bool = False,
-) -> tuple[Array, NDArray[np.bool_]]:
+) -> tuple[Array, Bools]:
     """Values of the measures on one dataset, methods x folds x measures, and which methods have
     them all, if two or more do.
 

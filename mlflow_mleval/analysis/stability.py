@@ -14,7 +14,6 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion, fuse, mean_ranking, redundancy_filter, study_flows
@@ -37,7 +36,7 @@ from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.metric_names import TRAINING_DOUBT
 from mlflow_mleval.selection import MISSING
 from mlflow_mleval.study import Study, left_out
-from mlflow_mleval.validation import Array, at_least_one
+from mlflow_mleval.validation import Array, Places, at_least_one
 from mlflow_mleval.words import SHOWN, some
 
 #: How many numbers a work array holds at most.
@@ -421,7 +420,7 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
     )
 
 
-def _turned(before: Array, after: Array) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _turned(before: Array, after: Array) -> tuple[Places, Places]:
     """Places (i, k) of all pairs with before[i] < before[k], rising, and after[i] > after[k]; row
     by row.
     """

@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import type_of_target
@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mlflow_mleval.measures.dependence import FAMILIES, family_weights, label_count, owa_weights
 from mlflow_mleval.measures.flat import dense
 from mlflow_mleval.measures.inputs import error_blocks, truth_and_scores
-from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, binary_matrix, one_of
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, binary_matrix, one_of
 
 #: Up to this many labels every set is looked at, so that a capacity is checked as a whole.
 MOST_TABULATED = 16
@@ -306,7 +306,7 @@ class Capacity(ABC):
         )
         return np.sum(np.take_along_axis(errors, order, axis=1) * steps, axis=1)
 
-    def _chain(self, order: NDArray[np.intp], relevant: Bools) -> Array:
+    def _chain(self, order: Places, relevant: Bools) -> Array:
         """mu of the labels order[n, i:] for every row n and i, shape (N, K)."""
         rank = np.argsort(order, axis=1)
         chain = np.empty(order.shape)
@@ -426,7 +426,7 @@ class _Table(Capacity):
     def _measure(self, members: Bools, relevant: Bools) -> Array:
         return self.table[_masks(members)]
 
-    def _chain(self, order: NDArray[np.intp], relevant: Bools) -> Array:
+    def _chain(self, order: Places, relevant: Bools) -> Array:
         return self.table[np.cumsum(1 << order[:, ::-1], axis=1)[:, ::-1]]
 
 
@@ -507,7 +507,7 @@ class _Weighted(Capacity):
         weights = self._weights(relevant)
         return self.v((members * weights).sum(axis=1) / weights.sum(axis=1))
 
-    def _chain(self, order: NDArray[np.intp], relevant: Bools) -> Array:
+    def _chain(self, order: Places, relevant: Bools) -> Array:
         weights = np.take_along_axis(self._weights(relevant), order, axis=1)
         below = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
         return self.v(below / below[:, :1])

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.validation import Array, column_names, one_of, unique_names
+from mlflow_mleval.validation import Array, Ints, column_names, one_of, unique_names
 
 # --------------------------------------------------------------------------------------------------
 # Tables of folds and the algebra of their scatter: checks, linear dependence, and solving for many
@@ -157,7 +157,7 @@ def solve_pairs(
     residuals: Array,
     mean: Array,
     size: Array,
-) -> tuple[Array, Array, NDArray[np.int64]]:
+) -> tuple[Array, Array, Ints]:
     """Of every pair the quadratic form of the mean in the inverse of the residuals' sum of squares
     and products, and more.
 

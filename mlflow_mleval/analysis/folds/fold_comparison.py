@@ -54,7 +54,7 @@ from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tes
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.study import Excluded, Study
-from mlflow_mleval.validation import probability, refuse_keywords
+from mlflow_mleval.validation import AnyArray, probability, refuse_keywords
 from mlflow_mleval.words import count, did_you_mean, some
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ class FoldComparison(PairTests):
         return table.loc[rows].reset_index(drop=True)
 
     @cached_property
-    def _gaps(self) -> dict[tuple[str, str], np.ndarray]:
+    def _gaps(self) -> dict[tuple[str, str], AnyArray]:
         """By pair, either way round: by how much the first is better on each measure, over the
         folds that both have.
         """
@@ -567,9 +567,9 @@ class _Design:
 
     shared: SharedFolds
     sharings: tuple[Sharing, ...]
-    values: np.ndarray
+    values: AnyArray
     measures: list[str]
-    split: np.ndarray | None
+    split: AnyArray | None
     paired: bool
     alpha: float
 
@@ -594,12 +594,12 @@ class _Design:
         return next((s.how.naive_refused for s in self.sharings if s.how.naive_refused), "")
 
     @property
-    def gone(self) -> np.ndarray:
+    def gone(self) -> AnyArray:
         """Which pairs may not be paired."""
         pairs = len(self.methods) * (len(self.methods) - 1) // 2
         return np.zeros(pairs, dtype=bool) if self.split is None else self.split
 
-    def on(self, names: list[str]) -> np.ndarray:
+    def on(self, names: list[str]) -> AnyArray:
         """The values on these measures."""
         if len(names) == len(self.measures):
             return self.values
@@ -619,7 +619,7 @@ class _Design:
 
     def _of_sharing(
         self,
-        values: np.ndarray,
+        values: AnyArray,
         how: Protocol,
         methods: list[str],
         *,
@@ -740,7 +740,7 @@ def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**new)
 
 
-def _residuals(values: np.ndarray, paired: bool) -> np.ndarray:
+def _residuals(values: AnyArray, paired: bool) -> AnyArray:
     """What is left of the methods' means, and of the folds' where they are the same: one row a
     (method, fold).
     """
@@ -827,9 +827,9 @@ def _differences(design: _Design, tests: Tests, ways: Mapping[str, str]) -> dict
 def _doubts(
     design: _Design,
     tests: Tests,
-    problem: np.ndarray,
+    problem: AnyArray,
     normal: MardiaResult | None,
-) -> tuple[np.ndarray, list[str]]:
+) -> tuple[AnyArray, list[str]]:
     """Why each pair is not to be trusted, or not tested, and what is said of all of them."""
     how = design.how
     n_measures = len(tests.measures)

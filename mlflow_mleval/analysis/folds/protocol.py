@@ -10,12 +10,12 @@ from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import MardiaResult, checked_ratio, mardia
 from mlflow_mleval.analysis.pairs import mean_intervals
-from mlflow_mleval.validation import one_of, probability
+from mlflow_mleval.validation import AnyArray, Array, Bools, one_of, probability
 
 # --------------------------------------------------------------------------------------------------
 # How the folds of runs came about, what that means for a test over them, and whether those of two
@@ -153,7 +153,7 @@ def _sizes(
     n_folds: int,
     n_train: ArrayLike,
     n_test: ArrayLike,
-) -> tuple[np.ndarray, np.ndarray, bool]:
+) -> tuple[AnyArray, AnyArray, bool]:
     parts = []
     for name, value in (("n_train", n_train), ("n_test", n_test)):
         sizes = np.atleast_1d(np.asarray(value, dtype=float))
@@ -166,7 +166,7 @@ def _sizes(
     return parts[0], parts[1], np.size(n_train) == np.size(n_test) == n_folds
 
 
-def _recognise(train: np.ndarray, test: np.ndarray, exact: bool) -> tuple[str, float, str]:
+def _recognise(train: AnyArray, test: AnyArray, exact: bool) -> tuple[str, float, str]:
     """Kind, n_test / n_train and the reason; `exact`: the sizes of every fold are known, not only
     rounded ones.
     """
@@ -256,7 +256,7 @@ def recorded_protocol(
 def unpaired(
     runs: pd.DataFrame,
     methods: Sequence[str],
-) -> tuple[NDArray[np.bool_] | None, list[str]]:
+) -> tuple[Bools | None, list[str]]:
     """Which pairs of methods have folds that are known to differ, for their split digests do; and
     of how many it is not known.
 
@@ -352,7 +352,7 @@ def disagreement(folds: pd.DataFrame, n_test: float | None) -> tuple[str, float]
     return least, min(1.0, by_measure[least] * len(by_measure))
 
 
-def _share(hits: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.float64]:
+def _share(hits: Array, of: Array) -> Array:
     total = of.sum(axis=1, keepdims=True)
     return np.divide(
         hits.sum(axis=1, keepdims=True),
@@ -362,7 +362,7 @@ def _share(hits: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.flo
     )
 
 
-def _tail(residual: NDArray[np.float64], variance: NDArray[np.float64]) -> float:
+def _tail(residual: Array, variance: Array) -> float:
     """The p-value of squares in units of their variance, methods x folds."""
     squares = np.divide(residual**2, variance, out=np.zeros(residual.shape), where=variance > 0)
     return float(special.chdtrc(residual.shape[0] * (residual.shape[1] - 1), squares.sum()))

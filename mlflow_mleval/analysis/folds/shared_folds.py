@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import NOISE, names_of, solve_pairs, table_of
@@ -21,7 +21,7 @@ from mlflow_mleval.analysis.folds.protocol import Protocol, recorded_protocol, w
 from mlflow_mleval.analysis.pairs import decided, holm, named_pairs
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.study import Excluded
-from mlflow_mleval.validation import probability
+from mlflow_mleval.validation import Array, Bools, Ints, probability
 from mlflow_mleval.words import some
 
 # --------------------------------------------------------------------------------------------------
@@ -188,10 +188,10 @@ class Sharing:
     how : How these came about.
     """  # noqa: E501
 
-    members: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    inner: NDArray[np.int64]
-    folds: NDArray[np.bool_]
+    members: Ints
+    rows: Ints
+    inner: Ints
+    folds: Bools
     how: Protocol
 
 
@@ -209,24 +209,24 @@ class SharedFolds:
     dataset: str
     methods: list[str]
     folds: list[Hashable]
-    whole: NDArray[np.bool_]
-    recorded: NDArray[np.int64]
+    whole: Bools
+    recorded: Ints
     excluded: tuple[Excluded, ...]
     notes: tuple[str, ...]
 
     @property
-    def by_all(self) -> NDArray[np.bool_]:
+    def by_all(self) -> Bools:
         """Which folds all methods have."""
         return np.asarray(self.whole.all(axis=0))
 
     @property
-    def in_common(self) -> NDArray[np.int64]:
+    def in_common(self) -> Ints:
         """Pairs: how many folds the two share."""
         first, second = np.triu_indices(len(self.methods), 1)
         counts = self.whole.astype(np.int64) @ self.whole.T.astype(np.int64)
         return counts[first, second]
 
-    def cube(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+    def cube(self, frame: pd.DataFrame) -> Array:
         """The values as methods x folds x columns, NaN in the folds where a method lacks one."""
         frame = frame[~frame.index.duplicated()].reindex(
             pd.MultiIndex.from_product([self.methods, self.folds])
@@ -234,7 +234,7 @@ class SharedFolds:
         values = frame.to_numpy(dtype=float).reshape(*self.whole.shape, -1)
         return values if self.whole.all() else np.where(self.whole[..., None], values, np.nan)
 
-    def frame(self, values: NDArray[np.float64], columns: Sequence[str]) -> pd.DataFrame:
+    def frame(self, values: Array, columns: Sequence[str]) -> pd.DataFrame:
         """Such values as rows by (method, fold), of the folds that a method has."""
         rows = self.whole.ravel()
         index = pd.MultiIndex.from_product([self.methods, self.folds], names=["method", "fold"])
@@ -277,7 +277,7 @@ class SharedFolds:
 
     def _protocols(
         self,
-        classes: Sequence[NDArray[np.int64]],
+        classes: Sequence[Ints],
         runs: pd.DataFrame,
         kind: str | None,
         ratio: float | None,
@@ -298,7 +298,7 @@ class SharedFolds:
     def _of_the_whole(
         self,
         k: int,
-        classes: Sequence[NDArray[np.int64]],
+        classes: Sequence[Ints],
         hows: Sequence[Protocol],
     ) -> Protocol:
         """How folds came about that look resampled, but are part of another method's
@@ -399,7 +399,7 @@ def _lacks(
     frame: pd.DataFrame,
     name: str,
     folds: Sequence[Hashable],
-    whole: NDArray[np.bool_],
+    whole: Bools,
 ) -> str:
     """Which folds or values a method lacks."""
     rows = frame.loc[name]
@@ -409,10 +409,10 @@ def _lacks(
 
 
 def over_sharings(
-    values: NDArray[np.float64],
+    values: Array,
     sharings: Sequence[Sharing],
     methods: Sequence[str],
-    make: Callable[[NDArray[np.float64], Protocol, list[str]], Tests | None],
+    make: Callable[[Array, Protocol, list[str]], Tests | None],
     n_measures: int,
     least: int,
 ) -> Tests | None:
@@ -456,7 +456,7 @@ def over_sharings(
     return _merged([(s, t) for s, t in parts if t is not None], methods, n_measures)
 
 
-def _part(values: NDArray[np.float64], of: Sharing) -> NDArray[np.float64]:
+def _part(values: Array, of: Sharing) -> Array:
     return np.ascontiguousarray(values[of.members][:, of.folds])
 
 

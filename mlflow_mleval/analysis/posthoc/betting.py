@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from mlflow_mleval.analysis.pairs import NOISE, decided, pair_positions, pairs_table
 from mlflow_mleval.analysis.posthoc.description import FLOWS, PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.ranks import incomplete_table
-from mlflow_mleval.validation import probability
+from mlflow_mleval.validation import AnyArray, probability
 from mlflow_mleval.words import count
 
 #: Shares of the capital that are bet, from all of it down, and how the capital is divided among
@@ -31,7 +31,7 @@ COST = (
 )
 
 
-def log_capital(x: np.ndarray) -> np.ndarray:
+def log_capital(x: AnyArray) -> AnyArray:
     r"""Log of the capital after each of the differences x, which lie between -1 and 1; NaN is none,
     on which nothing is bet.
 
@@ -165,7 +165,7 @@ def betting(
     )
 
 
-def scaled(difference: np.ndarray, bound: float) -> np.ndarray:
+def scaled(difference: AnyArray, bound: float) -> AnyArray:
     """Differences in units of their bound."""
     x = difference / bound
     if (far := np.nanmax(np.abs(x), initial=0.0)) > 1 + NOISE:

@@ -17,7 +17,7 @@ from scipy import special
 from mlflow_mleval.analysis.pairs import NOISE, pair_positions, pairs_table, sign_changes
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.ranks import incomplete_table
-from mlflow_mleval.validation import at_least_one, probability
+from mlflow_mleval.validation import AnyArray, at_least_one, probability
 from mlflow_mleval.words import count
 
 #: Random sign changes where there are more than so many: beyond 14 datasets, for opposite ones give
@@ -144,7 +144,7 @@ def max_t(
     a, b = pair_positions(frame, control)
     noise = NOISE * np.nan_to_num(np.abs(by_method)).max(axis=0)
 
-    def differences(at: np.ndarray) -> np.ndarray:
+    def differences(at: AnyArray) -> AnyArray:
         d = by_method[a[at]] - by_method[b[at]]
         return np.where(np.abs(d) > noise, d, 0.0)  # NaN is not above anything
 
@@ -208,7 +208,7 @@ def level_of_a_pair(
     return float(2 * special.ndtr(-np.quantile(largest, 1 - alpha)))
 
 
-def half_widths(flows: pd.DataFrame, result: MaxTResult) -> np.ndarray:
+def half_widths(flows: pd.DataFrame, result: MaxTResult) -> AnyArray:
     """By column, half-widths of intervals around the means that overlap about where max-T does not
     separate two methods.
 
@@ -252,16 +252,16 @@ class SignFlips(NamedTuple):
     them; all there are where `exact`.
     """
 
-    total: np.ndarray
-    statistic: np.ndarray
-    pvalue: np.ndarray
-    own: np.ndarray
+    total: AnyArray
+    statistic: AnyArray
+    pvalue: AnyArray
+    own: AnyArray
     changes: int
     exact: bool
 
 
 def sign_flips(
-    differences: Callable[[np.ndarray], np.ndarray],
+    differences: Callable[[AnyArray], AnyArray],
     n_rows: int,
     n: int,
     n_resamples: int,
@@ -300,11 +300,11 @@ def sign_flips(
     return SignFlips(total, statistic, joint / changes, own / changes, changes, exact)
 
 
-def _blocks(n_rows: int) -> list[np.ndarray]:
+def _blocks(n_rows: int) -> list[AnyArray]:
     return [np.arange(start, min(start + PAIRS, n_rows)) for start in range(0, n_rows, PAIRS)]
 
 
-def _random_signs(n: int, n_resamples: int, seed: int) -> np.ndarray:
+def _random_signs(n: int, n_resamples: int, seed: int) -> AnyArray:
     """Random signs, changes x datasets; the first change leaves all as they are."""
     signs = np.random.default_rng(seed).integers(0, 2, (n_resamples + 1, n), dtype=np.int8) * 2 - 1
     signs[0] = 1
@@ -312,11 +312,11 @@ def _random_signs(n: int, n_resamples: int, seed: int) -> np.ndarray:
 
 
 def _reached(
-    unit: np.ndarray,
-    signs: np.ndarray,
-    limit: np.ndarray,
-    largest: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+    unit: AnyArray,
+    signs: AnyArray,
+    limit: AnyArray,
+    largest: AnyArray,
+) -> tuple[AnyArray, AnyArray]:
     """Under how many sign changes the statistic of each row, and the largest so far, reach its
     limit; `largest` moves on.
     """

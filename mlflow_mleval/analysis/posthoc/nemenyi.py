@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
 from mlflow_mleval.analysis.ranks import column_of, complete_table, doubled_ranks, mean_ranks
-from mlflow_mleval.validation import probability
+from mlflow_mleval.validation import AnyArray, probability
 
 #: Step of the table that range_sf interpolates, and where the chance is below 1e-260 for any number
 #: of methods in use.
@@ -58,7 +58,7 @@ class NemenyiResult:
         return list(zip(names[better], names[worse], strict=True))
 
 
-def range_sf(q: ArrayLike, m: int) -> np.ndarray:
+def range_sf(q: ArrayLike, m: int) -> AnyArray:
     r"""Chance that the range of m independent standard normals exceeds q: the studentised range at
     infinite degrees.
 
@@ -81,7 +81,7 @@ def range_sf(q: ArrayLike, m: int) -> np.ndarray:
     return np.where(at > RANGE_MAX, 0.0, tail)
 
 
-def _range_sf(q: np.ndarray, m: int) -> np.ndarray:
+def _range_sf(q: AnyArray, m: int) -> AnyArray:
     z = np.arange(-8.0, 38.0, 0.05)
     log_phi = np.log(ndtr(z))
     weight = 0.05 * m * np.exp(-(z**2) / 2 + (m - 1) * log_phi) / np.sqrt(2 * np.pi)
@@ -152,7 +152,7 @@ def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResu
     )
 
 
-def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _distinct(values: AnyArray) -> tuple[AnyArray, AnyArray]:
     """The distinct non-negative integers in an array, and where each cell finds its own among
     them.
     """

@@ -22,7 +22,7 @@ from mlflow_mleval.analysis.pairs import (
 )
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import one_of, probability
+from mlflow_mleval.validation import AnyArray, one_of, probability
 from mlflow_mleval.words import count
 
 #: The signed-rank distribution is exact up to this many datasets, normal beyond.
@@ -180,8 +180,8 @@ def wilcoxon_pairs(
 
 
 def _tested(
-    difference: np.ndarray,
-    noise: np.ndarray,
+    difference: AnyArray,
+    noise: AnyArray,
     alpha: float,
     exact: bool,
 ) -> pd.DataFrame:
@@ -235,7 +235,7 @@ def _tested(
     )
 
 
-def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _signed_ranks(difference: AnyArray, noise: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Of each row (a pair), in integers: twice the midranks of the absolute differences, zeros
     included.
 
@@ -260,7 +260,7 @@ def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray
     return np.where(difference < 0, -ranks, ranks), pattern
 
 
-def _exact_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
+def _exact_tail(pattern: AnyArray, sums: AnyArray) -> AnyArray:
     """Chance that a random half of the ranks in a row adds up to at most `sums`: dynamic programme,
     once a pattern of ties.
     """
@@ -280,7 +280,7 @@ def _exact_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
     return np.where(upper, 1 - out, out)
 
 
-def share_at_most(ranks: np.ndarray, limit: int) -> np.ndarray:
+def share_at_most(ranks: AnyArray, limit: int) -> AnyArray:
     """The null distribution of the signed-rank sum: of all subsets of the ranks, the share with a
     sum of at most 0 ..
 
@@ -299,7 +299,7 @@ def share_at_most(ranks: np.ndarray, limit: int) -> np.ndarray:
     return np.ldexp(np.cumsum(ways), -len(ranks))
 
 
-def _normal_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
+def _normal_tail(pattern: AnyArray, sums: AnyArray) -> AnyArray:
     """The same by the normal approximation; the variance is that of the tied ranks."""
     deviation = np.sqrt((pattern.astype(float) ** 2).sum(axis=1)) / 2
     z = (sums - pattern.sum(axis=1) / 2) / np.where(deviation > 0, deviation, 1.0)
@@ -307,9 +307,9 @@ def _normal_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
 
 
 def _hodges_lehmann(
-    difference: np.ndarray,
+    difference: AnyArray,
     alpha: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Median of the means of all two differences, row by row, and the interval that inverts the
     signed-rank test.
     """
