@@ -46,7 +46,8 @@ class Meetings:
     left: AnyArray  # the leg of the true class
     right: AnyArray  # the leg of the predicted one
     top: AnyArray  # the node
-    of_left: AnyArray  # place of the true class in true.indices if the predicted one is nearest to it, else -1
+    # place of the true class in true.indices if the predicted one is nearest to it, else -1
+    of_left: AnyArray
     of_right: AnyArray  # the other way round
     true: Legs
     pred: Legs
