@@ -191,6 +191,7 @@ def test_missing_values_and_measures_without_margin():
     assert found.table["n"].tolist() == [40, 50]
 
 
+@pytest.mark.thorough
 def test_needed_units_have_the_power_that_they_are_named_for():
     rng = np.random.default_rng(6)
     needed = judge({"f1": rng.normal(0, 0.1, 200)}, margin=0.02).needed["zero"]

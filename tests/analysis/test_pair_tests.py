@@ -143,6 +143,7 @@ def test_families_of_one_are_corrected_by_holm():
     assert stepped(some, some[[0, 2]]).tolist()[::2] == holm(some).tolist()[::2]
 
 
+@pytest.mark.thorough
 def test_two_datasets_separate_equal_methods_no_more_often_than_one():
     rng = np.random.default_rng(3)
     apart = 0

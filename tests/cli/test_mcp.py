@@ -162,6 +162,7 @@ def test_nothing_in_a_store_poses_as_an_instruction(ask, tool, arguments):
             assert not any(SAYS.lower() in part.lower() or "SYSTEM" in part for part in parts), text
 
 
+@pytest.mark.thorough
 def test_over_stdio_it_lists_tools_that_only_read_and_writes_nothing(store):
     mcp = pytest.importorskip("mcp")
     import anyio

@@ -514,6 +514,7 @@ def completed(run_id, result, client, experiment="x"):
     assert artifacts(run_id) == set(result.files)
 
 
+@pytest.mark.thorough
 def test_killed_in_the_middle(client, db):
     script = (
         "import os, sys; sys.path[:] = sys.argv[1:]; import test_runs as t\n"

@@ -546,6 +546,7 @@ def test_the_command_shows_no_secret_where_the_store_is_away(impatient):
         clean(whole(result.exception))
 
 
+@pytest.mark.thorough
 def test_no_secret_is_in_runs_and_reports(db, monkeypatch, capsys):
     secret = f"{CORE}/#{CORE}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{db}?password={secret}")

@@ -71,6 +71,7 @@ def test_equal_results_for_one_run_are_that_run_and_others(client, tmp_path, mon
     }
 
 
+@pytest.mark.thorough
 def test_two_copies_at_once_make_one_run_of_each_result(client, tmp_path, monkeypatch):
     """Whenever one import has found that there is no run yet, another brings the same result in
     before it goes on.
