@@ -485,11 +485,10 @@ class _Loading:
         check_propensities(results, used)
         optimistic = steps if step_by in used else {}
         optimistic |= {cell: n for cell, (by, n) in chosen.items() if by in used}
+        most = [max(r.selected_among, optimistic.get((r.dataset, r.method), 1)) for r in results]
         results = [
-            replace(
-                r, selected_among=max(r.selected_among, optimistic.get((r.dataset, r.method), 1))
-            )
-            for r in results
+            r if r.selected_among == n else replace(r, selected_among=n)
+            for r, n in zip(results, most, strict=True)
         ]
         notes = [*choice_notes(chosen, used), *step_notes(step_by, steps, used)]
         return used, results, notes
@@ -894,7 +893,8 @@ def _wanted(
         raise NoRunsError(
             f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}.{guess}"
         )
-    left = [r for r in results if getattr(r, what) in asked - dropped]
+    wanted = asked - dropped
+    left = [r for r in results if getattr(r, what) in wanted]
     if not left:
         raise NoRunsError(
             f"no {what} is left after the exclusions; the selection has "

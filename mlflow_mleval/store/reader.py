@@ -597,10 +597,28 @@ def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule)
     if MODEL not in rule.rules:
         return rule
     named, measured = logged_models(client, experiment_ids)
-    versions = store.registered_versions(client)
+    versions = _registered_versions(client)
     unregistered = {model: f"{name} {model[:_ID_SHOWN]}" for model, name in named.items()}
     called = unregistered | versions
     return replace(rule, models=called | {run: called[model] for run, model in measured.items()})
+
+
+def _registered_versions(client: MlflowClient) -> dict[str, str]:
+    """What the registry calls models, "tagger/2", by their ids, and by the ids of the runs that
+    made them where it knows only these; the version that was registered last counts.
+    """
+
+    def search(token: str | None) -> Any:
+        with store.store_errors("read"):
+            return client.search_model_versions(page_token=token)
+
+    found = store.paged(
+        search, lambda version: f"{version.name}/{version.version}", "model versions"
+    )
+    versions = [version for page in found for version in page]
+    versions.sort(key=lambda version: version.creation_timestamp)
+    named = {store.id_of_version(v) or v.run_id: f"{v.name}/{v.version}" for v in versions}
+    return {key: name for key, name in named.items() if key}
 
 
 def logged_models(

@@ -395,6 +395,8 @@ def _without_copies(runs: Sequence[Result], excluded: list[Excluded]) -> list[Re
     """Of runs that say just the same only the last: a result that was logged twice is no second
     repeat.
     """
+    if len(runs) == 1:
+        return [*runs]
     latest: dict[Any, Result] = {}
     for r in runs:
         key = (
@@ -446,7 +448,8 @@ def _best(
 def _doubts(cells: Mapping[Cell, Sequence[Result]], seeds: bool) -> list[str]:
     """What may be wrong with the means, and of which cells."""
     doubts: dict[str, list[str]] = {}
-    for cell, runs in cells.items():
+    repeated = {cell: runs for cell, runs in cells.items() if len(runs) > 1}
+    for cell, runs in repeated.items():
         for doubt, names in _doubts_of(runs, seeds).items():
             if names:
                 doubts.setdefault(doubt, []).append(f"{_cell(cell)} ({some(names, 3)})")

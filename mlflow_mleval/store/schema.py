@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -168,6 +169,7 @@ def epoch_profile_key(kind: str, k: int, n_labels: int) -> str:
     return f"{EPOCH_PROFILE_PREFIXES[kind]}k{k:0{len(str(n_labels))}d}"
 
 
+@lru_cache
 def measure_of(key: str) -> str | None:
     """The measure that a metric of ours carries; None for profiles, folds and everybody else's
     metrics.
@@ -225,7 +227,7 @@ def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:
     (['f1'], [])
     """
     try:
-        return decode_withdrawn(tags.get(TAG_WITHDRAWN, ""))
+        return decode_withdrawn(tags[TAG_WITHDRAWN]) if TAG_WITHDRAWN in tags else frozenset()
     except ValueError:
         return frozenset()
 

@@ -190,14 +190,14 @@ def held_out_first(
     evaluated = {
         (r.dataset, r.method) for r in results if not r.searched and r.status == schema.COMPLETE
     }
-    gone = [
-        r
+    gone = {
+        r.run_id: r
         for r in results
         if r.searched and (r.dataset, r.method) in evaluated and r.run_id not in named
-    ]
+    }
     why = "a search chose it by these very values, and the method was evaluated without them"
-    excluded += [Excluded("run", r.name, why) for r in gone]
-    return [r for r in results if r.run_id not in {g.run_id for g in gone}]
+    excluded += [Excluded("run", r.name, why) for r in gone.values()]
+    return [r for r in results if r.run_id not in gone]
 
 
 def _refuse_folds(parent: Run, children: Sequence[Run]) -> None:

@@ -4,6 +4,7 @@ by page.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import os
@@ -11,6 +12,7 @@ import random
 import re
 import sqlite3
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -280,7 +282,7 @@ def _milliseconds(value: str) -> str:
 
 
 #: Runs that are asked for at a time: more are fewer requests, but they take memory.
-PAGE = 2_500
+PAGE = 1_000
 #: How MLflow fails on a page with a run whose start time another program has taken away.
 _TIMELESS = "start_time cannot be None"
 #: Of what is listed in pages, more than any store is known to hold.
@@ -598,10 +600,14 @@ def _place(run: Run) -> str:
 
 def _taken(run: Run) -> Run:
     """A run of a page, opened. Where its artifacts lie is noted; of runs of ours, what MLflow keeps
-    of each metric beside its value is dropped, for it is most of the memory.
+    of each metric beside its value is dropped, for it is most of the memory. Runs share the text
+    of their keys.
     """
     if len(_places) > _MOST_PLACES:
         _places.clear()
+    data = run.data
+    data._metrics = {sys.intern(key): value for key, value in data.metrics.items()}
+    data._tags = {sys.intern(key): text for key, text in data.tags.items()}
     run = opened(run)
     _places[mlflow.get_tracking_uri(), run.info.run_id] = _place(run)
     if schema.TAG_METHOD in run.data.tags:
@@ -665,13 +671,28 @@ def _page(
     token: str | None = None,
 ) -> Any:
     """A page of runs in their order, which MLflow makes complete with the run id."""
-    return client.search_runs(
-        list(experiment_ids),
-        filter_string,
-        max_results=size,
-        order_by=["attributes.start_time ASC"],
-        page_token=token,
-    )
+    with _uncollected():
+        return client.search_runs(
+            list(experiment_ids),
+            filter_string,
+            max_results=size,
+            order_by=["attributes.start_time ASC"],
+            page_token=token,
+        )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's search for cycles, which takes longer than the page: it makes objects by the
+    ten thousand, and each search goes through all that was imported.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def paged(
@@ -830,22 +851,6 @@ def _of_version(client: MlflowClient, name: str, model: str, version: str, alias
         f"no run is known to have made {name}: version {number} was registered from {source}. "
         "Name the run that evaluated it."
     )
-
-
-def registered_versions(client: MlflowClient) -> dict[str, str]:
-    """What the registry calls models, "tagger/2", by their ids, and by the ids of the runs that
-    made them where it knows only these; the version that was registered last counts.
-    """
-
-    def search(token: str | None) -> Any:
-        with store_errors("read"):
-            return client.search_model_versions(page_token=token)
-
-    found = paged(search, lambda version: f"{version.name}/{version.version}", "model versions")
-    versions = [version for page in found for version in page]
-    versions.sort(key=lambda version: version.creation_timestamp)
-    named = {id_of_version(v) or v.run_id: f"{v.name}/{v.version}" for v in versions}
-    return {key: name for key, name in named.items() if key}
 
 
 def id_of_version(version: ModelVersion) -> str | None:

@@ -1,10 +1,12 @@
 """Runs into a Study: what is read, what is left out and why, and which questions are refused."""
 
+import gc
 import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
+from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, RunTag
 
 from mlflow_mleval.analysis.comparison import compare
@@ -809,6 +811,28 @@ def test_runs_of_one_time_may_fill_pages(client, monkeypatch):
     ids = [run.info.run_id for run in read]
     assert sorted(ids) == sorted(run.info.run_id for run in runs) and sum(sizes) == len(runs)
     assert [run.info.start_time for run in read] == times
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_garbage_collector_is_as_the_user_has_it(log, client, monkeypatch, wanted):
+    experiment_ids = [client.get_run(log("1", {"mleval/f1": 0.5})).info.experiment_id]
+    during = []
+
+    def searched(*args, **parts):
+        during.append(gc.isenabled())
+        return MlflowClient.search_runs(client, *args, **parts)
+
+    monkeypatch.setattr(client, "search_runs", searched)
+    before = gc.isenabled()
+    (gc.enable if wanted else gc.disable)()
+    try:
+        store.search(client, experiment_ids)
+        assert gc.isenabled() is wanted
+        with pytest.raises(StoreError):
+            store.search(client, experiment_ids, "no filter")
+        assert gc.isenabled() is wanted and during == [False, False]
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 def test_a_withdrawn_value_is_not_read(log, client):
