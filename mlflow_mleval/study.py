@@ -16,7 +16,7 @@ from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingRes
 from mlflow_mleval.measures.metric_names import TRAINING, directions, is_bookkeeping
 from mlflow_mleval.measures.registry import Direction, expand
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.selection import Missing, Selection, check_missing, command_line
+from mlflow_mleval.selection import DIGEST, Missing, Selection, check_missing, command_line
 from mlflow_mleval.validation import in_pandas
 from mlflow_mleval.words import (
     Argument,
@@ -215,15 +215,24 @@ class Study(Reported):
             for method, rows in self.repeats.loc[dataset].groupby(level=0, sort=False)
         }
 
+    @property
+    def repeat_rules(self) -> list[str]:
+        """What tells repeats apart, beside their seeds."""
+        rules = self.source.get("repeats_by", ())
+        named = rules.split(", ") if isinstance(rules, str) else rules
+        return [rule for rule in named if rule != "seeds"]
+
     def same_split(self, dataset: str | None = None) -> bool | None:
         """Whether the repeats of every method share their split of the data (of one dataset, or of
         all); None where unknown.
 
         On the same split they tell how much training varies, and nothing of other data.
         """
-        if self.repeats is None or not {"dataset", "method", "split_digest"} <= {
-            *self.runs.columns
-        }:
+        if self.repeats is None:
+            return None
+        if DIGEST in self.repeat_rules:
+            return False
+        if not {"dataset", "method", "split_digest"} <= {*self.runs.columns}:
             return None
         runs = self.runs if dataset is None else self.runs[self.runs["dataset"] == dataset]
         several = runs[runs.duplicated(["dataset", "method"], keep=False)]

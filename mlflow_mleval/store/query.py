@@ -41,7 +41,7 @@ from mlflow_mleval.measures.registry import (
     expand,
     meant,
 )
-from mlflow_mleval.selection import Directions, Missing, Selection, best_metric
+from mlflow_mleval.selection import DIGEST, Directions, Missing, Selection, best_metric
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.importing import TableRuns, runs_of_table
 from mlflow_mleval.store.reader import (
@@ -524,7 +524,7 @@ class _Loading:
             notes=(
                 *self.doubts,
                 *notes,
-                *_notes(results, used, given),
+                *_notes(results, used, given, splits=DIGEST in self.selection.repeats_by),
                 *_value_notes(values, self.selection),
                 *fold_notes,
             ),
@@ -903,11 +903,14 @@ def _wanted(
     return left
 
 
-def _notes(results: Sequence[Result], used: Sequence[str], named: Sequence[object]) -> list[str]:
+def _notes(
+    results: Sequence[Result], used: Sequence[str], named: Sequence[object], splits: bool
+) -> list[str]:
     """Doubts about what the runs say of themselves; `named` are the rules that were given for
-    methods and for datasets.
+    methods and for datasets, and `splits` tells that data which differ are splits.
     """
     runs = [m for r in results for m in r.members]
+    other_data = "the data were not the same in all runs"
     return [
         *_of_training(results, used),
         *_optimistic(results),
@@ -916,7 +919,7 @@ def _notes(results: Sequence[Result], used: Sequence[str], named: Sequence[objec
         *_unstated_conventions(runs, used),
         *_name_notes(results, 0, "method", bool(named[0])),
         *_name_notes(results, 1, "dataset", bool(named[1])),
-        *_digest_notes(runs, "dataset_digest", "the data were not the same in all runs"),
+        *([] if splits else _digest_notes(runs, "dataset_digest", other_data)),
         *_digest_notes(
             runs,
             "split_digest",

@@ -155,6 +155,12 @@ def test_a_gate_of_splits_pairs_them(log):
     args = f"gate a --champion b -n splits {rules} --output json".split()
     done = CliRunner().invoke(main, args)
     assert done.exit_code == 4 and json.loads(done.stdout)["over"] == "repeats", done.output
+    ranked = f"rank -n splits {rules} -v".split()
+    shown = CliRunner().invoke(main, [*ranked, "--output", "md"]).stdout
+    assert "over 3 runs on different splits of the data" in shown
+    assert "in their seed only" not in shown and "data were not the same" not in shown
+    found = json.loads(CliRunner().invoke(main, [*ranked, "--output", "json"]).stdout)
+    assert found["same_split"] is False
 
 
 @pytest.mark.thorough

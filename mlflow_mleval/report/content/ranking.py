@@ -40,6 +40,7 @@ from mlflow_mleval.report.figures.weighting import (
     rungs,
 )
 from mlflow_mleval.report.text import ARROWS, NONE, aligned, fixed, number, terminal, with_intervals
+from mlflow_mleval.selection import DIGEST
 from mlflow_mleval.study import Study
 from mlflow_mleval.words import count, span
 
@@ -115,11 +116,22 @@ def sentences(study: Study) -> list[str]:
             "training's, not the data's."
         ),
     }[study.same_split()]
-    alike = "" if study.source.get("duplicates") == "mean" else " that differ in their seed only"
     words = (
-        f"Each value is the mean over {_span(runs)} runs{alike} ({count(int(runs.sum()), 'run')})."
+        f"Each value is the mean over {_span(runs)} runs{_alike(study)} "
+        f"({count(int(runs.sum()), 'run')})."
     )
     return [f"{words} {said}"]
+
+
+def _alike(study: Study) -> str:
+    """In what the runs of one value differ."""
+    if study.source.get("duplicates") == "mean":
+        return ""
+    rules = study.repeat_rules
+    if DIGEST in rules:
+        return " on different splits of the data"
+    others = f" or {listed(rules)}" if rules else ""
+    return f" that differ in their seed{others} only"
 
 
 def _span(runs: pd.Series) -> str:
