@@ -127,7 +127,8 @@ class GateTests:
         no worse than this, at 1 - alpha for this row alone), high (nor better than this, at
         1 - alpha for all rows at once), margin, pvalue_worse (of no harm beyond the margin,
         corrected over all rows), pvalue_not_worse (of harm of the margin or more), pvalue_better
-        (of no gain), verdict ("worse", "better", "not worse", "open", "not judged").
+        (of no gain; NaN where sign changes decide and the measure need not improve),
+        verdict ("worse", "better", "not worse", "open", "not judged").
     needed : Units for which the decision would be "ship" with power .8, if the true differences
         are "zero" or as "observed". Infinite where no number is enough, NaN where there are too
         few units to tell.
@@ -420,7 +421,7 @@ def _by_sign_changes(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
     falls, rises = (np.array([row.statistic(row.floor, sign) for row in rows]) for sign in (-1, 1))
     worse = np.ones(len(rows))
     worse[judged] = _step_down(falls[judged], -drawn[:, judged])
-    better = np.ones(len(rows))
+    better = np.full(len(rows), nan)
     for at in [at for at, row in enumerate(rows) if row.wanted]:
         of_gain = _drawn(rows[at].excess(0.0, 1)[:, None], terms)
         better[at] = _share(of_gain, rows[at].statistic(0.0, 1))[0]

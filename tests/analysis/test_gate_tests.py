@@ -117,7 +117,9 @@ def test_only_what_must_improve_needs_to_be_better():
     rng = np.random.default_rng(1)
     d = {"f1": rng.normal(0.05, 0.1, 300), "recall": rng.normal(0, 0.02, 300)}
     assert judge(d).decision == "ship"
-    assert judge(d, improve=("f1",)).table["verdict"].tolist() == ["better", "not worse"]
+    found = judge(d, improve=("f1",)).table
+    assert found["verdict"].tolist() == ["better", "not worse"]
+    assert found["pvalue_better"].isna().tolist() == [False, True]
     assert judge(d, improve=("recall",)).decision == "run more"
 
 
