@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError, UnclearError
 from mlflow_mleval.selection import Selection
-from mlflow_mleval.words import Argument, Message, Wording, some, worded
+from mlflow_mleval.words import Argument, Message, Wording, count, some, worded
 
 if TYPE_CHECKING:
     from mlflow_mleval.study import Study
@@ -133,8 +133,8 @@ def comparison_of(
     study = material.study
     options = _options(choices)
     say(
-        f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by "
-        f"{len(study.measures)} measures …"
+        f"comparing {count(len(study.methods), 'method')} on "
+        f"{count(len(study.datasets), 'dataset')} by {count(len(study.measures), 'measure')} …"
     )
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
         if isinstance(options.get(name), dict):

@@ -763,7 +763,8 @@ def profile(
         raise NoRunsError(f"no run in the store has a loss profile. {HOW}") from None
     profiles = selected_profiles(selection, kind)
     profiles = replace(profiles, notes=(*map(in_options, profiles.notes), *taken))
-    say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)
+    n_methods, n_datasets = len(profiles.methods), len(profiles.datasets)
+    say(f"comparing {count(n_methods, 'method')} on {count(n_datasets, 'dataset')} …", quiet)
     compared = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol, opt.seed))
     ids = [
         run.run_id

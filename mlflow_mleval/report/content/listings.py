@@ -18,7 +18,7 @@ from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.text import ARROWS, NONE, number
 from mlflow_mleval.study import Study, Survey
-from mlflow_mleval.words import agree, count, some, span
+from mlflow_mleval.words import agree, count, plural, some, span
 
 # --------------------------------------------------------------------------------------------------
 # What a store holds before anybody has said how to compare it: experiments, metrics, params, what
@@ -273,7 +273,8 @@ def document(study: Study, provenance: Mapping[str, Any]) -> Document:
         left.setdefault((kind, gone.reason), []).append(gone.name)
     points = {
         "Left out": [
-            f"{kind} {listed(names, SHOWN)}: {why}" for (kind, why), names in left.items()
+            f"{kind if len(names) == 1 else plural(kind)} {listed(names, SHOWN)}: {why}"
+            for (kind, why), names in left.items()
         ],
         "Notes": study.notes,
     }
