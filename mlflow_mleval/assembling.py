@@ -229,6 +229,7 @@ def _answers(
     from mlflow_mleval.analysis.answer_comparison import (
         answer_directions,
         compare_answers,
+        confirmed,
         directed,
     )
     from mlflow_mleval.analysis.pair_tests import jointly
@@ -241,16 +242,17 @@ def _answers(
     except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
         return {}, {}
     results: dict[str, Any] = {dataset: worded(why, word) for dataset, why in asked.absent.items()}
-    declared: dict[str, Any] = {
+    stated = {
         "minimize": [m.removesuffix(MEAN) for m in selection.minimize],
         "maximize": [m.removesuffix(MEAN) for m in selection.maximize],
     }
-    means: dict[str, list[str]] = {way: [] for way in declared}
+    means: dict[str, list[str]] = {way: [] for way in stated}
     options: dict[str, Any] = {
         name: choices[name] for name in ("alpha", "cluster", "seed") if name in choices
     }
     for dataset, answers in asked.found.items():
         try:
+            answers, declared = confirmed(answers, stated, selection.directions)
             answers = directed(answers, **declared)
             for measure, side in answer_directions(answers, **declared).items():
                 if measure + MEAN in asked.metrics:

@@ -612,9 +612,16 @@ def _turned(table: pd.DataFrame, directions: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Aligned) -> _Part:
-    from mlflow_mleval.analysis.answer_comparison import answer_directions, directed, named_column
+    from mlflow_mleval.analysis.answer_comparison import (
+        answer_directions,
+        confirmed,
+        directed,
+        named_column,
+    )
 
-    declared = {"minimize": asked.selection.minimize, "maximize": asked.selection.maximize}
+    selection = asked.selection
+    stated = {"minimize": selection.minimize, "maximize": selection.maximize}
+    answers, declared = confirmed(answers, stated, selection.directions)
     answers = directed(answers, **declared)
     directions = answer_directions(answers, **declared)
     a, b = (answers.tables[side] for side in sides.named)

@@ -218,7 +218,7 @@ class Study(Reported):
     @property
     def repeat_rules(self) -> list[str]:
         """What tells repeats apart, beside their seeds."""
-        rules = self.source.get("repeats_by", ())
+        rules: Any = self.source.get("repeats_by", ())
         named = rules.split(", ") if isinstance(rules, str) else rules
         return [rule for rule in named if rule != "seeds"]
 

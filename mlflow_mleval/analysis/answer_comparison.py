@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -18,10 +19,10 @@ from mlflow_mleval.analysis.pair_tests import cluster_numbers, one_table
 from mlflow_mleval.analysis.pairs import NOISE, holm, joint_test, named_pairs
 from mlflow_mleval.analysis.promethee import promethee, tied_places
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
-from mlflow_mleval.measures.metric_names import directions
+from mlflow_mleval.measures.metric_names import directions, proposed_direction
 from mlflow_mleval.measures.registry import MEASURES, Direction
 from mlflow_mleval.validation import Places, at_least_one, probability
-from mlflow_mleval.words import Argument, Message, count, quoted, some
+from mlflow_mleval.words import PROPOSED, Argument, Message, count, quoted, some
 
 # --------------------------------------------------------------------------------------------------
 # Answers that several methods gave to the same questions, put side by side: question by question,
@@ -711,6 +712,27 @@ def answer_directions(
     return directions(answered.measures, [*minimize, *takes], [*maximize, *passing])
 
 
+def confirmed(
+    answered: Aligned, sides: Mapping[str, Iterable[str]], ways: str
+) -> tuple[Aligned, dict[str, Any]]:
+    """The sides that are declared, "minimize" and "maximize", with those that the names of other
+    measures suggest where `ways` is "proposed", of which a note tells.
+    """
+    declared = {side: [*names] for side, names in sides.items()}
+    if ways != "proposed":
+        return answered, declared
+    has_direction = {*chain(*declared.values()), *MEASURES, *answered.passing}
+    has_direction |= {*filter(_COST.search, answered.measures)}
+    suggested = {m: proposed_direction(m) for m in answered.measures if m not in has_direction}
+    texts = []
+    for side, way, word in (("maximize", "max", "larger"), ("minimize", "min", "smaller")):
+        if taken := [m for m in suggested if suggested[m] == way]:
+            declared[side] += taken
+            texts.append(f"{word} values of {some(taken)} are better")
+    note = f"Taken from their names, as confirmed: {', '.join(texts)}."
+    return replace(answered, notes=(*answered.notes, *([note] if texts else []))), declared
+
+
 def directed(
     answered: Aligned,
     minimize: Iterable[str] = (),
@@ -730,7 +752,8 @@ def directed(
         [m for m in answered.measures if (m in directed_ones) is has_direction]
         for has_direction in (True, False)
     )
-    declare = ". Declare it: ", Argument("minimize"), " or ", Argument("maximize"), "."
+    either = ". Declare it: ", Argument("minimize"), " or ", Argument("maximize")
+    declare = (*either, ", or take what the names suggest: ", PROPOSED, ".")
     if not chosen:
         raise MissingResultsError(Message(f"no direction is known for {some(others)}", *declare))
     note = Message(f"Left out, for no direction is known: {some(others)}", *declare)

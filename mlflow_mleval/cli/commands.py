@@ -610,7 +610,7 @@ def _answers(
     selection: Selection, choices: dict[str, Any], wanted: list[str] | None, quiet: bool
 ) -> Tested:
     """The tests over answers; MissingResultsError where there is nothing to compare."""
-    from mlflow_mleval.analysis.answer_comparison import compare_answers, directed
+    from mlflow_mleval.analysis.answer_comparison import compare_answers, confirmed, directed
     from mlflow_mleval.analysis.pair_tests import jointly
     from mlflow_mleval.store.read_answers import load_answers
 
@@ -622,15 +622,16 @@ def _answers(
         how = asked_answers(choices)
         asked = load_answers(selection, **how, measures=wanted, progress=step)
     options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
-    sides: dict[str, Any] = {"minimize": selection.minimize, "maximize": selection.maximize}
+    clusters = [*filter(None, [choices.get("cluster")])]  # have no direction
+    stated = {"minimize": [*selection.minimize, *clusters], "maximize": selection.maximize}
     tests, absent = {}, {dataset: in_options(reason) for dataset, reason in asked.absent.items()}
     for dataset, answers in asked.found.items():
         try:
-            if wanted is None:  # what was named has to have a direction, clusters have none
-                clusters = filter(None, [choices.get("cluster")])
-                kept = {**sides, "minimize": [*selection.minimize, *clusters]}
-                answers = directed(answers, **kept)
-            one = compare_answers(answers, **sides, **options)
+            answers, sides = confirmed(answers, stated, selection.directions)
+            if wanted is None:  # what was named has to have a direction
+                answers = directed(answers, **sides)
+            smaller = [m for m in sides.pop("minimize") if m not in clusters]
+            one = compare_answers(answers, minimize=smaller, **sides, **options)
             tests[dataset] = replace(one, notes=tuple(map(in_options, one.notes)))
         except (MlevalError, ValueError) as error:
             absent[dataset] = in_options(error)

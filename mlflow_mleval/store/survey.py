@@ -33,7 +33,7 @@ from mlflow_mleval.measures.metric_names import (
     term,
 )
 from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
-from mlflow_mleval.selection import Selection, key_of
+from mlflow_mleval.selection import Directions, Selection, key_of
 from mlflow_mleval.store import query, schema, store
 from mlflow_mleval.store.read_answers import holds_answers
 from mlflow_mleval.store.reader import (
@@ -147,7 +147,9 @@ def take_stock(
             taken = replace(survey(runs, names, selection), problem=problem)
             taken = _with_ways(taken, selection)
             if sum(map(holds_answers, runs)) > 1:
-                taken = replace(taken, ways=(*taken.ways, _by_answer(selection)))
+                proposed = any(way.selection.directions == "proposed" for way in taken.ways)
+                by_answer = _by_answer(selection, "proposed" if proposed else "declared")
+                taken = replace(taken, ways=(*taken.ways, by_answer))
         source = {
             "tracking_uri": store.store_name(),
             "filter": store.without_passwords(selection.filter_string),
@@ -225,13 +227,14 @@ def _problem(error: MlevalError | None) -> str:
     return error.text if isinstance(error, CandidatesError) else str(error)
 
 
-def _by_answer(selection: Selection) -> Way:
+def _by_answer(selection: Selection, directions: Directions) -> Way:
     """How the answers of these runs are compared."""
     where = Selection(
         experiment_ids=selection.experiment_ids,
         experiment_names=selection.experiment_names,
         run_ids=selection.run_ids,
         filter_string=selection.filter_string,
+        directions=directions,
     )
     return Way("who answers better, answer by answer", "compare", where, "instances")
 

@@ -16,6 +16,7 @@ from mlflow_mleval.analysis.answer_comparison import (
     answer_directions,
     answer_ranking,
     compare_answers,
+    confirmed,
     directed,
     most_different,
     questions_needed,
@@ -165,6 +166,16 @@ def test_measures_without_a_direction_can_be_left_out_and_a_known_one_keeps_its_
     )
     with pytest.raises(MissingResultsError, match="no direction is known for size"):
         directed(replace(pair, measures=["size"]))
+
+
+def test_directions_that_names_suggest_count_where_they_are_confirmed():
+    answers = made({"correctness": [0.2, 1], "exact": [1, 0]}, passing=("exact",))
+    pair, stated = aligned({"a": answers, "b": answers}), {"minimize": [], "maximize": ()}
+    assert confirmed(pair, stated, "declared") == (pair, {"minimize": [], "maximize": []})
+    told, sides = confirmed(pair, stated, "proposed")
+    assert sides == {"minimize": [], "maximize": ["correctness"]}
+    assert "larger values of correctness are better" in told.notes[-1]
+    assert confirmed(pair, {"minimize": ["correctness"]}, "proposed")[0] == pair
 
 
 def test_most_different_instances_come_with_links(found):

@@ -433,7 +433,7 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
         and len(answers["needed"]) == 2
     )
     assert any(
-        "no direction is known: " in said and "Declare it: --min or --max." in said
+        "no direction is known: " in said and "Declare it: --min or --max, or take what" in said
         for said in answers["doubts"]
     )
     assert any("larger values of " in said and "exact/mean" in said for said in found["doubts"])
