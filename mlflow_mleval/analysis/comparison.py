@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +64,7 @@ from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.study import Study, left_out
-from mlflow_mleval.validation import known_keywords, one_of, probability
+from mlflow_mleval.validation import at_least_one, known_keywords, one_of, probability
 from mlflow_mleval.words import Argument, Message
 
 # what a study without folds, repeats, instances and profiles does not need loads where it is used
@@ -713,7 +713,7 @@ def compare(
     choices["drop_constant"] = drop_constant
     fusion = fuse(study, **choices)
     full = fusion.study
-    steps = iter(range(1, n := 5 + 3 * stability + len(full.datasets) * (full.folds is not None)))
+    steps = iter(range(1, n := 5 + len(full.datasets) * (full.folds is not None)))
 
     def step(result: Any = None) -> Any:
         progress(next(steps, n), n)
@@ -755,9 +755,8 @@ def compare(
     again = _retest(on, made, tested, there)
     sure = None
     if stability:
-        varied = partial(st.sensitivity, study, **choices, separates=again)
-        draws = partial(st.rank_acceptability, fusion, n_resamples, seed)
-        sure = _stability(fusion, varied, draws, again, redundant, step, absent)
+        at_least_one(n_resamples, "n_resamples")
+        sure = _stability(study, fusion, again, redundant, absent, n_resamples, seed)
     by_instance, reasons = _by_instance(instances)
     absent |= reasons
     along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
@@ -875,27 +874,22 @@ def _with_gaps(study: Study, measure: str) -> SkillingsMackResult | None:
 
 
 def _stability(
+    study: Study,
     fusion: Fusion,
-    varied: Callable[[], Any],
-    acceptability: Callable[[], Any],
     again: Retest | None,
     redundant: Redundancy | None,
-    step: Callable[[Any], Any],
     absent: dict[str, str],
+    n_resamples: int,
+    seed: int,
 ) -> st.Stability | None:
-    """How sure the fused ranking is; `step` is called after each part."""
+    """How sure the fused ranking is."""
     if len(fusion.study.measures) == 1:
         absent["stability"] = "one measure has no weights and no preference function to vary"
         return None
     if len(fusion.study.methods) < 3:
         absent["stability.leave_one_out"] = "needs three methods"
-    intervals = step(st.weight_intervals(fusion))
-    sensitivity = step(varied())
-    dethrone = st.dethrone(fusion, intervals)
-    shares = step(acceptability())
-    matrix = getattr(redundant, "correlation", None)
-    depends = again and st.separations(again, sensitivity, fusion, matrix)
-    return st.Stability(fusion, intervals, dethrone, shares, sensitivity, depends)
+    matrix = None if redundant is None else redundant.correlation
+    return st.Stability(fusion, study, again, matrix, n_resamples, seed)
 
 
 def _by_instance(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
 from typing import Any
 
@@ -45,14 +45,46 @@ CHUNK = 1_000_000
 
 @dataclass(frozen=True)
 class Stability:
-    """How sure the fused ranking is: what the functions below find."""
+    """How sure the fused ranking is: what the functions below find, each when it is asked for.
+
+    Attributes
+    ----------
+    fusion : The ranking.
+    study : What was fused, before its policy for missing values was applied.
+    again : The deciding test, to be made again; None where it cannot be.
+    correlation : Of the measures, as `Correlation.matrix`; None where there is none.
+    n_resamples, seed : Of the random weights.
+    """
 
     fusion: Fusion
-    intervals: Any
-    dethrone: Any
-    acceptability: Any
-    sensitivity: Any
-    separations: Any
+    study: Study
+    again: Retest | None
+    correlation: pd.DataFrame | None
+    n_resamples: int
+    seed: int
+
+    @cached_property
+    def intervals(self) -> WeightIntervals:
+        return weight_intervals(self.fusion)
+
+    @cached_property
+    def dethrone(self) -> Dethronement:
+        return dethrone(self.fusion, self.intervals)
+
+    @cached_property
+    def acceptability(self) -> RankAcceptability:
+        return rank_acceptability(self.fusion, self.n_resamples, self.seed)
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        return sensitivity(self.study, **self.fusion.options, separates=self.again)
+
+    @cached_property
+    def separations(self) -> Separations | None:
+        """None where the deciding test cannot be made again."""
+        if self.again is None:
+            return None
+        return separations(self.again, self.sensitivity, self.fusion, self.correlation)
 
     @cached_property
     def leave_one_out(self) -> LeaveOneOut | None:
@@ -148,12 +180,15 @@ class Sensitivity:
         (whether this is what was asked for), method, rank, phi, mean_rank; NaN where the policy
         dropped the method.
     impossible : Policy -> why it gives no ranking.
-    separated : By scenario (varies, preference, weights, missing), the pairs (better, worse) that are separated; where asked for.
+    separated : By scenario (varies, preference, weights, missing), what tells the pairs (better, worse) that are separated; where
+        asked for.
     """  # noqa: E501
 
     table: pd.DataFrame
     impossible: dict[str, str]
-    separated: dict[tuple[str, str, str, str], list[tuple[str, str]]] = field(default_factory=dict)
+    separated: dict[tuple[str, str, str, str], Callable[[], list[tuple[str, str]]]] = field(
+        default_factory=dict
+    )
 
     @property
     def scenarios(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
@@ -477,9 +512,8 @@ def sensitivity(
         rows.append(scenario := _scenario(study, complete, flows, varies, options, asked))
         if separates is not None:
             first = scenario.iloc[0]
-            separated[varies, first["preference"], first["weights"], first["missing"]] = separates(
-                complete, flows
-            )
+            key = varies, first["preference"], first["weights"], first["missing"]
+            separated[key] = partial(separates, complete, flows)
 
     examine(complete, fuse(complete, **chosen).flows, "function", chosen, True)
     for function in PREFERENCES:
@@ -700,7 +734,7 @@ def separations(
             label = missing if varies == "policy" else f"{function}, {weights}"
             rank = part.set_index("method")["rank"]
             variants[varies, label] = (
-                sensitivity.separated[varies, function, weights, missing],
+                sensitivity.separated[varies, function, weights, missing](),
                 rank,
             )
     for limit in FILTERS if correlation is not None else ():

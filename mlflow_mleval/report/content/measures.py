@@ -239,13 +239,6 @@ def sensitivity_section(c: Comparison) -> Section | None:
     """The fused ranking under other choices; nothing where that was not examined."""
     if c.stability is None:
         return None
-    first = c.stability.acceptability.acceptability.iloc[0]
-    alone = c.redundancy is not None and len(c.redundancy.kept) < 2  # measures that are nearly one
-    hint = (
-        ""
-        if counts_wins(c) or alone
-        else f"{listed([first.name])} is first under {percent(first.iloc[0])} of random weights"
-    )
 
     def blocks() -> list[Any]:
         fused = Text(["All of this is about the fused ranking."], depth=PAGE)
@@ -253,7 +246,7 @@ def sensitivity_section(c: Comparison) -> Section | None:
         choices = [_scenarios(c), *_separated(c), _left_out(c)]
         return [*([] if c.on == FUSED else [fused]), doc.Beside(weights, choices)]
 
-    return Section("stability", "Stability", Late(blocks), hint)
+    return Section("stability", "Stability", Late(blocks), "what other weights and choices change")
 
 
 def sensitivity_data(c: Comparison) -> dict[str, Any]:
