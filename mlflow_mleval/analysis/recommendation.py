@@ -286,43 +286,55 @@ def _at(values: pd.DataFrame | None, dataset: str, method: str) -> pd.DataFrame:
 # --------------------------------------------------------------------------------------------------
 # Over time: what the same comparison would have said on earlier days.
 
-#: Days that are looked back on at most.
-DAYS = 8
+#: Days, or numbers of runs, that are looked back on at most.
+MOMENTS = 8
 
 
 def days_of(study: Study) -> list[pd.Timestamp]:
-    """The days on which cells of the table were complete, at most `DAYS` of them with the last;
+    """The days on which cells of the table were complete, at most `MOMENTS` of them with the last;
     none where all came on one day.
     """
-    days = sorted({*_completed(study).dropna()})
+    days = sorted({*_completed(study).dt.floor("D").dropna()})
     if len(days) < 2:
         return []
-    places = np.unique(np.linspace(0, len(days) - 1, DAYS).round().astype(int))
+    places = np.unique(np.linspace(0, len(days) - 1, MOMENTS).round().astype(int))
     return [days[place] for place in places]
 
 
 def _completed(study: Study) -> pd.Series:
-    """The day on which the last run of each cell began; a cell without a run goes by the last of
-    its dataset.
+    """When the last run of each cell began; a cell without a run goes by the last of its
+    dataset.
     """
     if not {"dataset", "method", "start_time"} <= {*study.runs.columns}:
-        return pd.Series(dtype="datetime64[ns]")
-    started = study.runs.assign(
-        day=pd.to_datetime(study.runs["start_time"], utc=True).dt.floor("D")
-    )
-    by_cell = started.groupby(["dataset", "method"])["day"].max().reindex(study.values.index)
+        return pd.Series(dtype="datetime64[ns, UTC]")
+    started = study.runs.assign(start_time=pd.to_datetime(study.runs["start_time"], utc=True))
+    by_cell = started.groupby(["dataset", "method"])["start_time"].max()
+    by_cell = by_cell.reindex(study.values.index)
     return by_cell.fillna(by_cell.groupby(level="dataset").transform("max"))
 
 
-def over_time(c: Comparison) -> pd.DataFrame:
-    """One row a day: day, leader, best_set, methods, n_datasets, by the cells that were complete by
-    then, on the datasets that all methods of most datasets had finished.
+def _moments(study: Study, each: int) -> list[tuple[str, pd.Series]]:
+    """What each is called, and which cells were complete then: on each day, or when the last run
+    began, that `each` runs before it, and so on.
+    """
+    done = _completed(study)
+    if not each:
+        return [(f"{day:%d %b}", done.dt.floor("D") <= day) for day in days_of(study)]
+    starts = pd.to_datetime(study.runs["start_time"], utc=True).dropna().sort_values().tolist()
+    sizes = range(len(starts), 0, -each)[:MOMENTS]
+    return [(f"run {n:,}", done <= starts[n - 1]) for n in reversed(sizes)]
+
+
+def over_time(c: Comparison, each: int = 0) -> pd.DataFrame:
+    """One row a day, or one for `each` so many runs, at most `MOMENTS`: moment, leader, best_set,
+    methods, n_datasets, by the cells that were complete by then, on the datasets that all methods
+    of most datasets had finished.
     """
     taken = signature(compare).parameters
     options = {k: v for k, v in c.options.items() if k in taken and k != "next_dataset"}
-    done, rows = _completed(c.study), []
-    for day in days_of(c.study):
-        values = c.study.values[done <= day]
+    rows = []
+    for moment, done in _moments(c.study, each):
+        values = c.study.values[done]
         per_method = values.groupby(level="method").size()
         often = per_method.index[2 * per_method >= per_method.max()]
         values = values[values.index.isin(often, level="method")]
@@ -332,5 +344,6 @@ def over_time(c: Comparison) -> pd.DataFrame:
         except (MlevalError, ValueError):  # too little was there
             continue
         about = {"methods": then.order, "n_datasets": len(then.study.datasets)}
-        rows.append({"day": day, "leader": then.order[0], "best_set": then.best_set, **about})
-    return pd.DataFrame(rows, columns=["day", "leader", "best_set", "methods", "n_datasets"])
+        leads = {"leader": then.order[0], "best_set": then.best_set}
+        rows.append({"moment": moment, **leads, **about})
+    return pd.DataFrame(rows, columns=["moment", "leader", "best_set", "methods", "n_datasets"])

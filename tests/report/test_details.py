@@ -233,8 +233,19 @@ def test_over_time_tells_who_led_by_what_was_there():
     assert days["best_set"].iloc[0] == ["good", "bad"]  # one dataset tells nobody apart
     assert days["best_set"].iloc[-1] == c.best_set == ["good"]
     page = fragment(over_time_heading(c, over_time_blocks(c)))
-    assert "has led since 01 Jan" in page and "Who led on each day" in page
+    assert "has led since 01 Jan" in page and "Who led over time" in page
     assert "2 methods may have been the best then, 1 may be now." in page
+
+
+def test_over_time_goes_back_by_runs_too():
+    c = compare(_over_days())
+    then = over_time(c, 4)  # a dataset has two runs
+    assert [*then["moment"]] == ["run 4", "run 8", "run 12", "run 16"]
+    assert [*then["n_datasets"]] == [2, 4, 6, 8] and {*then["leader"]} == {"good"}
+    assert then["best_set"].iloc[-1] == c.best_set
+    assert len(over_time(c, 1)) == 8 == over_time(c, 1)["n_datasets"].iloc[-1]  # the last of 16
+    page = fragment(over_time_heading(c, over_time_blocks(c, 4)))
+    assert "has led since run 4" in page and "run 16: good" in page and "4 runs apart" in page
 
 
 def test_over_time_needs_several_days_on_which_there_was_something_to_compare():

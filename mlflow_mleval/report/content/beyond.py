@@ -32,7 +32,7 @@ from mlflow_mleval.report.blocks import (
     pvalues,
 )
 from mlflow_mleval.report.figures.pair_diagrams import (
-    leaders_by_day,
+    leaders_over_time,
     power_lines,
     shrinkage,
 )
@@ -455,27 +455,36 @@ def over_time_heading(c: Comparison, blocks: Sequence[Any] = ()) -> Section | No
     return Section("over_time", "Over time", blocks, f"{days[0]:%d %b} to {days[-1]:%d %b %Y}")
 
 
-def over_time_blocks(c: Comparison) -> list[Any]:
-    """Who led on each day, and who may have been as good."""
-    days = over_time(c)
-    if len(days) < 2:
-        return [Text(["On earlier days too little was there to compare."])]
+def over_time_blocks(c: Comparison, each: int = 0) -> list[Any]:
+    """Who led on each day, or after `each` so many runs, and who may have been as good."""
+    then = over_time(c, each)
+    if len(then) < 2:
+        return [Text(["Earlier too little was there to compare."])]
     changes = [
-        f"{name(now.leader)} from {now.day:%d %b} on"
-        for before, now in pairwise(days.itertuples())
+        f"{name(now.leader)} from {now.moment} on"
+        for before, now in pairwise(then.itertuples())
         if before.leader != now.leader
     ]
-    first = days.iloc[0]
-    led = f"{name(first['leader'])} has led since {first['day']:%d %b}."
+    first = then.iloc[0]
+    led = f"{name(first['leader'])} has led since {first['moment']}."
     if changes:
-        led = f"{name(first['leader'])} led on {first['day']:%d %b}, {joined(changes)}."
-    sizes = [len(best) for best in days["best_set"]]
+        led = f"{name(first['leader'])} led {'at' if each else 'on'} {first['moment']}"
+        led = f"{led}, {joined(changes)}."
+    sizes = [len(best) for best in then["best_set"]]
     among = f"{count(sizes[0], 'method')} may have been the best then, {sizes[-1]} may be now."
-    return [Text([led, among]), Figure(leaders_by_day(days, c.order), _OVER_TIME)]
+    about = _EACH_RUNS.format(count(each, "run")) if each else _EACH_DAY
+    return [Text([led, among]), Figure(leaders_over_time(then, c.order), f"{_DOTS} {about}")]
 
 
-_OVER_TIME = (
-    "Large dot: leads. Ring: may be as good. Small dot: clearly worse. By the results that were "
-    "complete on that day, on the datasets that all of these methods had finished. Each day is "
-    "tested by itself: a method that passes in and out of the best set may do so by chance."
+_DOTS = "Large dot: leads. Ring: may be as good. Small dot: clearly worse."
+_BY_ITSELF = (
+    "is tested by itself: a method that passes in and out of the best set may do so by chance."
+)
+_EACH_DAY = (
+    "By the results that were complete on that day, on the datasets that all of these methods had "
+    f"finished. Each day {_BY_ITSELF}"
+)
+_EACH_RUNS = (
+    "By the results that were complete when that run began, {} apart, on the datasets that all of "
+    f"these methods had finished. Each column {_BY_ITSELF}"
 )

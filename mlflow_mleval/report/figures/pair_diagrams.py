@@ -552,32 +552,32 @@ def ledger_steps(entries: pd.DataFrame) -> Svg:
 
 
 # --------------------------------------------------------------------------------------------------
-# Who led, and who may have been as good, day by day.
+# Who led, and who may have been as good, over time.
 
 #: Height of a row, and methods that are drawn.
-DAY_ROW, DAY_METHODS = 22, 12
+TIME_ROW, TIME_METHODS = 22, 12
 
 
-def leaders_by_day(days: pd.DataFrame, order: Sequence[str]) -> Svg:
-    """A row a method, a column a day: the leader as a large dot, who may have been as good as a
+def leaders_over_time(then: pd.DataFrame, order: Sequence[str]) -> Svg:
+    """A row a method, a column a moment: the leader as a large dot, who may have been as good as a
     ring, who was there as a small dot.
 
-    `days` has the columns day, leader, best_set, methods, n_datasets; `order` is that of today.
+    `then` has the columns moment, leader, best_set, methods, n_datasets; `order` is that of now.
     """
-    ever = [m for m in order if any(m in best for best in days["best_set"])]
-    drawn = ever[:DAY_METHODS]
+    ever = [m for m in order if any(m in best for best in then["best_set"])]
+    drawn = ever[:TIME_METHODS]
     room = room_for(drawn, 200)
-    bottom = 26 + DAY_ROW * len(drawn)
-    words = "; ".join(f"{row.day:%d %b}: {row.leader}" for row in days.itertuples())
-    svg = Svg("Who led on each day", f"{words}.", bottom + 36)
-    step = (WIDTH - room - 20) / max(len(days), 2)
-    for i, row in enumerate(days.itertuples()):
+    bottom = 26 + TIME_ROW * len(drawn)
+    words = "; ".join(f"{row.moment}: {row.leader}" for row in then.itertuples())
+    svg = Svg("Who led over time", f"{words}.", bottom + 36)
+    step = (WIDTH - room - 20) / max(len(then), 2)
+    for i, row in enumerate(then.itertuples()):
         x = room + 20 + step * (i + 0.5)
-        svg.text(x, 14, f"{row.day:%d %b}", "small", "middle")
+        svg.text(x, 14, row.moment, "small", "middle")
         svg.text(x, bottom + 14, str(row.n_datasets), "muted small", "middle")
         svg.line(x, 22, x, bottom, "grid")
         for at, method in enumerate(drawn):
-            y, tip = 26 + DAY_ROW * (at + 0.5), f"{method}, {row.day:%d %b}"
+            y, tip = 26 + TIME_ROW * (at + 0.5), f"{method}, {row.moment}"
             if method == row.leader:
                 svg.dot(x, y, 6.5, "faccent", tip=f"{tip}: leads")
             elif method in row.best_set:
@@ -585,7 +585,7 @@ def leaders_by_day(days: pd.DataFrame, order: Sequence[str]) -> Svg:
             elif method in row.methods:
                 svg.dot(x, y, 2, "fgrey", tip=f"{tip}: clearly worse")
     for at, method in enumerate(drawn):
-        svg.text(room, 26 + DAY_ROW * (at + 0.5) + 4, fit(method, room), anchor="end")
+        svg.text(room, 26 + TIME_ROW * (at + 0.5) + 4, fit(method, room), anchor="end")
     svg.text(room, bottom + 14, "datasets", "muted small", "end")
     missed(svg, len(ever) - len(drawn), 0)
     return svg
