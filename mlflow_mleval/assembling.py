@@ -5,7 +5,7 @@ server go.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -79,6 +79,22 @@ class Material:
     instances: Mapping[str, Any]
     profiles: Any = None
 
+    def can_lose(self, measures: Collection[str]) -> bool:
+        """Whether these measures can be left out of what was read: the rest was read as it is
+        without them.
+        """
+        tests = [one for one in self.instances.values() if not isinstance(one, str)]
+        tested = {m for one in tests for m in one.measures}
+        return {*measures} < {*self.study.measures} and tested.isdisjoint(measures)
+
+    def without(self, measures: Collection[str]) -> Material:
+        """The same with fewer measures."""
+        from mlflow_mleval.study import Excluded
+
+        study = self.study.select(exclude=measures)
+        gone = [Excluded("measure", m, "excluded as asked") for m in sorted(measures)]
+        return replace(self, study=replace(study, excluded=(*study.excluded, *gone)))
+
 
 def read(
     choices: Mapping[str, Any],
@@ -126,8 +142,11 @@ def comparison_of(
     whole: bool = False,
     stage: Stage = _silent,
     say: Callable[[str], object] = lambda text: None,
+    before: Any = None,
 ) -> Any:
-    """The Comparison of what was read, by these options; see `compared`."""
+    """The Comparison of what was read, by these options; see `compared`. `before` is one of the
+    same by other weights, if there is any.
+    """
     from mlflow_mleval.analysis.comparison import compare
 
     study = material.study
@@ -139,6 +158,8 @@ def comparison_of(
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
         if isinstance(options.get(name), dict):
             options[name] = dict.fromkeys(study.measures, default) | options[name]
+    if before is not None:
+        return before.reweighed(options.get("weights", "entropy"))
     folds = {"protocol": None, "ratio": None, "paired": True}
     options["over_folds"] = {key: choices.get(key, default) for key, default in folds.items()}
     beside = {"profiles": material.profiles, "instances": material.instances}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,16 @@ import pandas as pd
 
 from mlflow_mleval.analysis import beyond_pvalues
 from mlflow_mleval.analysis import stability as st
-from mlflow_mleval.analysis.fusion import Fusion, Redundancy, fuse, redundancy
+from mlflow_mleval.analysis.fusion import (
+    Correlation,
+    Fusion,
+    Redundancy,
+    fuse,
+    on_one_scale,
+    overlap_of,
+    redundancy,
+    v_shape,
+)
 from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, DatasetTests, PairTests
 from mlflow_mleval.analysis.pairs import (
     apart,
@@ -41,7 +50,7 @@ from mlflow_mleval.analysis.posthoc.max_t import (
 )
 from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
 from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult, Wilcoxon
-from mlflow_mleval.analysis.promethee import Gaia, tied_ranks
+from mlflow_mleval.analysis.promethee import Gaia, Weights, tied_ranks
 from mlflow_mleval.analysis.ranks import (
     FriedmanResult,
     SkillingsMackResult,
@@ -85,6 +94,29 @@ FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 
 @dataclass(frozen=True)
+class Ground:
+    """What a comparison rests on and no weights change.
+
+    Attributes
+    ----------
+    study : As it was given, before its policy for missing values was applied.
+    overlap : How measures correlate; None where there are too few measures or methods to ask.
+    order : By what methods shall be in order, if that was asked for.
+    examined : Whether it is asked how sure the ranking is.
+    folds, profiles, instances, absent : As of a Comparison.
+    """
+
+    study: Study
+    overlap: Correlation | None
+    order: str | None
+    examined: bool
+    folds: Mapping[str, FoldComparison]
+    profiles: ProfileComparison | None
+    instances: Mapping[str, InstanceTests]
+    absent: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Comparison(Detailed):
     """What `compare` found. Tables of it are made once: copy one before changing it.
 
@@ -117,6 +149,7 @@ class Comparison(Detailed):
     doubts : What a reader must know before believing the verdict.
     absent : Parts that could not be computed, with the reason.
     options : Every choice that was made.
+    ground : What no weights change.
     """  # noqa: E501
 
     study: Study
@@ -143,6 +176,12 @@ class Comparison(Detailed):
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
     options: Mapping[str, Any]
+    ground: Ground = field(repr=False)
+
+    def reweighed(self, weights: Weights) -> Comparison:
+        """The same with other weights: only what these change is made anew."""
+        options = {**self.options, "weights": weights}
+        return _compared(self.ground, self.fusion.reweighed(weights), options)
 
     @property
     def leader(self) -> str:
@@ -711,64 +750,29 @@ def compare(
     probability(alpha, "alpha")
     choices = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s}
     choices["drop_constant"] = drop_constant
+    if stability:
+        at_least_one(n_resamples, "n_resamples")
     fusion = fuse(study, **choices)
     full = fusion.study
-    steps = iter(range(1, n := 5 + len(full.datasets) * (full.folds is not None)))
+    steps = iter(range(1, n := 4 + len(full.datasets) * (full.folds is not None)))
 
     def step(result: Any = None) -> Any:
         progress(next(steps, n), n)
         return result
 
     step()
-    table, ranks = _tested(fusion, on)
-    absent: dict[str, str] = {}
-    there = _there(study, on, table) | missing_is_failure
-    # bets are for differences that fill the range; values on one scale may be far from that
-    own_scale = on == FUSED or (test != "anytime" and _on_one_scale(full, on))
-    flows = table if own_scale else _v_shape(table)
-    growing: dict[str, Any] = {"arrival": full.arrival, "bound": _bound(fusion, on)}
-    tested = Tested(
-        table.where(there),
-        ranks,
-        flows.where(there),
-        alpha,
-        correction,
-        control,
-        seed,
-        **growing,
-    )
     over_folds = dict(over_folds or {})
+    absent: dict[str, str] = {}
     by_fold = _by_fold(full, absent, step, alpha=alpha, **over_folds)
-    tests = _tests_over_datasets(tested, ties, test, absent)
-    if test == "max-t":
-        tests |= _where_datasets_are_few(fusion, tested, on, own_scale, by_fold, tests["posthoc"])
-    made: Made | None = tests["deciding"]
-    order = _criterion(order, made)
-    scores = {"mean-value": flows.mean(), "mean-rank": -ranks.mean()}[order]
-    pairs = [] if made is None else made.result.significant_pairs
-    methods, turned = best_first(scores, pairs)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        tests["cliques"], tests["letters"] = grouped(apart(methods, pairs))
-    warned = step([str(w.message) for w in caught])
-    redundant = _redundancy(fusion, max_correlation, step, absent)
-    again = _retest(on, made, tested, there)
-    sure = None
-    if stability:
-        at_least_one(n_resamples, "n_resamples")
-        sure = _stability(study, fusion, again, redundant, absent, n_resamples, seed)
     by_instance, reasons = _by_instance(instances)
     absent |= reasons
     along = step(profiles and _along_profiles(full, profiles, alpha, seed, over_folds, absent))
-    progress(n, n)
-    of = "rank" if order == "mean-rank" else "net flow" if on == FUSED else on
-    could_turn = put_first(turned, f"mean {of}")
-    with_gaps = None
-    if on == FUSED:
-        leans = leaning(study, tested, made, missing_is_failure)
-        could_turn = turning(fusion, made, again, leans) + could_turn
+    overlap = None
+    if len(full.measures) > 1 and len(full.methods) > 2:
+        overlap = step(overlap_of(full))
     else:
-        with_gaps = _with_gaps(study, on)
+        absent["redundancy"] = "needs at least two measures and three methods"
+    ground = Ground(study, overlap, order, stability, by_fold, along, by_instance, absent)
     options = {
         "on": on,
         **choices,
@@ -787,6 +791,47 @@ def compare(
         "over_folds": over_folds,
         "next_dataset": next_dataset,
     }
+    made = _compared(ground, fusion, options)
+    progress(n, n)
+    return made
+
+
+def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Comparison:
+    """The comparison by these weights."""
+    study, full, absent = ground.study, fusion.study, dict(ground.absent)
+    on, test, counted = (options[name] for name in ("on", "test", "missing_is_failure"))
+    table, ranks = _tested(fusion, on)
+    there = _there(study, on, table) | counted
+    # bets are for differences that fill the range; values on one scale may be far from that
+    own_scale = on == FUSED or (test != "anytime" and on_one_scale(full, on))
+    flows = table if own_scale else v_shape(table)
+    chosen = {name: options[name] for name in ("alpha", "correction", "control", "seed")}
+    growing: dict[str, Any] = {"arrival": full.arrival, "bound": _bound(fusion, on)}
+    tested = Tested(table.where(there), ranks, flows.where(there), **chosen, **growing)
+    tests = _tests_over_datasets(tested, options["ties"], test, absent)
+    if test == "max-t":
+        beside = tests["posthoc"]
+        tests |= _where_datasets_are_few(fusion, tested, on, own_scale, ground.folds, beside)
+    made: Made | None = tests["deciding"]
+    order = _criterion(ground.order, made)
+    scores = {"mean-value": flows.mean(), "mean-rank": -ranks.mean()}[order]
+    pairs = [] if made is None else made.result.significant_pairs
+    methods, turned = best_first(scores, pairs)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tests["cliques"], tests["letters"] = grouped(apart(methods, pairs))
+    warned = [str(w.message) for w in caught]
+    redundant = ground.overlap and redundancy(fusion, options["threshold"], ground.overlap)
+    again = _retest(on, made, tested, there)
+    sure = _stability(ground, fusion, again, options, absent) if ground.examined else None
+    of = "rank" if order == "mean-rank" else "net flow" if on == FUSED else on
+    could_turn = put_first(turned, f"mean {of}")
+    with_gaps = None
+    if on == FUSED:
+        leans = leaning(study, tested, made, counted)
+        could_turn = turning(fusion, made, again, leans) + could_turn
+    elif study.cells(on).isna().any(axis=None):
+        with_gaps = skillings_mack(study.ranks(on))  # which leaves empty cells empty
     return Comparison(
         study=full,
         fusion=fusion,
@@ -800,12 +845,13 @@ def compare(
         skillings_mack=with_gaps,
         redundancy=redundant,
         stability=sure,
-        folds=by_fold,
-        profiles=along,
-        instances=by_instance,
+        folds=ground.folds,
+        profiles=ground.profiles,
+        instances=ground.instances,
         absent=absent,
-        doubts=collected(full, fusion, sure, tests, warned, could_turn, missing_is_failure),
-        options=options,
+        doubts=collected(full, fusion, sure, tests, warned, could_turn, counted),
+        options={**options, "order": order},
+        ground=ground,
         **tests,
     )
 
@@ -816,19 +862,6 @@ def _there(study: Study, on: str, table: pd.DataFrame) -> pd.DataFrame:
     for dataset, method in study.filled:
         there.loc[dataset, method] = False
     return there
-
-
-def _redundancy(
-    fusion: Fusion,
-    max_correlation: float,
-    step: Callable[[Any], Any],
-    absent: dict[str, str],
-) -> Redundancy | None:
-    """Which measures say the same, where there are enough to ask."""
-    if len(fusion.study.measures) > 1 and len(fusion.study.methods) > 2:
-        return step(redundancy(fusion, max_correlation))
-    absent["redundancy"] = "needs at least two measures and three methods"
-    return None
 
 
 def _retest(on: str, made: Made | None, tested: Tested, there: pd.DataFrame) -> Retest | None:
@@ -867,20 +900,12 @@ def _check(
         study.cells(on)
 
 
-def _with_gaps(study: Study, measure: str) -> SkillingsMackResult | None:
-    """The test of all methods that leaves empty cells empty, where there are any."""
-    gaps = study.cells(measure).isna().any(axis=None)
-    return skillings_mack(study.ranks(measure)) if gaps else None
-
-
 def _stability(
-    study: Study,
+    ground: Ground,
     fusion: Fusion,
     again: Retest | None,
-    redundant: Redundancy | None,
+    options: Mapping[str, Any],
     absent: dict[str, str],
-    n_resamples: int,
-    seed: int,
 ) -> st.Stability | None:
     """How sure the fused ranking is."""
     if len(fusion.study.measures) == 1:
@@ -888,8 +913,9 @@ def _stability(
         return None
     if len(fusion.study.methods) < 3:
         absent["stability.leave_one_out"] = "needs three methods"
-    matrix = None if redundant is None else redundant.correlation
-    return st.Stability(fusion, study, again, matrix, n_resamples, seed)
+    matrix = ground.overlap and ground.overlap.matrix
+    draws = options["n_draws"], options["seed"]
+    return st.Stability(fusion, ground.study, again, matrix, *draws)
 
 
 def _by_instance(
@@ -945,25 +971,6 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         return fusion.phi, fusion.ranks
     study = fusion.study
     return study.cells(on) * (-1 if study.directions[on] == "min" else 1), study.ranks(on)
-
-
-def _on_one_scale(study: Study, measure: str) -> bool:
-    """Whether values on different datasets can be averaged: they lie within the measure's bounds;
-    those of an unknown one within 0 and 1.
-    """
-    low, high = MEASURES[measure].range if measure in MEASURES else (0.0, 1.0)
-    values = study.cells(measure).to_numpy()
-    return bool(np.isfinite(high - low) and (values >= low).all() and (values <= high).all())
-
-
-def _v_shape(table: pd.DataFrame) -> pd.DataFrame:
-    """Net flows by one measure, larger is better, where the preference is V-shape up to its range
-    on the dataset.
-    """
-    spread = (table.max(axis=1) - table.min(axis=1)).replace(0, 1)
-    return table.sub(table.mean(axis=1), axis=0).div(spread, axis=0) * (
-        table.shape[1] / (table.shape[1] - 1)
-    )
 
 
 def _bound(fusion: Fusion, on: str) -> float:
@@ -1076,7 +1083,7 @@ def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, 
     for measure in study.measures:
         ranks = study.ranks(measure)
         values = _tested(fusion, measure)[0]
-        flows = values if _on_one_scale(study, measure) else _v_shape(values)
+        flows = values if on_one_scale(study, measure) else v_shape(values)
         score = rankings[measure] = flows.mean()
         first = score.idxmax()
         test = friedman(ranks, ties=ties) if len(ranks) >= MIN_DATASETS else None

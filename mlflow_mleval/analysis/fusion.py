@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from mlflow_mleval.analysis.promethee import (
     tied_ranks,
 )
 from mlflow_mleval.analysis.ranks import components
+from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import AnyArray, Array
 from mlflow_mleval.words import SHOWN, some
@@ -67,6 +69,11 @@ class Fusion:
         """The measures by their mean weight, the heaviest first."""
         return self.weights.mean().sort_values(ascending=False, kind="stable").index.tolist()
 
+    def reweighed(self, weights: Weights) -> Fusion:
+        """The same with other weights."""
+        options = {**self.options, "weights": weights}
+        return _fused(self.study, self.flows.by_measure, options)
+
     def refit(self, study: Study) -> Fusion:
         """The same choices applied to another study, such as this one with fewer measures or
         methods.
@@ -105,12 +112,6 @@ def fuse(
     {'b': 1.0, 'a': 2.0}
     """  # noqa: E501
     study = study.complete()
-    methods = study.methods
-    datasets = study.datasets
-    if isinstance(weights, pd.Series):
-        weights = dict(weights)
-    elif not isinstance(weights, str | Mapping) and len(weights) == len(study.measures):
-        weights = dict(zip(study.measures, weights, strict=True))
     options = {
         "preference": preference,
         "weights": weights,
@@ -119,12 +120,23 @@ def fuse(
         "s": s,
         "drop_constant": drop_constant,
     }
-    flows = study_flows(study, preference, p, q, s).weigh(weights, drop_constant)
+    return _fused(study, study_flows(study, preference, p, q, s), options)
+
+
+def _fused(study: Study, by_measure: FlowsByMeasure, options: Mapping[str, Any]) -> Fusion:
+    """A completed study with its flows by measure, fused by the weights of the options."""
+    weights = options["weights"]
+    if isinstance(weights, pd.Series):
+        weights = dict(weights)
+    elif not isinstance(weights, str | Mapping) and len(weights) == len(study.measures):
+        weights = dict(zip(study.measures, weights, strict=True))
+    options = {**options, "weights": weights}
+    flows = by_measure.weigh(weights, options["drop_constant"])
+    datasets = study.datasets
+    index = pd.Index(datasets, name="dataset"), pd.Index(study.methods, name="method")
 
     def table(values: Array) -> pd.DataFrame:
-        return pd.DataFrame(
-            values, pd.Index(datasets, name="dataset"), pd.Index(methods, name="method")
-        )
+        return pd.DataFrame(values, *index)
 
     ranks = table(flows.ranks)
     phi = table(flows.phi)
@@ -170,6 +182,25 @@ def mean_ranking(flows: WeighedFlows) -> pd.DataFrame:
     mean_rank = flows.ranks.mean(axis=0)
     columns = {"phi": phi, "mean_rank": mean_rank, "rank": tied_ranks(-phi)}
     return pd.DataFrame(columns, flows.by_measure.methods)
+
+
+def on_one_scale(study: Study, measure: str) -> bool:
+    """Whether values on different datasets can be averaged: they lie within the measure's bounds;
+    those of an unknown one within 0 and 1.
+    """
+    low, high = MEASURES[measure].range if measure in MEASURES else (0.0, 1.0)
+    values = study.cells(measure).to_numpy()
+    return bool(np.isfinite(high - low) and (values >= low).all() and (values <= high).all())
+
+
+def v_shape(table: pd.DataFrame) -> pd.DataFrame:
+    """Net flows by one measure, larger is better, where the preference is V-shape up to its range
+    on the dataset.
+    """
+    spread = (table.max(axis=1) - table.min(axis=1)).replace(0, 1)
+    return table.sub(table.mean(axis=1), axis=0).div(spread, axis=0) * (
+        table.shape[1] / (table.shape[1] - 1)
+    )
 
 
 class _Results(Mapping[str, PrometheeResult]):
@@ -227,24 +258,57 @@ class Redundancy:
 
     Attributes
     ----------
-    correlation : Measures x measures: mean absolute correlation, as `Correlation.matrix`.
-    n_datasets : Datasets behind each measure's correlations.
+    fusion : The ranking by all measures.
+    overlap : How they correlate.
     kept : Measures that survive the filter, in the study's order.
     dropped : As `redundancy_filter` gives it: measure, because_of, correlation, mean_correlation.
     groups : The connected components of `graph`, the largest first.
-    ranking : As `ranking_without` gives it: mean_rank, rank, mean_rank_without, rank_without, mean_change by method.
-    without : The ranking by the kept measures only.
-    """  # noqa: E501
+    """
 
     max_correlation: float
-    correlation: pd.DataFrame
-    n_datasets: pd.Series
+    fusion: Fusion
+    overlap: Correlation
     kept: list[str]
     dropped: pd.DataFrame
     groups: list[list[str]]
-    ranking: pd.DataFrame
-    without: Fusion
-    warnings: tuple[str, ...] = ()
+
+    @property
+    def correlation(self) -> pd.DataFrame:
+        """Measures x measures: mean absolute correlation, as `Correlation.matrix`."""
+        return self.overlap.matrix
+
+    @property
+    def n_datasets(self) -> pd.Series:
+        """Datasets behind each measure's correlations."""
+        return self.overlap.n_datasets
+
+    @property
+    def ranking(self) -> pd.DataFrame:
+        """As `ranking_without` gives it: mean_rank, rank, mean_rank_without, rank_without,
+        mean_change by method.
+        """
+        return self._fewer[0]
+
+    @property
+    def without(self) -> Fusion:
+        """The ranking by the kept measures only."""
+        return self._fewer[1]
+
+    @cached_property
+    def _fewer(self) -> tuple[pd.DataFrame, Fusion]:
+        return ranking_without(self.fusion, self.kept)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Which measures have no correlation somewhere."""
+        where: dict[str, list[str]] = {}
+        for dataset, measure in self.overlap.constant:
+            where.setdefault(measure, []).append(dataset)
+        return tuple(
+            f"{measure} is the same for all methods on {some(datasets)}: its correlations there "
+            "count as 0."
+            for measure, datasets in where.items()
+        )
 
     @property
     def graph(self) -> nx.Graph:
@@ -388,11 +452,14 @@ def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, 
     return ranking, without
 
 
-def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
+def redundancy(
+    fusion: Fusion, max_correlation: float = 0.9, overlap: Correlation | None = None
+) -> Redundancy:
     """Find the redundant measures of a fused study of at least three methods, and how the ranking
     moves without them.
 
     Measures with an absolute correlation above `max_correlation`, in [0, 1], count as the same.
+    `overlap` is how they correlate, where that is known.
 
     >>> from mlflow_mleval.analysis.fusion import fuse
     >>> from mlflow_mleval.study import Study
@@ -401,28 +468,15 @@ def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
     >>> found.kept, found.groups, found.ranking.mean_change.tolist()
     (['f1'], [['f1', 'recall']], [0.0, 0.0, 0.0])
     """  # noqa: E501
-    study = fusion.study
-    correlations = correlation({dataset: study.values.loc[dataset] for dataset in study.datasets})
-    needed, dropped = redundancy_filter(correlations.matrix, max_correlation)
-    ranking, without = ranking_without(fusion, needed)
-    warnings = []
-    for measure in dict.fromkeys(measure for _, measure in correlations.constant):
-        where = [dataset for dataset, other in correlations.constant if other == measure]
-        warnings.append(
-            f"{measure} is the same for all methods on {some(where)}: its correlations there "
-            "count as 0."
-        )
-    return Redundancy(
-        max_correlation=max_correlation,
-        correlation=correlations.matrix,
-        n_datasets=correlations.n_datasets,
-        kept=needed,
-        dropped=dropped,
-        groups=groups(correlations.matrix, max_correlation),
-        ranking=ranking,
-        without=without,
-        warnings=tuple(warnings),
-    )
+    overlap = overlap or overlap_of(fusion.study)
+    needed, dropped = redundancy_filter(overlap.matrix, max_correlation)
+    alike = groups(overlap.matrix, max_correlation)
+    return Redundancy(max_correlation, fusion, overlap, needed, dropped, alike)
+
+
+def overlap_of(study: Study) -> Correlation:
+    """How the measures of a completed study correlate."""
+    return correlation({dataset: study.values.loc[dataset] for dataset in study.datasets})
 
 
 def _joined(corr: pd.DataFrame, max_correlation: float) -> AnyArray:

@@ -233,6 +233,7 @@ class Page:
             "/answer": self.answer,
             "/section": self.section,
             "/detail": self.detail,
+            "/text": self.text,
             "/files": self.files,
             "/download": self.download,
             "/news": self.news,
@@ -372,8 +373,18 @@ class Page:
         if text is None:
             if part not in (section["key"] for section in about["sections"]):
                 raise Failure(404, "The answer has no such section.")
-            text = self._part(key, selection, f"section/{part}")
+            each = (
+                f"/{n}"
+                if part == "over_time" and (n := _number("each", "0", "a number of runs"))
+                else ""
+            )
+            text = self._part(key, selection, f"section/{part}{each}")
         return _html(text, about["made"])
+
+    def text(self) -> Response:
+        selection = self._readable()
+        text = self._part(self._key(selection, "answer"), selection, "text")
+        return Response(text, mimetype="text/plain")
 
     def files(self) -> Response:
         selection = self._readable()
@@ -602,9 +613,14 @@ def _refuse_other_sites() -> None:
 
 def _milliseconds(field: str, default: str = "") -> int:
     """A time in the address."""
+    return _number(field, default, "a time in milliseconds")
+
+
+def _number(field: str, default: str, what: str) -> int:
+    """A whole number in the address, and what it means."""
     text = request.args.get(field, "") or default
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
-        raise Failure(400, f"`{field}` is a time in milliseconds.", field=field)
+        raise Failure(400, f"`{field}` is {what}.", field=field)
     return int(text)
 
 

@@ -101,11 +101,13 @@ def options() -> dict[str, click.Option]:
     return {max(option.opts, key=len).removeprefix("--"): option for option in taken}
 
 
-#: Options, by their names in the address, by which runs are compared and not read.
+#: Options, by their names in the address, by which runs are compared and not read; measures can be
+#: left out of what was read.
 COMPARING = {
     "control",
     "correction",
     "drop-constant",
+    "exclude-measure",
     "missing-is-failure",
     "next",
     "on",
@@ -155,7 +157,11 @@ class PageSelection:
         """The selection without what only the comparison heeds: the same for all that read the same
         runs.
         """
-        given = [(name, values) for name, values in self.given if name not in COMPARING]
+        return self.without(*COMPARING)
+
+    def without(self, *names: str) -> PageSelection:
+        """The selection as the address says it, without these names."""
+        given = [(name, values) for name, values in self.given if name not in names]
         return replace(self, given=tuple(given))
 
     def key(self, *more: str) -> str:
@@ -450,21 +456,60 @@ _GAPS = (
 )
 
 
-#: What this process has read, and when, in milliseconds: further jobs are about the same runs.
-_READ: list[tuple[Any, int]] = []
+@dataclass
+class _Held:
+    """What this process has read and compared: further jobs are about the same runs."""
 
+    chosen: PageSelection
+    material: Any
+    made: int  #: when it was read, in milliseconds
+    compared: tuple[PageSelection, Any] | None = None
 
-def _read(job: dict[str, Any], chosen: PageSelection, tell: Tell) -> tuple[Any, int]:
-    """What is compared, and when it was read."""
-    from mlflow_mleval.assembling import read
+    @classmethod
+    def of(cls, job: dict[str, Any], chosen: PageSelection, tell: Tell) -> _Held:
+        """What is read now."""
+        from mlflow_mleval.assembling import read
 
-    if not _READ:
         made = int(time.time() * 1000)
         material = read(chosen.choices, whole=True, stage=_stages(tell), word=as_option)
-        study = material.study
-        source = {**study.source, "tracking_uri": job["address"]}
-        _READ.append((replace(material, study=replace(study, source=source)), made))
-    return _READ[0]
+        source = {**material.study.source, "tracking_uri": job["address"]}
+        study = replace(material.study, source=source)
+        return cls(chosen, replace(material, study=study), made)
+
+    def without_measures(self, chosen: PageSelection) -> Any:
+        """What was read, without the further measures that are left out now; None where it would
+        have been read otherwise.
+        """
+        before, now = ({*one.choices["exclude_measures"]} for one in (self.chosen, chosen))
+        more = now - before
+        if before - now or not self.material.can_lose(more):
+            return None
+        return self.material.without(more) if more else self.material
+
+    def comparison(self, chosen: PageSelection, material: Any, tell: Tell) -> Any:
+        """What is compared; by other weights than before, what these change is made anew."""
+        from mlflow_mleval.assembling import comparison_of
+
+        before = None
+        if self.compared and self.compared[0].without("weights") == chosen.without("weights"):
+            before = self.compared[1]
+        how = {"whole": True, "stage": _stages(tell), "before": before}
+        made = comparison_of(material, chosen.choices, **how)
+        self.compared = chosen, made
+        return made
+
+
+#: What this process holds, if anything.
+_HELD: list[_Held] = []
+
+
+def _compared(job: dict[str, Any], chosen: PageSelection, tell: Tell) -> tuple[Any, int]:
+    """The comparison, and when its runs were read."""
+    material = _HELD[0].without_measures(chosen) if _HELD else None
+    if material is None:
+        _HELD[:] = [_Held.of(job, chosen, tell)]
+        material = _HELD[0].material
+    return _HELD[0].comparison(chosen, material, tell), _HELD[0].made
 
 
 def _answer(
@@ -473,12 +518,10 @@ def _answer(
     """Write what a reader sees first, then hold the comparison and make the rest of the answer when
     somebody asks for it.
     """
-    from mlflow_mleval.assembling import comparison_of
     from mlflow_mleval.report.html import fragment
 
     chosen = parsed(job["given"])
-    material, made = _read(job, chosen, tell)
-    comparison = comparison_of(material, chosen.choices, whole=True, stage=_stages(tell))
+    comparison, made = _compared(job, chosen, tell)
     tell(state="working", step="writing", done=0, total=0)
     study = comparison.study
     parts = _Parts(comparison, chosen)
@@ -487,7 +530,6 @@ def _answer(
         "made": made,
         "title": _plain(document.title),
         "about": _plain(document.about),
-        "text": _plain(document.text),
         "runs": len(study.runs),
         "leader": _plain(comparison.order[0]),
         "experiments": study.source["experiments"],
@@ -532,8 +574,9 @@ def part_key(key: str, made: int, part: str) -> str:
 
 
 class _Parts:
-    """The parts of an answer, made when they are asked for: its sections, the list of its files,
-    each of these, and what is stored as a run. A KeyError where there is no such part.
+    """The parts of an answer, made when they are asked for: its sections, that over time also by
+    each so many runs, the answer as a paragraph, the list of its files, each of these, and what is
+    stored as a run. A KeyError where there is no such part.
     """
 
     def __init__(self, comparison: Any, chosen: PageSelection) -> None:
@@ -555,8 +598,13 @@ class _Parts:
 
         kind, _, name = part.partition("/")
         if kind == "section":
-            section = {s.key: s for s in self.sections}[name]
+            key, _, each = name.partition("/")
+            section = {s.key: s for s in self.sections}[key]
+            if each:
+                section = replace(section, blocks=_over_time(self.comparison, int(each)))
             return [("text", fragment(section))]
+        if kind == "text":
+            return [("text", _plain(self.document.text))]
         if kind == "file":
             return [("text", self.files[name]())]
         if kind == "files":
@@ -624,11 +672,11 @@ def _next_dataset(comparison: Any) -> Sequence[Any]:
     return [Text([empty])] if section is None else section.blocks
 
 
-def _over_time(comparison: Any) -> Sequence[Any]:
-    """What is said of earlier days."""
+def _over_time(comparison: Any, each: int = 0) -> Sequence[Any]:
+    """What is said of earlier days, or of the time before each so many of the last runs."""
     from mlflow_mleval.report.content.beyond import over_time_blocks
 
-    return over_time_blocks(comparison)
+    return over_time_blocks(comparison, each)
 
 
 def _detail(

@@ -135,6 +135,19 @@ def test_the_same_seed_gives_the_same_draws():
     )
 
 
+@pytest.mark.parametrize("on", ["fused", "f1"])
+def test_other_weights_make_anew_only_what_they_change(on):
+    study = with_a_gap(study_of(4, 8, gap=0.02), ("d0", "m1"))
+    options = {"on": on, "stability": True, "n_resamples": 20, "order": "mean-rank", "rope": 0.1}
+    weights = {"f1": 3, "hamming_loss": 1}
+    before, fresh = compare(study, **options), compare(study, weights=weights, **options)
+    after = before.reweighed(weights)
+    assert after.report().to_dict() == fresh.report().to_dict() != before.report().to_dict()
+    assert after.ground is before.ground and after.folds is before.folds
+    assert after.fusion.flows.by_measure is before.fusion.flows.by_measure
+    assert after.reweighed("entropy").report().to_dict() == before.report().to_dict()
+
+
 def test_filled_cells_are_a_doubt_and_skillings_mack_needs_no_filling():
     study = study_of(3, 8, gap=0.1)
     values = study.values.copy()

@@ -19,6 +19,7 @@ from report_cases import published
 from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
+from mlflow_mleval.assembling import Material
 from mlflow_mleval.errors import CandidatesError, MeasureError, UnclearError
 from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.report.content import document_of
@@ -50,7 +51,7 @@ from mlflow_mleval.server.page_content import (
     rendered,
 )
 from mlflow_mleval.server.worker import ABSENT, LANES, Worker
-from mlflow_mleval.study import Survey, Way
+from mlflow_mleval.study import Study, Survey, Way
 from mlflow_mleval.words import PROPOSED, Message
 
 
@@ -539,11 +540,30 @@ def test_what_is_read_is_the_same_whatever_the_comparison_heeds():
 
     from mlflow_mleval.analysis.comparison import compare
 
-    heeded = {options()[name].name for name in COMPARING}
+    heeded = {options()[name].name for name in COMPARING - {"exclude-measure"}}
     assert heeded <= {*signature(compare).parameters}
     assert heeded.isdisjoint(field.name for field in fields(Selection))
     one, other = parsed({"filter": ["x"]}), parsed({"filter": ["x"], "weights": ["f1=2"]})
     assert one.runs_only == one and other.runs_only.query == one.query != other.query
+    off = parsed({"filter": ["x"], "exclude-measure": ["f1"]})
+    assert off.runs_only.query == one.query  # it can be left out of what was read
+
+
+def test_measures_are_left_out_of_what_was_read_where_the_rest_is_as_without_them():
+    names = ("f1", "recall", "hamming_loss")
+    rows = [{"dataset": d, "method": m, **dict.fromkeys(names, 0.5)} for d in "de" for m in "ab"]
+    study = Study.from_frame(pd.DataFrame(rows))
+    material = Material(study, {"d": "no tables"})
+    assert material.can_lose({"f1", "recall"}) and material.can_lose(set())
+    assert not material.can_lose({*names}) and not material.can_lose({"cost"})
+    tested = Material(study, {"d": SimpleNamespace(measures=["f1"])})  # by tables of instances
+    assert not tested.can_lose({"f1"}) and tested.can_lose({"recall"})
+    less = material.without({"recall", "f1"}).study
+    assert less.measures == ["hamming_loss"]
+    assert [(gone.name, gone.reason) for gone in less.excluded] == [
+        ("f1", "excluded as asked"),
+        ("recall", "excluded as asked"),
+    ]
 
 
 def test_members_take_turns_and_surveys_wait_for_no_comparison(tmp_path):

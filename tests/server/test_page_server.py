@@ -319,8 +319,23 @@ def test_other_weights_of_the_same_runs_read_no_run_again(team):
     # who goes back finds the rest of the first answer, too, made of the same runs
     again = team.ask(f"section?part=measures&{ours}", ANN)
     assert again.ok and again.headers["X-Mleval-Made"] == str(before["made"])
-    newer = team.ask(f"answer?newer-than={before['made']}&{heavier}", ANN).json()
+    # a measure that is switched off is left out of what was read
+    off = f"exclude-measure=hamming_loss&{ours}"
+    less = team.ask(f"answer?{off}", ANN).json()
+    assert less["made"] == before["made"] and less["key"] != before["key"]
+    ranking = team.ask(f"section?part=ranking&{off}", ANN).text
+    newer = team.ask(f"answer?newer-than={before['made']}&{off}", ANN).json()
     assert newer["made"] > before["made"]
+    assert team.ask(f"section?part=ranking&{off}", ANN).text == ranking
+
+
+def test_the_answer_as_text_is_made_when_it_is_asked_for(team):
+    ours = f"experiment-id={team.ids['ours']}"
+    about = team.ask(f"answer?{ours}", ANN).json()
+    text = team.ask(f"text?{ours}", ANN)
+    assert about["leader"] in text.text and f"{team.page}/?{ours}" in text.text
+    assert text.headers["Content-Type"].startswith("text/plain") and "text" not in about
+    assert team.ask(f"text?experiment-id={team.ids['mine']}", BOB).status_code == 403
 
 
 def test_new_runs_are_told_and_taken_on_demand(team):

@@ -432,7 +432,16 @@ function section(part) {
   const fold = element("details", {class: `section ${part.key}`, id: part.key, open: part.open},
     element("summary", {}, element("h2", {}, part.title), element("span", {class: "hint"}, part.hint)), element("div", {class: "body"}));
   fold.addEventListener("toggle", () => { if (fold.open) load(part.key); });
+  if (part.key === "over_time") fold.lastChild.before(lookBack(fold.lastChild));
   return fold;
+}
+// How far apart the moments are that are looked back on: days, or so many runs.
+function lookBack(body) {
+  const sizes = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].filter(n => 2 * n <= shown.runs).slice(-4);
+  const each = element("select", {id: "each"}, element("option", {value: ""}, "day by day"),
+    ...sizes.map(n => element("option", {value: n}, `by the last ${n.toLocaleString("en")} runs`)));
+  each.addEventListener("change", () => { delete body.dataset.made; load("over_time"); });
+  return element("label", {}, "Look back ", each);
 }
 async function load(key) {
   const body = $(key).querySelector(".body"), of = shown;
@@ -441,7 +450,8 @@ async function load(key) {
   body.setAttribute("aria-busy", "true");
   try {
     const told = body.childElementCount ? undefined : working(body);
-    const response = await ask(`section?part=${encodeURIComponent(key)}&${of.query}`, {slot: `section ${key}`, told});
+    const each = key === "over_time" && $("each").value, part = `part=${encodeURIComponent(key)}${each ? `&each=${each}` : ""}`;
+    const response = await ask(`section?${part}&${of.query}`, {slot: `section ${key}`, told});
     if ((response.headers.get("X-Mleval-Made") ?? String(of.made)) !== String(of.made)) return compare();  // somebody had it made anew
     const html = await response.text();
     await released(body, `section ${key}`);
@@ -461,7 +471,7 @@ async function load(key) {
 function actions(made) {
   const address = new URL(`?${shown.query}`, location.href).href, link = button("Copy link", () => copy(address, "The link is"));
   const bar = element("div", {class: "actions"},
-    button("Copy as text", () => copy(made.text, "The answer is")), link, button("Store as run", store, {id: "store"}), downloads(),
+    button("Copy as text", copyText), link, button("Store as run", store, {id: "store"}), downloads(),
     made.command ? menu("Command", element("div", {}, element("pre", {tabindex: 0}, made.command),
       button("Copy command", () => copy(made.command, "The command is")))) : null,
     button("Print", print, {class: "phone-not"}), selection.has("weights") ? button("Weights by entropy again", () => {
@@ -471,6 +481,13 @@ function actions(made) {
     }) : null, element("button", {type: "button", id: "news", class: "primary", hidden: true}), element("span", {id: "stored"}));
   bar.querySelector("#news").addEventListener("click", () => compare(shown.made));
   return bar;
+}
+async function copyText() {
+  try {
+    copy(await (await ask(`text?${shown.query}`, {slot: "text"})).text(), "The answer is");
+  } catch (error) {
+    if (!stopped(error)) $("state").replaceChildren(failed(error));
+  }
 }
 function downloads() {  // what there is, listed when the menu is opened
   const list = element("ul"), fold = menu("Download", list), {query} = shown;
@@ -533,10 +550,10 @@ document.addEventListener("mleval:weights", event => {  // keys move a slider st
   const {own, weights = {}, exclude = []} = event.detail;
   if (own) return;
   weighing = setTimeout(() => {
-    const made = new URLSearchParams(selection), named = made.getAll("measure"), pairs = Object.entries(weights).map(pair => pair.join("="));
+    const made = new URLSearchParams(selection), pairs = Object.entries(weights).map(pair => pair.join("="));
     const kept = (made.get("weights") || "").split(",").filter(pair => pair.includes("=") && !exclude.some(m => pair.startsWith(`${m}=`)));
     if (pairs.length || kept.length) made.set("weights", (pairs.length ? pairs : kept).join(","));
-    for (const measure of exclude) named.includes(measure) ? made.delete("measure", measure) : made.append("exclude-measure", measure);
+    for (const measure of exclude) made.append("exclude-measure", measure);
     if (made.toString() !== query()) go(made);
   }, TYPING);
 });
