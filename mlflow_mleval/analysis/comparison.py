@@ -821,7 +821,9 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
         warnings.simplefilter("always")
         tests["cliques"], tests["letters"] = grouped(apart(methods, pairs))
     warned = [str(w.message) for w in caught]
-    redundant = ground.overlap and redundancy(fusion, options["threshold"], ground.overlap)
+    redundant = None
+    if ground.overlap is not None:
+        redundant = redundancy(fusion, options["threshold"], ground.overlap)
     again = _retest(on, made, tested, there)
     sure = _stability(ground, fusion, again, options, absent) if ground.examined else None
     of = "rank" if order == "mean-rank" else "net flow" if on == FUSED else on
@@ -913,7 +915,7 @@ def _stability(
         return None
     if len(fusion.study.methods) < 3:
         absent["stability.leave_one_out"] = "needs three methods"
-    matrix = ground.overlap and ground.overlap.matrix
+    matrix = None if ground.overlap is None else ground.overlap.matrix
     draws = options["n_draws"], options["seed"]
     return st.Stability(fusion, ground.study, again, matrix, *draws)
 

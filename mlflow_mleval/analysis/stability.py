@@ -479,7 +479,7 @@ def sensitivity(
     q: Threshold = None,
     s: Threshold = None,
     drop_constant: bool = False,
-    separates: Callable[[Study, WeighedFlows], list] | None = None,
+    separates: Callable[[Study, WeighedFlows], list[tuple[str, str]]] | None = None,
 ) -> Sensitivity:
     """The ranking under every preference function, under equal and entropy weights, and under every
     policy for gaps.
@@ -500,7 +500,7 @@ def sensitivity(
     }
     complete = study.complete()
     rows = []
-    separated = {}
+    separated: dict[tuple[str, str, str, str], Callable[[], list[tuple[str, str]]]] = {}
 
     def examine(
         complete: Study,

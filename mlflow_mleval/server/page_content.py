@@ -493,8 +493,8 @@ class _Held:
         before = None
         if self.compared and self.compared[0].without("weights") == chosen.without("weights"):
             before = self.compared[1]
-        how = {"whole": True, "stage": _stages(tell), "before": before}
-        made = comparison_of(material, chosen.choices, **how)
+        stage = _stages(tell)
+        made = comparison_of(material, chosen.choices, whole=True, stage=stage, before=before)
         self.compared = chosen, made
         return made
 
