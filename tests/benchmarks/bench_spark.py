@@ -1,25 +1,31 @@
-"""A Spark cluster on this machine against one process, on parquet with folds; what parts weigh and
-what merging them takes.
+"""A Spark cluster on this machine: evaluate_spark beside MLlib's metrics of the same data, and two
+workers beside one.
 
-    python tests/benchmarks/bench_spark.py [million rows, 20 by default]
+    python tests/benchmarks/bench_spark.py [million rows, 1 by default]
 
-Each worker has a core of its own, as on a machine of its own. The second run is counted: the first
-starts processes and has Java compile. Then a worker is killed in the middle of a run, and the last
-is the other's alone. Exits with 1 where the results differ from those of one process or a goal is
-missed: two workers 1.4 times as fast as one, and a driver below 500 MB. One process is printed
-beside them: it has neither rows to carry from Java to Python nor processes to talk to, and on two
-cores about as fast as two workers.
+Parquet holds each instance twice: as columns of labels and scores, which evaluate_spark reads, and
+as MLlib wants them: arrays of true and of predicted classes, and of classes by falling score. MLlib
+gets them from Spark as they lie there, without Python between, and keeps them in memory or on the
+workers' disks, because each of its measures is a pass of its own. Its measures are those of
+MultilabelMetrics, with precision, recall and F1 of each label, and of RankingMetrics at 1, 3 and 5;
+ours are the whole evaluation, and both agree.
+
+Each worker has a core of its own, as on a machine of its own. The second of two runs counts: the
+first starts processes and has Java compile. Seconds of CPU are of the driver, the workers and their
+processes together. Two workers beside one are compared by what the driver and the busiest worker
+take, which is what elapses on machines that have nothing else to do. Bounds: half of MLlib's CPU,
+and two workers 1.4 times as fast as one.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
@@ -27,140 +33,150 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 from spark_cluster import SUBMIT, Cluster
+from timing import Row, processes, spent, told
 
 import mlflow_mleval as mleval
 from mlflow_mleval.files.evaluate_spark import _merge_parts, _part, _unpacked
 
-LABELS = [f"l{i}" for i in range(10)]
-TRUE, SCORE = [f"true_{c}" for c in LABELS], [f"score_{c}" for c in LABELS]
+K = 10  # labels
+TRUE, SCORE = [f"true_{i}" for i in range(K)], [f"score_{i}" for i in range(K)]
 ROWS = 250_000  # of a file
+FASTER, WORKERS = 2, 1.4
+#: What MLlib calls our measures: those of MultilabelMetrics, and of RankingMetrics at k.
+SETS = {
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "f1Measure",
+    "accuracy": "accuracy",
+    "subset_accuracy": "subsetAccuracy",
+    "hamming_loss": "hammingLoss",
+    "micro_precision": "microPrecision",
+    "micro_recall": "microRecall",
+    "micro_f1": "microF1Measure",
+}
+AT = {"precision": "precisionAt", "recall": "recallAt", "ndcg": "ndcgAt"}
+AT_K = [f"{name}_at_{k}" for name in AT for k in (1, 3, 5)]
+
+
+def _lists(mask: np.ndarray) -> pa.Array:
+    """The classes of each row, as MLlib wants them."""
+    ends = np.concatenate([[0], mask.sum(axis=1).cumsum()])
+    return pa.ListArray.from_arrays(ends.astype(np.int32), np.nonzero(mask)[1].astype(float))
 
 
 def write(folder: Path, files: int) -> None:
-    """Files of skewed folds, scores of one decimal more than a float32 tells."""
+    """Files of instances that have at least one class, and one that is predicted."""
     for i in range(files):
         rng = np.random.default_rng(i)
-        true, score = rng.random((ROWS, 10)) < 0.2, rng.random((ROWS, 10))
-        columns = [
-            *true.T.astype(np.int8),
-            *score.T,
-            np.where(rng.random(ROWS) < 0.97, 0, rng.integers(1, 5, ROWS)),
-        ]
-        parquet.write_table(
-            pa.table(columns, [*TRUE, *SCORE, "fold"]),
-            folder / f"part-{i:03}.parquet",
-            row_group_size=50_000,
-        )
+        score = rng.random((ROWS, K))
+        true = rng.random((ROWS, K)) < 0.1 + 0.3 * score
+        true[np.arange(ROWS), rng.integers(0, K, ROWS)] = True
+        score[np.arange(ROWS), rng.integers(0, K, ROWS)] = 0.5 + rng.random(ROWS) / 2
+        order = np.argsort(-score, axis=1).astype(float).ravel()
+        ends = np.arange(0, K * ROWS + 1, K, dtype=np.int32)
+        lists = _lists(true), _lists(score >= 0.5), pa.ListArray.from_arrays(ends, order)
+        columns = [*true.T.astype(np.int8), *score.T, *lists]
+        names = [*TRUE, *SCORE, "classes", "predicted", "ranked"]
+        table = pa.table(columns, names)
+        parquet.write_table(table, folder / f"part-{i:03}.parquet", row_group_size=50_000)
 
 
-def in_one_process(folder: Path) -> mleval.Evaluation:
-    def batches():
-        for path in sorted(folder.glob("*.parquet")):
-            for batch in parquet.ParquetFile(path).iter_batches(1 << 15):
-                true, score = (
-                    np.column_stack([batch[c].to_numpy() for c in names]) for names in (TRUE, SCORE)
-                )
-                yield {"y_true": true, "y_score": score, "folds": batch["fold"].to_numpy()}
+def by_mllib(session: Any, path: str) -> dict[str, float]:
+    """MLlib's measures by our names."""
+    from pyspark import StorageLevel
+    from pyspark.mllib.common import callMLlibFunc
 
-    return mleval.evaluate_batches(batches(), label_names=LABELS)
-
-
-def timed(call) -> tuple[float, mleval.Evaluation]:
-    start = time.perf_counter()
-    found = call()
-    return time.perf_counter() - start, found
-
-
-def peak(pid: int | str) -> float:
-    return (
-        int(
-            next(line for line in open(f"/proc/{pid}/status") if line.startswith("VmHWM")).split()[
-                1
-            ]
-        )
-        / 1024
-    )
+    whole = session.read.parquet(path)
+    sets = whole.select("predicted", "classes").persist(StorageLevel.MEMORY_AND_DISK)
+    ranks = whole.select("ranked", "classes").persist(StorageLevel.MEMORY_AND_DISK)
+    kind = session.sparkContext._jvm.org.apache.spark.mllib.evaluation.MultilabelMetrics
+    of_sets, of_ranks = kind(sets._jdf), callMLlibFunc("newRankingMetrics", ranks._jdf)
+    measures = {name: getattr(of_sets, theirs)() for name, theirs in SETS.items()}
+    for label in range(K):
+        for name in ("precision", "recall", "f1Measure"):
+            measures[f"{name.removesuffix('Measure')} {label}"] = getattr(of_sets, name)(
+                float(label)
+            )
+    measures["average_precision"] = of_ranks.meanAveragePrecision()
+    for name, theirs in AT.items():
+        for k in (1, 3, 5):
+            measures[f"{name}_at_{k}"] = getattr(of_ranks, theirs)(k)
+    sets.unpersist()
+    ranks.unpersist()
+    return measures
 
 
-def same(a: mleval.Evaluation, b: mleval.Evaluation) -> bool:
-    return (
-        a.measures == b.measures
-        and a.folds.equals(b.folds)
-        and a.truth_digest == b.truth_digest
-        and a.labels.equals(b.labels)
-    )
+class Taken(NamedTuple):
+    """What a call took: seconds of CPU of all processes, of the longest way through them (what is
+    no worker's, and the busiest worker's), and elapsed.
+    """
+
+    cpu: float
+    way: float
+    elapsed: float
 
 
-def of_parts() -> None:
+def taken(call: Callable[[], Any], cluster: Cluster) -> tuple[Taken, Any]:
+    """What the second of two calls takes, and its result."""
+    alive = [worker.pid for worker in cluster.workers if worker.poll() is None]
+    pids = [os.getpid(), *alive]
+    call()
+    before, start = list(map(processes, pids)), time.perf_counter()
+    result = call()
+    elapsed = time.perf_counter() - start
+    cpu, *of_workers = map(spent, pids, before)
+    return Taken(cpu, cpu - sum(of_workers) + max(of_workers), elapsed), result
+
+
+def of_parts() -> Iterator[Row]:
+    """What parts weigh, and what merging them takes."""
     rng = np.random.default_rng(0)
-    for n_labels in (10, 1_000):
-        part = mleval.evaluate(
-            rng.random((500, n_labels)) < 0.2, rng.random((500, n_labels)), instances=False
-        )
-        packed = _part(0, part)
-        weight, count = len(packed["part"][0].as_py()), 10_000 if n_labels == 10 else 200
-        took, merged = timed(
-            lambda packed=packed, count=count: next(_merge_parts(iter([packed] * count)))
-        )
+    for n_labels, count in ((10, 10_000), (1_000, 200)):
+        true, score = rng.random((500, n_labels)) < 0.2, rng.random((500, n_labels))
+        packed = _part(0, mleval.evaluate(true, score, instances=False))
+        start = time.process_time()
+        merged = next(_merge_parts(iter([packed] * count)))
+        seconds = time.process_time() - start
         assert _unpacked(merged["part"][0].as_py()).total.n == 500 * count
-        plain = len(json.dumps(part.to_dict()))
-        print(
-            f"a part of {n_labels:>5,} labels: {weight:,} bytes ({plain:,} as JSON); {count:,} "
-            f"parts merged in {took:.2f} s"
-        )
+        note = f"{len(packed['part'][0].as_py()):,} bytes each"
+        yield Row(f"merging {count:,} parts of {n_labels:,} labels", seconds, note=note)
 
 
-def main(millions: float) -> int:
-    of_parts()
+def rows(millions: float) -> Iterator[Row]:
+    yield from of_parts()
     files = max(2, round(millions * 1e6 / ROWS))
     os.environ.update(PYSPARK_PYTHON=sys.executable, PYSPARK_SUBMIT_ARGS=SUBMIT)
     with tempfile.TemporaryDirectory() as name:
         folder, work = Path(name) / "data", Path(name) / "cluster"
         folder.mkdir(), work.mkdir()
         write(folder, files)
-        alone, wanted = timed(lambda: in_one_process(folder))
         with Cluster(work, pinned=True) as cluster:
             session = cluster.session(
                 **{"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
             )
-            session.sparkContext.setLogLevel("OFF")
 
-            def on_spark() -> mleval.Evaluation:
-                return mleval.evaluate_spark(
-                    session.read.parquet(str(folder)), TRUE, SCORE, folds="fold"
-                )
+            def ours() -> mleval.Evaluation:
+                df = session.read.parquet(str(folder))
+                return mleval.evaluate_spark(df, TRUE, SCORE, measures=AT_K)
 
-            on_spark()  # starts the processes on both, and has Java compile what it does often
-            took, found = timed(on_spark)
-            equal = same(found, wanted)
-            print(
-                f"{files * ROWS:,} rows x 10 labels: one process {alone:.1f} s, two workers "
-                f"{took:.1f} s, {alone / took:.2f} times as fast; same result: {equal}"
-            )
-            timer = threading.Timer(took / 2, lambda: cluster.kill(cluster.workers[0]))
-            timer.start()
-            took_less, found = timed(on_spark)
-            survived = same(found, wanted)
-            print(
-                f"a worker killed after {took / 2:.1f} s: {took_less:.1f} s; same result: "
-                f"{survived}"
-            )
-            heap = (
-                session._jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
-                .getHeapMemoryUsage()
-                .getUsed()
-                / 2**20
-            )
-            most = session._jvm.java.lang.Runtime.getRuntime().maxMemory() / 2**20
-            print(
-                f"driver: heap {heap:.0f} MB in use of at most {most:.0f} MB; Python at its "
-                f"highest {peak('self'):.0f} MB, which has evaluated it all, too"
-            )
-            single, _ = timed(on_spark)
-            print(f"one worker {single:.1f} s: two are {single / took:.2f} times as fast")
+            both, evaluation = taken(ours, cluster)
+            theirs, measures = taken(lambda: by_mllib(session, str(folder)), cluster)
+            for measure, value in measures.items():
+                kind, _, label = measure.partition(" ")
+                of_labels = evaluation.labels
+                own = of_labels[kind].iloc[int(label)] if label else evaluation.measures[kind]
+                assert np.isclose(own, value), (measure, own, value)
+            size = f"{files * ROWS:,} rows × {K} labels"
+            what = f"{len(measures)} measures of Spark's MLlib, {size}"
+            note = f"elapsed {both.elapsed:.0f} s, MLlib {theirs.elapsed:.0f} s"
+            yield Row(f"{what}, two workers", both.cpu, "MLlib", theirs.cpu, FASTER, note)
+            cluster.kill(cluster.workers[0])
+            alone, _ = taken(ours, cluster)
+            note = "of the driver and the busiest worker"
+            yield Row(f"{size}, two workers", both.way, "one worker", alone.way, WORKERS, note)
             session.stop()
-    return int(not (equal and survived) or single / took < 1.4 or most > 500)
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else 20))
+    given = [float(argument) for argument in sys.argv[1:] if argument != "--json"]
+    sys.exit(told(rows(*given or (1,))))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -51,6 +53,24 @@ def timed(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[float, 
     return time.perf_counter() - start, result
 
 
+def processes(pid: int) -> dict[int, float]:
+    """Seconds of CPU until now of a process and of all that descend from it, by their numbers."""
+    task = Path("/proc", str(pid))
+    try:
+        fields = (task / "stat").read_text().rpartition(")")[2].split()
+        below = " ".join(thread.read_text() for thread in task.glob("task/*/children")).split()
+    except OSError:  # it, or a thread of it, has ended
+        return {}
+    seconds = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+    return {pid: seconds} | {k: v for child in below for k, v in processes(int(child)).items()}
+
+
+def spent(pid: int, before: dict[int, float]) -> float:
+    """Seconds of CPU since `before` of a process and those that descend from it and live."""
+    now = processes(pid)
+    return sum(seconds - before.get(pid, 0.0) for pid, seconds in now.items())
+
+
 @dataclass(frozen=True)
 class Row:
     """What one piece of work costs beside the best peer, in seconds of CPU unless `work` names
@@ -61,9 +81,8 @@ class Row:
     ours: float
     peer: str = ""  # none: `bound` is in seconds
     theirs: float = 0.0
-    bound: float | None = None  # how many times as fast it must be
+    bound: float | None = None  # how many times as fast it must be; below 1, it may be slower
     note: str = ""
-    most: float | None = None  # how many times as long as the peer it may take
 
     @property
     def ratio(self) -> float:
@@ -71,8 +90,6 @@ class Row:
 
     @property
     def is_met(self) -> bool:
-        if self.most is not None:
-            return self.ours <= self.most * self.theirs
         if self.bound is None:
             return True
         return self.ratio >= self.bound if self.peer else self.ours <= self.bound
@@ -80,11 +97,12 @@ class Row:
     @property
     def limit(self) -> str:
         """The bound in words."""
-        if self.most is not None:
-            return f"≤ {self.most:g} × the peer"
         if self.bound is None:
             return ""
-        return f"≥ {self.bound:g}" if self.peer else f"≤ {self.bound:g} s"
+        if not self.peer:
+            return f"≤ {self.bound:.3g} s"
+        slower = f"≤ {1 / self.bound:.3g} × the peer"
+        return slower if self.bound < 1 else f"≥ {self.bound:.3g}"
 
 
 def told(rows: Iterable[Row]) -> int:

@@ -38,9 +38,9 @@ def test_a_missed_bound_needs_a_reason(script, monkeypatch):
         return script.page({"bench": {"with": "numpy 2", "rows": [row]}})
 
     assert "missed" not in page(work="any", ours=1.0, peer="scipy", theirs=2.0, bound=2)
-    assert "missed" not in page(work="any", ours=1.5, peer="search", theirs=1.0, most=1.5)
+    assert "missed" not in page(work="any", ours=1.5, peer="search", theirs=1.0, bound=1 / 1.5)
     text = page(work="work that waits", ours=1.0, bound=0.5)
     assert "≤ 0.5 s, **missed**" in text
     assert "- **work that waits**: there is no other way" in text
     with pytest.raises(SystemExit, match="'any' misses its bound"):
-        page(work="any", ours=1.6, peer="search", theirs=1.0, most=1.5)
+        page(work="any", ours=1.6, peer="search", theirs=1.0, bound=1 / 1.5)
