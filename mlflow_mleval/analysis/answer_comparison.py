@@ -265,16 +265,8 @@ def _union(indexes: Iterable[pd.Index]) -> pd.Index:
 
 def _only(answers: Answers, keys: pd.Index, measures: list[str]) -> Answers:
     rows = answers.values.index.isin(keys)
-    return Answers(
-        answers.values.loc[rows, measures],
-        answers.about.loc[rows],
-        answers.digest,
-        answers.counted,
-        answers.scorers,
-        answers.passing,
-        answers.notes,
-        answers.words,
-    )
+    values, about = answers.values.loc[rows, measures], answers.about.loc[rows]
+    return replace(answers, values=values, about=about)
 
 
 def _other_data(answers: Mapping[str, Answers]) -> list[str]:

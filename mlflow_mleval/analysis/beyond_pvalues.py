@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -189,17 +190,17 @@ def bayesian_signed_rank(
         )
     frame, a, b, difference, noise = pair_differences(table, direction, gaps=True)
     if np.isnan(difference).any():
-        return _pair_by_pair(
-            frame,
-            a,
-            b,
-            rope,
-            direction,
-            prior_strength,
-            credible_level,
-            n_resamples,
-            seed,
+        of_pair = partial(
+            bayesian_signed_rank,
+            rope=rope,
+            direction=direction,
+            prior_strength=prior_strength,
+            credible_level=credible_level,
+            n_resamples=n_resamples,
+            seed=seed,
         )
+        pairs = zip(a, b, strict=True)
+        return _together(frame, [of_pair(frame.iloc[:, [i, j]].dropna()) for i, j in pairs])
     n = len(frame)
     draws = np.random.default_rng(seed).standard_gamma(
         np.r_[prior_strength, np.ones(n)], size=(n_resamples, n + 1)
@@ -228,24 +229,8 @@ def bayesian_signed_rank(
     )
 
 
-def _pair_by_pair(frame: pd.DataFrame, a: Array, b: Array, *options: Any) -> BayesResult:
-    """`bayesian_signed_rank` where methods lack on datasets: each pair by those that both have."""
-    rope, direction, prior_strength, credible_level, n_resamples, seed = options
-    chosen = {
-        "direction": direction,
-        "prior_strength": prior_strength,
-        "credible_level": credible_level,
-    }
-    results = [
-        bayesian_signed_rank(
-            frame.iloc[:, [i, j]].dropna(),
-            rope,
-            **chosen,
-            n_resamples=n_resamples,
-            seed=seed,
-        )
-        for i, j in zip(a, b, strict=True)
-    ]
+def _together(frame: pd.DataFrame, results: Sequence[BayesResult]) -> BayesResult:
+    """The tests of single pairs, each by the datasets that both have, as one result."""
     table = pd.concat([each.table for each in results], ignore_index=True)
     warned = tuple(dict.fromkeys(text for each in results for text in each.warnings))
     by_chance = sum(each.by_chance or 0.0 for each in results)

@@ -28,7 +28,7 @@ from mlflow_mleval.analysis.ranks import components
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import AnyArray, Array
-from mlflow_mleval.words import SHOWN, some
+from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -221,11 +221,7 @@ class _Results(Mapping[str, PrometheeResult]):
 
 
 def _where(names: list[str], total: int) -> str:
-    if 1 < total == len(names):
-        return "every dataset"
-    return ", ".join(map(str, names[:SHOWN])) + (
-        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    )
+    return "every dataset" if 1 < total == len(names) else some(names)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ Kocev 2019).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mlflow_mleval.validation import Array, Bools, Places, in_pandas, known_keywords, one_of
-from mlflow_mleval.words import SHOWN, did_you_mean
+from mlflow_mleval.words import did_you_mean, some
 
 # --------------------------------------------------------------------------------------------------
 # Flows of one measure: how far each method is preferred to the others, and they to it; of many
@@ -121,8 +121,11 @@ def unicriterion_flows(
     order = np.argsort(values)
     v = values[order]
     n = np.flatnonzero(np.concatenate([[True], v[1:] > v[:-1], [True]]))
+    limits = {"q": q, "p": p, "s": s}
+    own = {key: limits[key] for key in PREFERENCES[function]}
+    sums = _SUMS[function](v[n[:-1]], n, **own)
     flows = np.empty((2, m))
-    for flow, total in zip(flows, _SUMS[function](v[n[:-1]], n, q, p, s), strict=True):
+    for flow, total in zip(flows, sums, strict=True):
         flow[order] = np.repeat(total / (m - 1), np.diff(n))
     return flows[0], flows[1]
 
@@ -206,9 +209,9 @@ def _above(below: Places) -> Places:
     return np.cumsum(np.bincount(below, minlength=r))[:r]
 
 
-def _step(u: Array, n: Places, threshold: float) -> tuple[Array, Array]:
-    """Sums of [d > threshold] over the methods below and above."""
-    below = _below(u, threshold)
+def _step(u: Array, n: Places, q: float = 0.0) -> tuple[Array, Array]:
+    """Sums of [d > q] over the methods below and above."""
+    below = _below(u, q)
     return n[below].astype(float), (n[-1] - n[_above(below)]).astype(float)
 
 
@@ -219,7 +222,7 @@ def _level(u: Array, n: Places, q: float, p: float) -> tuple[Array, Array]:
     return (below + far_below) / 2, (above + far_above) / 2
 
 
-def _ramp(u: Array, n: Places, q: float, p: float) -> tuple[Array, Array]:
+def _ramp(u: Array, n: Places, p: float, q: float = 0.0) -> tuple[Array, Array]:
     """Sums of (d - q) / (p - q), held between 0 and 1, over the methods below and above.
 
     The prefix sums are kept in two parts, integers that add without rounding and small remainders,
@@ -228,7 +231,7 @@ def _ramp(u: Array, n: Places, q: float, p: float) -> tuple[Array, Array]:
     if p == q:
         return _step(u, n, q)
     full = _below(u, p)
-    some = _below(u, q)
+    in_part = _below(u, q)
     scale = 2.0 ** (np.frexp(max(-u[0], u[-1]))[1] + int(n[-1]).bit_length() - 52)
     units = u / scale
     high = np.rint(units)
@@ -242,10 +245,10 @@ def _ramp(u: Array, n: Places, q: float, p: float) -> tuple[Array, Array]:
         distance = sum(count * part - (total[stop] - total[start]) for part, total in parts)
         return (sign * scale * distance - count * q) / (p - q)
 
-    below = n[full] + partial(full, some, 1)
-    some = _above(some)
+    below = n[full] + partial(full, in_part, 1)
+    in_part = _above(in_part)
     full = _above(full)
-    return below, n[-1] - n[full] + partial(some, full, -1)
+    return below, n[-1] - n[full] + partial(in_part, full, -1)
 
 
 def _gaussian(u: Array, n: Places, s: float) -> tuple[Array, Array]:
@@ -266,15 +269,15 @@ def _gaussian(u: Array, n: Places, s: float) -> tuple[Array, Array]:
     return below, above
 
 
-_SUMS = {
-    "usual": lambda u, n, q, p, s: _step(u, n, 0.0),
-    "u_shape": lambda u, n, q, p, s: _step(u, n, q),
-    "v_shape": lambda u, n, q, p, s: _ramp(u, n, 0.0, p),
-    "level": lambda u, n, q, p, s: _level(u, n, q, p),
-    "linear": lambda u, n, q, p, s: _ramp(u, n, q, p),
-    "gaussian": lambda u, n, q, p, s: _gaussian(u, n, s),
+#: By preference function what sums it, of the thresholds that it has.
+_SUMS: Mapping[str, Callable[..., tuple[Array, Array]]] = {
+    "usual": _step,
+    "u_shape": _step,
+    "v_shape": _ramp,
+    "level": _level,
+    "linear": _ramp,
+    "gaussian": _gaussian,
 }
-
 
 #: The preference functions, and what part of a measure's largest difference R each threshold is by
 #: default: R / number.
@@ -679,9 +682,9 @@ def weights_of(
     )
     if drop_constant:
         varying = np.where(np.ptp(values, axis=2) == 0, 0, share)
-        some = varying.sum(axis=1, keepdims=True)
+        total = varying.sum(axis=1, keepdims=True)
         share = np.where(
-            some > 0, varying / np.where(some > 0, some, 1), share
+            total > 0, varying / np.where(total > 0, total, 1), share
         )  # as they are where every measure is constant
     return share
 
@@ -729,15 +732,13 @@ def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
     finite = np.isfinite(table.to_numpy())
     if not finite.all():
         rows, columns = np.nonzero(~finite)
-        cells = [
+        cells = some(
             f"{table.index[i]} / {table.columns[j]} ({table.iat[i, j]})"
             for i, j in zip(rows, columns, strict=True)
-        ][:SHOWN]
-        more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+        )
         raise ValueError(
-            f"`table` must hold finite numbers, got {len(rows)} that are not: "
-            f"{', '.join(cells)}{more}. Fill them by a policy for missing values, or leave the "
-            "method or the measure out."
+            f"`table` must hold finite numbers, got {len(rows)} that are not: {cells}. Fill them "
+            "by a policy for missing values, or leave the method or the measure out."
         )
     lost = _lost(table.to_numpy())
     if lost.any():
@@ -774,10 +775,15 @@ def _known(names: Iterable[Any], measures: pd.Index, argument: str) -> None:
 
 
 def _names(names: Iterable[Any]) -> str:
-    names = [repr(str(n)) for n in names]
-    return ", ".join(names[:SHOWN]) + (
-        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    )
+    return some(repr(str(name)) for name in names)
+
+
+def _every(measures: pd.Index, given: Collection[Any], argument: str, what: str) -> None:
+    """ValueError where a measure is given none."""
+    if lacking := [name for name in measures if name not in given]:
+        raise ValueError(
+            f"`{argument}` must give every measure {what}, got none for {_names(lacking)}."
+        )
 
 
 def _given(weights: Weights, measures: pd.Index) -> Array:
@@ -788,10 +794,7 @@ def _given(weights: Weights, measures: pd.Index) -> Array:
     if isinstance(weights, Mapping | pd.Series):
         weights = dict(weights)
         _known(weights, measures, "weights")
-        if lacking := [name for name in measures if name not in weights]:
-            raise ValueError(
-                f"`weights` must give every measure one, got none for {_names(lacking)}."
-            )
+        _every(measures, weights, "weights", "one")
         weights = [weights[name] for name in measures]
     share = np.asarray(weights, dtype=float)
     if share.shape != (len(measures),):
@@ -823,10 +826,7 @@ def _functions(
         functions = dict.fromkeys(measures, one_of(preference, "preference", PREFERENCES))
     else:
         _known(preference, measures, "preference")
-        if lacking := [name for name in measures if name not in preference]:
-            raise ValueError(
-                f"`preference` must give every measure a function, got none for {_names(lacking)}."
-            )
+        _every(measures, preference, "preference", "a function")
         functions = {name: one_of(preference[name], "preference", PREFERENCES) for name in measures}
     for key, value in given.items():
         everywhere = measures if value is not None and isinstance(preference, str) else ()

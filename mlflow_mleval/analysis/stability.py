@@ -475,11 +475,9 @@ def sensitivity(
     study: Study,
     preference: Preference = "v_shape",
     weights: Weights = "entropy",
-    p: Threshold = None,
-    q: Threshold = None,
-    s: Threshold = None,
     drop_constant: bool = False,
     separates: Callable[[Study, WeighedFlows], list[tuple[str, str]]] | None = None,
+    **thresholds: Threshold,
 ) -> Sensitivity:
     """The ranking under every preference function, under equal and entropy weights, and under every
     policy for gaps.
@@ -490,14 +488,8 @@ def sensitivity(
     chosen, as in `fuse`. `separates` says which pairs are separated in a completed study with its
     flows.
     """
-    chosen: dict[str, Any] = {
-        "preference": preference,
-        "weights": weights,
-        "p": p,
-        "q": q,
-        "s": s,
-        "drop_constant": drop_constant,
-    }
+    chosen: dict[str, Any] = {"preference": preference, "weights": weights, **thresholds}
+    chosen["drop_constant"] = drop_constant
     complete = study.complete()
     rows = []
     separated: dict[tuple[str, str, str, str], Callable[[], list[tuple[str, str]]]] = {}
@@ -518,7 +510,7 @@ def sensitivity(
     examine(complete, fuse(complete, **chosen).flows, "function", chosen, True)
     for function in PREFERENCES:
         same = isinstance(preference, str) and function == preference
-        flows = study_flows(complete, function, **({"p": p, "q": q, "s": s} if same else {}))
+        flows = study_flows(complete, function, **(thresholds if same else {}))
         for scheme in WEIGHTS:
             if not (same and isinstance(weights, str) and scheme == weights):
                 named = {"preference": function, "weights": scheme}

@@ -69,7 +69,6 @@ class Capacity(ABC):
         function: Callable[..., Any],
         n_labels: int,
         *,
-        argument: str = "set",
         relevance: bool = False,
     ) -> Capacity:
         """A capacity given as a set function; a ValueError names the sets where it is not monotone
@@ -78,21 +77,13 @@ class Capacity(ABC):
         Parameters
         ----------
         function : callable
-            Gives mu(A) of K labels, ``n_labels``.
-        argument : {"set", "mask"}
-            Called with one frozenset of label numbers, or with an int64 array of bitmasks to answer
-            by an array (K <= 62).
+            Gives mu(A) of K labels, ``n_labels``, of a frozenset of label numbers.
         relevance : bool
             Whether the capacity depends on the relevant labels: ``function`` takes the set of these
             as its second argument.
         """
-        one_of(argument, "argument", ("set", "mask"))
         n_labels = label_count(n_labels)
-        if argument == "mask" and n_labels > 62:
-            raise ValueError(
-                f"`n_labels` must be at most 62 for bitmasks, got {n_labels}. Use argument='set'."
-            )
-        asked = _Function(n_labels, function, argument == "mask", relevance)._checked()
+        asked = _Function(n_labels, function, relevance)._checked()
         return asked if relevance or n_labels > MOST_TABULATED else _Table(n_labels, asked.values())
 
     @classmethod
@@ -435,13 +426,9 @@ class _Function(Capacity):
     """Whatever a function says, asked once for each different set (and relevant set) at a time."""
 
     function: Callable[..., Any]
-    takes_masks: bool
     relevance: bool
 
     def _measure(self, members: Bools, relevant: Bools) -> Array:
-        if self.takes_masks:
-            masks = (_masks(members), _masks(relevant)) if self.relevance else (_masks(members),)
-            return np.broadcast_to(np.asarray(self.function(*masks), dtype=float), len(members))
         asked = np.hstack([members, relevant]) if self.relevance else members
         different, places = np.unique(np.packbits(asked, axis=1), axis=0, return_inverse=True)
         rows = np.unpackbits(different, axis=1, count=asked.shape[1]).reshape(

@@ -63,7 +63,6 @@ def test_function_table_and_mobius_give_the_integral(n_labels, seed, grid):
     table = by_sets.values()
     capacities = [
         by_sets,
-        Capacity.from_function(lambda masks: table[masks], n_labels, argument="mask"),
         Capacity.from_mobius(by_sets.mobius(), n_labels),
         Capacity.from_mobius({a: by_sets.mobius()[sum(1 << i for i in a)] for a in mu}, n_labels),
         Capacity.from_function(lambda a, relevant: mu[a], n_labels, relevance=True),
@@ -169,11 +168,9 @@ def test_functions_and_masses_of_many_labels(n_labels):
     assert neighbours({3, 4, 5, 9}) == pytest.approx(2 / (n_labels - 1))
 
 
-def test_masks_of_many_labels():
+def test_functions_of_many_labels():
     truth, score = random_pair(12, 40)
-    low = Capacity.from_function(
-        lambda masks: (masks & 1) * 0.25 + (masks >> 39 & 1) * 0.75, 40, argument="mask"
-    )
+    low = Capacity.from_function(lambda a: (0 in a) * 0.25 + (39 in a) * 0.75, 40)
     expected = abs(score - truth)[:, [0, 39]] @ [0.25, 0.75]
     np.testing.assert_allclose(
         choquet_loss(truth, score, low, per_instance=True), expected, atol=1e-12
@@ -287,7 +284,7 @@ def test_violating_sets_are_named_and_counted():
         match=r"monotone, got mu\(\{1\}\) = 0.6 > mu\(\{0, 1\}\) = 0.5, .* \(2 such pairs\)",
     ):
         values = np.array([0, 0.2, 0.6, 0.5, 0.1, 0.5, 0.55, 1])
-        Capacity.from_function(values.__getitem__, 3, argument="mask")
+        Capacity.from_function(lambda a: values[sum(1 << i for i in a)], 3)
     with pytest.raises(ValueError, match=r"monotone, got mu\(\{\}\) = 0 > mu\(\{0\}\) = -0.5"):
         Capacity.from_function(lambda a: {0: 0, 1: -0.5, 2: 1}[len(a)], 2)
     with pytest.raises(ValueError, match=r"normalised, .* got 0 and 0.5"):
@@ -360,14 +357,6 @@ def test_a_chain_that_falls_is_named_when_it_is_needed():
         (lambda: Capacity.weighted([1, 1], lambda x: 4 * x * (1 - x)), "normalised"),
         (lambda: Capacity.binomial(3, 4), r"`k` must be an integer in 1\.\.3"),
         (lambda: Capacity.counting([0], 0), "`n_labels` must be a positive integer, got 0"),
-        (
-            lambda: Capacity.from_function(len, 70, argument="mask"),
-            "`n_labels` must be at most 62 for bitmasks, got 70",
-        ),
-        (
-            lambda: Capacity.from_function(len, 3, argument="list"),
-            "`argument` must be one of 'set', 'mask', got 'list'",
-        ),
         (lambda: Capacity.binomial(3, 1)({3}), r"must hold labels 0\.\.2, got \[3\]"),
         (
             lambda: Capacity.binomial(30, 1).values(),
