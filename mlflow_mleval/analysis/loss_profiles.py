@@ -17,7 +17,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.measures.dependence import ALPHAS, FAMILIES, _parameters, _weights, awareness
+from mlflow_mleval.measures.dependence import (
+    ALPHAS,
+    FAMILIES,
+    _weights,
+    awareness,
+    positions,
+    rising_parameters,
+)
 from mlflow_mleval.validation import AnyArray, Array, one_of
 from mlflow_mleval.words import some
 
@@ -191,13 +198,7 @@ class Profiles:
                 np.linspace(1, n_labels, min(n_labels, MOST_PARAMETERS)).round().astype(int)
             )
             return ks if one_of(family, "family", FAMILIES) == "binomial" else ALPHAS
-        chosen = _parameters(family, n_labels, parameters)
-        if (np.diff(chosen) <= 0).any():
-            raise ValueError(
-                f"`parameters` must increase, got {chosen[:8].tolist()}. Sort them and drop "
-                "repetitions."
-            )
-        return chosen
+        return rising_parameters(family, n_labels, parameters)
 
     def positions(
         self,
@@ -209,9 +210,7 @@ class Profiles:
         log(alpha) over that of the largest.
         """
         at = self.parameters(dataset, family, parameters)
-        if family == "binomial":
-            return (at - 1) / max(self.n_labels[dataset] - 1, 1)
-        return np.log(at) / max(np.log(at[-1]), np.finfo(float).tiny)
+        return positions(family, self.n_labels[dataset], at)
 
     def losses(
         self,

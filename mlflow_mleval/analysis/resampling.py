@@ -113,9 +113,6 @@ def bootstrap_ranks(
     ratio = checked_ratio(ratio)
     study = fusion.study
     methods = list(fusion.ranking.index)
-    choices = dict(fusion.options)
-    weights = choices.pop("weights")
-    drop_constant = choices.pop("drop_constant")
     rng = np.random.default_rng(seed)
     total = np.zeros((n_resamples, len(methods)))
     ratios: dict[str, float] = {}
@@ -123,7 +120,6 @@ def bootstrap_ranks(
     assumed = []
     differing = []
     for dataset in study.datasets:
-        values = study.values.loc[dataset].reindex(methods)
         by_fold, kept = _runs(fusion, dataset, methods)
         fixed += [f"{methods[i]} on {dataset}" for i in np.flatnonzero(~kept)]
         if not kept.any():
@@ -139,14 +135,7 @@ def bootstrap_ranks(
         drawn = drawn_folds(rng, n_folds, n_resamples, how.headline_ratio)
         moved = np.einsum("dr,irj->dij", drawn, by_fold - by_fold.mean(axis=1, keepdims=True))
         moved[:, ~kept] = 0.0
-        flows = flows_by_measure(
-            values.to_numpy() + moved,
-            values.index,
-            values.columns,
-            study.minimize,
-            **choices,
-        )
-        total += flows.weigh(weights, drop_constant).phi
+        total += _flows_of_moved(fusion, dataset, methods, moved)
     if not ratios:
         raise ValueError(
             "`fusion` must have a dataset with two folds that two methods share, got none. Log "
@@ -181,9 +170,6 @@ def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
     """
     study = fusion.study
     methods = list(fusion.ranking.index)
-    choices = dict(fusion.options)
-    weights = choices.pop("weights")
-    drop_constant = choices.pop("drop_constant")
     i = methods.index(a)
     j = methods.index(b)
     differences = {}
@@ -193,22 +179,29 @@ def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
         whole = float(fusion.phi.loc[dataset, a] - fusion.phi.loc[dataset, b])
         differences[dataset] = np.array([whole])
         if kept[[i, j]].all():
-            values = study.values.loc[dataset].reindex(methods)
             moved = (by_run.mean(axis=1, keepdims=True) - by_run).swapaxes(0, 1) / (
                 n - 1
             )  # the mean without one, less the mean
             moved[:, ~kept] = 0.0
-            flows = flows_by_measure(
-                values.to_numpy() + moved,
-                values.index,
-                values.columns,
-                study.minimize,
-                **choices,
-            )
-            phi = flows.weigh(weights, drop_constant).phi
+            phi = _flows_of_moved(fusion, dataset, methods, moved)
             without = phi[:, i] - phi[:, j]
             differences[dataset] = whole - (n - 1) * (without - without.mean())
     return differences
+
+
+def _flows_of_moved(
+    fusion: Fusion, dataset: str, methods: Sequence[Hashable], moved: Array
+) -> Array:
+    """Net flows, draws x methods, where the values on a dataset are moved: draws x methods x
+    measures.
+    """
+    choices = dict(fusion.options)
+    weights = choices.pop("weights"), choices.pop("drop_constant")
+    values = fusion.study.values.loc[dataset].reindex(methods)
+    flows = flows_by_measure(
+        values.to_numpy() + moved, values.index, values.columns, fusion.study.minimize, **choices
+    )
+    return flows.weigh(*weights).phi
 
 
 def _runs(

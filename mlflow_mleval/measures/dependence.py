@@ -129,6 +129,24 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> Any
     return np.atleast_1d(values).astype(np.int64 if family == "binomial" else np.float64)
 
 
+def rising_parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> AnyArray:
+    """The checked parameters of a profile, which must rise, or the default ones of the family."""
+    checked = _parameters(family, n_labels, parameters)
+    if np.any(np.diff(checked) <= 0):
+        raise ValueError(
+            f"`parameters` must increase, got {checked[:8].tolist()}. Sort them and drop "
+            "repetitions."
+        )
+    return checked
+
+
+def positions(family: str, n_labels: int, parameters: AnyArray) -> Array:
+    """Place of each parameter between Hamming (0) and subset 0/1 (1)."""
+    if family == "binomial":
+        return (parameters - 1) / max(n_labels - 1, 1)
+    return np.log(parameters) / max(np.log(parameters[-1]), np.finfo(float).tiny)
+
+
 # ---- what a profile is made of -------------------------------------------------------------------
 
 
@@ -229,9 +247,7 @@ class Profile:
         (k-1)/(K-1) for the binomial family; for the polynomial one log(alpha) over the logarithm of
         the largest alpha.
         """
-        if self.family == "binomial":
-            return (self.parameters - 1) / max(self.n_labels - 1, 1)
-        return np.log(self.parameters) / max(np.log(self.parameters[-1]), np.finfo(float).tiny)
+        return positions(self.family, self.n_labels, self.parameters)
 
     @property
     def area(self) -> float:
@@ -364,12 +380,7 @@ def profile_from_histogram(
 
 def _profile(means: Array, family: Any, parameters: ArrayLike | None, kind: Any) -> Profile:
     n_labels = len(means)
-    parameters = _parameters(family, n_labels, parameters)
-    if np.any(np.diff(parameters) <= 0):
-        raise ValueError(
-            f"`parameters` must increase, got {parameters[:8].tolist()}. Sort them and drop "
-            "repetitions."
-        )
+    parameters = rising_parameters(family, n_labels, parameters)
     n_largest = max(1, int(np.count_nonzero(means)))  # few of many labels are wrong, as a rule
     step = max(1, _MOST_WEIGHTS // n_largest)
     losses = np.concatenate(

@@ -124,9 +124,8 @@ def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable
     tables = []
     for scope, part, of in parts:
         curve = points(part)
-        curve.insert(0, "label", np.array([*of, None], object)[curve.pop("class").to_numpy(int)])
-        curve.insert(0, "scope", scope)
-        tables.append(curve)
+        label = np.array([*of, None], object)[curve.pop("class").to_numpy(int)]
+        tables.append(pd.DataFrame({"scope": scope, "label": label, **curve}))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -157,10 +156,8 @@ def reliability_table(
         size, positives, total = part.bins(bins)
         there = size > 0
         values = {"n": size, "mean_score": ratio(total, size), "share": ratio(positives, size)}
-        table = pd.DataFrame({name: column[there] for name, column in values.items()})
-        table.insert(0, "label", np.full(len(table), label, object))
-        table.insert(0, "scope", scope)
-        tables.append(table)
+        of = {"scope": scope, "label": np.full(len(size), label, object)}
+        tables.append(pd.DataFrame(of | values)[there].reset_index(drop=True))
     return pd.concat(tables, ignore_index=True)
 
 

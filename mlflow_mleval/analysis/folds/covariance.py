@@ -11,7 +11,15 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.validation import Array, Ints, column_names, one_of, unique_names
+from mlflow_mleval.validation import (
+    AnyArray,
+    Array,
+    Bools,
+    Ints,
+    column_names,
+    one_of,
+    unique_names,
+)
 
 # --------------------------------------------------------------------------------------------------
 # Tables of folds and the algebra of their scatter: checks, linear dependence, and solving for many
@@ -191,6 +199,14 @@ def solve_pairs(
             direction[k] -= along[k, j] * direction[j]
         direction[k] /= scale[k]
     return np.einsum("kn,kn->n", mean, mean), direction, singular
+
+
+def problems(names: Sequence[Hashable], singular: Ints, bad: Bools) -> AnyArray:
+    """By pair why it cannot be tested, for the measure that `solve_pairs` found; empty where it
+    can.
+    """
+    texts = [f"{name} does not vary, or follows from the measures before it" for name in names]
+    return np.where(bad, np.array(texts, dtype=object)[singular], "")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from scipy import special
 
 from mlflow_mleval.analysis.folds import covariance as cov
 from mlflow_mleval.analysis.folds.covariance import NOISE
-from mlflow_mleval.analysis.pairs import decided, holm, named_pairs, pair_matrix, sign_changes
+from mlflow_mleval.analysis.pairs import decided, holm, named_pairs, sign_changes
 from mlflow_mleval.validation import Array, one_of, probability, same_axes
 from mlflow_mleval.words import count
 
@@ -66,11 +66,6 @@ class HotellingResult:
     method: str
     alpha: float
     warnings: tuple[str, ...] = ()
-
-    @property
-    def significant(self) -> bool:
-        """Whether the test rejects at `alpha`."""
-        return self.pvalue <= self.alpha
 
 
 def hotelling(
@@ -262,16 +257,6 @@ class HotellingPairs:
         """The same with Holm's correction over the measures of a pair: where a difference sits."""
         return pd.DataFrame(holm(self.posthoc_pvalues.to_numpy()), columns=self.measures)
 
-    @property
-    def separated(self) -> pd.DataFrame:
-        """Methods x methods: whether the test separates the pair."""
-        return pair_matrix(
-            self.methods,
-            self.table["method_a"],
-            self.table["method_b"],
-            self.table["significant"],
-        )
-
 
 def hotelling_pairs(
     x: ArrayLike,
@@ -364,29 +349,25 @@ def hotelling_pairs(
         )
     error = np.sqrt(error * (spread / df))
     t2 = quadratic * (df / spread)
-    problem = np.full(n, "", dtype=object)
-    if (singular >= 0).any():
+    bad = singular >= 0
+    if bad.any():
         scale = np.maximum(size[:, first], size[:, second])
         constant = error <= NOISE * scale
         error[constant] = 0.0
         difference[constant & (np.abs(difference) <= NOISE * scale)] = 0.0
         same = (constant & (difference == 0)).all(axis=0)
-        bad = (singular >= 0) & ~same
+        bad &= ~same
         t2[same] = 0.0
         direction[:, same] = 0.0
         t2[bad] = np.nan
         direction[:, bad] = np.nan
-        problem[bad] = [
-            f"{names[k]} does not vary, or follows from the measures before it"
-            for k in singular[bad]
-        ]
     f, pvalue = t2_pvalue(t2, p, df)
     pairs = {
         **named_pairs(of, first, second),
         "statistic": t2,
         "f_statistic": f,
         **decided(pvalue, alpha),
-        "problem": problem,
+        "problem": cov.problems(names, singular, bad),
     }
     warnings = cov.left_out(dropped)
     if untested := int(np.isnan(pvalue).sum()):

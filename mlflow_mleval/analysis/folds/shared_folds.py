@@ -14,7 +14,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import NOISE, names_of, solve_pairs, table_of
+from mlflow_mleval.analysis.folds.covariance import (
+    NOISE,
+    names_of,
+    problems,
+    solve_pairs,
+    table_of,
+)
 from mlflow_mleval.analysis.folds.hotelling import BLOCK, HotellingPairs
 from mlflow_mleval.analysis.folds.manova import rao_f
 from mlflow_mleval.analysis.folds.protocol import Protocol, recorded_protocol, widest
@@ -139,16 +145,12 @@ def five_by_two(
     direction[same] = 0.0
     direction[bad] = np.nan
     statistic, df1, df2, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
-    problem = np.full(n, "", dtype=object)
-    problem[bad] = [
-        f"{names[k]} does not vary, or follows from the measures before it" for k in singular[bad]
-    ]
     table = {
         **named_pairs(of, first, second),
         "statistic": wilks,
         "f_statistic": statistic,
         **decided(pvalue, alpha),
-        "problem": problem,
+        "problem": problems(names, singular, bad),
     }
     posthoc = special.fdtrc(2 * REPEATS, REPEATS, f)
     means, directions, pvalues, corrected = (
