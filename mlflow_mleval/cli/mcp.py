@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
@@ -229,14 +230,17 @@ def _run(
             command.invoke(ctx)
         held = json.loads(written.getvalue())
         page = _page(name, ctx)
+    proposed: dict[str, Any] = {}
     if name == "survey":
         held = _survey(held)
+        proposed = _proposed(commands["rank"], held["commands"])
     if name == "gate":
         rows = (row[key] for row in held["rows"] for key in ("measure", "slice"))
         names = {held["candidate"], held["champion"], *rows}
         held["text"] = in_quotes(held["text"], names)
     held = {key: value for key, value in held.items() if key not in ("schema_version", "address")}
-    following = _next(name, given, held)
+    asked = _question("Which methods are best?", "rank", proposed)
+    following = asked if proposed else _next(name, given, held)
     return {"answer": held, **({"page": page} if page else {}), "next": following}
 
 
@@ -273,6 +277,26 @@ def _survey(held: Mapping[str, Any]) -> dict[str, Any]:
         source = held.get("source", {}).get("experiments", ())
         short["experiments"] = [{"name": one["name"]} for one in source]
     return short | {"commands": [one["command"] for one in held.get("commands", ())]}
+
+
+def _proposed(rank: click.Command, lines: Iterable[str]) -> dict[str, Any]:
+    """The arguments of the one ranking that a survey proposes; empty where it proposes several, or
+    where somebody has to say something first.
+    """
+    flags = {flag: pair for pair in _options(TOOLS["rank"], rank).items() for flag in pair[1].opts}
+    rankings = [line for line in lines if line.startswith("mleval rank ")]
+    if len(rankings) != 1:
+        return {}
+    arguments: dict[str, Any] = {}
+    words = iter(shlex.split(rankings[0])[2:])
+    for word in words:
+        flag, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if flag not in flags:
+            return {}
+        name, option = flags[flag]
+        value = value if equals else next(words, "")
+        arguments[name] = [*arguments.get(name, ()), value] if option.multiple else value
+    return arguments
 
 
 def _next(name: str, given: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, Any] | None:
