@@ -50,6 +50,7 @@ PARTS: dict[str, dict[str, Benchmark]] = {
         "bench_hierarchical_t": Benchmark(packages=("numpy",)),
     },
     "Spark": {"bench_spark": Benchmark(packages=("pyspark", "pyarrow"))},
+    "Reading runs": {"bench_query": Benchmark(packages=("mlflow",))},
     "The page on a server": {"bench_page": Benchmark(packages=("mlflow",))},
 }
 #: Why a bound is missed, by how the name of the work begins; a row that misses one needs a reason.
