@@ -147,6 +147,9 @@ def page(measured: dict[str, Any]) -> str:
         if lines:
             text += f"\n## {heading}\n{TABLE}" + "\n".join(lines) + "\n\n"
             text += ". ".join(made_with) + ".\n"
+    absent = [f"`{name}`" for part in PARTS.values() for name in part if name not in measured]
+    if absent:
+        text += f"\nNot measured so far: {', '.join(absent)}.\n"
     if missed:
         text += "\n## Bounds that are missed\n\n"
         text += "\n".join(f"- **{work}**: {why}" for work, why in missed) + "\n"
