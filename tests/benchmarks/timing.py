@@ -83,6 +83,7 @@ class Row:
     theirs: float = 0.0
     bound: float | None = None  # how many times as fast it must be; below 1, it may be slower
     note: str = ""
+    most: float | None = None  # how many times as long as the peer it may take
 
     @property
     def ratio(self) -> float:
@@ -90,6 +91,8 @@ class Row:
 
     @property
     def is_met(self) -> bool:
+        if self.most is not None:
+            return self.ours <= self.most * self.theirs
         if self.bound is None:
             return True
         return self.ratio >= self.bound if self.peer else self.ours <= self.bound
@@ -97,6 +100,8 @@ class Row:
     @property
     def limit(self) -> str:
         """The bound in words."""
+        if self.most is not None:
+            return f"≤ {self.most:g} × the peer"
         if self.bound is None:
             return ""
         if not self.peer:
