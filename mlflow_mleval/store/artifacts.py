@@ -9,12 +9,16 @@ may read and write them.
 from __future__ import annotations
 
 import os
+import shutil
+import struct
 import time
+import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from zipfile import BadZipFile, ZipFile
 
 import mlflow
 import requests
@@ -30,13 +34,27 @@ from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.rest_utils import http_request
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.store import budget, store
+from mlflow_mleval.store import budget, schema, store
 from mlflow_mleval.words import check_paths, inside, masked, remember
 
 #: Bytes that the server takes in one file, and seconds that it may take.
 MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300
 #: The setting that names hosts which may learn the store's login, apart from its own.
 HOSTS = "MLEVAL_ARTIFACT_HOSTS"
+#: Bytes that `schema.ARTIFACT_DATA` and a file in it may have, and its list of contents.
+MOST_DATA, _MOST_LISTED = 256 * 2**20, 4_096
+#: How a zip ends: the mark of a large one, the mark of any, the bytes of its list of contents and
+#: of its comment.
+_END = struct.Struct("<4s16x4s8xL4xH")
+_DAMAGED = (
+    BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    struct.error,
+    zlib.error,
+)
 #: Bytes that are written at a time.
 _CHUNK = 64 * 2**10
 #: Seconds for which a host that gave no answer is not asked again: many runs may name it.
@@ -69,6 +87,40 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
         The path leads out of the folder, or what the run names as the place of its artifacts
         cannot be read.
     """
+    if path in schema.IN_DATA:
+        data = _whole(client, run_id, schema.ARTIFACT_DATA, folder)
+        if data is not None and _unzipped(data, Path(path).name, target := inside(folder, path)):
+            return target
+    return _whole(client, run_id, path, folder)
+
+
+def _unzipped(data: Path, name: str, target: Path) -> bool:
+    """Take one file out of those in one; False where it is not there. A ValueError where it is
+    damaged, or larger than what is written.
+    """
+    size = data.stat().st_size
+    with data.open("rb") as file:
+        file.seek(max(0, size - _END.size))
+        tail = file.read().rjust(_END.size, b"\0")
+    large, mark, length, comment = _END.unpack(tail)
+    # Of a stranger's file the list of contents is read only where it is as short as ours.
+    is_ours = mark == b"PK\5\6" and large != b"PK\6\7" and not comment and length <= _MOST_LISTED
+    if not is_ours or size > MOST_DATA:
+        raise ValueError(f"{schema.ARTIFACT_DATA} is damaged, or larger than what is written")
+    try:
+        with ZipFile(data) as together:
+            if name not in together.namelist():
+                return False
+            if together.getinfo(name).file_size > MOST_DATA:
+                raise BadZipFile(f"{name} is larger than what is written")
+            with together.open(name) as content, target.open("wb") as file:
+                shutil.copyfileobj(content, file)
+    except _DAMAGED as error:
+        raise ValueError(f"{schema.ARTIFACT_DATA} is damaged: {str(error)[:200]}") from error
+    return True
+
+
+def _whole(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
     target = inside(folder, path)
     address = store.place_of(client, run_id)
     if not address:

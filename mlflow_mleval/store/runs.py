@@ -167,7 +167,11 @@ class Payload:
 
 
 def write(
-    payload: Payload, *, run_id: str | None = None, experiment_name: str | None = None
+    payload: Payload,
+    *,
+    run_id: str | None = None,
+    experiment_name: str | None = None,
+    run: Run | None = None,
 ) -> str:
     """Write to the given run, else to the active one or that of MLFLOW_RUN_ID, else to a new one,
     which ends with it.
@@ -184,6 +188,8 @@ def write(
     experiment_name : str, optional
         Write to a new run of this experiment, even if a run is active; the experiment is made if it
         does not exist.
+    run : Run, optional
+        The given run, where `existing` has just read it.
 
     Returns
     -------
@@ -205,7 +211,7 @@ def write(
             run = _create(client, payload, experiment_name)
             ends = True
         else:
-            run = _existing(client, run_id)
+            run = run or existing(run_id)
             ends = run.data.tags.get(schema.TAG_OWN_RUN) == "true"
             if not _mark(client, run, payload):
                 if ends and run.info.status != "FINISHED":
@@ -217,7 +223,7 @@ def write(
             with store.store_errors("write to"):
                 _fill(client, run, payload, ends)
         except BaseException as error:
-            if _is_there(client, run_id) and isinstance(error, StoreError):
+            if _is_there(client, run_id, payload) and isinstance(error, StoreError):
                 return run_id
             if ends:
                 with store.quick(), suppress(Exception):
@@ -280,11 +286,11 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
         return dict(store.opened(client.get_run(run_id)).data.tags)
 
 
-def experiment_of(run_id: str) -> str:
-    """The name of the run's experiment."""
+def experiment_of(run_id: str, run: Run | None = None) -> str:
+    """The name of the run's experiment; of a run that has just been read, too."""
     client = store.connect()
     with store.quick(), store.store_errors("read"):
-        return client.get_experiment(client.get_run(run_id).info.experiment_id).name
+        return client.get_experiment((run or client.get_run(run_id)).info.experiment_id).name
 
 
 def holds_result(tags: Mapping[str, str]) -> bool:
@@ -490,7 +496,15 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
         return create(client, experiment_id, name, tags)
 
 
-def _existing(client: MlflowClient, run_id: str) -> Run:
+def existing(run_id: str) -> Run:
+    """A run that `write` may write to, with what it holds.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be reached, or the run is not there, deleted, or of a newer version.
+    """
+    client = store.connect(create=True)
     with store.quick(), store.store_errors("read"):
         try:
             run = store.opened(client.get_run(run_id))
@@ -511,10 +525,12 @@ def _existing(client: MlflowClient, run_id: str) -> Run:
     return run
 
 
-def _is_there(client: MlflowClient, run_id: str) -> bool:
+def _is_there(client: MlflowClient, run_id: str, payload: Payload) -> bool:
     """Whether the run holds its result, and only the store's last answer was lost."""
     with store.quick(), suppress(Exception):
-        return holds_result(_request(lambda: store.opened(client.get_run(run_id))).data.tags)
+        data = _request(lambda: store.opened(client.get_run(run_id))).data
+        finite = {schema.metric_key(m) for m, v in payload.means.items() if math.isfinite(v)}
+        return holds_result(data.tags) and finite <= data.metrics.keys()
     return False
 
 
@@ -548,16 +564,9 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
 
 
 def _fill(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
-    """Records and files in threads, while the next files are made; then the status, which makes all
-    of it count.
-    """
-    run_id = run.info.run_id
-    send(
-        run,
-        payload.files,
-        [lambda: _record(client, run, payload), lambda: _frame(client, run_id, payload, ends)],
-    )
-    log(client, run_id, tags={schema.TAG_STATUS: schema.COMPLETE})
+    """Files and frame in threads, while the next files are made; then the records."""
+    send(run, payload.files, [lambda: _frame(client, run.info.run_id, payload, ends)])
+    _record(client, run, payload)
 
 
 def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> None:
@@ -569,7 +578,7 @@ def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> N
 
 
 def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
-    """Metrics and tags, but the status."""
+    """Metrics and tags; MLflow writes tags last, and the last of them makes all of it count."""
     run_id = run.info.run_id
     linked = {"model_id": payload.model_id or model_of(run)}
     if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
@@ -583,13 +592,14 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
         tags[schema.TAG_FOLDS] = schema.encode_folds(
             payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS
         )
-    if tables := [path for path in schema.TABLES if path in payload.files]:
-        tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS), tables)
+    if schema.ARTIFACT_LABELS in payload.files:
+        tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS))
     if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:
-        tags[MLFLOW_RUN_NOTE] = with_link(payload.note, run.info.experiment_id)
+        tags[MLFLOW_RUN_NOTE] = payload.note
     logged = payload.params if _ESTIMATOR in run.data.tags else run.data.params
     params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in logged}
-    log(client, run_id, metrics, packed(tags, run.data.tags), params)
+    status = {schema.TAG_STATUS: schema.COMPLETE}
+    log(client, run_id, metrics, packed(tags, run.data.tags) | status, params)
 
 
 def _input(dataset: str, digest: str) -> DatasetInput:
@@ -599,13 +609,14 @@ def _input(dataset: str, digest: str) -> DatasetInput:
     return DatasetInput(entity, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])
 
 
-def _tables(tag: str | None, paths: Sequence[str]) -> str:
+def _tables(tag: str | None) -> str:
     """The tag by which MLflow's UI knows which artifacts are tables, those of others kept."""
+    ours = {"path": schema.ARTIFACT_LABELS, "type": "table"}
     try:
-        others = [entry for entry in json.loads(tag or "[]") if entry["path"] not in paths]
+        others = [entry for entry in json.loads(tag or "[]") if entry["path"] != ours["path"]]
     except (ValueError, TypeError, KeyError):
         others = []
-    return json.dumps([*others, *({"path": path, "type": "table"} for path in paths)])
+    return json.dumps([*others, ours])
 
 
 # --------------------------------------------------------------------------------------------------

@@ -123,19 +123,17 @@ ARTIFACT_INSTANCES = "mleval/instances.parquet"
 #: Of `ARTIFACT_INSTANCES`: the column of names, and the entry of the file's metadata that tells
 #: which true labels each has.
 INSTANCE, INSTANCE_TRUTH = "instance", b"mleval.truth_sets"
+#: A JSON table that MLflow's UI shows and compares across runs.
 ARTIFACT_LABELS = "mleval/labels.json"
-ARTIFACT_MEASURES = "mleval/measures.json"
 ARTIFACT_PROFILE = "mleval/profile.csv"
-ARTIFACT_CURVES = "mleval/curves.parquet"
-ARTIFACT_RELIABILITY = "mleval/reliability.parquet"
 #: The "family" in `ARTIFACT_PROFILE` of the mean i-th largest errors, from which the losses of
 #: every family follow.
 ERRORS = "errors"
 ARTIFACT_CANDIDATES = "mleval/candidates.csv"
-ARTIFACT_STATISTICS = "mleval/statistics.json"
-ARTIFACT_EVALUATION = "mleval/evaluation.json"
-#: JSON tables that MLflow's UI shows and compares across runs.
-TABLES = (ARTIFACT_LABELS, ARTIFACT_MEASURES)
+#: What MLflow's UI does not show, in one file, for each file is a request; and what of it readers
+#: ask for. Earlier runs have these by themselves.
+ARTIFACT_DATA = "mleval/data.zip"
+IN_DATA = (ARTIFACT_COUNTS, ARTIFACT_FOLDS, ARTIFACT_PROFILE)
 
 MAX_RUN_NAME = 250
 #: Digits tried in turn until the folds fit a tag; None is unrounded.

@@ -340,14 +340,19 @@ class Delivery:
         return done
 
     def send(
-        self, what: str, payload: runs.Payload, run_id: str | None, experiment_name: str | None
+        self,
+        what: str,
+        payload: runs.Payload,
+        run_id: str | None,
+        experiment_name: str | None,
+        run: Run | None = None,
     ) -> str | None:
         """Write to the store, else to the local folder; returns the run's id if it is in the
         store.
         """
         payload = _made(payload)
         written = self.write(
-            lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name)
+            lambda: runs.write(payload, run_id=run_id, experiment_name=experiment_name, run=run)
         )
         if not self.reason:
             return written

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZipFile
 
 # MLflow loads this module whenever it is asked to evaluate anything, so all that is heavy is
 # imported where it is used. In mlflow.models these classes are not there yet at that time, and the
@@ -168,7 +169,8 @@ class MlevalEvaluator(ModelEvaluator):
 class StoredFile(EvaluationArtifact):
     """A file of the run.
 
-    Its content is a table where it holds one, parsed JSON, or text; it is fetched when asked for.
+    Its content is a table where it holds one, parsed JSON, text, or of a zip those of its files by
+    name; it is fetched when asked for.
     """
 
     def _load_content_from_file(self, local_artifact_path: str) -> Any:
@@ -179,6 +181,8 @@ class StoredFile(EvaluationArtifact):
             return pd.read_parquet(path)
         if path.suffix == ".csv":
             return pd.read_csv(path)
+        if path.suffix == ".zip":
+            return self._of_zip(path)
         text = path.read_text(encoding="utf-8")
         if path.suffix != ".json":
             return text
@@ -186,6 +190,13 @@ class StoredFile(EvaluationArtifact):
         if content.keys() == {"columns", "data"}:
             return pd.DataFrame(content["data"], columns=content["columns"])
         return content
+
+    def _of_zip(self, path: Path) -> dict[str, Any]:
+        """The contents of the files in one, by name."""
+        with TemporaryDirectory() as folder, ZipFile(path) as together:
+            together.extractall(folder)
+            files = sorted(Path(folder).iterdir())
+            return {file.name: self._load_content_from_file(str(file)) for file in files}
 
     def _save(self, output_artifact_path: str) -> None:
         from mlflow.artifacts import download_artifacts

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import numpy as np
 import pandas as pd
@@ -182,33 +183,32 @@ class RunContent:
         files: dict[str, Callable[[], str | bytes]] = {
             schema.ARTIFACT_REPORT: shown.to_html,
             schema.ARTIFACT_SUMMARY: shown.to_markdown,
-            schema.ARTIFACT_MEASURES: lambda: _log_table(self.measure_table(report.intervals)),
             schema.ARTIFACT_LABELS: lambda: _log_table(self.label_table()),
-            schema.ARTIFACT_COUNTS: lambda: _parquet(self.counts()),
+            schema.ARTIFACT_DATA: lambda: _zipped(self.data(report)),
         }
-        if self.portable:
-            files[schema.ARTIFACT_EVALUATION] = lambda: _json(
-                _plain(replace(self.ev, instances=None).to_dict())
-            )
-        if report.profiles:
-            files[schema.ARTIFACT_PROFILE] = lambda: self.profile_table(report.profiles).to_csv(
-                index=False
-            )
-        if self.has_folds:
-            files[schema.ARTIFACT_FOLDS] = lambda: _parquet(self.fold_table())
-        if self.statistics is not None:
-            files[schema.ARTIFACT_STATISTICS] = lambda: _json(present(self.statistics).to_dict())
         if instances:
             files[schema.ARTIFACT_INSTANCES] = self.instance_table
-        if report.curves is not None:
-            files[schema.ARTIFACT_CURVES] = lambda: _parquet(self.of_labels(self.ev.curves))
-            if len(report.curves.bins):
-                files[schema.ARTIFACT_RELIABILITY] = lambda: _parquet(
-                    self.of_labels(self.ev.reliability)
-                )
-        for name, drawing in report.figures.items():
-            files[f"{schema.ARTIFACT_FOLDER}/{name}.svg"] = partial(standalone, drawing)
         return files
+
+    def data(self, report: RunReport) -> dict[str, str | bytes]:
+        """What programs read of the result, and the figures, by file name."""
+        measures = self.measure_table(report.intervals)
+        data = {"measures.json": _log_table(measures), "counts.parquet": _parquet(self.counts())}
+        if self.portable:
+            whole = replace(self.ev, instances=None).to_dict()
+            data["evaluation.json"] = _json(_plain(whole))
+        if report.profiles:
+            data["profile.csv"] = self.profile_table(report.profiles).to_csv(index=False)
+        if self.has_folds:
+            data["folds.parquet"] = _parquet(self.fold_table())
+        if self.statistics is not None:
+            data["statistics.json"] = _json(self.statistics.to_dict())
+        if report.curves is not None:
+            data["curves.parquet"] = _parquet(self.of_labels(self.ev.curves))
+            if len(report.curves.bins):
+                data["reliability.parquet"] = _parquet(self.of_labels(self.ev.reliability))
+        drawn = {f"{name}.svg": standalone(svg) for name, svg in report.figures.items()}
+        return data | drawn
 
     def report(self, tags: Mapping[str, str]) -> RunReport:
         """The report of the run."""
@@ -381,6 +381,15 @@ def _log_table(table: pd.DataFrame) -> str:
 def _parquet(table: pd.DataFrame) -> bytes:
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
+def _zipped(files: Mapping[str, str | bytes]) -> bytes:
+    """The files in one; of the same files the same bytes, so without the time."""
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w") as together:
+        for name, content in files.items():
+            together.writestr(ZipInfo(name), content, ZIP_DEFLATED)
     return buffer.getvalue()
 
 

@@ -271,6 +271,60 @@ def test_garbage_counts_are_named_and_the_others_are_read(client, good, log):
     )
 
 
+def zipped(content=b"", entries=1):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as together:
+        together.writestr("counts.parquet", content)
+        for i in range(entries - 1):
+            together.writestr(str(i), b"")
+    return bytearray(buffer.getvalue())
+
+
+def claiming(size):
+    """A zip whose file says that it is so large."""
+    content = zipped(content=b"\0" * 1000)
+    at = content.index(b"PK\1\2") + 24
+    content[at : at + 4] = size.to_bytes(4, "little")
+    return content
+
+
+def damaged():
+    content = zipped(content=os.urandom(1000))
+    content[200] ^= 255
+    return content
+
+
+def of_large_files():
+    """A zip whose list of contents is said to lie elsewhere, in 64 bits."""
+    content = zipped()
+    return content[:-22] + b"PK\6\7" + bytes(16) + content[-22:]
+
+
+ARCHIVES = {
+    "text": TEXT,
+    "empty": b"",
+    "a long list": zipped(entries=10_000),
+    "a large file": claiming(2**32 - 2),
+    "a file of another size": claiming(2_000),
+    "damaged": damaged(),
+    "cut": zipped()[:-1],
+    "large files": of_large_files(),
+    "no table": zipped(content=TEXT),
+}
+
+
+def test_garbage_zips_are_named_and_the_others_are_read(client, good, log):
+    sound = parquet(fold=[0, 1], label=["a", "a"], tp=[1, 2], fp=[1, 1], fn=[1, 1], tn=[1, 1])
+    for run in client.search_runs([client.get_experiment_by_name("x").experiment_id]):
+        put(client, run.info.run_id, schema.ARTIFACT_DATA, zipped(content=sound))
+    bad = {name: log(f"bad {name}") for name in ARCHIVES}
+    for name, run_id in bad.items():
+        put(client, run_id, schema.ARTIFACT_DATA, ARCHIVES[name])
+    counted = mleval.with_counts(mleval.load_study(experiment_names=["x"], missing="worst"))
+    assert counted.folds.loc["d"].loc["a", "tp"].tolist() == [1, 2]
+    assert all(said_of(counted, run_id) for run_id in bad.values())
+
+
 def test_garbage_instances_are_named_and_the_others_are_read(client, log):
     sound = parquet(instance=[0, 1, 2], f1=[0.5, 1.0, 0.25], hamming_loss=[0.1, 0.2, 0.3])
     given = {"a": sound, "b": sound} | {f"bad {name}": content for name, content in GARBAGE.items()}

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from zipfile import ZipFile
 
 import mlflow
 import numpy as np
@@ -51,6 +52,13 @@ def artifact(run_id, path):
 
 def parquet(run_id, path):
     return pd.read_parquet(mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=path))
+
+
+def data(run_id, name):
+    """A file of those that a run holds in one."""
+    path = mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=schema.ARTIFACT_DATA)
+    with ZipFile(path) as together:
+        return io.BytesIO(together.read(name))
 
 
 def artifacts(run_id, folder=None):
@@ -165,23 +173,23 @@ def test_what_a_run_holds(client):
         source.dataset.digest
     )
 
-    folds = parquet(run_id, "mleval/folds.parquet").set_index("fold")
+    folds = pd.read_parquet(data(run_id, "folds.parquet")).set_index("fold")
     pd.testing.assert_frame_equal(folds[ev.folds.columns], ev.folds, check_index_type=False)
     assert folds["n_train"].tolist() == [160] * 5
-    counts = parquet(run_id, "mleval/counts.parquet").set_index(["fold", "label"])
+    counts = pd.read_parquet(data(run_id, "counts.parquet")).set_index(["fold", "label"])
     for fold in range(5):
         pd.testing.assert_frame_equal(
             counts.loc[fold], ev.fold(fold).labels[["tp", "fp", "fn", "tn"]], check_index_type=False
         )
     instances = parquet(run_id, "mleval/instances.parquet")
     pd.testing.assert_frame_equal(instances.drop(columns="instance"), ev.instances)
-    back = Evaluation.from_dict(json.loads(artifact(run_id, "mleval/evaluation.json")))
+    back = Evaluation.from_dict(json.load(data(run_id, "evaluation.json")))
     assert (
         back.measures == ev.measures
         and back.folds.equals(ev.folds)
         and back.labels.equals(ev.labels)
     )
-    table = pd.read_csv(io.StringIO(artifact(run_id, "mleval/profile.csv")))
+    table = pd.read_csv(data(run_id, "profile.csv"))
     soft = table.query("family == 'binomial' and kind == 'soft'")
     np.testing.assert_allclose(soft["loss"], ev.profile("binomial").losses)
     labels = client.load_table(run.info.experiment_id, "mleval/labels.json", [run_id])
@@ -193,10 +201,10 @@ def test_what_a_run_holds(client):
         "label",
         "f1",
     ]  # what MLflow's UI compares at first sight
-    measures = client.load_table(run.info.experiment_id, "mleval/measures.json", [run_id])
+    measures = pd.DataFrame(**json.load(data(run_id, "measures.json")))
     assert measures["measure"].tolist() == list(ev.measures)
     np.testing.assert_allclose(measures["over_all_instances"], list(ev.measures.values()))
-    statistics = json.loads(artifact(run_id, "mleval/statistics.json"))
+    statistics = json.load(data(run_id, "statistics.json"))
     at = statistics["measures"].index("f1")
     assert statistics["mean"][at] == ev.folds["f1"].mean()
     np.testing.assert_allclose(statistics["covariance"][at][at], ev.folds["f1"].var())
@@ -278,7 +286,7 @@ def test_names_of_all_kinds(client):
     study = mleval.load_study(experiment_names=["x"])
     assert (study.methods, study.datasets) == (["<img src=x>\n"], ["../etc 名前"])
     assert study.folds["f1"].tolist() == ev.folds["f1"].tolist()
-    folds = parquet(run_id, "mleval/folds.parquet")
+    folds = pd.read_parquet(data(run_id, "folds.parquet"))
     assert folds["name"].tolist() == ["a", "b", "c/d", "é"] and folds["fold"].tolist() == [
         0,
         1,
@@ -330,7 +338,7 @@ def test_many_labels_are_thinned(client):
     steps = [m.step for m in client.get_metric_history(run_id, "mleval.profile/binomial")]
     assert len(steps) == 100 and (steps[0], steps[-1]) == (1, 4_000)
     assert schema.decode_profile(run.data.tags["mleval.profile"]).n_labels == 4_000
-    counts = parquet(run_id, "mleval/counts.parquet")
+    counts = pd.read_parquet(data(run_id, "counts.parquet"))
     assert counts["tp"].sum() == y.sum() and (counts["tp"] + counts["fn"] > 0).all()
     assert len(client.load_table("1", "mleval/labels.json", [run_id])) <= 2_000
     assert "chosen among 7 candidates" in artifact(run_id, "mleval_summary.md")
@@ -644,16 +652,18 @@ def test_over_http_and_back(server, capsys):
     assert {
         "mleval_report.html",
         "mleval_summary.md",
-        "mleval/folds.svg",
+        "mleval/labels.json",
+        "mleval/data.zip",
         "mleval/instances.parquet",
-    } < artifacts(run_id)
+    } == artifacts(run_id)
+    assert data(run_id, "folds.svg").read().startswith(b"<")
     page = requests.get(
         f"{server}/get-artifact",
         params={"path": "mleval_report.html", "run_uuid": run_id},
         timeout=PATIENCE,
     )
     assert "BR on yeast" in page.text
-    back = Evaluation.from_dict(json.loads(artifact(run_id, "mleval/evaluation.json")))
+    back = Evaluation.from_dict(json.load(data(run_id, "evaluation.json")))
     assert back.measures == ev.measures
     assert capsys.readouterr() == ("", "")
 

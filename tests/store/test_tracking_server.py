@@ -2,10 +2,12 @@
 
 from importlib.resources import files
 
+import mlflow
 import numpy as np
 import pandas as pd
 import pytest
 import requests
+from sklearn.ensemble import RandomForestClassifier
 from waiting import PATIENCE
 
 import mlflow_mleval as mleval
@@ -55,6 +57,39 @@ def test_import_twice_and_read_two_published_datasets(server, requested, capsys)
         and len(study.gaps()) == 7
         and study.source["tracking_uri"] == server
     )
+
+
+def test_one_result_takes_eight_requests(server, requested):
+    """Of MLflow's own calls a new run takes four, without any file."""
+    rng = np.random.default_rng(0)
+    y, scores = rng.random((60, 4)) < 0.4, rng.random((60, 4))
+    names = {"method": "m", "dataset": "d"}
+    mlflow.set_experiment("requests")
+
+    def asked(call):
+        requested.clear()
+        call()
+        return len(requested)
+
+    def log(**options):
+        return asked(lambda: mleval.log_evaluation(mleval.evaluate(y, scores, **options), **names))
+
+    assert log() <= 8
+    assert log(folds=np.arange(60) % 5) <= 8
+    model = RandomForestClassifier(2).fit(y, y)
+    mleval.autolog()
+    try:
+        model.fit(scores, y)
+        assert asked(lambda: model.score(scores[::-1], y)) <= 8
+        with mlflow.start_run() as run:
+            model.fit(scores, y)
+            assert asked(lambda: model.score(scores[::-1], y)) <= 8
+        with mlflow.start_run():
+            assert log() <= 8
+    finally:
+        mleval.autolog(disable=True)
+    tags = mlflow.get_run(run.info.run_id).data.tags
+    assert tags["mleval.status"] == "complete" and "mleval.dataset_digest" in tags
 
 
 def test_changes_and_names_of_strangers_over_http(server):

@@ -243,18 +243,17 @@ def test_artifacts_are_those_of_the_run(client, tmp_path):
         "mleval_report.html",
         "mleval_summary.md",
         "mleval/labels.json",
-        "mleval/evaluation.json",
+        "mleval/data.zip",
     } <= set(found)
     ev = mleval.evaluate(Y, S, label_names=NAMES)
     assert found["mleval/labels.json"].content["label"].tolist() == NAMES
     assert found["mleval/labels.json"].content["f1"].tolist() == pytest.approx(
         ev.labels["f1"].tolist()
     )
-    assert (
-        isinstance(found["mleval/evaluation.json"].content, dict)
-        and "<html" in found["mleval_report.html"].content
-    )
-    assert list(found["mleval/profile.csv"].content.columns)[:3] == ["family", "kind", "parameter"]
+    data = found["mleval/data.zip"].content
+    assert isinstance(data["evaluation.json"], dict) and len(data["counts.parquet"]) == len(NAMES)
+    assert data["profile.csv"].columns[:3].tolist() == ["family", "kind", "parameter"]
+    assert "<html" in found["mleval_report.html"].content
     result.save(tmp_path / "saved")
     loaded = mlflow.models.EvaluationResult.load(tmp_path / "saved")
     assert loaded.metrics == result.metrics and loaded.artifacts.keys() == found.keys()

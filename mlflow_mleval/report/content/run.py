@@ -282,8 +282,8 @@ _COMMON = (
     "lca_f1",
 )
 _AGAIN = (
-    "import json\nfrom mlflow_mleval import Evaluation\nev = "
-    'Evaluation.from_dict(json.load(open("evaluation.json")))'
+    "import json\nfrom zipfile import ZipFile\nfrom mlflow_mleval import Evaluation\n"
+    'ev = Evaluation.from_dict(json.loads(ZipFile("data.zip").read("evaluation.json")))'
 )
 
 
@@ -934,7 +934,7 @@ def _correlations(folds: FoldStatistics) -> list[Table]:
         doc.names("measure", chosen),
         *(doc.decimals(name(m), folds.correlation.loc[chosen, m], 2) for m in chosen),
     ]
-    note = "Of the measures in common use; statistics.json holds all."
+    note = "Of the measures in common use; statistics.json in mleval/data.zip holds all."
     return [
         Table(
             columns,
@@ -972,7 +972,7 @@ def _provenance(report: RunReport) -> Section:
     again = Text(
         [_AGAIN],
         role="pre",
-        title="To read evaluation.json back",
+        title="To read mleval/data.zip back",
         folded=True,
         depth=PAGE,
     )

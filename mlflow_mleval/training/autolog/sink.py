@@ -18,6 +18,7 @@ from functools import cache
 from types import FrameType
 from typing import Any
 
+from mlflow.entities import Run
 from mlflow.utils.autologging_utils.events import AutologgingEventLogger
 
 from mlflow_mleval.evaluation import Evaluation
@@ -159,17 +160,19 @@ class Sink:
     ) -> None:
         method, dataset = names
         experiment: str | None = None
+        run: Run | None = None
         delivery = Delivery()
         if (target := run_id) is not None:
-            tags: dict[str, str] = delivery.ask(lambda: runs.held(target), {})
+            run = delivery.ask(lambda: runs.existing(target), None)
+            tags = run.data.tags if run else {}
             if runs.holds_result(tags):
-                experiment = delivery.ask(lambda: runs.experiment_of(target), None)
-                run_id = None
+                experiment = delivery.ask(lambda: runs.experiment_of(target, run), None)
+                run_id = run = None
             else:
                 method = self.method or tags.get(schema.TAG_METHOD, method)
                 dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
         payload = replace(payload_of(ev, method, dataset, options), params=params)
-        delivery.send(what, payload, run_id, experiment)
+        delivery.send(what, payload, run_id, experiment, run)
         if delivery.warning:
             self.warn(delivery.warning)
 
