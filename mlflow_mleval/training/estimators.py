@@ -105,6 +105,31 @@ def _without_scores(estimator: Any) -> AttributeError:
     )
 
 
+@dataclass(frozen=True)
+class _Forest:
+    """A forest whose probabilities of the given instances are there already."""
+
+    classes_: Any
+    probabilities: Any
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.probabilities
+
+
+def _predicted(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """What the estimator predicts, and what has its scores: a forest of scikit-learn predicts what
+    is most probable, so it is asked once for both.
+    """
+    is_forest = type(estimator).__module__ == "sklearn.ensemble._forest"
+    if not is_forest or not hasattr(estimator, "predict_proba"):
+        return estimator.predict(X), estimator
+    forest = _Forest(estimator.classes_, estimator.predict_proba(X))
+    if not isinstance(forest.probabilities, list):
+        return forest.classes_[forest.probabilities.argmax(axis=1)], forest
+    columns = zip(forest.classes_, forest.probabilities, strict=True)
+    return np.column_stack([own[part.argmax(axis=1)] for own, part in columns]), forest
+
+
 def predict(estimator: Any, X: Any, n_labels: int) -> Predictions:
     """Label predictions and scores of a fitted estimator.
 
@@ -132,7 +157,7 @@ def predict(estimator: Any, X: Any, n_labels: int) -> Predictions:
     array([[0. , 0.5]])
     """
     start = time.perf_counter()
-    raw = estimator.predict(X)
+    raw, estimator = _predicted(estimator, X)
     seconds = time.perf_counter() - start
     y_pred = as_matrix(raw, n_labels)
     try:
@@ -167,7 +192,8 @@ def predict_classes(estimator: Any, X: Any, classes: Sequence[Any]) -> Predictio
     array([[1., 0., 0.]])
     """
     start = time.perf_counter()
-    y_pred = np.asarray(estimator.predict(X))
+    raw, estimator = _predicted(estimator, X)
+    y_pred = np.asarray(raw)
     seconds = time.perf_counter() - start
     y_pred = y_pred[:, 0] if y_pred.ndim == 2 and y_pred.shape[1] == 1 else y_pred
     if y_pred.ndim != 1:

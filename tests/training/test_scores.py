@@ -173,6 +173,25 @@ def test_scores_of_classes():
         predict_classes(KNeighborsClassifier().fit(X, Y), X, [0, 1])
 
 
+@pytest.mark.parametrize("forest", [RandomForestClassifier, ExtraTreesClassifier])
+def test_a_forest_is_asked_once_for_what_it_predicts_and_its_scores(forest, monkeypatch):
+    names = np.array(["no", "yes"])
+    several, one = forest(5, random_state=0).fit(X, Y), forest(5, random_state=0)
+    one.fit(X, names[Y[:, 0]])
+    expected = (
+        several.predict(X),
+        np.stack([p[:, 1] for p in several.predict_proba(X)], axis=1),
+        one.predict(X),
+    )
+    asked, ask = [], forest.predict_proba
+    monkeypatch.setattr(forest, "predict_proba", lambda *args: asked.append(1) or ask(*args))
+    of_sets, of_one = predict(several, X, 4), predict_classes(one, X, ["no", "yes"])
+    assert len(asked) == 2 and not of_sets.without_score and not of_one.without_score
+    assert np.array_equal(of_sets.y_pred, expected[0])
+    assert np.array_equal(of_sets.y_score, expected[1])
+    assert np.array_equal(of_one.y_pred, expected[2])
+
+
 def test_sparse_targets_and_predictions():
     model = OneVsRestClassifier(LOGISTIC).fit(X, sparse.csr_matrix(Y))
     found = predict(model, X, 4)
