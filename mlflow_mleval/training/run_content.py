@@ -193,7 +193,8 @@ class RunContent:
     def data(self, report: RunReport) -> dict[str, str | bytes]:
         """What programs read of the result, and the figures, by file name."""
         measures = self.measure_table(report.intervals)
-        data = {"measures.json": _log_table(measures), "counts.parquet": _parquet(self.counts())}
+        data: dict[str, str | bytes] = {"measures.json": _log_table(measures)}
+        data["counts.parquet"] = _parquet(self.counts())
         if self.portable:
             whole = replace(self.ev, instances=None).to_dict()
             data["evaluation.json"] = _json(_plain(whole))
