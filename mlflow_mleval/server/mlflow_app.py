@@ -365,7 +365,7 @@ class Page:
         )
 
     def section(self) -> Response:
-        selection = self._readable()
+        selection, each = self._readable(), _number("each", "0", "a number of runs")
         key = self._key(selection, "answer")
         about = self._made(key, selection, "answer")
         part = request.args.get("part", "")
@@ -373,12 +373,8 @@ class Page:
         if text is None:
             if part not in (section["key"] for section in about["sections"]):
                 raise Failure(404, "The answer has no such section.")
-            each = (
-                f"/{n}"
-                if part == "over_time" and (n := _number("each", "0", "a number of runs"))
-                else ""
-            )
-            text = self._part(key, selection, f"section/{part}{each}")
+            at = f"/{each}" if each and part == "over_time" else ""
+            text = self._part(key, selection, f"section/{part}{at}")
         return _html(text, about["made"])
 
     def text(self) -> Response:

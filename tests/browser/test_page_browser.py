@@ -369,6 +369,32 @@ def test_who_comes_back_is_told_what_is_new_and_lands_where_the_address_says(rea
     assert grumbles(reader.chrome) == []
 
 
+def test_over_time_goes_back_by_days_and_by_runs(reader, site):
+    experiment = api(site, "experiments/create", {"name": "days"}, ADMIN)["experiment_id"]
+    grant(site, "ann", experiment, "READ")
+    for i in range(5):  # a dataset a day
+        for method, f1 in (("RF", 0.8 + 0.01 * i), ("BR", 0.7)):
+            at = 1_700_000_000_000 + 86_400_000 * i
+            tags = {"mleval.method": method, "mleval.dataset": f"d{i}"}
+            named = [{"key": key, "value": value} for key, value in tags.items()]
+            about = {"experiment_id": experiment, "start_time": at, "tags": named}
+            run = api(site, "runs/create", about, ADMIN)["run"]["info"]["run_id"]
+            value = {"run_id": run, "key": "f1", "value": f1, "timestamp": at}
+            api(site, "runs/log-metric", value, ADMIN)
+            ended = {"run_id": run, "status": "FINISHED", "end_time": at}
+            api(site, "runs/update", ended, ADMIN)
+    reader.login("ann")
+    reader.open(f"?experiment-id={experiment}")
+    reader.answered()
+    reader.click("#over_time summary")
+    reader.until("document.querySelector('#over_time .body').textContent.includes('18 Nov')")
+    reader.js("void (document.querySelector('#each').value = '5')")
+    reader.js("void document.querySelector('#each').dispatchEvent(new Event('change'))")
+    reader.until("document.querySelector('#over_time .body').textContent.includes('run 10')")
+    assert "RF has led since run 5." in reader.text("#over_time .body")
+    assert grumbles(reader.chrome) == []
+
+
 def test_hostile_names_are_text(reader, site):
     from selenium.common.exceptions import NoAlertPresentException
 

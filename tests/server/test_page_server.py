@@ -83,6 +83,7 @@ def test_nobody_gets_what_mlflow_gives_nobody(team):
         f"answer?{selection}",
         f"section?part=verdict&{selection}",
         f"files?{selection}",
+        f"text?{selection}",
         f"download?file=report.json&{selection}",
         f"news?since=0&{selection}",
         "static?file=page.js",
@@ -194,6 +195,7 @@ def test_nothing_outside_an_answer_is_served(team, path):
         "answer?",
         "section?part=verdict&",
         "files?",
+        "text?",
         "download?file=report.json&",
         "news?since=0&",
         "detail?of=method&the-method=RF&",
@@ -231,6 +233,7 @@ def test_a_change_of_rights_shows_at_once(team):
         f"section?part=ranking&{selection}",
         f"section?part=verdict&{selection}",
         f"files?{selection}",
+        f"text?{selection}",
         f"download?file=report.html&{selection}",
     ):
         assert team.ask(path, BOB).status_code == 403
@@ -256,6 +259,7 @@ def test_errors_name_the_field_and_offer_ways(team):
         assert "127.0.0.1" not in failed["error"]
     for address, field in (
         (f"news?{ours}&since=-1", "since"),
+        (f"section?{ours}&part=over_time&each=-1", "each"),
         ("experiments?page-token=garbage", "page-token"),
         (f"answer?{ours}&seed={'9' * 4999}", "seed"),
     ):
