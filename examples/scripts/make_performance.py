@@ -56,7 +56,6 @@ PARTS: dict[str, dict[str, Benchmark]] = {
 }
 #: Why a bound is missed, by how the name of the work begins; a row that misses one needs a reason.
 REASONS: dict[str, str] = {
-    "page: first words, 20 x 100": "0.2 % above a bound that was set by one search.",
     "read 1,000 runs with tables by fold": "each run's tables are an artifact, which is asked for "
     "by itself; the search gets a thousand runs in one answer.",
 }
