@@ -142,8 +142,10 @@ READABLE = 18
 MOST = 100
 #: Colour of the best; a difference of `clip` and more has none.
 STRONGEST = 0.48
-#: Losses that differ by no more are equal: float noise.
-NOISE = 1e-12
+#: Where the cells begin, and what is written above and below them.
+_TOP = 44
+_AXES = "→ surrogate: k of the loss that was trained    ↓ target: k of the loss that counts"
+_UNIT = "behind the best, in thousandths"
 
 
 def surrogate_differences(table: pd.DataFrame) -> pd.DataFrame:
@@ -151,7 +153,7 @@ def surrogate_differences(table: pd.DataFrame) -> pd.DataFrame:
     surrogate x target.
     """
     behind = (table - table.min()).T
-    return behind.mask(behind <= NOISE, 0.0)
+    return behind.mask(behind <= _NOISE, 0.0)
 
 
 def surrogate_heatmap(
@@ -171,100 +173,61 @@ def surrogate_heatmap(
     words = "; ".join(f"target {t}: surrogate {', '.join(map(str, s))}" for t, s in best.items())
     skip = -(-max(behind.shape) // MOST)
     drawn = behind.iloc[::skip, ::skip]
-    rows, columns = drawn.shape
     left = 30 + max(text_width(str(t), SMALL) for t in drawn.index)
-    cell = min(CELL, (WIDTH - left - 2) / columns)
-    top = 44
-    foot = 44 + cell * rows
+    cell = min(CELL, (WIDTH - left - 2) / drawn.shape[1])
+    size = cell - (cell > 8)
+    foot = _TOP + cell * drawn.shape[0]
     svg = Svg(title, f"Best surrogate for each target: {words}.", foot + 44)
-    svg.text(
-        0,
-        13,
-        "→ surrogate: k of the loss that was trained    ↓ target: k of the loss that counts",
-        "strong",
-    )
+    svg.text(0, 13, _AXES, "strong")
     widest = 6 + max(text_width(str(k), SMALL) for k in (*drawn.index, *drawn.columns))
     every = math.ceil(widest / cell)
-    for j, surrogate in enumerate(drawn):
-        if j % every == 0:
-            svg.text(left + cell * (j + 0.5), 36, surrogate, "muted small", "middle")
+    for j, surrogate in list(enumerate(drawn))[::every]:
+        svg.text(left + cell * (j + 0.5), 36, surrogate, "muted small", "middle")
     for i, (target, row) in enumerate(drawn.iterrows()):
-        y = top + cell * i
+        y = _TOP + cell * i
         if i % every == 0:
             svg.text(left - 6, y + cell / 2 + 4, target, "muted small", "end")
         for j, (surrogate, difference) in enumerate(row.items()):
-            _cell(
-                svg,
-                left + cell * j,
-                y,
-                cell,
-                difference,
-                clip,
-                f"target k = {target}, surrogate k = {surrogate}: loss "
-                f"{number(table.loc[surrogate, target])}, {number(difference, 3)} behind the "
-                "best",
+            share = min(difference / clip, 1)
+            text = fixed(1000 * difference, 0) if share < 1 and cell >= READABLE else ""
+            loss = number(table.loc[surrogate, target])
+            tip = (
+                f"target k = {target}, surrogate k = {surrogate}: loss {loss}, "
+                f"{number(difference, 3)} behind the best"
             )
+            _swatch(svg, (left + cell * j, y, size, size), share, text, tip)
     _scale(svg, left, foot + 12, clip)
     return svg
 
 
-def _cell(
+def _swatch(
     svg: Svg,
-    x: float,
-    y: float,
-    cell: float,
-    difference: float,
-    clip: float,
-    tip: str,
+    box: tuple[float, float, float, float],
+    share: float,
+    text: str,
+    tip: str = "",
 ) -> None:
-    gap = 1 if cell > 8 else 0
-    near = difference < clip - NOISE
-    svg.rect(
-        x,
-        y,
-        cell - gap,
-        cell - gap,
-        "faccent" if near else "fpale",
-        tip=tip,
-        fill_opacity=max(STRONGEST * (1 - difference / clip), 0.04) if near else 0.5,
-    )
-    if near and cell >= READABLE:
-        svg.text(
-            x + (cell - gap) / 2,
-            y + cell / 2 + 4,
-            fixed(1000 * difference, 0),
-            "small",
-            "middle",
-            pointer_events="none",
-        )
-    if difference == 0:
-        svg.rect(x + 1, y + 1, cell - gap - 2, cell - gap - 2, "sep", pointer_events="none")
+    """A rectangle in the colour of a difference, given as a share of what is clipped, and a text in
+    it; framed where there is none.
+    """
+    x, y, width, height = box
+    clipped = share == 1
+    opacity = 0.5 if clipped else max(STRONGEST * (1 - share), 0.04)
+    svg.rect(*box, "fpale" if clipped else "faccent", fill_opacity=opacity, tip=tip)
+    if text:
+        middle = x + width / 2, y + height / 2 + 4
+        svg.text(*middle, text, "small", "middle", pointer_events="none")
+    if share == 0:
+        svg.rect(x + 1, y + 1, width - 2, height - 2, "sep", pointer_events="none")
 
 
 def _scale(svg: Svg, x: float, y: float, clip: float) -> None:
     """What the colours are, from the best to what is clipped."""
-    svg.text(x, y + 12, "behind the best, in thousandths", "muted small")
-    x += text_width("behind the best, in thousandths", SMALL) + 10
+    svg.text(x, y + 12, _UNIT, "muted small")
+    start = x + text_width(_UNIT, SMALL) + 10
     for i, share in enumerate((0, 0.25, 0.5, 0.75, 1)):
-        left = x + 48 * i
-        value = number(1000 * clip * share, 3)
-        svg.rect(
-            left,
-            y,
-            46,
-            18,
-            "faccent" if share < 1 else "fpale",
-            fill_opacity=STRONGEST * (1 - share) if share < 1 else 0.5,
-        )
-        svg.text(
-            left + 23,
-            y + 13,
-            value if share < 1 else f"≥ {value}",
-            "small",
-            "middle",
-            pointer_events="none",
-        )
-    svg.rect(x + 1, y + 1, 44, 16, "sep")
+        value = f"{'≥ ' if share == 1 else ''}{number(1000 * clip * share, 3)}"
+        _swatch(svg, (start + 48 * i, y, 46, 18), share, value)
 
 
 # --------------------------------------------------------------------------------------------------

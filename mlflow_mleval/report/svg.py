@@ -77,9 +77,13 @@ class Scale:
     stop: float
 
     def __call__(self, value: float) -> float:
-        return self.start + (value - self.low) / ((self.high - self.low) or 1.0) * (
-            self.stop - self.start
-        )
+        share = (value - self.low) / ((self.high - self.low) or 1.0)
+        return self.start + share * (self.stop - self.start)
+
+    @property
+    def unit(self) -> float:
+        """How many pixels a difference of 1 takes."""
+        return (self.stop - self.start) / (self.high - self.low)
 
     def ticks(self, about: int = 6) -> list[float]:
         """Round values inside the domain, about as many as asked."""
@@ -139,6 +143,18 @@ class Svg:
     ) -> None:
         """A straight line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
+
+    def upright(
+        self, x: float, top: float, bottom: float, class_: str = "grid", **attributes: Any
+    ) -> None:
+        """A line from top to bottom."""
+        self.line(x, top, x, bottom, class_, **attributes)
+
+    def level(
+        self, y: float, left: float, right: float, class_: str = "grid", **attributes: Any
+    ) -> None:
+        """A line from left to right."""
+        self.line(left, y, right, y, class_, **attributes)
 
     def rect(
         self,
@@ -241,9 +257,9 @@ class Svg:
         """Ticks with numbers under a line at `y`, and faint grid lines up to `top`."""
         for tick in scale.ticks(about):
             x = scale(tick)
-            self.line(x, y if top is None else top, x, y + 4, "grid")
+            self.upright(x, y if top is None else top, y + 4)
             self.text(x, y + 17, label(tick), "muted", "middle")
-        self.line(scale.start, y, scale.stop, y, "axis")
+        self.level(y, scale.start, scale.stop, "axis")
 
     def side_axis(
         self,
@@ -254,13 +270,14 @@ class Svg:
     ) -> None:
         """Numbers at the left of a plot, each with a faint line through it."""
         for tick, text in ticks:
-            self.line(left, scale(tick), right, scale(tick), "grid")
-            self.text(left - 6, scale(tick) + 4, text, "muted small", "end")
+            y = scale(tick)
+            self.level(y, left, right)
+            self.text(left - 6, y + 4, text, "muted small", "end")
 
     def grid(self, scale: Scale, top: float, bottom: float, about: int) -> None:
         """Faint lines from top to bottom."""
         for tick in scale.ticks(about):
-            self.line(scale(tick), top, scale(tick), bottom, "grid")
+            self.upright(scale(tick), top, bottom)
 
     def __html__(self) -> Markup:
         own: dict[str, Any] = {

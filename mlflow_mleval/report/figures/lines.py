@@ -83,86 +83,63 @@ def fold_scatter(
     the first eight methods of `order` the folds and the ellipse are drawn, of the next ones up to
     thirty the mean.
     """
-    drawn = list(order)[:svg_TOP]
-    points = {m: values.loc[m].to_numpy(float) for m in drawn}
+    points = {m: values.loc[m].to_numpy(float) for m in order[:svg_TOP]}
     means = {m: p.mean(axis=0) for m, p in points.items()}
+    covariances = {m: np.cov(points[m].T) for m in order[:DETAILED]}
     radius = math.sqrt(-2 * math.log(1 - INSIDE))
-    spread = {m: np.cov(points[m].T) for m in drawn[:DETAILED]}
-    reach = [
-        means[m] + sign * radius * np.sqrt(np.diag(c))
-        for m, c in spread.items()
-        for sign in (-1, 1)
-    ]
-    everything = np.vstack([*(points[m] for m in spread), *reach, *means.values()])
-    low = everything.min(axis=0)
-    high = everything.max(axis=0)
-    pad = 0.04 * np.where(high > low, high - low, np.maximum(np.abs(high), 1e-9))
-    low = low - pad
-    high = high + pad
-    words = "; ".join(f"{m} {', '.join(map(number, mean))}" for m, mean in means.items())
+    low, high = _extent(points, means, covariances, radius)
+    texts = {m: ", ".join(map(number, mean)) for m, mean in means.items()}
+    words = "; ".join(map(" ".join, texts.items()))
     svg = Svg(title, f"Means over folds of {heads[0]} and {heads[1]}: {words}.", HEIGHT)
-    up = Scale(low[1], high[1], HEIGHT - 44, 24)
+    bottom = HEIGHT - 44
+    up = Scale(low[1], high[1], bottom, 24)
     ticks, wide = left_ticks(up)
     left = 10 + wide
     across = Scale(low[0], high[0], left, WIDTH - 12)
-    bottom = HEIGHT - 44
     svg.axis(across, bottom, 24, about=6, label=number)
     svg.side_axis(up, ticks, left, across.stop)
-    svg.line(left, 24, left, bottom, "axis")
+    svg.upright(left, 24, bottom, "axis")
     svg.text(0, 13, fit(heads[1], WIDTH), "strong")
     svg.text(across.stop, HEIGHT - 8, fit(heads[0], WIDTH - 20), "strong", "end")
-    unit = np.array(
-        [
-            (across.stop - across.start) / (high[0] - low[0]),
-            (up.stop - up.start) / (high[1] - low[1]),
-        ]
-    )
-    taken: list[Box] = [(0, bottom, WIDTH, HEIGHT), (0, 0, left, HEIGHT), (0, 0, WIDTH, 22)]
-    for kind, (m, covariance) in enumerate(spread.items()):
-        svg.add(
-            "path",
-            d=_ellipse(
-                across(means[m][0]),
-                up(means[m][1]),
-                radius,
-                covariance * np.outer(unit, unit),
-            ),
-            class_=f"c{kind % COLOURS} thin",
-        )
+    places = {m: (across(x), up(y)) for m, (x, y) in means.items()}
+    units = np.outer(*[[across.unit, up.unit]] * 2)
+    for kind, (m, covariance) in enumerate(covariances.items()):
+        ellipse = _ellipse(places[m], radius, covariance * units)
+        svg.add("path", d=ellipse, class_=f"c{kind % COLOURS} thin")
         for fold, (x, y) in zip(values.loc[m].index, points[m], strict=True):
-            mark(
-                svg,
-                kind,
-                across(x),
-                up(y),
-                3.2,
-                f"{m}, fold {fold}: {number(x)}, {number(y)}",
-                0.5,
-            )
-    for kind, m in enumerate(drawn):
-        x = across(means[m][0])
-        y = up(means[m][1])
-        mark(svg, kind, x, y, 5.5, f"{m}: mean {number(means[m][0])}, {number(means[m][1])}")
+            tip = f"{m}, fold {fold}: {number(x)}, {number(y)}"
+            mark(svg, kind, across(x), up(y), 3.2, tip, 0.5)
+    taken: list[Box] = [(0, bottom, WIDTH, HEIGHT), (0, 0, left, HEIGHT), (0, 0, WIDTH, 22)]
+    for kind, (m, (x, y)) in enumerate(places.items()):
+        mark(svg, kind, x, y, 5.5, f"{m}: mean {texts[m]}")
         taken.append((x - 6, y - 6, x + 6, y + 6))
-    missed(
-        svg,
-        sum(
-            not point_label(svg, m, (across(means[m][0]), up(means[m][1])), taken, "small")
-            for m in drawn
-        ),
-        left,
-    )
+    labelled = [point_label(svg, m, place, taken, "small") for m, place in places.items()]
+    missed(svg, labelled.count(False), left)
     return svg
 
 
-def _ellipse(cx: float, cy: float, radius: float, covariance: np.ndarray) -> str:
+def _extent(
+    points: Mapping[str, np.ndarray],
+    means: Mapping[str, np.ndarray],
+    covariances: Mapping[str, np.ndarray],
+    radius: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The corners of a plot that holds all that is drawn, with room around it."""
+    reaches = {m: radius * np.sqrt(np.diag(c)) for m, c in covariances.items()}
+    ellipses = [means[m] + sign * reach for m, reach in reaches.items() for sign in (-1, 1)]
+    drawn = np.vstack([*(points[m] for m in covariances), *ellipses, *means.values()])
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    pad = 0.04 * np.where(high > low, high - low, np.maximum(np.abs(high), 1e-9))
+    return low - pad, high + pad
+
+
+def _ellipse(centre: tuple[float, float], radius: float, covariance: np.ndarray) -> str:
     """The path of an ellipse around a point."""
     sizes, axes = np.linalg.eigh(covariance)
     long, short = radius * np.sqrt(np.maximum(sizes[::-1], 0.0)) + 0.5
-    dx, dy = axes[:, 1] * long
     turn = math.degrees(math.atan2(axes[1, 1], axes[0, 1]))
     arc = f"A{long:.1f} {short:.1f} {turn:.1f} 0 1"
-    a, b = (f"{cx + s * dx:.1f} {cy + s * dy:.1f}" for s in (1, -1))
+    a, b = ("{:.1f} {:.1f}".format(*(centre + sign * axes[:, 1] * long)) for sign in (1, -1))
     return f"M{a}{arc} {b}{arc} {a}"
 
 
@@ -178,54 +155,41 @@ def fold_histogram(
     `values` has the index (method, fold), `intervals` low and high by method; the first thirty
     methods of `order` are drawn.
     """
-    drawn = list(order)[:svg_TOP]
-    rows = {m: values.loc[m].to_numpy(float) for m in drawn}
-    ends = np.concatenate(
-        [
-            *rows.values(),
-            [] if intervals is None else intervals.loc[drawn, ["low", "high"]].to_numpy().ravel(),
-        ]
-    )
-    low = ends.min()
-    high = ends.max()
+    rows = {m: values.loc[m].to_numpy(float) for m in order[:svg_TOP]}
+    ends = np.concatenate([*rows.values()])
+    if intervals is not None:
+        ends = np.append(ends, intervals.loc[[*rows], ["low", "high"]])
+    low, high = ends.min(), ends.max()
     if high <= low:
         low = low - 0.5 * (abs(low) or 1)
         high = high + 0.5 * (abs(high) or 1)
     means = {m: float(row.mean()) for m, row in rows.items()}
     shown = dict(zip(means, aligned(means.values()), strict=True))
     words = "; ".join(map(" ".join, shown.items()))
-    bottom = 24 + FOLD_SCATTER_ROW * len(drawn)
+    bottom = 24 + FOLD_SCATTER_ROW * len(rows)
     svg = Svg(f"Folds by {head}", f"Mean over folds: {words}.", bottom + 24)
-    room = room_for([*drawn, head], 150) + 20
+    room = room_for([*rows, head], 150) + 20
     x = Scale(low, high, room + 6, WIDTH - 66)
     edges = np.linspace(low, high, BINS + 1)
     svg.text(0, 12, fit(head, WIDTH - 60), "strong")
     svg.text(WIDTH, 12, "mean", "muted", "end")
     svg.grid(x, 20, bottom, 6)
     counts = {m: np.histogram(row, edges)[0] for m, row in rows.items()}
-    most = max(int(c.max()) for c in counts.values())
-    for i, m in enumerate(drawn):
+    most = max(map(np.max, counts.values()))
+    for i, (m, mean) in enumerate(means.items()):
         foot = 22 + FOLD_SCATTER_ROW * (i + 1) - 3
         mark(svg, i, 8, foot - 7, 4.5)
         svg.name(18, foot - 3, m, room - 18)
         for k in np.flatnonzero(counts[m]):
             height = (FOLD_SCATTER_ROW - 7) * counts[m][k] / most
-            left = x(edges[k])
-            right = x(edges[k + 1])
+            left, right = map(x, edges[k : k + 2])
             tip = f"{m}: {counts[m][k]} folds from {number(edges[k])} to {number(edges[k + 1])}"
-            svg.rect(
-                left + 0.4,
-                foot - height,
-                right - left - 0.8,
-                height,
-                f"f{i % COLOURS}",
-                fill_opacity=0.6,
-                tip=tip,
-            )
-        svg.line(x.start, foot, x.stop, foot, "rule")
+            box = left + 0.4, foot - height, right - left - 0.8, height
+            svg.rect(*box, f"f{i % COLOURS}", fill_opacity=0.6, tip=tip)
+        svg.level(foot, x.start, x.stop, "rule")
         if intervals is not None:
-            svg.line(x(intervals.loc[m, "low"]), foot, x(intervals.loc[m, "high"]), foot, "tick")
-        svg.line(x(means[m]), foot - FOLD_SCATTER_ROW + 8, x(means[m]), foot, "tick")
+            svg.level(foot, *map(x, intervals.loc[m, ["low", "high"]]), "tick")
+        svg.upright(x(mean), foot - FOLD_SCATTER_ROW + 8, foot, "tick")
         svg.text(WIDTH, foot - 3, shown[m], anchor="end")
     svg.axis(x, bottom, about=6, label=number)
     return svg
@@ -309,9 +273,9 @@ def profile_lines(
 
 def _parameter_axis(svg: Svg, at: Scale, bottom: float, family: str) -> None:
     for place, text in _ticks(at, family):
-        svg.line(place, bottom, place, bottom + 4, "axis")
+        svg.upright(place, bottom, bottom + 4, "axis")
         svg.text(place, bottom + 17, text, "muted", "middle")
-    svg.line(at.start, bottom, at.stop, bottom, "axis")
+    svg.level(bottom, at.start, at.stop, "axis")
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
 
 
@@ -489,12 +453,12 @@ class _Panels:
     def _axes(self, x: Scale, y: Scale) -> None:
         for value in _ratio_ticks(y):
             at = y(math.log(value))
-            self.svg.line(x.start, at, x.stop, at, "axis" if value == 1 else "grid")
+            self.svg.level(at, x.start, x.stop, "axis" if value == 1 else "grid")
             self.svg.text(x.start - 5, at + 4, number(value), "muted small", "end")
         powers = Scale(0, math.log10(self.last) if self.last > 1 else 1.0, x.start, x.stop)
         shares = ((x(p), f"{p:g}") for p in (0, 0.5, 1))
         for place, text in shares if self.family == "binomial" else _ticks(powers, self.family):
-            self.svg.line(place, y.start, place, y.start + 4, "axis")
+            self.svg.upright(place, y.start, y.start + 4, "axis")
             self.svg.text(place, y.start + 16, text, "muted small", "middle")
 
     def _line(
@@ -581,39 +545,44 @@ def awareness_strips(
     step = (WIDTH - room) / len(SUMMARIES)
     for i, m in enumerate(methods):
         svg.name(room - 8, 22 + ROW * i + 14, m, room - 8, anchor="end")
-    for j, (summary, arrow) in enumerate(SUMMARIES.items()):
-        values = awareness[summary]
-        marks = letters.get(summary, {})
-        wide = max((text_width(marks.get(m, ""), SMALL) for m in methods), default=0)
-        shown = aligned(means[summary], 3)
-        right = room + step * (j + 1) - wide - (14 if wide else 8)
-        edge = right - max(text_width(t) for t in shown) - 6
-        low = values.min()
-        high = values.max()
-        x = Scale(
-            *((low, high) if high > low else (low - 0.5, low + 0.5)), room + step * j + 6, edge - 4
-        )
-        svg.text(x.start - 4, 12, f"{summary.replace('_', ' ')} {arrow}", "strong")
-        svg.line(x.start - 4, 20, x.start - 4, bottom, "grid")
-        for i, m in enumerate(methods):
-            at = 22 + ROW * i + ROW / 2
-            svg.line(x.start - 4, at, edge, at, "grid")
-            for dataset, value in values.xs(m, level="method").dropna().items():
-                svg.dot(
-                    x(value),
-                    at,
-                    3.4,
-                    "faccent",
-                    fill_opacity=0.5,
-                    tip=f"{m} on {dataset}: {number(value)}",
-                )
-            if means.loc[m, summary] == means.loc[m, summary]:
-                svg.line(x(means.loc[m, summary]), at - 6, x(means.loc[m, summary]), at + 6, "tick")
-            svg.text(right, at + 4, shown[i], anchor="end")
-            svg.text(right + 4, at + 4, marks.get(m, ""), "muted small")
-        for tick in (low, high) if high > low else (low,):
-            svg.text(x(tick), bottom + 15, number(tick, 2), "muted small", "middle")
+    for j, summary in enumerate(SUMMARIES):
+        ends = room + step * j, room + step * (j + 1)
+        _strip(svg, awareness[summary], means[summary], letters.get(summary, {}), ends)
     return svg
+
+
+def _strip(
+    svg: Svg,
+    values: pd.Series,
+    means: pd.Series,
+    letters: Mapping[str, str],
+    ends: tuple[float, float],
+) -> None:
+    """One summary: values by dataset and method, means and letters by method."""
+    summary = str(values.name)
+    wide = max((text_width(letters.get(m, ""), SMALL) for m in means.index), default=0)
+    shown = aligned(means, 3)
+    right = ends[1] - wide - (14 if wide else 8)
+    edge = right - max(map(text_width, shown)) - 6
+    low, high = values.min(), values.max()
+    domain = (low, high) if high > low else (low - 0.5, low + 0.5)
+    x = Scale(*domain, ends[0] + 6, edge - 4)
+    left = x.start - 4
+    bottom = 24 + ROW * len(means)
+    svg.text(left, 12, f"{summary.replace('_', ' ')} {SUMMARIES[summary]}", "strong")
+    svg.upright(left, 20, bottom)
+    for i, (m, mean) in enumerate(means.items()):
+        at = 22 + ROW * i + ROW / 2
+        svg.level(at, left, edge)
+        for dataset, value in values.xs(m, level="method").dropna().items():
+            tip = f"{m} on {dataset}: {number(value)}"
+            svg.dot(x(value), at, 3.4, "faccent", fill_opacity=0.5, tip=tip)
+        if mean == mean:
+            svg.upright(x(mean), at - 6, at + 6, "tick")
+        svg.text(right, at + 4, shown[i], anchor="end")
+        svg.text(right + 4, at + 4, letters.get(m, ""), "muted small")
+    for tick in dict.fromkeys((low, high)):
+        svg.text(x(tick), bottom + 15, number(tick, 2), "muted small", "middle")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -631,36 +600,26 @@ _PARTS = (
 
 def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
     """Every fold as a dot on an axis from 0 to 1, a row a measure, the mean as a line."""
-    names = list(folds.columns)
-    heads = [f"{m} {MEASURES[m].arrow}" for m in names]
+    heads = [f"{m} {MEASURES[m].arrow}" for m in folds]
     room = room_for(heads, 240)
     x = Scale(0, 1, room + 6, WIDTH - 70)
-    ends = zip(names, folds.min(), folds.max(), strict=True)
+    ends = zip(folds, folds.min(), folds.max(), strict=True)
     words = "; ".join(f"{m} {number(low)} to {number(high)}" for m, low, high in ends)
-    svg = Svg(
-        "Values by fold",
-        f"Range over {len(folds)} folds: {words}.",
-        22 + RUN_FIGURES_ROW * len(names) + 24,
-    )
+    bottom = 22 + RUN_FIGURES_ROW * len(heads)
+    svg = Svg("Values by fold", f"Range over {len(folds)} folds: {words}.", bottom + 24)
     svg.text(WIDTH, 12, "mean", "muted", "end")
-    bottom = 22 + RUN_FIGURES_ROW * len(names)
     svg.grid(x, 18, bottom, 5)
-    shown = aligned(means.get(m) for m in names)
-    for i, (m, head) in enumerate(zip(names, heads, strict=True)):
+    shown = aligned(map(means.get, folds))
+    for i, (m, head) in enumerate(zip(folds, heads, strict=True)):
         at = 20 + RUN_FIGURES_ROW * i + RUN_FIGURES_ROW / 2
         svg.text(room, at + 4, head, anchor="end")
         values = folds[m].dropna()
         dots = (f'<circle cx="{x(value):.2f}" cy="{at:g}" r="3.2"/>' for value in values)
         tip = f"{m}: " + ", ".join(f"fold {fold} {number(v)}" for fold, v in values.items())
-        svg.add(
-            "g",
-            Markup("").join(map(Markup, dots)),
-            class_="faccent",
-            fill_opacity=0.45,
-            tip=tip,
-        )
+        drawn = Markup("").join(map(Markup, dots))
+        svg.add("g", drawn, class_="faccent", fill_opacity=0.45, tip=tip)
         if m in means:
-            svg.line(x(means[m]), at - 6, x(means[m]), at + 6, "tick")
+            svg.upright(x(means[m]), at - 6, at + 6, "tick")
         svg.text(WIDTH, at + 4, shown[i], anchor="end")
     svg.axis(x, bottom, about=5, label=number)
     return svg
@@ -729,39 +688,37 @@ def score_curves(
     A curve is an array of points, shape (P, 2); of `others` the name is a tooltip. `axes` say what
     lies across, up, and what the areas are called.
     """
+    across, up, called = axes
     areas = dict(zip(lines, aligned([area for _, area in lines.values()], 3), strict=True))
-    wide = max(text_width(text) for text in areas.values())
+    words = ", ".join(map(" ".join, areas.items()))
     room = room_for(lines, 170)
-    words = ", ".join(f"{name} {area}" for name, area in areas.items())
-    svg, x, y = _square(
-        title,
-        f"{axes[1]} against {axes[0].lower()}; {axes[2]}: {words}.",
-        axes[:2],
-        WIDTH - room - wide - 56,
-    )
-    svg.text(WIDTH, TOP, axes[2], "muted", "end")
+    right = WIDTH - room - max(map(text_width, areas.values())) - 56
+    says = f"{up} against {across.lower()}; {called}: {words}."
+    svg, x, y = _square(title, says, (across, up), right)
+    svg.text(WIDTH, TOP, called, "muted", "end")
     if diagonal:
-        svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
+        _diagonal(svg, x, y)
     for name, points in others:
         svg.path(_pixels(points, x, y), "plain thin", tip=name)
     order = sorted(lines, key=lambda name: -lines[name][1])
-    heights = dict(
-        zip(
-            order,
-            spread([y(lines[name][1]) for name in order], SCORE_CURVES_LINE, TOP + 18, y(0) - 4),
-            strict=True,
-        )
-    )
+    wanted = [y(lines[name][1]) for name in order]
+    places = spread(wanted, SCORE_CURVES_LINE, TOP + 18, y(0) - 4)
+    heights = dict(zip(order, places, strict=True))
     for kind, (name, (points, _)) in reversed(list(enumerate(lines.items()))):
         pixels = _pixels(points, x, y)
         style = f"c{kind % COLOURS} {'thin' if kind else 'thick'}"
         svg.path(pixels, style, stroke_dasharray=_DASHES[kind], tip=f"{name}: {areas[name]}")
         for p in _spaced(pixels):
             mark(svg, kind, *p, 3)
-        mark(svg, kind, x.stop + 18, heights[name], 4)
-        svg.name(x.stop + 27, heights[name] + 4, name, room, "" if kind else "strong")
-        svg.text(WIDTH, heights[name] + 4, areas[name], anchor="end")
+        height = heights[name]
+        mark(svg, kind, x.stop + 18, height, 4)
+        svg.name(x.stop + 27, height + 4, name, room, "" if kind else "strong")
+        svg.text(WIDTH, height + 4, areas[name], anchor="end")
     return svg
+
+
+def _diagonal(svg: Svg, x: Scale, y: Scale) -> None:
+    svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
 
 
 def reliability(bins: np.ndarray, title: str) -> Svg:
@@ -769,20 +726,16 @@ def reliability(bins: np.ndarray, title: str) -> Svg:
     diagonal both are the same.
     """
     axes = "Mean probability of a bin", "Share that is true"
-    words = "; ".join(f"{number(a, 3)}: {number(b, 3)}" for a, b in bins)
-    svg, x, y = _square(
-        title,
-        f"Share that is true by mean probability: {words}.",
-        axes,
-        WIDTH - 40,
-    )
-    svg.line(x(0), y(0), x(1), y(1), "axis", stroke_dasharray="4 4")
+    texts = [(number(mean, 3), number(share, 3)) for mean, share in bins]
+    words = f"Share that is true by mean probability: {'; '.join(map(': '.join, texts))}."
+    svg, x, y = _square(title, words, axes, WIDTH - 40)
+    _diagonal(svg, x, y)
     pixels = _pixels(bins, x, y)
-    for p, (a, _) in zip(pixels, bins, strict=True):
-        svg.line(*p, p[0], y(min(max(a, 0), 1)), "rule")
+    for p, (mean, _) in zip(pixels, bins, strict=True):
+        svg.upright(p[0], p[1], y(min(max(mean, 0), 1)), "rule")
     svg.path(pixels, "c0 thin")
-    for p, (a, b) in zip(pixels, bins, strict=True):
-        svg.dot(*p, 4, "f0", tip=f"mean probability {number(a, 3)}, share {number(b, 3)}")
+    for p, (mean, share) in zip(pixels, texts, strict=True):
+        svg.dot(*p, 4, "f0", tip=f"mean probability {mean}, share {share}")
     return svg
 
 

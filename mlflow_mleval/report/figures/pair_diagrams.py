@@ -115,9 +115,9 @@ def critical_difference(
     svg = Svg("Critical-difference diagram", _words(drawn.ranks, drawn.bars, methods, cd), height)
     if cd is not None:
         _ruler(svg, drawn, cd)
-    svg.line(x.start, top, x.stop, top, "axis")
+    svg.level(top, x.start, x.stop, "axis")
     for tick in drawn.ticks():
-        svg.line(x(tick), top - 5, x(tick), top, "axis")
+        svg.upright(x(tick), top - 5, top, "axis")
         svg.text(x(tick), top - 9, tick, "muted", "middle")
     for method, rank, left, row in drawn.rows():
         y = first + row * ROW
@@ -136,7 +136,7 @@ def critical_difference(
         svg.text(edge, y + 4, text, None, anchor, tip=method)
     for level, start, stop, gap in drawn.pieces(over=2):
         y = top + 14 + level * LEVEL
-        svg.line(start, y, stop, y, "gap" if gap else "bar")
+        svg.level(y, start, stop, "gap" if gap else "bar")
     for level, members in drawn.bars:
         for i in members if members[-1] - members[0] >= len(members) else ():
             svg.dot(x(drawn.ranks.iloc[i]), top + 14 + level * LEVEL, 3.5, "bar-dot")
@@ -377,7 +377,7 @@ def means_figure(
             y = 24 + MEANS_ROW * (i + 0.5)
             accent = method in stressed
             if np.isfinite([start, stop]).all():
-                svg.line(x(start), y, x(stop), y, "leader" if accent else "axis")
+                svg.level(y, x(start), x(stop), "leader" if accent else "axis")
             if np.isfinite(mean):
                 tip = f"{method}: {number(mean, 3)}"
                 svg.dot(x(mean), y, 4, "faccent" if accent else "fgrey", tip=tip)
@@ -437,13 +437,13 @@ def shrinkage(
     svg.name(WIDTH - 12, 12, f"{better[0]} better →", (WIDTH - room) / 2 - 10, "muted", "end")
     svg.name(room, 12, f"← {better[1]} better", (WIDTH - room) / 2 - 10, "muted")
     svg.axis(x, height, 20, label=lambda t: number(t, 3))
-    svg.line(x(0), 20, x(0), height, "zero")
-    svg.line(x(mean), 20, x(mean), height, "arrow", stroke_dasharray="4 3")
+    svg.upright(x(0), 20, height, "zero")
+    svg.upright(x(mean), 20, height, "arrow", stroke_dasharray="4 3")
     for i, (dataset, row) in enumerate(drawn.iterrows()):
         y = 20 + i * SHRINKAGE_ROW + SHRINKAGE_ROW / 2
         svg.name(room - 8, y + 4, str(dataset), room - 8, anchor="end")
         svg.dot(x(row["mean"]), y - 4, 4, "hollow", tip=tips[i])
-        svg.line(x(row.low), y + 4, x(row.high), y + 4, "leader")
+        svg.level(y + 4, x(row.low), x(row.high), "leader")
         svg.dot(x(row.shrunken), y + 4, 4, "faccent", tip=tips[i])
     return svg
 
@@ -472,7 +472,7 @@ def power_lines(found: PowerCurve, title: str) -> Svg:
     svg.text(WIDTH / 2, bottom + 38, "datasets", "muted", "middle")
     across = [x(n) for n in c["n"]]
     svg.band(across, map(y, c["low"]), map(y, c["high"]), "f0")
-    svg.line(46, y(found.target), WIDTH - 24, y(found.target), "arrow", stroke_dasharray="4 3")
+    svg.level(y(found.target), 46, WIDTH - 24, "arrow", stroke_dasharray="4 3")
     if found.more:
         svg.path([*zip(across, map(y, c["limit"]), strict=True)], "c0", stroke_dasharray="2 3")
     svg.path([*zip(across, map(y, c["power"]), strict=True)], "c0 thick")
@@ -507,16 +507,16 @@ def differences_and_margins(rows: pd.DataFrame) -> Svg:
     words = "; ".join(map("{} {}".format, labels, shown["verdict"]))
     svg = Svg("Differences and margins", f"{words}.", bottom + 30 + 16 * bool(left))
     svg.grid(x, 6, bottom, 6)
-    svg.line(x(0), 4, x(0), bottom, "axis")
+    svg.upright(x(0), 4, bottom, "axis")
     for i, (label, row) in enumerate(zip(labels, shown.itertuples(), strict=True)):
         y = 8 + ROW * (i + 0.5)
         colour = "fneg" if row.verdict == "worse" else "faccent"
         low, high = (float(np.clip(end, -most, most)) for end in (row.low, row.high))
         svg.name(room, y + 4, label, room, "strong" if row.verdict == "worse" else None, "end")
         if not math.isnan(row.low):
-            svg.line(x(low), y, x(high), y, "arrow")
+            svg.level(y, x(low), x(high), "arrow")
         if row.margin > 0:
-            svg.line(x(-row.margin), y - 7, x(-row.margin), y + 7, "tick")
+            svg.upright(x(-row.margin), y - 7, y + 7, "tick")
         tip = f"{label}: {number(row.difference)} [{number(row.low)}, {number(row.high)}]"
         svg.dot(x(float(np.clip(row.difference, -most, most))), y, 4, colour, tip=tip)
         svg.text(WIDTH, y + 4, row.verdict, "muted small", "end")
@@ -575,7 +575,7 @@ def leaders_over_time(then: pd.DataFrame, order: Sequence[str]) -> Svg:
         x = room + 20 + step * (i + 0.5)
         svg.text(x, 14, row.moment, "small", "middle")
         svg.text(x, bottom + 14, str(row.n_datasets), "muted small", "middle")
-        svg.line(x, 22, x, bottom, "grid")
+        svg.upright(x, 22, bottom)
         for at, method in enumerate(drawn):
             y, tip = 26 + TIME_ROW * (at + 0.5), f"{method}, {row.moment}"
             if method == row.leader:

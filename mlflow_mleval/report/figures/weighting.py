@@ -218,7 +218,7 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
         a = x(row.order_weight_low)
         b = x(row.order_weight_high)
         svg.rect(min(a, b - 1), y - 6, max(b - a, 1), 12, "faccent")
-        svg.line(x(row.weight), y - 8, x(row.weight), y + 8, "tick")
+        svg.upright(x(row.weight), y - 8, y + 8, "tick")
         rivals = _rivals(row)
         style = "small muted" if rivals == NOBODY else "small"
         svg.text(WIDTH - 168, y + 4, fit(rivals, 168, SMALL), style)
@@ -273,7 +273,7 @@ def bump(ranks: pd.DataFrame) -> Svg:
     for i, head in enumerate(heads):
         turned = f"translate({x(i) + 3:.1f} {top - 14:.1f}) rotate({SLANT})"
         svg.text(0, 0, head, "strong" if i == 0 else "muted", transform=turned)
-        svg.line(x(i), top - 8, x(i), bottom - 8, "grid")
+        svg.upright(x(i), top - 8, bottom - 8)
     leaders = list(order.index[(drawn == 1).any(axis=1)])[:COLOURS]
     for method, places in drawn.iloc[::-1].iterrows():
         kind = leaders.index(method) if method in leaders else None
@@ -443,8 +443,8 @@ def gaia(
         f"{', '.join(map(str, methods.index[:TOP]))}."
     )
     svg = Svg("GAIA plane", words, height)
-    svg.line(cx, 4, cx, height - 4, "grid")
-    svg.line(4, cy, WIDTH - 4, cy, "grid")
+    svg.upright(cx, 4, height - 4)
+    svg.level(cy, 4, WIDTH - 4)
     places = dict(zip(methods.index[:TOP], (at(*p) for p in points), strict=True))
     tips = dict(zip(measures.index[:TOP], (at(*p) for p in arrows), strict=True))
     taken: list[Box] = [(px - 5, py - 5, px + 5, py + 5) for px, py in places.values()]
