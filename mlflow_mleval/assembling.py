@@ -14,7 +14,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError, UnclearError
-from mlflow_mleval.selection import Selection
+from mlflow_mleval.selection import Choices, Selection
 from mlflow_mleval.words import Argument, Message, Wording, count, some, worded
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _silent(what: str, unit: str) -> AbstractContextManager[Callable[[int, int],
 
 
 def compared(
-    choices: Mapping[str, Any],
+    choices: Choices,
     *,
     whole: bool = False,
     stage: Stage = _silent,
@@ -97,7 +97,7 @@ class Material:
 
 
 def read(
-    choices: Mapping[str, Any],
+    choices: Choices,
     *,
     whole: bool = False,
     stage: Stage = _silent,
@@ -137,7 +137,7 @@ def read(
 
 def comparison_of(
     material: Material,
-    choices: Mapping[str, Any],
+    choices: Choices,
     *,
     whole: bool = False,
     stage: Stage = _silent,
@@ -167,7 +167,7 @@ def comparison_of(
         return compare(study, **options, **beside, stability=whole, progress=step)
 
 
-def _options(choices: Mapping[str, Any]) -> dict[str, Any]:
+def _options(choices: Choices) -> Choices:
     """The choices that `compare` takes."""
     from mlflow_mleval.analysis.comparison import compare
 
@@ -239,7 +239,7 @@ def _of_answers(selection: Selection, means: Mapping[str, Any], stage: Stage) ->
 
 def _answers(
     selection: Selection,
-    choices: Mapping[str, Any],
+    choices: Choices,
     stage: Stage,
     say: Callable[[str], object],
     word: Wording,
@@ -268,7 +268,7 @@ def _answers(
         "maximize": [m.removesuffix(MEAN) for m in selection.maximize],
     }
     means: dict[str, list[str]] = {way: [] for way in stated}
-    options: dict[str, Any] = {
+    options: Choices = {
         name: choices[name] for name in ("alpha", "cluster", "seed") if name in choices
     }
     for dataset, answers in asked.found.items():
@@ -288,7 +288,7 @@ def _answers(
     return results | jointly(tests), {way: [*dict.fromkeys(names)] for way, names in means.items()}
 
 
-def asked_answers(choices: Mapping[str, Any]) -> dict[str, Any]:
+def asked_answers(choices: Choices) -> Choices:
     """Of the choices, how answers are read, as `load_answers` takes it.
 
     Raises
@@ -309,7 +309,7 @@ def _grades(text: str) -> tuple[str, list[str]]:
     return measure, listed
 
 
-def _of(function: Callable[..., Any], choices: Mapping[str, Any]) -> dict[str, Any]:
+def _of(function: Callable[..., Any], choices: Choices) -> Choices:
     """Those of the choices that the function takes; what may be repeated and was not given is left
     out.
     """
@@ -361,7 +361,7 @@ def provenance(
     command: str,
     source: Mapping[str, Any],
     run_ids: list[str],
-    options: Mapping[str, Any],
+    options: Choices,
 ) -> dict[str, Any]:
     """What reproduces a result: command, versions, store, selection, run ids, policy, seed,
     time.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from mlflow_mleval.words import did_you_mean, masked, without_passwords
 
+#: What was chosen by options, in fields or in Python: arguments by name.
+Choices = dict[str, Any]
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 #: The rules that name a method without a param or tag.
@@ -114,7 +116,7 @@ class Selection:
         _check_folds(self.folds_by)
 
     @classmethod
-    def of(cls, choices: Mapping[str, Any]) -> Selection:
+    def of(cls, choices: Choices) -> Selection:
         """The selection among the choices of a command; what may be repeated and is an empty tuple
         was not given.
         """
@@ -127,7 +129,7 @@ class Selection:
         rules = self.method_by, self.dataset_by, self.repeats_by, self.folds_by, self.children
         return any(rules) or self.duplicates != "error"
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> Choices:
         """What was chosen, as arguments of `load_study`; what is as it is by default is left
         out.
         """

@@ -188,7 +188,7 @@ def surrogate_heatmap(
         if i % every == 0:
             svg.text(left - 6, y + cell / 2 + 4, target, "muted small", "end")
         for j, (surrogate, difference) in enumerate(row.items()):
-            share = min(difference / clip, 1)
+            share = difference / clip if difference < clip - _NOISE else 1
             text = fixed(1000 * difference, 0) if share < 1 and cell >= READABLE else ""
             loss = number(table.loc[surrogate, target])
             tip = (

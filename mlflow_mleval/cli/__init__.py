@@ -34,7 +34,7 @@ from mlflow_mleval.cli.command import (
     write_all,
 )
 from mlflow_mleval.cli.commands import evaluate, gate, heeded, profile, run_over
-from mlflow_mleval.selection import Selection
+from mlflow_mleval.selection import Choices, Selection
 from mlflow_mleval.words import __version__, inside
 
 _STUDY = (*opt.selection, opt.folds_by, *opt.measures, opt.missing)
@@ -424,7 +424,7 @@ def _import(path: Path, experiment_name: str, conventions: str, quiet: bool) -> 
     return "\n".join(map(terminal, done.summary().splitlines()))
 
 
-def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> Any:
+def _compare(choices: Choices, quiet: bool, stability: bool = False) -> Any:
     return compared(
         choices,
         whole=stability,
@@ -472,9 +472,7 @@ def _render(
     return made
 
 
-def _log(
-    made: Any, comparison: Any, choices: dict[str, Any], experiment_name: str | None = None
-) -> str:
+def _log(made: Any, comparison: Any, choices: Choices, experiment_name: str | None = None) -> str:
     """Store the report as a run, or in the run that holds it, and return the run's id."""
     from mlflow_mleval.store.runs import log_comparison
 

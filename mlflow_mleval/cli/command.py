@@ -25,7 +25,7 @@ from click.core import ParameterSource
 
 from mlflow_mleval import assembling
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, UnclearError
-from mlflow_mleval.selection import Selection, command_line
+from mlflow_mleval.selection import Choices, Selection, command_line
 from mlflow_mleval.words import (
     Argument,
     argument_of,
@@ -134,7 +134,7 @@ class Command(click.Command):
                 formatter.write_dl([first, *rest], col_max=_FLAGS)
 
 
-def arguments(choices: Mapping[str, Any], *options: Option) -> dict[str, Any]:
+def arguments(choices: Choices, *options: Option) -> Choices:
     """What was chosen by these options, as arguments of a function; what may be repeated and was
     not given is left out.
     """
@@ -412,9 +412,7 @@ def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:
         os.fsync(number)  # some disks say only now that they are full
 
 
-def provenance(
-    source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]
-) -> dict[str, Any]:
+def provenance(source: Mapping[str, Any], run_ids: list[str], options: Choices) -> dict[str, Any]:
     """What reproduces a result, with the command as it was typed."""
     context = click.get_current_context()
     typed = command_line(["mleval", context.info_name or "", *context.meta[_TYPED]])

@@ -28,7 +28,7 @@ from mlflow_mleval.cli.command import (
     write,
 )
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, UnclearError
-from mlflow_mleval.selection import Selection
+from mlflow_mleval.selection import Choices, Selection
 from mlflow_mleval.words import count
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ _EVALUATION = (
 )
 
 
-def _check_usage(file: str | None, runs: tuple[str, ...], choices: dict[str, Any]) -> None:
+def _check_usage(file: str | None, runs: tuple[str, ...], choices: Choices) -> None:
     """A usage error for options that do not go together."""
     further = [o.opts[0] for o in _HIERARCHICAL if choices[str(o.name)] is not None]
     if further and choices["hierarchy"] is None:
@@ -356,7 +356,7 @@ def _check_usage(file: str | None, runs: tuple[str, ...], choices: dict[str, Any
         _check_file_usage(choices, typed)
 
 
-def _check_file_usage(choices: dict[str, Any], typed: dict[str, str]) -> None:
+def _check_file_usage(choices: Choices, typed: dict[str, str]) -> None:
     if lacking := [f"--{name}" for name in ("method", "dataset") if choices[name] is None]:
         raise click.UsageError(f"Missing option '{lacking[0]}'.")
     apart = [typed[name] for name in _NOT_ON_SPARK if name in typed]
@@ -367,9 +367,7 @@ def _check_file_usage(choices: dict[str, Any], typed: dict[str, str]) -> None:
         raise click.UsageError(f"{apart[0]} must be left out with --engine spark, which lacks it.")
 
 
-def _evaluated_file(
-    file: str, choices: dict[str, Any], given: dict[str, Any], quiet: bool
-) -> Document:
+def _evaluated_file(file: str, choices: Choices, given: Choices, quiet: bool) -> Document:
     """Evaluate a file, log what came out, and say it."""
     from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
     from mlflow_mleval.files.predictions import evaluate_file, open_predictions
@@ -401,7 +399,7 @@ def _evaluated_file(
 
 
 def _evaluated_runs(
-    runs: tuple[str, ...], choices: dict[str, Any], given: dict[str, Any], quiet: bool
+    runs: tuple[str, ...], choices: Choices, given: Choices, quiet: bool
 ) -> Document:
     """Evaluate the answers of runs as label sets, log each beside its run, and say what came
     out.
@@ -444,7 +442,7 @@ def _evaluated_runs(
 # logged tables.
 
 
-def holds_answers(selection: Selection, choices: dict[str, Any]) -> bool:
+def holds_answers(selection: Selection, choices: Choices) -> bool:
     """Whether the selection holds runs of other evaluators, or a table of theirs is named."""
     from mlflow_mleval.store.read_answers import any_answers
 
@@ -476,7 +474,7 @@ HEEDED = {
 }
 
 
-def heeded(over: str, choices: dict[str, Any]) -> dict[str, Any]:
+def heeded(over: str, choices: Choices) -> Choices:
     """The choices that tests over this heed; a usage error names what was typed and would go
     unheeded.
     """
@@ -532,9 +530,7 @@ class Tested(NamedTuple):
         return " ".join([*shown, *rest])
 
 
-def run_over(
-    over: str, choices: dict[str, Any], format: str, filename: str | None, quiet: bool
-) -> None:
+def run_over(over: str, choices: Choices, format: str, filename: str | None, quiet: bool) -> None:
     """Test over the folds, instances or repeats of each dataset, and write."""
     from mlflow_mleval.measures.registry import expand
     from mlflow_mleval.report.content.units import document
@@ -607,7 +603,7 @@ def _taken(selection: Selection, quiet: bool) -> tuple[Selection, list[str]]:
 
 
 def _answers(
-    selection: Selection, choices: dict[str, Any], wanted: list[str] | None, quiet: bool
+    selection: Selection, choices: Choices, wanted: list[str] | None, quiet: bool
 ) -> Tested:
     """The tests over answers; MissingResultsError where there is nothing to compare."""
     from mlflow_mleval.analysis.answer_comparison import compare_answers, confirmed, directed
@@ -658,9 +654,7 @@ def _of_study(
     return Tested(tests, why, notes, study.source, list(study.runs.get("run_id", ())))
 
 
-def _folds(
-    selection: Selection, wanted: list[str] | None, options: dict[str, Any], quiet: bool
-) -> Tested:
+def _folds(selection: Selection, wanted: list[str] | None, options: Choices, quiet: bool) -> Tested:
     from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
     from mlflow_mleval.store.study_artifacts import selected_folds
 
@@ -674,7 +668,7 @@ def _folds(
 
 
 def _instances(
-    selection: Selection, wanted: list[str] | None, options: dict[str, Any], quiet: bool
+    selection: Selection, wanted: list[str] | None, options: Choices, quiet: bool
 ) -> Tested:
     from mlflow_mleval.store.query import selected_study
 
@@ -685,7 +679,7 @@ def _instances(
 
 
 def _repeats(
-    selection: Selection, wanted: list[str] | None, options: dict[str, Any], quiet: bool
+    selection: Selection, wanted: list[str] | None, options: Choices, quiet: bool
 ) -> Tested:
     from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
     from mlflow_mleval.store.query import selected_study
@@ -904,6 +898,6 @@ def _history(ledger: str | None, format: str, filename: str | None, quiet: bool)
     write(history_document(ledger, history(ledger)).render(format, width()), filename, quiet)
 
 
-def _read_by(choices: dict[str, Any]) -> dict[str, Any]:
+def _read_by(choices: Choices) -> Choices:
     """How answers are read, where it was said."""
     return {name: value for name, value in asked_answers(choices).items() if value}

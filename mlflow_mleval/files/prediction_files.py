@@ -30,6 +30,9 @@ from mlflow_mleval.words import quoted, some
 
 #: Called with how much is read and how much there is.
 Progress = Callable[[int, int], None]
+#: Arguments of `evaluate`, or of `evaluate_hierarchical`, of some rows.
+Batch = dict[str, Any]
+Batches = Iterator[Batch]
 #: The column of the fold.
 FOLD = "fold"
 
@@ -42,8 +45,7 @@ class PredictionFile:
     names: tuple[Any, ...] | None
     inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
     ignored: tuple[str, ...]  # columns that are not used
-    #: Arguments of `evaluate`, or of `evaluate_hierarchical`, some rows at a time; read once.
-    batches: Iterator[dict[str, Any]]
+    batches: Batches  # read once
 
 
 def fold_name(text: str) -> int | str:
@@ -172,12 +174,12 @@ def _class_batches(
     columns: _ClassColumns,
     names: set[str],
     file: str,
-) -> Iterator[dict[str, Any]]:
+) -> Batches:
     header = columns.header
     empty = True
     while part := list(islice(rows, _ROWS)):
         empty = False
-        batch: dict[str, Any] = {
+        batch: Batch = {
             name: [_class(row, header, place, names) for row in part]
             for name, place in columns.of_classes.items()
         }
@@ -370,7 +372,7 @@ def open_matrices(
     width = max(score.shape[1], true.shape[1])
     n = true.shape[0]
 
-    def batches() -> Iterator[dict[str, Any]]:
+    def batches() -> Batches:
         for start in range(0, n, _LINES):
             parts = (sparse.csr_array(m[start : start + _LINES]) for m in (true, score))
             t, s = (
@@ -561,12 +563,12 @@ def _list_batches(
     names: tuple[Any, ...],
     used: list[str],
     progress: Progress,
-) -> Iterator[dict[str, Any]]:
+) -> Batches:
     total = file.metadata.num_rows
     done = 0
     labels_there = pa.array(names)
     for batch in file.iter_batches(_LINES, columns=used):
-        sides: dict[str, Any] = {}
+        sides: Batch = {}
         for key, column in (("y_true", "true"), ("y_score", "scored"), ("y_pred", "pred")):
             if column not in used:
                 continue

@@ -31,6 +31,8 @@ from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.prediction_files import (
     FOLD,
+    Batch,
+    Batches,
     PredictionFile,
     Progress,
     fold_name,
@@ -188,13 +190,13 @@ class _Columns:
         """The places that are used, and whether they hold 0 and 1."""
         return {place: name in _BINARY for name, places in self.places.items() for place in places}
 
-    def opened(self, batches: Iterator[dict[str, Any]]) -> PredictionFile:
+    def opened(self, batches: Batches) -> PredictionFile:
         """The file of these columns."""
         return PredictionFile(self.names, tuple(self.places)[1:], self.ignored, batches)
 
-    def batch(self, values: dict[int, AnyArray], folds: Sequence[Any] | None) -> dict[str, Any]:
+    def batch(self, values: dict[int, AnyArray], folds: Sequence[Any] | None) -> Batch:
         """The arguments of `evaluate`, from columns by place."""
-        arguments: dict[str, Any] = {} if folds is None else {"folds": folds}
+        arguments: Batch = {} if folds is None else {"folds": folds}
         for name, places in self.places.items():
             shape = len(values[places[0]]), len(places)
             matrix = np.empty(shape, bool if name in _BINARY else float)
@@ -292,7 +294,7 @@ def _csv_batches(
     columns: _Columns,
     first: list[str],
     progress: Progress,
-) -> Iterator[dict[str, Any]]:
+) -> Batches:
     words = {p for p in columns.binary if p < len(first) and first[p].lower() in ("true", "false")}
     types = {str(p): pa.bool_() if p in words else pa.float64() for p in columns.binary}
     if columns.fold is not None:
@@ -331,7 +333,7 @@ def _csv_fast(
     width: int,
     columns: _Columns,
     convert: arrow_csv.ConvertOptions,
-) -> dict[str, Any] | None:
+) -> Batch | None:
     """The rows of a block, or None where there is anything unusual about them."""
     try:
         table = arrow_csv.read_csv(
@@ -363,7 +365,7 @@ def _csv_careful(
     header: list[str],
     columns: _Columns,
     name: str,
-) -> dict[str, Any]:
+) -> Batch:
     """The rows of a block, cell by cell; says which line is broken."""
     kinds = columns.binary
     values: dict[int, list[float]] = {p: [] for p in kinds}
@@ -488,7 +490,7 @@ def _parquet_batches(
     name: str,
     columns: _Columns,
     progress: Progress,
-) -> Iterator[dict[str, Any]]:
+) -> Batches:
     header = file.schema_arrow.names
     done = 0
     total = file.metadata.num_rows
@@ -627,12 +629,12 @@ def _npz_batches(
     folds: list[Any] | None,
     name: str,
     progress: Progress,
-) -> Iterator[dict[str, Any]]:
+) -> Batches:
     n, width = matrices["y_true"].shape
     step = max(1, _CELLS // (width * len(matrices)))
     for start in range(0, n, step):
         count = min(step, n - start)
-        batch: dict[str, Any] = {} if folds is None else {"folds": folds[start : start + count]}
+        batch: Batch = {} if folds is None else {"folds": folds[start : start + count]}
         for key, array in matrices.items():
             try:
                 batch[key] = array.rows(count)
@@ -657,7 +659,7 @@ def _class_set_batches(
     h: Hierarchy,
     total: int,
     progress: Progress,
-) -> Iterator[dict[str, Any]]:
+) -> Batches:
     line = read = 0
     with files[0], files[1]:
         while True:
@@ -788,9 +790,6 @@ def _whole(
     return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
 
 
-Batches = Iterator[dict[str, Any]]
-
-
 def _weighted(batches: Batches, weights: Array) -> Batches:
     """The batches with the weights of their rows."""
     start = 0
@@ -816,7 +815,7 @@ def _mended(batches: Batches, probabilities: bool | None, say: Callable[[str], o
         say(note)
 
 
-def _as_probabilities(batch: dict[str, Any], probabilities: bool | None) -> str:
+def _as_probabilities(batch: Batch, probabilities: bool | None) -> str:
     """Mend the sums of rounded probabilities in the batch, unless its scores are said to be others;
     what to tell of it.
     """

@@ -48,6 +48,11 @@ CELL = 28
 #: The heading of a glossary.
 WORDS = "What these words mean, and when not to trust them"
 
+#: What JSON holds of a result, and the tables of its CSV files by name; what reproduces it.
+Data = dict[str, Any]
+Frames = dict[str, pd.DataFrame]
+Provenance = Mapping[str, Any]
+
 
 def name(text: object, room: int = NAME) -> str:
     """A stranger's name, marked as such, cut in the middle where it is too long for running text.
@@ -81,7 +86,7 @@ def from_all_others(alone: Sequence[object]) -> str:
     return f" {listed(alone)} {agree(alone, 'is')} separated from all others." if alone else ""
 
 
-def named(result: Any, *attributes: str) -> dict[str, Any]:
+def named(result: Any, *attributes: str) -> Data:
     """Some attributes of a result by name."""
     return {key: getattr(result, key) for key in attributes}
 
@@ -169,7 +174,7 @@ class Sentence:
         return self.claim.rests_on
 
 
-def claims_in(sentences: Iterable[Sentence], alpha: float) -> list[dict[str, Any]]:
+def claims_in(sentences: Iterable[Sentence], alpha: float) -> list[Data]:
     """What JSON holds of sentences: each with its claim, the family and level of that, and the keys
     on which it rests.
     """

@@ -2,10 +2,10 @@
 sentences, tables and figures.
 """
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from mlflow_mleval.report.blocks import Provenance
 from mlflow_mleval.report.document import Document
 
 #: Name of a result's class -> the module and its function that says it.
@@ -24,7 +24,7 @@ _DOCUMENTS = {
 }
 
 
-def document_of(result: Any, provenance: Mapping[str, Any] | None = None) -> Document:
+def document_of(result: Any, provenance: Provenance | None = None) -> Document:
     """What a result says, ready for every format; `provenance` is what reproduces it."""
     module, function = _DOCUMENTS[type(result).__name__]
     made = getattr(import_module(f"{__name__}.{module}"), function)

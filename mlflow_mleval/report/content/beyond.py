@@ -17,7 +17,9 @@ from mlflow_mleval.report.blocks import (
     PAPER,
     Beside,
     Column,
+    Data,
     Figure,
+    Frames,
     Late,
     Section,
     Sentence,
@@ -205,7 +207,7 @@ def ranks_table(found: BeyondPvalues) -> Table:
     )
 
 
-def data(c: Comparison) -> dict[str, Any]:
+def data(c: Comparison) -> Data:
     if c.beyond is None:
         return {"beyond": None}
     found = c.beyond
@@ -409,7 +411,7 @@ def _figure(c: Comparison, measure: str) -> Figure:
     return Figure(svg, caption, table, title)
 
 
-def next_dataset_data(c: Comparison) -> dict[str, Any]:
+def next_dataset_data(c: Comparison) -> Data:
     found = c.next_dataset
     return {
         "next_dataset": found
@@ -431,7 +433,7 @@ def next_dataset_data(c: Comparison) -> dict[str, Any]:
     }
 
 
-def next_dataset_frames(c: Comparison) -> dict[str, pd.DataFrame]:
+def next_dataset_frames(c: Comparison) -> Frames:
     found = c.next_dataset
     if found is None:
         return {}

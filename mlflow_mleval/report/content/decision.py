@@ -16,6 +16,7 @@ from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAPER,
+    Data,
     Figure,
     Late,
     Section,
@@ -57,7 +58,7 @@ def units_section(c: Comparison) -> Section:
     return Section("units", "In the measures' own units", picture)
 
 
-def data(c: Comparison) -> dict[str, Any]:
+def data(c: Comparison) -> Data:
     advice = decision(c)
     means = {m: table.rename_axis("method").reset_index() for m, table in advice.means.items()}
     facts = ("evidence", "ahead", "best_set", "worse", "next", "equivalent", "n_datasets", "turns")
@@ -238,7 +239,7 @@ def verdict_section(c: Comparison) -> Section:
     return Section("verdict", "Verdict", said)
 
 
-def verdict_data(c: Comparison) -> dict[str, Any]:
+def verdict_data(c: Comparison) -> Data:
     return {"verdict": claims_in(verdict(c), c.options["alpha"])}
 
 

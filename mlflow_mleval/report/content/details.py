@@ -2,7 +2,7 @@
 or a pair of methods.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -20,8 +20,10 @@ from mlflow_mleval.report.blocks import (
     IMPUTED,
     PAPER,
     Column,
+    Data,
     Figure,
     Link,
+    Provenance,
     Section,
     Table,
     Text,
@@ -68,7 +70,7 @@ _FACTS = {
 
 def document(
     c: Comparison,
-    provenance: Mapping[str, Any],
+    provenance: Provenance,
     *,
     method: str = "",
     dataset: str = "",
@@ -556,7 +558,7 @@ def _over_instances(c: Comparison, a: str, b: str) -> Iterator[_Test]:
             yield by, over, row["pvalue_corrected"], _SAYS[row["separated"]]
 
 
-def _rows_of(pairs: pd.DataFrame, a: str, b: str) -> list[dict[str, Any]]:
+def _rows_of(pairs: pd.DataFrame, a: str, b: str) -> list[Data]:
     return pairs[pairs["method_a"].isin([a, b]) & pairs["method_b"].isin([a, b])].to_dict("records")
 
 

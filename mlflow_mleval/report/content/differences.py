@@ -15,7 +15,9 @@ from mlflow_mleval.report.blocks import (
     PAPER,
     SHOWN,
     Column,
+    Data,
     Figure,
+    Frames,
     Late,
     Section,
     Sentence,
@@ -71,7 +73,7 @@ def section(c: Comparison, depth: int = PAPER) -> Section:
     return Section("differences", "Differences", Late(blocks), found)
 
 
-def data(c: Comparison) -> dict[str, Any]:
+def data(c: Comparison) -> Data:
     found = c.nemenyi
     test = c.pairwise
     nemenyi = found and {
@@ -138,7 +140,7 @@ def data(c: Comparison) -> dict[str, Any]:
     return {"friedman": c.friedman, **tests, **asked, **rest}
 
 
-def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+def frames(c: Comparison) -> Frames:
     return {"pairs": c.pairs}
 
 

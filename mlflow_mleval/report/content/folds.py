@@ -15,6 +15,7 @@ from mlflow_mleval.report.blocks import (
     ALWAYS,
     Beside,
     Column,
+    Data,
     Figure,
     Table,
     Terms,
@@ -320,7 +321,7 @@ def _histograms(comparison: FoldComparison, i: int) -> list[Figure]:
     return [Figure(svgs[0], caption, title="Folds on each measure alone"), *map(Figure, svgs[1:])]
 
 
-def record(comparison: FoldComparison) -> dict[str, Any]:
+def record(comparison: FoldComparison) -> Data:
     """What JSON holds of the folds of one dataset beside what it holds of all tests of pairs."""
     learned = comparison.learned
     return {
@@ -343,7 +344,7 @@ def record(comparison: FoldComparison) -> dict[str, Any]:
     }
 
 
-def _manova(manova: ManovaResult | None) -> dict[str, Any] | None:
+def _manova(manova: ManovaResult | None) -> Data | None:
     names = (
         "statistic",
         "pvalue",

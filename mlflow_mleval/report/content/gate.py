@@ -4,7 +4,7 @@ plot of the differences against their margins, and the history of a ledger.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import inf, isnan
 from typing import Any
 
@@ -16,6 +16,7 @@ from mlflow_mleval.report.blocks import (
     PAGE,
     Column,
     Figure,
+    Provenance,
     Section,
     Table,
     Terms,
@@ -41,7 +42,7 @@ _ORDER = ("worse", "open", "better", "not worse", "not judged")
 _POINTS, _ROWS, _SHOWN, _NAMED = 2, 12, 20, 3
 
 
-def document(verdict: Verdict, provenance: Mapping[str, Any]) -> Document:
+def document(verdict: Verdict, provenance: Provenance) -> Document:
     """The verdict, ready for every format."""
     rows = _ordered(verdict.table)
     headline, further = headline_of(verdict), [*_further(verdict)]

@@ -12,7 +12,19 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.metric_names import is_bookkeeping
 from mlflow_mleval.measures.registry import MEASURES, SETS, Measure
 from mlflow_mleval.report import blocks as doc
-from mlflow_mleval.report.blocks import ALWAYS, Column, Section, Table, Terms, Text, listed, name
+from mlflow_mleval.report.blocks import (
+    ALWAYS,
+    Column,
+    Data,
+    Frames,
+    Provenance,
+    Section,
+    Table,
+    Terms,
+    Text,
+    listed,
+    name,
+)
 from mlflow_mleval.report.content import run
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
@@ -30,7 +42,7 @@ VALUE = 24
 OVERVIEW_SHOWN = 6
 
 
-def survey_document(survey: Survey, provenance: Mapping[str, Any]) -> Document:
+def survey_document(survey: Survey, provenance: Provenance) -> Document:
     """What was found, and what to do next."""
     held = survey.experiments[survey.experiments["runs"] > 0]
     title = f"{count(int(held['runs'].sum()), 'run')} in {count(len(held), 'experiment')}"
@@ -92,7 +104,7 @@ def next_steps(survey: Survey) -> Section:
     return Section("next", "Next", blocks, open=True)
 
 
-def survey_data(survey: Survey) -> dict[str, Any]:
+def survey_data(survey: Survey) -> Data:
     """What JSON holds."""
     return {
         "problem": survey.problem or None,
@@ -103,7 +115,7 @@ def survey_data(survey: Survey) -> dict[str, Any]:
     }
 
 
-def survey_frames(survey: Survey) -> dict[str, pd.DataFrame]:
+def survey_frames(survey: Survey) -> Frames:
     """What CSV files hold."""
     tables = {
         "experiments": survey.experiments,
@@ -127,7 +139,7 @@ def main(survey: Survey) -> str:
     )
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def _records(table: pd.DataFrame) -> list[Data]:
     return [
         {key: _plain(value) for key, value in row.items()}
         for row in table.astype(object).to_dict("records")
@@ -263,7 +275,7 @@ ROWS = 500
 _SIGNS = {"dnf": ("·", "did not finish"), "complete": ("○", "without a value of some measure")}
 
 
-def document(study: Study, provenance: Mapping[str, Any]) -> Document:
+def document(study: Study, provenance: Provenance) -> Document:
     """What a study holds: counts, the grid of results where it has gaps, what was left out, and one
     row a run.
     """
@@ -323,7 +335,7 @@ def found_document(study: Study | None, survey: Survey) -> Document:
     )
 
 
-def data(study: Study) -> dict[str, Any]:
+def data(study: Study) -> Data:
     runs = study.runs.astype(object).where(study.runs.notna(), None)
     return {
         **doc.named(study, "methods", "datasets"),

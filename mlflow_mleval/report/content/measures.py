@@ -13,7 +13,9 @@ from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (
     PAGE,
     Column,
+    Data,
     Figure,
+    Frames,
     Late,
     Section,
     Table,
@@ -69,7 +71,7 @@ def _blocks(c: Comparison) -> list[Any]:
     return [_by_measure(c), doc.Beside(left, plane), *several]
 
 
-def data(c: Comparison) -> dict[str, Any]:
+def data(c: Comparison) -> Data:
     r = c.redundancy
     return {
         "weights": c.fusion.weights.to_dict(orient="index"),
@@ -85,7 +87,7 @@ def data(c: Comparison) -> dict[str, Any]:
     }
 
 
-def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+def frames(c: Comparison) -> Frames:
     return {"weights": c.weights_long, "measures": c.measures, "correlations": c.correlations}
 
 
@@ -249,7 +251,7 @@ def sensitivity_section(c: Comparison) -> Section | None:
     return Section("stability", "Stability", Late(blocks), "what other weights and choices change")
 
 
-def sensitivity_data(c: Comparison) -> dict[str, Any]:
+def sensitivity_data(c: Comparison) -> Data:
     found = c.stability
     if found is None:
         return {"stability": None}
@@ -285,7 +287,7 @@ def sensitivity_data(c: Comparison) -> dict[str, Any]:
     }
 
 
-def _separations(found: Separations | None, most: int | None = None) -> list[dict[str, Any]] | None:
+def _separations(found: Separations | None, most: int | None = None) -> list[Data] | None:
     """By separated pair, under how many other choices it stays, and those under which it does
     not.
     """

@@ -17,8 +17,11 @@ from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
     Column,
+    Data,
     Figure,
+    Frames,
     Late,
+    Provenance,
     Section,
     Table,
     Text,
@@ -80,7 +83,7 @@ def described(comparison: ProfileComparison) -> ProfileComparison:
     )
 
 
-def document(comparison: ProfileComparison, provenance: Mapping[str, Any]) -> Document:
+def document(comparison: ProfileComparison, provenance: Provenance) -> Document:
     """What a comparison of loss profiles says; as CSV a row a dataset and pair: who is ahead, and
     where the order changes.
     """
@@ -626,17 +629,17 @@ def awareness_table(comparison: ProfileComparison) -> Table:
     return Table(columns, len(means), "", caption, "awareness", "methods", note, most=15)
 
 
-def data(c: Comparison) -> dict[str, Any]:
+def data(c: Comparison) -> Data:
     if c.profiles is None:
         return {"profiles": None}
     return {"profiles": {**_record(c.profiles), "sentences": sentences(described(c.profiles))}}
 
 
-def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+def frames(c: Comparison) -> Frames:
     return {} if c.profiles is None else c.profiles.frames
 
 
-def _record(comparison: ProfileComparison) -> dict[str, Any]:
+def _record(comparison: ProfileComparison) -> Data:
     """A comparison of profiles as plain data; tables as lists of rows."""
     tests = {
         summary: test and {"pairs": test.table, **doc.named(test, "n_datasets", "correction")}

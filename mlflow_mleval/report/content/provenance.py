@@ -19,7 +19,9 @@ from mlflow_mleval.report.blocks import (
     PAGE,
     PAPER,
     Column,
+    Data,
     Late,
+    Provenance,
     Section,
     Table,
     Terms,
@@ -64,7 +66,7 @@ def rows_among(
     return table[table[a].isin(methods) & table[b].isin(methods)]
 
 
-def best_methods_data(c: Comparison) -> dict[str, Any]:
+def best_methods_data(c: Comparison) -> Data:
     """Which keys of JSON hold the best methods only."""
     total = len(c.order)
     return {
@@ -202,7 +204,7 @@ def bibliography(c: Comparison) -> list[Reference]:
 # Methods and provenance: every choice, what was computed and after whom, and what reproduces it.
 
 
-def section(c: Comparison, provenance: Mapping[str, Any], depth: int = PAPER) -> Section:
+def section(c: Comparison, provenance: Provenance, depth: int = PAPER) -> Section:
     """What reproduces the report, choices, definitions and sources."""
     held = "report.json holds the ids of the runs, the keys on which each sentence of the verdict "
 
@@ -220,7 +222,7 @@ def section(c: Comparison, provenance: Mapping[str, Any], depth: int = PAPER) ->
     return Section("provenance", "Methods and provenance", Late(blocks), hint=hint)
 
 
-def made_from(provenance: Mapping[str, Any]) -> Section:
+def made_from(provenance: Provenance) -> Section:
     """What reproduces a document, in a line."""
     runs, experiments, uri = (
         provenance.get(key) for key in ("run_ids", "experiments", "tracking_uri")
@@ -247,12 +249,12 @@ def made_from(provenance: Mapping[str, Any]) -> Section:
     return Section("provenance", "Made from", [doc.note(line, ALWAYS)] if line else [])
 
 
-def when(provenance: Mapping[str, Any]) -> str:
+def when(provenance: Provenance) -> str:
     """When it was made, to the second; nothing if unknown."""
     return str(provenance.get("time") or "").replace("T", " ", 1).replace("+00:00", " UTC")
 
 
-def data(c: Comparison) -> dict[str, Any]:
+def data(c: Comparison) -> Data:
     """What JSON holds, but for the provenance."""
     filled = [{"dataset": dataset, "method": method} for dataset, method in c.study.filled]
     values = c.study.values.rename_axis(["dataset", "method"]).reset_index()

@@ -19,6 +19,8 @@ from mlflow_mleval.report.blocks import (
     IMPUTED,
     PAGE,
     Column,
+    Data,
+    Frames,
     Late,
     Section,
     Slider,
@@ -71,7 +73,7 @@ def spread_section(c: Comparison) -> Section | None:
     return Section("repeats", "Repeats", Late(blocks), hint=f"{_span(runs)} runs each")
 
 
-def spread_data(c: Comparison) -> dict[str, Any]:
+def spread_data(c: Comparison) -> Data:
     study = c.study
     return {
         "repeats": _nested(study.n_repeats.to_dict()),
@@ -81,7 +83,7 @@ def spread_data(c: Comparison) -> dict[str, Any]:
     }
 
 
-def spread_frames(c: Comparison) -> dict[str, pd.DataFrame]:
+def spread_frames(c: Comparison) -> Frames:
     if c.study.repeats is None:
         return {}
     parts = {
@@ -138,8 +140,8 @@ def _span(runs: pd.Series) -> str:
     return span(int(runs.min()), int(runs.max()))
 
 
-def _nested(cells: dict[tuple[str, str], Any]) -> dict[str, dict[str, Any]]:
-    by_dataset: dict[str, dict[str, Any]] = {}
+def _nested(cells: dict[tuple[str, str], Any]) -> dict[str, Data]:
+    by_dataset: dict[str, Data] = {}
     for (dataset, method), value in cells.items():
         by_dataset.setdefault(dataset, {})[method] = value
     return by_dataset
@@ -394,12 +396,12 @@ def _on_each_dataset(c: Comparison) -> Table:
     return replace(table, columns=[table.columns[0], *columns])
 
 
-def data(c: Comparison) -> dict[str, Any]:
+def data(c: Comparison) -> Data:
     by_dataset = c.by_dataset.groupby("dataset", sort=False)[["method", "rank", *FLOWS]]
     return {"ranking": c.ranking, "datasets": dict(iter(by_dataset)), "promethee": _Promethee(c)}
 
 
-def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+def frames(c: Comparison) -> Frames:
     return {"ranking": c.ranking, "ranks_by_dataset": c.by_dataset, "values": c.values_long}
 
 
@@ -593,7 +595,7 @@ def _as_shown(
     return intervals, f"{title}, as a share of its range"
 
 
-class _Promethee(Mapping[str, dict[str, Any]]):
+class _Promethee(Mapping[str, Data]):
     """`_promethee` by dataset, each made when it is asked for: together they may be larger than all
     else.
     """
@@ -602,7 +604,7 @@ class _Promethee(Mapping[str, dict[str, Any]]):
         self.results = c.fusion.results
         self.methods = best(c)
 
-    def __getitem__(self, dataset: str) -> dict[str, Any]:
+    def __getitem__(self, dataset: str) -> Data:
         return _promethee(self.results[dataset], self.methods)
 
     def __iter__(self) -> Iterator[str]:
@@ -612,7 +614,7 @@ class _Promethee(Mapping[str, dict[str, Any]]):
         return len(self.results)
 
 
-def _promethee(result: PrometheeResult, methods: pd.Index) -> dict[str, Any]:
+def _promethee(result: PrometheeResult, methods: pd.Index) -> Data:
     """Flows by measure, thresholds, the pairs of these methods that PROMETHEE I leaves open, and
     the GAIA plane of a dataset.
     """

@@ -22,7 +22,10 @@ from mlflow_mleval.report.blocks import (
     ALWAYS,
     PAGE,
     Column,
+    Data,
     Figure,
+    Frames,
+    Provenance,
     Section,
     Table,
     Terms,
@@ -297,7 +300,7 @@ class RunReport:
     means: Mapping[str, float]  #: the values that count: means over folds where there are folds
     statistics: FoldStatistics | None = None  #: of the folds, if there are at least two
     hierarchy: Hierarchy | None = None  #: the classes, to show labels by their place
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=dict)
     time: str = ""
     remarks: tuple[str, ...] = ()  #: further doubts
     portable: bool = True  #: whether the Evaluation itself lies beside the report
@@ -485,7 +488,7 @@ class RunReport:
 
 def document(
     report: RunReport | Evaluation,
-    provenance: Mapping[str, Any] | None = None,
+    provenance: Provenance | None = None,
 ) -> Document:
     """The report of one run; of an Evaluation, `provenance` names the method and the dataset."""
     if isinstance(report, Evaluation):
@@ -509,7 +512,7 @@ def document(
     )
 
 
-def data(report: RunReport) -> dict[str, Any]:
+def data(report: RunReport) -> Data:
     ev = report.ev
     folds = {str(fold): row.dropna().to_dict() for fold, row in ev.folds.iterrows()}
     about = {
@@ -523,7 +526,7 @@ def data(report: RunReport) -> dict[str, Any]:
     return {**about, **found, "warnings": list(ev.warnings)}
 
 
-def frames(report: RunReport) -> dict[str, pd.DataFrame]:
+def frames(report: RunReport) -> Frames:
     rows = [
         (m, value, MEASURES[m].direction, MEASURES[m].family) for m, value in report.means.items()
     ]

@@ -3,17 +3,25 @@
 A topic joins by its line in `_TOPICS`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.pair_tests import most_certain
 from mlflow_mleval.analysis.recommendation import decision as decide
-from mlflow_mleval.report.blocks import ALWAYS, Section, Text, capitalised, doubts, listed
+from mlflow_mleval.report.blocks import (
+    ALWAYS,
+    Data,
+    Frames,
+    Provenance,
+    Section,
+    Text,
+    capitalised,
+    doubts,
+    listed,
+)
 from mlflow_mleval.report.content import (
     beyond,
     decision,
@@ -31,15 +39,15 @@ class Topic(NamedTuple):
     """What a topic gives: a section of the report, data for JSON, tables for CSV."""
 
     section: Callable[[Comparison], Section | None]
-    data: Callable[[Comparison], Mapping[str, Any]] | None = None
-    frames: Callable[[Comparison], Mapping[str, pd.DataFrame]] | None = None
+    data: Callable[[Comparison], Data] | None = None
+    frames: Callable[[Comparison], Frames] | None = None
     apart: bool = False  #: not in a ranking by itself
 
 
 def _where(
     held: Callable[[Comparison], object],
     module: str,
-    none: Mapping[str, Any],
+    none: Data,
     **options: Any,
 ) -> Topic:
     """A topic that few comparisons have: its module loads only where one `held` it; `none` is what
@@ -75,7 +83,7 @@ def doubts_section(c: Comparison, most: int = 1) -> Section | None:
     return doubts([capitalised(text, names) for text in c.doubts], most)[0]
 
 
-def doubts_data(c: Comparison) -> dict[str, Any]:
+def doubts_data(c: Comparison) -> Data:
     return {"doubts": c.doubts, "absent": c.absent, "excluded": c.study.excluded}
 
 
@@ -108,7 +116,7 @@ PARTS = ("report", "ranking", "pairs")
 DOUBTS = 6
 
 
-def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") -> Document:
+def document(c: Comparison, made_by: Provenance, what: str = "report") -> Document:
     """The report, or the part that a command shows ("ranking", "pairs"); JSON always holds
     everything.
 
@@ -123,7 +131,7 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         made = [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)]
         sections = [section and replace(section, open=bool(section.open)) for section in made]
 
-    def data() -> dict[str, Any]:
+    def data() -> Data:
         topics = _merged(c, [*(topic.data for topic in _TOPICS), *_BESIDE])
         return {**topics, **(_pairs(c) if pairs else {}), "provenance": dict(made_by)}
 
@@ -139,7 +147,7 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
     )
 
 
-def _sections_of_pairs(c: Comparison, made_by: Mapping[str, Any]) -> list[Section | None]:
+def _sections_of_pairs(c: Comparison, made_by: Provenance) -> list[Section | None]:
     """What a terminal shows of pairs."""
     sentences = differences.pairs_verdict(c)
     answer = Text([s.text for s in sentences], role="lead", depth=ALWAYS)
@@ -153,7 +161,7 @@ def _sections_of_pairs(c: Comparison, made_by: Mapping[str, Any]) -> list[Sectio
     ]
 
 
-def _shortened(c: Comparison, made_by: Mapping[str, Any]) -> Brief:
+def _shortened(c: Comparison, made_by: Provenance) -> Brief:
     """The decision in a few words, and the pair that is told apart most surely."""
     advice = decide(c)
     units = ("datasets", "folds", "repeats", "instances", "answers")
@@ -173,7 +181,7 @@ def _shortened(c: Comparison, made_by: Mapping[str, Any]) -> Brief:
     )
 
 
-def _pairs(c: Comparison) -> dict[str, Any]:
+def _pairs(c: Comparison) -> Data:
     """What JSON holds of pairs in the same way whatever they are tested over; of very many methods
     the best.
     """
@@ -191,8 +199,8 @@ def _pairs(c: Comparison) -> dict[str, Any]:
 
 def _merged(
     c: Comparison,
-    makers: Iterable[Callable[[Comparison], Mapping[str, Any]] | None],
-) -> dict[str, Any]:
+    makers: Iterable[Callable[[Comparison], Data] | None],
+) -> Data:
     """What all topics give for JSON or CSV."""
     return {key: value for make in makers if make for key, value in make(c).items()}
 

@@ -23,8 +23,11 @@ from mlflow_mleval.report.blocks import (
     PAGE,
     PAPER,
     Column,
+    Data,
+    Frames,
     Late,
     Link,
+    Provenance,
     Section,
     Table,
     Terms,
@@ -68,7 +71,7 @@ class _Kind:
     #: What stands above and below the table; on the dataset with this number.
     above: Callable[[Any, int, str], list[Any]] = lambda tests, i, dataset: []
     below: Callable[[Any, int, str], list[Any]] = lambda tests, i, dataset: []
-    record: Callable[[Any], dict[str, Any]] = lambda tests: {}
+    record: Callable[[Any], Data] = lambda tests: {}
     #: Over what the tests of a dataset say, beside its name.
     heading: str = ""
 
@@ -85,17 +88,17 @@ def section(c: Comparison, unit: str) -> Section | None:
     return _section(unit, tests, why, depth, c.decides_over) if tests or why else None
 
 
-def data(c: Comparison, unit: str) -> dict[str, Any]:
+def data(c: Comparison, unit: str) -> Data:
     """The records of every dataset, under the key of the unit."""
     return {_KINDS[unit].key: {d: record(tests) for d, tests in c.tests_over(unit).items()}}
 
 
-def frames(c: Comparison, unit: str) -> dict[str, pd.DataFrame]:
+def frames(c: Comparison, unit: str) -> Frames:
     """The tables of every dataset by name."""
     return tables(unit, c.tests_over(unit))
 
 
-def tables(unit: str, tests: Mapping[str, PairTests]) -> dict[str, pd.DataFrame]:
+def tables(unit: str, tests: Mapping[str, PairTests]) -> Frames:
     """The tables of all datasets by the names of their files, unrounded."""
     kind = _KINDS[unit]
     parts: dict[str, dict[str, pd.DataFrame]] = {}
@@ -115,14 +118,14 @@ def _joined(by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return (whole.reset_index("dataset") if any(parts) else whole).reset_index(drop=True)
 
 
-def document_of_one(tests: PairTests, provenance: Mapping[str, Any]) -> Document:
+def document_of_one(tests: PairTests, provenance: Provenance) -> Document:
     """The tests of one dataset."""
     return document({getattr(tests, "dataset", ""): tests}, provenance)
 
 
 def document(
     tests: Mapping[str, PairTests],
-    provenance: Mapping[str, Any],
+    provenance: Provenance,
     absent: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
 ) -> Document:
@@ -147,7 +150,7 @@ def document(
 
 def _shortened(
     tests: Mapping[str, PairTests],
-    provenance: Mapping[str, Any],
+    provenance: Provenance,
     notes: Sequence[str],
 ) -> Brief:
     """The verdict in a few words: of several datasets, on how many pairs are separated."""
@@ -174,7 +177,7 @@ def shape(
     tests: Mapping[str, PairTests],
     absent: Mapping[str, str],
     notes: Sequence[str],
-) -> dict[str, Any]:
+) -> Data:
     """What JSON holds of tests of pairs, the same keys for every kind of unit."""
     unit = next(iter(tests.values())).unit
     doubts_of_tests = [
@@ -182,7 +185,7 @@ def shape(
         for dataset, one in tests.items()
         for text in one.warnings
     ]
-    whole: dict[str, Any] = {
+    whole: Data = {
         "over": "instances" if unit == "answers" else unit,
         "decides": "; ".join(dict.fromkeys(one.test for one in tests.values())),
         "verdict": "; ".join(one.headline() for one in tests.values()),
@@ -200,7 +203,7 @@ def shape(
     return whole | ({"datasets": records} if any(records) else records[""])
 
 
-def record(tests: PairTests) -> dict[str, Any]:
+def record(tests: PairTests) -> Data:
     """What JSON holds of the tests of one dataset, beside the rows of `pairs`."""
     values = {
         field.metadata.get("key", field.name): getattr(tests, field.name)

@@ -102,9 +102,9 @@ def fold_scatter(
     svg.text(0, 13, fit(heads[1], WIDTH), "strong")
     svg.text(across.stop, HEIGHT - 8, fit(heads[0], WIDTH - 20), "strong", "end")
     places = {m: (across(x), up(y)) for m, (x, y) in means.items()}
-    units = np.outer(*[[across.unit, up.unit]] * 2)
+    units = np.array([across.unit, up.unit])
     for kind, (m, covariance) in enumerate(covariances.items()):
-        ellipse = _ellipse(places[m], radius, covariance * units)
+        ellipse = _ellipse(places[m], radius, covariance * np.outer(units, units))
         svg.add("path", d=ellipse, class_=f"c{kind % COLOURS} thin")
         for fold, (x, y) in zip(values.loc[m].index, points[m], strict=True):
             tip = f"{m}, fold {fold}: {number(x)}, {number(y)}"
@@ -188,7 +188,8 @@ def fold_histogram(
             svg.rect(*box, f"f{i % COLOURS}", fill_opacity=0.6, tip=tip)
         svg.level(foot, x.start, x.stop, "rule")
         if intervals is not None:
-            svg.level(foot, *map(x, intervals.loc[m, ["low", "high"]]), "tick")
+            start, stop = map(x, intervals.loc[m, ["low", "high"]])
+            svg.level(foot, start, stop, "tick")
         svg.upright(x(mean), foot - FOLD_SCATTER_ROW + 8, foot, "tick")
         svg.text(WIDTH, foot - 3, shown[m], anchor="end")
     svg.axis(x, bottom, about=6, label=number)
