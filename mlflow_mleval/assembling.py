@@ -167,7 +167,7 @@ def comparison_of(
         return compare(study, **options, **beside, stability=whole, progress=step)
 
 
-def _options(choices: Choices) -> Choices:
+def _options(choices: Choices) -> dict[str, Any]:
     """The choices that `compare` takes."""
     from mlflow_mleval.analysis.comparison import compare
 
@@ -309,7 +309,7 @@ def _grades(text: str) -> tuple[str, list[str]]:
     return measure, listed
 
 
-def _of(function: Callable[..., Any], choices: Choices) -> Choices:
+def _of(function: Callable[..., Any], choices: Choices) -> dict[str, Any]:
     """Those of the choices that the function takes; what may be repeated and was not given is left
     out.
     """

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from mlflow_mleval.words import did_you_mean, masked, without_passwords
 
 #: What was chosen by options, in fields or in Python: arguments by name.
-Choices = dict[str, Any]
+Choices = Mapping[str, Any]
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 #: The rules that name a method without a param or tag.
@@ -129,7 +129,7 @@ class Selection:
         rules = self.method_by, self.dataset_by, self.repeats_by, self.folds_by, self.children
         return any(rules) or self.duplicates != "error"
 
-    def arguments(self) -> Choices:
+    def arguments(self) -> dict[str, Any]:
         """What was chosen, as arguments of `load_study`; what is as it is by default is left
         out.
         """

@@ -414,7 +414,7 @@ def _evaluated_runs(
             f"--labels: {choices['labels']!r} is not FOUND,TRUE, such as outputs,expectations."
         )
     if "hierarchy" in given:
-        given["hierarchy"] = read_hierarchy(given["hierarchy"])
+        given = {**given, "hierarchy": read_hierarchy(given["hierarchy"])}
     names = ("table", "instance_by", "method", "dataset", "experiment_name")
     where = {name: choices[name] for name in names}
     with progress("reading answers", quiet, unit="runs") as step:
@@ -673,8 +673,14 @@ def _instances(
     from mlflow_mleval.store.query import selected_study
 
     study = selected_study(selection)
-    options |= {"minimize": selection.minimize, "maximize": selection.maximize}
-    tested = tested_instances(study, wanted, partial(say, quiet=quiet), **options)
+    tested = tested_instances(
+        study,
+        wanted,
+        partial(say, quiet=quiet),
+        minimize=selection.minimize,
+        maximize=selection.maximize,
+        **options,
+    )
     return _of_study(study, *tested, besides="measure")
 
 
@@ -867,7 +873,7 @@ def gate(
     notes: list[str] = []
     if selection.experiment_names or selection.experiment_ids:
         selection, notes = _taken(selection, quiet)
-    asked = selection.arguments() | _read_by(choices)
+    asked = {**selection.arguments(), **_read_by(choices)}
     measures = asked.pop("measures", None)
     taken = (*opt.gate, opt.cluster, *opt.protocol, opt.level, opt.anytime, opt.swaps, opt.seed)
     options = arguments({k: v for k, v in choices.items() if v is not None}, *taken)
