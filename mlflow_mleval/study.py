@@ -24,6 +24,7 @@ from mlflow_mleval.words import (
     Wording,
     count,
     did_you_mean,
+    grouped,
     joined,
     some,
     worded,
@@ -512,14 +513,11 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
     >>> left_out([Excluded("run", "rf on iris (1f)", "status FAILED"), Excluded("run", "rf on iris (2a)", "status FAILED")])
     ['Left out: 2 runs of rf on iris: status FAILED.']
     """  # noqa: E501
-    groups: dict[tuple[str, str], list[str]] = {}
-    for gone in excluded:
-        if gone.kind != "unasked":
-            groups.setdefault((gone.kind, gone.reason), []).append(gone.name)
-    groups = dict(sorted(groups.items(), key=lambda item: -len(item[1])))
+    asked = (gone for gone in excluded if gone.kind != "unasked")
+    groups = grouped(((gone.kind, gone.reason), gone.name) for gone in asked)
     return [
         Message(f"Left out: {_which(kind, names)}: ", why, ".")
-        for (kind, why), names in groups.items()
+        for (kind, why), names in sorted(groups.items(), key=lambda item: -len(item[1]))
     ]
 
 

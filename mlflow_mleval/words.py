@@ -18,7 +18,7 @@ from functools import lru_cache
 from html.entities import codepoint2name
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import unquote, unquote_plus
 
 # --------------------------------------------------------------------------------------------------
@@ -127,6 +127,22 @@ def in_words(n: int) -> str:
         "twelve",
     ]
     return small[n] if n < len(small) else f"{n:,}"
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """By key what stands beside it, such as names by the reason that they share.
+
+    >>> grouped([("failed", "a"), ("running", "b"), ("failed", "c")])
+    {'failed': ['a', 'c'], 'running': ['b']}
+    """
+    groups: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def plural(noun: str) -> str:
@@ -287,16 +303,14 @@ def look_alikes(names: Iterable[str]) -> list[list[str]]:
     >>> look_alikes(["caf\u00e9", "cafe\u0301", "tea", "te\u200ba"]) == [["caf\u00e9", "cafe\u0301"], ["tea", "te\u200ba"]]
     True
     """  # noqa: E501
-    groups: dict[str, list[str]] = {}
-    for name in dict.fromkeys(names):
-        groups.setdefault(
-            name if name.isascii() and name.isprintable() else _seen(name), []
-        ).append(name)
+    groups = grouped((_seen(name), name) for name in dict.fromkeys(names))
     return [group for group in groups.values() if len(group) > 1]
 
 
 def _seen(name: str) -> str:
     """What is seen of a name."""
+    if name.isascii() and name.isprintable():
+        return name
     plain = unicodedata.normalize("NFKC", name)
     hidden = ("Cc", "Cf", "Cn", "Co")
     return "".join(

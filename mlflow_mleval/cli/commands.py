@@ -29,7 +29,7 @@ from mlflow_mleval.cli.command import (
 )
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, UnclearError
 from mlflow_mleval.selection import Choices, Selection
-from mlflow_mleval.words import count
+from mlflow_mleval.words import count, grouped
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.pair_tests import PairTests
@@ -479,16 +479,10 @@ def heeded(over: str, choices: Choices) -> Choices:
     unheeded.
     """
     typed = flags(click.get_current_context(), typed=True)
-    unfit: dict[str, list[str]] = {}
-    for name, flag in typed.items():
-        places = [
-            place
-            for place, options in HEEDED.items()
-            if any(name == option.name for option in options)
-        ]
-        if places and over not in places:
-            which = " or ".join(filter(None, [", ".join(places[:-1]), places[-1]]))
-            unfit.setdefault(which, []).append(flag)
+    heed = {name: [at for at, o in HEEDED.items() if name in {x.name for x in o}] for name in typed}
+    unfit = grouped(
+        (_either(at), typed[name]) for name, at in heed.items() if at and over not in at
+    )
     if unfit:
         where = "; ".join(
             f"{', '.join(flags)}: only for tests over {places}" for places, flags in unfit.items()
@@ -504,6 +498,10 @@ def heeded(over: str, choices: Choices) -> Choices:
             "--dependent error: only for measures that --measure names. Leave it out, or name some."
         )
     return arguments(choices, *ALWAYS, *HEEDED[over])
+
+
+def _either(places: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(places[:-1]), places[-1]]))
 
 
 #: Datasets of which an error says why they have no tests.

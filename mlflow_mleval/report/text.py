@@ -12,6 +12,8 @@ from numbers import Integral
 import numpy as np
 import wcwidth
 
+from mlflow_mleval.words import grouped
+
 # --------------------------------------------------------------------------------------------------
 # Numbers as a reader sees them.
 
@@ -287,9 +289,7 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
     ['netwo…alph…ined', 'netwo…gamm…ined']
     """
     found: dict[str, str] = {}
-    alike: dict[str, list[str]] = {}
-    for name in dict.fromkeys(names):
-        alike.setdefault(shorten(name, width), []).append(name)
+    alike = grouped((shorten(name, width), name) for name in dict.fromkeys(names))
     for cut, group in alike.items():
         found |= {group[0]: cut} if len(group) == 1 else _told_apart(group, width)
     taken: set[str] = set()

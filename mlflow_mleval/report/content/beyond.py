@@ -40,7 +40,7 @@ from mlflow_mleval.report.figures.pair_diagrams import (
 )
 from mlflow_mleval.report.text import NONE, number
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count, span
+from mlflow_mleval.words import count, grouped, span
 
 #: Pairs of a table.
 PAIRS = 500
@@ -97,9 +97,7 @@ def sentences(c: Comparison) -> list[str]:
             found.curve.sentence(" by step-down max-T", name),
             found.curve.sentence_on_more() or "",
         ]
-    reasons: dict[str, list[str]] = {}
-    for key, reason in found.absent.items():
-        reasons.setdefault(reason, []).append(PARTS[key])
+    reasons = grouped((reason, PARTS[key]) for key, reason in found.absent.items())
     for reason, which in reasons.items():
         texts.append(f"Not computed: {joined(which)} ({reason.rstrip('.')}).")
     return [text for text in texts if text]

@@ -33,7 +33,7 @@ from mlflow_mleval.report.blocks import (
 from mlflow_mleval.report.figures.pair_diagrams import means_figure
 from mlflow_mleval.report.text import ARROWS, aligned, fixed, level, number, percent, with_intervals
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import agree, all_of, count, in_words
+from mlflow_mleval.words import agree, all_of, count, grouped, in_words
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
@@ -332,9 +332,7 @@ def directions(found: FoldComparison, leader: str, behind: Sequence[str]) -> str
     """On which measures the leader is better than those from whom it is separated, and on which it
     is worse.
     """
-    said: dict[str, list[str]] = {}
-    for other in behind:
-        said.setdefault(found.direction(leader, other, listed), []).append(other)
+    said = grouped((found.direction(leader, other, listed), other) for other in behind)
     if len(found.measures) < 2 or not said:
         return ""
     if len(said) == 1:
@@ -374,9 +372,7 @@ def _by_measure(what: str, chosen: Mapping[str, str]) -> str:
     """What was chosen for which measures, the most common choice last; empty for too many
     choices.
     """
-    groups: dict[str, list[str]] = {}
-    for measure, choice in chosen.items():
-        groups.setdefault(choice, []).append(measure)
+    groups = grouped((choice, measure) for measure, choice in chosen.items())
     if not 0 < len(groups) <= doc.SHOWN:
         return ""
     *rare, (common, rest) = sorted(groups.items(), key=lambda item: len(item[1]))
@@ -432,12 +428,8 @@ def _tested(c: Comparison) -> list[Sentence]:
     if not c.separated:
         return [Sentence(f"{test}: none of {pairs} is separated.", claim("none separated", key))]
     apart = set(c.separated)
-    below: dict[tuple[str, ...], list[str]] = {}
-    for worse in c.order:
-        better = tuple(m for m in c.order if (m, worse) in apart)
-        below.setdefault(better, []).append(worse)
-    below.pop((), None)
-    groups = [f"{listed(better)} from {listed(worse)}" for better, worse in below.items()]
+    below = grouped((tuple(m for m in c.order if (m, x) in apart), x) for x in c.order)
+    groups = [f"{listed(better)} from {listed(worse)}" for better, worse in below.items() if better]
     which = f": {'; '.join(groups)}" if len(groups) <= GROUPS else ""
     n_apart = len(c.separated)
     text = f"{test}: {n_apart:,} of {pairs} {agree(n_apart, 'is')} separated{which}."

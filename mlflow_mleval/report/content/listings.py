@@ -30,7 +30,7 @@ from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.text import ARROWS, NONE, number
 from mlflow_mleval.study import Study, Survey
-from mlflow_mleval.words import agree, count, plural, some, span
+from mlflow_mleval.words import agree, count, grouped, plural, some, span
 
 # --------------------------------------------------------------------------------------------------
 # What a store holds before anybody has said how to compare it: experiments, metrics, params, what
@@ -279,10 +279,8 @@ def document(study: Study, provenance: Provenance) -> Document:
     """What a study holds: counts, the grid of results where it has gaps, what was left out, and one
     row a run.
     """
-    left: dict[tuple[str, str], list[str]] = {}
-    for gone in study.excluded:
-        kind = "measure" if gone.kind == "unasked" else gone.kind
-        left.setdefault((kind, gone.reason), []).append(gone.name)
+    kinds = {"unasked": "measure"}
+    left = grouped(((kinds.get(e.kind, e.kind), e.reason), e.name) for e in study.excluded)
     points = {
         "Left out": [
             f"{kind if len(names) == 1 else plural(kind)} {listed(names, SHOWN)}: {why}"

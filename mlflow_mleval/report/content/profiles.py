@@ -43,7 +43,7 @@ from mlflow_mleval.report.figures.lines import (
 )
 from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import aligned, fixed, level, number
-from mlflow_mleval.words import count
+from mlflow_mleval.words import count, grouped
 
 #: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal; parameters of a
 #: table.
@@ -433,14 +433,16 @@ def _awareness(comparison: ProfileComparison) -> list[str]:
 def _awareness_apart(comparison: ProfileComparison) -> list[str]:
     """Whom the tests of the summaries separate, those that separate the same together."""
     tests = {NAMES[s]: test for s, test in comparison.awareness_tests.items() if test is not None}
-    alike: dict[str, list[str]] = {}
-    for summary, test in tests.items():
-        if apart := test.significant_pairs:
-            pairs = "; ".join(f"{name(a)} from {name(b)}" for a, b in apart[:TOLD])
-            more = f" and {count(len(apart) - TOLD, 'more pair')}" if len(apart) > TOLD else ""
-            over = f"signed ranks over {count(test.n_datasets, 'dataset')}"
-            alike.setdefault(f"{over} separate {pairs}{more}, the better first", []).append(summary)
+    alike = grouped((_separates(t), s) for s, t in tests.items() if t.significant_pairs)
     return [f"In {listed(summaries)} {where}." for where, summaries in alike.items()]
+
+
+def _separates(test: Any) -> str:
+    apart = test.significant_pairs
+    pairs = "; ".join(f"{name(a)} from {name(b)}" for a, b in apart[:TOLD])
+    more = f" and {count(len(apart) - TOLD, 'more pair')}" if len(apart) > TOLD else ""
+    over = f"signed ranks over {count(test.n_datasets, 'dataset')}"
+    return f"{over} separate {pairs}{more}, the better first"
 
 
 def _missing(comparison: ProfileComparison) -> list[str]:
@@ -448,21 +450,17 @@ def _missing(comparison: ProfileComparison) -> list[str]:
     heads = dict.fromkeys(("across", "awareness_tests"), "Not tested over the datasets") | {
         "tests": "Not tested over folds"
     }
-    reasons: dict[tuple[str, str], list[str]] = {}
+    names = {"across": "the order along the profiles"}
+    missing = []
     for key, reason in comparison.absent.items():
         part, _, rest = key.partition(".")
         if part in ("across", "awareness_tests") and len(comparison.datasets) == 1:
             continue
-        what = (
-            "the order along the profiles"
-            if part == "across"
-            else NAMES.get(rest, rest)
-            if part in heads
-            else key
-        )
-        reasons.setdefault((heads.get(part, "Left out"), reason.rstrip(".")), []).append(what)
+        what = names.get(part, NAMES.get(rest, rest) if part in heads else key)
+        missing.append(((heads.get(part, "Left out"), reason.rstrip(".")), what))
     return [
-        f"{head}: {listed(what, most=8)} ({reason})." for (head, reason), what in reasons.items()
+        f"{head}: {listed(what, most=8)} ({reason})."
+        for (head, reason), what in grouped(missing).items()
     ]
 
 

@@ -47,7 +47,7 @@ from mlflow_mleval.report.figures.lines import (
 from mlflow_mleval.report.svg import TOP, Svg
 from mlflow_mleval.report.text import NONE, aligned, number, pvalue, terminal
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import agree, count, plural
+from mlflow_mleval.words import agree, count, grouped, plural
 
 # --------------------------------------------------------------------------------------------------
 # The curves of one run's scores: precision against recall, ROC, and what probabilities keep of what
@@ -464,19 +464,15 @@ class RunReport:
         """Measures that are missing against expectation, by reason; nobody expects hierarchical
         ones without a hierarchy.
         """
-        reasons: dict[str, list[str]] = {}
-        for m, reason in self.ev.absent.items():
-            family = MEASURES[m].family
-            expected = m in self.ev.asked or (
-                self.ev.kind in MEASURES[m].kinds and family in _EXPECTED[self.ev.kind]
-            )
-            if expected or (
-                self.ev.hierarchy is not None
-                and family.startswith("hierarchical")
-                and "asked" not in reason
-            ):
-                reasons.setdefault(reason, []).append(m)
-        return reasons
+        absent = self.ev.absent.items()
+        return grouped((reason, m) for m, reason in absent if self._is_missed(m, reason))
+
+    def _is_missed(self, measure: str, reason: str) -> bool:
+        ev, family = self.ev, MEASURES[measure].family
+        if ev.hierarchy is not None and family.startswith("hierarchical") and "asked" not in reason:
+            return True
+        fits = ev.kind in MEASURES[measure].kinds and family in _EXPECTED[ev.kind]
+        return fits or measure in ev.asked
 
     def place(self, label: Hashable) -> list[Hashable]:
         """Where a label stands in the hierarchy: a path from a root down to it."""
@@ -741,9 +737,7 @@ def _ends(low: str, high: str) -> str:
 def _without_interval(report: RunReport) -> list[str]:
     """Which measures have no interval, by reason."""
     absent = {m: why for m, why in report.intervals.absent.items() if m in report.measures.index}
-    reasons: dict[str, list[str]] = {}
-    for m, why in absent.items():
-        reasons.setdefault(why, []).append(m)
+    reasons = grouped((why, m) for m, why in absent.items())
     if len(reasons) == 1 and len(absent) == len(report.measures):
         return [f"No measure has an interval: {next(iter(reasons))}."]
     return [f"No interval for {listed(ms, 8)}: {why}." for why, ms in reasons.items()]
