@@ -210,31 +210,31 @@ class _Entered:
         """The run of the gate."""
         entry = self.entry
         params = {
-            **{"number": entry.number, "decision": verdict.decision, "units": self.digest},
-            **{"candidate": verdict.candidate, "champion": verdict.champion},
-            **{"asked": entry.asked, "error": entry.error, "over": verdict.over},
+            "decision": verdict.decision,
+            "units": self.digest,
+            **{name: getattr(entry, name) for name in ("number", "asked", "error")},
+            **{name: getattr(verdict, name) for name in ("candidate", "champion", "over")},
         }
         evidence = {"evidence": verdict.tests.evidence, "level": entry.level}
         self.book.write(params, evidence)
+
+
+#: What the run of a gate tells of it, and what stands where it does not.
+_HISTORY: dict[str, Any] = {
+    **{"number": 0, "candidate": "", "champion": "", "evidence": np.nan, "level": np.nan},
+    **{"decision": "", "asked": 0},
+}
 
 
 def history(ledger: str) -> pd.DataFrame:
     """A row a gate: number, candidate, champion, evidence, level, decision, asked, time."""
     from mlflow_mleval.store.runs import Ledger
 
-    rows = [
-        {
-            **{"number": int(run.data.params["number"])},
-            **{name: run.data.params.get(name, "") for name in ("candidate", "champion")},
-            **{name: run.data.metrics.get(name, np.nan) for name in ("evidence", "level")},
-            **{"decision": run.data.params.get("decision", "")},
-            **{"asked": int(run.data.params.get("asked", 0))},
-            **{"time": str(pd.Timestamp(run.info.start_time, unit="ms").floor("s"))},
-        }
-        for run in Ledger.open(ledger, create=False).gates()
-    ]
-    columns = ("number", "candidate", "champion", "evidence", "level", "decision", "asked", "time")
-    return pd.DataFrame(rows, columns=columns)
+    gates = Ledger.open(ledger, create=False).gates()
+    rows = [_HISTORY | run.data.params | run.data.metrics for run in gates]
+    table = pd.DataFrame(rows, columns=[*_HISTORY, "time"])
+    starts = [pd.Timestamp(run.info.start_time, unit="ms").floor("s") for run in gates]
+    return table.astype({"number": int, "asked": int}).assign(time=[*map(str, starts)])
 
 
 @dataclass(frozen=True)

@@ -298,27 +298,38 @@ def _csv_file_rows(
     return header, rows
 
 
+def parquet_batches(
+    file: parquet.ParquetFile,
+    name: str,
+    progress: Progress,
+    size: int,
+    columns: list[str] | None = None,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Some rows at a time, with the number of rows before them; ImportFileError where the file is
+    damaged.
+    """
+    done = 0
+    try:
+        for batch in file.iter_batches(size, columns=columns, use_threads=False):
+            yield done, batch
+            done += len(batch)
+            progress(done, file.metadata.num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise ImportFileError(
+            f"{name}, behind row {done}: the file is damaged: {reason(error)}."
+        ) from error
+
+
 def _parquet_rows(path: Path, progress: Progress) -> tuple[list[str], Callable[[], Iterator[_Row]]]:
     file = parquet.ParquetFile(path)
-    header = file.schema_arrow.names
 
     def rows() -> Iterator[_Row]:
-        done = 0
-        total = file.metadata.num_rows
-        try:
-            for batch in file.iter_batches(_ROWS, use_threads=False):
-                for i, cells in enumerate(
-                    zip(*(column.to_pylist() for column in batch.columns), strict=True), done + 1
-                ):
-                    yield f"{path.name}, row {i}", cells
-                done += len(batch)
-                progress(done, total)
-        except (pa.ArrowException, OSError) as error:
-            raise ImportFileError(
-                f"{path.name}, behind row {done}: the file is damaged: {reason(error)}."
-            ) from error
+        for done, batch in parquet_batches(file, path.name, progress, _ROWS):
+            columns = (column.to_pylist() for column in batch.columns)
+            for row, cells in enumerate(zip(*columns, strict=True), done + 1):
+                yield f"{path.name}, row {row}", cells
 
-    return header, rows
+    return file.schema_arrow.names, rows
 
 
 def _open_npz(path: Path, progress: Progress) -> PredictionFile | None:
@@ -564,14 +575,12 @@ def _list_batches(
     used: list[str],
     progress: Progress,
 ) -> Batches:
-    total = file.metadata.num_rows
-    done = 0
     labels_there = pa.array(names)
-    for batch in file.iter_batches(_LINES, columns=used):
+    sources = {"y_true": "true", "y_score": "scored", "y_pred": "pred"}
+    held = {key: column for key, column in sources.items() if column in used}
+    for done, batch in parquet_batches(file, name, progress, _LINES, used):
         sides: Batch = {}
-        for key, column in (("y_true", "true"), ("y_score", "scored"), ("y_pred", "pred")):
-            if column not in used:
-                continue
+        for key, column in held.items():
             lists = batch[column]
             if lists.null_count:
                 row = done + lists.is_null().to_pylist().index(True) + 1
@@ -596,8 +605,6 @@ def _list_batches(
                 )
         if FOLD in used:
             sides["folds"] = batch[FOLD].to_pylist()
-        done += len(batch)
-        progress(done, total)
         yield sides
 
 

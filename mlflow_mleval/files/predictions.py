@@ -39,6 +39,7 @@ from mlflow_mleval.files.prediction_files import (
     open_classes,
     open_lists,
     open_matrices,
+    parquet_batches,
     read_matrix,
     unrounded,
 )
@@ -492,40 +493,25 @@ def _parquet_batches(
     progress: Progress,
 ) -> Batches:
     header = file.schema_arrow.names
-    done = 0
-    total = file.metadata.num_rows
     wanted = [*columns.binary, *([] if columns.fold is None else [columns.fold])]
-    if not total:
+    if not file.metadata.num_rows:
         raise ImportFileError(f"{name} has no rows.")
-    batches = file.iter_batches(
-        max(1, _CELLS // len(wanted)), columns=[header[p] for p in wanted], use_threads=False
-    )
-    while True:
-        try:
-            batch = next(batches, None)
-        except (pa.ArrowException, OSError) as error:
-            raise ImportFileError(
-                f"{name}, behind row {done}: the file is damaged: {reason(error)}."
-            ) from error
-        if batch is None:
-            return
+    used = [header[p] for p in wanted]
+    for done, batch in parquet_batches(file, name, progress, max(1, _CELLS // len(used)), used):
         values = {}
         for p, binary in columns.binary.items():
-            values[p] = (
-                batch[header[p]].to_numpy(zero_copy_only=False).astype(float)
-            )  # what is missing becomes NaN
+            cells = batch[header[p]]
+            values[p] = cells.to_numpy(zero_copy_only=False).astype(float)  # missing: NaN
             if (wrong := np.flatnonzero(_wrong(values[p], binary))).size:
                 where = f"{name}, row {done + wrong[0] + 1}, column {quoted(header[p])}"
                 raise ImportFileError(
-                    f"{where}: {batch[header[p]][int(wrong[0])]} is not {_expected(binary)}."
+                    f"{where}: {cells[int(wrong[0])]} is not {_expected(binary)}."
                 )
         folds = None if columns.fold is None else batch[FOLD].to_pylist()
         if folds is not None and None in folds:
             raise ImportFileError(
                 f"{name}, row {done + folds.index(None) + 1}, column {FOLD}: the row has no fold."
             )
-        done += len(batch)
-        progress(done, total)
         yield columns.batch(values, folds)
 
 
