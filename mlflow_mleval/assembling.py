@@ -184,39 +184,48 @@ def _study(selection: Selection, stage: Stage, say: Callable[[str], object]) -> 
     how to read runs of others, or which runs to take, the one that `mleval runs` finds.
     """
     from mlflow_mleval.store.query import selected_study
-    from mlflow_mleval.store.store import asked
     from mlflow_mleval.store.survey import taken_unasked
 
-    chosen = selection.experiment_ids, selection.experiment_names
-    named = any(asked(*chosen)) or bool(selection.run_ids)
     ruled = selection.is_ruled or selection.results is not None
-    stopped: MlevalError | None = None
-    study: Study | None = None
-    with stage("reading", "runs") as step:
-        try:
-            if named or ruled:
-                study = selected_study(selection, step)
-        except StoreError:
-            raise
-        except MlevalError as error:
-            stopped = error
-    if study is not None and (ruled or not study.is_foreign):
-        return study
-    if ruled and stopped is not None:
-        if isinstance(stopped, NoRunsError):
-            return stopped
-        raise stopped
+    asked_for = _as_asked(selection, ruled, stage)
+    if isinstance(asked_for, MlevalError):
+        if ruled:
+            return _no_runs(asked_for)
+    elif asked_for is not None and (ruled or not asked_for.is_foreign):
+        return asked_for
     try:
         selection, line = taken_unasked(selection)
-    except UnclearError as unclear:
-        if stopped is None and (study is None or unclear.ways):
-            raise
-        if isinstance(stopped, NoRunsError):
-            return stopped
-        raise (stopped or unclear) from None
+    except UnclearError:
+        if isinstance(asked_for, MlevalError):
+            return _no_runs(asked_for)
+        raise
     say(f"taken as `mleval runs` finds it: {line}")
     study = selected_study(selection)
     return replace(study, notes=(*study.notes, f"Taken as `mleval runs` finds it: {line}"))
+
+
+def _as_asked(selection: Selection, ruled: bool, stage: Stage) -> Study | MlevalError | None:
+    """The study of the runs that were named, or why there is none; None where none were named."""
+    from mlflow_mleval.store.query import selected_study
+    from mlflow_mleval.store.store import asked
+
+    chosen = asked(selection.experiment_ids, selection.experiment_names)
+    with stage("reading", "runs") as step:
+        try:
+            if ruled or any(chosen) or selection.run_ids:
+                return selected_study(selection, step)
+        except StoreError:
+            raise
+        except MlevalError as error:
+            return error
+    return None
+
+
+def _no_runs(error: MlevalError) -> NoRunsError:
+    """The error where no run holds a study, for the runs may hold answers; others are raised."""
+    if isinstance(error, NoRunsError):
+        return error
+    raise error from None
 
 
 def _of_answers(selection: Selection, means: Mapping[str, Any], stage: Stage) -> Study:

@@ -530,7 +530,6 @@ class Tested(NamedTuple):
 
 def run_over(over: str, choices: Choices, format: str, filename: str | None, quiet: bool) -> None:
     """Test over the folds, instances or repeats of each dataset, and write."""
-    from mlflow_mleval.measures.registry import expand
     from mlflow_mleval.report.content.units import document
 
     say("reading runs …", quiet)
@@ -540,14 +539,11 @@ def run_over(over: str, choices: Choices, format: str, filename: str | None, qui
             "--over instances: answers are compared in a store. Import the file first: mleval "
             "import FILE."
         )
-    selection, taken = _taken(selection, quiet)
-    named, excluded = expand(selection.measures or ()), expand(selection.exclude_measures)
+    selection, notes = _taken(selection, quiet)
+    wanted = _wanted(selection)
     selection = replace(selection, measures=None)
-    wanted = [m for m in named if m not in excluded] or None
-    if named and not wanted:
-        raise MlevalError("no measure is left after the exclusions. Keep at least one.")
+    tested: Tested | None = None
     unanswered: MlevalError | None = None
-    tested = None
     if over == "instances" and holds_answers(selection, choices):
         try:
             tested = _answers(selection, choices, wanted, quiet)
@@ -555,26 +551,41 @@ def run_over(over: str, choices: Choices, format: str, filename: str | None, qui
             if any(arguments(choices, *opt.answers).values()):
                 raise
             unanswered = error
-    if tested is None and choices.get("difference") is not None:
+            notes = [*notes, f"Answers were not compared: {error}"]
+    try:
+        tested = tested or _over_units(over, selection, choices, wanted, quiet)
+    except MlevalError as error:
+        raise unanswered or error from None
+    origin = provenance(tested.source, tested.run_ids, choices)
+    made = document(tested.tests, origin, tested.absent, [*tested.notes, *notes])
+    write(made.render(format, width()), filename, quiet)
+
+
+def _wanted(selection: Selection) -> list[str] | None:
+    """The measures that were named, without those that were excluded; None where none were."""
+    from mlflow_mleval.measures.registry import expand
+
+    named, excluded = expand(selection.measures or ()), expand(selection.exclude_measures)
+    wanted = [m for m in named if m not in excluded]
+    if named and not wanted:
+        raise MlevalError("no measure is left after the exclusions. Keep at least one.")
+    return wanted or None
+
+
+def _over_units(
+    over: str, selection: Selection, choices: Choices, wanted: list[str] | None, quiet: bool
+) -> Tested:
+    """The tests over folds, instances or repeats; an error where there is nothing to test."""
+    if choices.get("difference") is not None:
         raise click.UsageError(
             "--difference: only for answers, such as those of mlflow.genai.evaluate. Leave it out."
         )
-    if tested is None:
-        heeds = (o for o in HEEDED[over] if o not in (*opt.answers, opt.difference))
-        options = arguments(choices, opt.level, *heeds)
-        test = {"folds": _folds, "instances": _instances, "repeats": _repeats}[over]
-        try:
-            tested = test(selection, wanted, options, quiet)
-            if not tested.tests:
-                raise _without_units(tested.reasons, selection)
-        except MlevalError as error:
-            raise unanswered or error from None
-    notes = [*tested.notes, *taken]
-    if unanswered:
-        notes.append(f"Answers were not compared: {unanswered}")
-    origin = provenance(tested.source, tested.run_ids, choices)
-    made = document(tested.tests, origin, tested.absent, notes)
-    write(made.render(format, width()), filename, quiet)
+    heeds = (o for o in HEEDED[over] if o not in (*opt.answers, opt.difference))
+    test = {"folds": _folds, "instances": _instances, "repeats": _repeats}[over]
+    tested = test(selection, wanted, arguments(choices, opt.level, *heeds), quiet)
+    if not tested.tests:
+        raise _without_units(tested.reasons, selection)
+    return tested
 
 
 def _without_units(text: str, selection: Selection) -> MlevalError:
@@ -860,17 +871,12 @@ def gate(
     chosen = opt.chosen_format(format, filename)
     if history:
         return _history(choices["ledger"], chosen, filename, quiet)
-    if candidate is None or champion is None:
-        missing = "CANDIDATE" if candidate is None else "--champion"
-        raise click.UsageError(f"{missing} is missing. Name a run, a model or a method.")
+    candidate, champion = _given(candidate, "CANDIDATE"), _given(champion, "--champion")
     # What was judged is written before anything is moved, which may be refused.
     alias, logged = choices.pop("promote"), choices.pop("log")
     move = None if alias is None else Promotion.of(candidate, champion, alias)
     say("reading runs …", quiet)
-    selection = Selection.of(choices)
-    notes: list[str] = []
-    if selection.experiment_names or selection.experiment_ids:
-        selection, notes = _taken(selection, quiet)
+    selection, notes = _of_methods(Selection.of(choices), quiet)
     asked = {**selection.arguments(), **_read_by(choices)}
     measures = asked.pop("measures", None)
     taken = (*opt.gate, opt.cluster, *opt.protocol, opt.level, opt.anytime, opt.swaps, opt.seed)
@@ -890,6 +896,19 @@ def gate(
         move.make()
         say(f"{move.model}@{move.alias} is version {move.version} now", quiet)
     raise SystemExit(_EXITS[verdict.decision])
+
+
+def _given(side: str | None, called: str) -> str:
+    if side is None:
+        raise click.UsageError(f"{called} is missing. Name a run, a model or a method.")
+    return side
+
+
+def _of_methods(selection: Selection, quiet: bool) -> tuple[Selection, list[str]]:
+    """The selection; of experiments, whose methods are the two sides, as `mleval runs` finds it."""
+    if selection.experiment_names or selection.experiment_ids:
+        return _taken(selection, quiet)
+    return selection, []
 
 
 def _history(ledger: str | None, format: str, filename: str | None, quiet: bool) -> None:

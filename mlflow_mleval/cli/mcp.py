@@ -302,27 +302,31 @@ def _proposed(rank: click.Command, lines: Iterable[str]) -> dict[str, Any]:
 def _next(name: str, given: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, Any] | None:
     """The next question that a tool can answer, with the arguments for it."""
     runs = {key: value for key, value in given.items() if key not in ("method", "on", "over")}
+    if name == "survey":
+        return _after_survey(runs, held)
+    if name == "gate":
+        measure = [{"name": row["measure"]} for row in held.get("rows", ())][:1]
+        text = "What does the measure mean that decides?"
+        return _question(text, "explain", *measure) if measure else None
     order = [m for m in [*held.get("best_set", ()), *held.get("order", ())] if "…" not in m]
     best = list(dict.fromkeys(order))[:2]
-    if name == "survey":
-        if held.get("methods"):
-            more = {"missing": "worst"} if held["gaps"] else {}
-            return _question("Which methods are best?", "rank", {**runs, **more})
-        names = [one["name"] for one in held["experiments"]]
-        if names and not given.get("experiment_name"):
-            return _question("What does it hold?", "survey", {"experiment_name": names[:1]})
+    if len(best) < 2 or (name == "compare" and given.get("run_id")):
         return None
-    if name == "rank" and len(best) == 2:
-        asked = {**runs, "method": best}
-        return _question("Do the first two really differ?", "compare", asked)
-    if name == "compare" and len(best) == 2 and not given.get("run_id"):
-        either = {"candidate": best[0], "champion": best[1]}
-        kept = {key: value for key, value in runs.items() if key not in ("missing", "cluster")}
-        return _question("May the first replace the second?", "gate", {**kept, **either})
-    if name == "gate" and held.get("rows"):
-        measure = {"name": held["rows"][0]["measure"]}
-        return _question("What does the measure mean that decides?", "explain", measure)
-    return None
+    if name == "rank":
+        return _question("Do the first two really differ?", "compare", {**runs, "method": best})
+    sides = dict(zip(("candidate", "champion"), best, strict=True))
+    kept = {key: value for key, value in runs.items() if key not in ("missing", "cluster")}
+    return _question("May the first replace the second?", "gate", {**kept, **sides})
+
+
+def _after_survey(runs: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, Any] | None:
+    if held.get("methods"):
+        more = {"missing": "worst"} if held["gaps"] else {}
+        return _question("Which methods are best?", "rank", {**runs, **more})
+    names = [one["name"] for one in held["experiments"]][:1]
+    if not names or runs.get("experiment_name"):
+        return None
+    return _question("What does it hold?", "survey", {"experiment_name": names})
 
 
 def _question(text: str, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
