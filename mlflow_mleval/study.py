@@ -30,6 +30,8 @@ from mlflow_mleval.words import (
     worded,
 )
 
+#: A dataset and a method.
+Cell = tuple[str, str]
 #: More names than this are counted.
 MANY = 6
 
@@ -89,14 +91,14 @@ class Study(Reported):
     missing: Missing = "error"
     folds: pd.DataFrame | None = None
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
-    profiles: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    profiles: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     excluded: tuple[Excluded, ...] = ()
     notes: tuple[str, ...] = ()
-    filled: tuple[tuple[str, str], ...] = ()
+    filled: tuple[Cell, ...] = ()
     imputed: frozenset[tuple[str, str, str]] = frozenset()
     source: Mapping[str, object] = field(default_factory=dict)
     repeats: pd.DataFrame | None = None
-    failed: frozenset[tuple[str, str]] = frozenset()
+    failed: frozenset[Cell] = frozenset()
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
@@ -272,12 +274,12 @@ class Study(Reported):
         there = self.values.notna().all(axis=1).unstack(fill_value=False)
         return there.reindex(index=self.datasets, columns=self.methods)
 
-    def gaps(self) -> list[tuple[str, str]]:
+    def gaps(self) -> list[Cell]:
         """The (dataset, method) pairs that lack a value of at least one measure."""
         full = self.values.reindex(pd.MultiIndex.from_product([self.datasets, self.methods]))
         return [tuple(pair) for pair in full.index[full.isna().any(axis=1)]]
 
-    def why_empty(self, cells: Collection[tuple[str, str]]) -> str:
+    def why_empty(self, cells: Collection[Cell]) -> str:
         """Why these cells (dataset, method) have no result, as far as the runs tell: "8 did not
         finish, 1 without a run".
         """
@@ -303,7 +305,7 @@ class Study(Reported):
         """Whether others logged some of its runs."""
         return self.source.get("method_by", "tag:mleval.method") != "tag:mleval.method"
 
-    def statuses(self) -> dict[tuple[str, str], str]:
+    def statuses(self) -> dict[Cell, str]:
         """Status of the run (complete or dnf) by (dataset, method); empty where nothing is known of
         runs.
         """
@@ -358,7 +360,7 @@ class Study(Reported):
         parts |= {"filled": filled}
         return replace(self, **parts, directions={m: self.directions[m] for m in chosen})
 
-    def _ways_on(self, gaps: Sequence[tuple[str, str]]) -> list[tuple[str, dict[str, Any]]]:
+    def _ways_on(self, gaps: Sequence[Cell]) -> list[tuple[str, dict[str, Any]]]:
         """What can be done about empty cells, with the arguments that do it; the worst value stands
         for results of runs that failed, not for those that nobody asked for.
         """
@@ -381,7 +383,7 @@ class Study(Reported):
             ways.append((text, {"methods": pair, "missing": "drop-datasets"}))
         return ways
 
-    def _fullest_pair(self, gaps: Sequence[tuple[str, str]]) -> list[str]:
+    def _fullest_pair(self, gaps: Sequence[Cell]) -> list[str]:
         """The two methods with the most datasets in common; empty where none have any."""
         held = {m: {d for d in self.datasets if (d, m) not in {*gaps}} for m in self.methods}
         pairs = [(len(held[a] & held[b]), [a, b]) for a, b in combinations(self.methods, 2)]

@@ -22,6 +22,9 @@ BOLD = 1.09
 TOP = 30
 COLOURS = 6
 
+#: Pixels across and down.
+Point = tuple[float, float]
+
 # Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower
 # fonts too.
 _WIDE = {0.29: "ijl'|", 0.40: " .,:;!If()[]/\\", 0.46: 'rt-"*{}', 0.98: "mwMW%@&", 0.84: "<>=+~−_"}
@@ -204,7 +207,7 @@ class Svg:
         """A circle around a point."""
         self.add("circle", cx=x, cy=y, r=r, class_=class_, **attributes)
 
-    def path(self, points: list[tuple[float, float]], class_: str, **attributes: Any) -> None:
+    def path(self, points: list[Point], class_: str, **attributes: Any) -> None:
         """A line through points."""
         self.add(
             "path",
@@ -335,7 +338,7 @@ Box = tuple[float, float, float, float]
 def point_label(
     svg: Svg,
     name: str,
-    point: tuple[float, float],
+    point: Point,
     taken: list[Box],
     class_: str = "",
 ) -> bool:
@@ -374,9 +377,9 @@ def missed(svg: Svg, count: int, x: float) -> None:
 
 
 def _around(
-    point: tuple[float, float],
+    point: Point,
     width: float,
-) -> Iterator[tuple[float, tuple[float, float]]]:
+) -> Iterator[tuple[float, Point]]:
     """Places for a text of this width, the nearest first: distance and the start of its
     baseline.
     """

@@ -19,6 +19,7 @@ from mlflow_mleval.report.svg import (
     SMALL,
     WIDTH,
     Box,
+    Point,
     Scale,
     Svg,
     fit,
@@ -133,7 +134,7 @@ def _extent(
     return low - pad, high + pad
 
 
-def _ellipse(centre: tuple[float, float], radius: float, covariance: np.ndarray) -> str:
+def _ellipse(centre: Point, radius: float, covariance: np.ndarray) -> str:
     """The path of an ellipse around a point."""
     sizes, axes = np.linalg.eigh(covariance)
     long, short = radius * np.sqrt(np.maximum(sizes[::-1], 0.0)) + 0.5
@@ -283,7 +284,7 @@ def _parameter_axis(svg: Svg, at: Scale, bottom: float, family: str) -> None:
 def _profile(
     svg: Svg,
     kind: int,
-    points: list[tuple[float, float]],
+    points: list[Point],
     marked: bool,
     tip: str,
 ) -> None:
@@ -299,8 +300,8 @@ def _named(
     svg: Svg,
     kind: int,
     name: str,
-    point: tuple[float, float],
-    end: tuple[float, float],
+    point: Point,
+    end: Point,
     room: float,
 ) -> None:
     """The name of a line beside its end, with its mark and a thin line from where it ends."""
@@ -407,7 +408,7 @@ class _Panels:
         part: pd.DataFrame,
         crossings: pd.DataFrame,
         pair: tuple[str, str],
-        corner: tuple[float, float],
+        corner: Point,
     ) -> None:
         """One pair: its lines, the line at 1, its crossings, names of datasets at the right."""
         left, top = corner
@@ -422,7 +423,7 @@ class _Panels:
         x = Scale(0, 1, left + 36, left + self.wide - self.room - 32)
         self._heads(pair, left, top)
         self._axes(x, y)
-        ends: dict[str, tuple[float, float]] = {}
+        ends: dict[str, Point] = {}
         for d, c in lines.items():
             if not np.isnan(logs[d]).all():
                 ends[d] = self._line(d, c, [x(p) for p in c["position"]], [y(v) for v in logs[d]])
@@ -468,7 +469,7 @@ class _Panels:
         part: pd.DataFrame,
         across: list[float],
         up: list[float],
-    ) -> tuple[float, float]:
+    ) -> Point:
         """The line of a dataset, heavy where it is significant; where it ends."""
         points = np.column_stack([across, up])
         kind = self.kinds[dataset]
@@ -758,11 +759,11 @@ def _square(
     return svg, x, y
 
 
-def _pixels(points: np.ndarray, x: Scale, y: Scale) -> list[tuple[float, float]]:
+def _pixels(points: np.ndarray, x: Scale, y: Scale) -> list[Point]:
     return [(x(a), y(b)) for a, b in np.asarray(points, float)]
 
 
-def _spaced(pixels: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _spaced(pixels: list[Point]) -> list[Point]:
     """Six of the points, about evenly along the line."""
     steps = np.hypot(*np.diff(np.array(pixels), axis=0).T) if len(pixels) > 1 else np.zeros(0)
     along = np.append(0, np.cumsum(steps))

@@ -18,6 +18,7 @@ from mlflow_mleval.report.svg import (
     SMALL,
     TOP,
     WIDTH,
+    Point,
     Scale,
     Svg,
     fit,
@@ -296,7 +297,7 @@ def _cell(
     svg: Svg,
     row: Any,
     lines: Sequence[str],
-    corner: tuple[float, float],
+    corner: Point,
     size: float,
 ) -> None:
     """One pair: its colour, its texts, and a frame where it is separated."""

@@ -16,6 +16,7 @@ from mlflow_mleval.report.svg import (
     TOP,
     WIDTH,
     Box,
+    Point,
     Scale,
     Svg,
     fit,
@@ -290,7 +291,7 @@ def bump(ranks: pd.DataFrame) -> Svg:
 
 def _bump_line(
     svg: Svg,
-    points: Sequence[tuple[float, float] | None],
+    points: Sequence[Point | None],
     kind: int | None,
     tip: str,
 ) -> None:
@@ -435,7 +436,7 @@ def gaia(
     cx = WIDTH / 2 - unit * (left + right) / 2
     cy = 30 + unit * top
 
-    def at(u: float, v: float) -> tuple[float, float]:
+    def at(u: float, v: float) -> Point:
         return cx + u * unit, cy - v * unit
 
     words = (
