@@ -139,8 +139,8 @@ def comparison_of(
     material: Material,
     choices: Choices,
     *,
-    whole: bool = False,
-    stage: Stage = _silent,
+    whole: bool,
+    stage: Stage,
     say: Callable[[str], object] = lambda text: None,
     before: Any = None,
 ) -> Any:

@@ -366,7 +366,7 @@ _LISTS = ("true", "pred", "scored", "score")
 def open_matrices(
     path: str | Path,
     truth: str | Path,
-    progress: Progress = lambda done, total: None,
+    progress: Progress,
 ) -> PredictionFile:
     """Open a file of scores and a file of true labels, both over labels 0..K-1; row i of both is
     the same instance.

@@ -124,7 +124,7 @@ def open_class_sets(
     path: str | Path,
     truth: str | Path,
     h: Hierarchy,
-    progress: Progress = lambda done, total: None,
+    progress: Progress,
 ) -> PredictionFile:
     """Open two files of class sets: each line holds the classes of one instance, separated by
     spaces.

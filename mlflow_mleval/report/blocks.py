@@ -316,6 +316,11 @@ def won_tied_lost(pairs: pd.DataFrame, **more: Any) -> Column:
     return Column("won/tied/lost", cells, **more)
 
 
+def heading(directions: Mapping[str, str], measure: str, room: int = NAME) -> str:
+    """A measure, and which way it is better."""
+    return f"{name(measure, room)} {ARROWS[directions[measure]]}"
+
+
 def better(directions: Iterable[str]) -> Column:
     """A column of arrows: which way is better."""
     return Column("better", [ARROWS[direction] for direction in directions], "^")

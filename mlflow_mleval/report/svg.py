@@ -340,7 +340,7 @@ def point_label(
     name: str,
     point: Point,
     taken: list[Box],
-    class_: str = "",
+    class_: str,
 ) -> bool:
     """Write the name at the nearest free place around its point, with a thin line if that is not
     beside it; if there is one.

@@ -115,6 +115,15 @@ def level(alpha: float) -> str:
     return f"{alpha:g}".removeprefix("0")
 
 
+def confidence(alpha: float) -> str:
+    """The level of an interval.
+
+    >>> confidence(0.05), confidence(0.001)
+    ('95%', '99.9%')
+    """
+    return f"{100 * (1 - alpha):g}%"
+
+
 def with_intervals(table: Iterable[Sequence[float]]) -> list[str]:
     """Rows of (value, low, high) as a column of text with the same number of decimals.
 

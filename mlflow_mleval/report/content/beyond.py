@@ -286,7 +286,7 @@ def next_dataset_section(c: Comparison, depth: int = PAPER) -> Section | None:
     return next_dataset_heading(c, blocks)
 
 
-def next_dataset_heading(c: Comparison, blocks: Sequence[Any] = ()) -> Section:
+def next_dataset_heading(c: Comparison, blocks: Sequence[Any]) -> Section:
     """The section with these blocks, or none: where they take time, they can be made later."""
     over = "folds" if c.study.folds is not None else "repeats"
     return Section("next_dataset", "On the next dataset", blocks, f"from their {over}")

@@ -31,7 +31,15 @@ from mlflow_mleval.report.blocks import (
     within_range,
 )
 from mlflow_mleval.report.figures.pair_diagrams import means_figure
-from mlflow_mleval.report.text import ARROWS, aligned, fixed, level, number, percent, with_intervals
+from mlflow_mleval.report.text import (
+    aligned,
+    confidence,
+    fixed,
+    level,
+    number,
+    percent,
+    with_intervals,
+)
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import agree, all_of, count, grouped, in_words
 
@@ -193,8 +201,8 @@ def _picture(c: Comparison, advice: Decision) -> Figure:
             if table["low"].isna().all()
             else with_intervals(table.to_numpy())
         )
-        columns.append(doc.Column(f"{name(m)} {ARROWS[c.study.directions[m]]}", cells))
-    level = f"{100 * (1 - c.options['alpha']):g}%"
+        columns.append(doc.Column(doc.heading(c.study.directions, m), cells))
+    level = confidence(c.options["alpha"])
     best = (
         f" The best {SHOWN} of {len(c.order):,} methods are shown." if len(c.order) > SHOWN else ""
     )

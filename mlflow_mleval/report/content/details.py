@@ -41,7 +41,15 @@ from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.content.ranking import grid
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.figures.lines import profile_lines, ratio_panels
-from mlflow_mleval.report.text import ARROWS, NONE, aligned, fixed, number, terminal, with_intervals
+from mlflow_mleval.report.text import (
+    NONE,
+    aligned,
+    confidence,
+    fixed,
+    number,
+    terminal,
+    with_intervals,
+)
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count, some
@@ -420,7 +428,7 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
     shown = [with_intervals([row])[0] if tested else number(row[0]) for row in differences]
     note = (
         f"Difference: positive where {name(a)} is better, whichever way the measure goes, with its "
-        f"{100 * (1 - c.options['alpha']):g}% interval, not corrected for their number. Means "
+        f"{confidence(c.options['alpha'])} interval, not corrected for their number. Means "
         "are over the datasets that both finished."
     )
     columns = [
@@ -612,8 +620,4 @@ def _columns(c: Comparison, measures: Sequence[str]) -> Iterable[tuple[str, str,
 
 
 def _heads(c: Comparison, measures: Iterable[str]) -> list[str]:
-    return [f"{name(m, 18)} {_arrow(c, m)}" for m in measures]
-
-
-def _arrow(c: Comparison, measure: str) -> str:
-    return ARROWS[c.study.directions[measure]]
+    return [doc.heading(c.study.directions, m, 18) for m in measures]

@@ -41,7 +41,7 @@ from mlflow_mleval.report.figures.pair_diagrams import (
     shown_cliques,
 )
 from mlflow_mleval.report.svg import TOP
-from mlflow_mleval.report.text import number, pvalue
+from mlflow_mleval.report.text import confidence, number, pvalue
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import count
 
@@ -65,7 +65,7 @@ def section(c: Comparison, depth: int = PAPER) -> Section:
 
     def blocks() -> list[Any]:
         tests = Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
-        pairs = measure_pairs(c, depth=depth)
+        pairs = measure_pairs(c, depth)
         if c.options["control"] is not None:
             return [tests, _diagram(c), pairs]
         return [doc.Beside([tests, _diagram(c)], [_matrix(c)]), pairs]
@@ -284,7 +284,7 @@ def _what(c: Comparison) -> str:
     return c.compared if c.on == FUSED else doc.name(c.on)
 
 
-def measure_pairs(c: Comparison, *, depth: int = PAPER) -> Table:
+def measure_pairs(c: Comparison, depth: int) -> Table:
     """The pairs, separated ones first, on a page the others folded; what decides comes right after
     the difference.
     """
@@ -300,7 +300,7 @@ def measure_pairs(c: Comparison, *, depth: int = PAPER) -> Table:
             shown[["mean_difference", "mean_low", "mean_high"]],
             keep=4,
             note=(
-                f"Mean difference of {what}, with its {100 * (1 - test.alpha):g}% interval; "
+                f"Mean difference of {what}, with its {confidence(test.alpha)} interval; "
                 "positive where the first is better."
             ),
         ),

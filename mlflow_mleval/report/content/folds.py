@@ -30,6 +30,7 @@ from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.text import (
     ARROWS,
     aligned,
+    confidence,
     level,
     number,
     with_intervals,
@@ -163,7 +164,7 @@ def means_table(comparison: FoldComparison, **options: Any) -> Table:
         doc.names(
             "method",
             shown,
-            note=f"{first} Means with {100 * (1 - comparison.alpha):g}% intervals{shared}.",
+            note=f"{first} Means with {confidence(comparison.alpha)} intervals{shared}.",
         )
     ]
     if comparison.n_shared_folds < comparison.n_folds:

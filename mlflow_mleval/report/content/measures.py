@@ -91,10 +91,6 @@ def frames(c: Comparison) -> Frames:
     return {"weights": c.weights_long, "measures": c.measures, "correlations": c.correlations}
 
 
-def _heads(c: Comparison, measures: pd.Index) -> list[str]:
-    return [f"{name(m, 18)} {ARROWS[c.study.directions[m]]}" for m in measures]
-
-
 def _two_places(value: float) -> str:
     return fixed(value, 2)
 
@@ -207,7 +203,7 @@ def _plane(c: Comparison) -> Figure:
 def _flows(c: Comparison) -> Table:
     shown = c.mean_flows.loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
     note = f"Mean over datasets; larger is better.{only_best(len(c.order))}"
-    heads = _heads(c, shown.columns)
+    heads = [doc.heading(c.study.directions, m, 18) for m in shown]
     return grid(
         shown,
         "method",

@@ -63,6 +63,10 @@ KINDS = {"hard": "predicted label sets", "soft": "scores"}
 NAMES = {"area": "area", "slope": "slope", "relative_gain": "relative gain"}
 
 
+def _symbol(comparison: ProfileComparison) -> str:
+    return SYMBOLS[comparison.options["family"]]
+
+
 def section(c: Comparison) -> Section | None:
     """The profiles that the runs carry; nothing where there are none to compare."""
     return None if c.profiles is None else _section(described(c.profiles), {})
@@ -252,8 +256,7 @@ def _changes(comparison: ProfileComparison) -> list[str]:
         table = comparison.oriented_patterns.set_index(["method", "against"]).sort_index()
         keys = pairs[["method", "against"]].head(TOLD).itertuples(index=False, name=None)
         changes = [
-            _over_datasets(key[0], key[1], table.loc[[key]], SYMBOLS[comparison.options["family"]])
-            for key in keys
+            _over_datasets(key[0], key[1], table.loc[[key]], _symbol(comparison)) for key in keys
         ]
     if len(pairs) > TOLD:
         changes[-1] += f" The order of {count(len(pairs) - TOLD, 'other pair')} changes, too."
@@ -333,7 +336,7 @@ def certain_spans(comparison: ProfileComparison, dataset: str) -> dict[tuple[str
     """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4" or "from
     k = 12".
     """
-    symbol = SYMBOLS[comparison.options["family"]]
+    symbol = _symbol(comparison)
     ends = comparison.ends(dataset)
     stretches = comparison.certain_stretches(dataset)
     return {
@@ -466,7 +469,7 @@ def _missing(comparison: ProfileComparison) -> list[str]:
 
 def words(comparison: ProfileComparison) -> list[tuple[str, str]]:
     """What the words mean and when not to trust them: (word, explanation)."""
-    symbol = SYMBOLS[comparison.options["family"]]
+    symbol = _symbol(comparison)
     alpha = level(comparison.options["alpha"])
     idle = {*SYMBOLS.values()} - {symbol} | (
         set() if comparison.ratios["significant"].any() else {"certain, sure"}
@@ -482,7 +485,7 @@ def words(comparison: ProfileComparison) -> list[tuple[str, str]]:
 def profile_pairs(comparison: ProfileComparison) -> Table:
     """One row a pair over the datasets."""
     frame = comparison.pair_patterns
-    symbol = SYMBOLS[comparison.options["family"]]
+    symbol = _symbol(comparison)
     shown = frame.head(PAIRS)
     counts = {kind: shown[kind].astype(str).tolist() for kind in WHERE}
     spans = [
@@ -528,7 +531,7 @@ def dataset_table(comparison: ProfileComparison, dataset: str) -> Table:
     what is certain.
     """
     table = comparison.patterns[comparison.patterns["dataset"] == dataset]
-    symbol = SYMBOLS[comparison.options["family"]]
+    symbol = _symbol(comparison)
     keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})
     shown = table.loc[keys.sort_values(["a", "b"], kind="stable").index].head(PAIRS)
     certain = certain_spans(comparison, dataset)
@@ -573,7 +576,7 @@ def curves_table(comparison: ProfileComparison, dataset: str) -> Table:
     at = np.unique(
         np.linspace(0, losses.shape[1] - 1, min(losses.shape[1], POINTS)).round().astype(int)
     )
-    symbol = SYMBOLS[comparison.options["family"]]
+    symbol = _symbol(comparison)
     columns = [
         Column(f"{symbol} = {number(losses.columns[i], 3)}", aligned(losses.iloc[:, i], 3))
         for i in at

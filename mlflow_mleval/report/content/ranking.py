@@ -41,7 +41,16 @@ from mlflow_mleval.report.figures.weighting import (
     rank_strip,
     rungs,
 )
-from mlflow_mleval.report.text import ARROWS, NONE, aligned, fixed, number, terminal, with_intervals
+from mlflow_mleval.report.text import (
+    ARROWS,
+    NONE,
+    aligned,
+    confidence,
+    fixed,
+    number,
+    terminal,
+    with_intervals,
+)
 from mlflow_mleval.selection import DIGEST
 from mlflow_mleval.study import Study
 from mlflow_mleval.words import count, span
@@ -175,9 +184,7 @@ def _on_one(c: Comparison, measures: Sequence[str]) -> Table:
     columns = [doc.names("method", methods)]
     for i, measure in enumerate(measures):
         texts, errors, runs = _cells(c.study, measure, dataset, methods)
-        columns.append(
-            Column(f"{name(measure, 18)} {ARROWS[c.study.directions[measure]]}", texts, keep=3)
-        )
+        columns.append(Column(doc.heading(c.study.directions, measure, 18), texts, keep=3))
         columns.append(
             Column("SE", errors, keep=1, note="" if i else "SE: standard error of the mean.")
         )
@@ -211,7 +218,7 @@ def _over_datasets(c: Comparison, measure: str, i: int) -> Table:
         "Mean ± standard deviation (number of runs); the standard error is the deviation over "
         "the root of the number."
     )
-    shown = f"{name(measure)} {ARROWS[c.study.directions[measure]]}"
+    shown = doc.heading(c.study.directions, measure)
     return Table(
         columns,
         len(c.order),
@@ -543,10 +550,9 @@ def _flows(c: Comparison, shown: pd.DataFrame) -> list[Column]:
 def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     """The measure that is compared, as a picture and in numbers."""
     values = c.study.cells(c.on)[shown["method"]]
-    arrow = ARROWS[c.study.directions[c.on]]
+    head = doc.heading(c.study.directions, c.on)
     means = values.mean()
     if len(c.ranks) == 1:
-        head = f"{name(c.on)} {arrow}"
         gaps = [(values.index[0], m, c.on) in c.study.imputed for m in values]
         cells = starred(aligned(means), gaps)
         note = IMPUTED if any(gaps) else ""
@@ -554,10 +560,10 @@ def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     alpha = c.options["alpha"]
     cells = with_intervals(within_range(mean_intervals(values, alpha), c.on).to_numpy())
     note = (
-        f"Mean: over datasets, with its {100 * (1 - alpha):g}% interval; how methods differ, "
+        f"Mean: over datasets, with its {confidence(alpha)} interval; how methods differ, "
         "the pairs say."
     )
-    head = f"mean {name(c.on)} {arrow}"
+    head = f"mean {head}"
     return [_picture(c, means, plain(head)), Column(head, cells, keep=3, note=note)]
 
 

@@ -490,7 +490,7 @@ def _stretch(
     points: np.ndarray,
     class_: str,
     tip: str,
-    dash: str | None = None,
+    dash: str | None,
 ) -> None:
     """A piece of a line; a single point as a dot."""
     if len(points) > 1:
