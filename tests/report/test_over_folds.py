@@ -268,7 +268,7 @@ def test_figures_hold_their_names(n_methods):
 def test_the_ellipse_holds_its_share_of_the_fitted_distribution():
     covariance = np.array([[90_000.0, 50_000.0], [50_000.0, 40_000.0]])
     radius = np.sqrt(-2 * np.log(1 - INSIDE))
-    x, y, rest = re.match(r"M(\S+) (\S+)A(.*)", _ellipse(0, 0, radius, covariance)).groups()
+    x, y, rest = re.match(r"M(\S+) (\S+)A(.*)", _ellipse((0, 0), radius, covariance)).groups()
     along = np.array([float(x), float(y)])
     long, short = np.array(rest.split()[:2], dtype=float)
     assert long * short == pytest.approx(radius**2 * np.sqrt(np.linalg.det(covariance)), rel=0.03)
