@@ -560,7 +560,7 @@ def _columns_of_lists(schema: pa.Schema, name: str) -> set[str]:
 def _labels_in(file: parquet.ParquetFile, columns: list[str], name: str) -> tuple[Any, ...]:
     """All labels that occur in columns of lists, sorted."""
     labels: set[Any] = set()
-    for batch in file.iter_batches(_LINES, columns=columns):
+    for _, batch in parquet_batches(file, name, lambda done, total: None, _LINES, columns):
         for column in batch.columns:
             labels.update(column.flatten().unique().to_pylist())
     if None in labels:

@@ -72,6 +72,10 @@ def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):
     ev = evaluate_file(tmp_path / "p", measures=["ndcg_at_4"])
     assert {m: WHOLE.measures[m] for m in ev.measures} == pytest.approx(ev.measures, rel=1e-12)
     assert ev.label_names == tuple(names) and len(ev.folds) == 2
+    whole = (tmp_path / "p").read_bytes()
+    (tmp_path / "p").write_bytes(whole[:4] + bytes(60) + whole[64:])
+    with pytest.raises(ImportFileError, match="p, behind row 0: the file is damaged"):
+        evaluate_file(tmp_path / "p")
     table.rename(columns={"scored": "pred"}).drop(columns="score").to_parquet(tmp_path / "q")
     assert (
         evaluate_file(tmp_path / "q").labels["predicted"].tolist() == (S > 0).sum(axis=0).tolist()
