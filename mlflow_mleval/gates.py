@@ -386,7 +386,8 @@ class Shared:
                 f"no margin is known for {some(self.directions)}: only measures between 0 and 1 "
                 "have one by default. State what loss does not matter: "
             )
-            raise MeasureError(Message(text, Argument("margins", ("NAME=LOSS",)), "."))
+            example = f"{next(iter(self.directions))}=LOSS"
+            raise MeasureError(Message(text, Argument("margins", (example,)), "."))
         return margins
 
     @property
@@ -463,7 +464,7 @@ class Asked:
         client = store.connect()
         ids = [store.run_of(client, each).run_id for each in (self.candidate, self.champion)]
         if not any(map(_RUN_ID.fullmatch, ids)):
-            text = f"there is no run {some(ids)}. Methods take their experiments, too: "
+            text = f"no run is called {' or '.join(ids)}. Methods take their experiments, too: "
             raise NoRunsError(Message(text, store.EXPERIMENTS, "."))
         if ids[0] == ids[1]:
             raise ValueError(

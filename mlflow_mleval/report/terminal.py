@@ -96,7 +96,7 @@ def _points(block: Text, width: int) -> Iterator[str]:
     for text in block.paragraphs[: block.most]:
         yield from _point("- ", short_ids(plain(text)), width, block.most is not None)
     if more := len(block.paragraphs) - len(block.paragraphs[: block.most]):
-        yield f"- and {more} more, see the report"
+        yield f"- and {more} more, which other formats show"
 
 
 def _point(mark: str, text: str, width: int, cut: bool) -> list[str]:

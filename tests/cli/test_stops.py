@@ -143,7 +143,8 @@ def test_a_gate_of_methods_takes_what_runs_finds(log):
     )
     assert done.exit_code == 4 and "finds it: mleval rank -n gaps" in done.stdout
     code, error, _ = _run("mleval gate a --champion b")
-    assert code == 1 and "Methods take their experiments, too: --experiment-name" in error
+    assert code == 1 and "no run is called a or b" in error
+    assert "Methods take their experiments, too: --experiment-name" in error
 
 
 def test_a_gate_of_splits_pairs_them(log):
