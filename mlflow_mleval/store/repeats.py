@@ -228,7 +228,7 @@ def _refuse_other_data(cells: Mapping[Cell, Sequence[Result]], selection: Select
         return
     which = [f"{_cell(cell)}: {count(len(digests[cell]), 'digest')}" for cell in differ]
     text = (
-        f"runs of one method on one dataset were made on different data ({some(which, _SHOWN)}): "
+        f"Runs of one method on one dataset were made on different data ({some(which, _SHOWN)}): "
         "they are no repeats of each other, and are not averaged unasked."
     )
     ways: list[tuple[str, dict[str, Any]]] = [

@@ -213,8 +213,10 @@ def _instance_notes(
     dataset: str,
 ) -> Iterator[str]:
     """Runs without values by instance, data that may differ, and means over repeats."""
-    if without := runs.loc[~runs["run_id"].isin([*tables]), "method"].tolist():
-        yield f"No values by instance: {some(without)}."
+    without = runs.loc[~runs["run_id"].isin([*tables]), "method"].value_counts(sort=False)
+    if len(without):
+        lacking = [m if n == 1 else f"{m} ({n} runs)" for m, n in without.items()]
+        yield f"No values by instance: {some(lacking)}."
     alike = schema.differ(digests[run_id] for run_id in tables) is False
     unsure = {
         table.method

@@ -280,7 +280,8 @@ def _about_method(c: Comparison, method: str, measures: pd.DataFrame) -> list[st
     if len(measures) > 1:
         order = measures.sort_values(["place", "phi"], ascending=[True, False], kind="stable")
         best = order.iloc[:BEST]
-        worst = order.iloc[max(BEST, len(order) - BEST) :][::-1]
+        rest = order.iloc[max(BEST, len(order) - BEST) :][::-1]
+        worst = rest[rest["place"] > best["place"].max()]
         sides = {"best": best, "worst": worst}
         does = [f"{word} by {_places(side)}" for word, side in sides.items() if len(side)]
         texts.append(f"It does {joined(does)}.")
