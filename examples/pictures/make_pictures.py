@@ -53,6 +53,8 @@ import mlflow_mleval as mleval
 HERE = Path(__file__).resolve().parent
 #: By picture, what it was drawn from; a test compares that with the code.
 DRAWN_FROM = HERE / "drawn_from.json"
+#: Pictures of the page as a desk, a tablet and a phone show it, by their width.
+WIDTHS = {1400: "page.png", 800: "page_tablet.png", 360: "page_phone.png"}
 SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
 FLAGS = (
     "--headless=new",
@@ -304,24 +306,25 @@ def log_plain_runs(url: str) -> str:
 
 
 def picture_page(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
-    """The live page: an answer down to the end of the ranking, what some runs hold, and a pair in
-    detail.
+    """The live page: an answer down to the end of the ranking at each width, what some runs hold,
+    and a pair in detail.
     """
     from mlflow import MlflowClient
 
     study = MlflowClient(url).get_experiment_by_name("madjarov2012").experiment_id
-    size(chrome, 1200, 900)
-    chrome.get(f"{url}/mleval/?experiment-id={study}&missing=worst")
     ready = (
         "return document.querySelector('#ranking table') && !document.querySelector('main.old, "
         "[aria-busy]')"
     )
-    wait(chrome, lambda d: d.execute_script(ready), 120)
-    bottom = chrome.execute_script(
-        "return document.getElementById('ranking').getBoundingClientRect().bottom"
-    )
-    size(chrome, 1200, int(bottom) + 8)
-    save(chrome, pictures / "page.png")
+    for width, name in WIDTHS.items():
+        size(chrome, width, 900)
+        chrome.get(f"{url}/mleval/?experiment-id={study}&missing=worst")
+        wait(chrome, lambda d: d.execute_script(ready), 120)
+        bottom = chrome.execute_script(
+            "return document.getElementById('ranking').getBoundingClientRect().bottom"
+        )
+        size(chrome, width, int(bottom) + 8)
+        save(chrome, pictures / name)
 
     size(chrome, 1200, 900)
     chrome.find_element(By.CSS_SELECTOR, "#differences summary").click()
@@ -431,7 +434,7 @@ def states(report: str) -> dict[str, str]:
     measures = small.report().to_markdown().partition("## Measures")[2].partition("\n## ")[0]
     drawn_from = {
         digest(words, style): ("report.png", "ui_report.png"),
-        digest(words, style + forms): ("page.png", "page_choose.png", "page_detail.png"),
+        digest(words, style + forms): (*WIDTHS.values(), "page_choose.png", "page_detail.png"),
         digest(measures, []): ("ui_compare.png", "ui_profiles.png", "ui_epochs.png"),
     }
     return {name: state for state, names in drawn_from.items() for name in names}

@@ -512,7 +512,16 @@ def test_mlflows_own_pages_lead_here(reader, site):
     reader.until("document.querySelectorAll('.ag-row .ag-checkbox-input').length > 2")
     for box in reader.all(".ag-row .ag-checkbox-input")[:3]:
         box.click()
-    reader.until("document.getElementById('mleval-runs')?.textContent === 'Compare 3 runs'")
+    reader.until("document.getElementById('mleval-runs')?.textContent === '⇄ Compare 3 runs'")
+    # folded, the side bar shows icons; what is drawn once stays while MLflow's page changes
+    assert reader.text("#mleval-side") == "⇄Compare"
+    reader.click("button[aria-label='Toggle sidebar']")
+    reader.until("document.getElementById('mleval-side')?.textContent === '⇄'")
+    drawn = "document.getElementById('mleval-side')"
+    reader.js(f"void (window.drawn = {drawn}, document.body.append(document.createElement('i')))")
+    with pytest.raises(AssertionError):
+        reader.until(f"window.drawn !== {drawn}", seconds=2)
+    reader.click("button[aria-label='Toggle sidebar']")
     reader.click("#mleval-runs")
     reader.until("location.pathname === '/mleval/'")
     chosen = reader.chosen()

@@ -389,6 +389,23 @@ def test_runs_are_counted_by_their_places(n, monkeypatch):
     assert f"{row['runs']:,}" in page and "<td data-uncounted>–</td>" in page and "<e>" not in page
 
 
+def test_a_rule_that_the_survey_does_not_propose_is_shown_as_chosen():
+    tables = [pd.DataFrame(columns=[name]) for name in ("experiment_id", "metric", "kind")]
+    page = rendered(
+        "survey.html.j2",
+        survey=Survey(*tables, n_runs=0),
+        study=None,
+        selection={"repeats-by": ["digest"]},
+        problem="",
+        ways=[],
+        repeats="",
+        values=offered(),
+        further={},
+    )
+    (chosen,) = re.findall(r'<label[^>]*><input [^>]*name="repeats-by"[^>]*>.*?</label>', page)
+    assert 'value="digest" checked' in chosen and "the digest of the data" in chosen
+
+
 def test_the_page_offers_every_value_that_an_option_takes():
     columns = (["experiment_id"], ["metric"], ["kind"])
     tables = [pd.DataFrame(columns=names) for names in columns]

@@ -21,42 +21,43 @@
     if (runs.length > 1) made.searchParams.set("filter", `attributes.run_id IN (${runs.map(id => `'${id}'`).join(", ")})`);
     return made.href;
   }
-  function link(id, text, style, like) {
-    const made = document.getElementById(id) ?? document.createElement("a");
-    made.id = id;
-    made.textContent = text;
-    made.title = "mleval: which of these runs is really better?";
-    if (like) made.className = like.className;
-    if (style) made.style.cssText = style;
+  // An icon where the side bar's own links have theirs; alone, the text is what a reader hears.
+  function link(id, text, href, {style = "", like = null, alone = false} = {}) {
+    const made = document.createElement("a"), icon = document.createElement("span");
+    Object.assign(made, {id, href, title: "mleval: which of these runs is really better?", className: like?.className ?? "", ariaLabel: text});
+    made.style.cssText = style;
+    icon.className = like?.querySelector("[role=img]")?.className ?? "";
+    icon.style.cssText = "display:inline-block;width:1em;text-align:center";
+    icon.ariaHidden = "true";
+    icon.textContent = "⇄";
+    made.append(icon, ...(alone ? [] : [like ? text : ` ${text}`]));
     return made;
   }
-  // Put it at the end of its place, if it is not there: MLflow draws its pages anew at any time.
+  // Put it at the end of its place, if it does not stand there as it should: MLflow draws its pages anew at any time, and what we
+  // change calls us again.
   function stand(made, place) {
-    if (place.lastElementChild !== made) place.append(made);
+    const old = document.getElementById(made.id);
+    if (place.lastElementChild === old && made.isEqualNode(old)) return true;
+    old?.remove();
+    place.append(made);
     return true;
   }
-  function inSideBar() {
+  function inSideBar(href) {
     const list = document.querySelector("aside nav ul, nav aside ul"), like = [...list?.querySelectorAll("li a:not([id^=mleval])") ?? []].pop();
     if (!like) return false;
-    const row = document.getElementById("mleval-row") ?? document.createElement("li");
+    const row = document.createElement("li"), alone = like.offsetWidth < 60;  // folded, all links there are icons
     row.id = "mleval-row";
-    const folded = like.offsetWidth < 60;  // then all links there are icons
-    const made = link("mleval-side", folded ? "⇄" : "Compare", folded ? "justify-content:center" : "", like);
-    made.ariaLabel = "Compare";
-    row.replaceChildren(made);
+    row.append(link("mleval-side", "Compare", href, {like, alone, style: alone ? "justify-content:center" : ""}));
     return stand(row, list);
   }
-  function aboveRuns({runs}) {
+  function aboveRuns(href, {runs}) {
     const place = document.querySelector("[data-testid=runs-compare-button], [data-testid=sort-select-dropdown]")?.parentElement;
-    return Boolean(place) && stand(link("mleval-runs", runs.length > 1 ? `Compare ${runs.length} runs` : "Compare all", NEAR), place);
+    return Boolean(place) && stand(link("mleval-runs", runs.length > 1 ? `Compare ${runs.length} runs` : "Compare all", href, {style: NEAR}), place);
   }
   function draw() {
-    const wanted = chosen(), shown = [inSideBar(), aboveRuns(wanted)].some(Boolean), corner = document.getElementById("mleval-corner");
-    if (shown) corner?.remove(); else stand(link("mleval-corner", "Compare", EDGE), document.body);
-    for (const id of ["mleval-side", "mleval-runs", "mleval-corner"]) {
-      const made = document.getElementById(id), href = address(wanted);
-      if (made && made.href !== href) made.href = href;
-    }
+    const wanted = chosen(), href = address(wanted);
+    if ([inSideBar(href), aboveRuns(href, wanted)].some(Boolean)) document.getElementById("mleval-corner")?.remove();
+    else stand(link("mleval-corner", "Compare", href, {style: EDGE}), document.body);
   }
 
   let soon = 0;

@@ -24,6 +24,7 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 const button = (text, does, attributes = {}) => element("button", {type: "button", on: {click: does}, ...attributes}, text);
+const capital = text => text[0].toUpperCase() + text.slice(1);
 const many = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 const query = () => selection.toString();
 const pause = (ms, signal) => new Promise((done, stop) => {
@@ -73,7 +74,7 @@ function failed(error, again) {
     0: ["The server does not answer.", "It may be down, or your connection is. What is on the page stays."],
     401: ["Your login has ended.", "Load the page again to log in; the address keeps what you chose."],
     409: [error.ways.length ? "" : "These runs cannot be compared as they are chosen.", ""],
-    403: ["You may not see this.", "Ask whoever owns the experiments for permission to read them, or choose others."],
+    403: ["You may not see this.", error.message ? "" : "Ask whoever owns the experiments for permission to read them, or choose others."],
     413: ["These are too many runs for a page.", ""],
     503: ["The store does not answer.", "MLflow cannot reach its database or storage. Try again in a moment, or tell whoever runs the server."],
     504: ["This took too long.", "Choose fewer runs, methods or measures; mleval report has no time limit."],
@@ -98,7 +99,7 @@ function chooseAgain() {
   $("search").focus();
 }
 function ways(list) {
-  const items = list.map(way => element("li", {}, element("a", {class: "way", href: `?${way.query}`}, way.what[0].toUpperCase() + way.what.slice(1))));
+  const items = list.map(way => element("li", {}, element("a", {class: "way", href: `?${way.query}`}, capital(way.what))));
   return withChanges(element("div", {class: "ways"}, element("p", {class: "title"}, "What you can do"), element("ul", {}, ...items)));
 }
 // Beside each way, what it would change, in the words of the form.
@@ -126,7 +127,7 @@ function working(place) {
   place.replaceChildren(element("p", {class: "working"}, bar, " ", text));
   return ({step = "Working", done = 0, total = 0}) => {
     if (total) { bar.max = total; bar.value = done; } else bar.removeAttribute("value");
-    text.textContent = total > 1 ? `${step}: ${done.toLocaleString("en")} of ${total.toLocaleString("en")}` : `${step} …`;
+    text.textContent = total > 1 ? `${capital(step)}: ${done.toLocaleString("en")} of ${total.toLocaleString("en")}` : `${capital(step)} …`;
   };
 }
 // Put a fragment of the server in its place. Where the reader stood in the old one, there he stands in the new one; what he had
@@ -193,8 +194,8 @@ async function countRuns(asked) {
     again.innerHTML = await (await ask(`experiments?${asked}`, {slot: "experiments"})).text();
     for (const cell of uncounted($("experiments"))) {
       const id = cell.closest("tr").querySelector("input").value;
-      const counted = again.querySelector(`input[value="${CSS.escape(id)}"]`)?.closest("tr").querySelector("td:not([data-uncounted])");
-      if (counted) cell.replaceWith(counted);
+      const runs = again.querySelector(`input[value="${CSS.escape(id)}"]`)?.closest("tr").querySelector("td");
+      if (runs && !("uncounted" in runs.dataset)) cell.replaceWith(runs);
     }
   }
 }
@@ -277,7 +278,7 @@ async function readSurvey(wanted = collected()) {
   place.setAttribute("aria-busy", "true");
   if (!place.childElementCount) working(place);
   try {
-    const told = ({step, done, total}) => { $("hold-hint").textContent = $("go-hint").textContent = total > 1 ? `${step}: ${done} of ${total}` : `${step || "reading"} …`; };
+    const told = ({step, done, total}) => { $("hold-hint").textContent = $("go-hint").textContent = total > 1 ? `${capital(step)}: ${done} of ${total}` : `${capital(step || "reading")} …`; };
     const html = await (await ask(`survey?${wanted}`, {slot: "survey", told})).text();
     put(place, html);
     withChanges(place, collected());
@@ -313,8 +314,9 @@ form.addEventListener("change", event => {
     control.value = "";
     return survey();
   }
+  $("state").querySelector(".say")?.remove();  // what stopped the earlier choice
   if (READ.has(control.name)) survey(control.name === "filter" ? 0 : TYPING);
-  if (shown) $("go-hint").textContent = "The answer below is to the earlier choice.";
+  if (shown) $("go-hint").textContent = "The answer below belongs to the earlier choice.";
 });
 form.addEventListener("submit", event => {
   event.preventDefault();
