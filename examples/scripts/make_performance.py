@@ -59,8 +59,8 @@ PARTS: dict[str, dict[str, Benchmark]] = {
 }
 #: Why a bound is missed, by how the name of the work begins; a row that misses one needs a reason.
 REASONS: dict[str, str] = {
-    "max-T, 499,500 pairs": "measured beside other work on the same two cores, and not yet repeated "
-    "on a quiet machine.",
+    "max-T, 499,500 pairs": "measured beside other work on the same two cores, and not yet "
+    "repeated on a quiet machine.",
     "four measures of": "an evaluation has all its measures from one pass; there is no way to ask "
     "for four alone.",
     "read 1,000 runs with tables by fold": "each run's tables are an artifact, which is asked for "
