@@ -50,11 +50,10 @@ PARTS: dict[str, dict[str, Benchmark]] = {
         "bench_hierarchical_t": Benchmark(packages=("numpy",)),
     },
     "Reading and importing": {
-        "bench_query": Benchmark(("shapes", "stores", "folds"), ("mlflow",)),
+        "bench_query": Benchmark(packages=("mlflow",)),
         "bench_import": Benchmark(packages=("mlflow",)),
     },
     "Spark": {"bench_spark": Benchmark(packages=("pyspark", "pyarrow"))},
-    "Reading runs": {"bench_query": Benchmark(packages=("mlflow",))},
     "The page on a server": {"bench_page": Benchmark(packages=("mlflow",))},
 }
 #: Why a bound is missed, by how the name of the work begins; a row that misses one needs a reason.
