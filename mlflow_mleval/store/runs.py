@@ -595,7 +595,7 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
     if schema.ARTIFACT_LABELS in payload.files:
         tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS))
     if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:
-        tags[MLFLOW_RUN_NOTE] = payload.note
+        tags[MLFLOW_RUN_NOTE] = with_link(payload.note, run.info.experiment_id)
     logged = payload.params if _ESTIMATOR in run.data.tags else run.data.params
     params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in logged}
     status = {schema.TAG_STATUS: schema.COMPLETE}

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from page_servers import ADMIN, api, grant, page_server, revoke
 from waiting import PATIENCE
 
+import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
 from mlflow_mleval.server.mlflow_app import HEADERS
 
@@ -391,7 +392,7 @@ def test_no_password_lies_in_the_folder_the_log_or_the_worker(team):
     )
 
 
-def test_reports_and_commands_name_the_address_of_the_page(team, monkeypatch):
+def test_runs_reports_and_commands_name_the_address_of_the_page(team, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", team.url)
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN[0])
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", ADMIN[1])
@@ -403,10 +404,16 @@ def test_reports_and_commands_name_the_address_of_the_page(team, monkeypatch):
     live = re.search(r"compare live: (\S+)", " ".join(said))
     assert live and live[1] == f"{team.url}/{page}&alpha=0.1"
     assert team.ask(f"answer?{live[1].partition('?')[2]}", ADMIN).ok
-    run_id = re.search("logged as run ([0-9a-f]{32})", " ".join(said))[1]
-    run = api(team, "runs/get", auth=ADMIN, run_id=run_id)["run"]
-    note = {t["key"]: t["value"] for t in run["data"]["tags"]}["mlflow.note.content"]
-    assert f"]({page})" in note
+    logged = mleval.log_evaluation(
+        mleval.evaluate([[1, 0], [0, 1]], y_pred=[[1, 0], [0, 0]]),
+        method="new",
+        dataset="z",
+        experiment_name="ours",
+    )
+    for run in (logged, re.search("logged as run ([0-9a-f]{32})", " ".join(said))[1]):
+        found = api(team, "runs/get", auth=ADMIN, run_id=run)["run"]
+        note = {t["key"]: t["value"] for t in found["data"]["tags"]}["mlflow.note.content"]
+        assert f"]({page})" in note
 
 
 def test_a_gate_judges_runs_that_the_member_may_read_and_stores_nothing(team):
