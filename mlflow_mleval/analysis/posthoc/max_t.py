@@ -442,7 +442,7 @@ class OverRepeats(MaxT):
     def about(self, result: MaxTResult) -> str:
         these = "this dataset" if self.n_datasets == 1 else f"these {self.n_datasets} datasets"
         split = " and their splits" if self.same_split else ""
-        return f"this is about {these}{split}, trained again, and not about others"
+        return f"this is about training again on {these}{split}, and not about others"
 
     def _blocks(self, result: MaxTResult) -> str:
         of = "one dataset" if self.n_datasets == 1 else f"{self.n_datasets} datasets"

@@ -157,7 +157,7 @@ def _about(c: Comparison, advice: Decision) -> str:
     if advice.evidence == "datasets":
         return ""
     if advice.evidence == "repeats":
-        return f"That is about {these}, trained again."
+        return f"That is about training again on {these}."
     if n == 1:
         return "One dataset cannot say how it is on others."
     if advice.evidence:
