@@ -2,10 +2,12 @@
 file is.
 """
 
+import io
 import json
 import os
 import subprocess
 import sys
+from zipfile import ZipFile
 
 import mlflow
 import numpy as np
@@ -160,13 +162,14 @@ def test_measures_on_request_bring_curves_into_the_run(client, csv, tmp_path):
     assert {
         name: {m.step: m.value for m in values} for name, values in steps.items()
     } == percent_curves(whole.total)
+    data = mlflow.artifacts.download_artifacts(
+        run_id=found["run_id"], artifact_path="mleval/data.zip"
+    )
     for name, table in (("curves", whole.curves()), ("reliability", whole.reliability())):
-        path = mlflow.artifacts.download_artifacts(
-            run_id=found["run_id"], artifact_path=f"mleval/{name}.parquet"
-        )
+        with ZipFile(data) as together:
+            stored = pd.read_parquet(io.BytesIO(together.read(f"{name}.parquet")))
         tables = (
-            part.assign(label=part["label"].astype(object).fillna(""))
-            for part in (pd.read_parquet(path), table)
+            part.assign(label=part["label"].astype(object).fillna("")) for part in (stored, table)
         )
         stored, table = (
             part.sort_values(list(part.columns[:4])).reset_index(drop=True) for part in tables
