@@ -53,6 +53,10 @@ PARTS: dict[str, dict[str, Benchmark]] = {
         "bench_query": Benchmark(packages=("mlflow",)),
         "bench_import": Benchmark(packages=("mlflow",)),
     },
+    "Logging": {
+        "bench_log": Benchmark(packages=("mlflow",)),
+        "bench_autolog": Benchmark(packages=("mlflow", "scikit-learn")),
+    },
     "Spark": {"bench_spark": Benchmark(packages=("pyspark", "pyarrow"))},
     "The page on a server": {"bench_page": Benchmark(packages=("mlflow",))},
 }

@@ -136,7 +136,7 @@ def cross_validated(X, Y):
     on = min(timed(call) for _ in range(3))
     mleval.autolog(disable=True)
     work = "added to ten folds of a forest of 50, 2,000 x 50, 20 labels"
-    return Row(work, on - off, "predicting, evaluating, logging", alone, 1 / GRANTED)
+    return Row(work, on - off, "predicting, evaluating, logging", alone, most=GRANTED)
 
 
 if __name__ == "__main__":

@@ -1,78 +1,53 @@
-"""Time to log one Evaluation against a bare create_run + log_batch of the same metrics, on the same
-real server over HTTP.
+"""What logging an Evaluation takes beside a bare create_run and log_batch of the same metrics, on
+the same real server over HTTP.
 
-    python tests/benchmarks/bench_log.py [workers ...]
+    python tests/benchmarks/bench_log.py [--json]
 
 10,000 instances, 50 labels, 10 folds: all measures, folds and profiles as metrics, tags, a dataset
-input, and the artifacts with the run's own report, through the server's proxy. Bound: at most 3
-times the bare requests; with one worker and with four, the server's default. Best of several,
-alternating. Logging the same again into its run, and with instances too, for comparison.
+input, and the artifacts with the run's own report, through the server's proxy; evaluating is not
+counted. Seconds of CPU, server included: medians of turns of several calls each. Bound: three times
+the bare requests. Logging the same again into its run, and with instances too, for comparison.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from statistics import median
+from unittest import mock
 
 import numpy as np
-from timing import best, peak
+import requests
+from bench_query import cpu_of, serving
+from timing import Row, told
 
-BOUND, REPEATS = 3.0, 15
-
-
-@contextmanager
-def server(workers: int):
-    """A tracking server on localhost with SQLite and proxied artifacts."""
-    import requests
-    from mlflow import MlflowClient
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        store = f"sqlite:///{folder}/mlflow.db"
-        MlflowClient(store).search_experiments()
-        command = [
-            sys.executable,
-            "-m",
-            "mlflow",
-            "server",
-            "--workers",
-            str(workers),
-            "--port",
-            str(port),
-            "--backend-store-uri",
-            store,
-            "--artifacts-destination",
-            f"{folder}/artifacts",
-        ]
-        settings = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-        with Path(folder, "log").open("wb") as log:
-            process = subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True, env=settings
-            )
-            try:
-                for _ in range(600):
-                    try:
-                        if requests.get(f"http://127.0.0.1:{port}/health", timeout=2).ok:
-                            break
-                    except requests.RequestException:
-                        time.sleep(0.2)
-                yield f"http://127.0.0.1:{port}"
-            finally:
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait(30)
+BOUND, TURNS, CALLS = 3, 5, 6
 
 
-def measured(workers: int) -> list[tuple[str, float, float, float]]:
-    """Name, milliseconds, ratio to the bare requests and peak MB of each way."""
+def requests_of(call: Callable[[], object]) -> int:
+    """How often a call asks a server."""
+    honest = requests.Session.send
+    with mock.patch.object(requests.Session, "send", autospec=True, side_effect=honest) as send:
+        call()
+    return send.call_count
+
+
+def in_turns(pid: int, *calls: Callable[[], object]) -> list[float]:
+    """Median seconds of each call, of this process and the server."""
+    taken: list[list[float]] = [[] for _ in calls]
+    for _ in range(TURNS):
+        for call, seconds in zip(calls, taken, strict=True):
+            start = time.process_time() + cpu_of(pid)
+            for _ in range(CALLS):  # the server's clock ticks a hundred times a second
+                call()
+            seconds.append((time.process_time() + cpu_of(pid) - start) / CALLS)
+    return list(map(median, taken))
+
+
+def rows() -> Iterator[Row]:
     import mlflow
     from mlflow import MlflowClient
     from mlflow.entities import Metric
@@ -84,73 +59,46 @@ def measured(workers: int) -> list[tuple[str, float, float, float]]:
     scores = np.clip(0.4 * y + 0.6 * rng.random(y.shape), 0, 1)
     folds = np.arange(len(y)) % 10
     tests = [np.flatnonzero(folds == fold) for fold in range(10)]
-    with server(workers) as url:
-        mlflow.set_tracking_uri(url)
-        client = MlflowClient()
-        experiment_id = client.create_experiment("bench")
-        mlflow.set_experiment("bench")
-        evaluations = iter(
-            [mleval.evaluate(y, scores, folds=folds) for _ in range(2 * REPEATS + 4)]
-        )
+    names = {"method": "BR", "dataset": "made", "test_indices": tests, "n_train": 9_000}
+    # A result is logged once a run, so that each call logs another; the server is asked once only
+    # whether it has the page.
+    evaluated = [mleval.evaluate(y, scores, folds=folds) for _ in range(3 + 2 * TURNS * CALLS)]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        with serving(folder, f"sqlite:///{folder}/mlflow.db") as (url, pid):
+            mlflow.set_tracking_uri(url)
+            experiment_id = mlflow.set_experiment("bench").experiment_id
+            client, same = MlflowClient(), evaluated[0]
 
-        def logged(**options):
-            facts = {"y_true": y, "test_indices": tests, "n_train": 9_000}
-            return mleval.log_evaluation(
-                next(evaluations), method="BR", dataset="made", **facts, **options
+            def logged(**options):
+                return mleval.log_evaluation(evaluated.pop(), **names, **options)
+
+            run_id = logged()
+            sent = requests_of(logged)
+            entries = [
+                entry
+                for key in client.get_run(run_id).data.metrics
+                for entry in client.get_metric_history(run_id, key)
+            ]
+            metrics = [Metric(m.key, m.value, m.timestamp, m.step) for m in entries]
+            peer = f"create_run and log_batch, {len(metrics)} metrics"
+
+            def bare():
+                client.log_batch(client.create_run(experiment_id).info.run_id, metrics=metrics)
+
+            alone, once, whole, again = in_turns(
+                pid,
+                bare,
+                logged,
+                lambda: logged(log_instances=True),
+                lambda: mleval.log_evaluation(same, run_id=run_id, **names),
             )
-
-        run_id = logged()
-        found = client.get_run(run_id).data.metrics
-        entries = [m for key in found for m in client.get_metric_history(run_id, key)]
-        metrics = [Metric(m.key, m.value, m.timestamp, m.step) for m in entries]
-        same = mleval.evaluate(y, scores, folds=folds)
-
-        def bare():
-            client.log_batch(client.create_run(experiment_id).info.run_id, metrics=metrics)
-
-        def again():
-            mleval.log_evaluation(
-                same,
-                method="BR",
-                dataset="made",
-                run_id=run_id,
-                test_indices=tests,
-                n_train=9_000,
-            )
-
-        bare()
-        ways = {
-            f"create_run + log_batch, {len(metrics)} metrics": bare,
-            "log_evaluation": logged,
-            "  with instances too": lambda: logged(log_instances=True),
-            "  the same again": again,
-        }
-        times = best(*ways.values(), repeats=REPEATS)
-        return [
-            (name, 1e3 * t, t / times[0], peak(call))
-            for (name, call), t in zip(ways.items(), times, strict=True)
-        ]
-
-
-def main() -> int:
-    missed = False
-    for workers in map(int, sys.argv[1:] or (1, 4)):
-        print(
-            f"\nserver with {workers} "
-            f"worker{'s' * (workers > 1)}\n{'':34}{'ms':>8}{'ratio':>8}{'peak MB':>9}"
-        )
-        for name, milliseconds, ratio, megabytes in measured(workers):
-            bounded = name == "log_evaluation"
-            verdict = (
-                ""
-                if not bounded
-                else f"  bound {BOUND:g}: " + ("ok" if ratio <= BOUND else "MISSED")
-            )
-            missed |= bounded and ratio > BOUND
-            print(f"{name:<34}{milliseconds:8.1f}{ratio:8.2f}{megabytes:9.1f}{verdict}")
-    return int(missed)
+            work = "log 10,000 × 50 in ten folds through a server"
+            yield Row(work, once, peer, alone, note=f"{sent} requests", most=BOUND)
+            yield Row(f"{work}, with instances", whole, peer, alone)
+            yield Row(f"{work}, the same again", again, peer, alone)
 
 
 if __name__ == "__main__":
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    sys.exit(main())
+    sys.exit(told(rows()))

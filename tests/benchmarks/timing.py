@@ -81,7 +81,7 @@ class Row:
     ours: float
     peer: str = ""  # none: `bound` is in seconds
     theirs: float = 0.0
-    bound: float | None = None  # how many times as fast it must be; below 1, it may be slower
+    bound: float | None = None  # how many times as fast it must be
     note: str = ""
     most: float | None = None  # how many times as long as the peer it may take
 
@@ -106,8 +106,7 @@ class Row:
             return ""
         if not self.peer:
             return f"≤ {self.bound:.3g} s"
-        slower = f"≤ {1 / self.bound:.3g} × the peer"
-        return slower if self.bound < 1 else f"≥ {self.bound:.3g}"
+        return f"≥ {self.bound:.3g}"
 
 
 def told(rows: Iterable[Row]) -> int:
