@@ -906,8 +906,8 @@ class _Trial:
                     return error.text
                 what, more = error.ways[0]
                 options = joined(" and ", (Message(Argument(*item)) for item in more.items()))
-                text = f"{error.text} The commands {what}; without "
-                self.notes.append(Message(text, options, " they tell the other ways."))
+                text = f"{error.text} The proposal is to {what}; leave out "
+                self.notes.append(Message(text, options, " to be told the other ways."))
                 self.added |= more
             except MlevalError as error:
                 return str(error)
