@@ -45,8 +45,6 @@ _PUBLIC = {
     "cross_validate": "training.cross_validation",
     "log_search": "training.cross_validation",
     "scoring": "training.cross_validation",
-    "surrogate_study": "surrogate",
-    "load_surrogate_study": "surrogate",
     "stats": "stats",
     "losses": "losses",
     "MlevalError": "errors",
@@ -54,7 +52,6 @@ _PUBLIC = {
 #: Names that go on working, though they are told nowhere; those of `stats` and `losses` do, too.
 _ALSO = {
     "with_counts": "store.study_artifacts",
-    "SurrogateStudy": "surrogate",
     "Profiles": "analysis.loss_profiles",
     "profiles_of": "store.study_artifacts",
     "spark_instances": "files.evaluate_spark",

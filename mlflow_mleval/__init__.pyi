@@ -60,9 +60,6 @@ from mlflow_mleval.store.study_artifacts import load_profiles as load_profiles
 from mlflow_mleval.store.study_artifacts import profiles_of as profiles_of
 from mlflow_mleval.store.study_artifacts import with_counts as with_counts
 from mlflow_mleval.study import Study as Study
-from mlflow_mleval.surrogate import SurrogateStudy as SurrogateStudy
-from mlflow_mleval.surrogate import load_surrogate_study as load_surrogate_study
-from mlflow_mleval.surrogate import surrogate_study as surrogate_study
 from mlflow_mleval.training.autolog import autolog as autolog
 from mlflow_mleval.training.cross_validation import cross_validate as cross_validate
 from mlflow_mleval.training.cross_validation import log_search as log_search
@@ -97,7 +94,6 @@ __all__ = [
     "load_folds",
     "load_profiles",
     "load_study",
-    "load_surrogate_study",
     "log_evaluation",
     "log_profile",
     "log_search",
@@ -108,5 +104,4 @@ __all__ = [
     "redundancy",
     "scoring",
     "stats",
-    "surrogate_study",
 ]

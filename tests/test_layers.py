@@ -24,7 +24,7 @@ LAYERS = [
     ["files"],
     ["store", "report"],
     ["training", "callbacks", "genai", "stats", "losses"],
-    ["surrogate", "assembling", "gates"],
+    ["assembling", "gates"],
     ["cli", "server", "__main__"],
     ["mlflow_mleval"],
 ]
@@ -191,7 +191,7 @@ def test_only_store_and_training_import_mlflow():
         for source in sources().values()
         if any(i.module.split(".")[0] == "mlflow" for i in source.imports)
     }
-    assert users <= {"store", "training", "surrogate", "server"}
+    assert users <= {"store", "training", "server"}
 
 
 def test_no_two_modules_share_a_file_name():

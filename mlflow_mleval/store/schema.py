@@ -56,8 +56,6 @@ TAG_SELECTED = "mleval.selected_among"
 TAG_TRIAL = "mleval.trial"
 #: The epoch that the evaluated model is of, counted from 0.
 TAG_EPOCH = "mleval.epoch"
-#: JSON: the loss that a run of a surrogate study minimised, and what tells the study from others.
-TAG_SURROGATE = "mleval.surrogate"
 #: JSON: the numbers of instances with 0, 1 .. wrong labels by fold; the loss profiles of the label
 #: sets follow from it exactly.
 TAG_PROFILE = "mleval.profile"
@@ -639,7 +637,6 @@ PACKED = frozenset(
         TAG_OWN_RUN,
         TAG_PROFILE,
         TAG_SOFT_PROFILE,
-        TAG_SURROGATE,
         TAG_TRIAL,
         TAG_UPDATED,
         TAG_WITHDRAWN,

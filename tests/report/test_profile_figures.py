@@ -32,7 +32,6 @@ from mlflow_mleval.report.figures.lines import (
 )
 from mlflow_mleval.report.svg import TOP, spread
 from mlflow_mleval.report.text import terminal
-from mlflow_mleval.surrogate import surrogate_differences, surrogate_heatmap
 
 KS = np.arange(1, 15)
 
@@ -92,7 +91,6 @@ def awareness_of(methods: list[str], datasets: list[str]) -> pd.DataFrame:
 
 def all_figures(methods: list[str], datasets: list[str]) -> list:
     ratios = ratios_of(methods[:4], datasets)
-    losses = pd.DataFrame(np.random.default_rng(0).uniform(0.2, 0.23, (14, 14)), KS, KS)
     letters = {summary: dict.fromkeys(methods, "abc") for summary in SUMMARIES}
     return [
         profile_lines(curves_of(methods), "binomial", f"Profiles on {datasets[0]}"),
@@ -104,7 +102,6 @@ def all_figures(methods: list[str], datasets: list[str]) -> list:
             ratios, crossings_of(ratios, False), [tuple(methods[:2])], "polynomial", "Ratios"
         ),
         awareness_strips(awareness_of(methods, datasets), methods, letters, "Awareness"),
-        surrogate_heatmap(losses, title=f"Surrogates on {datasets[0]}"),
     ]
 
 
@@ -259,34 +256,6 @@ def test_strips_have_a_dot_a_dataset_and_a_line_at_the_mean():
         "slope ↓",
         "relative gain ↑",
     } <= shown
-
-
-def test_the_heatmap_marks_the_best_surrogate_of_each_target():
-    losses = pd.DataFrame(
-        {1: [0.20, 0.215, 0.25], 2: [0.30, 0.30, 0.305], 3: [0.44, 0.42, 0.4]}, [1, 2, 3]
-    )
-    expected = [[0, 0.015, 0.05], [0, 0, 0.005], [0.04, 0.02, 0]]
-    assert surrogate_differences(losses).to_numpy() == pytest.approx(np.array(expected), abs=1e-12)
-    svg = surrogate_heatmap(losses)
-    root = parse(svg)
-    cells = [
-        content(n)
-        for n in classes(root, "text", "small")
-        if n.get("pointer-events") and "≥" not in content(n)
-    ]
-    assert cells[:6] == ["0", "15", "0", "0", "5", "0"]
-    assert len(classes(root, "rect", "sep")) == 4 + 1  # four cells and the key
-    assert "target 1: surrogate 1; target 2: surrogate 1, 2; target 3: surrogate 3" in svg.desc
-
-
-def test_the_heatmap_of_many_labels_has_colours_and_a_scale():
-    ks = np.arange(1, 250)
-    losses = pd.DataFrame(np.random.default_rng(0).uniform(0.2, 0.23, (249, 249)), ks, ks)
-    root = parse(surrogate_heatmap(losses))
-    assert not outside(root) and not overlaps(texts(root))
-    assert {"≥ 20", "0", "10"} <= set(map(content, texts(root))) and len(
-        classes(root, "rect", "faccent")
-    ) < 100 * 100
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=10), st.floats(0.5, 10))

@@ -199,7 +199,7 @@ def test_both_kinds_are_found_by_what_they_hold(client):
         new,
         old,
     }
-    assert store.having(client, experiment, schema.TAG_SURROGATE) == []
+    assert store.having(client, experiment, schema.TAG_EPOCH) == []
 
 
 def test_a_damaged_tag_is_named_and_mended(client):

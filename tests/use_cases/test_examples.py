@@ -254,16 +254,6 @@ def test_the_trials_of_a_search_are_children(db):
 
 
 @pytest.mark.slow
-def test_the_surrogate_study_runs_and_goes_on_where_it_stopped(db):
-    shown = run(STUDIES / "surrogate_study.py", cwd=db.parent)
-    first = mleval.load_surrogate_study("surrogates", "noisy digits")
-    assert first.losses.shape == (7, 7) and all(sentence in shown for sentence in first.sentences)
-    assert (db.parent / "surrogates" / "noisy_digits_scaled" / "surrogates.svg").exists()
-    assert run(STUDIES / "surrogate_study.py", cwd=db.parent) == shown
-    assert mleval.load_surrogate_study("surrogates", "noisy digits").runs == first.runs
-
-
-@pytest.mark.slow
 def test_the_surrogates_of_real_data_are_up_to_date(db):
     data = SHARED / "data" / "mulan"
     if not data.exists():
