@@ -7,12 +7,17 @@ import json
 import shutil
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pandas as pd
 import pytest
 import requests
 from page_reader import PASSWORD, Reader
 from page_servers import ADMIN, api, grant, page_server, revoke
 from waiting import MLFLOW_SETTINGS, PATIENCE
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report.text import fixed
+from mlflow_mleval.study import Study
 
 pytestmark = [pytest.mark.browser, pytest.mark.server]
 pytest.importorskip("selenium")
@@ -24,11 +29,23 @@ SCRIPT = "<script>alert(1)</script>"
 RIGHTS = (
     ("ann", "study", "EDIT"),
     ("ann", "plain", "READ"),
+    ("ann", "close", "READ"),
     ("ann", SCRIPT, "READ"),
     ("bob", "study", "READ"),
     ("bob", "secret", "READ"),
 )
+RACE = ("f1", "recall", "precision", "accuracy")
 HOSTILE = ["<img src=x onerror=alert(1)>", '"><svg onload=alert(1)>', "{{7*7}} \u202egnp.exe"]
+
+
+def close_race() -> pd.DataFrame:
+    """Four methods of which each leads by another measure."""
+    rng = np.random.default_rng(4)
+    return pd.DataFrame(
+        {"dataset": d, "method": m} | dict(zip(RACE, rng.integers(1, 9, 4) / 10, strict=True))
+        for d in "uvwxyz"
+        for m in ("RF", "BR", "CC", "LP")
+    )
 
 
 def fill(uri: str) -> dict[str, str]:
@@ -59,6 +76,7 @@ def fill(uri: str) -> dict[str, str]:
     import_results(
         results[results["dataset"] < "x"], experiment_name="secret", conventions="sklearn"
     )
+    import_results(close_race(), experiment_name="close", conventions="sklearn")
     client = MlflowClient(uri)
     for name, models, values in (
         ("plain", ("xgb", "rf", "mlp"), "abcd"),
@@ -142,7 +160,7 @@ def test_choosing_setting_and_comparing(reader, site):
     reader.open()
     reader.find("#experiments input")
     listed = [row.get_attribute("data-name") for row in reader.all("#experiments input")]
-    assert sorted(listed) == sorted(["study", "plain", SCRIPT])
+    assert sorted(listed) == sorted(["study", "plain", "close", SCRIPT])
     reader.until(  # where the machine is busy, counts come later than the list
         "document.querySelector('#experiments input[data-name=plain]').closest('tr').innerText"
         ".includes('12')"
@@ -220,6 +238,43 @@ def test_a_stop_offers_its_ways_and_the_address_holds_what_was_chosen(reader, si
     assert "weights" not in reader.chosen()
     reader.chrome.forward()
     reader.until("document.querySelector('#about').textContent.includes('weights')")
+    assert grumbles(reader.chrome) == []
+
+
+def test_each_method_keeps_its_numbers_after_a_slider(reader, site):
+    """Also while the new ranking is there, and the sliders of the one before still are."""
+    shown = """(({tHead, tBodies}) => {
+        const at = [...tHead.rows[0].cells].findIndex(head => head.dataset.key === "phi");
+        const name = row => row.querySelector("[data-method]").dataset.method;
+        return [...tBodies[0].rows].map(row => [name(row), row.cells[at].textContent]);
+    })(document.querySelector("table[data-key=ranking]"))"""
+    reader.login("ann")
+    reader.of("close")
+    reader.answered()
+    before = reader.js(shown)
+    reader.click("#what-if > summary")
+    reader.find("#what-if .weights input[type=range]")
+    reader.js("""void (window.held = {}, window.fetched = window.fetch,
+    window.fetch = async (path, ...more) => {
+        const answered = await fetched(path, ...more);
+        if (path.includes("part=what-if")) await new Promise(go => { held.go = go; });
+        return answered;
+    })""")
+    for number in range(1, 5):
+        reader.click(f"#what-if li:nth-child({number}) input[type=range]")
+        reader.chrome.switch_to.active_element.send_keys(Keys.END if number == 2 else Keys.HOME)
+    reader.until("!!held.go")
+    reader.until("!document.querySelector('main.old, #ranking [aria-busy], #decision [aria-busy]')")
+    given = dict(pair.split("=") for pair in reader.chosen()["weights"][0].split(","))
+    study = Study.from_frame(close_race(), maximize=RACE)
+    c = compare(study, weights={name: float(weight) for name, weight in given.items()})
+    wanted = [[m, fixed(c.ranking.set_index("method")["phi"][m], 3)] for m in c.order]
+    assert reader.js(shown) == wanted and [m for m, _ in wanted] != [m for m, _ in before]
+    assert c.leader in reader.text("#decision")
+    reader.js("void held.go()")
+    reader.answered()
+    assert reader.js(shown) == wanted
+    assert reader.all("main .stale:not(td)") == []
     assert grumbles(reader.chrome) == []
 
 

@@ -247,6 +247,47 @@ def test_a_part_that_comes_later_has_its_sliders(page):
     assert page.execute_script(READ) == before
 
 
+DIMMED = (
+    "return [...document.querySelectorAll('.stale:not(td)')].map(e => e.closest('.section').id)"
+)
+
+
+def test_what_is_stale_is_dimmed_while_a_slider_moves(page):
+    page.execute_script(SET, [150, None, 30, 30], False)
+    dimmed = page.execute_script(DIMMED)
+    assert {"decision", "differences"} <= {*dimmed} and "what-if" not in dimmed
+    page.execute_script(SET, [], True)
+    assert page.execute_script(DIMMED) == []
+
+
+def test_a_newer_ranking_keeps_its_own_rows(page):
+    """A newer answer's table comes before its sliders: those of before leave it alone, and stay
+    silent once the new ones are there.
+    """
+    page.execute_script(SET, [150, None, 30, 30], True)
+    newer = render(compare(tied(), weights={"a": 1, "b": 9, "c": 1, "d": 1}), "html")
+    come = """
+const [page, key] = arguments, part = new DOMParser().parseFromString(page, "text/html").getElementById(key);
+const place = document.querySelector(`#${key} .body`);
+place.dataset.made = "newer";
+place.replaceChildren(...part.querySelector(".body").childNodes);
+document.dispatchEvent(new CustomEvent("mleval:fragment", {detail: place}));
+"""  # noqa: E501
+    page.execute_script(come, newer, "ranking")
+    answer = compare(tied(), weights={"a": 1, "b": 9, "c": 1, "d": 1})
+    agrees(page.execute_script(READ), answer)
+    assert page.execute_script(DIMMED.replace(".stale", "#ranking .stale")) == []
+    page.execute_script(come, newer, "what-if")
+    agrees(page.execute_script(READ), answer)
+    page.execute_script(SET, [90] * 4, True)
+    equal = compare(tied(), weights=dict.fromkeys("abcd", 1))
+    agrees(page.execute_script(READ), equal)
+    page.execute_script("dispatchEvent(new Event('beforeprint'))")
+    agrees(page.execute_script(READ), answer)
+    page.execute_script("dispatchEvent(new Event('afterprint'))")
+    agrees(page.execute_script(READ), equal)
+
+
 def test_they_work_in_the_sandbox_of_mlflow(show):
     page = render(compare(tied()), "html")
     chrome = show(

@@ -323,7 +323,7 @@ def _data(c: Comparison) -> Mapping[str, Any]:
     alike = (flows.weights == flows.weights[0]).all()
     place = {m: i for i, m in enumerate(study.methods)}
     return {
-        "methods": [plain(name(m)) for m in study.methods],
+        "methods": [terminal(plain(name(m))) for m in study.methods],
         "rows": [place[m] for m in c.order],
         "datasets": [*map(terminal, study.datasets)],
         "measures": [*map(terminal, study.measures)],

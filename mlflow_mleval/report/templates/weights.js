@@ -7,6 +7,9 @@
   const all = (root, selector) => [...root.querySelectorAll(selector)];
   const leaf = element => element.firstElementChild ? leaf(element.firstElementChild) : element;
   const percent = share => `${(100 * share).toFixed(1)}%`;
+  // The answer that an element belongs to: parts of a newer one come while sliders of the one before are still in sight.
+  const answer = element => element.closest("[data-made]")?.dataset.made;
+  let living = new AbortController();  // of the sliders on the page: one set of them listens at a time
 
   // So many decimals; halves go to the even digit and no zero is negative, as in the report.
   function fixed(x, places) {
@@ -25,6 +28,9 @@
   }
 
   function start(block) {
+    living.abort();
+    living = new AbortController();
+    const {signal} = living, mine = element => answer(element) === answer(block);
     const data = JSON.parse(block.querySelector("script").textContent);
     const n = data.measures.length, m = data.methods.length, D = data.datasets.length;
     const flows = doubles(data.flows), own = doubles(data.weights), alike = own.length === n;
@@ -83,11 +89,13 @@
     }
 
     // ---- what the page shows of it
+    // The rows of a table of the same answer, by method; none where another order or other methods stand in it.
     function rowsOf(key) {
-      const found = document.querySelector(`table[data-key="${key}"]`);
+      const found = all(document, `table[data-key="${key}"]`).find(mine);
       if (!found) return null;
-      const rows = new Array(m);
-      [...found.tBodies[0].rows].forEach((row, i) => { rows[data.rows[i]] = row; });
+      const named = new Map([...found.tBodies[0].rows].map(row => [row.querySelector("[data-method]")?.dataset.method, row]));
+      const rows = data.methods.map(method => named.get(method));
+      if (rows.includes(undefined)) return null;
       return {body: found.tBodies[0], heads: [...found.tHead.rows[0].cells].map(head => head.dataset.key), rows, found};
     }
     function reorder(part) {
@@ -95,6 +103,7 @@
     }
     function find() {
       table = rowsOf("ranking");
+      if (!table) return;
       const at = key => table.heads.indexOf(key);
       table.cells = table.rows.map(row => {
         const cell = key => row.cells[at(key)], strip = at("strip") < 0 ? null : cell("strip").querySelector("svg");
@@ -153,7 +162,7 @@
     }
     // The decision axis points where the weights lie in the plane; the plane itself does not depend on them.
     function turn() {
-      const [line, end, label] = all(document, "figure .decision-axis");
+      const [line, end, label] = all(document, "figure .decision-axis").filter(mine);
       if (!line || !data.axis) return;
       line.was ??= [...[line, end, label].filter(Boolean)].map(part => [part, [...part.attributes].map(a => [a.name, a.value])]);
       for (const [part, attributes] of line.was) for (const [key, value] of attributes) part.setAttribute(key, value);
@@ -185,6 +194,13 @@
       label.setAttribute("x", at), label.setAttribute("y", base);
     }
 
+    // What does not follow the sliders is dimmed while it says something else than they do.
+    const follows = ":has([data-key=ranking], [data-key=ranks], .decision-axis)";
+    function dim() {
+      for (const part of all(document, ".section > .body > *").filter(mine))
+        part.classList.toggle("stale", changed() && !part.matches(follows) && !part.parentElement.contains(block));
+    }
+
     // ---- what is said
     const chosen = () => given() ? data.measures.map((name, j) => [name, raw[j]]).filter((_, j) => on[j]) : [];
     const excluded = () => data.measures.filter((_, j) => !on[j]);
@@ -202,7 +218,8 @@
         switches[j].disabled = on[j] && on.filter(Boolean).length === 1;
       });
     }
-    function settle() {
+    // The ranks behind the drawing, in numbers.
+    function number() {
       if (table?.numbers) {
         reorder(table.numbers);
         table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => { leaf(cell).textContent = ranks[d][a] + (cell.textContent.endsWith("*") ? "*" : ""); }));
@@ -215,6 +232,9 @@
           field.querySelector("title").textContent = `${data.datasets[d]}: rank ${ranks[d][a]}${star(d)}`;
         });
       });
+    }
+    function settle() {
+      number();
       const value = a => data.by_rank ? fixed(mean[a], 2) : fixed(phi[a], 3);
       const [first, ...rest] = places.slice(0, 3).map(a => `${data.methods[a]} (${value(a)})`);
       const order = `${first} leads by mean ${data.by_rank ? "rank" : "net flow"}, then ${rest.join(" and ")}.`;
@@ -223,9 +243,10 @@
       block.dispatchEvent(new CustomEvent("mleval:weights", {bubbles: true, detail}));
     }
     function follow() {
-      if (!table?.body.isConnected) document.querySelector('table[data-key="ranking"]') ? find() : (table = null);
+      if (!table?.body.isConnected) find();
       fuse();
       table ? draw() : turn();
+      dim();
       tell();
     }
     function back() {
@@ -259,10 +280,11 @@
     // Paper shows the weights of the report.
     let kept = null;
     addEventListener("beforeprint", () => {
-      if (!block.isConnected || !changed()) return;
+      if (!changed()) return;
       kept = {moved, values: sliders.map(slider => slider.value), on: [...on]};
       back();
-    });
+      number();
+    }, {signal});
     addEventListener("afterprint", () => {
       if (!kept) return;
       moved = kept.moved;
@@ -273,8 +295,13 @@
       });
       kept = null;
       follow();
-    });
-    document.addEventListener("mleval:fragment", () => { if (block.isConnected && changed()) follow(); });
+      number();
+    }, {signal});
+    document.addEventListener("mleval:fragment", () => {
+      if (!changed()) return;
+      follow();
+      number();
+    }, {signal});
     fuse();
     tell();
     block.hidden = false;

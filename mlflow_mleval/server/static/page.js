@@ -457,9 +457,9 @@ async function load(key) {
     if ((response.headers.get("X-Mleval-Made") ?? String(of.made)) !== String(of.made)) return compare();  // somebody had it made anew
     const html = await response.text();
     await released(body, `section ${key}`);
+    body.dataset.made = of.key + of.made;  // before the sliders in it start: they heed what is of the same answer
     put(body, html);
     clickable(body);
-    body.dataset.made = of.key + of.made;
   } catch (error) {
     if (!stopped(error)) body.replaceChildren(failed(error, () => load(key)));
   }
