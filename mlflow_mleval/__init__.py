@@ -36,7 +36,7 @@ _PUBLIC = {
     "evaluate_spark": "files.evaluate_spark",
     "merge": "evaluation",
     "Hierarchy": "measures.hierarchy",
-    "calibrate_threshold": "measures.flat",
+    "calibrate_threshold": "measures.sets",
     "log_evaluation": "training.log_evaluation",
     "log_profile": "training.log_evaluation",
     "autolog": "training.autolog",

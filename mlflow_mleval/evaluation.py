@@ -19,28 +19,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.measures import dependence, hierarchical
+from mlflow_mleval.measures import hierarchical, owa
 from mlflow_mleval.measures import inputs as digests
 from mlflow_mleval.measures.class_sets import level_measures
-from mlflow_mleval.measures.classes import (
-    ClassVectors,
-    class_vectors,
-    is_vector,
-    one_hot,
-    one_label_bounds,
-    one_label_measures,
-    sum_classes,
-)
-from mlflow_mleval.measures.dependence import Profile, binomial_measures
-from mlflow_mleval.measures.flat import (
-    CONVENTIONS,
-    Conventions,
-    further_label_measures,
-    label_measures,
-    predicted,
-    ratio,
-    set_measures,
-)
+from mlflow_mleval.measures.curves import OVER_THRESHOLDS, classes_above, curve_measures
 from mlflow_mleval.measures.from_sums import (
     about_bounds,
     curve_table,
@@ -53,7 +35,16 @@ from mlflow_mleval.measures.hierarchical import of_class_sets, of_label_matrices
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, are_lists, label_matrices
 from mlflow_mleval.measures.label_ranking import SCORED, parsed, ratios
-from mlflow_mleval.measures.label_sums import Inputs, SumPart, Sums, comparable, sum_folds, sum_rows
+from mlflow_mleval.measures.one_label import (
+    ClassVectors,
+    class_vectors,
+    is_vector,
+    one_hot,
+    one_label_bounds,
+    one_label_measures,
+    sum_classes,
+)
+from mlflow_mleval.measures.owa import Profile, binomial_measures
 from mlflow_mleval.measures.registry import (
     BINS,
     CLASS_SETS,
@@ -63,7 +54,16 @@ from mlflow_mleval.measures.registry import (
     ONE_LABEL,
     SETS,
 )
-from mlflow_mleval.measures.score_counts import OVER_THRESHOLDS, classes_above, curve_measures
+from mlflow_mleval.measures.sets import (
+    CONVENTIONS,
+    Conventions,
+    further_label_measures,
+    label_measures,
+    predicted,
+    ratio,
+    set_measures,
+)
+from mlflow_mleval.measures.sums import Inputs, SumPart, Sums, comparable, sum_folds, sum_rows
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import (
     Array,
@@ -447,14 +447,14 @@ class Evaluation(Reported):
         alphas: ArrayLike | None = None,
         kind: str | None = None,
     ) -> Profile:
-        """Losses between Hamming and subset 0/1, see `mlflow_mleval.measures.dependence.Profile`.
+        """Losses between Hamming and subset 0/1, see `mlflow_mleval.measures.owa.Profile`.
 
         The family is binomial, with parameters `ks`, by default 1..K, or polynomial, with `alphas`,
         by default from 1 to 1000. The kind is soft (of the scores, by default where they were
         given) or hard (of the label sets). A ValueError is raised for parameters of the other
         family or out of range, and for a soft profile without scores in [0, 1].
         """
-        one_of(family, "family", dependence.FAMILIES)
+        one_of(family, "family", owa.FAMILIES)
         if self.kind == ONE_LABEL:
             raise ValueError(
                 "`profile` is of label sets, got an evaluation of one label: its errors have "
@@ -469,12 +469,12 @@ class Evaluation(Reported):
                 f"`{name}` must not be given for the {family} family, got {other!r}. Leave it out."
             )
         if kind == "hard":
-            return dependence.profile_from_histogram(self.total.wrong, family, own)
+            return owa.profile_from_histogram(self.total.wrong, family, own)
         if self.total.errors is None:
             raise ValueError(
                 f"`kind` must be 'hard' here, got 'soft': {self.absent['soft_hamming_loss']}."
             )
-        return dependence.profile_from_means(self.total.mean_errors("soft"), family, own)
+        return owa.profile_from_means(self.total.mean_errors("soft"), family, own)
 
     def report(self, method: str = "", dataset: str = "") -> Any:  # type: ignore[override]
         """The report that a run would hold, as a document: see

@@ -6,13 +6,13 @@ from mlflow_mleval.words import lazily
 WHERE = {
     "Capacity": "measures.capacities",
     "NearestNeighbourMinimiser": "measures.capacities",
-    "Profile": "measures.dependence",
+    "Profile": "measures.owa",
     "bayes_optimal": "measures.capacities",
-    "binomial_loss": "measures.dependence",
+    "binomial_loss": "measures.owa",
     "choquet_loss": "measures.capacities",
-    "loss_profile": "measures.dependence",
-    "owa_loss": "measures.dependence",
-    "polynomial_loss": "measures.dependence",
+    "loss_profile": "measures.owa",
+    "owa_loss": "measures.owa",
+    "polynomial_loss": "measures.owa",
 }
 __all__ = list(WHERE)
 __getattr__, __dir__ = lazily(__name__, WHERE)

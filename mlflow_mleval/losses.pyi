@@ -3,11 +3,11 @@ from mlflow_mleval.measures.capacities import Capacity as Capacity
 from mlflow_mleval.measures.capacities import NearestNeighbourMinimiser as NearestNeighbourMinimiser
 from mlflow_mleval.measures.capacities import bayes_optimal as bayes_optimal
 from mlflow_mleval.measures.capacities import choquet_loss as choquet_loss
-from mlflow_mleval.measures.dependence import Profile as Profile
-from mlflow_mleval.measures.dependence import binomial_loss as binomial_loss
-from mlflow_mleval.measures.dependence import loss_profile as loss_profile
-from mlflow_mleval.measures.dependence import owa_loss as owa_loss
-from mlflow_mleval.measures.dependence import polynomial_loss as polynomial_loss
+from mlflow_mleval.measures.owa import Profile as Profile
+from mlflow_mleval.measures.owa import binomial_loss as binomial_loss
+from mlflow_mleval.measures.owa import loss_profile as loss_profile
+from mlflow_mleval.measures.owa import owa_loss as owa_loss
+from mlflow_mleval.measures.owa import polynomial_loss as polynomial_loss
 
 __all__ = [
     "Capacity",

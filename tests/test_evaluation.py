@@ -12,7 +12,7 @@ from scipy import sparse
 
 import mlflow_mleval as mleval
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures import dependence
+from mlflow_mleval.measures import owa
 from mlflow_mleval.measures.registry import MEASURES, SETS
 
 RNG = np.random.default_rng(3)
@@ -153,12 +153,10 @@ def test_the_caller_keeps_his_matrix():
 
 def test_profiles_are_those_of_the_arrays():
     ev = mleval.evaluate(Y, S, P, folds=FOLDS)
-    np.testing.assert_allclose(
-        ev.profile().losses, dependence.loss_profile(Y, S).losses, atol=1e-12
-    )
+    np.testing.assert_allclose(ev.profile().losses, owa.loss_profile(Y, S).losses, atol=1e-12)
     hard = ev.profile("polynomial", alphas=[1, 3], kind="hard")
     np.testing.assert_allclose(
-        hard.losses, dependence.loss_profile(Y, P, "polynomial", [1, 3]).losses, atol=1e-12
+        hard.losses, owa.loss_profile(Y, P, "polynomial", [1, 3]).losses, atol=1e-12
     )
     assert ev.profile(ks=[2]).parameters.tolist() == [2]
     with pytest.raises(ValueError, match="`alphas` must not be given for the binomial family"):

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.measures.dependence import (
+from mlflow_mleval.measures.owa import (
     ALPHAS,
     FAMILIES,
     _weights,
@@ -274,7 +274,7 @@ class Profiles:
 
     def awareness(self, family: str = "binomial") -> pd.DataFrame:
         """By (dataset, method): hamming, subset, area, slope, relative_gain, see
-        `mlflow_mleval.measures.dependence.awareness`.
+        `mlflow_mleval.measures.owa.awareness`.
 
         Of the mean over folds; relative_gain is NaN where it is not defined.
         """

@@ -28,8 +28,8 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import hierarchical
 from mlflow_mleval.measures.class_sets import level_measures
 from mlflow_mleval.measures.label_ranking import ratios
-from mlflow_mleval.measures.label_sums import SAMPLE_WEIGHT
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.validation import Array, probability
 
 _SLOPES = {"soft_binomial_slope": ("soft_subset_loss", "soft_hamming_loss")}

@@ -35,7 +35,7 @@ from mlflow_mleval.analysis.profiles_on_dataset import (
     fieller,
     on_dataset,
 )
-from mlflow_mleval.measures.dependence import FAMILIES, SUMMARIES
+from mlflow_mleval.measures.owa import FAMILIES, SUMMARIES
 from mlflow_mleval.reported import Plotted
 from mlflow_mleval.validation import at_least_one, one_of, probability, refuse_keywords
 from mlflow_mleval.words import count, some
@@ -80,7 +80,7 @@ class ProfileComparison(Plotted, PairTests):
     claims : One row a stretch of significant parameters: dataset, better, worse, first, last (parameters), n_labels. The chance
         that any row of the whole table is wrong is at most alpha.
     awareness : Index (dataset, method): hamming, subset, area, slope, relative_gain; see
-        `mlflow_mleval.measures.dependence.awareness`.
+        `mlflow_mleval.measures.owa.awareness`.
     awareness_tests : By summary (area, slope, relative_gain): signed ranks of every pair over datasets; None where `absent` says
         why.
     across : Index (method_a, method_b, position): ratio (median over datasets), wins, losses (datasets on which a, b is better),

@@ -50,9 +50,9 @@ from mlflow_mleval.files.results import (
     reason,
     unreadable,
 )
-from mlflow_mleval.measures.classes import is_vector
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, split_digest
+from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, instance_weights, present
 from mlflow_mleval.words import Message, quoted, some
 

@@ -22,9 +22,9 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mlflow_mleval.measures.dependence import FAMILIES, family_weights, label_count, owa_weights
-from mlflow_mleval.measures.flat import dense
 from mlflow_mleval.measures.inputs import error_blocks, truth_and_scores
+from mlflow_mleval.measures.owa import FAMILIES, family_weights, label_count, owa_weights
+from mlflow_mleval.measures.sets import dense
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, Places, binary_matrix, one_of
 
 #: Up to this many labels every set is looked at, so that a capacity is checked as a whole.

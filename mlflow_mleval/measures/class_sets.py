@@ -13,8 +13,6 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
-from mlflow_mleval.measures.flat import ratio
-from mlflow_mleval.measures.flat import set_measures as flat_measures
 from mlflow_mleval.measures.hierarchy import (
     Hierarchy,
     Parents,
@@ -26,6 +24,8 @@ from mlflow_mleval.measures.hierarchy import (
     stretches,
 )
 from mlflow_mleval.measures.registry import LEVEL_NAME
+from mlflow_mleval.measures.sets import ratio
+from mlflow_mleval.measures.sets import set_measures as flat_measures
 from mlflow_mleval.validation import AnyArray, Array
 
 # --------------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.measures.flat import Conventions, apart, dense, ratio, reached, set_measures
-from mlflow_mleval.measures.label_sums import Inputs, Sums
+from mlflow_mleval.measures.curves import ScoreCounts
 from mlflow_mleval.measures.registry import BINS, CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
-from mlflow_mleval.measures.score_counts import ScoreCounts
+from mlflow_mleval.measures.sets import Conventions, apart, dense, ratio, reached, set_measures
+from mlflow_mleval.measures.sums import Inputs, Sums
 from mlflow_mleval.validation import Array, Ints, present
 from mlflow_mleval.words import some
 

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.measures.flat import dense
+from mlflow_mleval.measures.sets import dense
 from mlflow_mleval.validation import (
     AnyArray,
     Array,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.flat import Conventions, rows_of
+from mlflow_mleval.measures.curves import StoredScores, without_zeros
 from mlflow_mleval.measures.registry import AT_K_NAME
-from mlflow_mleval.measures.score_counts import StoredScores, without_zeros
+from mlflow_mleval.measures.sets import Conventions, rows_of
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 # --------------------------------------------------------------------------------------------------

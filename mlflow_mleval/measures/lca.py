@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import Pairs, distinct, meetings
-from mlflow_mleval.measures.flat import rows_of
 from mlflow_mleval.measures.hierarchy import Parents, lookup, spans
+from mlflow_mleval.measures.sets import rows_of
 from mlflow_mleval.validation import AnyArray, present
 
 

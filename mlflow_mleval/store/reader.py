@@ -16,13 +16,13 @@ from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_GIT_COMMIT, MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import NoRunsError
-from mlflow_mleval.measures.dependence import MEASURED, hard_measures
 from mlflow_mleval.measures.metric_names import (
     by_measure,
     direction_of,
     of_training,
     proposed_direction,
 )
+from mlflow_mleval.measures.owa import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.selection import DIGEST, Selection, key_of
 from mlflow_mleval.store import schema, store

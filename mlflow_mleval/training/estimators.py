@@ -21,7 +21,7 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
-from mlflow_mleval.measures.classes import classes_of, is_vector
+from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.validation import AnyArray, Array
 
 # --------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import inputs
-from mlflow_mleval.measures.classes import class_matrix
-from mlflow_mleval.measures.dependence import hard_measures
+from mlflow_mleval.measures.one_label import class_matrix
+from mlflow_mleval.measures.owa import hard_measures
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, known_measures
 from mlflow_mleval.report.content.run import description
 from mlflow_mleval.store import runs, schema

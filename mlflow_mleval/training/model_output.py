@@ -14,9 +14,9 @@ from scipy import sparse
 
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
 from mlflow_mleval.files.predictions import read_hierarchy
-from mlflow_mleval.measures.classes import is_vector
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.training import estimators
 from mlflow_mleval.validation import AnyArray

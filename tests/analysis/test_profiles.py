@@ -19,7 +19,7 @@ from mlflow_mleval.analysis.pairs import stepped
 from mlflow_mleval.analysis.profile_comparison import compare_profiles
 from mlflow_mleval.analysis.profiles_on_dataset import along_parameter
 from mlflow_mleval.errors import NoRunsError
-from mlflow_mleval.measures.dependence import profile_from_histogram, profile_from_means
+from mlflow_mleval.measures.owa import profile_from_histogram, profile_from_means
 from mlflow_mleval.store import runs, schema
 
 SHARED = SHARED / "golden"

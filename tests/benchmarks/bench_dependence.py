@@ -16,7 +16,7 @@ from scipy import sparse
 from timing import best, peak
 
 from mlflow_mleval.measures.capacities import Capacity, NearestNeighbourMinimiser, choquet_loss
-from mlflow_mleval.measures.dependence import error_histogram, loss_profile, profile_from_histogram
+from mlflow_mleval.measures.owa import error_histogram, loss_profile, profile_from_histogram
 
 YEAST = Path(__file__).parents[3] / "shared" / "data" / "mulan" / "yeast.arff"
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
-from mlflow_mleval.measures.dependence import profile_from_histogram
+from mlflow_mleval.measures.owa import profile_from_histogram
 from mlflow_mleval.store import runs, schema
 
 RATES = {"BR": lambda rng, n: np.full(n, 0.12), "LP": lambda rng, n: 0.5 * (rng.random(n) < 0.35)}

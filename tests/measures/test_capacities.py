@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from mlflow_mleval.measures.capacities import Capacity, choquet_loss
-from mlflow_mleval.measures.dependence import binomial_loss, owa_loss, polynomial_loss
+from mlflow_mleval.measures.owa import binomial_loss, owa_loss, polynomial_loss
 
 
 def subsets(n_labels):

@@ -14,7 +14,7 @@ from places import GOLDEN, SHARED
 from scipy import sparse
 
 from mlflow_mleval.evaluation import evaluate
-from mlflow_mleval.measures.dependence import (
+from mlflow_mleval.measures.owa import (
     ALPHAS,
     awareness,
     binomial_loss,

@@ -14,7 +14,7 @@ from sklearn import metrics
 
 import mlflow_mleval as mleval
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures import score_counts
+from mlflow_mleval.measures import curves
 from mlflow_mleval.measures.from_sums import percent_curves
 from mlflow_mleval.measures.inputs import Propensities
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
@@ -246,8 +246,8 @@ def regrouped(rng, evaluate_part, n):
 @pytest.mark.parametrize("exact", [True, False])
 def test_random_groups_in_random_order_give_the_same_to_the_bit(monkeypatch, form, exact):
     if not exact:
-        monkeypatch.setattr(score_counts, "EXACT", 60)
-        monkeypatch.setattr("mlflow_mleval.measures.score_counts.EXACT", 60)
+        monkeypatch.setattr(curves, "EXACT", 60)
+        monkeypatch.setattr("mlflow_mleval.measures.curves.EXACT", 60)
     for seed in range(2):
         rng = np.random.default_rng(seed)
         n, k = 40, 12
@@ -326,9 +326,9 @@ def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
         exact = mleval.evaluate(y, s, **options)
         assert not exact._curves[1] or not max(exact._curves[1].values())
         with monkeypatch.context() as patch:
-            patch.setattr(score_counts, "EXACT", 50)
-            patch.setattr("mlflow_mleval.measures.score_counts.EXACT", 50)
-            patch.setattr(score_counts, "STEPS", 64)
+            patch.setattr(curves, "EXACT", 50)
+            patch.setattr("mlflow_mleval.measures.curves.EXACT", 50)
+            patch.setattr(curves, "STEPS", 64)
             coarse = mleval.merge([mleval.evaluate(y[i::4], s[i::4], **options) for i in range(4)])
             bounds = coarse._curves[1]
             assert {

@@ -21,7 +21,7 @@ from mlflow_mleval.measures.capacities import (
     bayes_optimal,
     choquet_loss,
 )
-from mlflow_mleval.measures.dependence import binomial_loss, polynomial_loss
+from mlflow_mleval.measures.owa import binomial_loss, polynomial_loss
 
 PAPER = json.loads((GOLDEN / "huellermeier2022.json").read_text())
 LOSSES = {"binomial": binomial_loss, "polynomial": polynomial_loss}

@@ -17,9 +17,9 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import mlflow_mleval as mleval
-from mlflow_mleval.measures import score_counts
+from mlflow_mleval.measures import curves
+from mlflow_mleval.measures.curves import ScoreCounts
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, SETS
-from mlflow_mleval.measures.score_counts import ScoreCounts
 
 
 def assert_equal(ev, expected):
@@ -149,7 +149,7 @@ def test_one_instance_and_one_class():
 def test_merged_in_any_groups_it_is_the_same(monkeypatch, seed):
     rng = np.random.default_rng(seed)
     if seed > 3:
-        monkeypatch.setattr(score_counts, "EXACT", 60)
+        monkeypatch.setattr(curves, "EXACT", 60)
     n, c = 70, 4
     y, p = rng.integers(0, c, n), rng.dirichlet(np.ones(c), n)
     p = (p.round(2) + 1e-9) / (p.round(2) + 1e-9).sum(axis=1, keepdims=True) if seed % 2 else p
@@ -187,8 +187,8 @@ def test_too_many_scores_are_put_on_a_grid_with_a_bound(monkeypatch):
     rng = np.random.default_rng(1)
     y, p = rng.integers(0, 2, 4000), rng.random(4000).round(5)
     for score in (p, 6 * p - 3):
-        monkeypatch.setattr(score_counts, "EXACT", 100)
-        monkeypatch.setattr(score_counts, "STEPS", 256)
+        monkeypatch.setattr(curves, "EXACT", 100)
+        monkeypatch.setattr(curves, "STEPS", 256)
         exact = mleval.evaluate(y, score)
         assert not exact.warnings
         rough = mleval.merge([mleval.evaluate(y[i::2], score[i::2]) for i in range(2)])
@@ -197,7 +197,7 @@ def test_too_many_scores_are_put_on_a_grid_with_a_bound(monkeypatch):
             0 < abs(rough.measures["macro_auroc"] - exact.measures["macro_auroc"]) <= bound < 0.01
         )
         assert f"macro_auroc, weighted_auroc by {bound:.2g}" in rough.warnings[0]
-        monkeypatch.setattr(score_counts, "STEPS", 1 << 16)
+        monkeypatch.setattr(curves, "STEPS", 1 << 16)
 
 
 def test_what_is_evaluated_at_once_is_exact_over_folds_too(monkeypatch):
@@ -212,7 +212,7 @@ def test_what_is_evaluated_at_once_is_exact_over_folds_too(monkeypatch):
         "weighted_ap": metrics.average_precision_score(y, s, average="weighted"),
         "micro_ap": metrics.average_precision_score(y, s, average="micro"),
     }
-    monkeypatch.setattr(score_counts, "EXACT", 100)
+    monkeypatch.setattr(curves, "EXACT", 100)
     for ev in (mleval.evaluate(y, s, **areas), mleval.evaluate(y, s, folds=folds, **areas)):
         assert {m: ev.measures[m] for m in expected} == pytest.approx(expected, rel=1e-12)
         assert ev.measures == exact.measures and ev.warnings == exact.warnings
@@ -226,10 +226,8 @@ def test_what_is_evaluated_at_once_is_exact_over_folds_too(monkeypatch):
 
 def test_the_grid_keeps_the_order_of_scores():
     scores = np.sort(np.r_[np.random.default_rng(0).normal(0, 5, 500), 0, 1, 1e300, -1e300, 5e-324])
-    steps = score_counts._gridded(
-        (np.zeros(505, int), scores, np.ones(505, int), np.zeros(505, int))
-    )[1]
-    assert (np.diff(steps) > 0).all() and steps[0] >= 0 and steps[-1] < score_counts.STEPS
+    steps = curves._gridded((np.zeros(505, int), scores, np.ones(505, int), np.zeros(505, int)))[1]
+    assert (np.diff(steps) > 0).all() and steps[0] >= 0 and steps[-1] < curves.STEPS
 
 
 def test_the_calibration_error_by_hand():

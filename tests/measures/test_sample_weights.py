@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError, IncomparableRunsError
 from mlflow_mleval.files.predictions import evaluate_file
-from mlflow_mleval.measures.label_sums import SAMPLE_WEIGHT
+from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.training.callbacks.epochs import EpochLog
 
 #: All that is computed of label sets, and of one label.

@@ -22,7 +22,7 @@ from drawings import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_mleval.measures.dependence import ALPHAS
+from mlflow_mleval.measures.owa import ALPHAS
 from mlflow_mleval.report.figures.lines import (
     NAMED,
     SUMMARIES,

@@ -16,7 +16,7 @@ from mlflow_mleval import genai, losses, stats
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.ranks import FriedmanResult
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.dependence import Profile
+from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.study import Study
 
 truth = np.array([[1, 0], [0, 1], [1, 1]])

@@ -11,7 +11,7 @@ import pytest
 from example_runs import run
 from places import SHARED, STUDIES
 
-from mlflow_mleval.measures.dependence import profile_from_histogram
+from mlflow_mleval.measures.owa import profile_from_histogram
 
 
 @pytest.mark.slow

@@ -13,9 +13,9 @@ import pandas as pd
 from mlflow_mleval.analysis.folds.protocol import FoldStatistics, fold_statistics
 from mlflow_mleval.analysis.measure_intervals import MeasureIntervals, measure_intervals
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.from_sums import MICRO
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.report import blocks as doc
 from mlflow_mleval.report.blocks import (

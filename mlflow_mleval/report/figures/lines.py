@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from mlflow_mleval.measures.dependence import SUMMARIES as DIRECTIONS
+from mlflow_mleval.measures.owa import SUMMARIES as DIRECTIONS
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.svg import (
     BOLD,

@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, all_estimators
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
-from mlflow_mleval.measures.classes import classes_of, is_vector
+from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.store import runs
 from mlflow_mleval.training.autolog.sink import (
     FitClock,

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.flat import rows_of
 from mlflow_mleval.measures.inputs import blocks, error_blocks, truth_and_scores
+from mlflow_mleval.measures.sets import rows_of
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
@@ -514,7 +514,7 @@ def _owa(y_true: Any, y_score: Any, weights: Array, per_instance: bool) -> Any:
 # profiles at once.
 #
 # All of them are linear in the means of the order statistics of the errors, or follow from such
-# (Hüllermeier et al. 2022, sections 4.4 and 5.3); `mlflow_mleval.measures.dependence.Profile` gives
+# (Hüllermeier et al. 2022, sections 4.4 and 5.3); `mlflow_mleval.measures.owa.Profile` gives
 # the same for one profile at parameters of one's own.
 
 #: The summaries of `awareness`, and which way each is better.

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import pattern
-from mlflow_mleval.measures.flat import dense, ratio, rows_of
 from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, spans, stretches
 from mlflow_mleval.measures.inputs import Propensities
 from mlflow_mleval.measures.registry import ECE_NAME, numbers
+from mlflow_mleval.measures.sets import dense, ratio, rows_of
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 # --------------------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.flat import dense, set_measures, weight_of_all
-from mlflow_mleval.measures.label_sums import FoldFacts, Inputs, Rows, Sums, summed_columns
+from mlflow_mleval.measures.curves import ClassCounts, ScoreCounts
 from mlflow_mleval.measures.registry import BINS, ECE_NAME, TOP, TOP_NAME, numbers
-from mlflow_mleval.measures.score_counts import ClassCounts, ScoreCounts
+from mlflow_mleval.measures.sets import dense, set_measures, weight_of_all
+from mlflow_mleval.measures.sums import FoldFacts, Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.validation import (
     AnyArray,
     Array,

@@ -12,17 +12,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.measures.flat import (
-    Conventions,
-    apart,
-    dense,
-    example_measures,
-    overlap,
-    overlap_apart,
-    predicted,
-    reached,
-    rows_of,
-    weight_of_all,
+from mlflow_mleval.measures.curves import (
+    ClassCounts,
+    ClassesAbove,
+    ScoreCounts,
+    StoredScores,
+    ThresholdSums,
+    need_counts,
+    score_counts,
+    without_zeros,
 )
 from mlflow_mleval.measures.hierarchy import stretches
 from mlflow_mleval.measures.inputs import (
@@ -42,15 +40,17 @@ from mlflow_mleval.measures.label_ranking import (
     sparse_hits,
     sparse_ranking_measures,
 )
-from mlflow_mleval.measures.score_counts import (
-    ClassCounts,
-    ClassesAbove,
-    ScoreCounts,
-    StoredScores,
-    ThresholdSums,
-    need_counts,
-    score_counts,
-    without_zeros,
+from mlflow_mleval.measures.sets import (
+    Conventions,
+    apart,
+    dense,
+    example_measures,
+    overlap,
+    overlap_apart,
+    predicted,
+    reached,
+    rows_of,
+    weight_of_all,
 )
 from mlflow_mleval.validation import AnyArray, Array, Ints, groups
 
