@@ -16,6 +16,7 @@ from scipy import special
 
 from mlflow_mleval.analysis.gate_tests import (
     LEAST_UNITS,
+    Changed,
     Entry,
     Terms,
     Units,
@@ -140,10 +141,13 @@ def gate(
     one_of(over, "over", OVER)
     one_of(ledger_error, "ledger_error", ("fdr", "family"))
     keywords, of_answers, of_folds = _parted(selection)
+    chosen = Selection(**keywords)
+    names = shown(candidate), shown(champion)
+    candidate, champion = pinned(candidate, champion)
     asked = Asked(
         candidate,
         champion,
-        Selection(**keywords),
+        chosen,
         [*expand(measures)] if measures is not None else None,
         [*slices],
         cluster,
@@ -164,14 +168,17 @@ def gate(
     if ledger is not None:
         entered = _Entered.of(ledger, ledger_error, alpha, shared.digest)
         tests = in_ledger(tests, entered.entry)
+    if shared.changed:
+        tests = replace(tests, decision="run more")
     verdict = Verdict(
-        candidate=shown(candidate),
-        champion=shown(champion),
+        candidate=names[0],
+        champion=names[1],
         tests=tests,
         over=shared.over,
         directions=shared.directions,
         criteria=_criteria(shared, alpha),
         entry=None if entered is None else entered.entry,
+        changed=shared.changed,
         notes=shared.notes,
         runs=shared.runs,
         source=shared.source,
@@ -181,7 +188,7 @@ def gate(
     if log:
         log_verdict(verdict)
     if move is not None and verdict.ship:
-        move.make()
+        verdict = replace(verdict, notes=(*verdict.notes, move.make()))
     return verdict
 
 
@@ -248,7 +255,7 @@ class Promotion:
 
     @classmethod
     def of(cls, candidate: str, champion: str, alias: str) -> Promotion:
-        """The versions that the two sides are, before they are judged."""
+        """The versions that the two sides are, as `pinned` names them."""
         from mlflow_mleval.store import store
 
         client = store.connect()
@@ -265,11 +272,24 @@ class Promotion:
             raise ValueError(f"`promote` must go with one model, got {model!r} and {other!r}.")
         return cls(model, alias, version, judged)
 
-    def make(self) -> None:
-        """Move the alias; see `mlflow_mleval.store.runs.promote`."""
+    def make(self) -> str:
+        """Move the alias, and say what is so; see `mlflow_mleval.store.runs.promote`."""
         from mlflow_mleval.store.runs import promote
 
-        promote(self.model, self.alias, self.version, self.judged)
+        unseen = promote(self.model, self.alias, self.version, self.judged)
+        return unseen or f"{self.model}@{self.alias} is version {self.version} now."
+
+
+def pinned(*sides: str) -> list[str]:
+    """The sides of a gate with the versions that aliases are now: what is judged, logged and
+    promoted is that, wherever an alias points afterwards.
+    """
+    from mlflow_mleval.store import store
+
+    if not any(map(store.is_model, sides)):
+        return [*sides]
+    client = store.connect()
+    return [store.pinned(client, side) for side in sides]
 
 
 def log_verdict(verdict: Verdict) -> str:
@@ -370,6 +390,8 @@ class Shared:
     values: pd.DataFrame
     notes: tuple[str, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)
+    #: Where the mean of a run's units is not the metric that was logged with them.
+    changed: tuple[Changed, ...] = ()
 
     def margins(self, stated: float | Mapping[str, float] | None) -> dict[str, float]:
         """The margin of each measure that has one."""
@@ -497,7 +519,8 @@ class Asked:
             )
         parts = [_of_answers(self, sides, dataset, one) for dataset, one in both.items()]
         runs = found.runs.groupby("method")["run_id"].agg(list).to_dict()
-        return _pooled(parts, "answers", sides, runs, found.notes, found.source, self.slices)
+        shared = _pooled(parts, "answers", sides, runs, found.notes, found.source, self.slices)
+        return replace(shared, changed=found.changed)
 
 
 @dataclass(frozen=True)
@@ -529,6 +552,7 @@ class _Part:
     lost: float
     columns: Mapping[str, pd.Series] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    changed: tuple[Changed, ...] = ()
 
 
 def _pooled(
@@ -570,6 +594,7 @@ def _pooled(
         values,
         tuple(dict.fromkeys([*own, *notes])),
         source,
+        tuple(one for part in parts for one in part.changed),
     )
 
 
@@ -697,7 +722,8 @@ def _kinds(study: Study) -> Iterator[str]:
 
 
 def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
-    from mlflow_mleval.store.study_artifacts import instances_of
+    from mlflow_mleval.store import schema
+    from mlflow_mleval.store.study_artifacts import changed_means, instances_of
 
     parts = []
     for dataset in _of_both(study, sides):
@@ -718,6 +744,16 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
             lost = differences.isna() & champion.notna()
             columns = {key: instances.column(name) for key, name in asked.columns.items()}
             own = instances.notes
+            weights = None
+            if instances.weighted:
+                weights = instances.column(schema.INSTANCE_WEIGHT)
+            changed = [
+                one
+                for side, values in zip(sides.named, (candidate, champion), strict=True)
+                for one in changed_means(
+                    shown(side), values, study.values.loc[(dataset, side)], weights
+                )
+            ]
         part = _Part(
             dataset,
             candidate,
@@ -727,6 +763,7 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
             float(lost.mean().max()),
             {key: column.reindex(differences.index) for key, column in columns.items()},
             own,
+            tuple(changed),
         )
         parts.append(part)
     runs, notes = _runs_and_notes(study)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,8 @@ from uuid import uuid4
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from command_line import as_json
@@ -20,6 +23,7 @@ from mlflow import MlflowClient
 from places import ROOT
 
 import mlflow_mleval as mleval
+from mlflow_mleval import gates
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
 from mlflow_mleval.gates import Promotion
 from mlflow_mleval.store.runs import Ledger
@@ -195,6 +199,47 @@ def test_data_stay_small(logged):
     assert whole["runs"]["champion"] == [logged["champion"]]
 
 
+@pytest.mark.parametrize("kind", ["instances", "answers"])
+def test_units_that_were_changed_after_they_were_logged_decide_nothing(kind, db):
+    rng = np.random.default_rng(3)
+    right = rng.random(200) < 0.7
+    if kind == "instances":
+        truth, path = np.eye(2, dtype=int)[right.astype(int)], "mleval/instances.parquet"
+        sides = [
+            mleval.log_evaluation(
+                mleval.evaluate(truth, y_pred=truth if m == "new" else truth[::-1]),
+                **{"method": m, "dataset": "d", "experiment_name": kind, "log_instances": True},
+            )
+            for m in ("new", "base")
+        ]
+        column, said = "f1", f"f1 of run {sides[0][:8]} was logged as 1, and the mean of its"
+    else:
+        rows = [
+            {"instance": i, "method": m, "dataset": "d", "f1": float(right[i] or m == "new")}
+            for m in ("new", "base")
+            for i in range(200)
+        ]
+        pd.DataFrame(rows).to_csv("answers.csv", index=False)
+        run("import", "answers.csv", "-n", kind)
+        found = MlflowClient().search_runs(
+            [MlflowClient().get_experiment_by_name(kind).experiment_id]
+        )
+        named = {each.data.tags["mleval.method"]: each.info.run_id for each in found}
+        sides, path = [named["new"], named["base"]], "mleval/answers.parquet"
+        column, said = "value:f1", f"f1 of run {sides[0][:8]} was logged as 1, and the mean of its"
+    assert mleval.gate(*sides, measures=["f1"]).ship
+    client = MlflowClient()
+    local = client.download_artifacts(sides[0], path)
+    table = pq.read_table(local)
+    values = np.where(np.arange(200) < 2, 0.0, table[column])
+    place_of = table.column_names.index(column)
+    pq.write_table(table.set_column(place_of, column, pa.array(values)), local)
+    client.log_artifact(sides[0], local, "mleval")
+    found = mleval.gate(*sides, measures=["f1"], ledger=f"changed {kind}")
+    assert found.more and f"RUN MORE: the tables have been changed: {said}" in found.text
+    assert found.to_dict(whole=True)["changed"][0]["mean"] == pytest.approx(0.99)
+
+
 def test_markdown_and_a_page_with_a_forest_plot(logged):
     found = mleval.gate(logged["better"], logged["champion"], measures=MEASURES)
     assert found.to_markdown().startswith("# May run")
@@ -271,8 +316,38 @@ def test_an_alias_moves_on_ship_alone(versions):
     assert alias_of(versions) == "2"
 
 
+def test_what_is_judged_is_what_was_named_when_the_gate_began(versions, logged, monkeypatch):
+    MlflowClient().set_registered_model_alias(versions, "candidate", "2")
+    read = gates.Asked.read
+
+    def meanwhile(asked, over):
+        MlflowClient().set_registered_model_alias(versions, "candidate", "3")
+        return read(asked, over)
+
+    monkeypatch.setattr(gates.Asked, "read", meanwhile)
+    sides = [f"models:/{versions}@{alias}" for alias in ("candidate", "champion")]
+    found = mleval.gate(*sides, measures=["f1"], promote="champion", log=True)
+    assert found.runs["candidate"] == [logged["better"]] and found.candidate.endswith("@candidate")
+    assert alias_of(versions) == "2" and f"{versions}@champion is version 2 now." in found.notes
+    assert MlflowClient().get_run(logged["better"]).data.tags["mleval.gate"] == "ship"
+
+
+def test_an_alias_that_moved_is_said_to_have_moved(versions, place):
+    with contextlib.closing(sqlite3.connect(place / "mlflow.db")) as database:
+        database.execute(
+            "CREATE TRIGGER gone AFTER UPDATE OF version ON registered_model_aliases BEGIN UPDATE "
+            "registered_models SET name = name || ' gone' WHERE name = NEW.name; END"
+        )
+        try:
+            moved = promote(versions, 2, code=0)
+        finally:
+            database.execute("DROP TRIGGER gone")
+    assert f"{versions}@champion was moved to version 2. Whether another" in moved.stderr
+    assert alias_of(f"{versions} gone") == "2"
+
+
 def test_an_alias_that_was_moved_meanwhile_stays(versions):
-    sides = f"models:/{versions}/2", f"models:/{versions}@champion"
+    sides = gates.pinned(f"models:/{versions}/2", f"models:/{versions}@champion")
     move = Promotion.of(*sides, "champion")
     MlflowClient().set_registered_model_alias(versions, "champion", "3")
     with pytest.raises(StoreError, match="points to version 3, and version 1 was judged"):
@@ -281,7 +356,7 @@ def test_an_alias_that_was_moved_meanwhile_stays(versions):
 
 
 def test_of_gates_at_once_one_moves_the_alias(versions):
-    champion = f"models:/{versions}@champion"
+    champion = f"models:/{versions}/1"
     moves = [Promotion.of(f"models:/{versions}/{v}", champion, "champion") for v in (2, 4) * 3]
 
     def refused(move):

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, inf, isnan, log, log2, nan, pi
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -772,6 +772,15 @@ def in_ledger(tests: GateTests, entry: Entry) -> GateTests:
     return replace(tests, decision="ship" if tests.evidence >= entry.required else "run more")
 
 
+class Changed(NamedTuple):
+    """A measure of a side: the mean of its units is not what was logged with them."""
+
+    side: str
+    measure: str
+    mean: float
+    logged: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Plotted):
     """Whether a candidate may replace a champion: ship, block, or run more.
@@ -788,6 +797,8 @@ class Verdict(Plotted):
     notes : What a reader must know of the units.
     runs : Run ids of candidate and champion.
     source : Where they were read.
+    changed : Where the units of a run do not give the metrics that were logged with them, so that
+        nothing is decided.
     """
 
     candidate: str
@@ -800,6 +811,7 @@ class Verdict(Plotted):
     notes: tuple[str, ...] = ()
     runs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
+    changed: tuple[Changed, ...] = ()
 
     @property
     def decision(self) -> Decision:
@@ -854,6 +866,7 @@ class Verdict(Plotted):
             settings = {"improve": terms.improve, "anytime": terms.anytime}
             settings |= {"n_resamples": terms.n_resamples, "seed": terms.seed}
             notes = [*self.notes, *tests.warnings]
+            settings["changed"] = [one._asdict() for one in self.changed]
             return plain(data | settings | {"rows": rows, "notes": notes, "runs": self.runs})
         rows.sort(key=lambda row: (_RANKS[row["verdict"]], row["difference"]))
         return _short(plain(data), plain(rows))

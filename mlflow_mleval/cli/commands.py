@@ -864,14 +864,15 @@ def gate(
         --promote champion
       mleval gate --ledger prompts --history
     """
-    from mlflow_mleval.gates import Promotion, log_verdict
+    from mlflow_mleval.gates import Promotion, log_verdict, pinned, shown
     from mlflow_mleval.gates import gate as judge
     from mlflow_mleval.report.content.gate import document
 
     chosen = opt.chosen_format(format, filename)
     if history:
         return _history(choices["ledger"], chosen, filename, quiet)
-    candidate, champion = _given(candidate, "CANDIDATE"), _given(champion, "--champion")
+    named = _given(candidate, "CANDIDATE"), _given(champion, "--champion")
+    candidate, champion = pinned(*named)
     # What was judged is written before anything is moved, which may be refused.
     alias, logged = choices.pop("promote"), choices.pop("log")
     move = None if alias is None else Promotion.of(candidate, champion, alias)
@@ -884,7 +885,12 @@ def gate(
     verdict = judge(
         candidate, champion, measures=measures, margins=_margins(margins), **options, **asked
     )
-    verdict = replace(verdict, notes=(*notes, *map(in_options, verdict.notes)))
+    verdict = replace(
+        verdict,
+        candidate=shown(named[0]),
+        champion=shown(named[1]),
+        notes=(*notes, *map(in_options, verdict.notes)),
+    )
     run_ids = [run_id for ids in verdict.runs.values() for run_id in ids]
     made = document(verdict, provenance(verdict.source, run_ids, choices))
     if whole:
@@ -893,8 +899,7 @@ def gate(
     if logged:
         say(f"logged with run {log_verdict(verdict)}", quiet)
     if move is not None and verdict.ship:
-        move.make()
-        say(f"{move.model}@{move.alias} is version {move.version} now", quiet)
+        click.echo(move.make(), err=True)
     raise SystemExit(_EXITS[verdict.decision])
 
 

@@ -14,6 +14,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run, Trace
 
 from mlflow_mleval.analysis.answer_comparison import MOST_LOST, Aligned, Answers, aligned, graded
+from mlflow_mleval.analysis.gate_tests import Changed
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, StoreError
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import schema, store
@@ -34,6 +35,7 @@ from mlflow_mleval.store.answer_tables import (
 )
 from mlflow_mleval.store.reader import Rule, rules_of, select, with_models
 from mlflow_mleval.store.searches import artifact
+from mlflow_mleval.store.study_artifacts import changed_means
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import joined, some
 
@@ -50,6 +52,7 @@ class Asked:
     metrics : Names of the metrics of these runs.
     notes : Runs without answers.
     source : Where it was read: tracking_uri, filter, method_by, dataset_by, and what identified an instance.
+    changed : Where the answers of a run do not give the means that were logged with them.
     """  # noqa: E501
 
     found: dict[str, Aligned]
@@ -58,6 +61,7 @@ class Asked:
     metrics: frozenset[str]
     notes: tuple[str, ...]
     source: dict[str, Any]
+    changed: tuple[Changed, ...] = ()
 
 
 def load_answers(
@@ -140,6 +144,7 @@ def load_answers(
             "instance_by": instance_by or "all that was asked",
             "table": table,
         },
+        tuple(read.changed),
     )
 
 
@@ -207,6 +212,7 @@ class _Reader:
     held: int = 0
     left_out: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    changed: list[Changed] = field(default_factory=list)
 
     def side_by_side(
         self, groups: Mapping[str, Mapping[str, Sequence[Run]]], shared: bool
@@ -257,6 +263,7 @@ class _Reader:
                 unreadable.setdefault(part, []).append(runs[key].info.run_id)
             else:
                 read.setdefault(key.partition("\0")[0], []).append(part)
+                self.changed += _changed(runs[key], part)
                 self.held += len(part.values)
         self.left_out = _left_out(unreadable)
         if not read:
@@ -293,6 +300,18 @@ class _Reader:
         self.done += n
         if self.progress is not None:
             self.progress(self.done, self.total)
+
+
+def _changed(run: Run, answers: Answers) -> list[Changed]:
+    """Where the answers do not give the means that were logged with them, unless some are lost."""
+    if (answers.counted or len(answers.values)) > len(answers.values):
+        return []
+    values, metrics = answers.values, run.data.metrics
+    logged = {m: metrics[schema.metric_key(m)] for m in values if schema.metric_key(m) in metrics}
+    if logged:  # ours are means over questions, and of each question over its answers
+        values = values.groupby(level=0).mean()
+    logged = logged or {m: metrics[f"{m}/mean"] for m in values if f"{m}/mean" in metrics}
+    return changed_means(f"run {run.info.run_id[:8]}", values, logged)
 
 
 def _left_out(runs: Mapping[str, Sequence[str]]) -> list[str]:

@@ -121,6 +121,8 @@ ARTIFACT_INSTANCES = "mleval/instances.parquet"
 #: Of `ARTIFACT_INSTANCES`: the column of names, and the entry of the file's metadata that tells
 #: which true labels each has.
 INSTANCE, INSTANCE_TRUTH = "instance", b"mleval.truth_sets"
+#: And the column of weights, where instances have them.
+INSTANCE_WEIGHT = "sample_weight"
 #: A JSON table that MLflow's UI shows and compares across runs.
 ARTIFACT_LABELS = "mleval/labels.json"
 ARTIFACT_PROFILE = "mleval/profile.csv"

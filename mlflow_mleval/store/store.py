@@ -9,7 +9,6 @@ import hashlib
 import logging
 import os
 import random
-import re
 import sqlite3
 import stat
 import sys
@@ -19,7 +18,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,7 +39,8 @@ from mlflow_mleval import words
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import budget, schema
-from mlflow_mleval.words import Argument, Message, did_you_mean, masked, raise_alone, some
+from mlflow_mleval.store.filters import EXPERIMENTS, advice
+from mlflow_mleval.words import Message, did_you_mean, masked, raise_alone, some
 
 # --------------------------------------------------------------------------------------------------
 # Several processes that write to one store at the same time: wait for each other, and try again
@@ -148,137 +147,6 @@ def _lock_folder() -> Path:
 def _is_conflict(error: BaseException) -> bool:
     text = str(error).lower()
     return any(words in text for words in _CONFLICTS)
-
-
-# --------------------------------------------------------------------------------------------------
-# Filters that MLflow does not accept, spelled so that it does.
-
-#: A condition: what, comparator, value. The comparators of words stand alone, or they would split
-#: names.
-_CONDITION = re.compile(
-    r"\s*(?P<what>.+?)\s*(?P<comparator>!=|<=|>=|==|=|<|>|\s(?:not\s+in|in|"
-    r"i?like)\s)\s*(?P<value>.+?)\s*",
-    re.IGNORECASE | re.DOTALL,
-)
-_AND = re.compile(r"\s+and\s+|\s*&&?\s*", re.IGNORECASE)
-_KINDS = {
-    "metric": "metrics",
-    "param": "params",
-    "parameter": "params",
-    "parameters": "params",
-    "tag": "tags",
-    "attribute": "attributes",
-    "attr": "attributes",
-    "run": "attributes",
-    "datasets": "dataset",
-}
-#: What people call what MLflow keeps as a tag or as an attribute of another name.
-_MEANT = {
-    **dict.fromkeys(("user", "username", "user_name", "owner", "author"), ("tags", "mlflow.user")),
-    **dict.fromkeys(("source", "source_name", "script"), ("tags", "mlflow.source.name")),
-    **dict.fromkeys(("parent", "parent_run_id", "parentRunId"), ("tags", "mlflow.parentRunId")),
-    **dict.fromkeys(("started", "start", "date", "time"), ("attributes", "start_time")),
-    **dict.fromkeys(("ended", "end"), ("attributes", "end_time")),
-    **dict.fromkeys(("name", "runName"), ("attributes", "run_name")),
-    "id": ("attributes", "run_id"),
-    "state": ("attributes", "status"),
-    "dataset": ("dataset", "name"),
-}
-EXAMPLES = (
-    "params.lr = '0.1'",
-    "tags.mlflow.user = 'alice'",
-    "metrics.f1 > 0.5",
-    "attributes.status = 'FINISHED'",
-    "attributes.start_time > 1700000000000 (milliseconds)",
-)
-
-
-#: What chooses experiments.
-EXPERIMENTS = Message(
-    Argument("experiment_names", ("NAME",)), " or ", Argument("experiment_ids", ("ID",))
-)
-
-
-def advice(filter_string: str) -> str:
-    """What to write in place of a filter that MLflow does not accept; examples, where it cannot be
-    guessed.
-
-    >>> advice("user='alice' and lr=0.1")
-    'Write "tags.mlflow.user = \\'alice\\' and params.lr = \\'0.1\\'".'
-    >>> advice("start_time > '2024-01-01'")
-    'Write "attributes.start_time > 1704067200000".'
-    """
-    if re.search(r"\s(or|\|\|)\s", filter_string, re.IGNORECASE):
-        return (
-            "A filter knows `and` only, no `or`. Select more runs, and choose among them by "
-            "method and dataset."
-        )
-    if re.search(
-        r"(^|\band\s+)(\w+\.)?experiment(_id|_name)?\b", filter_string.strip(), re.IGNORECASE
-    ):
-        return Message("Experiments are chosen by ", EXPERIMENTS, ".")
-    meant = _respelled(filter_string)
-    if meant is None or meant == filter_string or not _accepted(meant):
-        return f"Examples: {'; '.join(EXAMPLES)}. Join conditions with `and`."
-    return f"Write '{meant}'." if "`" in meant else f'Write "{meant}".'
-
-
-def _accepted(text: str) -> bool:
-    try:
-        return bool(SearchUtils.parse_search_filter(text))
-    except MlflowException:
-        return False
-
-
-def _respelled(filter_string: str) -> str | None:
-    conditions = _AND.split(filter_string.strip())
-    matches = [m for part in conditions if (m := _CONDITION.fullmatch(part)) is not None]
-    if len(matches) < len(conditions):
-        return None
-    parts = [
-        _condition(m["what"], " ".join(m["comparator"].split()).replace("==", "="), m["value"])
-        for m in matches
-    ]
-    # in a shell, text in double quotes must not hold backquotes
-    text = " and ".join(parts)
-    return text.replace("'", '"') if "`" in text else text
-
-
-def _condition(what: str, comparator: str, value: str) -> str:
-    kind, dot, name = what.partition(".")
-    kind = _KINDS.get(kind.lower(), kind)
-    if not dot or kind not in ("metrics", "params", "tags", "attributes", "dataset"):
-        kind, name = "", what
-    name, value = _bare(name), _bare(value) if not value.startswith("(") else value
-    number = re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", value, re.IGNORECASE) is not None
-    if kind in ("", "attributes"):
-        if name in _MEANT:
-            kind, name = _MEANT[name]
-        elif name in SearchUtils.VALID_SEARCH_ATTRIBUTE_KEYS:
-            kind = "attributes"
-        # MLflow has no such attribute: what is compared by size or holds a number is a metric,
-        # words are params
-        else:
-            kind = "metrics" if number and comparator in ("<", "<=", ">", ">=") else "params"
-    timed = kind == "attributes" and name in SearchUtils.NUMERIC_ATTRIBUTES
-    if timed and not number:
-        value = _milliseconds(value)
-    elif kind != "metrics" and not timed and not value.startswith("("):
-        value = f"'{value}'"
-    name = name if re.fullmatch(r"[\w.]+", name) else f"`{name}`"
-    return f"{kind}.{name} {comparator} {value}"
-
-
-def _bare(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"`" else text
-
-
-def _milliseconds(value: str) -> str:
-    try:
-        when = datetime.fromisoformat(value)
-    except ValueError:
-        return value
-    return str(int((when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp() * 1000))
 
 
 #: Runs that are asked for at a time: more are fewer requests, but they take memory.
@@ -769,11 +637,19 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
     if not name.startswith(_MODELS):
         return ModelRun(name)
     model, version, alias = _model_parts(name)
+    with _known_model(client, model):
+        if version or alias:
+            return _of_version(client, name, model, version, alias)
+        return _of_logged_model(client, name, model)
+
+
+@contextmanager
+def _known_model(client: MlflowClient, model: str) -> Iterator[None]:
+    """Say what there is where the store has no such model."""
     with quick(), store_errors("read"):
         try:
-            if version or alias:
-                return _of_version(client, name, model, version, alias)
-            return _of_logged_model(client, name, model)
+            yield
+            return
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
@@ -786,22 +662,34 @@ def run_of(client: MlflowClient, name: str) -> ModelRun:
     )
 
 
-def version_of(client: MlflowClient, name: str) -> tuple[str, str] | None:
-    """Model and number of a version of the registry, or of the only one that this run made; None
-    where there is none.
+def is_model(name: str) -> bool:
+    """Whether it names a model or a version of one, and not a run."""
+    return name.startswith(_MODELS)
+
+
+def pinned(client: MlflowClient, name: str) -> str:
+    """The version that an alias, or "latest", is now: ``models:/NAME/VERSION``, which never becomes
+    another; any other name as it is.
     """
+    if not name.startswith(_MODELS):
+        return name
+    model, version, alias = _model_parts(name)
+    if not alias and version != "latest":
+        return name
+    with _known_model(client, model):
+        return f"{_MODELS}{model}/{_number(client, model, version, alias)[0]}"
+
+
+def version_of(client: MlflowClient, name: str) -> tuple[str, str] | None:
+    """Model and number of a version as `pinned` names it, or of the only one that this run made;
+    None where there is none.
+    """
+    if name.startswith(_MODELS):
+        model, version, _ = _model_parts(name)
+        return (model, version) if version else None
     with quick(), store_errors("read"):
-        if not name.startswith(_MODELS):
-            made = client.search_model_versions(f"run_id = '{name}'")
-            return (made[0].name, str(made[0].version)) if len(made) == 1 else None
-        run_of(client, name)  # says what there is instead
-        model, version, alias = _model_parts(name)
-        if alias:
-            version = client.get_model_version_by_alias(model, alias).version
-        if version == "latest":
-            versions = client.search_model_versions(f"name = '{model}'")
-            version = str(max(int(one.version) for one in versions))
-        return (model, str(version)) if version else None
+        made = client.search_model_versions(f"run_id = '{name}'")
+    return (made[0].name, str(made[0].version)) if len(made) == 1 else None
 
 
 def with_runs_of_models(client: MlflowClient, selection: Selection) -> Selection:
@@ -824,8 +712,12 @@ def _model_parts(name: str) -> tuple[str, str, str]:
     return model, version, alias
 
 
-def _of_version(client: MlflowClient, name: str, model: str, version: str, alias: str) -> ModelRun:
-    """The run of a version that is named by number, as "latest", or by alias."""
+def _number(
+    client: MlflowClient, model: str, version: str, alias: str
+) -> tuple[str, dict[str, ModelVersion]]:
+    """The number of a version that is named by itself, as "latest", or by alias; and all there
+    are.
+    """
     aliases = {key: str(value) for key, value in client.get_registered_model(model).aliases.items()}
     known = client.search_model_versions(f"name = {model!r}")
     versions = {str(each.version): each for each in sorted(known, key=lambda v: int(v.version))}
@@ -840,6 +732,12 @@ def _of_version(client: MlflowClient, name: str, model: str, version: str, alias
             f"the model {model!r} has no {missing}.{guess} Versions: {some(versions) or 'none'}. "
             f"Aliases: {some(named) or 'none'}."
         )
+    return number, versions
+
+
+def _of_version(client: MlflowClient, name: str, model: str, version: str, alias: str) -> ModelRun:
+    """The run of a version that is named by number, as "latest", or by alias."""
+    number, versions = _number(client, model, version, alias)
     chosen = versions[number]
     model_id = id_of_version(chosen)
     if chosen.run_id:

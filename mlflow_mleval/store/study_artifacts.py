@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from mlflow import MlflowClient
 
+from mlflow_mleval.analysis.gate_tests import Changed
 from mlflow_mleval.analysis.loss_profiles import Pair, Profiles, gather
 from mlflow_mleval.analysis.pair_tests import one_table
 from mlflow_mleval.errors import (
@@ -66,6 +67,8 @@ class Instances:
         Which fold tested each instance, where there are several and all runs agree.
     column : callable
         Takes the name of a further column, returns it as the tables that have it agree.
+    weighted : bool
+        Whether instances have weights.
     """
 
     sources: Mapping[Hashable, Callable[[str], pd.Series]]
@@ -74,6 +77,32 @@ class Instances:
     column: Callable[[str], pd.Series]
     clusters: pd.Series | None = None
     folds: pd.Series | None = None
+    weighted: bool = False
+
+
+#: The mean of a table and the metric that was logged with it differ by no more than this, as a
+#: share of the larger, or of one.
+_ROUNDING = 1e-6
+
+
+def changed_means(
+    side: str, values: pd.DataFrame, logged: Mapping[Any, float], weights: pd.Series | None = None
+) -> list[Changed]:
+    """The measures of which the mean is not what was logged with the values.
+
+    >>> changed_means("new", pd.DataFrame({"f1": [1.0, 0.0]}), {"f1": 0.75})
+    [Changed(side='new', measure='f1', mean=0.5, logged=0.75)]
+    """
+    found = []
+    for measure, column in values.items():
+        there, was = column.dropna(), float(logged.get(measure, np.nan))
+        if not len(there) or not np.isfinite(was):
+            continue
+        of_each = None if weights is None else weights.reindex(there.index).fillna(0.0)
+        mean = float(np.average(there, weights=of_each))
+        if abs(mean - was) > _ROUNDING * max(1.0, abs(mean), abs(was)):
+            found.append(Changed(side, str(measure), mean, was))
+    return found
 
 
 @contextmanager
@@ -134,7 +163,8 @@ def instances_of(
             m: _reader(dataset, m, paths) for m, paths in by_method.items()
         }
         column = partial(_names_by_instance, tables)
-        yield Instances(readers, measures, tuple(notes), column, clusters, folds)
+        weighted = any(schema.INSTANCE_WEIGHT in table.columns for table in tables.values())
+        yield Instances(readers, measures, tuple(notes), column, clusters, folds, weighted)
 
 
 @dataclass(frozen=True)

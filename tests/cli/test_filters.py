@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from mlflow import MlflowClient
 
 from mlflow_mleval.cli import main
-from mlflow_mleval.store.store import advice
+from mlflow_mleval.store.filters import advice
 
 
 @pytest.mark.parametrize(

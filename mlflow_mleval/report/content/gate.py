@@ -115,6 +115,14 @@ def _blocked(verdict: Verdict) -> str:
 
 def _open(verdict: Verdict) -> str:
     units = _extent(verdict)
+    if verdict.changed:
+        first = verdict.changed[0]
+        others = len(verdict.changed) - 1
+        return (
+            f"RUN MORE: the tables have been changed: {name(first.measure)} of {name(first.side)} "
+            f"was logged as {number(first.logged, 6)}, and the mean of its {verdict.over} is "
+            f"{number(first.mean, 6)}{f'; so have {others} more' if others else ''}."
+        )
     if verdict.tests.lost > MOST_LOST:
         lost = percent(verdict.tests.lost)
         return (
@@ -142,7 +150,7 @@ def _open(verdict: Verdict) -> str:
 
 def _further(verdict: Verdict) -> Iterator[str]:
     """What the decision takes, and what the ledger says."""
-    if verdict.more and verdict.tests.lost <= MOST_LOST:
+    if verdict.more and verdict.tests.lost <= MOST_LOST and not verdict.changed:
         yield _needed(verdict)
     if entry := verdict.entry:
         again = f" The same {verdict.over} were asked {count(entry.asked, 'time')} before."
