@@ -35,7 +35,7 @@ from mlflow_mleval.measures.metric_names import range_of
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.selection import FLAGS, Selection
 from mlflow_mleval.validation import AnyArray, one_of, refuse_keywords
-from mlflow_mleval.words import Argument, Message, some
+from mlflow_mleval.words import Argument, Message, agree, some
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.answer_comparison import Aligned
@@ -48,6 +48,8 @@ OVER = ("auto", "answers", "instances", "folds", "repeats", "datasets")
 MARGIN = 0.01
 #: Fewer datasets than this cannot decide; then repeats count, where there are any.
 _LEAST_DATASETS = 5
+#: How far a value may lie outside of its measure's range by rounding.
+_ROUNDING = 1e-6
 #: How MLflow's stores name runs.
 _RUN_ID = re.compile("[0-9a-f]{32}")
 #: Slices that are no columns: by the dataset of a unit, and by the labels of label sets or classes.
@@ -64,6 +66,7 @@ def gate(
     *,
     measures: Iterable[str] | None = None,
     margins: float | Mapping[str, float] | None = None,
+    bounds: float | Mapping[str, float] | None = None,
     improve: Iterable[str] = (),
     over: Over = "auto",
     slices: Iterable[str] = (),
@@ -95,6 +98,10 @@ def gate(
     margins : float or mapping of measure to float, optional
         The loss that does not matter. Default: .01 for measures between 0 and 1; others are
         reported without a verdict unless they are given one.
+    bounds : float or mapping of measure to float, optional
+        The largest difference between two answers or instances that counts; larger ones are cut.
+        Default: what the range of the measure allows; without either it is not judged. One number
+        is for all measures whose range is not known.
     improve : iterable of str
         Measures that must be better.
     over : {"auto", "answers", "instances", "folds", "repeats", "datasets"}
@@ -155,7 +162,7 @@ def gate(
         of_folds,
     )
     move = None if promote is None else Promotion.of(candidate, champion, promote)
-    shared = asked.read(over)
+    shared = asked.read(over).bounded(bounds)
     terms = Terms(
         margins=shared.margins(margins),
         improve=tuple(improve),
@@ -393,15 +400,56 @@ class Shared:
     #: Where the mean of a run's units is not the metric that was logged with them.
     changed: tuple[Changed, ...] = ()
 
+    def bounded(self, stated: float | Mapping[str, float] | None) -> Shared:
+        """With stated bounds, at which differences are cut, and a note on measures without any."""
+        units, notes = self.units, [*self.notes]
+        if isinstance(stated, int | float):
+            stated = {m: float(stated) for m in self.directions if m not in units.bounds}
+        stated = dict(stated or {})
+        self._known(stated, "bounds")
+        if stated and units.means:
+            raise ValueError(
+                f"`bounds` must go with answers or instances, got {some(stated)} over {self.over}. "
+                "Leave them out."
+            )
+        if below := {m: bound for m, bound in stated.items() if not bound > 0}:
+            raise ValueError(f"`bounds` must be above 0, got {below}.")
+        cut = units.differences.copy()
+        for measure, bound in stated.items():
+            beyond = int((cut[measure].abs() > bound).sum())
+            cut[measure] = cut[measure].clip(-bound, bound)
+            if beyond:
+                notes.append(
+                    f"{beyond:,} of {len(cut):,} differences of {measure} are larger than "
+                    f"{bound:g} and count as that."
+                )
+        bounds = {**units.bounds, **stated}
+        if not units.means and (without := [m for m in cut if m not in bounds]):
+            largest = float(np.ceil(cut[without[0]].abs().max() or 1.0))
+            notes.append(
+                Message(
+                    f"Not judged: {some(without)} {agree(len(without), 'has')} no bound, and a "
+                    "single answer may be worse than all that were seen; ",
+                    Argument("bounds", (f"{without[0]}={largest:g}",)),
+                    " gives it one.",
+                )
+            )
+        return replace(
+            self, units=replace(units, differences=cut, bounds=bounds), notes=tuple(notes)
+        )
+
+    def _known(self, stated: Iterable[str], name: str) -> None:
+        if unknown := [m for m in stated if m not in self.directions]:
+            raise ValueError(
+                f"`{name}` must name measures that both sides have, got {some(unknown)}. They "
+                f"have {some(self.directions)}."
+            )
+
     def margins(self, stated: float | Mapping[str, float] | None) -> dict[str, float]:
         """The margin of each measure that has one."""
         if isinstance(stated, int | float):
             return dict.fromkeys(self.directions, float(stated))
-        if unknown := [m for m in stated or () if m not in self.directions]:
-            raise ValueError(
-                f"`margins` must name measures that both sides have, got {some(unknown)}. They "
-                f"have {some(self.directions)}."
-            )
+        self._known(stated or (), "margins")
         margins = dict.fromkeys(self.shares, MARGIN) | dict(stated or {})
         if not margins:
             text = (
@@ -622,9 +670,33 @@ def _is_share(measure: str, values: pd.DataFrame) -> bool:
     return tuple(range_of(measure, values[measure].dropna())) == (0, 1)
 
 
-def _width(measure: str) -> float:
-    """The largest difference of two values of a measure; infinite where it is not known."""
-    return float(np.ptp(MEASURES[measure].range)) if measure in MEASURES else np.inf
+def _bounds(
+    directions: Iterable[str],
+    tables: Mapping[str, pd.DataFrame],
+    known: Mapping[str, tuple[float, float]] | None = None,
+) -> dict[str, float]:
+    """By measure the largest difference of two values, where it is known.
+
+    Raises
+    ------
+    IncomparableRunsError
+        A side has a value that its measure cannot have.
+    """
+    bounds = {}
+    for measure in directions:
+        values = pd.concat([table[measure] for table in tables.values()]).dropna()
+        low, high = (known or {}).get(measure) or range_of(measure, values)
+        for side, table in tables.items():
+            there = table[measure].dropna()
+            if len(beyond := there[(there < low - _ROUNDING) | (there > high + _ROUNDING)]):
+                raise IncomparableRunsError(
+                    f"{shown(side)} has {measure} of {beyond.iloc[0]:g}, and no value lies outside "
+                    f"of [{low:g}, {high:g}]: it cannot be judged. Log {measure} on its own scale, "
+                    "or choose other measures."
+                )
+        if np.isfinite(high - low):
+            bounds[measure] = high - low
+    return bounds
 
 
 def _turned(table: pd.DataFrame, directions: Mapping[str, str]) -> pd.DataFrame:
@@ -650,16 +722,17 @@ def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Aligned) -> 
     answers, declared = confirmed(answers, stated, selection.directions)
     answers = directed(answers, **declared)
     directions = answer_directions(answers, **declared)
-    a, b = (answers.tables[side] for side in sides.named)
+    tables = {side: answers.tables[side] for side in sides.named}
+    a, b = tables.values()
     grades = asked.of_answers.get("grades") or {}
-    widths = {m: float(len(grades[m]) - 1) if m in grades else _width(m) for m in directions}
-    widths |= dict.fromkeys(answers.passing, 1.0)
+    known = {m: (0.0, float(len(words) - 1)) for m, words in grades.items()}
+    known |= dict.fromkeys(answers.passing, (0.0, 1.0))
     return _Part(
         dataset,
         a,
         _turned(a - b, directions),
         directions,
-        {m: width for m, width in widths.items() if m in directions and np.isfinite(width)},
+        _bounds(directions, tables, known),
         answers.lost.get(sides.candidate, 0.0),
         {key: named_column(answers, column) for key, column in asked.columns.items()},
         answers.notes,
@@ -759,7 +832,7 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
             candidate,
             differences,
             directions,
-            {m: _width(m) for m in directions if np.isfinite(_width(m))},
+            _bounds(directions, {sides.candidate: candidate, sides.champion: champion}),
             float(lost.mean().max()),
             {key: column.reindex(differences.index) for key, column in columns.items()},
             own,
@@ -803,11 +876,12 @@ def _of_table(
     is lost.
     """
     candidate, champion = tables
+    _bounds(study.directions, dict(zip(sides.named, tables, strict=True)))
     runs, of_study = _runs_and_notes(study)
     differences = _turned(candidate.reindex(champion.index) - champion, study.directions)
     lost = (differences.isna() & champion[[*study.directions]].notna()).mean().max()
     return Shared(
-        Units(differences, slices, ratio=ratio, lost=float(lost)),
+        Units(differences, slices, means=True, ratio=ratio, lost=float(lost)),
         over,
         study.directions,
         [m for m in study.directions if _is_share(m, candidate)],

@@ -485,6 +485,34 @@ def test_gates_of_eight_processes_on_one_database(db):
     race_for_places_and_alias()
 
 
+def import_answers(experiment, **methods):
+    """Import tables of answers, a column a measure, with their instances as index."""
+    frames = [pd.DataFrame(t).assign(method=m, dataset="qa") for m, t in methods.items()]
+    pd.concat(frames).rename_axis("instance").to_csv("answers.csv")
+    run("import", "answers.csv", "-n", experiment)
+
+
+def test_answers_are_judged_between_bounds_alone(db):
+    rng = np.random.default_rng(0)
+    base = {"exact": np.ones(300), "seconds": rng.exponential(1, 300)}
+    new = {"exact": np.ones(300), "seconds": base["seconds"] + rng.normal(0, 0.01, 300)}
+    new["seconds"][7] = 900.0
+    import_answers("timed", base=base, new=new)
+    asked = ["gate", "-n", "timed", "new", "--champion", "base", "--max", "exact"]
+    asked += ["--min", "seconds", "--margin", "exact=.02,seconds=.2"]
+    open_ended = run(*asked, code=0).output
+    assert "seconds has no bound" in open_ended and "--bound seconds=9" in open_ended
+    cut = run(*asked, "--bound", "seconds=5").output
+    assert "1 of 300 differences of seconds are larger than 5" in cut
+    assert "no bound" not in cut
+
+
+def test_values_outside_of_a_range_are_no_evidence(db):
+    import_answers("odd", base={"f1": np.full(60, 0.9)}, new={"f1": np.full(60, 1.5)})
+    asked = ["gate", "-n", "odd", "new", "--champion", "base", "-m", "f1"]
+    assert "new has f1 of 1.5" in run(*asked, code=1).output
+
+
 def test_answers_with_slices_and_clusters(db):
     rng, n = np.random.default_rng(0), 300
     language = np.where(np.arange(n) < 60, "de", "en")

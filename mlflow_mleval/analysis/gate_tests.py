@@ -2,8 +2,9 @@
 
 Berger (1982), "Multiparameter hypothesis testing and acceptance sampling" (each measure is tested
 at the whole level where all of them must pass); Westfall & Young (1993) for the largest of several
-statistics; Tango (1998) and Owen (2001), "Empirical likelihood", for what was not seen yet; Nadeau
-& Bengio (2003) for folds; Waudby-Smith & Ramdas (2024) for bets.
+statistics; Tango (1998) and Owen (2001), "Empirical likelihood", for what was not seen yet;
+Bahadur & Savage (1956) for what cannot be seen; Nadeau & Bengio (2003) for folds; Waudby-Smith &
+Ramdas (2024) for bets.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy import optimize, special
 
 from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
@@ -34,9 +35,8 @@ LEAST_UNITS = 30
 MOST_LOST = 0.05
 #: The power for which a number of units is given, and the largest number that is.
 POWER, MOST_UNITS = 0.8, 10_000_000
-#: Of measures without bounds: fewer units than this that differ from the others show no tail, and
-#: with fewer units than this a tail twice as long as the other may deceive.
-_SEEN, _FEW_SKEWED = 10, 60
+#: Fewer means of many answers than this (datasets, folds, repeats) decide nothing.
+LEAST_MEANS = 5
 #: The slice that holds all units.
 ALL = ""
 #: Sums that are equal but for rounding.
@@ -58,8 +58,9 @@ class Units:
     slices : By name, which units belong to a part that can block; or, where a part has values of
         its own, its differences, units x measures, which are judged however few they are.
     clusters : Which units change signs together.
-    bounds : By measure, the largest possible difference of one unit, where units are single
-        answers or instances.
+    bounds : By measure, the largest possible difference of one unit. A single answer may fail
+        altogether, though rarely, so that a measure of answers without a bound is not judged.
+    means : Whether units are means of many answers (datasets, folds, repeats), which need no bound.
     ratio : Size of test to training data, where units are the folds of one dataset.
     lost : Share of the champion's units that the candidate lacks.
     """
@@ -68,6 +69,7 @@ class Units:
     slices: Mapping[str, ArrayLike | pd.DataFrame] = field(default_factory=dict)
     clusters: ArrayLike | pd.Series | None = None
     bounds: Mapping[str, float] = field(default_factory=dict)
+    means: bool = False
     ratio: float | None = None
     lost: float = 0.0
 
@@ -164,25 +166,27 @@ def gate_tests(units: Units, terms: Terms) -> GateTests:
       :math:`d_m \le 0`).
     - *Run more* otherwise.
 
-    Sign changes take differences to be symmetric. Units that can fail altogether may do so rarely:
-    a hundred answers without a failure do not show that fewer than one in a hundred fails. So the
-    statistic is never larger than one that allows for it: a score statistic with the variance that
-    the data could have under the hypothesis, with an unseen worst unit of the likeliest share
-    (Tango's for differences of -1, 0 and 1). Without `bounds` the worst unit is once to twice as
-    far from the mean as the farthest seen, the farther the longer that tail is than the other.
-    Without any change of answers, to ship takes about :math:`2.7 / \delta`.
+    Of single answers a p-value is the larger of two. Sign changes take differences to be symmetric:
+    few answers that differ are not, and of few answers the sums form a lattice. The score statistic
+    has the variance of the likeliest distribution under the hypothesis, in which the worst unit may
+    have been unseen (Tango's for differences of -1, 0 and 1), and Student's t with n - 1 degrees;
+    that is what a hundred answers without a failure do not pass: fewer than one in a hundred may
+    fail. Without any change of answers, to ship takes about :math:`2.7 / \delta`. Of means of many
+    answers it is the larger of sign changes and a t test, of folds with the variance of Nadeau &
+    Bengio; five units at least.
 
     Raises
     ------
     ValueError
         No units or no measure with a margin, names that are no columns, a single cluster, or bets
-        on a measure without bounds.
+        on means.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> d = pd.DataFrame({"f1": rng.normal(0.02, 0.1, 400), "recall": rng.normal(-0.1, 0.2, 400)})
-    >>> found = gate_tests(Units(d), Terms({"f1": 0.01, "recall": 0.01}))
+    >>> bounds = {"f1": 1.0, "recall": 1.0}
+    >>> found = gate_tests(Units(d, bounds=bounds), Terms({"f1": 0.01, "recall": 0.01}))
     >>> found.decision, found.table["verdict"].tolist()
     ('block', ['not worse', 'worse'])
     """
@@ -191,12 +195,7 @@ def gate_tests(units: Units, terms: Terms) -> GateTests:
     if units.clusters is not None:
         of_unit = cluster_numbers(units.clusters, len(units.differences))
     rows = _rows(units, terms, of_unit)
-    if terms.anytime:
-        tests = _by_bets(rows, terms)
-    elif units.ratio is not None:
-        tests = _by_t(rows, terms, units.ratio)
-    else:
-        tests = _by_sign_changes(rows, terms)
+    tests = _by_bets(rows, terms) if terms.anytime else _at_once(rows, terms)
     names = ("measure", "slice", "size", "mean", "margin")
     table = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
     table = table.rename(columns={"size": "n", "mean": "difference"}).assign(**tests)
@@ -214,7 +213,7 @@ def gate_tests(units: Units, terms: Terms) -> GateTests:
         None if of_unit is None else int(of_unit.max()) + 1,
         units.lost,
         terms,
-        (*_doubts(units, rows, of_unit), *_unseen_doubts(units, rows)),
+        (*_doubts(units, rows, of_unit),),
     )
 
 
@@ -239,19 +238,15 @@ def _check(units: Units, terms: Terms) -> None:
         )
     if without := [m for m in terms.improve if m not in terms.margins]:
         raise ValueError(f"`improve` must name measures with a margin, got {some(without)}.")
-    if terms.anytime and (without := [m for m in terms.margins if m not in units.bounds]):
+    if terms.anytime and units.means:
         raise ValueError(
-            f"`anytime` takes measures of single units with bounds, and {some(without)} have "
-            "none. Leave them out."
+            "`anytime` takes single answers or instances, got means of many. Leave it out."
         )
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A measure on a slice: its differences, summed by independent unit, and how many these are;
-    `tails` is how far they reach below and above their mean, of which a small slice may have seen
-    too little. Enough units are judged.
-    """
+    """A measure on a slice: its differences, summed by independent unit, and how many these are."""
 
     measure: str
     slice: str
@@ -260,8 +255,9 @@ class _Row:
     margin: float
     bound: float
     wanted: bool
-    tails: tuple[float, float]
     enough: bool
+    means: bool
+    ratio: float | None
 
     @property
     def size(self) -> float:
@@ -273,7 +269,8 @@ class _Row:
 
     @property
     def judged(self) -> bool:
-        return self.enough and self.size > 0 and self.margin >= 0
+        known = self.means or not isnan(self.bound)
+        return known and self.enough and self.size > 0 and self.margin >= 0
 
     @property
     def decides(self) -> bool:
@@ -289,27 +286,55 @@ class _Row:
         """By unit, how much larger its sum is than with this mean; if the sign is -1, smaller."""
         return sign * (self.sums - centre * self.sizes)
 
-    def statistic(self, centre: float, sign: int) -> float:
-        """Of the hypothesis that the mean is no larger than this; if the sign is -1, no smaller."""
-        there = self.sizes > 0
-        x = self.excess(centre, sign)[there]
-        scale = np.sqrt(x @ x)
-        if not scale > 0:
-            return 0.0
-        of_signs = float(x.sum() / scale)
-        if of_signs <= 0:
-            return of_signs
-        worst = -(self.bound + sign * centre) * self.sizes[there].mean()
-        return min(
-            of_signs, _score(x, float(x.mean()) - self.unseen(sign) if isnan(worst) else worst)
-        )
+    def _error(self) -> float:
+        """The standard error of a mean of means."""
+        spread = np.sum(self.excess(self.mean, 1)[self.sizes > 0] ** 2) / (self.size - 1)
+        return float(np.sqrt(spread * variance_factor(self.size, self.ratio)))
 
-    def unseen(self, sign: int) -> float:
-        """How far below its mean, or, if the sign is -1, above it, a unit without bounds may lie:
-        up to twice as far as the farthest, where that tail is the longer one.
+    def pvalue(self, centre: float, sign: int) -> float:
+        """Of the hypothesis that the mean is no larger than this (if the sign is -1, no smaller),
+        by Student's t: of means their t test, of bounded units the score statistic.
         """
-        here, other = self.tails[::sign]
-        return here * min(max(here / other, 1.0), 2.0) if other else 2.0 * here
+        there = self.sizes > 0
+        n = np.count_nonzero(there)
+        if n < (LEAST_MEANS if self.means else 2):
+            return 1.0
+        if self.means:
+            gain = sign * (self.mean - centre)
+            if (error := self._error()) == 0:
+                return 0.0 if gain > 0 else 1.0
+            statistic = gain / error
+        else:
+            worst = -(self.bound + sign * centre) * self.sizes[there].mean()
+            statistic = _score(self.excess(centre, sign)[there], worst)
+        return float(special.stdtr(n - 1, -statistic))
+
+    def limit(self, critical: float, level: float, sign: int) -> float:
+        """The mean beyond which, downwards or, if the sign is -1, upwards, the statistic of sign
+        changes is larger than this, and the p-value by t smaller than the level.
+        """
+        there = self.sizes > 0
+        end = -sign * (inf if isnan(self.bound) else self.bound)
+        if not self.means and isnan(self.bound):
+            return nan
+        if self.pvalue(end if np.isfinite(end) else self.mean, sign) == 1 or not there.any():
+            return end if self.size else nan
+        if self.means:
+            of_t = self.mean - sign * special.stdtrit(self.size - 1, 1 - level) * self._error()
+        else:
+            of_t = _crossing(lambda centre: self.pvalue(centre, sign) - level, end, self.mean)
+        return sign * max(min(sign * self._of_signs(critical, sign), sign * of_t), sign * end)
+
+    def _of_signs(self, critical: float, sign: int) -> float:
+        """The mean at which the statistic of sign changes has this value."""
+        s, z, k = self.sums, self.sizes, critical**2
+        a, b, c = (
+            u.sum() * v.sum() - k * (u @ v) if np.isfinite(k) else -1.0
+            for u, v in ((z, z), (s, z), (s, s))
+        )
+        if a <= 0:
+            return -sign * inf
+        return float((b - np.copysign(sign, critical) * np.sqrt(max(b * b - a * c, 0.0))) / a)
 
     def capital(self, centre: float, sign: int) -> Array:
         """Log of the capital after each unit of bets against the same hypothesis."""
@@ -323,43 +348,30 @@ class _Row:
         paths = np.cumsum(steps, axis=1) + np.log(SHARES)[:, None]
         return np.logaddexp.reduce(paths, axis=0)
 
-    def limit(self, statistic: Callable[[float, int], float], critical: float, sign: int) -> float:
-        """The mean beyond which, downwards or, if the sign is -1, upwards, the statistic is larger
-        than this.
-        """
-        if not self.size or np.isnan(statistic(self.mean, sign)):
+    def largest(self, centre: float, sign: int) -> float:
+        """Log of the largest capital so far."""
+        return float(self.capital(centre, sign).max(initial=0.0))
+
+    def limit_of_bets(self, critical: float, sign: int) -> float:
+        """The mean beyond which bets have reached this; of a measure without a bound, none."""
+        if isnan(self.bound) or not self.size:
             return nan
-        reach = 12 * float(np.sqrt(self.sums @ self.sums)) / self.size
-        bounded = not np.isnan(self.bound)
-        start, end = self.mean, (-sign * self.bound if bounded else self.mean - sign * reach)
-        at_start, at_end = statistic(start, sign) - critical, statistic(end, sign) - critical
-        if at_end <= 0 or not np.isfinite(critical):
-            return end if bounded else -sign * inf
-        if at_start >= 0:
-            return start
         return _crossing(
-            lambda centre: statistic(centre, sign) - critical, (start, at_start), (end, at_end)
+            lambda centre: critical - self.largest(centre, sign), -sign * self.bound, self.mean
         )
 
 
-def _crossing(
-    height: Callable[[float], float], below: tuple[float, float], above: tuple[float, float]
-) -> float:
-    """Where a monotone function crosses zero, from a point below it and one above: false position,
-    with bisection where that stalls.
+def _crossing(height: Callable[[float], float], below: float, above: float) -> float:
+    """Where a function that rises from one end to the other crosses zero; the nearer end where it
+    does not.
     """
-    (a, at_a), (b, at_b) = below, above
-    for step in range(60):
-        share = 0.5 if step % 3 == 2 or np.isinf(at_b) else at_a / (at_a - at_b)
-        middle = a + (b - a) * share
-        at_middle = height(middle)
-        if at_middle <= 0:
-            a, at_a = middle, at_middle
-        else:
-            b, at_b = middle, at_middle
-        if abs(b - a) < 1e-9 or at_middle == 0:
-            break
-    return float(a)
+    if height(below) >= 0:
+        return below
+    if height(above) <= 0:
+        return above
+    found: float = optimize.brentq(lambda x: np.clip(height(x), -50, 50), below, above, xtol=1e-10)
+    step = 1e-9 * np.sign(below - above)
+    return found if height(found) >= 0 else found - step
 
 
 def _rows(units: Units, terms: Terms, of_unit: Places | None) -> list[_Row]:
@@ -373,7 +385,6 @@ def _rows(units: Units, terms: Terms, of_unit: Places | None) -> list[_Row]:
             sums, sizes = np.nan_to_num(values), (~np.isnan(values)).astype(float)
             if of_unit is not None:
                 sums, sizes = (np.bincount(of_unit, column) for column in (sums, sizes))
-            of_all = rows[[*units.differences].index(measure)] if name != ALL else None
             row = _Row(
                 measure,
                 name,
@@ -382,8 +393,9 @@ def _rows(units: Units, terms: Terms, of_unit: Places | None) -> list[_Row]:
                 margin=terms.margins.get(measure, nan),
                 bound=units.bounds.get(measure, nan),
                 wanted=measure in terms.improve and name == ALL,
-                tails=_tails(sums, sizes, of_all),
                 enough=name == ALL or own or sizes.sum() >= LEAST_UNITS,
+                means=units.means,
+                ratio=units.ratio,
             )
             rows.append(row)
     return rows
@@ -395,49 +407,59 @@ def _within(frame: pd.DataFrame, part: Bools) -> pd.DataFrame:
     return pd.DataFrame(values, columns=frame.columns)
 
 
-def _tails(sums: Array, sizes: Array, whole: _Row | None) -> tuple[float, float]:
-    """How far units reach below and above their mean; those of a slice at least as far as those of
-    the whole would with units of its size.
-    """
-    there = sizes > 0
-    if not there.any():
-        return 0.0, 0.0
-    from_mean = (sums - sums.sum() / sizes.sum() * sizes)[there]
-    below, above = float(-from_mean.min()), float(from_mean.max())
-    if whole is None:
-        return below, above
-    smaller = sizes[there].mean() / whole.sizes[whole.sizes > 0].mean()
-    return max(below, smaller * whole.tails[0]), max(above, smaller * whole.tails[1])
-
-
 # --------------------------------------------------------------------------------------------------
-# Sign changes, and what they cannot see: what was not seen yet.
+# One look: sign changes together with Student's t.
 
 
-def _by_sign_changes(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
+def _at_once(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
     """P-values and limits of all rows; see `GateTests.table`."""
     judged = np.array([row.judged for row in rows])
-    drawn = _drawn(np.stack([row.excess(row.floor, 1) for row in rows], axis=1), terms)
-    falls, rises = (np.array([row.statistic(row.floor, sign) for row in rows]) for sign in (-1, 1))
-    worse = np.ones(len(rows))
-    worse[judged] = _step_down(falls[judged], -drawn[:, judged])
+    x = np.stack([row.excess(row.floor, 1) for row in rows], axis=1)
+    drawn = _drawn(x, terms)
+
+    def by_t(sign: int) -> Array:
+        return np.array([row.pvalue(row.floor, sign) for row in rows])
+
+    def limits(sign: int, critical: Array, levels: Array) -> Array:
+        each = zip(rows, critical, levels, strict=True)
+        return np.array([row.limit(c, level, sign) for row, c, level in each])
+
+    falls, worse = by_t(-1), np.ones(len(rows))
+    joint = _normal(x[:, judged], falls[judged], terms)
+    stepped = [_step_down(-drawn[:, judged]), _step_down(joint)]
+    worse[judged] = np.maximum.reduce([falls[judged], *stepped])
     better = np.full(len(rows), nan)
     for at in [at for at, row in enumerate(rows) if row.wanted]:
         of_gain = _drawn(rows[at].excess(0.0, 1)[:, None], terms)
-        better[at] = _share(of_gain, rows[at].statistic(0.0, 1))[0]
-    own = _critical(drawn, terms.alpha)
-    of_all = _critical((-drawn[:, judged]).max(axis=1, initial=-inf)[:, None], terms.alpha)[0]
+        better[at] = max(_share(of_gain, of_gain[0])[0], rows[at].pvalue(0.0, 1))
+    own, level = _critical(drawn, terms.alpha), np.full(len(rows), terms.alpha)
+    of_all = _critical((-drawn[:, judged]).max(axis=1, initial=-inf)[:, None], terms.alpha)
     upper = np.where(judged, of_all, _critical(-drawn, terms.alpha))
-    high = np.array([r.limit(r.statistic, c, -1) for r, c in zip(rows, upper, strict=True)])
-    floors = np.array([row.floor for row in rows])
+    of_all_t = _critical(joint[1:].max(axis=1, initial=-inf)[:, None], terms.alpha)
+    upper_levels = np.where(judged, np.minimum(special.ndtr(-of_all_t), level), level)
+    high, floors = limits(-1, upper, upper_levels), np.array([row.floor for row in rows])
     return {
-        "low": np.array([r.limit(r.statistic, c, 1) for r, c in zip(rows, own, strict=True)]),
+        "low": limits(1, own, level),
         # The step-down test may reject what the limits of a single step do not.
         "high": np.where(worse <= terms.alpha, np.minimum(high, floors), high),
         "pvalue_worse": worse,
-        "pvalue_not_worse": _share(drawn, rises),
+        "pvalue_not_worse": np.maximum(_share(drawn, drawn[0]), by_t(1)),
         "pvalue_better": better,
     }
+
+
+def _normal(columns: Array, pvalues: Array, terms: Terms) -> Array:
+    """Draws x columns: normal values as correlated as the sums of the columns are under common
+    changes of sign; first the values of which these are the p-values.
+    """
+    norms = np.sqrt((columns**2).sum(axis=0))
+    scaled = columns / np.where(norms > 0, norms, 1.0)
+    correlation = scaled.T @ scaled
+    np.fill_diagonal(correlation, 1.0)
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    drawn = np.random.default_rng(terms.seed).standard_normal((terms.n_resamples, len(root)))
+    return np.concatenate([special.ndtri(1 - pvalues)[None], drawn @ root.T])
 
 
 def _drawn(columns: Array, terms: Terms) -> Array:
@@ -466,8 +488,11 @@ def _share(drawn: Array, statistic: ArrayLike) -> Array:
     return (drawn >= np.asarray(statistic) - _EQUAL).mean(axis=0)
 
 
-def _step_down(statistics: Array, drawn: Array) -> Array:
-    """P-values of rows by the largest statistic of those that are no larger."""
+def _step_down(drawn: Array) -> Array:
+    """P-values of rows, whose statistics are the first of the draws, by the largest statistic of
+    those that are no larger.
+    """
+    statistics = drawn[0]
     rising = np.argsort(statistics, kind="stable")
     largest = np.maximum.accumulate(drawn[:, rising], axis=1)
     share = _share(largest, statistics[rising])
@@ -489,30 +514,34 @@ def _critical(drawn: Array, alpha: float) -> Array:
 
 def _score(x: Array, worst: float) -> float:
     """The statistic of a mean above zero whose variance is that of the likeliest distribution with
-    mean zero, in which the worst unit may have been unseen.
+    mean zero, in which the worst unit may have been unseen; zero of a mean that is not above it.
     """
+    if x.sum() <= 0:
+        return 0.0
     if worst >= 0:
         return inf  # no unit can be as bad as that
-    tilt = _tilt(x, 1 / max(-worst, -x.min()))
-    weights = 1 / (len(x) * (1 + tilt * x))
+    x, counts = np.unique(x, return_counts=True)
+    times, n = counts.astype(float), counts.sum()
+    tilt = _tilt(x, times, 1 / max(-worst, -x[0]))
+    weights = times / (n * (1 + tilt * x))
     unseen = max(0.0, 1 - weights.sum())
     variance = weights @ x**2 + unseen * worst**2
-    return float(np.sqrt(len(x)) * x.mean() / np.sqrt(variance))
+    return float(times @ x / np.sqrt(n * variance))
 
 
-def _tilt(x: Array, steepest: float) -> float:
-    """The λ at which Σ x / (1 + λx), which falls from above zero, is zero; the steepest if it lies
-    beyond. By Newton's method within brackets.
+def _tilt(x: Array, times: Array, steepest: float) -> float:
+    """The λ at which Σ x / (1 + λx), each so many times, which falls from above zero, is zero; the
+    steepest if it lies beyond. By Newton's method within brackets.
     """
     low, high = 0.0, steepest * (1 - 1e-12)
-    if (x / (1 + high * x)).sum() >= 0:
+    if times @ (x / (1 + high * x)) >= 0:
         return high
     tilt = 0.0
     for _ in range(60):
         shrunk = x / (1 + tilt * x)
-        total = shrunk.sum()
+        total = float(times @ shrunk)
         low, high = (tilt, high) if total > 0 else (low, tilt)
-        following = tilt + total / (shrunk @ shrunk)
+        following = tilt + total / float(times @ shrunk**2)
         if not low < following < high:
             following = (low + high) / 2
         if abs(following - tilt) < 1e-10 * steepest:
@@ -522,58 +551,26 @@ def _tilt(x: Array, steepest: float) -> float:
 
 
 # --------------------------------------------------------------------------------------------------
-# Folds, whose models share data; and bets.
-
-
-def _by_t(rows: Sequence[_Row], terms: Terms, ratio: float) -> dict[str, Array]:
-    """As `_by_sign_changes`, by t tests with a variance for folds that share training data."""
-    n, mean = (np.array([getattr(row, name) for row in rows]) for name in ("size", "mean"))
-    judged = np.array([row.judged for row in rows])
-    floors, freedom = np.array([row.floor for row in rows]), np.maximum(n - 1, 1)
-    spread = np.array([np.sum(row.excess(row.mean, 1) ** 2) for row in rows])
-    error = np.sqrt(spread / freedom * variance_factor(np.maximum(n, 1), ratio))
-
-    def tail(centre: ArrayLike) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.nan_to_num((mean - centre) / error, nan=0.0)
-        return np.where(n > 1, special.stdtr(freedom, -t), 1.0)
-
-    worse = np.ones(len(rows))
-    worse[judged] = holm(np.where(n > 1, 1 - tail(floors), 1.0)[judged])
-    own, of_all = terms.alpha, terms.alpha / max(int(judged.sum()), 1)
-    reach, joint = (special.stdtrit(freedom, 1 - level) * error for level in (own, of_all))
-    few = np.where(n > 1, 0.0, inf)
-    return {
-        "low": mean - reach - few,
-        "high": mean + np.where(judged, joint, reach) + few,
-        "pvalue_worse": worse,
-        "pvalue_not_worse": tail(floors),
-        "pvalue_better": tail(0.0),
-    }
+# Bets.
 
 
 def _by_bets(rows: Sequence[_Row], terms: Terms) -> dict[str, Array]:
-    """As `_by_sign_changes`, by the largest capital of bets so far; corrected over all rows with a
-    margin, since those that are too small today may be judged at the next look.
+    """As `_at_once`, by the largest capital of bets so far; corrected over all rows with a margin
+    and a bound, since those that are too small today may be judged at the next look.
     """
     judged = np.array([row.judged for row in rows])
-    counted = np.array([row.margin >= 0 for row in rows])
-
-    def largest(row: _Row) -> Callable[[float, int], float]:
-        return lambda centre, sign: float(row.capital(centre, sign).max(initial=0.0))
+    counted = np.array([row.margin >= 0 and not isnan(row.bound) for row in rows])
 
     def pvalues(sign: int, floors: bool = True) -> Array:
-        logs = [largest(row)(row.floor if floors else 0.0, sign) for row in rows]
-        return np.exp(-np.array(logs))
+        return np.exp([-row.largest(row.floor * floors, sign) for row in rows])
 
     worse = np.where(judged, pvalues(-1), 1.0)
     worse[counted] = holm(worse[counted])
     own = log(1 / terms.alpha)
-    of_all = own + log(int(counted.sum()))
-    upper = np.where(judged, of_all, own)
+    upper = np.where(judged, own + log(max(int(counted.sum()), 1)), own)
     return {
-        "low": np.array([row.limit(largest(row), own, 1) for row in rows]),
-        "high": np.array([r.limit(largest(r), c, -1) for r, c in zip(rows, upper, strict=True)]),
+        "low": np.array([row.limit_of_bets(own, 1) for row in rows]),
+        "high": np.array([r.limit_of_bets(c, -1) for r, c in zip(rows, upper, strict=True)]),
         "pvalue_worse": worse,
         "pvalue_not_worse": pvalues(1),
         "pvalue_better": pvalues(1, floors=False),
@@ -690,34 +687,10 @@ def _doubts(units: Units, rows: Sequence[_Row], of_unit: Places | None) -> Itera
     if of_unit is not None:
         yield from cluster_doubts(units.clusters, of_unit)
     independent = len(rows[0].sums)
-    if units.ratio is None and independent < LEAST_UNITS:
+    if units.means and independent < LEAST_UNITS:
         yield (
             f"{count(independent, 'unit')} {agree(independent, 'is')} few: the tests take "
             "differences to lie about as often above their mean as below it."
-        )
-
-
-def _unseen_doubts(units: Units, rows: Sequence[_Row]) -> Iterable[str]:
-    """What measures without bounds may do that these units do not show; not of folds."""
-    skewed, rare = [], []
-    for row in rows if units.ratio is None else ():
-        if not (row.decides and isnan(row.bound)):
-            continue
-        means = row.sums[row.sizes > 0] / row.sizes[row.sizes > 0]
-        others = len(means) - int(np.unique(means, return_counts=True)[1].max())
-        if others < _SEEN and others < len(means) / 2 and len(means) >= _SEEN:
-            rare.append(row.measure)
-        elif len(means) < _FEW_SKEWED and max(row.tails) > 2 * min(row.tails):
-            skewed.append(row.measure)
-    if rare:
-        yield (
-            f"Almost all differences of {some(rare)} are the same: fewer than {_SEEN} units "
-            "differ, and without bounds nothing says how bad a rare unit can be."
-        )
-    if skewed:
-        yield (
-            f"The differences of {some(skewed)} have one long tail and no bounds: below "
-            f"{_FEW_SKEWED} units both errors may be several times as large as stated."
         )
 
 

@@ -798,15 +798,15 @@ _EXITS = {"ship": 0, "block": 3, "run more": 4}
 _READ_BY = opt.answers[:3]  # a gate counts what is missing, and needs no leave to go on
 
 
-def _margins(stated: Sequence[float | dict[str, float]]) -> float | dict[str, float] | None:
+def _by_measure(
+    stated: Sequence[float | dict[str, float]], flag: str
+) -> float | dict[str, float] | None:
     """One number for all measures, or numbers by name."""
     by_name: dict[str, float] = {}
     for each in stated:
         if not isinstance(each, dict):
             if len(stated) > 1:
-                raise click.UsageError(
-                    "--margin: give one number for all, or NAME=NUMBER for each."
-                )
+                raise click.UsageError(f"{flag}: give one number for all, or NAME=NUMBER for each.")
             return each
         by_name |= each
     return by_name or None
@@ -837,6 +837,7 @@ def gate(
     candidate: str | None,
     champion: str | None,
     margins: tuple[Any, ...],
+    bounds: tuple[Any, ...],
     format: str | None,
     filename: str | None,
     quiet: bool,
@@ -883,7 +884,13 @@ def gate(
     taken = (*opt.gate, opt.cluster, *opt.protocol, opt.level, opt.anytime, opt.swaps, opt.seed)
     options = arguments({k: v for k, v in choices.items() if v is not None}, *taken)
     verdict = judge(
-        candidate, champion, measures=measures, margins=_margins(margins), **options, **asked
+        candidate,
+        champion,
+        measures=measures,
+        margins=_by_measure(margins, "--margin"),
+        bounds=_by_measure(bounds, "--bound"),
+        **options,
+        **asked,
     )
     verdict = replace(
         verdict,

@@ -71,7 +71,7 @@ TOOLS = {
     ),
     "gate": _Tool(
         "gate",
-        (*_RUNS, "champion", "margins", "improve", "over", "slices", "cluster", "alpha"),
+        (*_RUNS, "champion", "margins", "bounds", "improve", "over", "slices", "cluster", "alpha"),
         "May the candidate replace the champion? SHIP, BLOCK, or RUN MORE, which is neither. "
         "Nothing is moved or logged.",
         argument="candidate",

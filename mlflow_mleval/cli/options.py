@@ -365,6 +365,17 @@ gate = (
             "measures between 0 and 1. Repeatable."
         ),
     ),
+    Option(
+        "Gate",
+        "--bound",
+        "bounds",
+        type=PerMeasure(),
+        multiple=True,
+        help=(
+            "The largest difference between two answers that counts, of a measure whose range is "
+            "not known; larger ones are cut. Without one it is not judged. Repeatable."
+        ),
+    ),
     _many("Gate", "--improve", help="Measure that must be better.", metavar="MEASURE"),
     Option(
         "Gate",

@@ -23,7 +23,6 @@ def main() -> None:
     clusters = np.arange(N) // 20
     for what, units, anytime in (
         ("answers", Units(frame, bounds=bounds), False),
-        ("no bounds", Units(frame), False),
         ("ten slices", Units(frame, parts, bounds=bounds), False),
         ("500 clusters", Units(frame, clusters=clusters, bounds=bounds), False),
         ("by bets", Units(frame, bounds=bounds), True),

@@ -62,7 +62,9 @@ def test_profiles_have_a_line_a_method():
 def test_a_forest_has_a_row_a_measure_with_its_margin():
     rng = np.random.default_rng(0)
     better = {"f1": rng.normal(0.2, 0.05, 30), "$x$": rng.normal(-0.2, 0.05, 30), "time": 1.0}
-    tests = gate_tests(Units(pd.DataFrame(better)), Terms(margins={"f1": 0.01, "$x$": 0.02}))
+    tests = gate_tests(
+        Units(pd.DataFrame(better), means=True), Terms(margins={"f1": 0.01, "$x$": 0.02})
+    )
     sides = {"candidate": "new", "champion": "old", "over": "folds"}
     verdict = Verdict(**sides, tests=tests, directions=dict.fromkeys(better, "max"))
     display = verdict.plot()
