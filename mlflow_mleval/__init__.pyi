@@ -32,7 +32,6 @@ from mlflow_mleval.analysis.promethee import promethee as promethee
 from mlflow_mleval.analysis.ranks import friedman as friedman
 from mlflow_mleval.analysis.ranks import skillings_mack as skillings_mack
 from mlflow_mleval.analysis.repeat_tests import repeat_tests as repeat_tests
-from mlflow_mleval.analysis.resampling import bootstrap_ranks as bootstrap_ranks
 from mlflow_mleval.errors import MlevalError as MlevalError
 from mlflow_mleval.evaluation import Evaluation as Evaluation
 from mlflow_mleval.evaluation import evaluate as evaluate

@@ -8,7 +8,6 @@ WHERE = {
     "bayesian_t": "analysis.beyond_pvalues",
     "betting": "analysis.posthoc.betting",
     "bonferroni_dunn": "analysis.posthoc.nemenyi",
-    "bootstrap_ranks": "analysis.resampling",
     "equivalence": "analysis.planning",
     "five_by_two": "analysis.folds.shared_folds",
     "friedman": "analysis.ranks",

@@ -21,14 +21,12 @@ from mlflow_mleval.analysis.posthoc.wilcoxon import wilcoxon_pairs as wilcoxon_p
 from mlflow_mleval.analysis.ranks import friedman as friedman
 from mlflow_mleval.analysis.ranks import skillings_mack as skillings_mack
 from mlflow_mleval.analysis.repeat_tests import repeat_tests as repeat_tests
-from mlflow_mleval.analysis.resampling import bootstrap_ranks as bootstrap_ranks
 
 __all__ = [
     "bayesian_signed_rank",
     "bayesian_t",
     "betting",
     "bonferroni_dunn",
-    "bootstrap_ranks",
     "equivalence",
     "five_by_two",
     "friedman",

@@ -45,7 +45,6 @@ EVER = [
     "bayesian_t",
     "equivalence",
     "plan",
-    "bootstrap_ranks",
     "instance_tests",
     "sign_test",
     "Hierarchy",

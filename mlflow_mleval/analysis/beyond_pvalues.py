@@ -34,9 +34,9 @@ from mlflow_mleval.analysis.planning import (
 )
 from mlflow_mleval.analysis.posthoc.description import Tested
 from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
-from mlflow_mleval.analysis.resampling import RankBootstrap, bootstrap_ranks, flows_by_run
+from mlflow_mleval.analysis.promethee import flows_by_measure
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.validation import Array, probability
+from mlflow_mleval.validation import Array, Bools, probability
 
 # --------------------------------------------------------------------------------------------------
 # How probable it is that one method is better than another by more than matters, and how probable
@@ -437,8 +437,6 @@ def _table(
     )
 
 
-#: Draws of the bootstrap over folds, each of which ranks every dataset anew.
-DRAWS = 200
 #: Draws of the Bayesian signed-rank test: a probability is then known to about half a percent.
 BAYES_DRAWS = 10_000
 #: Of more methods than this only the best so many are compared pair by pair.
@@ -458,7 +456,6 @@ class BeyondPvalues:
     equivalence : Two one-sided tests over datasets; None without a rope, too.
     plan : How many datasets would separate the pairs by step-down max-T.
     curve : Power of step-down max-T to tell the best two methods apart, by number of datasets.
-    bootstrap : Ranks of the fusion when folds are drawn again.
     """
 
     rope: float
@@ -467,13 +464,12 @@ class BeyondPvalues:
     equivalence: EquivalenceResult | None
     plan: Plan | None
     curve: PowerCurve | None
-    bootstrap: RankBootstrap | None
     absent: Mapping[str, str]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the parts over datasets warn of, each once."""
-        parts = (self.bayes, self.equivalence, self.plan, self.bootstrap)
+        parts = (self.bayes, self.equivalence, self.plan)
         return tuple(
             dict.fromkeys(text for part in parts if part is not None for text in part.warnings)
         )
@@ -542,7 +538,7 @@ def beyond_pvalues(
             absent[name] = str(error)
             return None
 
-    parts = dict.fromkeys(("bayes", "equivalence", "plan", "curve", "bootstrap"))
+    parts = dict.fromkeys(("bayes", "equivalence", "plan", "curve"))
     if len(table) < 2:
         absent |= dict.fromkeys(
             ("bayes", "equivalence", "plan"), f"{len(table)} dataset: it takes at least two"
@@ -566,12 +562,6 @@ def beyond_pvalues(
         )
     if not rope:
         absent["equivalence"] = "without a rope nothing counts as equivalent"
-    if fusion.study.folds is not None:
-        parts["bootstrap"] = made(
-            "bootstrap", lambda: bootstrap_ranks(fusion, alpha=alpha, n_resamples=DRAWS, seed=seed)
-        )
-    else:
-        absent["bootstrap"] = "no run has values by fold"
     return BeyondPvalues(rope=rope, methods=shown, absent=absent, **parts)
 
 
@@ -617,3 +607,82 @@ def _curve(
     over = "repeats" if fusion.study.folds is None else "folds"
     least = datasets_needed(alpha)
     return power_curve(gaps, (first, second), level=level, least=least, over=over, seed=seed)
+
+
+def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
+    """By dataset: the difference a minus b in net flow, one value for each fold or repeat that all
+    methods have there.
+
+    These are the pseudo-values of the jackknife (Efron & Tibshirani 1993): everything is computed
+    again without one of them. Their mean is the difference that the fusion has, and their variance,
+    over their number, that of this mean.
+    """
+    study = fusion.study
+    methods = list(fusion.ranking.index)
+    i = methods.index(a)
+    j = methods.index(b)
+    differences = {}
+    for dataset in study.datasets:
+        by_run, kept = _runs(fusion, dataset, methods, repeated=study.folds is None)
+        n = by_run.shape[1]
+        whole = float(fusion.phi.loc[dataset, a] - fusion.phi.loc[dataset, b])
+        differences[dataset] = np.array([whole])
+        if kept[[i, j]].all():
+            moved = (by_run.mean(axis=1, keepdims=True) - by_run).swapaxes(0, 1) / (
+                n - 1
+            )  # the mean without one, less the mean
+            moved[:, ~kept] = 0.0
+            phi = _flows_of_moved(fusion, dataset, methods, moved)
+            without = phi[:, i] - phi[:, j]
+            differences[dataset] = whole - (n - 1) * (without - without.mean())
+    return differences
+
+
+def _flows_of_moved(
+    fusion: Fusion, dataset: str, methods: Sequence[Hashable], moved: Array
+) -> Array:
+    """Net flows, draws x methods, where the values on a dataset are moved: draws x methods x
+    measures.
+    """
+    choices = dict(fusion.options)
+    weights = choices.pop("weights"), choices.pop("drop_constant")
+    values = fusion.study.values.loc[dataset].reindex(methods)
+    flows = flows_by_measure(
+        values.to_numpy() + moved, values.index, values.columns, fusion.study.minimize, **choices
+    )
+    return flows.weigh(*weights).phi
+
+
+def _runs(
+    fusion: Fusion,
+    dataset: str,
+    methods: Sequence[Hashable],
+    repeated: bool = False,
+) -> tuple[Array, Bools]:
+    """Values of the measures on one dataset, methods x folds x measures, and which methods have
+    them all, if two or more do.
+
+    Or repeats, as many as the method with fewest has.
+    """
+    study = fusion.study
+    values = study.repeats if repeated else study.folds
+    none = np.zeros((len(methods), 0, len(study.measures))), np.zeros(len(methods), dtype=bool)
+    if values is None or dataset not in values.index.get_level_values(0):
+        return none
+    table = values.loc[dataset].reindex(columns=study.measures)
+    if repeated:
+        methods_of = table.index.get_level_values(0)
+        number = table.groupby(level=0, sort=False).cumcount().to_numpy()
+        table = table.set_axis(pd.MultiIndex.from_arrays([methods_of, number]))[
+            number < methods_of.value_counts().min()
+        ]
+    keys = table.index.get_level_values(1).unique()
+    full = (
+        table.reindex(pd.MultiIndex.from_product([methods, keys]))
+        .to_numpy()
+        .reshape(len(methods), len(keys), -1)
+    )
+    whole = np.isfinite(full).all(axis=(1, 2))
+    if len(keys) < 2 or whole.sum() < 2:
+        return none
+    return np.where(whole[:, None, None], full, 0.0), whole

@@ -22,8 +22,9 @@ from scipy import optimize, special
 
 from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.pair_tests import cluster_doubts, cluster_numbers
-from mlflow_mleval.analysis.pairs import holm, sign_changes
+from mlflow_mleval.analysis.pairs import holm
 from mlflow_mleval.analysis.posthoc.betting import BETS, SHARES
+from mlflow_mleval.analysis.resampling import Signs
 from mlflow_mleval.reported import Plotted
 from mlflow_mleval.validation import Array, Bools, Places, at_least_one, probability
 from mlflow_mleval.words import agree, count, some
@@ -470,8 +471,7 @@ def _drawn(columns: Array, terms: Terms) -> Array:
     scale = np.sqrt((columns**2).sum(axis=0))
     columns = columns / np.where(scale > 0, scale, 1.0)
     if n <= log2(n_resamples + 1):
-        half = sign_changes(n) @ columns
-        return np.concatenate([half, -half])
+        return Signs(n, n_resamples, one_sided=True).sums(columns)
     rng = np.random.default_rng(terms.seed)
     positive = np.zeros((n_resamples, columns.shape[1]))
     for start in range(0, n, _BLOCK):

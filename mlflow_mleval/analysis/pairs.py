@@ -7,7 +7,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from string import ascii_letters
 from typing import Any, TypedDict
 
@@ -19,6 +18,7 @@ from scipy import special
 from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.ranks import column_of, complete_table, incomplete_table
+from mlflow_mleval.analysis.resampling import Signs, length_pvalue
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import AnyArray, at_least_one, one_of, refuse_keywords
 
@@ -282,13 +282,6 @@ def best_first(
     return order, turned
 
 
-def sign_changes(n: int) -> AnyArray:
-    """All changes of n signs, one a row, but for opposite ones: the first sign is kept, and the
-    first row changes none.
-    """
-    return np.array([(1.0, *signs) for signs in product((1.0, -1.0), repeat=n - 1)])
-
-
 # --------------------------------------------------------------------------------------------------
 # Tables of pairs with the better method first: what tells the two apart changes places or sign with
 # them.
@@ -469,13 +462,6 @@ def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> 
 #
 # Hotelling's T² under sign changes.
 
-#: So many rows that differ are tried under all their sign changes, more under random ones.
-EXACT = 14
-#: Statistics this close are equal: sums in another order.
-_EQUAL = 1e-9
-#: Numbers in a block of random signs.
-_BLOCK = 2**22
-
 
 @dataclass(frozen=True)
 class JointTest:
@@ -520,7 +506,7 @@ def joint_test(
     units : sequence of int, optional
         By row, the number of the cluster that it belongs to.
     n_resamples : int
-        Random sign changes where there are more than 14 units.
+        Random sign changes, see `Signs`.
     seed : int
 
     Raises
@@ -567,22 +553,8 @@ def joint_test(
     ).T
     n = len(d)
     observed = float((whitened.sum(axis=0) ** 2).sum())
-    exact = n <= EXACT
-    if exact:  # the first row keeps its sign: turning all of them changes nothing
-        signs = 1.0 - 2.0 * (np.arange(2 ** (n - 1))[:, None] >> np.arange(n - 1) & 1)
-        drawn = whitened[0] + signs @ whitened[1:]
-        pvalue = float(((drawn**2).sum(axis=1) >= observed - _EQUAL).mean())
-    else:
-        rng = np.random.default_rng(seed)
-        count = 0
-        step = max(_BLOCK // n, 1)
-        for start in range(0, n_resamples, step):
-            signs = (
-                rng.integers(0, 2, size=(min(step, n_resamples - start), n), dtype=np.int8) * 2.0
-                - 1.0
-            )
-            count += int((((signs @ whitened) ** 2).sum(axis=1) >= observed - _EQUAL).sum())
-        pvalue = (count + 1) / (n_resamples + 1)
+    pvalue = length_pvalue(whitened, n_resamples, seed)
+    exact = Signs(n, n_resamples).exact
     share = min(observed / n, 1.0)  # T²/(R-1) = share / (1 - share), for M = (R-1) S + R mean mean'
     statistic = float("inf") if share > 1 - 1e-12 else (n - 1) * share / (1 - share)
     dependent = tuple(int(k) for k in np.sort(order[rank:]))

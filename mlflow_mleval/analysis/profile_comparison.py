@@ -25,7 +25,6 @@ from mlflow_mleval.analysis.folds.protocol import Declared, Protocol
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.pair_tests import PairTests
 from mlflow_mleval.analysis.pairs import apart, better_first, grouped, stepped
-from mlflow_mleval.analysis.posthoc.max_t import sign_flips
 from mlflow_mleval.analysis.posthoc.wilcoxon import PairwiseResult, feasibility, wilcoxon_pairs
 from mlflow_mleval.analysis.profiles_on_dataset import (
     NOISE,
@@ -35,6 +34,7 @@ from mlflow_mleval.analysis.profiles_on_dataset import (
     fieller,
     on_dataset,
 )
+from mlflow_mleval.analysis.resampling import sign_tests
 from mlflow_mleval.measures.owa import FAMILIES, SUMMARIES
 from mlflow_mleval.reported import Plotted
 from mlflow_mleval.validation import at_least_one, one_of, probability, refuse_keywords
@@ -568,7 +568,7 @@ def _across(on_datasets: Sequence[OnDataset], asked: Asked) -> pd.DataFrame | No
         )  # of the log ratio, but bounded
     relative[np.abs(relative) <= NOISE] = 0.0
     rows = relative.reshape(len(parts), -1).T
-    pvalue = sign_flips(rows.__getitem__, len(rows), rows.shape[1], _FLIPS, asked.seed).pvalue
+    pvalue = sign_tests(rows, n_resamples=_FLIPS, seed=asked.seed).corrected
     names = np.array(shared, dtype=object)
     n = len(POSITIONS)
     index = pd.MultiIndex.from_arrays(

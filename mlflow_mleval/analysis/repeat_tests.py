@@ -23,6 +23,7 @@ from mlflow_mleval.analysis.fusion import Fusion, study_flows
 from mlflow_mleval.analysis.pair_tests import COLUMNS, PAIR, PairTests, jointly
 from mlflow_mleval.analysis.pairs import NOISE, Draws, drawn, named_pairs
 from mlflow_mleval.analysis.promethee import FlowsByMeasure
+from mlflow_mleval.analysis.resampling import sign_tests
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.study import Study
@@ -539,17 +540,9 @@ def _shared_out(a: Array, b: Array, how: _Draws) -> tuple[float, bool, float]:
 
 def _flipped(d: Array, how: _Draws) -> tuple[float, bool, float]:
     """The same of changes of the signs of differences."""
-    n = len(d)
-    if exact := 2**n <= EXACT:
-        signs = 1.0 - 2.0 * (
-            (np.arange(2**n)[:, None] >> np.arange(n)) & 1
-        )  # the first row changes none
-    else:
-        signs = np.random.default_rng(how.seed).choice([-1.0, 1.0], (how.n_resamples + 1, n))
-        signs[0] = 1.0
-    means = (signs @ d) / n
-    error = np.sqrt(np.maximum((d**2).mean() - means**2, 0.0) / (n - 1))
-    return _share(np.abs(means), error), exact, _smallest(2**n, True, exact, how.n_resamples)
+    tests = sign_tests(d[None], n_resamples=how.n_resamples, seed=how.seed)
+    smallest = _smallest(2 ** len(d), True, tests.exact, how.n_resamples)
+    return tests.pvalue.item(), tests.exact, smallest
 
 
 def _share(size: Array, error: Array) -> float:

@@ -1,266 +1,387 @@
-"""How sure PROMETHEE ranks are when folds are drawn again.
+r"""Sign changes: the one kernel of tests of paired differences, of their correction and limits.
 
-Efron & Tibshirani (1993), "An introduction to the bootstrap"; Nadeau & Bengio (2003) for folds that
-share training data.
+Where two methods do not differ, either sign of their difference on a unit (a dataset, fold, repeat,
+instance or answer, or a cluster of them) is as likely as the other. So the statistic
+
+.. math:: t = \sum_i d_i \Big/ \sqrt{\sum_i d_i^2}
+
+is compared with what it is under other signs, the same for all hypotheses, so that their
+correlation is kept. Pitman (1937); Westfall & Young (1993) and Romano & Wolf (2005) for the largest
+statistic of several, step by step.
+
+Rules that hold wherever signs change: all changes are made where those that keep the first sign are
+no more than the random ones would be, else random ones and the one that changes nothing; statistics
+that agree to rounding are equal (`EQUAL`); one seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import log2
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import pandas as pd
+from numpy.typing import ArrayLike
 
-from mlflow_mleval.analysis.folds.covariance import checked_ratio, drawn_folds
-from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
-from mlflow_mleval.analysis.fusion import Fusion
-from mlflow_mleval.analysis.promethee import flows_by_measure, place_shares, tied_places, tied_ranks
-from mlflow_mleval.validation import Array, Bools, at_least_one, probability
-from mlflow_mleval.words import count, some
+from mlflow_mleval.validation import AnyArray, Array, Ints, Places, at_least_one, one_of
+
+#: Random sign changes where there are more than so many: beyond 14 units, for opposite ones give
+#: the same size.
+RESAMPLES = 9_999
+#: Statistics this close, relative to their size, are equal: rounding of double and single
+#: precision; and sums so small beside their terms are zero.
+EQUAL = {np.float64: 1e-10, np.float32: 1e-5}
+#: Units whose signs are drawn at a time.
+UNITS = 1024
+#: Hypotheses and sign changes in a block: 2 MB of statistics, which stay in a processor's cache.
+ROWS = 256
+CHANGES = 2048
 
 
 @dataclass(frozen=True)
-class RankBootstrap:
-    """PROMETHEE ranks when folds are drawn again.
+class Signs:
+    """Changes of the signs of units: all of them, or random ones.
 
     Attributes
     ----------
-    table : By method, best first: rank and phi of the fusion; low and high (interval of the rank at 1 - alpha), p_best
-        (share of draws in which it is first; ties share).
-    acceptability : Methods x ranks: share of draws. Methods that tie share the places they cover.
-    draws : Draws x methods: mean net flow over datasets.
-    ratios : By dataset: n_test / n_train that widened the spread.
-    """  # noqa: E501
-
-    table: pd.DataFrame
-    acceptability: pd.DataFrame
-    draws: pd.DataFrame
-    ratios: dict[str, float]
-    alpha: float
-    n_resamples: int
-    seed: int
-    warnings: tuple[str, ...] = ()
-
-    def verdict(self) -> str:
-        """What the draws say, in a sentence."""
-        first = self.table.iloc[0]
-        low = int(np.floor(first.low))
-        high = int(np.ceil(first.high))
-        stays = f"rank {low}" if low == high else f"ranks {low} to {high}"
-        return (
-            f"{self.table.index[0]} is first in {first.p_best:.0%} of "
-            f"{count(self.n_resamples, 'draw')} of the folds and has {stays} in "
-            f"{1 - self.alpha:.0%} of them; this is about other splits of the same "
-            f"{count(n, 'dataset') if (n := len(self.ratios)) > 1 else 'dataset'}, not about "
-            "other datasets."
-        )
-
-
-def bootstrap_ranks(
-    fusion: Fusion,
-    *,
-    ratio: float | None = None,
-    alpha: float = 0.05,
-    n_resamples: int = 500,
-    seed: int = 0,
-) -> RankBootstrap:
-    r"""The PROMETHEE ranking when the folds of each dataset are drawn again, with replacement, the
-    same for all methods.
-
-    Everything is computed again in each draw: thresholds, weights, flows, ranks. With means
-    :math:`\bar x` over R folds and :math:`\bar x^*` over drawn ones, values become :math:`x +
-    \sqrt{(1 + R \cdot ratio) R/(R-1)}\,(\bar x^* - \bar x)`: they vary as the corrected variance of
-    Nadeau & Bengio (2003) says, about the values that the fusion ranks.
-
-    Parameters
-    ----------
-    fusion : Fusion
-        What `fuse` returned, of a study with folds. Cells without all folds of their dataset (such
-        as those that a policy filled) keep their values.
-    ratio : float, optional
-        n_test / n_train of a fold; 0: folds are independent. By default what the runs of the study
-        say, else that of one cross-validation, 1 / (R - 1). It counts twice where folds are
-        repeated or resampled.
-    alpha : float
-        Intervals of ranks are at 1 - alpha.
-    n_resamples, seed : int
-        Draws of the folds, and where they start.
-
-    Raises
-    ------
-    ValueError
-        No dataset has two folds that several methods share.
-
-    Notes
-    -----
-    Quantiles of draws treat the variation between the folds as known, which Student's t does not:
-    in simulations with ten folds an interval at .95 missed the rank in 7% of cases where no method
-    differed, and in 2% where methods did.
+    n : Units, or clusters of them.
+    n_resamples : Random changes; all :math:`2^{n-1}` that keep the first sign are made where these are no more.
+    seed : Of the random ones.
+    one_sided : Whether direction counts: then all changes are all :math:`2^n`.
 
     Examples
     --------
-    >>> from mlflow_mleval.analysis.fusion import fuse
-    >>> from mlflow_mleval.study import Study
-    >>> index = pd.MultiIndex.from_product([["d"], ["a", "b"], range(5)], names=["dataset", "method", "fold"])
-    >>> folds = pd.DataFrame({"f1": [.6, .7, .6, .7, .6, .5, .6, .5, .6, .5]}, index)
-    >>> study = Study(folds.groupby(level=[0, 1]).mean(), {"f1": "max"}, folds=folds)
-    >>> bootstrap_ranks(fuse(study), n_resamples=100).table["p_best"].to_dict()
-    {'a': 1.0, 'b': 0.0}
+    >>> signs = Signs(3)
+    >>> signs.exact, signs.changes, signs.sums([[1.0], [2.0], [4.0]]).ravel().tolist()
+    (True, 4, [7.0, -1.0, 3.0, -5.0])
+    >>> Signs(3, one_sided=True).changes, Signs(15).changes
+    (8, 10000)
     """  # noqa: E501
-    probability(alpha, "alpha")
-    at_least_one(n_resamples, "n_resamples")
-    ratio = checked_ratio(ratio)
-    study = fusion.study
-    methods = list(fusion.ranking.index)
-    rng = np.random.default_rng(seed)
-    total = np.zeros((n_resamples, len(methods)))
-    ratios: dict[str, float] = {}
-    fixed = []
-    assumed = []
-    differing = []
-    for dataset in study.datasets:
-        by_fold, kept = _runs(fusion, dataset, methods)
-        fixed += [f"{methods[i]} on {dataset}" for i in np.flatnonzero(~kept)]
-        if not kept.any():
-            total += fusion.phi.loc[dataset, methods].to_numpy()
-            continue
-        n_folds = by_fold.shape[1]
-        having = [name for name, has in zip(methods, kept, strict=True) if has]
-        runs = runs_of(study.runs, dataset, having)
-        how = recorded_protocol(runs, n_folds, ratio=ratio)[0]
-        ratios[dataset] = how.headline_ratio or 0.0
-        assumed += [] if how.known or ratio is not None else [dataset]
-        differing += [] if unpaired(runs, having)[0] is None else [dataset]
-        drawn = drawn_folds(rng, n_folds, n_resamples, how.headline_ratio)
-        moved = np.einsum("dr,irj->dij", drawn, by_fold - by_fold.mean(axis=1, keepdims=True))
-        moved[:, ~kept] = 0.0
-        total += _flows_of_moved(fusion, dataset, methods, moved)
-    if not ratios:
-        raise ValueError(
-            "`fusion` must have a dataset with two folds that two methods share, got none. Log "
-            "values by fold."
-        )
-    phi = total / len(study.datasets)
-    share = place_shares(*tied_places(-phi)) / n_resamples
-    rank = tied_ranks(-phi)
-    low, high = np.quantile(rank, [alpha / 2, 1 - alpha / 2], axis=0, method="nearest")
-    table = fusion.ranking[["rank", "phi"]].assign(low=low, high=high, p_best=share[:, 0])
-    shares = pd.DataFrame(share, methods, pd.RangeIndex(1, len(methods) + 1, name="rank"))
-    doubts = _doubts(fixed, assumed, differing, len(study.datasets) - len(ratios))
-    return RankBootstrap(
-        table,
-        shares,
-        pd.DataFrame(phi, columns=methods),
-        ratios,
-        alpha,
-        n_resamples,
-        seed,
-        doubts,
+
+    n: int
+    n_resamples: int = RESAMPLES
+    seed: int = 0
+    one_sided: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether all changes are made."""
+        return self.n - 1 <= log2(at_least_one(self.n_resamples, "n_resamples"))
+
+    @property
+    def changes(self) -> int:
+        """How many are made, the one that changes nothing among them, as the first."""
+        if not self.exact:
+            return self.n_resamples + 1
+        return 2 ** (self.n - (not self.one_sided))
+
+    def matrix(self, number: Any = np.float64) -> AnyArray:
+        """All signs at once, units x changes."""
+        if not self.exact:
+            drawn = np.concatenate([part for _, part in self._drawn()], axis=1)
+            return np.ascontiguousarray((drawn * 2 - 1).T, dtype=number)
+        bits = np.arange(2 ** (self.n - 1)) >> np.arange(self.n - 1)[::-1, None] & 1
+        kept = np.concatenate([np.zeros((1, bits.shape[1]), int), bits])
+        signs = (1 - 2 * kept).astype(number)
+        return np.concatenate([signs, -signs], axis=1) if self.one_sided else signs
+
+    def sums(self, columns: ArrayLike) -> Array:
+        """Sums of the columns (units x columns) under each change of sign, changes x columns.
+
+        Only the signs of some units are in memory at a time, and the same for every call.
+        """
+        values = np.asarray(columns, dtype=float)
+        if self.exact:
+            return np.asarray(self.matrix().T @ values)
+        positive = np.zeros((self.changes, values.shape[1]))
+        for units, part in self._drawn():
+            for start in range(0, self.changes, CHANGES):
+                at = slice(start, start + CHANGES)
+                positive[at] += part[at].astype(float) @ values[units]
+        return 2 * positive - values.sum(axis=0)
+
+    def _drawn(self) -> Iterator[tuple[slice, AnyArray]]:
+        """Random signs of units, changes x units: 1 keeps the sign, 0 changes it."""
+        rng = np.random.default_rng(self.seed)
+        for start in range(0, self.n, UNITS):
+            units = slice(start, min(start + UNITS, self.n))
+            shape = (self.n_resamples + 1, units.stop - start)
+            part = rng.integers(0, 2, shape, dtype=np.int8)
+            part[0] = 1
+            yield units, part
+
+
+class Rows(Protocol):
+    """Differences of hypotheses, hypotheses x units: an array, or what makes some rows of one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Hypotheses, units."""
+
+    def __getitem__(self, at: Places, /) -> AnyArray:
+        """These rows."""
+
+
+@dataclass(frozen=True)
+class SignTests:
+    """What sign changes say of hypotheses, one value each.
+
+    Attributes
+    ----------
+    total, size : Σd, and √Σd² (1 where all are zero).
+    statistic : Σd / √Σd²; its size where the test is two-sided, turned where "less".
+    pvalue : Of each by itself.
+    corrected : Over all, by the largest statistic, step-down: holds the family-wise error.
+    critical : Statistics above it, and no others, have a p-value of at most alpha beside the largest of all (a single step);
+        infinite where there are too few changes for that. See `limits`.
+    changes, exact : How many changes were made, and whether these are all.
+    """  # noqa: E501
+
+    total: Array
+    size: Array
+    statistic: Array
+    pvalue: Array
+    corrected: Array
+    critical: float
+    changes: int
+    exact: bool
+
+
+def sign_tests(
+    rows: Rows,
+    *,
+    sizes: ArrayLike | None = None,
+    centre: ArrayLike = 0.0,
+    alternative: str = "two-sided",
+    alpha: float = 0.05,
+    n_resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> SignTests:
+    r"""Test that mean differences are as a hypothesis says, by common changes of sign of units.
+
+    Hypotheses are ordered by their statistic; the corrected p-value of each is the share of sign
+    changes under which the largest statistic among it and those after it reaches its own, and no
+    smaller than that of any before it. This holds the family-wise error whatever the number of
+    hypotheses, where under the true ones the units are jointly symmetric.
+
+    Parameters
+    ----------
+    rows : array, shape (hypotheses, units)
+        Differences; sums of them where units are clusters (`cluster_sums`), 0 where there is none.
+        Or an object with this shape that makes the rows at some positions when they are asked for.
+    sizes : array of the same shape, optional
+        How many differences each is the sum of, where `centre` is not 0; by default 1.
+    centre : float, or one a hypothesis
+        The mean under the hypothesis: minus the margin :math:`\delta`, for a test that the mean is
+        no worse than that by ``"greater"``, or that it is worse by ``"less"``.
+    alternative : {"two-sided", "greater", "less"}
+        Than the centre.
+    alpha : float
+        Of `critical`.
+    n_resamples, seed : int
+        See `Signs`.
+
+    Examples
+    --------
+    Five units, two measures: the first is no worse than by .1, for the second this is open.
+
+    >>> rows = np.array([[0.2, 0.1, 0.3, 0.0, 0.1], [0.2, -0.3, 0.1, 0.1, -0.1]])
+    >>> found = sign_tests(rows, centre=-0.1, alternative="greater")
+    >>> found.pvalue.tolist(), found.corrected.tolist(), found.exact
+    ([0.03125, 0.25], [0.03125, 0.25], True)
+    """
+    one_of(alternative, "alternative", ("two-sided", "greater", "less"))
+    one_sided = alternative != "two-sided"
+    n_rows, n = rows.shape
+    signs = Signs(n, n_resamples, seed, one_sided)
+    turned = -1 if alternative == "less" else 1
+    centres = np.broadcast_to(np.asarray(centre, float), n_rows)
+
+    def differences(at: Places) -> AnyArray:
+        if not centres.any():
+            return turned * rows[at]
+        of = 1.0 if sizes is None else np.asarray(sizes)[at]
+        return turned * (rows[at] - centres[at, None] * of)
+
+    total, size = np.empty((2, n_rows))
+    for at in _blocks(n_rows):
+        d = differences(at)
+        total[at] = d.sum(axis=1)
+        size[at] = np.sqrt(np.einsum("ij,ij->i", d, d))
+    size[size == 0] = 1.0
+    statistic = total / size if one_sided else np.abs(total) / size
+    number: Any = np.float64 if signs.exact or n > UNITS else np.float32
+    if n > UNITS:
+        sums = signs.sums(np.concatenate([differences(at) for at in _blocks(n_rows)]).T / size).T
+    else:
+        matrix = signs.matrix(number)
+
+    def drawn(at: Places) -> Callable[[slice], AnyArray]:
+        if n > UNITS:
+            return lambda part: sums[at, part] if one_sided else np.abs(sums[at, part])
+        unit = (differences(at) / size[at, None]).astype(number)
+
+        def product(part: slice) -> AnyArray:
+            found = unit @ matrix[:, part]
+            return found if one_sided else np.abs(found, out=found)
+
+        return product
+
+    own, joint, critical = step_down(statistic, drawn, signs.changes, alpha, number)
+    return SignTests(
+        turned * total,
+        size,
+        statistic,
+        own / signs.changes,
+        joint / signs.changes,
+        critical,
+        signs.changes,
+        signs.exact,
     )
 
 
-def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
-    """By dataset: the difference a minus b in net flow, one value for each fold or repeat that all
-    methods have there.
+def length_pvalue(columns: ArrayLike, n_resamples: int = RESAMPLES, seed: int = 0) -> float:
+    """The share of sign changes of rows (units x columns) under which the sum of the rows is at
+    least as long: of several measures together, where the columns are orthonormal.
 
-    These are the pseudo-values of the jackknife (Efron & Tibshirani 1993): everything is computed
-    again without one of them. Their mean is the difference that the fusion has, and their variance,
-    over their number, that of this mean.
+    >>> length_pvalue([[0.6, 0.0], [0.8, 0.6], [0.0, 0.8]])
+    0.25
     """
-    study = fusion.study
-    methods = list(fusion.ranking.index)
-    i = methods.index(a)
-    j = methods.index(b)
-    differences = {}
-    for dataset in study.datasets:
-        by_run, kept = _runs(fusion, dataset, methods, repeated=study.folds is None)
-        n = by_run.shape[1]
-        whole = float(fusion.phi.loc[dataset, a] - fusion.phi.loc[dataset, b])
-        differences[dataset] = np.array([whole])
-        if kept[[i, j]].all():
-            moved = (by_run.mean(axis=1, keepdims=True) - by_run).swapaxes(0, 1) / (
-                n - 1
-            )  # the mean without one, less the mean
-            moved[:, ~kept] = 0.0
-            phi = _flows_of_moved(fusion, dataset, methods, moved)
-            without = phi[:, i] - phi[:, j]
-            differences[dataset] = whole - (n - 1) * (without - without.mean())
-    return differences
+    values = np.asarray(columns, dtype=float)
+    squares = (Signs(len(values), n_resamples, seed).sums(values) ** 2).sum(axis=1)
+    return float(share(squares, squares[0]))
 
 
-def _flows_of_moved(
-    fusion: Fusion, dataset: str, methods: Sequence[Hashable], moved: Array
-) -> Array:
-    """Net flows, draws x methods, where the values on a dataset are moved: draws x methods x
-    measures.
+class Counts(NamedTuple):
+    """Of sign changes that reach the statistic of each hypothesis: by itself, and step-down by the
+    largest; and the statistic above which that are few enough, in a single step.
     """
-    choices = dict(fusion.options)
-    weights = choices.pop("weights"), choices.pop("drop_constant")
-    values = fusion.study.values.loc[dataset].reindex(methods)
-    flows = flows_by_measure(
-        values.to_numpy() + moved, values.index, values.columns, fusion.study.minimize, **choices
-    )
-    return flows.weigh(*weights).phi
+
+    own: Ints
+    joint: Ints
+    critical: float
 
 
-def _runs(
-    fusion: Fusion,
-    dataset: str,
-    methods: Sequence[Hashable],
-    repeated: bool = False,
-) -> tuple[Array, Bools]:
-    """Values of the measures on one dataset, methods x folds x measures, and which methods have
-    them all, if two or more do.
+def step_down(
+    statistic: Array,
+    drawn: Callable[[Places], Callable[[slice], AnyArray]],
+    changes: int,
+    alpha: float = 0.05,
+    number: Any = np.float64,
+) -> Counts:
+    """Count the changes under which statistics, and the largest of them, reach those of the data.
 
-    Or repeats, as many as the method with fewest has.
+    `drawn` gives for the hypotheses at some positions a function from a slice of the changes to
+    their statistics under these, hypotheses x changes, an array that may be used up. Blocks bound
+    the memory: from the smallest statistic of the data to the largest, a running maximum per change
+    makes the successive maxima.
     """
-    study = fusion.study
-    values = study.repeats if repeated else study.folds
-    none = np.zeros((len(methods), 0, len(study.measures))), np.zeros(len(methods), dtype=bool)
-    if values is None or dataset not in values.index.get_level_values(0):
-        return none
-    table = values.loc[dataset].reindex(columns=study.measures)
-    if repeated:
-        methods_of = table.index.get_level_values(0)
-        number = table.groupby(level=0, sort=False).cumcount().to_numpy()
-        table = table.set_axis(pd.MultiIndex.from_arrays([methods_of, number]))[
-            number < methods_of.value_counts().min()
-        ]
-    keys = table.index.get_level_values(1).unique()
-    full = (
-        table.reindex(pd.MultiIndex.from_product([methods, keys]))
-        .to_numpy()
-        .reshape(len(methods), len(keys), -1)
-    )
-    whole = np.isfinite(full).all(axis=(1, 2))
-    if len(keys) < 2 or whole.sum() < 2:
-        return none
-    return np.where(whole[:, None, None], full, 0.0), whole
+    own, joint = np.zeros((2, len(statistic)), dtype=np.int64)
+    largest = np.full(changes, -np.inf, dtype=number)
+    rising = np.argsort(statistic, kind="stable")
+    for block in _blocks(len(statistic)):
+        at = rising[block]
+        limit = reached(statistic[at], number)[:, None]
+        statistics = drawn(at)
+        for start in range(0, changes, CHANGES):
+            part = slice(start, start + CHANGES)
+            found = statistics(part)
+            own[at] += (found >= limit).sum(axis=1, dtype=np.int32)
+            before = largest[part]
+            for row in found:  # the ufunc's own accumulate is ten times slower along this axis
+                before = np.maximum(row, before, out=row)
+            largest[part] = before
+            joint[at] += (found >= limit).sum(axis=1, dtype=np.int32)
+    joint[rising] = np.maximum.accumulate(joint[rising][::-1])[::-1]
+    return Counts(own, joint, critical(largest, alpha))
 
 
-def _doubts(
-    fixed: Sequence[str],
-    assumed: Sequence[str],
-    differing: Sequence[str],
-    without: int,
-) -> tuple[str, ...]:
-    doubts = []
-    if fixed:
-        doubts.append(f"Cells without all folds of their dataset keep their values: {some(fixed)}.")
-    if without:
-        doubts.append(
-            f"{count(without, 'dataset')} without folds to draw from: ranks there stay, the "
-            "ranking varies too little."
-        )
-    if assumed:
-        doubts.append(
-            f"The folds are taken as one cross-validation on {some(assumed)}: repeated ones need "
-            "a ratio."
-        )
-    if differing:
-        doubts.append(
-            "Methods were run on different splits, yet folds are drawn as if they were the same, "
-            f"on {some(differing)}."
-        )
-    return tuple(doubts)
+def reached(statistic: ArrayLike, number: Any = np.float64) -> AnyArray:
+    """What another statistic must be at least to be as large: less than this one by rounding."""
+    t = np.asarray(statistic, dtype=float)
+    t = np.where(np.abs(t) < EQUAL[np.float64], 0.0, t)
+    return np.asarray(t - EQUAL[number] * np.abs(t)).astype(number)
+
+
+def share(drawn: Array, statistic: ArrayLike) -> Array:
+    """P-values: of each column of `drawn` (changes x hypotheses) the share that reaches the
+    statistic.
+    """
+    return np.asarray((drawn >= reached(statistic)).mean(axis=0))
+
+
+def critical(drawn: AnyArray, alpha: float) -> float:
+    """The statistic above which p-values are at most alpha; infinite where changes are too few."""
+    allowed = int(alpha * len(drawn) * (1 + 1e-12))
+    if allowed == 0:
+        return np.inf
+    place = len(drawn) - 1 - allowed
+    return float(np.partition(drawn, place)[place]) if place >= 0 else -np.inf
+
+
+def limits(
+    total: ArrayLike,
+    squares: ArrayLike,
+    n: ArrayLike,
+    critical: ArrayLike,
+    *,
+    products: ArrayLike | None = None,
+    squared_sizes: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    r"""The mean differences δ that sign changes do not reject, as ends of intervals.
+
+    These are the δ with :math:`|\sum_k (S_k - δ n_k)| \le c \sqrt{\sum_k (S_k - δ n_k)^2}`, the
+    roots of a quadratic; endless where so few units let no δ be rejected. With the critical value
+    of `SignTests` they hold together, and exclude 0 where a single step rejects it. Each end alone
+    is a one-sided limit, with a critical value of one-sided tests.
+
+    Parameters
+    ----------
+    total, squares, n : array, one a hypothesis
+        Σ S_k, Σ S_k², Σ n_k over units or clusters k.
+    critical : float or array
+        c.
+    products, squared_sizes : array, optional
+        Σ S_k n_k and Σ n_k²; by default units are single ones.
+
+    Examples
+    --------
+    >>> low, high = limits(10.0, 20.0, 10, 2.0)
+    >>> round(float(low), 3), round(float(high), 3)
+    (0.184, 1.816)
+    """
+    total, squares, n = (np.asarray(x, float) for x in (total, squares, n))
+    products = total if products is None else np.asarray(products, float)
+    squared_sizes = n if squared_sizes is None else np.asarray(squared_sizes, float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        c2 = np.square(critical)
+        leading = n**2 - c2 * squared_sizes
+        middle = total * n - c2 * products
+        root = np.sqrt(np.maximum(middle**2 - leading * (total**2 - c2 * squares), 0.0))
+        low, high = (middle - root) / leading, (middle + root) / leading
+    bounded = leading > EQUAL[np.float64] * n**2
+    return np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)
+
+
+def cluster_sums(values: ArrayLike, clusters: Places | None = None) -> tuple[Array, Array]:
+    """Sums of each column (units x columns) over clusters, and of how many values; NaN is none.
+
+    Without clusters each unit is one.
+
+    >>> sums, sizes = cluster_sums([[1.0], [2.0], [np.nan]], np.array([0, 0, 1]))
+    >>> sums.ravel().tolist(), sizes.ravel().tolist()
+    ([3.0, 0.0], [2.0, 0.0])
+    """
+    x = np.asarray(values, dtype=float)
+    there = ~np.isnan(x)
+    x, counts = np.where(there, x, 0.0), there.astype(float)
+    if clusters is None:
+        return x, counts
+    of = [np.bincount(clusters, column) for table in (x, counts) for column in table.T]
+    sums, sizes = np.array(of).reshape(2, x.shape[1], -1).swapaxes(1, 2)
+    return sums, sizes
+
+
+def _blocks(n_rows: int) -> list[Places]:
+    return [np.arange(start, min(start + ROWS, n_rows)) for start in range(0, n_rows, ROWS)]

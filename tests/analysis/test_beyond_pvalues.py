@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from fold_cases import fold_study, three_methods
+from fold_cases import fold_study
 from report_cases import NASTY, nasty, study_of
 
 from mlflow_mleval.analysis.beyond_pvalues import (
@@ -21,7 +21,6 @@ from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.report.content.beyond import (
     beyond_pairs,
     probability,
-    ranks_table,
     sentences,
 )
 from mlflow_mleval.report.content.study_report import document
@@ -42,7 +41,7 @@ def test_over_datasets_the_parts_are_those_of_their_functions(four):
         plan(table).table.filter(regex="effect|needed"),
     )
     assert found.plan.test == "step-down max-T"
-    assert found.bootstrap is None and found.absent == {"bootstrap": "no run has values by fold"}
+    assert found.absent == {}
 
 
 def test_of_ten_datasets_or_more_the_pairs_that_chance_would_call_different_are_told(four):
@@ -105,16 +104,6 @@ def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_the
         assert (first, second) == (probability(row.p_b), probability(row.p_a))
 
 
-def test_ranks_over_folds_have_a_table():
-    table = ranks_table(compare(three_methods(), rope=0.01).beyond)
-    assert [c.head for c in table.columns] == [
-        "method",
-        "φ",
-        "ranks over folds",
-        "first in",
-    ]
-
-
 def test_what_does_not_matter_has_one_name(four):
     assert plain(sentences(four)[0]) == "Differences of f1 up to 0.01 count as too small to matter."
     assert not any(word in plain(" ".join(sentences(four))) for word in ("limit", "margin"))
@@ -122,11 +111,7 @@ def test_what_does_not_matter_has_one_name(four):
 
 def test_json_and_page_hold_it_and_are_silent_where_nothing_was_asked(four):
     record = json.loads(four.report().render("json"))["beyond"]
-    assert (
-        record["rope"] == 0.01
-        and len(record["bayes"]["table"]) == 6
-        and record["bootstrap"] is None
-    )
+    assert record["rope"] == 0.01 and len(record["bayes"]["table"]) == 6
     assert 'id="beyond"' in four.report().to_html()
     assert "Beyond p-values" in document(four, {}, "pairs").to_text()
     nothing = compare(study_of(3, 4))

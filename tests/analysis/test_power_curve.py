@@ -10,11 +10,11 @@ import pytest
 from fold_cases import fold_study
 from report_cases import study_of
 
+from mlflow_mleval.analysis.beyond_pvalues import flows_by_run
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.planning import paired_power, power_curve
 from mlflow_mleval.analysis.posthoc.max_t import level_of_a_pair, max_t
-from mlflow_mleval.analysis.resampling import flows_by_run
 from mlflow_mleval.report.blocks import plain
 from mlflow_mleval.study import Study
 

@@ -1,120 +1,143 @@
-"""The bootstrap of PROMETHEE ranks against enumeration, simulation and the fusion itself."""
+"""The kernel of sign changes against brute force: every change of sign, every set of hypotheses."""
 
-import os
+from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.resampling import bootstrap_ranks
-from mlflow_mleval.study import Study
+from mlflow_mleval.analysis import resampling
+from mlflow_mleval.analysis.resampling import Signs, cluster_sums, limits, sign_tests
 
-#: How often what holds with a probability is tried; MLEVAL_SIMULATIONS=400 tries it thoroughly.
-SIMULATIONS = int(os.environ.get("MLEVAL_SIMULATIONS", "150"))
+SIDES = {"two-sided": np.abs, "greater": lambda t: t, "less": lambda t: -t}
 
 
-def study(n_folds=5, datasets=("d", "e"), methods=("a", "b", "c"), seed=0, step=0.02):
+def statistics(x):
+    """Of rows x units: Σx / √Σx²."""
+    size = np.sqrt((x**2).sum(axis=-1))
+    return x.sum(axis=-1) / np.where(size > 0, size, 1)
+
+
+def by_definition(x, alternative):
+    """P-values of each row of x, and those of the closed tests of all sets of rows: of each row the
+    largest over the sets that hold it, each by the largest statistic of its rows.
+    """
+    side = SIDES[alternative]
+    seen = side(statistics(x))
+    drawn = np.array([side(statistics(x * s)) for s in product([1, -1], repeat=x.shape[1])])
+    own = (drawn >= seen - 1e-9).mean(axis=0)
+    corrected = np.zeros(len(x))
+    for chosen in product([False, True], repeat=len(x)):
+        rows = np.flatnonzero(chosen)
+        if len(rows):
+            p = (drawn[:, rows].max(axis=1) >= seen[rows].max() - 1e-9).mean()
+            corrected[rows] = np.maximum(corrected[rows], p)
+    return own, corrected
+
+
+CASES = {
+    "n": st.integers(1, 7),
+    "h": st.integers(1, 5),
+    "decimals": st.sampled_from([0, 1, 12]),
+    "alternative": st.sampled_from([*SIDES]),
+    "seed": st.integers(0),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(**CASES)
+def test_p_values_are_those_of_every_change_of_sign_and_of_every_set(
+    n, h, decimals, alternative, seed
+):
     rng = np.random.default_rng(seed)
-    index = pd.MultiIndex.from_product(
-        [datasets, methods, range(n_folds)], names=["dataset", "method", "fold"]
+    centre, sizes = rng.normal(size=h).round(decimals), rng.integers(0, 4, (h, n))
+    sums = np.where(sizes > 0, rng.normal(size=(h, n)).round(decimals) * sizes, 0.0)
+    options = {"sizes": sizes, "centre": centre, "alternative": alternative}
+    found = sign_tests(sums, **options)
+    own, corrected = by_definition(sums - centre[:, None] * sizes, alternative)
+    assert found.exact and found.changes == 2 ** (n - (alternative == "two-sided"))
+    assert found.pvalue == pytest.approx(own, abs=1e-12)
+    assert found.corrected == pytest.approx(corrected, abs=1e-12)
+    assert found.total == pytest.approx((sums - centre[:, None] * sizes).sum(axis=1))
+    order = rng.permutation(n), rng.permutation(h)
+    moved = sign_tests(
+        sums[order[1]][:, order[0]],
+        **options | {"sizes": sizes[order[1]][:, order[0]], "centre": centre[order[1]]},
     )
-    folds = pd.DataFrame(rng.normal(0.6, 0.03, (len(index), 2)), index, ["f1", "hamming_loss"])
-    folds["f1"] -= step * index.get_level_values(1).map({name: k for k, name in enumerate(methods)})
-    return Study(
-        folds.groupby(level=[0, 1]).mean(),
-        {"f1": "max", "hamming_loss": "min"},
-        "worst",
-        folds=folds,
+    assert moved.corrected == pytest.approx(corrected[order[1]], abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(5, 9),
+    h=st.integers(1, 4),
+    alpha=st.sampled_from([0.05, 0.1, 0.2]),
+    **{"seed": st.integers(0)},
+)
+def test_limits_hold_what_the_statistic_does_not_reject_and_0_where_a_single_step_does_not(
+    n, h, alpha, seed
+):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(rng.normal(size=(h, 1)), 0.5, (h, 3 * n)).T
+    sums, sizes = (x.T for x in cluster_sums(values, np.arange(3 * n) % n))
+    found = sign_tests(sums, alpha=alpha)
+    low, high = limits(
+        found.total,
+        found.size**2,
+        sizes.sum(axis=1),
+        found.critical,
+        products=(sums * sizes).sum(axis=1),
+        squared_sizes=(sizes**2).sum(axis=1),
     )
+    drawn = np.array([statistics(sums * s) for s in product([1, -1], repeat=n)])
+    single = (np.abs(drawn).max(axis=1)[:, None] >= found.statistic - 1e-9).mean(axis=0)
+    assert ((low > 0) | (high < 0)).tolist() == (single <= alpha).tolist()
+    for k in range(h):
+        for end, inside in ((low[k], 1e-6), (high[k], -1e-6)):
+            if np.isfinite(end):
+                t = [abs(statistics(sums[k] - (end + e) * sizes[k])) for e in (inside, -inside)]
+                assert t[0] <= found.critical <= t[1]
+            else:
+                assert abs(statistics(sums[k] - 1e9 * sizes[k])) <= found.critical
 
 
-def test_without_spread_between_folds_every_draw_is_the_fusion():
-    known = study()
-    flat = known.folds.groupby(level=[0, 1]).transform("mean")
-    fusion = fuse(Study(known.values, known.directions, "worst", folds=flat))
-    found = bootstrap_ranks(fusion, n_resamples=5)
-    for _, draw in found.draws.iterrows():
-        pd.testing.assert_series_equal(draw, fusion.ranking["phi"], check_names=False)
-    assert (found.table["low"] == found.table["rank"]).all() and (
-        found.table["high"] == found.table["rank"]
-    ).all()
-
-
-def test_draws_without_correction_are_fusions_of_drawn_folds():
-    known = study(datasets=("d",))
-    n, ratio = 5, 0.0
-    found = bootstrap_ranks(fuse(known), ratio=ratio, n_resamples=20, seed=3)
-    weights = np.random.default_rng(3).multinomial(n, np.full(n, 1 / n), 20) / n
-    by_fold = known.folds.to_numpy().reshape(3, n, 2)
-    for draw, w in zip(found.draws.to_numpy(), weights, strict=True):
-        mean = by_fold.mean(axis=1)
-        moved = mean + np.sqrt(n / (n - 1)) * (np.einsum("r,irj->ij", w, by_fold) - mean)
-        values = pd.DataFrame(moved, known.values.index, known.values.columns)
-        expected = fuse(Study(values, known.directions)).ranking["phi"]
-        np.testing.assert_allclose(draw, expected.reindex(found.draws.columns))
-
-
-def test_spread_is_that_of_the_corrected_variance():
+def test_limits_hold_together_as_often_as_they_say():
     rng = np.random.default_rng(0)
-    x = rng.normal(size=10)
-    weights = rng.multinomial(10, np.full(10, 0.1), 200_000) / 10
-    drawn = np.sqrt((1 + 10 * (1 / 9)) * 10 / 9) * (weights @ (x - x.mean()))
-    assert drawn.var() == pytest.approx((1 / 10 + 1 / 9) * x.var(ddof=1), rel=0.02)
+    truth = np.array([0.0, 0.3, 1.0, 5.0])[:, None]
+    held = []
+    for seed in range(200):
+        rows = truth + rng.standard_exponential((4, 30)) - 1 + rng.normal(size=30)
+        found = sign_tests(rows, n_resamples=499, seed=seed)
+        low, high = limits(found.total, found.size**2, 30, found.critical)
+        held.append(((low <= truth.ravel()) & (truth.ravel() <= high)).all())
+    assert np.mean(held) >= 0.9
 
 
-def test_overlap_of_training_data_widens_the_spread_and_shares_sum_to_one():
-    fusion = fuse(study(n_folds=10, step=0.01))
-    found = {
-        ratio: bootstrap_ranks(fusion, ratio=ratio, n_resamples=60, seed=1)
-        for ratio in (0, 1 / 9, None)
-    }
-    assert found[1 / 9].draws.std().sum() > found[0].draws.std().sum()
-    pd.testing.assert_frame_equal(found[1 / 9].draws, found[None].draws)
-    assert (
-        "taken as one cross-validation on d, e" in found[None].warnings[0] and not found[0].warnings
-    )
-    for result in found.values():
-        np.testing.assert_allclose(result.acceptability.sum(axis=0), 1)
-        np.testing.assert_allclose(result.acceptability.sum(axis=1), 1)
-        assert (result.table["low"] <= result.table["high"]).all()
-    assert "draws of the folds and has rank" in found[0].verdict()
+@pytest.mark.parametrize(("n", "h"), [(40, 5), (40, 300), (1500, 3)])
+@pytest.mark.parametrize("alternative", [*SIDES])
+def test_random_changes_are_the_same_whatever_the_blocks_and_near_the_normal_limit(
+    n, h, alternative, monkeypatch
+):
+    rows = np.random.default_rng(5).normal(0.02, 1, (h, n))
+    found = sign_tests(rows, alternative=alternative, seed=2, n_resamples=2_000)
+    for name, size in (("ROWS", 7), ("CHANGES", 333), ("UNITS", 1024)):
+        monkeypatch.setattr(resampling, name, size)
+    again = sign_tests(rows, alternative=alternative, seed=2, n_resamples=2_000)
+    assert (found.changes, found.exact) == (2_001, False)
+    assert again.corrected.tolist() == found.corrected.tolist()
+    signs = Signs(n, 2_000, 2)
+    drawn = SIDES[alternative](signs.sums((rows / found.size[:, None]).T))
+    assert drawn[0] == pytest.approx(found.statistic)
+    assert found.pvalue == pytest.approx((drawn >= found.statistic - 1e-6).mean(axis=0), abs=1e-3)
+    assert found.critical == pytest.approx(np.quantile(drawn.max(axis=1), 0.95), abs=0.02)
 
 
-def test_what_the_runs_say_of_their_folds_is_used():
-    known = study(n_folds=10)
-    halves = [[50] * 10] * 6
-    runs = known.values.index.to_frame(index=False).assign(n_train=halves, n_test=halves)
-    runs["split_digest"] = ["x", "y", "x", "z", "z", "z"]
-    found = bootstrap_ranks(
-        fuse(Study(known.values, known.directions, folds=known.folds, runs=runs)), n_resamples=3
-    )
-    assert found.ratios == {"d": 1.0, "e": 1.0}
-    assert found.warnings == (
-        "Methods were run on different splits, yet folds are drawn as if they were the same, on d.",
-    )
-
-
-def test_cells_without_folds_keep_their_values():
-    known = study()
-    values = known.values.copy()
-    values.loc[("e", "c")] = np.nan
-    folds = known.folds.drop(index=("e", "c"), level=None).drop(index=[("d", "b", 4)])
-    extra = pd.concat([values, values.loc[["d"]].rename(index={"d": "f"}, level=0)])
-    found = bootstrap_ranks(
-        fuse(Study(extra, known.directions, "worst", folds=folds)), n_resamples=5
-    )
-    cells = "b on d, c on e, a on f, b on f, c on f"
-    assert (
-        found.warnings[0] == f"Cells without all folds of their dataset keep their values: {cells}."
-    )
-    assert found.warnings[1].startswith("1 dataset without folds to draw from")
-    assert list(found.ratios) == ["d", "e"]
-
-
-def test_wrong_input_is_named():
-    known = study()
-    with pytest.raises(ValueError, match="two folds that two methods share, got none"):
-        bootstrap_ranks(fuse(Study(known.values, known.directions)))
-    with pytest.raises(ValueError, match="`ratio`"):
-        bootstrap_ranks(fuse(known), ratio=-1)
+def test_too_few_changes_reject_nothing_and_noise_is_no_difference():
+    found = sign_tests(np.ones((1, 4)))
+    assert (found.pvalue.item(), found.critical) == (2 / 2**4, np.inf)
+    assert limits(found.total, found.size**2, 4, found.critical)[0].item() == -np.inf
+    noise = sign_tests(np.array([[0.1 + 0.2, -0.3, 1.0, -1.0]]))
+    assert noise.pvalue.item() == 1.0
+    with pytest.raises(ValueError, match="n_resamples"):
+        sign_tests(np.ones((1, 4)), n_resamples=0)

@@ -22,12 +22,9 @@ from scipy import stats
 from timing import best, peak
 
 from mlflow_mleval.analysis.beyond_pvalues import bayesian_signed_rank, bayesian_t
-from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.planning import plan
 from mlflow_mleval.analysis.posthoc.max_t import max_t
-from mlflow_mleval.analysis.resampling import bootstrap_ranks
-from mlflow_mleval.study import Study
 
 MEASURES = ["f1", "accuracy", "precision", "recall", "hamming_loss"]
 METHODS, INSTANCES, SAMPLE = 20, 50_000, 5
@@ -119,19 +116,6 @@ def main() -> int:
     )
     wide = pd.DataFrame(rng.normal(size=(30, 100)))
     row("max-T, 4,950 pairs x 30 datasets, 9,999 draws", lambda: max_t(wide), 5.0, 200)
-    index = pd.MultiIndex.from_product(
-        [["d", "e"], range(12), range(10)], names=["dataset", "method", "fold"]
-    )
-    folds = pd.DataFrame(rng.random((len(index), 16)), index, [f"x{k}" for k in range(16)])
-    fusion = fuse(
-        Study(folds.groupby(level=[0, 1]).mean(), dict.fromkeys(folds, "max"), folds=folds)
-    )
-    row(
-        "PROMETHEE ranks, 12 x 16 x 2 datasets, 500 draws",
-        lambda: bootstrap_ranks(fusion),
-        10.0,
-        50,
-    )
     return int(missed)
 
 

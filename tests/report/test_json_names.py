@@ -47,7 +47,6 @@ def test_json_keeps_its_keys():
         record["redundancy"]["threshold"],
     ) == (20, 0.7, 0.7)
     assert record["stability"]["acceptability"]["n_draws"] == 20
-    assert record["beyond"]["bootstrap"] is None
     assert {"threshold", "n_draws"} <= {*record["beyond"]["bayes"]} and "margin" in record[
         "beyond"
     ]["equivalence"]

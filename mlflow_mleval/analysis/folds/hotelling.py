@@ -20,13 +20,14 @@ from scipy import special
 
 from mlflow_mleval.analysis.folds import covariance as cov
 from mlflow_mleval.analysis.folds.covariance import NOISE
-from mlflow_mleval.analysis.pairs import decided, holm, named_pairs, sign_changes
+from mlflow_mleval.analysis.pairs import decided, holm, named_pairs
+from mlflow_mleval.analysis.resampling import length_pvalue
 from mlflow_mleval.validation import Array, one_of, probability, same_axes
 from mlflow_mleval.words import count
 
 METHODS = ("f", "permutation")
-#: Up to so many folds the permutation test goes through all signs; beyond, it draws.
-EXACT_FOLDS = 16
+#: Random swaps of the permutation test, which goes through all of them up to 17 folds.
+SWAPS = 100_000
 #: Pairs of methods that are handled together: their folds fit the cache.
 BLOCK = 2048
 
@@ -111,7 +112,7 @@ def hotelling(
         say).
     method : {"f", "permutation"}
         "permutation": p-value by swapping the methods fold by fold (paired only), all 2^R swaps up
-        to 16 folds, 100,000 random ones beyond. It needs no normal distribution, but cannot be
+        to 17 folds, 100,000 random ones beyond. It needs no normal distribution, but cannot be
         combined with `ratio`.
     alpha : float
         Level for the post hoc tests and `significant`.
@@ -439,17 +440,10 @@ def _swap_pvalue(difference: Array, seed: int) -> float:
     The sum of squares and products about zero is the same for all swaps, and T-squared grows with
     the mean's length in its terms.
     """
-    n = len(difference)
     if not difference.any():
         return 1.0
     base = np.linalg.svd(difference / np.abs(difference).max(axis=0), full_matrices=False)[0]
-    if n <= EXACT_FOLDS:
-        signs = sign_changes(n)
-    else:
-        signs = np.random.default_rng(seed).choice((1.0, -1.0), size=(100_001, n))
-        signs[0] = 1.0
-    length = ((signs @ base) ** 2).sum(axis=1)
-    return float((length >= length[0] * (1 - 1e-12)).mean())
+    return length_pvalue(base, SWAPS, seed)
 
 
 def _differences(

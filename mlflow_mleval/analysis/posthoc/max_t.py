@@ -4,35 +4,26 @@ judged together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from math import ceil, comb, log2
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.pairs import NOISE, pair_positions, pairs_table, sign_changes
+from mlflow_mleval.analysis.pairs import NOISE, pair_positions, pairs_table
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.ranks import incomplete_table
+from mlflow_mleval.analysis.resampling import RESAMPLES, sign_tests
 from mlflow_mleval.validation import AnyArray, at_least_one, probability
 from mlflow_mleval.words import count
 
-#: Random sign changes where there are more than so many: beyond 14 datasets, for opposite ones give
-#: the same statistic.
-RESAMPLES = 9_999
 #: Random sign changes at least, however many pairs there are.
 FEWEST = 999
-#: Pairs and sign changes in a block: 2 MB of statistics, which stay in a processor's cache.
-PAIRS = 256
-CHANGES = 2048
 #: Of more pairs than this the level of one is alpha over their number.
 MANY = 2_000
-#: Statistics this close, relative to their size, are equal: rounding of double and single
-#: precision.
-EQUAL = {np.float64: 1e-10, np.float32: 1e-5}
 
 
 @dataclass(frozen=True)
@@ -142,24 +133,18 @@ def max_t(
         )
     m, n = by_method.shape
     a, b = pair_positions(frame, control)
-    noise = NOISE * np.nan_to_num(np.abs(by_method)).max(axis=0)
-
-    def differences(at: AnyArray) -> AnyArray:
-        d = by_method[a[at]] - by_method[b[at]]
-        return np.where(np.abs(d) > noise, d, 0.0)  # NaN is not above anything
-
-    flips = sign_flips(differences, len(a), n, n_resamples, seed)
-    there = ~np.isnan(by_method)
-    common = np.concatenate([(there[a[at]] & there[b[at]]).sum(axis=1) for at in _blocks(len(a))])
-    tests = {"statistic": flips.statistic, "pvalue": flips.own, "pvalue_corrected": flips.pvalue}
+    rows = _Differences(by_method, a, b)
+    tests = sign_tests(rows, alpha=alpha, n_resamples=n_resamples, seed=seed)
     table = pairs_table(
         frame.columns,
         a,
         b,
-        common,
-        flips.total,
-        **tests,
-        significant=flips.pvalue <= alpha,
+        rows.common,
+        tests.total,
+        statistic=tests.statistic,
+        pvalue=tests.pvalue,
+        pvalue_corrected=tests.corrected,
+        significant=tests.corrected <= alpha,
     )
     return MaxTResult(
         table=table,
@@ -169,10 +154,28 @@ def max_t(
         n_comparisons=len(a),
         control=control,
         methods=frame.columns.tolist(),
-        exact=flips.exact,
-        n_resamples=flips.changes,
-        seed=None if flips.exact else seed,
+        exact=tests.exact,
+        n_resamples=tests.changes,
+        seed=None if tests.exact else seed,
     )
+
+
+class _Differences:
+    """Differences of pairs of rows of `by_method`, pairs x datasets, made when they are asked for:
+    there are very many.
+    """
+
+    def __init__(self, by_method: AnyArray, a: AnyArray, b: AnyArray) -> None:
+        self.shape = len(a), by_method.shape[1]
+        self.by_method = by_method
+        self.a, self.b = a, b
+        self.noise = NOISE * np.nan_to_num(np.abs(by_method)).max(axis=0)
+        there = (~np.isnan(by_method)).astype(float)
+        self.common = (there @ there.T)[a, b].astype(int)
+
+    def __getitem__(self, at: AnyArray) -> AnyArray:
+        d = self.by_method[self.a[at]] - self.by_method[self.b[at]]
+        return np.where(np.abs(d) > self.noise, d, 0.0)  # NaN is not above anything
 
 
 def level_of_a_pair(
@@ -242,96 +245,6 @@ def critical(result: MaxTResult) -> float:
     low = statistic[~apart].max() if not apart.all() else 0.0
     high = statistic[apart].min() if apart.any() else np.inf
     return float(np.clip(bonferroni, low, max(low, high)))
-
-
-class SignFlips(NamedTuple):
-    """What `sign_flips` finds, by row: Σd, |Σd| / √Σd², p-values corrected for the number of rows,
-    and each by itself.
-
-    `changes` of sign were made, opposite ones counted once and the one that changes nothing among
-    them; all there are where `exact`.
-    """
-
-    total: AnyArray
-    statistic: AnyArray
-    pvalue: AnyArray
-    own: AnyArray
-    changes: int
-    exact: bool
-
-
-def sign_flips(
-    differences: Callable[[AnyArray], AnyArray],
-    n_rows: int,
-    n: int,
-    n_resamples: int,
-    seed: int,
-) -> SignFlips:
-    r"""Step-down p-values of rows by the largest :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}` under
-    common changes of sign.
-
-    `differences` gives the rows at some positions, rows x n: hypotheses, symmetric about zero where
-    they hold, jointly. All :math:`2^{n-1}` changes are made where these are no more than
-    `n_resamples`.
-    """
-    total = np.empty(n_rows)
-    size = np.empty(n_rows)
-    for at in _blocks(n_rows):
-        d = differences(at)
-        total[at] = d.sum(axis=1)
-        size[at] = np.sqrt(np.einsum("ij,ij->i", d, d))
-    size[size == 0] = 1.0
-    statistic = np.abs(total) / size
-    exact = n - 1 <= log2(n_resamples)
-    number = np.float64 if exact else np.float32
-    signs = np.ascontiguousarray(
-        (sign_changes(n) if exact else _random_signs(n, n_resamples, seed)).T, dtype=number
-    )
-    own, joint = (np.empty(n_rows, dtype=np.int64) for _ in range(2))
-    largest = np.zeros(signs.shape[1], dtype=number)
-    rising = np.argsort(statistic, kind="stable")
-    for block in _blocks(n_rows):
-        at = rising[block]
-        unit = (differences(at) / size[at, None]).astype(number)
-        limit = (statistic[at] * (1 - EQUAL[number])).astype(number)[:, None]
-        own[at], joint[at] = _reached(unit, signs, limit, largest)
-    joint[rising] = np.maximum.accumulate(joint[rising][::-1])[::-1]
-    changes = signs.shape[1]
-    return SignFlips(total, statistic, joint / changes, own / changes, changes, exact)
-
-
-def _blocks(n_rows: int) -> list[AnyArray]:
-    return [np.arange(start, min(start + PAIRS, n_rows)) for start in range(0, n_rows, PAIRS)]
-
-
-def _random_signs(n: int, n_resamples: int, seed: int) -> AnyArray:
-    """Random signs, changes x datasets; the first change leaves all as they are."""
-    signs = np.random.default_rng(seed).integers(0, 2, (n_resamples + 1, n), dtype=np.int8) * 2 - 1
-    signs[0] = 1
-    return signs
-
-
-def _reached(
-    unit: AnyArray,
-    signs: AnyArray,
-    limit: AnyArray,
-    largest: AnyArray,
-) -> tuple[AnyArray, AnyArray]:
-    """Under how many sign changes the statistic of each row, and the largest so far, reach its
-    limit; `largest` moves on.
-    """
-    own, joint = (np.zeros(len(unit), dtype=np.int64) for _ in range(2))
-    for start in range(0, signs.shape[1], CHANGES):
-        part = slice(start, start + CHANGES)
-        sums = unit @ signs[:, part]
-        np.abs(sums, out=sums)
-        own += (sums >= limit).sum(axis=1, dtype=np.int32)
-        before = largest[part]
-        for row in sums:  # the ufunc's own accumulate is ten times slower along this axis
-            before = np.maximum(row, before, out=row)
-        largest[part] = before
-        joint += (sums >= limit).sum(axis=1, dtype=np.int32)
-    return own, joint
 
 
 def _least(result: MaxTResult) -> str:

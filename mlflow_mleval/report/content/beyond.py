@@ -27,7 +27,6 @@ from mlflow_mleval.report.blocks import (
     Text,
     capitalised,
     claim,
-    decimals,
     joined,
     name,
     names,
@@ -40,7 +39,7 @@ from mlflow_mleval.report.figures.pair_diagrams import (
 )
 from mlflow_mleval.report.text import NONE, number
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count, grouped, span
+from mlflow_mleval.words import count, grouped
 
 #: Pairs of a table.
 PAIRS = 500
@@ -51,7 +50,6 @@ PARTS = {
     "equivalence": "Equivalence",
     "plan": "Planning",
     "curve": "Power of max-T",
-    "bootstrap": "Ranks over folds drawn again",
 }
 
 
@@ -75,17 +73,15 @@ def _blocks(c: Comparison, depth: int) -> list[Any]:
         blocks.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
     if found.curve is not None:
         blocks.append(power_figure(found.curve, "by step-down max-T"))
-    if found.bootstrap is not None:
-        blocks.append(ranks_table(found))
     return blocks
 
 
 def sentences(c: Comparison) -> list[str]:
-    """The verdicts of the parts over datasets and of the bootstrap, a sentence each; the parts that
+    """The verdicts of the parts over datasets, a sentence each; the parts that
     are absent, with reasons.
     """
     found = present(c.beyond)
-    parts: list[Any] = [found.bayes, found.equivalence, found.bootstrap]
+    parts: list[Any] = [found.bayes, found.equivalence]
     if found.curve is None or len(present(found.plan).table) > 1:  # else the curve says it
         parts.insert(2, found.plan)
     texts = [
@@ -185,43 +181,15 @@ def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
     return Figure(power_lines(found, f"Power to tell {pair} apart"), caption, title=title)
 
 
-def ranks_table(found: BeyondPvalues) -> Table:
-    """The ranks of each method when the folds are drawn again."""
-    bootstrap = present(found.bootstrap)
-    t = bootstrap.table
-    share = f"{1 - bootstrap.alpha:.0%} of {bootstrap.n_resamples}"
-    note = f"Ranks over folds: in {share} draws of the folds."
-    columns = [
-        names("method", t.index),
-        decimals("φ", t["phi"], 3),
-        Column("ranks over folds", _ranges(t), note=note),
-        _probabilities("first in", t["p_best"]),
-    ]
-    return Table(
-        columns,
-        title="Ranks when the folds are drawn again",
-        things="methods",
-        depth=PAGE,
-    )
-
-
 def data(c: Comparison) -> Data:
     if c.beyond is None:
         return {"beyond": None}
     found = c.beyond
-    bootstrap = c.beyond.bootstrap
     return {
         "beyond": {
             **doc.named(found, "rope", "methods"),
             "sentences": sentences(c),
             **doc.named(found, "bayes", "equivalence", "plan", "curve"),
-            "bootstrap": bootstrap
-            and {
-                "table": bootstrap.table.rename_axis("method").reset_index(),
-                "shares": {m: row.tolist() for m, row in bootstrap.acceptability.iterrows()},
-                **doc.named(bootstrap, "ratios", "alpha", "seed"),
-                "n_draws": bootstrap.n_resamples,
-            },
             **doc.named(found, "absent", "warnings"),
         }
     }
@@ -236,13 +204,6 @@ def probability(p: float) -> str:
     if not np.isfinite(p):
         return NONE
     return ">.99" if p > 0.99 else "<.01" if p < 0.01 else f"{p:.2f}".removeprefix("0")
-
-
-def _ranges(table: pd.DataFrame) -> list[str]:
-    return [
-        span(number(low), number(high), "–")
-        for low, high in zip(table["low"], table["high"], strict=True)
-    ]
 
 
 def _needed(*numbers: float) -> str:

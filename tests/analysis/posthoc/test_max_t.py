@@ -79,8 +79,8 @@ def test_random_sign_changes_come_near_the_exact_ones_and_repeat():
 def test_blocks_change_nothing(monkeypatch):
     values = np.random.default_rng(1).normal(size=(15, 9)) + np.arange(9) / 4
     whole = max_t(values)
-    monkeypatch.setattr("mlflow_mleval.analysis.posthoc.max_t.PAIRS", 5)
-    monkeypatch.setattr("mlflow_mleval.analysis.posthoc.max_t.CHANGES", 999)
+    monkeypatch.setattr("mlflow_mleval.analysis.resampling.ROWS", 5)
+    monkeypatch.setattr("mlflow_mleval.analysis.resampling.CHANGES", 999)
     pd.testing.assert_frame_equal(max_t(values).table, whole.table)
 
 
