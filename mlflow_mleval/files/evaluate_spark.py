@@ -24,8 +24,7 @@ from scipy import sparse
 
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
-from mlflow_mleval.files.prediction_files import FOLD
-from mlflow_mleval.files.predictions import read_hierarchy, table_columns
+from mlflow_mleval.files.predictions import FOLD, read_hierarchy, table_columns
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.sets import Conventions

@@ -1,10 +1,11 @@
-"""Files of predictions, read block by block, so that a file may be larger than memory; what is
+"""Files of predictions, read some rows at a time, so that a file may be larger than memory; what is
 broken is named by its line.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import lzma
 import math
 import re
@@ -12,16 +13,17 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from scipy import sparse
@@ -29,44 +31,34 @@ from scipy import sparse
 from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
-from mlflow_mleval.files.prediction_files import (
-    FOLD,
-    Batch,
-    Batches,
-    PredictionFile,
-    Progress,
-    fold_name,
-    open_classes,
-    open_lists,
-    open_matrices,
-    parquet_batches,
-    read_matrix,
-    unrounded,
-)
-from mlflow_mleval.files.results import (
-    check_separator,
-    columns_shown,
-    csv_rows,
-    reason,
-    unreadable,
-)
+from mlflow_mleval.files.results import check_separator, columns_shown, csv_rows, reason, unreadable
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, split_digest
 from mlflow_mleval.measures.one_label import is_vector
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, instance_weights, present
 from mlflow_mleval.words import Message, quoted, some
 
+#: Called with how much is read and how much there is.
+Progress = Callable[[int, int], None]
+#: Arguments of `evaluate`, or of `evaluate_hierarchical`, of some rows.
+Batch = dict[str, Any]
+Batches = Iterator[Batch]
+#: The column of the fold.
+FOLD = "fold"
+
 _NAMING = (
     "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and "
     "fold where there are folds; or, for one label of several classes, true with pred, "
     "score_CLASS or both."
 )
-_COLUMN = re.compile(r"(?:y_)?(true|score|pred)_(.+)", re.DOTALL)
-_BLOCK = 1 << 22  # bytes of text that are parsed together
-_CELLS = 1 << 18  # cells of arrays that are read together
-_LONGEST = 1 << 26  # bytes of one row; more is no table
-_LINES = 1 << 15  # lines of class ids that are read together
-_BINARY = ("y_true", "y_pred")
+_LISTS = ("true", "pred", "scored", "score")
+_BLOCK = 1 << 22  # bytes of CSV that are parsed together
+_CELLS = 1 << 18  # cells of tables and arrays that are read together
+_LINES = 1 << 14  # lines of text, and rows of sparse matrices, that are read together
+_LONGEST = 1 << 26  # bytes of one line; more is no table
+_MOST_LABELS = 10_000_000  # numbers of labels in text; the largest public sets have three million
+_PLENTY = 1 << 28  # bytes that a file may declare however small it is
+_PACKED = 500  # times its own size that it may declare beyond that
 #: What zipfile, zlib and NumPy raise for archives that are damaged, encrypted or packed in another
 #: way.
 _DAMAGED = (
@@ -87,9 +79,19 @@ _DAMAGED = (
 )
 
 
+@dataclass(frozen=True)
+class PredictionFile:
+    """What a file holds."""
+
+    #: The K labels, or the classes of class sets; None where the classes are those that occur.
+    names: tuple[Any, ...] | None
+    inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
+    ignored: tuple[str, ...]  # columns that are not used
+    batches: Batches  # read once
+
+
 def open_predictions(
-    path: str | Path,
-    progress: Progress = lambda done, total: None,
+    path: str | Path, progress: Progress = lambda done, total: None
 ) -> PredictionFile:
     """Open a table of truth and predictions: CSV, parquet or npz.
 
@@ -98,19 +100,17 @@ def open_predictions(
     not matter. A column ``fold`` names the fold. Others are not used. An npz file has the matrices
     ``y_true`` and ``y_score``, ``y_pred`` or both, of shape (N, K), and maybe ``label_names`` (K)
     and ``folds`` (N). Of one label of several classes a column ``true`` holds the class, ``pred``
-    the predicted one, and ``score_CLASS`` the scores, or ``score`` that of the second of two; in
-    npz the arrays have the shapes that `evaluate` takes. Parquet may hold lists of labels instead,
-    in ``true``, in ``scored`` with the lists of their ``score``, and in ``pred``. What is broken is
-    an ImportFileError: here, or where the batch of a broken row is read.
+    the predicted one, and ``score_CLASS`` the scores, or ``score`` that of the second of two;
+    classes are text, those of the scores, else all that occur, sorted. In npz the arrays have the
+    shapes that `evaluate` takes. Parquet may hold lists of labels instead, in ``true``, in
+    ``scored`` with the lists of their ``score``, and in ``pred``. What is broken is an
+    ImportFileError: here, or where the batch of a broken row is read. So is a file that declares
+    hundreds of times its own size.
     """
     path = Path(path)
     try:
         with path.open("rb") as file:
             start = file.read(4)
-        if start == b"PAR1" and (of_lists := open_lists(path, progress)) is not None:
-            return of_lists
-        if (of_classes := open_classes(path, start, progress)) is not None:
-            return of_classes
         if start == b"PAR1":
             return _open_parquet(path, progress)
         if start in (b"PK\3\4", b"PK\5\6"):
@@ -120,11 +120,837 @@ def open_predictions(
         raise unreadable(path, error) from error
 
 
+def _refuse_bomb(path: Path, declared: int) -> None:
+    """Raise for a file that would unpack to hundreds of times its size."""
+    size = path.stat().st_size
+    if declared > max(_PLENTY, _PACKED * size):
+        raise ImportFileError(
+            f"{path.name} declares {declared:,} bytes of truth and predictions and has {size:,}, "
+            f"which no predictions pack into: more than {_PACKED} times its size is not unpacked. "
+            "If the file is yours, write it in parts or without compression."
+        )
+
+
+# ---- tables of columns ---------------------------------------------------------------------------
+
+_COLUMN = re.compile(r"(?:y_)?(true|score|pred)_(.+)", re.DOTALL)
+_SINGLE_COLUMNS = {"true", "score", "pred", "y_true", "y_score", "y_pred", FOLD}
+#: The values of some rows by the place of their column.
+_Values = dict[int, Any]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column of a table holds what.
+
+    Attributes
+    ----------
+    header : sequence of str
+    places : dict of str to list of int
+        The columns of ``y_true``, ``y_score`` and ``y_pred``, as far as they are there.
+    names : tuple of str, or None
+        The labels, or the classes that have scores; None where the classes are those that occur.
+    fold : int or None
+        The column of the fold.
+    one_label : bool
+        Whether the truth is one column of classes.
+    """
+
+    header: Sequence[str]
+    places: dict[str, list[int]]
+    names: tuple[str, ...] | None
+    fold: int | None
+    one_label: bool
+
+    @property
+    def kinds(self) -> dict[int, str]:
+        """What the columns that are used hold: "binary", "number", "class" or "fold"."""
+        other = "class" if self.one_label else "binary"
+        kinds = {
+            place: "number" if name == "y_score" else other
+            for name, places in self.places.items()
+            for place in places
+        }
+        return kinds if self.fold is None else kinds | {self.fold: "fold"}
+
+    def opened(
+        self, file: str, read: Callable[[dict[int, str], set[str] | None], Iterator[_Values]]
+    ) -> PredictionFile:
+        """The file of these columns; `read` gives the values of columns of these kinds, with
+        classes among these names.
+        """
+        kinds, names = self.kinds, self.names
+        if names is None:
+            of_classes = {place: kind for place, kind in kinds.items() if kind == "class"}
+            parts = (values for part in read(of_classes, None) for values in part.values())
+            names = tuple(sorted(set().union(*parts)))
+            if "y_score" in self.places and len(names) != 2:
+                raise ImportFileError(
+                    f"{file}: a column score is that of the second of two classes, and there are "
+                    f"{len(names)} ({some(names, 8)}). Add one column score_CLASS for each class; "
+                    "measurements of a regression are not evaluated."
+                )
+        batches = map(self._batch, read(kinds, set(names)))
+        ignored = tuple(name for place, name in enumerate(self.header) if place not in kinds)
+        return PredictionFile(names, tuple(self.places)[1:], ignored, batches)
+
+    def _batch(self, values: _Values) -> Batch:
+        """The arguments of `evaluate`."""
+        arguments: Batch = {} if self.fold is None else {"folds": values[self.fold]}
+        for name, places in self.places.items():
+            is_vector = self.one_label and (name != "y_score" or self.names is None)
+            parts = [values[place] for place in places]
+            arguments[name] = parts[0] if is_vector else np.column_stack(parts)
+        return arguments
+
+
+def table_columns(header: Sequence[str], file: str) -> Columns:
+    """Which column holds what, by the names of the columns; else an ImportFileError that names the
+    file.
+    """
+    single: dict[str, list[int]] = {}
+    by_label: dict[str, dict[str, int]] = {"true": {}, "score": {}, "pred": {}}
+    for place, column in enumerate(header):
+        if column in _SINGLE_COLUMNS:
+            single.setdefault(column.removeprefix("y_"), []).append(place)
+        elif match := _COLUMN.fullmatch(column):
+            kind, label = match.groups()
+            if by_label[kind].setdefault(label, place) != place:
+                raise ImportFileError(
+                    f"{file}: two columns hold {kind} of the label {quoted(label)}. Remove one."
+                )
+    one_label = "true" in single and not by_label["true"]
+    for kind in single if one_label else (FOLD,):
+        if len(single.get(kind, ())) > 1:
+            raise ImportFileError(f"{file}: two columns hold {kind}. Remove one.")
+    names: tuple[str, ...] | None
+    if one_label:
+        names = tuple(by_label["score"]) or None
+        scores = [*by_label["score"].values()] or single.get("score", [])
+        there = {"true": single["true"], "score": scores, "pred": single.get("pred", [])}
+    else:
+        names = tuple(by_label["true"])
+        _refuse_lonely(by_label, file)
+        there = {k: [at[label] for label in names if at] for k, at in by_label.items()}
+    if not there["true"] or not (there["score"] or there["pred"]):
+        missing = "of scores or predictions" if there["true"] else "of the truth"
+        raise ImportFileError(
+            f"{file}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
+        )
+    places = {f"y_{kind}": at for kind, at in there.items() if at}
+    return Columns(header, places, names, single.get(FOLD, [None])[0], one_label)
+
+
+def _refuse_lonely(by_label: Mapping[str, Mapping[str, int]], file: str) -> None:
+    """Raise where a label has a column of its truth or of its prediction alone."""
+    true = by_label["true"]
+    for kind, labels in by_label.items():
+        lonely = [one for one in {**true, **labels} if one not in labels or one not in true]
+        if labels and true and lonely:
+            lacking = f"{'true' if lonely[0] in labels else kind}_{lonely[0]}"
+            raise ImportFileError(
+                f"{file}: the label {quoted(lonely[0])} has no column {lacking} ({len(lonely)} "
+                f"such labels). {_NAMING}"
+            )
+
+
+def _wrong(values: Any, kind: str) -> Bools:
+    """Which values cannot be used."""
+    if kind == "binary":
+        return (values != 0) & (values != 1)
+    if kind == "number":
+        return ~np.isfinite(values)
+    return np.array([value is None or value in ("", "nan") for value in values], bool)
+
+
+def _complaint(shown: str, kind: str, names: set[str] | None) -> str:
+    """What is wrong with a cell."""
+    if kind in ("binary", "number"):
+        return f"{shown} is not {'0 or 1' if kind == 'binary' else 'a finite number'}"
+    if names is None or kind == "fold" or shown in ("", "''", "None"):
+        return "the row has none"
+    return f"{shown} is none of the classes with scores ({some(map(repr, sorted(names)), 8)})"
+
+
+def _first_wrong(values: Any, kind: str, names: set[str] | None) -> int | None:
+    """Which row is the first that cannot be used."""
+    wrong = _wrong(values, kind)
+    if kind == "class" and names is not None and not wrong.any():
+        strange = set(values) - names
+        wrong = np.array([value in strange for value in values] if strange else [], bool)
+    return int(wrong.argmax()) if wrong.any() else None
+
+
+def fold_name(text: str) -> int | str:
+    """The name of a fold: a number where it looks like one."""
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text, re.ASCII) else text
+
+
+# ---- CSV -----------------------------------------------------------------------------------------
+
+
+class _UnusualRows(Exception):
+    """What is broken, or written in a way that only the careful reader knows."""
+
+
+def _open_csv(path: Path, progress: Progress) -> PredictionFile:
+    with path.open("rb") as file:
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            raise ImportFileError(f"{path.name} is UTF-16. Save it as UTF-8.")
+    rows = _csv_lines(path)
+    at, header = next(rows, (0, []))
+    if not header:
+        raise ImportFileError(f"{path.name} is empty. {_NAMING}")
+    check_separator(header, at, path.name)
+    first = next(rows, (0, []))[1]
+    words = {i for i, cell in enumerate(first) if cell.lower() in ("true", "false")}
+    columns = table_columns(header, path.name)
+
+    def read(kinds: dict[int, str], names: set[str] | None) -> Iterator[_Values]:
+        total = path.stat().st_size
+        done = 0
+        try:
+            for values, count, read_so_far in _csv_fast(path, at, len(header), kinds, names, words):
+                done += count
+                yield values
+                progress(min(read_so_far, total), total)
+        except (pa.ArrowException, _UnusualRows):
+            for values, count in _csv_careful(path, header, kinds, names, done):
+                done += count
+                yield values
+        if not done:
+            raise ImportFileError(f"{path.name} has a header but no rows.")
+        progress(total, total)
+
+    return columns.opened(path.name, read)
+
+
+def _csv_fast(
+    path: Path,
+    header_line: int,
+    width: int,
+    kinds: dict[int, str],
+    names: set[str] | None,
+    words: set[int],
+) -> Iterator[tuple[_Values, int, int]]:
+    """Values, their number, and the bytes that are read, as long as nothing is unusual."""
+    types = {
+        str(place): pa.string()
+        if kind in ("class", "fold")
+        else pa.bool_()
+        if place in words
+        else pa.float64()
+        for place, kind in kinds.items()
+    }
+    with path.open("rb") as file:
+        reader = arrow_csv.open_csv(
+            file,
+            arrow_csv.ReadOptions(
+                block_size=_BLOCK,
+                column_names=list(map(str, range(width))),
+                skip_rows=header_line - 1,
+                skip_rows_after_names=1,
+            ),
+            arrow_csv.ParseOptions(newlines_in_values=True),
+            arrow_csv.ConvertOptions(
+                column_types=types,
+                include_columns=list(types),
+                null_values=[],
+                strings_can_be_null=False,
+            ),
+        )
+        for batch in reader:
+            values: _Values = {}
+            for place, kind in kinds.items():
+                cells = batch.column(str(place))
+                if kind in ("class", "fold"):
+                    values[place] = [text.strip() for text in cells.to_pylist()]
+                else:
+                    values[place] = cells.to_numpy(zero_copy_only=False)
+                if _first_wrong(values[place], kind, names) is not None:
+                    raise _UnusualRows
+            if len(batch):
+                yield _typed(values, kinds), len(batch), file.tell()
+
+
+def _typed(values: _Values, kinds: Mapping[int, str]) -> _Values:
+    """Values of CSV as they are evaluated."""
+    typed: _Values = {}
+    for place, kind in kinds.items():
+        given = values[place]
+        if kind == "binary":
+            given = np.asarray(given, bool)
+        elif kind == "fold":
+            known = {text: fold_name(text) for text in set(given)}
+            given = [known[text] for text in given]
+        typed[place] = given
+    return typed
+
+
+def _csv_careful(
+    path: Path, header: Sequence[str], kinds: dict[int, str], names: set[str] | None, done: int
+) -> Iterator[tuple[_Values, int]]:
+    """The rows behind those that are done, cell by cell; says which line is broken."""
+    rows = islice(_csv_lines(path), 1 + done, None)
+    while part := list(islice(rows, max(1, _CELLS // len(kinds)))):
+        values: dict[int, list[Any]] = {place: [] for place in kinds}
+        for at, cells in part:
+            if len(cells) != len(header):
+                raise ImportFileError(
+                    f"{path.name}, line {at}: the row has {len(cells)} cells, the header has "
+                    f"{len(header)}."
+                )
+            for place, kind in kinds.items():
+                is_number = kind in ("binary", "number")
+                value = _number(cells[place]) if is_number else cells[place]
+                if _first_wrong(np.array([value]), kind, names) is not None:
+                    text = _complaint(quoted(cells[place]), kind, names)
+                    raise ImportFileError(
+                        f"{path.name}, line {at}, column {quoted(header[place])}: {text}."
+                    )
+                values[place].append(value)
+        arrays = {
+            p: np.array(column) if kinds[p] in ("binary", "number") else column
+            for p, column in values.items()
+        }
+        yield _typed(arrays, kinds), len(part)
+
+
+def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line and stripped cells of each row that has any."""
+
+    def lines() -> Iterator[str]:
+        with path.open("rb") as file:
+            for at in itertools.count(1):
+                line = file.readline(_LONGEST + 1)
+                if len(line) > _LONGEST:
+                    raise ImportFileError(
+                        f"{path.name}, line {at}: the line is no row of a table (more than "
+                        f"{_LONGEST:,} characters)."
+                    )
+                if not line:
+                    return
+                try:
+                    text = line.decode("utf-8-sig" if at == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    byte = f"byte 0x{line[error.start]:02x}"
+                    raise ImportFileError(
+                        f"{path.name}, line {at}: {byte} is not UTF-8. Save the file as UTF-8."
+                    ) from error
+                yield from io.StringIO(text, newline="")
+
+    return ((at, cells) for at, cells in csv_rows(lines(), 1, path.name) if cells)
+
+
+def _number(cell: str) -> float:
+    try:
+        return float({"true": "1", "false": "0"}.get(cell.lower(), "nan" if "_" in cell else cell))
+    except ValueError:
+        return math.nan
+
+
+# ---- parquet -------------------------------------------------------------------------------------
+
+
+def _open_parquet(path: Path, progress: Progress) -> PredictionFile:
+    file = _parquet_file(path)
+    schema = file.schema_arrow
+    if lists := _columns_of_lists(schema, path.name):
+        return _open_lists(path, file, lists, progress)
+    columns = table_columns(schema.names, path.name)
+    for place, kind in columns.kinds.items():
+        _check_type(schema.types[place], kind, f"{path.name}, column {quoted(schema.names[place])}")
+    if not file.metadata.num_rows:
+        raise ImportFileError(f"{path.name} has no rows.")
+    bytes_of = {"number": 8, "class": 8, "fold": 8, "binary": 1}
+    row = sum(bytes_of[kind] for kind in columns.kinds.values())
+    _refuse_bomb(path, file.metadata.num_rows * row)
+
+    def read(kinds: dict[int, str], names: set[str] | None) -> Iterator[_Values]:
+        used = [schema.names[place] for place in kinds]
+        told = progress if len(kinds) == len(columns.kinds) else lambda done, total: None
+        size = max(1, _CELLS // len(used))
+        for done, batch in _parquet_batches(path, file, used, size, told):
+            yield {
+                place: _of_parquet(batch[schema.names[place]], kind, names, done, path.name, column)
+                for (place, kind), column in zip(kinds.items(), used, strict=True)
+            }
+
+    return columns.opened(path.name, read)
+
+
+def _parquet_file(path: Path) -> parquet.ParquetFile:
+    """The file, whose texts are read as numbers into a list of them: a long one that is packed
+    once is unpacked once.
+    """
+    try:
+        schema = parquet.read_schema(path)
+        texts = [field.name for field in schema if _is_text(field.type)]
+        return parquet.ParquetFile(
+            path, pre_buffer=False, buffer_size=1 << 16, read_dictionary=texts
+        )
+    except pa.ArrowException as error:
+        raise ImportFileError(
+            f"{path.name} is not a parquet file that can be read: {reason(error)}."
+        ) from error
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+    )
+
+
+def _check_type(kind: pa.DataType, wanted: str, where: str) -> None:
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if wanted in ("binary", "number") and not is_number:
+        shown = kind.value_type if pa.types.is_dictionary(kind) else kind
+        raise ImportFileError(f"{where}: the type is {shown}, not numbers.")
+    if pa.types.is_nested(kind):
+        raise ImportFileError(f"{where}: the type is {kind}, not one value a row.")
+
+
+def _parquet_batches(
+    path: Path, file: parquet.ParquetFile, columns: list[str], size: int, progress: Progress
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Some rows at a time, with the number of rows before them."""
+    done = 0
+    try:
+        for batch in file.iter_batches(size, columns=columns, use_threads=False):
+            yield done, batch
+            done += len(batch)
+            progress(done, file.metadata.num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise ImportFileError(
+            f"{path.name}, behind row {done}: the file is damaged: {reason(error)}."
+        ) from error
+
+
+def _of_parquet(
+    cells: pa.Array, kind: str, names: set[str] | None, done: int, file: str, column: str
+) -> Any:
+    """The values of a column in some rows; else an ImportFileError that names the row."""
+    values: Any
+    if kind in ("binary", "number"):
+        values = cells.to_numpy(zero_copy_only=False).astype(float)  # missing: NaN
+    else:
+        values = _texts(cells, f"{file}, column {quoted(column)}").to_pylist()
+        if kind == "class":
+            values = [None if value is None else str(value) for value in values]
+    if (row := _first_wrong(values, kind, names)) is not None:
+        shown = str(cells[row]) if kind in ("binary", "number") else quoted(values[row] or "")
+        raise ImportFileError(
+            f"{file}, row {done + row + 1}, column {quoted(column)}: "
+            f"{_complaint(shown, kind, names)}."
+        )
+    return values.astype(bool) if kind == "binary" else values
+
+
+def _texts(cells: pa.Array, where: str) -> pa.Array:
+    """The cells, bytes among them as text."""
+    packed = pa.types.is_dictionary(cells.type)
+    values = cells.dictionary if packed else cells
+    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        try:
+            values = values.cast(pa.large_string())
+        except pa.ArrowInvalid as error:
+            raise ImportFileError(
+                f"{where}: bytes that are no UTF-8. Write the column as text."
+            ) from error
+    return pa.DictionaryArray.from_arrays(cells.indices, values) if packed else values
+
+
+def _columns_of_lists(schema: pa.Schema, file: str) -> set[str]:
+    """The columns that hold lists of labels or their scores; none where the truth is no list."""
+    kinds = {column: schema.field(column).type for column in _LISTS if column in schema.names}
+    lists = {
+        c for c, kind in kinds.items() if pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    }
+    if "true" not in lists:
+        return set()
+    for column, kind in kinds.items():
+        if column not in lists:
+            raise ImportFileError(
+                f"{file}: the column {column} holds {kind} and true lists. It needs lists, too."
+            )
+    return lists
+
+
+def _open_lists(
+    path: Path, file: parquet.ParquetFile, lists: set[str], progress: Progress
+) -> PredictionFile:
+    """Parquet whose column ``true`` holds a list of labels an instance, beside it ``scored`` with
+    ``score``, ``pred``, or both; the labels are all that occur, sorted.
+    """
+    header = file.schema_arrow.names
+    sources = {"y_true": "true"}
+    if {"scored", "score"} <= lists:
+        sources["y_score"] = "scored"
+    if "pred" in lists:
+        sources["y_pred"] = "pred"
+    if len(sources) == 1:
+        raise ImportFileError(
+            f"{path.name}: no column of predictions (it has {columns_shown(header)}). Add scored "
+            "(lists of labels) with score (lists of their scores), pred (lists of labels), or both."
+        )
+    scores = ["score"] if "y_score" in sources else []
+    used = [*sources.values(), *scores, *([FOLD] if FOLD in header else [])]
+    _refuse_bomb(path, 8 * _elements(file, used))
+    found: set[Any] = set()
+    for _, batch in _parquet_batches(path, file, [*sources.values()], _LINES, lambda *_: None):
+        for column in batch.schema.names:
+            labels = _texts(batch[column].flatten(), f"{path.name}, column {quoted(column)}")
+            found.update(labels.unique().to_pylist())
+    if None in found:
+        raise ImportFileError(f"{path.name}: a list of labels holds null. Leave it out.")
+    names = tuple(sorted(found))
+
+    def batches() -> Batches:
+        for done, batch in _parquet_batches(path, file, used, _LINES, progress):
+            sides: Batch = {}
+            for name, column in sources.items():
+                given = batch["score"] if name == "y_score" else None
+                try:
+                    sides[name] = sets_in(batch[column], names, given)
+                except BadRow as error:
+                    where = f"{path.name}, row {done + error.row + 1}, column {column}"
+                    raise ImportFileError(f"{where}: {error}.") from error
+            if FOLD in used:
+                sides["folds"] = batch[FOLD].to_pylist()
+            yield sides
+
+    ignored = tuple(name for name in header if name not in used)
+    return PredictionFile(names, tuple(sources)[1:], ignored, batches())
+
+
+def _elements(file: parquet.ParquetFile, columns: Iterable[str]) -> int:
+    """How many values the columns hold, as the file declares."""
+    roots = set(columns)
+    about = file.metadata
+    groups_of_rows = (about.row_group(i) for i in range(about.num_row_groups))
+    return sum(
+        group.column(i).num_values
+        for group in groups_of_rows
+        for i in range(group.num_columns)
+        if group.column(i).path_in_schema.partition(".")[0] in roots
+    )
+
+
+class BadRow(ValueError):
+    """A row that cannot be evaluated, by its number from 0."""
+
+    def __init__(self, row: int, text: str) -> None:
+        super().__init__(text)
+        self.row = row
+
+
+def sets_in(
+    lists: pa.Array, names: Sequence[Hashable], scores: pa.Array | None = None
+) -> sparse.csr_array:
+    """Lists of labels, and of their scores, as a matrix with a column for each name; a BadRow
+    where they are none.
+    """
+    if lists.null_count:
+        row = int(pc.index(lists.is_null(), True).as_py())
+        raise BadRow(row, "there is no list; an empty list is an empty set")
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+    ends = np.append(0, np.cumsum(lengths)).astype(np.int64)
+
+    def row_of(element: int) -> int:
+        return int(np.searchsorted(ends, element, side="right")) - 1
+
+    labels = lists.flatten().dictionary_encode() if len(lists.flatten()) else None
+    columns: AnyArray = np.empty(0, np.int64)
+    if labels is not None:
+        place = {name: i for i, name in enumerate(names)}
+        known = _texts(labels.dictionary, "a list").to_pylist()
+        places = np.array([place.get(name, -1) for name in known] or [-1])
+        columns = places[labels.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+        if len(wrong := np.flatnonzero((columns < 0) | np.asarray(labels.indices.is_null()))):
+            shown = quoted(str(labels[int(wrong[0])].as_py()))
+            raise BadRow(row_of(wrong[0]), f"{shown} is none of the {len(names)} classes")
+    values: AnyArray = np.ones(len(columns), bool)
+    if scores is not None:
+        own = pc.fill_null(scores.value_lengths(), -1).to_numpy(zero_copy_only=False)
+        if len(odd := np.flatnonzero(own != lengths)):
+            raise BadRow(int(odd[0]), "scored and score have different numbers of elements")
+        values = scores.flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
+        if len(odd := np.flatnonzero(~np.isfinite(values))):
+            raise BadRow(row_of(odd[0]), f"score {values[odd[0]]} is not a finite number")
+    sets = sparse.csr_array((values, columns, ends), shape=(len(lists), len(names)))
+    whole = sets.nnz
+    once = sets.copy()
+    once.sum_duplicates()
+    if once.nnz < whole:
+        row = int(np.flatnonzero(np.diff(once.indptr) < lengths)[0])
+        raise BadRow(row, "a list names a label twice")
+    return once
+
+
+# ---- npz -----------------------------------------------------------------------------------------
+
+_NPZ_NEEDS = (
+    "It needs y_true with y_score, y_pred or both, of shape (N, K); and maybe label_names (K) and "
+    "folds (N)."
+)
+
+
+def _open_npz(path: Path, progress: Progress) -> PredictionFile:
+    arrays = _npz_arrays(path)
+    sides: tuple[str, ...] = ("y_true", "y_score", "y_pred")
+    given = {key: arrays[key] for key in sides if key in arrays}
+    if len(given) < 2 or "y_true" not in given:
+        listed = ", ".join(map(quoted, arrays)) or "none"
+        raise ImportFileError(f"{path.name} has the arrays {listed}. {_NPZ_NEEDS}")
+    shape = given["y_true"].shape
+    one_label = len(shape) == 1
+    for key, array in given.items():
+        if one_label:
+            fits = array.shape[:1] == shape and array.dtype.kind in "biufUS"
+        else:
+            fits = array.shape == shape and len(shape) == 2 and 0 not in shape
+            fits = fits and array.dtype.kind in "buif"
+        if not fits:
+            raise _unfit(array, key, path)
+    rest: dict[str, list[Any]] = {}
+    for key, axis in (("label_names", 1), ("folds", 0)):
+        if key in arrays:
+            length = arrays[key].shape[0] if one_label and axis else shape[axis]
+            if arrays[key].shape != (length,) or arrays[key].dtype.kind not in "biufUS":
+                raise _unfit(arrays[key], key, path)
+            rest[key] = arrays[key].whole().tolist()
+    ignored = tuple(key for key in arrays if key not in given and key not in rest)
+    names = tuple(rest["label_names"]) if "label_names" in rest else None
+    if not one_label:
+        batches = _npz_batches(given, rest.get("folds"), path.name, progress)
+        return PredictionFile(names or tuple(range(shape[1])), tuple(given)[1:], ignored, batches)
+    _refuse_bomb(path, sum(array.size for array in given.values()))
+    batch: Batch = {key: array.whole() for key, array in given.items()}
+    if "folds" in rest:
+        batch["folds"] = rest["folds"]
+    progress(1, 1)
+    return PredictionFile(names, tuple(given)[1:], ignored, iter([batch]))
+
+
+def _npz_arrays(path: Path) -> dict[str, _Array]:
+    """The arrays of a file by name, not read yet."""
+    try:
+        archive = zipfile.ZipFile(path)
+        members = [name for name in archive.namelist() if name.endswith(".npy")]
+        return {name.removesuffix(".npy"): _Array(archive, name, path) for name in members}
+    except _DAMAGED as error:
+        raise ImportFileError(
+            f"{path.name} is not an npz file that can be read: {reason(error)}."
+        ) from error
+
+
+class _Array:
+    """An array within an npz file, read from its first row on."""
+
+    def __init__(self, archive: zipfile.ZipFile, member: str, path: Path):
+        self._path, self._member = path, member
+        self._stream = archive.open(member)
+        version = np.lib.format.read_magic(self._stream)
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        self.shape, self._fortran, self.dtype = read(self._stream)
+        if min(self.shape, default=0) < 0:
+            raise zipfile.BadZipFile(f"{member} has the shape {self.shape}")
+        # What the head promises must be there before room is made for it.
+        self.size = math.prod(self.shape) * self.dtype.itemsize
+        if self.size > archive.getinfo(member).file_size:
+            raise zipfile.BadZipFile(f"{member} ends too soon")
+        self._rows: Iterator[AnyArray] | None = None
+
+    def rows(self, count: int) -> AnyArray:
+        """The next rows."""
+        if self._fortran and len(self.shape) > 1:  # they lie scattered over the file
+            self._rows = iter(self.whole()) if self._rows is None else self._rows
+            return np.array(list(islice(self._rows, count)))
+        size = count * math.prod(self.shape[1:]) * self.dtype.itemsize
+        data = self._stream.read(size)
+        if len(data) < size:
+            raise zipfile.BadZipFile("an array ends too soon")
+        return np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
+
+    def whole(self) -> AnyArray:
+        """All of it, bytes as text."""
+        _refuse_bomb(self._path, self.size)
+        name = self._member.removesuffix(".npy")
+        try:
+            with np.load(self._path, allow_pickle=False) as file:
+                array = file[name]
+            return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+        except _DAMAGED as error:
+            raise ImportFileError(
+                f"{self._path.name}, {name}: the file is damaged: {reason(error)}."
+            ) from error
+
+
+def _unfit(array: _Array, key: str, path: Path) -> ImportFileError:
+    hint = " Save names with .astype(str)." if array.dtype.hasobject else ""
+    return ImportFileError(
+        f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}{hint}"
+    )
+
+
+def _npz_batches(
+    matrices: Mapping[str, _Array], folds: list[Any] | None, name: str, progress: Progress
+) -> Batches:
+    n, width = matrices["y_true"].shape
+    step = max(1, _CELLS // (width * len(matrices)))
+    for start in range(0, n, step):
+        count = min(step, n - start)
+        batch: Batch = {} if folds is None else {"folds": folds[start : start + count]}
+        for key, array in matrices.items():
+            kind = "number" if key == "y_score" else "binary"
+            try:
+                values = batch[key] = array.rows(count)
+            except _DAMAGED as error:
+                raise ImportFileError(
+                    f"{name}, {key}, behind row {start}: the file is damaged: {reason(error)}."
+                ) from error
+            if (wrong := np.argwhere(_wrong(values, kind))).size:
+                row, column = wrong[0]
+                raise ImportFileError(
+                    f"{name}, {key}[{start + row}, {column}]: "
+                    f"{_complaint(str(values[row, column]), kind, None)}."
+                )
+        progress(start + count, n)
+        yield batch
+
+
+# ---- sparse matrices -----------------------------------------------------------------------------
+
+
+def open_matrices(path: str | Path, truth: str | Path, progress: Progress) -> PredictionFile:
+    """Open a file of scores and a file of true labels, both over labels 0..K-1; row i of both is
+    the same instance.
+
+    Each is a CSR matrix that ``scipy.sparse.save_npz`` wrote, or text, see `read_matrix`.
+    """
+    score = read_matrix(path, labels=False)
+    true = read_matrix(truth, labels=True)
+    if score.shape[0] != true.shape[0]:
+        raise ImportFileError(
+            f"{Path(path).name} has {score.shape[0]} rows and {Path(truth).name} "
+            f"{true.shape[0]}. Both need one an instance."
+        )
+    width = max(score.shape[1], true.shape[1])
+    n = true.shape[0]
+
+    def batches() -> Batches:
+        for start in range(0, n, _LINES):
+            part = slice(start, start + _LINES)
+            progress(min(part.stop, n), n)
+            yield {"y_true": _widened(true[part], width), "y_score": _widened(score[part], width)}
+
+    return PredictionFile(tuple(range(width)), ("y_score",), (), batches())
+
+
+def _widened(matrix: sparse.csr_array, width: int) -> sparse.csr_array:
+    """The matrix with further columns without entries."""
+    parts = (matrix.data, matrix.indices, matrix.indptr)
+    return sparse.csr_array(parts, shape=(matrix.shape[0], width))
+
+
+def read_matrix(path: str | Path, labels: bool) -> sparse.csr_array:
+    """A sparse matrix: CSR that ``scipy.sparse.save_npz`` wrote, or text with a line a row.
+
+    A row is ``LABEL:VALUE LABEL:VALUE …``, labels counted from 0, below an optional first line
+    ``ROWS COLUMNS``. Where true `labels` are read, it may also be ``LABEL,LABEL,… FEATURE:VALUE
+    …``, as in svmlight and in the data of the XMC repository, whose first line is ``ROWS FEATURES
+    LABELS``; the values of the features are not used. An ImportFileError names the line.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            packed = file.read(4) in (b"PK\3\4", b"PK\5\6")
+        matrix = _of_npz(path) if packed else _of_text(path, labels)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if matrix.shape[1] > _MOST_LABELS:
+        raise ImportFileError(
+            f"{path.name} declares {matrix.shape[1]:,} labels, more than {_MOST_LABELS:,}. Number "
+            "the labels from 0."
+        )
+    return matrix
+
+
+def _of_npz(path: Path) -> sparse.csr_array:
+    _refuse_bomb(path, sum(array.size for array in _npz_arrays(path).values()))
+    try:
+        matrix = sparse.csr_array(sparse.load_npz(path))
+        matrix.check_format(full_check=True)
+        return matrix
+    except _DAMAGED as error:
+        raise ImportFileError(
+            f"{path.name} holds no sparse matrix: {reason(error)}. Write it by "
+            "scipy.sparse.save_npz."
+        ) from error
+
+
+def _of_text(path: Path, labels: bool) -> sparse.csr_array:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        first = file.readline().split()
+        promised = [int(part) for part in first if part.isdecimal()]
+        is_head = len(promised) == len(first) and len(first) in ((2, 3) if labels else (2,))
+        if not is_head:
+            promised = []
+            file.seek(0)
+        rows: list[tuple[Ints, Array]] = []
+        for at, text in enumerate(file, 2 if is_head else 1):
+            try:
+                rows.append(_entries(text, labels, is_data=len(promised) == 3))
+            except ValueError:
+                wanted = "LABEL:VALUE pairs" + " or LABEL,LABEL,… FEATURE:VALUE pairs" * labels
+                raise ImportFileError(
+                    f"{path.name}, line {at}: {quoted(text.strip()[:60])} is not {wanted}."
+                ) from None
+    if not rows:
+        raise ImportFileError(f"{path.name} is empty. It needs a line for each instance.")
+    widths = [int(columns.max(initial=-1)) + 1 for columns, _ in rows]
+    n_labels = promised[-1] if promised else max(1, *widths)
+    if promised and len(rows) != promised[0]:
+        raise ImportFileError(
+            f"{path.name}: the first line promises {promised[0]} rows, and there are {len(rows)}."
+        )
+    if wide := [i for i, width in enumerate(widths) if width > n_labels]:
+        raise ImportFileError(
+            f"{path.name}, line {wide[0] + 2}: label {widths[wide[0]] - 1} where the first line "
+            f"promises {n_labels} labels."
+        )
+    ends = np.cumsum([0, *(len(columns) for columns, _ in rows)])
+    columns, values = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    return sparse.csr_array((values, columns, ends), shape=(len(rows), n_labels))
+
+
+def _entries(text: str, labels: bool, is_data: bool) -> tuple[Ints, Array]:
+    """Labels and values of a line: of its pairs, or the labels before its features."""
+    first = text.partition(" ")[0].strip()
+    if labels and (is_data or ":" not in first):
+        listed = first.split(",") if first and ":" not in first else []
+        columns, values = np.array(listed, np.int64), np.ones(len(listed))
+    else:
+        pairs = [pair.partition(":") for pair in text.split()]
+        columns = np.array([int(label) for label, _, _ in pairs], np.int64)
+        values = np.array([float(value) for _, _, value in pairs])
+    if (columns < 0).any() or not np.isfinite(values).all():
+        raise ValueError(text)
+    return columns, values
+
+
+# ---- lines of classes, and hierarchies -----------------------------------------------------------
+
+
 def open_class_sets(
-    path: str | Path,
-    truth: str | Path,
-    h: Hierarchy,
-    progress: Progress,
+    path: str | Path, truth: str | Path, h: Hierarchy, progress: Progress
 ) -> PredictionFile:
     """Open two files of class sets: each line holds the classes of one instance, separated by
     spaces.
@@ -138,12 +964,44 @@ def open_class_sets(
         files = [p.open(encoding="utf-8-sig", errors="replace", newline="\n") for p in paths]
     except OSError as error:
         raise unreadable(error.filename, error) from error
-    return PredictionFile(
-        tuple(h.nodes),
-        ("pred_sets",),
-        (),
-        _class_set_batches(paths, files, h, total, progress),
-    )
+
+    def batches() -> Batches:
+        line = read = 0
+        with files[0], files[1]:
+            while any(parts := [list(islice(file, _LINES)) for file in files]):
+                if len(parts[0]) != len(parts[1]):
+                    short = int(len(parts[1]) < len(parts[0]))
+                    raise ImportFileError(
+                        f"{paths[short].name} ends behind line {line + len(parts[short])}, and "
+                        f"{paths[1 - short].name} goes on. Both need a line for each instance."
+                    )
+                true, predicted = (
+                    _indicator(lines, line, h, p.name)
+                    for lines, p in zip(parts, paths, strict=True)
+                )
+                line += len(parts[0])
+                read += sum(len(text) for lines in parts for text in lines)
+                progress(min(read, total), total)
+                yield {"true_sets": true, "pred_sets": predicted}
+        if not line:
+            raise ImportFileError(
+                f"{paths[1].name} is empty. It needs a line of classes for each instance."
+            )
+        progress(total, total)
+
+    return PredictionFile(tuple(h.nodes), ("pred_sets",), (), batches())
+
+
+def _indicator(lines: Sequence[str], before: int, h: Hierarchy, file: str) -> Any:
+    """Lines of classes as a matrix; so many lines stand before them."""
+    rows = [text.split() for text in lines]
+    for at, row in enumerate(rows, before + 1):
+        if unknown := [name for name in row if name not in h]:
+            raise ImportFileError(
+                f"{file}, line {at}: {quoted(unknown[0])} is no class of the hierarchy "
+                f"({len(h)} classes, such as {quoted(h.nodes[0])})."
+            )
+    return h.indicator(rows, file)
 
 
 def read_hierarchy(path: str | Path) -> Hierarchy:
@@ -152,21 +1010,20 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
     """
     path = Path(path)
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            header = [cell.strip() for cell in file.readline().split(",")]
-            if len(header) > 1:
-                return Hierarchy.from_csv(path, weight="weight" if "weight" in header else None)
-            file.seek(0)
-            edges: dict[tuple[str, ...], int] = {}
-            for number, line in enumerate(file.read().lstrip("\ufeff").splitlines(), 1):
-                parts = line.split()
-                if parts and len(parts) != 2:
-                    raise ImportFileError(
-                        f"{path.name}, line {number}: an edge is two classes, parent and child, "
-                        f"got {len(parts)}: {quoted(line.strip())}."
-                    )
-                if parts:
-                    edges[tuple(parts)] = number
+        lines = path.read_text(encoding="utf-8-sig").lstrip("\ufeff").splitlines()
+        header = [cell.strip() for cell in lines[0].split(",")] if lines else []
+        if len(header) > 1:
+            return Hierarchy.from_csv(path, weight="weight" if "weight" in header else None)
+        edges: dict[tuple[str, ...], int] = {}
+        for number, line in enumerate(lines, 1):
+            parts = line.split()
+            if parts and len(parts) != 2:
+                raise ImportFileError(
+                    f"{path.name}, line {number}: an edge is two classes, parent and child, "
+                    f"got {len(parts)}: {quoted(line.strip())}."
+                )
+            if parts:
+                edges[tuple(parts)] = number
         return Hierarchy(edges)
     except OSError as error:
         raise unreadable(path, error) from error
@@ -174,521 +1031,16 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
         raise ImportFileError(Message(f"{path.name}: ", error)) from error
 
 
-# ---- tables of columns ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Which column of a table holds what: by input, the place of each label's column."""
-
-    places: dict[str, list[int]]
-    names: tuple[str, ...]
-    fold: int | None
-    ignored: tuple[str, ...]
-
-    @property
-    def binary(self) -> dict[int, bool]:
-        """The places that are used, and whether they hold 0 and 1."""
-        return {place: name in _BINARY for name, places in self.places.items() for place in places}
-
-    def opened(self, batches: Batches) -> PredictionFile:
-        """The file of these columns."""
-        return PredictionFile(self.names, tuple(self.places)[1:], self.ignored, batches)
-
-    def batch(self, values: dict[int, AnyArray], folds: Sequence[Any] | None) -> Batch:
-        """The arguments of `evaluate`, from columns by place."""
-        arguments: Batch = {} if folds is None else {"folds": folds}
-        for name, places in self.places.items():
-            shape = len(values[places[0]]), len(places)
-            matrix = np.empty(shape, bool if name in _BINARY else float)
-            for column, place in enumerate(places):
-                matrix[:, column] = values[place]
-            arguments[name] = matrix
-        return arguments
-
-
-def table_columns(header: Sequence[str], name: str) -> _Columns:
-    """Which column holds what, of a table of label sets; else an ImportFileError that names the
-    table.
-    """
-    places: dict[str, dict[str, int]] = {}
-    fold = None
-    ignored = []
-    for place, column in enumerate(header):
-        if match := _COLUMN.fullmatch(column):
-            kind, label = match.groups()
-            if places.setdefault(f"y_{kind}", {}).setdefault(label, place) != place:
-                raise ImportFileError(
-                    f"{name}: two columns hold {kind} of the label {quoted(label)}. Remove one."
-                )
-        elif column == FOLD:
-            if fold is not None:
-                raise ImportFileError(f"{name}: two columns are called {FOLD}. Remove one.")
-            fold = place
-        else:
-            ignored.append(column)
-    if len(places) < 2 or "y_true" not in places:
-        missing = "of the truth" if "y_true" not in places else "of scores or predictions"
-        raise ImportFileError(
-            f"{name}: no column {missing} (it has {columns_shown(header)}). {_NAMING}"
-        )
-    labels = list(places["y_true"])
-    for kind, by_label in places.items():
-        _refuse_lonely(kind, by_label, places["y_true"], name)
-    order: list[str] = [kind for kind in ("y_true", "y_score", "y_pred") if kind in places]
-    by_kind = {kind: [places[kind][label] for label in labels] for kind in order}
-    return _Columns(by_kind, tuple(labels), fold, tuple(ignored))
-
-
-def _refuse_lonely(
-    kind: str,
-    by_label: Mapping[str, int],
-    true: Mapping[str, int],
-    name: str,
-) -> None:
-    """Raise where a label has a column of its truth or of its prediction alone."""
-    if lonely := [one for one in [*true, *by_label] if one not in by_label or one not in true]:
-        label = lonely[0]
-        lacking = f"{kind[2:] if label not in by_label else 'true'}_{label}"
-        raise ImportFileError(
-            f"{name}: the label {quoted(label)} has no column {lacking} ({len(lonely)} such "
-            f"labels). {_NAMING}"
-        )
-
-
-def _wrong(values: AnyArray, binary: bool) -> Bools:
-    """Which values cannot be used."""
-    return (values != 0) & (values != 1) if binary else ~np.isfinite(values)
-
-
-def _expected(binary: bool) -> str:
-    return "0 or 1" if binary else "a finite number"
-
-
-# ---- CSV -----------------------------------------------------------------------------------------
-
-
-def _open_csv(path: Path, progress: Progress) -> PredictionFile:
-    with path.open("rb") as file:
-        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            raise ImportFileError(f"{path.name} is UTF-16. Save it as UTF-8.")
-        file.seek(0)
-        rows = (
-            row
-            for line, block in _blocks(file, path.name)
-            for row in _rows(block, line, path.name)
-            if row[1]
-        )
-        at, header = next(rows, (0, []))
-        if not header:
-            raise ImportFileError(f"{path.name} is empty. {_NAMING}")
-        check_separator(header, at, path.name)
-        columns = table_columns(header, path.name)
-        first = next(rows, (0, []))[1]
-    return columns.opened(_csv_batches(path, header, at, columns, first, progress))
-
-
-def _csv_batches(
-    path: Path,
-    header: list[str],
-    header_line: int,
-    columns: _Columns,
-    first: list[str],
-    progress: Progress,
-) -> Batches:
-    words = {p for p in columns.binary if p < len(first) and first[p].lower() in ("true", "false")}
-    types = {str(p): pa.bool_() if p in words else pa.float64() for p in columns.binary}
-    if columns.fold is not None:
-        types[str(columns.fold)] = pa.string()
-    convert = arrow_csv.ConvertOptions(
-        column_types=types,
-        include_columns=list(types),
-        null_values=[],
-        strings_can_be_null=False,
-    )
-    total = path.stat().st_size
-    empty = True
-    with path.open("rb") as file:
-        for line, block in _blocks(file, path.name):
-            if line <= header_line:
-                skip = _end_of_record(block, header_line - line + 1)
-                line = line + block.count(b"\n", 0, skip)
-                block = block[skip:]
-            batch = _csv_fast(block, len(header), columns, convert) or _csv_careful(
-                block,
-                line,
-                header,
-                columns,
-                path.name,
-            )
-            progress(file.tell(), total)
-            if len(batch["y_true"]):
-                empty = False
-                yield batch
-    if empty:
-        raise ImportFileError(f"{path.name} has a header but no rows.")
-
-
-def _csv_fast(
-    block: bytes,
-    width: int,
-    columns: _Columns,
-    convert: arrow_csv.ConvertOptions,
-) -> Batch | None:
-    """The rows of a block, or None where there is anything unusual about them."""
-    try:
-        table = arrow_csv.read_csv(
-            pa.py_buffer(block),
-            arrow_csv.ReadOptions(
-                block_size=len(block) + 1, column_names=[str(i) for i in range(width)]
-            ),
-            arrow_csv.ParseOptions(newlines_in_values=b'"' in block),
-            convert,
-        )
-    except pa.ArrowInvalid:
-        return None
-    values = {place: table[str(place)].to_numpy() for place in columns.binary}
-    folds = (
-        None
-        if columns.fold is None
-        else [text.strip() for text in table[str(columns.fold)].to_pylist()]
-    )
-    if any(_wrong(values[p], binary).any() for p, binary in columns.binary.items()) or not all(
-        folds or ()
-    ):
-        return None
-    return columns.batch(values, folds and [fold_name(text) for text in folds])
-
-
-def _csv_careful(
-    block: bytes,
-    line: int,
-    header: list[str],
-    columns: _Columns,
-    name: str,
-) -> Batch:
-    """The rows of a block, cell by cell; says which line is broken."""
-    kinds = columns.binary
-    values: dict[int, list[float]] = {p: [] for p in kinds}
-    folds: list[int | str] | None = None if columns.fold is None else []
-    for at, cells in _rows(block, line, name):
-        if not cells:
-            continue
-        if len(cells) != len(header):
-            raise ImportFileError(
-                f"{name}, line {at}: the row has {len(cells)} cells, the header has {len(header)}."
-            )
-        for p, binary in kinds.items():
-            value = _number(cells[p])
-            if _wrong(np.float64(value), binary):
-                where = f"{name}, line {at}, column {quoted(header[p])}"
-                raise ImportFileError(f"{where}: {quoted(cells[p])} is not {_expected(binary)}.")
-            values[p].append(value)
-        if folds is not None and columns.fold is not None:
-            if not cells[columns.fold]:
-                raise ImportFileError(f"{name}, line {at}, column {FOLD}: the row has no fold.")
-            folds.append(fold_name(cells[columns.fold]))
-    return columns.batch({p: np.array(column) for p, column in values.items()}, folds)
-
-
-def _number(cell: str) -> float:
-    try:
-        return float({"true": "1", "false": "0"}.get(cell.lower(), "nan" if "_" in cell else cell))
-    except ValueError:
-        return np.nan
-
-
-def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Blocks of whole rows, each with the number of its first line."""
-    rest = b""
-    line = 1
-    while data := file.read(_BLOCK):
-        block = rest + data
-        cut = _last_record(block)
-        if cut:
-            yield line, block[:cut]
-        elif len(block) > _LONGEST:
-            why = (
-                "a quote is opened and never closed"
-                if b'"' in block
-                else "the line is no row of a table"
-            )
-            raise ImportFileError(f"{name}, line {line}: {why} ({len(block):,} characters).")
-        line += _count(block[:cut], b"\n")
-        rest = block[cut:]
-    if rest:
-        yield line, rest
-
-
-def _count(block: bytes, char: bytes) -> int:
-    # Several times faster than bytes.count. Older NumPy takes no empty buffer.
-    return int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord(char))) if block else 0
-
-
-def _ends(block: bytes) -> Ints:
-    """Where rows end: behind each newline that is not within quotes."""
-    array = np.frombuffer(block or b" ", np.uint8)
-    newlines = np.flatnonzero(array == 10)
-    quotes = np.flatnonzero(array == 34)
-    return newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
-
-
-def _last_record(block: bytes) -> int:
-    """Where the last whole row ends; 0 where there is none."""
-    end = block.rfind(b"\n") + 1
-    if _count(block[:end], b'"') % 2 == 0:
-        return end
-    ends = _ends(block)
-    return int(ends[-1]) if len(ends) else 0
-
-
-def _end_of_record(block: bytes, number: int) -> int:
-    """Where the row ends that begins in the line of that number within the block."""
-    ends = _ends(block)
-    lines = np.array([block.count(b"\n", 0, end) for end in ends[:number]])
-    behind = np.flatnonzero(lines >= number)
-    return int(ends[behind[0]]) if len(behind) else len(block)
-
-
-def _rows(block: bytes, line: int, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and stripped cells of each row; an empty line has none."""
-    try:
-        text = block.decode("utf-8-sig" if line == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        at = line + block.count(b"\n", 0, error.start)
-        byte = f"byte 0x{block[error.start]:02x}"
-        raise ImportFileError(
-            f"{name}, line {at}: {byte} is not UTF-8. Save the file as UTF-8."
-        ) from error
-    return csv_rows(io.StringIO(text, newline=""), line, name)
-
-
-# ---- parquet -------------------------------------------------------------------------------------
-
-
-def _open_parquet(path: Path, progress: Progress) -> PredictionFile:
-    try:
-        file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
-    except pa.ArrowException as error:
-        raise ImportFileError(
-            f"{path.name} is not a parquet file that can be read: {reason(error)}."
-        ) from error
-    header = file.schema_arrow.names
-    columns = table_columns(header, path.name)
-    for place in columns.binary:
-        kind = file.schema_arrow.types[place]
-        if not (
-            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        ):
-            raise ImportFileError(
-                f"{path.name}, column {quoted(header[place])}: the type is {kind}, not numbers."
-            )
-    return columns.opened(_parquet_batches(file, path.name, columns, progress))
-
-
-def _parquet_batches(
-    file: parquet.ParquetFile,
-    name: str,
-    columns: _Columns,
-    progress: Progress,
-) -> Batches:
-    header = file.schema_arrow.names
-    wanted = [*columns.binary, *([] if columns.fold is None else [columns.fold])]
-    if not file.metadata.num_rows:
-        raise ImportFileError(f"{name} has no rows.")
-    used = [header[p] for p in wanted]
-    for done, batch in parquet_batches(file, name, progress, max(1, _CELLS // len(used)), used):
-        values = {}
-        for p, binary in columns.binary.items():
-            cells = batch[header[p]]
-            values[p] = cells.to_numpy(zero_copy_only=False).astype(float)  # missing: NaN
-            if (wrong := np.flatnonzero(_wrong(values[p], binary))).size:
-                where = f"{name}, row {done + wrong[0] + 1}, column {quoted(header[p])}"
-                raise ImportFileError(
-                    f"{where}: {cells[int(wrong[0])]} is not {_expected(binary)}."
-                )
-        folds = None if columns.fold is None else batch[FOLD].to_pylist()
-        if folds is not None and None in folds:
-            raise ImportFileError(
-                f"{name}, row {done + folds.index(None) + 1}, column {FOLD}: the row has no fold."
-            )
-        yield columns.batch(values, folds)
-
-
-# ---- npz -----------------------------------------------------------------------------------------
-
-
-def _open_npz(path: Path, progress: Progress) -> PredictionFile:
-    try:
-        archive = zipfile.ZipFile(path)
-        arrays = {
-            n.removesuffix(".npy"): _Array(archive, n, path)
-            for n in archive.namelist()
-            if n.endswith(".npy")
-        }
-    except _DAMAGED as error:
-        raise ImportFileError(
-            f"{path.name} is not an npz file that can be read: {reason(error)}."
-        ) from error
-    matrices = _npz_matrices(arrays, path.name)
-    shape = matrices["y_true"].shape
-    rest: dict[str, list[Any]] = {}
-    for key, length in (("label_names", shape[1]), ("folds", shape[0])):
-        if key in arrays:
-            rest[key] = _npz_names(arrays[key], key, length, path.name)
-    names = tuple(rest.get("label_names", range(shape[1])))
-    ignored = tuple(key for key in arrays if key not in matrices and key not in rest)
-    batches = _npz_batches(matrices, rest.get("folds"), path.name, progress)
-    return PredictionFile(names, tuple(matrices)[1:], ignored, batches)
-
-
-_NPZ_NEEDS = (
-    "It needs y_true with y_score, y_pred or both, of shape (N, K); and maybe label_names (K) and "
-    "folds (N)."
-)
-
-
-def _npz_matrices(arrays: Mapping[str, _Array], name: str) -> dict[str, _Array]:
-    """Truth, scores and predictions, all of one shape."""
-    matrices = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
-    if len(matrices) < 2 or "y_true" not in matrices:
-        listed = ", ".join(map(quoted, arrays)) or "none"
-        raise ImportFileError(f"{name} has the arrays {listed}. {_NPZ_NEEDS}")
-    shape = matrices["y_true"].shape
-    for key, array in matrices.items():
-        is_matrix = len(array.shape) == 2 and 0 not in array.shape and array.shape == shape
-        if not is_matrix or array.dtype.kind not in "buif":
-            raise ImportFileError(
-                f"{name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}"
-            )
-    return matrices
-
-
-def _npz_names(array: _Array, key: str, length: int, name: str) -> list[Any]:
-    """The names of labels or of folds."""
-    if array.shape != (length,) or array.dtype.kind not in "biuU":
-        hint = " Save names with .astype(str)." if array.dtype.hasobject else ""
-        raise ImportFileError(
-            f"{name}: {key} has shape {array.shape} and dtype {array.dtype}. {_NPZ_NEEDS}{hint}"
-        )
-    try:
-        return array.rows(length).tolist()
-    except _DAMAGED as error:
-        raise ImportFileError(f"{name}, {key}: the file is damaged: {reason(error)}.") from error
-
-
-class _Array:
-    """An array within an npz file, read from its first row on."""
-
-    def __init__(self, archive: zipfile.ZipFile, member: str, path: Path):
-        self._stream = archive.open(member)
-        version = np.lib.format.read_magic(self._stream)
-        read = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        self.shape, fortran, self.dtype = read(self._stream)
-        # What the head promises must be there before room is made for it.
-        if math.prod(self.shape) * self.dtype.itemsize > archive.getinfo(member).file_size:
-            raise zipfile.BadZipFile(f"{member} ends too soon")
-        self._whole = None
-        if (
-            fortran and len(self.shape) > 1 and not self.dtype.hasobject
-        ):  # its rows lie scattered over the file
-            with np.load(path, allow_pickle=False) as file:
-                self._whole = iter(file[member.removesuffix(".npy")])
-
-    def rows(self, count: int) -> AnyArray:
-        """The next rows."""
-        if self._whole is not None:
-            return np.array(list(islice(self._whole, count)))
-        width = int(np.prod(self.shape[1:], dtype=int))
-        data = self._stream.read(count * width * self.dtype.itemsize)
-        if len(data) < count * width * self.dtype.itemsize:
-            raise zipfile.BadZipFile("an array ends too soon")
-        return np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
-
-
-def _npz_batches(
-    matrices: Mapping[str, _Array],
-    folds: list[Any] | None,
-    name: str,
-    progress: Progress,
-) -> Batches:
-    n, width = matrices["y_true"].shape
-    step = max(1, _CELLS // (width * len(matrices)))
-    for start in range(0, n, step):
-        count = min(step, n - start)
-        batch: Batch = {} if folds is None else {"folds": folds[start : start + count]}
-        for key, array in matrices.items():
-            try:
-                batch[key] = array.rows(count)
-            except _DAMAGED as error:
-                raise ImportFileError(
-                    f"{name}, {key}, behind row {start}: the file is damaged: {reason(error)}."
-                ) from error
-            for row, column in np.argwhere(_wrong(batch[key], key in _BINARY)):
-                where = f"{name}, {key}[{start + row}, {column}]"
-                value = batch[key][row, column]
-                raise ImportFileError(f"{where}: {value} is not {_expected(key in _BINARY)}.")
-        progress(start + count, n)
-        yield batch
-
-
-# ---- lines of classes ----------------------------------------------------------------------------
-
-
-def _class_set_batches(
-    paths: Sequence[Path],
-    files: Sequence[Any],
-    h: Hierarchy,
-    total: int,
-    progress: Progress,
-) -> Batches:
-    line = read = 0
-    with files[0], files[1]:
-        while True:
-            parts = [list(islice(file, _LINES)) for file in files]
-            for (path, mine), other in zip(
-                zip(paths, parts, strict=True), parts[::-1], strict=True
-            ):
-                if len(mine) < len(other):
-                    longer = paths[path is paths[0]].name
-                    end = f"{path.name} ends behind line {line + len(mine)}"
-                    raise ImportFileError(
-                        f"{end}, and {longer} goes on. Both need a line for each instance."
-                    )
-            if not parts[0]:
-                break
-            sides = []
-            for path, lines in zip(paths, parts, strict=True):
-                rows = [text.split() for text in lines]
-                for at, unknown in (
-                    (i, c) for i, row in enumerate(rows, line + 1) for c in row if c not in h
-                ):
-                    classes = f"({len(h)} classes, such as {quoted(h.nodes[0])})"
-                    raise ImportFileError(
-                        f"{path.name}, line {at}: {quoted(unknown)} is no class of the hierarchy "
-                        f"{classes}."
-                    )
-                sides.append(h.indicator(rows, path.name))
-            line += len(parts[0])
-            read += sum(len(text) for lines in parts for text in lines)
-            progress(min(read, total), total)
-            yield {"true_sets": sides[0], "pred_sets": sides[1]}
-    if not line:
-        raise ImportFileError(
-            f"{paths[1].name} is empty. It needs a line of classes for each instance."
-        )
-
-
-# --------------------------------------------------------------------------------------------------
-# Predictions that were made elsewhere and written to a file, evaluated block by block.
-
+# ---- evaluated block by block --------------------------------------------------------------------
 
 #: Options that say how scores are read.
 _OF_SCORES = ("threshold", "conventions", "train_labels")
+_FOR_ONE_LABEL = "`probabilities` is for one label of several classes. Leave it out."
+#: Sums of probabilities this close to 1 need no other reason than single precision.
+_SINGLE = 1e-6
+#: Decimals and significant digits to which probabilities may have been rounded; with more, sums
+#: differ less than that.
+_DIGITS = range(1, 8)
 
 
 def evaluate_file(
@@ -705,15 +1057,14 @@ def evaluate_file(
 ) -> Evaluation:
     """Evaluate a file of predictions; it may be larger than memory.
 
-    It is CSV, parquet or npz with truth and predictions, see
-    `mlflow_mleval.files.predictions.open_predictions`; with a file `truth`, a sparse matrix of
-    scores, and `truth` one of labels, see `mlflow_mleval.files.prediction_files.read_matrix`;
-    with `truth` and `hierarchy`, lines of predicted and of true classes as HEMKit reads them. The
-    hierarchy is a Hierarchy or a file of lines "parent child" or CSV with the columns parent, child
-    and maybe weight. `cluster` is a column of a CSV or parquet file, or an array of an npz file,
-    that tells which instances belong together, `sample_weight` one of how much each counts.
-    `probabilities` is that of `evaluate`, for one label; by default probabilities whose sums only
-    rounding keeps from 1 are divided by them, and `say` is told once. Further options are those of
+    It is CSV, parquet or npz with truth and predictions, see `open_predictions`; with a file
+    `truth`, a sparse matrix of scores, and `truth` one of labels, see `read_matrix`; with `truth`
+    and `hierarchy`, lines of predicted and of true classes as HEMKit reads them. The hierarchy is a
+    Hierarchy or a file of lines "parent child" or CSV with the columns parent, child and maybe
+    weight. `cluster` is a column of a CSV or parquet file, or an array of an npz file, that tells
+    which instances belong together, `sample_weight` one of how much each counts. `probabilities` is
+    that of `evaluate`, for one label; by default probabilities whose sums only rounding keeps from
+    1 are divided by them, and `say` is told once. Further options are those of
     `mlflow_mleval.evaluate` (`train_labels` is a file of labels as `truth`) and of
     `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row. The
     Evaluation has `instances` where the file is read in one block; its `split` takes the rows of
@@ -730,36 +1081,36 @@ def evaluate_file(
         source = open_class_sets(path, truth, h, progress)
         evaluate_part = partial(evaluate_hierarchical, h=h, **options)
     else:
-        source = _opened(path, truth, progress)
+        if truth is None:
+            source = open_predictions(path, progress)
+        else:
+            source = open_matrices(path, truth, progress)
         if train := options.pop("train_labels", None):
-            options["train_labels"] = _propensities(train, len(source.names or ()))
+            labels = read_matrix(train, labels=True)
+            width = max(len(source.names or ()), labels.shape[1])  # it may lack the last labels
+            options["train_labels"] = Propensities.of(_widened(labels, width))
         evaluate_part = partial(evaluate, label_names=source.names, hierarchy=h, **options)
-    if sample_weight is not None:
-        source = replace(source, batches=_weighted(source.batches, _weights(path, sample_weight)))
     if truth is None:
         source = replace(source, batches=_mended(source.batches, probabilities, say))
     elif probabilities is not None:
-        raise ValueError("`probabilities` is for one label of several classes. Leave it out.")
-    whole = _whole(source, evaluate_part, Path(path).name)
+        raise ValueError(_FOR_ONE_LABEL)
+    weights = None if sample_weight is None else _weights(path, sample_weight)
+    whole = _whole(source.batches, evaluate_part, Path(path).name, weights)
     return whole if cluster is None else with_clusters(whole, _column(path, cluster, "cluster"))
 
 
-def _opened(path: str | Path, truth: str | Path | None, progress: Progress) -> PredictionFile:
-    if truth is None:
-        return open_predictions(path, progress)
-    return open_matrices(path, truth, progress)
-
-
 def _whole(
-    source: PredictionFile,
-    evaluate_part: Callable[..., Evaluation],
-    name: str,
+    batches: Batches, evaluate_part: Callable[..., Evaluation], name: str, weights: Array | None
 ) -> Evaluation:
     """The evaluation of all batches, with the rows of each fold as its split."""
     whole: Evaluation | None = None
     tested: dict[Hashable, list[Any]] = {}
-    for batch in source.batches:
-        start = 0 if whole is None else whole.total.n
+    start = 0
+    for batch in batches:
+        rows = batch["true_sets" if "true_sets" in batch else "y_true"]
+        end = start + (rows.shape[0] if hasattr(rows, "shape") else len(rows))
+        if weights is not None:
+            batch["sample_weight"] = weights[start:end]
         try:
             part = evaluate_part(**batch, instances=whole is None)
         except (ValueError, TypeError) as error:
@@ -769,47 +1120,31 @@ def _whole(
             raise
         whole = part if whole is None else merge([whole, part])
         if "folds" in batch:
-            _add_rows(tested, batch["folds"], start, whole.total.n)
+            for key, at in groups(batch["folds"], "folds", end - start).items():
+                tested.setdefault(key, []).append(np.arange(start, end)[at])
+        start = end
     whole = present(whole)  # a file without rows is refused when it is opened
     if not tested:
         return whole
     return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums))
 
 
-def _weighted(batches: Batches, weights: Array) -> Batches:
-    """The batches with the weights of their rows."""
-    start = 0
-    for batch in batches:
-        rows = batch["true_sets" if "true_sets" in batch else "y_true"]
-        end = start + (rows.shape[0] if hasattr(rows, "shape") else len(rows))
-        yield batch | {"sample_weight": weights[start:end]}
-        start = end
-
-
 def _mended(batches: Batches, probabilities: bool | None, say: Callable[[str], object]) -> Batches:
-    """The batches, those of one label with probabilities whose sums rounding has moved divided by
-    them.
+    """The batches; of one label, probabilities whose sums rounding has moved are divided by them,
+    unless the scores are said to be others.
     """
     note = ""
     for batch in batches:
         if is_vector(batch["y_true"]):
-            note = _as_probabilities(batch, probabilities) or note
+            if probabilities is not False and "y_score" in batch:
+                batch["y_score"], own = unrounded(batch["y_score"])
+                note = own or note
+            batch["probabilities"] = probabilities
         elif probabilities is not None:
-            raise ValueError("`probabilities` is for one label of several classes. Leave it out.")
+            raise ValueError(_FOR_ONE_LABEL)
         yield batch
     if note:
         say(note)
-
-
-def _as_probabilities(batch: Batch, probabilities: bool | None) -> str:
-    """Mend the sums of rounded probabilities in the batch, unless its scores are said to be others;
-    what to tell of it.
-    """
-    note = ""
-    if probabilities is not False and "y_score" in batch:
-        batch["y_score"], note = unrounded(batch["y_score"])
-    batch["probabilities"] = probabilities
-    return note
 
 
 def _weights(path: str | Path, name: str) -> Array:
@@ -828,35 +1163,62 @@ def _weights(path: str | Path, name: str) -> Array:
 
 def _column(path: str | Path, name: str, argument: str) -> pd.Series:
     """One column of a CSV or parquet file, or an array of an npz file, with a value a row."""
-    kind = Path(path).suffix
-    if kind not in (".csv", ".parquet", ".npz"):
-        file = Path(path).name
-        raise ValueError(f"`{argument}` must go with a CSV, parquet or npz file, got {file!r}.")
+    path = Path(path)
     try:
-        if kind == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return pd.Series(arrays[name])
-        if kind == ".parquet":
-            return pd.read_parquet(path, columns=[name])[name]
-        return pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]
+        if path.suffix == ".npz":
+            return pd.Series(_npz_arrays(path)[name].whole())
+        if path.suffix == ".parquet":
+            file = _parquet_file(path)
+            _refuse_bomb(path, 8 * _elements(file, [name]))
+            return file.read([name]).to_pandas()[name]
+        if path.suffix == ".csv":
+            return pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]
     except (ValueError, KeyError) as error:
         raise ValueError(
-            f"`{argument}` must be a column of {Path(path).name!r}, got {name!r}."
+            f"`{argument}` must be a column of {path.name!r}, got {name!r}."
         ) from error
+    raise ValueError(f"`{argument}` must go with a CSV, parquet or npz file, got {path.name!r}.")
 
 
-def _add_rows(tested: dict[Hashable, list[Any]], folds: Any, start: int, end: int) -> None:
-    """Add the numbers of the rows from `start` to those that each fold tests."""
-    for key, at in groups(folds, "folds", end - start).items():
-        tested.setdefault(key, []).append(np.arange(start, end)[at])
+def unrounded(scores: Any) -> tuple[Any, str]:
+    """Rounded probabilities of classes divided by their sums, and what to say of it; other scores
+    as they are.
+
+    Rounding moves each of C probabilities by half a unit of its last decimal, or of its last
+    significant digit, at most.
+
+    >>> unrounded(np.array([[0.333, 0.333, 0.333], [0.5, 0.25, 0.25]]))[1]
+    'probabilities were rounded: in each row they are divided by their sum, such as 0.999'
+    >>> unrounded(np.array([[0.333, 0.333, 0.233]]))[1]
+    ''
+    """
+    if np.ndim(scores) != 2 or scores.dtype.kind != "f" or scores.min() < 0 or scores.max() > 1:
+        return scores, ""
+    sums = scores.sum(axis=1)
+    off = np.abs(sums - 1)
+    exact = off.max() <= np.sqrt(np.finfo(float).eps)
+    if exact or not (off <= _by_rounding(scores) + _SINGLE).all() or not sums.all():
+        return scores, ""
+    note = "probabilities were rounded: in each row they are divided by their sum, such as"
+    return scores / sums[:, None], f"{note} {sums[off.argmax()]:.9g}"
 
 
-def _propensities(path: str | Path, n_labels: int) -> Propensities:
-    """From a file of training labels, which may end before the last label that is evaluated."""
-    labels = read_matrix(path, labels=True)
-    width = max(n_labels, labels.shape[1])
-    return Propensities.of(
-        sparse.csr_array(
-            (labels.data, labels.indices, labels.indptr), shape=(labels.shape[0], width)
-        )
+def _by_rounding(scores: Array) -> Array:
+    """How far off 1 rounding can bring the sum of each row: to as many decimals, or digits, as all
+    numbers have at most.
+    """
+    first = 10.0 ** np.floor(
+        np.log10(np.where(scores > 0, scores, 1.0))
+    )  # what the first digit counts
+    by_decimals = scores.shape[1] * 0.5 * _last_place(scores)
+    by_digits = (first * (scores > 0)).sum(axis=1) * 0.5 * _last_place(scores / first)
+    return np.maximum(by_decimals, by_digits)
+
+
+def _last_place(numbers: Array) -> float:
+    """What the last of the decimals counts that all numbers have at most; 0 where they have
+    many.
+    """
+    return next(
+        (10.0**-d for d in _DIGITS if np.abs(np.round(numbers, d) - numbers).max() < 1e-12), 0.0
     )

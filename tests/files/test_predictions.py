@@ -7,13 +7,13 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files import prediction_files
 from mlflow_mleval.files import predictions as predictions_file
 from mlflow_mleval.files.predictions import evaluate_file, open_predictions, read_hierarchy
 
@@ -129,7 +129,7 @@ def class_table(true, scores):
 def test_rounded_probabilities_of_classes_are_divided_by_their_sums_and_that_is_said_once(
     tmp_path, format, monkeypatch
 ):
-    monkeypatch.setattr(prediction_files, "_ROWS", 50)
+    monkeypatch.setattr(predictions_file, "_CELLS", 150)
     true, scores = drawn_classes()
     class_table(true, scores).to_csv(tmp_path / "p.csv", index=False, float_format=format)
     notes = []
@@ -294,7 +294,7 @@ BROKEN = {
     ),
     "no fold": (
         SMALL.replace("\n", ",1\n").replace("_b,1", "_b,fold").replace("0.4,1", "0.4, "),
-        "line 3, column fold",
+        "line 3, column 'fold': the row has none",
     ),
 }
 
@@ -376,6 +376,9 @@ def test_the_fast_way_and_the_careful_way_agree(tmp_path_factory, rows, size):
     path = tmp_path_factory.mktemp("csv") / "p.csv"
     path.write_text("\n".join(["true_a,score_a,pred_a,note", *map(",".join, rows)]))
 
+    def refuse(*arguments):
+        raise pa.ArrowInvalid("unusual")
+
     def read():
         try:
             batches = list(open_predictions(path).batches)
@@ -388,7 +391,7 @@ def test_the_fast_way_and_the_careful_way_agree(tmp_path_factory, rows, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictions_file, "_BLOCK", size)
         quick = read()
-        patch.setattr(predictions_file, "_csv_fast", lambda *args: None)
+        patch.setattr(predictions_file, "_csv_fast", refuse)
         assert quick == read()
 
 
@@ -409,7 +412,7 @@ def test_broken_parquet_is_named_by_its_row(tmp_path, small_blocks):
         with pytest.raises(ImportFileError, match=message):
             evaluate_file(save(broken, tmp_path / "p.parquet"))
     missing = table.assign(fold=pd.array([1] * 499 + [None], "Int64"))
-    with pytest.raises(ImportFileError, match="row 500, column fold: the row has no fold"):
+    with pytest.raises(ImportFileError, match="row 500, column 'fold': the row has none"):
         evaluate_file(save(missing, tmp_path / "p.parquet"))
     with pytest.raises(
         ImportFileError, match="column 'score_label 1': the type is (large_)?string"

@@ -81,12 +81,12 @@ def test_lists_in_parquet_give_the_measures_of_the_arrays(tmp_path):
         evaluate_file(tmp_path / "q").labels["predicted"].tolist() == (S > 0).sum(axis=0).tolist()
     )
     for change, message in (
-        ({"score": [[0.5]] * 30}, "row 1: scored and score have different numbers of elements"),
-        ({"true": [["a", "a"]] * 30}, "a list of true names a label twice"),
+        ({"score": [[0.5]] * 30}, "row 1, column scored: scored and score have different"),
+        ({"true": [["a", "a"]] * 30}, "column true: a list names a label twice"),
         ({"true": [["a", None]] * 30}, "a list of labels holds null"),
         (
             {"score": [[np.nan] * len(v) for v in table.scored]},
-            "column score: nan is not a finite number",
+            "score nan is not a finite number",
         ),
         ({"scored": "x"}, "the column scored holds .* It needs lists, too"),
     ):
