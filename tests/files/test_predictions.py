@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files import prediction_tables
 from mlflow_mleval.files import predictions as predictions_file
 from mlflow_mleval.files.predictions import evaluate_file, open_predictions, read_hierarchy
 
@@ -62,7 +63,8 @@ def same(found, expected):
 def small_blocks(monkeypatch):
     """Blocks of a few rows, so that small files have many."""
     for name, size in (("_BLOCK", 200), ("_CELLS", 64), ("_LINES", 3)):
-        monkeypatch.setattr(predictions_file, name, size)
+        monkeypatch.setattr(prediction_tables, name, size)
+        monkeypatch.setattr(predictions_file, name, size, raising=False)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -129,7 +131,7 @@ def class_table(true, scores):
 def test_rounded_probabilities_of_classes_are_divided_by_their_sums_and_that_is_said_once(
     tmp_path, format, monkeypatch
 ):
-    monkeypatch.setattr(predictions_file, "_CELLS", 150)
+    monkeypatch.setattr(prediction_tables, "_CELLS", 150)
     true, scores = drawn_classes()
     class_table(true, scores).to_csv(tmp_path / "p.csv", index=False, float_format=format)
     notes = []
@@ -240,7 +242,7 @@ def test_lines_of_classes_are_class_sets(tmp_path, small_blocks):
 )
 @pytest.mark.parametrize("size", [7, 64, 1 << 20])
 def test_every_way_of_writing_csv(tmp_path, monkeypatch, text, size):
-    monkeypatch.setattr(predictions_file, "_BLOCK", size)
+    monkeypatch.setattr(prediction_tables, "_BLOCK", size)
     path = tmp_path / "p.csv"
     path.write_text(text, encoding="utf-8", newline="")
     expected = mleval.evaluate(
@@ -302,7 +304,7 @@ BROKEN = {
 @pytest.mark.parametrize("size", [40, 1 << 20])
 @pytest.mark.parametrize("text, message", BROKEN.values(), ids=BROKEN)
 def test_broken_csv_is_named_by_its_line(tmp_path, monkeypatch, text, message, size):
-    monkeypatch.setattr(predictions_file, "_BLOCK", size)
+    monkeypatch.setattr(prediction_tables, "_BLOCK", size)
     path = tmp_path / "p.csv"
     path.write_text(text)
     with pytest.raises(ImportFileError) as error:
@@ -333,8 +335,8 @@ def test_encodings_other_than_utf8_are_refused(tmp_path, content, message):
 
 
 def test_a_line_without_end_is_no_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(predictions_file, "_LONGEST", 10_000)
-    monkeypatch.setattr(predictions_file, "_BLOCK", 1_000)
+    monkeypatch.setattr(prediction_tables, "_LONGEST", 10_000)
+    monkeypatch.setattr(prediction_tables, "_BLOCK", 1_000)
     path = tmp_path / "p.csv"
     for tail, reason in (
         ("1," * 50_000, "no row of a table"),
@@ -389,9 +391,9 @@ def test_the_fast_way_and_the_careful_way_agree(tmp_path_factory, rows, size):
             return str(error)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predictions_file, "_BLOCK", size)
+        patch.setattr(prediction_tables, "_BLOCK", size)
         quick = read()
-        patch.setattr(predictions_file, "_csv_fast", refuse)
+        patch.setattr(prediction_tables, "_csv_fast", refuse)
         assert quick == read()
 
 
