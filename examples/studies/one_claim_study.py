@@ -296,8 +296,8 @@ def companions(n: int, seed: int) -> None:
     print(f"separated beside some companions and not beside others: {crossing}")
     for low, high, pair in sorted(spread, key=lambda row: row[0] - row[1])[:3]:
         print(f"{pair[0]} – {pair[1]}: p from {low:.3f} to {high:.2f}")
-    whole = compare(study).redrawn
-    print(whole[["better", "worse", "bootstrap", "jackknife", "companions"]].to_string())
+    whole = compare(study).needed_by
+    print(whole[["better", "worse", "jackknife", "companions"]].to_string())
 
 
 @click.group()

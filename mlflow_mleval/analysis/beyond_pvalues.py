@@ -1,12 +1,15 @@
 """What a referee asks beyond p-values: how probable differences that matter are, and what it would
 take to know.
+
+Benavoli, Corani, Demšar & Zaffalon (2017), "Time for a change: a tutorial for comparing multiple
+classifiers through Bayesian analysis", JMLR 18(77), for both tests; Corani & Benavoli (2015),
+Machine Learning 100, for the correlated t test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,14 +41,6 @@ from mlflow_mleval.analysis.promethee import flows_by_measure
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import Array, Bools, probability
 
-# --------------------------------------------------------------------------------------------------
-# How probable it is that one method is better than another by more than matters, and how probable
-# that it does not matter.
-#
-# Benavoli, Corani, Demšar & Zaffalon (2017), "Time for a change: a tutorial for comparing multiple
-# classifiers through Bayesian analysis", JMLR 18(77), for both tests; Corani & Benavoli (2015),
-# Machine Learning 100, for the correlated t test.
-
 #: Fewer datasets than this do not outweigh the prior: with 3 to 8 one of two equal methods is
 #: preferred, at .95 and without a rope, in 17 to 24% of studies, with 12 and more in about 10%.
 FEW = 10
@@ -54,10 +49,12 @@ CHANGES = 20
 CHANCE_DRAWS = 500
 #: Numbers of one array that are in memory at once.
 BLOCK = 2**21
-#: The same of an array that should stay in a processor's cache; and from how many datasets on each
-#: pair is sorted.
-CACHE = 2**15
+#: From how many datasets on each pair is sorted.
 MANY = 100
+#: Draws of a study's test: a probability is then known to about half a percent.
+BAYES_DRAWS = 10_000
+#: Of more methods than this only the best so many are compared pair by pair.
+MOST = 20
 
 
 @dataclass(frozen=True)
@@ -92,41 +89,31 @@ class BayesResult:
     def verdict(self) -> str:
         """What the probabilities say, in a sentence, and what they rest on."""
         t = self.table
+        rests = "normal differences on folds of this one dataset"
+        few = ""
+        if self.test == "signed-rank":
+            rests = "datasets drawn as these were"
+            few = f", but {t['n'].min()} datasets are too few to outweigh the prior"
+            few = few if t["n"].min() < FEW else ""
         if len(t) == 1:
             row = t.iloc[0]
-            few = (
-                f", but {row.n} datasets are too few to outweigh the prior"
-                if self.test == "signed-rank" and row.n < FEW
-                else ""
-            )
             reached = f"which reaches {self.credible_level:g}{few}"
-            words = {"a": reached, "b": reached, "equivalent": reached}
             decided = (
                 f"{row.method_a} is better than {row.method_b} by more than {self.rope:g} with "
                 f"probability {row.p_a:.3f}, worse with {row.p_b:.3f}, practically equivalent "
                 f"with {row.p_equivalent:.3f}, "
-                f"{words.get(row.decision, 'which decides nothing')}"
+                f"{'which decides nothing' if row.decision == 'undecided' else reached}"
             )
         else:
-            n = (
-                t["decision"]
-                .value_counts()
-                .reindex(["a", "b", "equivalent", "undecided"], fill_value=0)
-            )
+            n = t["decision"].value_counts().to_dict()
             chance = "" if self.by_chance is None else f" ({self.by_chance:.1f} expected by chance)"
             decided = (
-                f"of {len(t)} pairs, with probability {self.credible_level:g}: {n['a'] + n['b']} "
-                f"different by more than {self.rope:g}{chance}, {n['equivalent']} practically "
-                f"equivalent, {n['undecided']} undecided"
+                f"of {len(t)} pairs, with probability {self.credible_level:g}: "
+                f"{n.get('a', 0) + n.get('b', 0)} different by more than {self.rope:g}{chance}, "
+                f"{n.get('equivalent', 0)} practically equivalent, "
+                f"{n.get('undecided', 0)} undecided"
             )
-        rests = {
-            "signed-rank": "datasets drawn as these were",
-            "correlated t": "normal differences on folds of this one dataset",
-        }
-        return (
-            f"{decided}; this rests on {rests[self.test]} and is not corrected for the number of "
-            "pairs."
-        )
+        return f"{decided}; this rests on {rests} and is not corrected for the number of pairs."
 
 
 def bayesian_signed_rank(
@@ -189,126 +176,116 @@ def bayesian_signed_rank(
             f"{prior_strength!r} and {n_resamples!r}."
         )
     frame, a, b, difference, noise = pair_differences(table, direction, gaps=True)
-    if np.isnan(difference).any():
-        of_pair = partial(
-            bayesian_signed_rank,
-            rope=rope,
-            direction=direction,
-            prior_strength=prior_strength,
-            credible_level=credible_level,
-            n_resamples=n_resamples,
-            seed=seed,
-        )
-        pairs = zip(a, b, strict=True)
-        return _together(frame, [of_pair(frame.iloc[:, [i, j]].dropna()) for i, j in pairs])
-    n = len(frame)
-    draws = np.random.default_rng(seed).standard_gamma(
-        np.r_[prior_strength, np.ones(n)], size=(n_resamples, n + 1)
-    )
-    draws /= draws.sum(axis=1, keepdims=True)
-    z = np.pad(difference, ((0, 0), (1, 0)))
+    there = ~np.isnan(difference)
+    if there.sum(axis=1).min() < 2:
+        raise ValueError("`table` must hold two datasets that both methods of each pair have.")
+    # pairs by the datasets that both have: weights are drawn for the same datasets alike
+    parts, which = np.unique(there, axis=0, return_inverse=True)
     numbers = np.empty((5, len(a)))
-    tail = (1 - credible_level) / 2
-    step = max(1, BLOCK // n_resamples)
-    for part in (slice(start, start + step) for start in range(0, len(a), step)):
-        numbers[:2, part] = _shares(draws, z[part], np.r_[0.0, noise], rope)
-        numbers[3:, part] = np.quantile(draws @ z[part].T, [tail, 1 - tail], axis=0)
-    numbers[2] = difference.mean(axis=1)
-    few = [f"{n} datasets are too few to outweigh the prior."] * (n < FEW)
-    by_chance = _by_chance(z, np.r_[0.0, noise], rope, prior_strength, credible_level, seed)
+    by_chance = 0.0
+    for k, on in enumerate(parts):
+        rows = np.flatnonzero(which.ravel() == k)
+        z = np.pad(difference[np.ix_(rows, np.flatnonzero(on))], ((0, 0), (1, 0)))
+        slack = np.r_[0.0, noise[on]]
+        rng = np.random.default_rng(seed)
+        shares, means = _posterior(rng, n_resamples, prior_strength, z, slack, rope)
+        tail = (1 - credible_level) / 2
+        numbers[:, rows] = (
+            *shares,
+            z[:, 1:].mean(axis=1),
+            *np.quantile(means, [tail, 1 - tail], axis=0),
+        )
+        rng = np.random.default_rng(seed)
+        weights = _weights(rng, CHANCE_DRAWS, prior_strength, z.shape[1])
+        for _ in range(CHANGES):
+            changed = z * rng.choice([-1.0, 1.0], size=z.shape[1])
+            won = _outcomes(weights, changed, slack, rope) / CHANCE_DRAWS
+            by_chance += (won >= credible_level).any(axis=0).sum()
+    sizes = there.sum(axis=1)
+    few = [
+        f"{n} datasets are too few to outweigh the prior." for n in dict.fromkeys(sizes) if n < FEW
+    ]
     return BayesResult(
-        _table(frame, (a, b), numbers, credible_level),
+        _table(frame, (a, b), sizes, numbers, credible_level),
         "signed-rank",
         rope,
         credible_level,
         frame.columns.tolist(),
         n_resamples=n_resamples,
         seed=seed,
-        by_chance=by_chance,
+        by_chance=float(by_chance) / CHANGES,
         warnings=(*few, *_about(rope)),
     )
 
 
-def _together(frame: pd.DataFrame, results: Sequence[BayesResult]) -> BayesResult:
-    """The tests of single pairs, each by the datasets that both have, as one result."""
-    table = pd.concat([each.table for each in results], ignore_index=True)
-    warned = tuple(dict.fromkeys(text for each in results for text in each.warnings))
-    by_chance = sum(each.by_chance or 0.0 for each in results)
-    methods = frame.columns.tolist()
-    return replace(results[0], table=table, methods=methods, by_chance=by_chance, warnings=warned)
+def _weights(rng: np.random.Generator, count: int, prior_strength: float, n: int) -> Array:
+    """Dirichlet weights of the prior observation and the others, draws x n."""
+    draws = rng.standard_gamma(np.r_[prior_strength, np.ones(n - 1)], size=(count, n))
+    draws /= draws.sum(axis=1, keepdims=True)
+    return draws
 
 
-def _by_chance(
+def _posterior(
+    rng: np.random.Generator,
+    count: int,
+    prior_strength: float,
     z: Array,
     noise: Array,
     rope: float,
-    prior_strength: float,
-    credible_level: float,
-    seed: int,
-) -> float:
-    """How many of the pairs are called different on average when whole datasets change sign at
-    random.
+) -> tuple[Array, Array]:
+    """By pair the shares of draws in which either method is likeliest to be better, and the
+    weighted means, draws x pairs; only a block of the draws is in memory.
     """
-    rng = np.random.default_rng(seed)
     n = z.shape[1]
-    draws = rng.standard_gamma(np.r_[prior_strength, np.ones(n - 1)], size=(CHANCE_DRAWS, n))
-    draws /= draws.sum(axis=1, keepdims=True)
-    called = 0.0
-    for _ in range(CHANGES):
-        signs = rng.choice([-1.0, 1.0], size=n)
-        called += (_shares(draws, z * signs, noise, rope) >= credible_level).any(axis=0).sum()
-    return called / CHANGES
+    won = np.zeros((2, len(z)))
+    means = np.empty((count, len(z)))
+    step = max(1, BLOCK // (n * min(n, MANY)))
+    for start in range(0, count, step):
+        block = _weights(rng, min(step, count - start), prior_strength, n)
+        won += _outcomes(block, z, noise, rope)
+        means[start : start + len(block)] = block @ z.T
+    return won / count, means
 
 
-def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
-    """By pair, the shares of the draws in which most of the weight of sums is above the rope, and
-    below it.
+def _outcomes(draws: Array, z: Array, noise: Array, rope: float) -> Array:
+    """By pair, in how many of the draws most of the weight of sums is above the rope, and below it.
 
     A weighted share of sums is linear in the products of two weights: one matrix product serves all
     pairs. For many datasets the products are too many; then each pair goes by its sorted
-    differences, where the sums above the rope with each are a run.
+    differences, where the sums above the rope with each are a run, with the largest float noise of
+    all datasets for each.
     """
     if z.shape[1] > MANY:
         columns = np.ascontiguousarray(draws.T)
-        return np.array([_shares_of_pair(columns, row, noise.max(), rope) for row in z]).T
-    i, j = np.triu_indices(z.shape[1])
-    sums = z[:, i] + z[:, j]
-    slack = np.maximum(noise[i], noise[j])
-    times = np.where(i == j, 1.0, 2.0)
-    sides = [(side * times).T for side in (sums > 2 * rope + slack, sums < -2 * rope - slack)]
-    count = np.zeros((2, len(z)))
-    step = max(1, BLOCK // len(i))
-    for start in range(0, len(draws), step):
-        some = draws[start : start + step]
-        products = some[:, i] * some[:, j]
-        above, below = (products @ side for side in sides)
-        within = 1 - above - below
-        count += (
+        slack = noise.max()
+        sides = np.empty((2, len(draws), len(z)))
+        for k, row in enumerate(z):
+            order = np.argsort(row, kind="stable")
+            row = row[order]
+            weights = columns[order]
+            total = np.zeros((len(row) + 1, len(draws)))
+            np.cumsum(weights, axis=0, out=total[1:])
+            above = np.searchsorted(row, 2 * rope + slack - row, "right")
+            below = np.searchsorted(row, -2 * rope - slack - row, "left")
+            sides[0, :, k] = 1 - np.einsum("ij,ij->j", weights, total[above])
+            sides[1, :, k] = np.einsum("ij,ij->j", weights, total[below])
+    else:
+        i, j = np.triu_indices(z.shape[1])
+        sums = z[:, i] + z[:, j]
+        slack = np.maximum(noise[i], noise[j])
+        times = np.where(i == j, 1.0, 2.0)
+        products = draws[:, i] * draws[:, j] * times
+        sides = np.stack(
+            [products @ side.T for side in (sums > 2 * rope + slack, sums < -2 * rope - slack)]
+        )
+    above, below = sides
+    within = 1 - above - below
+    return np.stack(
+        [
             ((above > below) & (above > within)).sum(axis=0),
             ((below > above) & (below > within)).sum(axis=0),
-        )
-    return count / len(draws)
-
-
-def _shares_of_pair(columns: Array, z: Array, slack: float, rope: float) -> tuple[float, float]:
-    """`_shares` of one pair in O(n log n) a draw (a column), with the largest float noise of all
-    datasets for each.
-    """
-    order = np.argsort(z, kind="stable")
-    z = z[order]
-    above = np.searchsorted(z, 2 * rope + slack - z, "right")
-    below = np.searchsorted(z, -2 * rope - slack - z, "left")
-    count = np.zeros(2)
-    step = max(1, CACHE // len(z))
-    for start in range(0, columns.shape[1], step):
-        weights = columns[:, start : start + step][order]
-        total = np.zeros((len(z) + 1, weights.shape[1]))
-        np.cumsum(weights, axis=0, out=total[1:])
-        b = np.einsum("ij,ij->j", weights, total[below])
-        a = 1 - np.einsum("ij,ij->j", weights, total[above])
-        within = 1 - a - b
-        count += ((a > b) & (a > within)).sum(), ((b > a) & (b > within)).sum()
-    return tuple(count / columns.shape[1])
+        ]
+    )
 
 
 def bayesian_t(
@@ -373,7 +350,7 @@ def bayesian_t(
     p_a = above(rope)
     p_b = np.where(scale > 0, 1 - above(-rope), mean < -rope)
     return BayesResult(
-        _table(frame, (a, b), (p_a, p_b, mean, mean - half, mean + half), credible_level),
+        _table(frame, (a, b), n, (p_a, p_b, mean, mean - half, mean + half), credible_level),
         "correlated t",
         rope,
         credible_level,
@@ -415,6 +392,7 @@ def _about(rope: float) -> tuple[str, ...]:
 def _table(
     frame: pd.DataFrame,
     pairs: tuple[Array, Array],
+    n: Any,
     numbers: Iterable[Array],
     credible_level: float,
 ) -> pd.DataFrame:
@@ -425,7 +403,7 @@ def _table(
     return pd.DataFrame(
         {
             **named_pairs(frame.columns, *pairs),
-            "n": len(frame),
+            "n": n,
             "mean_difference": mean,
             "low": low,
             "high": high,
@@ -435,12 +413,6 @@ def _table(
             "decision": np.select(reached, ["a", "b", "equivalent"], "undecided"),
         }
     )
-
-
-#: Draws of the Bayesian signed-rank test: a probability is then known to about half a percent.
-BAYES_DRAWS = 10_000
-#: Of more methods than this only the best so many are compared pair by pair.
-MOST = 20
 
 
 @dataclass(frozen=True)
@@ -483,30 +455,18 @@ class BeyondPvalues:
         """
         if self.bayes is None or self.plan is None:
             return None
-        return _pair_table(self.bayes, self.equivalence, self.plan, order)
-
-
-def _pair_table(
-    bayes: BayesResult,
-    same: EquivalenceResult | None,
-    planned: Plan,
-    order: Sequence[Hashable],
-) -> pd.DataFrame:
-    needed = ["needed", "needed_low", "needed_high"]
-    turned = behind(bayes.table, order)
-    other = better_first(bayes.table, turned)
-    other["equivalence_p"] = np.nan if same is None else same.table["pvalue_corrected"]
-    other[needed] = planned.table[needed]
-    other["decision"] = other["decision"].mask(
-        turned, other["decision"].replace({"a": "b", "b": "a"})
-    )
-    other["sure"] = other[["p_a", "p_equivalent", "p_b"]].max(axis=1)
-    rows = (
-        other.assign(turned=turned)
-        .sort_values(["sure", "turned"], ascending=[False, True], kind="stable")
-        .index
-    )
-    return other.loc[rows].reset_index(drop=True)
+        needed = ["needed", "needed_low", "needed_high"]
+        same = self.equivalence
+        turned = behind(self.bayes.table, order)
+        other = better_first(self.bayes.table, turned)
+        other["equivalence_p"] = np.nan if same is None else same.table["pvalue_corrected"]
+        other[needed] = self.plan.table[needed]
+        swapped = other["decision"].replace({"a": "b", "b": "a"})
+        other["decision"] = other["decision"].mask(turned, swapped)
+        other["sure"] = other[["p_a", "p_equivalent", "p_b"]].max(axis=1)
+        keys = other.assign(turned=turned)
+        rows = keys.sort_values(["sure", "turned"], ascending=[False, True], kind="stable").index
+        return other.loc[rows].reset_index(drop=True)
 
 
 def beyond_pvalues(
@@ -525,51 +485,46 @@ def beyond_pvalues(
     table = tested.table
     flows = tested.flows
     alpha = tested.alpha
-    correction = tested.correction
-    control = tested.control
-    seed = tested.seed
+    n = len(table)
     shown = order[:MOST]
+    parts: dict[str, Callable[[], Any]] = {}
     absent: dict[str, str] = {}
-
-    def made(name: str, make: Callable[[], Any]) -> Any:
-        try:
-            return make()
-        except ValueError as error:
-            absent[name] = str(error)
-            return None
-
-    parts = dict.fromkeys(("bayes", "equivalence", "plan", "curve"))
-    if len(table) < 2:
-        absent |= dict.fromkeys(
-            ("bayes", "equivalence", "plan"), f"{len(table)} dataset: it takes at least two"
-        )
+    if n >= FEW:
+        parts["bayes"] = lambda: bayes_of(tested, shown, rope)
     else:
-        best = table[shown]
-        if len(table) >= FEW:
-            parts["bayes"] = made("bayes", lambda: bayes_of(tested, shown, rope))
-        else:
-            absent["bayes"] = (
-                f"{len(table)} datasets: it takes at least {FEW} to outweigh the prior"
-            )
-        if rope:
-            parts["equivalence"] = made(
-                "equivalence", lambda: equivalence(best, rope, alpha=alpha, correction=correction)
-            )
-        level = level_of_a_pair(flows, alpha, control, seed)
-        parts["plan"] = made("plan", lambda: plan(flows[shown], alpha=alpha, level=level))
-        parts["curve"] = made(
-            "curve", lambda: _curve(fusion, flows, order, control, alpha, level, seed)
+        absent["bayes"] = f"{n} datasets: it takes at least {FEW} to outweigh the prior"
+    if n >= 2:
+        level = level_of_a_pair(flows, alpha, tested.control, tested.seed)
+        parts["equivalence"] = lambda: equivalence(
+            table[shown], rope, alpha=alpha, correction=tested.correction
         )
+        parts["plan"] = lambda: plan(flows[shown], alpha=alpha, level=level)
+        parts["curve"] = lambda: _curve(fusion, tested, order, level)
+    else:
+        keys = ("bayes", "equivalence", "plan")
+        absent |= dict.fromkeys(keys, f"{n} dataset: it takes at least two")
     if not rope:
+        parts.pop("equivalence", None)
         absent["equivalence"] = "without a rope nothing counts as equivalent"
-    return BeyondPvalues(rope=rope, methods=shown, absent=absent, **parts)
+    found = dict.fromkeys(("bayes", "equivalence", "plan", "curve"))
+    for key, make in parts.items():
+        try:
+            found[key] = make()
+        except ValueError as error:
+            absent[key] = str(error)
+    return BeyondPvalues(rope=rope, methods=shown, absent=absent, **found)
 
 
 def bayes_of(tested: Tested, methods: list[str], rope: float) -> BayesResult:
     """The Bayesian signed-rank test of these methods by what is compared over datasets."""
-    credible: dict[str, Any] = {"credible_level": 1 - tested.alpha} if tested.alpha <= 0.5 else {}
-    draws: dict[str, Any] = {"n_resamples": BAYES_DRAWS, "seed": tested.seed}
-    return bayesian_signed_rank(tested.table[methods], rope, **draws, **credible)
+    level = 1 - tested.alpha if tested.alpha <= 0.5 else 0.95
+    return bayesian_signed_rank(
+        tested.table[methods],
+        rope,
+        credible_level=level,
+        n_resamples=BAYES_DRAWS,
+        seed=tested.seed,
+    )
 
 
 def equivalent(tested: Tested, two: list[str], rope: float) -> float | None:
@@ -585,28 +540,21 @@ def equivalent(tested: Tested, two: list[str], rope: float) -> float | None:
     return float(found.table["p_equivalent"].iloc[0])
 
 
-def _curve(
-    fusion: Fusion,
-    flows: pd.DataFrame,
-    order: Sequence[str],
-    control: str | None,
-    alpha: float,
-    level: float,
-    seed: int,
-) -> PowerCurve:
+def _curve(fusion: Fusion, tested: Tested, order: Sequence[str], level: float) -> PowerCurve:
     """For the best two methods, or the best and the control; by fold or repeat where the flows are
     those of the fusion.
     """
     first = order[0]
-    second = order[1] if control is None or first == control else control
-    gaps = flows[first] - flows[second]
+    second = order[1] if tested.control in (None, first) else tested.control
+    gaps: Any = tested.flows[first] - tested.flows[second]
     there = gaps.dropna()
     if len(there) and there.equals((fusion.phi[first] - fusion.phi[second])[there.index]):
         runs = flows_by_run(fusion, first, second)
         gaps = [runs[dataset] for dataset in there.index]
     over = "repeats" if fusion.study.folds is None else "folds"
-    least = datasets_needed(alpha)
-    return power_curve(gaps, (first, second), level=level, least=least, over=over, seed=seed)
+    least = datasets_needed(tested.alpha)
+    pair = (first, second)
+    return power_curve(gaps, pair, level=level, least=least, over=over, seed=tested.seed)
 
 
 def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:

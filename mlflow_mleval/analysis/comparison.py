@@ -64,8 +64,8 @@ from mlflow_mleval.analysis.stability import (
     Survivals,
     collected,
     leaning,
+    needed_by,
     put_first,
-    redrawn,
     survivals,
     turning,
 )
@@ -570,24 +570,18 @@ class Comparison(Detailed):
         """The hierarchical correlated t test; None where fewer than two datasets have any, or where
         it was not asked for.
         """
-        asked = self.options["next_dataset"]
-        if not asked or not self.tells_of_next_dataset:
+        if not self.options["next_dataset"] or not self.tells_of_next_dataset:
             return None
-        every = asked != "best"
         from mlflow_mleval.analysis.datasets_and_folds import next_dataset
 
         over = {key: self.options["over_folds"].get(key) for key in ("protocol", "ratio")}
         choices = {key: self.options[key] for key in ("rope", "alpha", "seed")}
         measures = self.fusion.by_weight if self.on == FUSED else [self.on]
-        possible = self.possible["low"]
-        best = possible.index[possible == 1].tolist()
-        order = self.order if every else best if len(best) > 1 else self.order[:2]
         return next_dataset(
             self.study,
             measures,
-            order,
+            self.order,
             in_units=self.on != FUSED,
-            planned=every,
             **choices,
             **over,
         )
@@ -613,14 +607,14 @@ class Comparison(Detailed):
     # ---- stability -------------------------------------------------------------------------------
 
     @cached_property
-    def redrawn(self) -> pd.DataFrame | None:
-        """How each separation fares with other datasets and without any one other method; None
-        where max-T over datasets does not decide.
+    def needed_by(self) -> pd.DataFrame | None:
+        """How each separation fares without any one dataset or other method; None where max-T over
+        datasets does not decide.
         """
         if self.deciding is None or self.decides != "max-t":
             return None
         fusion = self.fusion if self.on == FUSED else None
-        return redrawn(self.tested.flows, self.deciding.result, fusion, self.options["seed"])
+        return needed_by(self.tested.flows, self.deciding.result, fusion)
 
     @property
     def scenarios(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
@@ -671,7 +665,7 @@ def compare(
     over_folds: Mapping[str, Any] | None = None,
     profiles: Profiles | None = None,
     rope: float | None = None,
-    next_dataset: bool | str = False,
+    next_dataset: bool = False,
     instances: Mapping[str, InstanceTests | str] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Comparison:
@@ -723,10 +717,9 @@ def compare(
         Largest difference that does not matter, in units of what is compared. Given, `beyond` says
         how probable larger ones are, which ranks are possible, and how many datasets or folds it
         would take.
-    next_dataset : bool or "best"
+    next_dataset : bool
         Whether to ask the hierarchical model about the next dataset, where two have folds or
-        repeats: of every pair, with planning, or only of the methods that may be the best (of the
-        first two, if only one may be).
+        repeats: of every pair, and how many datasets it would take.
     progress : callable, optional
         Called as ``progress(done, total)`` after each step.
 
@@ -744,7 +737,7 @@ def compare(
     if test == "nemenyi" and control is not None:
         test = "bonferroni-dunn"
     on = study.measures[0] if len(study.measures) == 1 else on
-    _check(study, on, test, control, missing_is_failure, next_dataset)
+    _check(study, on, test, control, missing_is_failure)
     if rope is not None:
         beyond_pvalues.checked_rope(rope, "what is compared")
     probability(alpha, "alpha")
@@ -883,12 +876,9 @@ def _check(
     test: str,
     control: str | None,
     missing_is_failure: bool,
-    next_dataset: bool | str,
 ) -> None:
     """Errors for choices that do not fit the study."""
     one_of(test, "test", asked_names())
-    if isinstance(next_dataset, str):
-        one_of(next_dataset, "next_dataset", ("best",))
     if missing_is_failure and study.missing != "worst":
         text = "`missing_is_failure` must be False where missing results do not count as the worst"
         raise ValueError(Message(f"{text}. Choose ", Argument("missing", "worst"), "."))

@@ -49,7 +49,7 @@ class NextDataset:
     absent : By dataset: why it is not in it.
     notes : What a reader must know of the folds.
     curves : By measure: power to tell the first pair apart, in that the interval of their typical difference lies on one
-        side of zero, by number of datasets; only where that was asked for.
+        side of zero, by number of datasets.
     """  # noqa: E501
 
     over: str
@@ -105,7 +105,6 @@ def next_dataset(
     *,
     rope: float | None = None,
     in_units: bool = False,
-    planned: bool = False,
     alpha: float = 0.05,
     seed: int = 0,
     **declared: Unpack[Declared],
@@ -115,7 +114,7 @@ def next_dataset(
 
     None where fewer than two datasets have any. `order` has the methods, best first. The rope is a
     share of each measure's range (a hundredth if None; of its mean size where it has no bounds),
-    or, `in_units`, a difference of the measure. `planned` adds how many datasets it would take.
+    or, `in_units`, a difference of the measure.
     """
     over, values = ("folds", study.folds) if study.folds is not None else ("repeats", study.repeats)
     if values is None:
@@ -143,7 +142,7 @@ def next_dataset(
     notes = [*dict.fromkeys(notes)]
     following = NextDataset(over, pairs, sizes, reasons, rho, shown, absent, tuple(notes))
     curves = {}
-    for measure in following.pairs if planned else ():
+    for measure in following.pairs:
         best = tuple(following.table(measure, order)[PAIR].iloc[0])
         sign = -1 if study.directions[measure] == "min" else 1
         gaps = _differences(tables[measure].values(), best, sign)

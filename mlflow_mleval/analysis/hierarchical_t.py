@@ -17,7 +17,7 @@ posterior is, and a fine one measures it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from typing import Any
@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.pairs import NOISE
-from mlflow_mleval.validation import AnyArray, Array, Bools, in_pandas, probability
+from mlflow_mleval.validation import Array, Bools, in_pandas, probability
 from mlflow_mleval.words import count, some
 
 OUTCOMES = ["better", "equivalent", "worse"]
@@ -52,36 +52,6 @@ FINER = np.arange(-60, 61) * 0.1
 POINTS = 300
 #: Numbers that are in memory at once.
 BLOCK = 2**19
-
-
-@dataclass(frozen=True)
-class Data:
-    """What the differences of pairs x datasets say, and the bounds of the priors.
-
-    Attributes
-    ----------
-    mean, squares : Pairs x datasets: mean, and sum of squares about it.
-    n : Pairs x datasets: how many differences; 0 where a pair has none on the dataset.
-    rho : Pairs x datasets: their correlation.
-    bound, within, among : One a pair: mu_0 is uniform between -bound and bound, sigma_i up to `within`, sigma_0 up to `among`.
-    least : One a pair: the smallest sigma_0, 0 but to check the model where it is known.
-    freedom : Bounds of nu.
-    """  # noqa: E501
-
-    mean: Array
-    squares: Array
-    n: Array
-    rho: Array
-    bound: Array
-    within: Array
-    among: Array
-    least: Array
-    freedom: tuple[float, float] = (1.0, np.inf)
-
-    def pairs(self, at: AnyArray) -> Data:
-        """Some of the pairs."""
-        names = ("mean", "squares", "n", "rho", "bound", "within", "among", "least")
-        return replace(self, **{name: getattr(self, name)[at] for name in names})
 
 
 @dataclass(frozen=True)
@@ -187,35 +157,37 @@ def hierarchical_t(
     >>> found.probabilities.round(1).tolist()
     [1.0, 0.0, 0.0]
     """  # noqa: E501
-    labels, rows = _rows(differences)
-    folds = (
-        np.broadcast_to(np.asarray(rho, dtype=float), len(rows))
-        if np.ndim(rho) == 0
-        else np.asarray(rho, dtype=float)
-    )
-    if folds.shape != (len(rows),) or not ((folds >= 0) & (folds < 1)).all():
+    differences = in_pandas(differences, index="dataset")
+    if isinstance(differences, pd.DataFrame):
+        labels, parts = list(differences.index), list(differences.to_numpy(dtype=float))
+    elif isinstance(differences, Mapping):
+        labels, parts = list(differences), list(differences.values())
+    else:
+        parts = list(differences)
+        labels = list(range(len(parts)))
+    rows = [np.asarray(part, dtype=float).ravel() for part in parts]
+    given = np.asarray(rho, dtype=float)
+    if given.shape not in ((), (len(rows),)) or not ((given >= 0) & (given < 1)).all():
         raise ValueError(
             f"`rho` must be one number in [0, 1), or one for each of the {len(rows)} datasets, "
             f"got {rho!r}."
         )
-    tests = _pairs([rows], folds, labels, np.array([float(rope)]), credible_level)[None]
-    row = tests.table.iloc[0]
-    probabilities, shares = (
-        pd.Series([row[f"{kind}_{outcome}"] for outcome in OUTCOMES], OUTCOMES, name=name)
-        for kind, name in (("p", "probability"), ("share", "share_of_draws"))
-    )
+    rope = float(rope)
+    row, shrunken, constant = _test(rows, given, labels, rope, credible_level)
     return HierarchicalT(
-        probabilities,
-        shares,
-        tests.shrunken.set_index("dataset")[["n", "mean", "shrunken", "low", "high"]],
-        float(row["mean_difference"]),
-        float(row["low"]),
-        float(row["high"]),
-        float(row["among"]),
-        float(row["freedom"]),
-        tests.rope,
+        pd.Series({o: row[f"p_{o}"] for o in OUTCOMES}, name="probability"),
+        pd.Series({o: row[f"share_{o}"] for o in OUTCOMES}, name="share_of_draws"),
+        shrunken.set_index("dataset"),
+        row["mean_difference"],
+        row["low"],
+        row["high"],
+        row["among"],
+        row["freedom"],
+        rope,
         credible_level,
-        tests.warnings,
+        _warnings(
+            [label for label, is_so in zip(labels, constant, strict=True) if is_so], rope, len(rows)
+        ),
     )
 
 
@@ -227,240 +199,202 @@ def hierarchical_pairs(
     directions: Mapping[str, str],
     credible_level: float = 0.95,
 ) -> dict[str, HierarchicalPairs]:
-    """`hierarchical_t` of every pair of methods on every measure, all at once.
+    """`hierarchical_t` of every pair of methods on every measure.
 
     `values` are by measure and dataset: folds or repeats x methods; a method may lack on a dataset,
     or some folds (NaN). `rho` is by dataset, `ropes` and `directions` ("max" or "min") are by
     measure. A ValueError as of `hierarchical_t`, or where no two methods share two datasets.
     """
-    datasets = list(dict.fromkeys(dataset for tables in values.values() for dataset in tables))
-    names = []
-    rows = []
+    by_measure = {}
     for measure, tables in values.items():
         sign = -1.0 if directions[measure] == "min" else 1.0
-        for (a, b), gaps in _gaps(tables, sign).items():
-            names.append((measure, a, b))
-            rows.append([_at_least_two(gaps.get(dataset)) for dataset in datasets])
-    if not rows:
+        rope = float(ropes[measure])
+        columns = {d: {m: sign * t[m].to_numpy(float) for m in t} for d, t in tables.items()}
+        methods = dict.fromkeys(method for of in columns.values() for method in of)
+        table, shrunken, frozen = [], [], set()
+        for a, b in combinations(methods, 2):
+            gaps = {d: of[a] - of[b] for d, of in columns.items() if a in of and b in of}
+            gaps = {d: gap[~np.isnan(gap)] for d, gap in gaps.items()}
+            gaps = {d: gap for d, gap in gaps.items() if len(gap) > 1}
+            if len(gaps) < 2:
+                continue
+            names = {"method_a": a, "method_b": b}
+            correlations = np.array([rho[d] for d in gaps])
+            row, by_dataset, constant = _test(
+                list(gaps.values()), correlations, list(gaps), rope, credible_level
+            )
+            frozen |= {d for d, is_so in zip(gaps, constant, strict=True) if is_so}
+            table.append({**names, "n": len(gaps), **row})
+            shrunken.append(pd.DataFrame({**names, **by_dataset}))
+        if table:
+            told = _warnings([d for d in tables if d in frozen], rope, min(r["n"] for r in table))
+            by_measure[measure] = HierarchicalPairs(
+                pd.DataFrame(table),
+                pd.concat(shrunken, ignore_index=True),
+                [m for m in methods if any(m in (r["method_a"], r["method_b"]) for r in table)],
+                list(tables),
+                rope,
+                credible_level,
+                told,
+            )
+    if not by_measure:
         raise ValueError("`values` must have two methods on the same two datasets, got none.")
-    rope = np.array([float(ropes[measure]) for measure, *_ in names])
-    by_measure = _pairs(
-        rows,
-        np.array([rho[d] for d in datasets]),
-        datasets,
-        rope,
-        credible_level,
-        names,
-    )
-    return {measure: by_measure[measure] for measure in values if measure in by_measure}
-
-
-def _gaps(
-    tables: Mapping[Any, pd.DataFrame],
-    sign: float,
-) -> dict[tuple[Hashable, Hashable], dict[Any, Array]]:
-    """By pair of methods and dataset, their differences; only of pairs on two datasets or more."""
-    columns = {
-        dataset: {method: sign * table[method].to_numpy(float) for method in table}
-        for dataset, table in tables.items()
-    }
-    methods = dict.fromkeys(method for values in columns.values() for method in values)
-    by_pair = {
-        (a, b): {d: of[a] - of[b] for d, of in columns.items() if a in of and b in of}
-        for a, b in combinations(methods, 2)
-    }
-    return {pair: gaps for pair, gaps in by_pair.items() if len(gaps) > 1}
-
-
-def _at_least_two(differences: Array | None) -> Array:
-    """The differences that are there; none where they are fewer than two."""
-    gaps = np.empty(0) if differences is None else differences[~np.isnan(differences)]
-    return gaps if len(gaps) > 1 else np.empty(0)
-
-
-def _rows(differences: Any) -> tuple[list[Hashable], list[Array]]:
-    """Names of the datasets, and the differences on each."""
-    differences = in_pandas(differences, index="dataset")
-    if isinstance(differences, pd.DataFrame):
-        labels = list(differences.index)
-        parts = differences.to_numpy(dtype=float)
-    elif isinstance(differences, Mapping):
-        labels = list(differences)
-        parts = list(differences.values())
-    else:
-        parts = list(differences)
-        labels = list(range(len(parts)))
-    return labels, [np.asarray(part, dtype=float).ravel() for part in parts]
-
-
-def _pairs(
-    rows: Sequence[Sequence[Array]],
-    rho: Array,
-    datasets: Sequence[Hashable],
-    rope: Array,
-    credible_level: float,
-    names: Sequence[tuple[Any, Hashable, Hashable]] = ((None, "a", "b"),),
-) -> dict[Any, HierarchicalPairs]:
-    """The tests of all pairs by measure: `rows` are pairs x datasets of differences, none where a
-    pair lacks on a dataset.
-    """
-    probability(credible_level, "credible_level")
-    if not ((rope >= 0) & (rope < np.inf)).all():
-        raise ValueError(
-            f"`rope` must be zero or positive, in units of the measure, got {rope.min():g}."
-        )
-    data, constant = _data(rows, rho, datasets, rope)
-    summaries = [
-        _summary(data.pairs(np.array([i])), size, credible_level) for i, size in enumerate(rope)
-    ]
-    tables = pd.DataFrame([table for table, _ in summaries])
-    used = data.n > 0
-    labels = pd.Index(datasets, tupleize_cols=False)
-    means = np.concatenate([by_dataset for _, by_dataset in summaries])
-    of, first, second = (np.array([name[i] for name in names], dtype=object) for i in range(3))
-    table = pd.DataFrame(
-        {
-            "method_a": first,
-            "method_b": second,
-            "n": used.sum(axis=1),
-            **tables,
-        }
-    )
-    pair, dataset = np.nonzero(used)
-    by_dataset = pd.DataFrame(
-        {
-            "method_a": first[pair],
-            "method_b": second[pair],
-            "dataset": labels.take(dataset),
-            "n": data.n[used],
-            "mean": data.mean[used],
-            **dict(zip(("shrunken", "low", "high"), means.T, strict=True)),
-        }
-    )
-    by_measure = {}
-    for measure in dict.fromkeys(of):
-        mine = np.array([m == measure for m in of])
-        part = table[mine].reset_index(drop=True)
-        by_measure[measure] = HierarchicalPairs(
-            part,
-            by_dataset[mine[pair]].reset_index(drop=True),
-            list(dict.fromkeys([*first[mine], *second[mine]])),
-            list(datasets),
-            float(rope[mine][0]),
-            credible_level,
-            (*_frozen(constant[mine], datasets, rope[mine][0]), *_doubts(part)),
-        )
     return by_measure
 
 
-def _frozen(constant: Bools, datasets: Sequence[Hashable], rope: float) -> list[str]:
-    """What to tell of differences that do not vary; `constant` are pairs x datasets."""
-    where = [datasets[int(i)] for i in np.flatnonzero(constant.any(axis=0))]
-    within = "the rope" if rope else "the spread on the other datasets"
-    return [
-        f"On {some(where)} a difference is the same in every fold or repeat: it counts as known "
-        f"to within {within}, the rule of the authors of the model."
-    ] * bool(where)
+def _warnings(frozen: Sequence[Hashable], rope: float, n_datasets: int) -> tuple[str, ...]:
+    """What to tell of datasets on which a difference does not vary, and of few datasets."""
+    told = []
+    if frozen:
+        within = "the rope" if rope else "the spread on the other datasets"
+        told.append(
+            f"On {some(frozen)} a difference is the same in every fold or repeat: it counts as "
+            f"known to within {within}, the rule of the authors of the model."
+        )
+    if n_datasets < FEW:
+        told.append(
+            f"{count(n_datasets, 'dataset')} say little about how far the next one may differ "
+            "from them."
+        )
+    return tuple(told)
 
 
-def _doubts(table: pd.DataFrame) -> list[str]:
-    """Where there are hardly any datasets."""
-    least = int(table["n"].min())
-    return [
-        f"{count(least, 'dataset')} say little about how far the next one may differ from them."
-    ] * (least < FEW)
-
-
-def _check_rows(
-    rows: Sequence[Sequence[Array]],
-    n: AnyArray,
+def _test(
+    rows: Sequence[Array],
+    rho: Array,
     datasets: Sequence[Hashable],
-) -> None:
-    """ValueError for differences from which nothing can be learned; `n` is their number."""
-    if short := [datasets[int(i)] for i in np.flatnonzero((n == 1).any(axis=0))]:
+    rope: float,
+    level: float,
+) -> tuple[dict[str, float], pd.DataFrame, Bools]:
+    """Of one pair: the posterior in numbers, that of the mean of each dataset, and on which of them
+    the differences do not vary.
+    """
+    probability(level, "credible_level")
+    if not 0 <= rope < np.inf:
+        raise ValueError(f"`rope` must be zero or positive, in units of the measure, got {rope:g}.")
+    data, constant = _data(rows, rho, datasets, rope)
+    found = posterior(data)
+    better = special.stdtr(found.freedom, (found.centre - rope) / found.among)
+    worse = special.stdtr(found.freedom, (-rope - found.centre) / found.among)
+    masses = np.stack([better, 1 - better - worse, worse])
+    largest = masses.argmax(axis=0)
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    low, high = _quantiles(found.centre, found.mass, ends)
+    row = {
+        **{f"p_{o}": float(mass @ found.mass) for o, mass in zip(OUTCOMES, masses, strict=True)},
+        **{f"share_{o}": float(found.mass[largest == i].sum()) for i, o in enumerate(OUTCOMES)},
+        "mean_difference": float(found.centre @ found.mass),
+        "low": float(low),
+        "high": float(high),
+        "among": float(np.exp(_quantiles(np.log(found.among), found.mass, 0.5))),
+        "freedom": float(1 + np.exp(_quantiles(np.log(found.freedom - 1), found.mass, 0.5))),
+    }
+    mu, mass = found.means()
+    limits = np.array([_quantiles(at, of, ends) for at, of in zip(mu, mass, strict=True)])
+    by_dataset = {
+        "dataset": pd.Index(datasets, tupleize_cols=False),
+        "n": data.n,
+        "mean": data.mean,
+        "shrunken": (mu * mass).sum(axis=1),
+        "low": limits[:, 0],
+        "high": limits[:, 1],
+    }
+    return row, pd.DataFrame(by_dataset), constant
+
+
+def _data(
+    rows: Sequence[Array],
+    rho: Array,
+    datasets: Sequence[Hashable],
+    rope: float,
+) -> tuple[Data, Bools]:
+    """What the model needs, and on which datasets the differences do not vary; a ValueError where
+    nothing can be learned.
+    """
+    named = list(zip(datasets, rows, strict=True))
+    if len(rows) < 2:
+        raise ValueError(
+            f"`differences` must be of at least two datasets, got {len(rows)}. On one, use "
+            "`bayesian_t`."
+        )
+    if short := [dataset for dataset, row in named if len(row) < 2]:
         raise ValueError(
             "`differences` must hold at least two differences a dataset, got one for "
             f"{some(short)}. One tells nothing of the spread: leave the dataset out."
         )
-    if (few := (n > 0).sum(axis=1).min()) < 2:
-        raise ValueError(
-            f"`differences` must be of at least two datasets, got {few}. On one, use `bayesian_t`."
-        )
-    if bad := [
-        datasets[i]
-        for i in range(len(datasets))
-        if not all(np.isfinite(pair[i]).all() for pair in rows)
-    ]:
+    if bad := [dataset for dataset, row in named if not np.isfinite(row).all()]:
         raise ValueError(
             f"`differences` must be finite, got missing or infinite ones for {some(bad)}. Leave "
             "these out."
         )
-
-
-def _data(
-    rows: Sequence[Sequence[Array]],
-    rho: Array,
-    datasets: Sequence[Hashable],
-    rope: Array,
-) -> tuple[Data, Bools]:
-    """What the model needs, and on which datasets the differences of which pairs do not vary."""
-    n = np.array([[len(row) for row in pair] for pair in rows])
-    _check_rows(rows, n, datasets)
-    mean = np.array([[row.mean() if len(row) else 0.0 for row in pair] for pair in rows])
-    squares = np.array(
-        [[((row - row.mean()) ** 2).sum() if len(row) else 0.0 for row in pair] for pair in rows]
-    )
-    largest = np.array([max(np.abs(row).max() for row in pair if len(row)) for pair in rows])
-    used = n > 0
-    constant = used & (squares <= n * (NOISE * largest[:, None]) ** 2)
-    spread = np.sqrt(squares / np.maximum(n, 1))
-    among = np.array([m[u].std() for m, u in zip(mean, used, strict=True)])
-    typical = np.divide(
-        spread.sum(axis=1),
-        (used & ~constant).sum(axis=1),
-        out=among.copy(),
-        where=spread.any(axis=1),
-    )
-    same = typical <= NOISE * largest
-    if (same & (rope == 0)).any():
-        raise ValueError(
-            "`differences` must vary, got the same one everywhere. There is nothing to learn "
-            "from them."
-        )
-    typical = np.where(same, rope, typical)
+    n = np.array([len(row) for row in rows])
+    mean = np.array([row.mean() for row in rows])
+    squares = np.array([((row - row.mean()) ** 2).sum() for row in rows])
+    largest = max(np.abs(row).max() for row in rows)
+    constant = squares <= n * (NOISE * largest) ** 2
+    among = mean.std()
+    typical = among if constant.all() else np.sqrt(squares / n).sum() / (~constant).sum()
+    if typical <= NOISE * largest:
+        if rope == 0:
+            raise ValueError(
+                "`differences` must vary, got the same one everywhere. There is nothing to learn "
+                "from them."
+            )
+        typical = rope
     # the authors' rule: what is the same in every fold is known as well as if its folds were drawn
     # evenly from the rope
-    squares = np.where(constant, n * np.where(rope > 0, rope, typical)[:, None] ** 2 / 3, squares)
-    among = np.where(among > NOISE * largest, among, typical)
-    return Data(
-        mean,
-        squares,
-        n,
-        np.broadcast_to(rho, n.shape),
-        np.maximum(largest, typical),
-        WIDE * typical,
-        WIDE * among,
-        np.zeros(len(n)),
-    ), constant
+    squares = np.where(constant, n * (rope or typical) ** 2 / 3, squares)
+    among = among if among > NOISE * largest else typical
+    rho = np.broadcast_to(rho, n.shape)
+    bound = max(largest, typical)
+    return Data(mean, squares, n, rho, bound, WIDE * typical, WIDE * among), constant
 
 
 @dataclass(frozen=True)
-class _Grid:
-    """Places of mu_0, sigma_0 and nu, of which every three make a point; by point, the log of the
-    prior mass of its cell.
-    """
+class Data:
+    """What the differences of two methods say of the mean of each dataset, and the bounds of the
+    priors.
 
-    centre: Array
-    among: Array
-    freedom: Array
-    prior: Array
+    Attributes
+    ----------
+    mean, squares : By dataset: mean of the differences, and sum of squares about it.
+    n : By dataset: how many differences.
+    rho : By dataset: their correlation.
+    bound, within, among : mu_0 is uniform between -bound and bound, sigma_i up to `within`, sigma_0 up to `among`.
+    least : The smallest sigma_0, 0 but to check the model where it is known.
+    freedom : Bounds of nu.
+    """  # noqa: E501
+
+    mean: Array
+    squares: Array
+    n: Array
+    rho: Array
+    bound: float
+    within: float
+    among: float
+    least: float = 0.0
+    freedom: tuple[float, float] = (1.0, np.inf)
 
     @property
-    def points(self) -> tuple[Array, Array, Array]:
-        """mu_0, sigma_0 and nu of each point."""
-        axes = np.meshgrid(self.centre, self.among, self.freedom, indexing="ij")
-        centre, among, freedom = (axis.ravel() for axis in axes)
-        return centre, among, freedom
+    def width(self) -> Array:
+        """Standard error of the mean of each dataset."""
+        factor = self.rho + (1 - self.rho) / self.n
+        return np.sqrt(self.squares / (1 - self.rho) * factor / (self.n - 1))
+
+    def log_likelihood(self, mu: Array) -> Array:
+        """Of mu_i, datasets first, but for a constant; sigma_i is integrated out."""
+        shape = (-1, *[1] * (mu.ndim - 1))
+        squares = (self.squares / (1 - self.rho)).reshape(shape)
+        factor = (self.rho + (1 - self.rho) / self.n).reshape(shape)
+        half = (self.n - 1) / 2
+        off = (mu - self.mean.reshape(shape)) ** 2 / (factor * squares)
+        logs = -half.reshape(shape) * np.log(1 + off)
+        for few, inside in ((0.5, special.erfc), (1.0, lambda x: np.exp(-(x**2)))):
+            # sigma_i has a bound, which only two or three differences come near to
+            if (rows := half == few).any():
+                far = np.sqrt(squares[rows] * (1 + off[rows]) / 2) / self.within
+                logs[rows] += np.log(np.maximum(inside(far), 1e-300))
+        return logs
 
 
 @dataclass(frozen=True)
@@ -471,7 +405,7 @@ class Posterior:
     ----------
     centre, among, freedom : mu_0, sigma_0 and nu.
     mass : They sum to one.
-    datasets : Of `_Datasets`, which it is of.
+    data : Which it is of.
     local : Datasets x points: log of the likelihood of a dataset there.
     """
 
@@ -479,21 +413,17 @@ class Posterior:
     among: Array
     freedom: Array
     mass: Array
-    datasets: _Datasets
+    data: Data
     local: Array
-
-    def quantiles(self, values: Array, shares: ArrayLike) -> Array:
-        """Of one of the parameters."""
-        return _quantiles(values, self.mass, shares)
 
     def means(self) -> tuple[Array, Array]:
         """Nodes of mu_i and their masses, datasets x nodes."""
-        data = self.datasets
+        width = self.data.width[:, None]
         # Some points of the grid, each as often as its mass says, stand for all.
         at = np.searchsorted(np.cumsum(self.mass), (np.arange(POINTS) + 0.5) / POINTS)
         at = np.minimum(at, len(self.mass) - 1)
-        mu = data.mean[:, None] + data.width[:, None] * np.sinh(FINER)
-        gap = data.width[:, None] * np.cosh(FINER)
+        mu = self.data.mean[:, None] + width * np.sinh(FINER)
+        gap = width * np.cosh(FINER)
         density = np.zeros(mu.shape)
         for point, share in zip(*np.unique(at, return_counts=True), strict=True):
             # No narrower than the nodes are apart, or it would fall between them.
@@ -501,38 +431,91 @@ class Posterior:
             z = (mu - self.centre[point]) / among
             t = _log_t(z, self.freedom[point]) - np.log(among)
             density += share * np.exp(t - self.local[:, [point]])
-        mass = density * gap * np.exp(data.log_likelihood(mu))
+        mass = density * gap * np.exp(self.data.log_likelihood(mu))
         return mu, mass / mass.sum(axis=1, keepdims=True)
 
 
-@dataclass(frozen=True)
-class _Datasets:
-    """What the differences of one pair say of the mean of each dataset, sigma_i integrated out."""
+def posterior(data: Data) -> Posterior:
+    """Of mu_0, sigma_0 and nu: equal cells of mu_0 in arsinh of its error if all datasets had the
+    same mean, of log sigma_0 and of log(nu - 1); a grid finds where the next, narrower one lies.
+    """
+    width = data.width
+    scale = 1 / np.sqrt((1 / width**2).sum())
+    middle = float(np.median(data.mean))
+    # below, sigma_0 makes no difference, and has hardly any prior mass
+    smallest = max(data.least, min(data.among, width.min()) * np.exp(-7))
+    low, high = np.array(data.freedom) - 1
+    limits = np.array(
+        [
+            np.arcsinh((np.array([-data.bound, data.bound]) - middle) / scale),
+            np.log([smallest, data.among]),
+            np.log([max(low, 0.01), min(high, max(2 * low, 2_000.0))]),
+        ]
+    )
+    box = limits.copy()
+    for cells in (COARSE, COARSE, FINE):
+        step = (box[:, 1] - box[:, 0]) / cells
+        v, log_among, log_freedom = (
+            start + (np.arange(n) + 0.5) * size
+            for start, n, size in zip(box[:, 0], cells, step, strict=True)
+        )
+        prior = np.log(np.cosh(v))[:, None, None] + log_among[:, None]
+        logs, density = _freedom_prior()
+        prior = prior + log_freedom + np.interp(log_freedom, logs, density, right=-np.inf)
+        axes = middle + scale * np.sinh(v), np.exp(log_among), np.exp(log_freedom) + 1
+        local = _local(data, *axes)
+        mass = prior.ravel() + local.sum(axis=0)
+        mass = np.exp(mass - mass.max())
+        mass /= mass.sum()
+        for axis, along in enumerate(_margins(mass.reshape(cells))):
+            full = np.flatnonzero(along > EMPTY)
+            start = box[axis, 0]
+            ends = start + (full[0] - 1) * step[axis], start + (full[-1] + 2) * step[axis]
+            box[axis] = np.clip(ends, *limits[axis])
+    points = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    return Posterior(*points, mass, data, local)
 
-    mean: Array
-    squares: Array
-    factor: Array
-    half: Array
-    within: float
 
-    @property
-    def width(self) -> Array:
-        """Standard error of the mean."""
-        return np.sqrt(self.squares * self.factor / (2 * self.half))
+def _margins(mass: Array) -> list[Array]:
+    return [mass.sum(axis=tuple({0, 1, 2} - {axis})) for axis in range(3)]
 
-    def log_likelihood(self, mu: Array) -> Array:
-        """Of mu_i, datasets first, but for a constant."""
-        shape = (-1, *[1] * (mu.ndim - 1))
-        squares = self.squares.reshape(shape)
-        half = self.half.reshape(shape)
-        off = (mu - self.mean.reshape(shape)) ** 2 / (self.factor * self.squares).reshape(shape)
-        logs = -half * np.log(1 + off)
-        for few, inside in ((0.5, special.erfc), (1.0, lambda x: np.exp(-(x**2)))):
-            # sigma_i has a bound, which only two or three differences come near to
-            if (rows := self.half == few).any():
-                far = np.sqrt(squares[rows] * (1 + off[rows]) / 2) / self.within
-                logs[rows] += np.log(np.maximum(inside(far), 1e-300))
-        return logs
+
+def _local(data: Data, centre: Array, among: Array, freedom: Array) -> Array:
+    """Log of the integral over mu_i of likelihood times t density: datasets x points of the grid.
+
+    By nodes about the mean of the dataset and nodes about mu_0, each set spaced evenly in arsinh of
+    its own units. A node counts for the share that its set has of the place: all but nothing where
+    the other set is denser, and smooth in between, so that either sum converges fast. What does not
+    depend on all of mu_0, sigma_0 and nu is computed once.
+    """
+    n = len(data.mean)
+    centre, among = (x.reshape(-1, 1) for x in np.meshgrid(centre, among, indexing="ij"))
+    stretch = np.sinh(NODES)
+    slope = np.cosh(NODES)
+    mean = data.mean[:, None, None]
+    width = data.width[:, None, None]
+    about_data = mean + width * stretch
+    likelihood = np.exp(data.log_likelihood(about_data)) * width * slope
+    powers = (freedom + 1) / 2
+    density = np.exp(_log_t(stretch[:, None], freedom))
+    out = np.empty((n, len(centre), len(freedom)))
+    size = max(1, BLOCK // (n * len(NODES) * len(freedom)))
+    for start in range(0, len(centre), size):
+        at = slice(start, start + size)
+        c, a = centre[at], among[at]
+        # squared distances of neighbours in the own and in the other set
+        other = a**2 + (about_data - c) ** 2
+        weight = likelihood / (1 + ((width * slope) ** 2 / other) ** 2)
+        square = np.log1p(((about_data - c) / a) ** 2 / freedom[:, None, None, None])
+        total = np.einsum("dpn,fdpn->dpf", weight, np.exp(-powers[:, None, None, None] * square))
+        total *= np.exp(_t_constant(freedom))
+        mu = c + a * stretch
+        other = width**2 + (mu - mean) ** 2
+        weight = np.exp(data.log_likelihood(mu + 0 * mean)) * a * slope
+        weight /= 1 + ((a * slope) ** 2 / other) ** 2
+        total += weight @ density
+        out[:, at] = np.log(np.maximum(total * STEP, 1e-300)) - np.log(a)
+    return out.reshape(n, -1)
 
 
 def _t_constant(freedom: Array) -> Array:
@@ -544,29 +527,6 @@ def _t_constant(freedom: Array) -> Array:
 def _log_t(z: Array, freedom: Array) -> Array:
     """Log density of Student's t."""
     return _t_constant(freedom) - (freedom + 1) / 2 * np.log(1 + z**2 / freedom)
-
-
-def _summary(data: Data, rope: float, level: float) -> tuple[dict[str, float], Array]:
-    """The posterior of one pair, and of the mean of each of its datasets: mean, low, high."""
-    found = posterior(data)
-    better = special.stdtr(found.freedom, (found.centre - rope) / found.among)
-    worse = special.stdtr(found.freedom, (-rope - found.centre) / found.among)
-    masses = np.stack([better, 1 - better - worse, worse])
-    largest = masses.argmax(axis=0)
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    low, high = found.quantiles(found.centre, ends)
-    table = {
-        **{f"p_{o}": float(mass @ found.mass) for o, mass in zip(OUTCOMES, masses, strict=True)},
-        **{f"share_{o}": float(found.mass[largest == i].sum()) for i, o in enumerate(OUTCOMES)},
-        "mean_difference": float(found.centre @ found.mass),
-        "low": low,
-        "high": high,
-        "among": float(np.exp(found.quantiles(np.log(found.among), 0.5))),
-        "freedom": float(1 + np.exp(found.quantiles(np.log(found.freedom - 1), 0.5))),
-    }
-    mu, mass = found.means()
-    limits = [_quantiles(at, of, ends) for at, of in zip(mu, mass, strict=True)]
-    return table, np.column_stack([(mu * mass).sum(axis=1), limits])
 
 
 def _quantiles(values: Array, mass: Array, shares: ArrayLike) -> Array:
@@ -581,123 +541,8 @@ def _quantiles(values: Array, mass: Array, shares: ArrayLike) -> Array:
     return np.interp(special.ndtri(shares), z, places)
 
 
-def posterior(data: Data) -> Posterior:
-    """Of the pair that `data` has, one."""
-    used = data.n[0] > 0
-    n = data.n[0][used]
-    rho = data.rho[0][used]
-    datasets = _Datasets(
-        data.mean[0][used],
-        data.squares[0][used] / (1 - rho),
-        rho + (1 - rho) / n,
-        (n - 1) / 2,
-        float(data.within[0]),
-    )
-    box = _limits(data, datasets)
-    # mu_0 is laid out in units of its error if all datasets had the same mean.
-    scale = 1 / np.sqrt((1 / datasets.width**2).sum())
-    centre = float(np.median(datasets.mean))
-    box[0] = np.arcsinh((box[0] - centre) / scale)
-    limits = box.copy()
-    for cells in (COARSE, COARSE, FINE):
-        grid = _grid(box, cells, centre, scale)
-        local = _local(datasets, grid)
-        logs = grid.prior + local.sum(axis=0)
-        mass = np.exp(logs - logs.max())
-        mass /= mass.sum()
-        box = _where(mass.reshape(cells), box, limits)
-    return Posterior(*grid.points, mass, datasets, local)
-
-
-def _limits(data: Data, datasets: _Datasets) -> Array:
-    """Where mu_0, log sigma_0 and log(nu - 1) may be."""
-    among = float(data.among[0])
-    least = float(data.least[0])
-    # Below, sigma_0 makes no difference, and has hardly any prior mass.
-    smallest = max(least, min(among, datasets.width.min()) * np.exp(-7))
-    low, high = np.array(data.freedom) - 1
-    bound = float(data.bound[0])
-    return np.array(
-        [
-            [-bound, bound],
-            np.log([smallest, among]),
-            np.log([max(low, 0.01), min(high, max(2 * low, 2_000.0))]),
-        ]
-    )
-
-
-def _grid(box: Array, cells: tuple[int, ...], centre: float, scale: float) -> _Grid:
-    """The middles of equal cells."""
-    v, log_among, log_freedom = (
-        low + (np.arange(n) + 0.5) * (high - low) / n
-        for (low, high), n in zip(box, cells, strict=True)
-    )
-    prior = np.log(np.cosh(v))[:, None, None] + log_among[:, None]
-    prior = prior + log_freedom + _log_prior(log_freedom)
-    axes = (centre + scale * np.sinh(v), np.exp(log_among), np.exp(log_freedom) + 1)
-    return _Grid(*axes, prior.ravel())
-
-
-def _where(mass: Array, box: Array, limits: Array) -> Array:
-    """The box without the cells at the ends of each axis that are all but empty."""
-    found = []
-    for axis, ((low, high), ends) in enumerate(zip(box, limits, strict=True)):
-        along = mass.sum(axis=tuple({0, 1, 2} - {axis}))
-        full = np.flatnonzero(along > EMPTY)
-        step = (high - low) / len(along)
-        found.append([low + (full[0] - 1) * step, low + (full[-1] + 2) * step])
-        found[-1] = np.clip(found[-1], *ends)
-    return np.array(found)
-
-
-def _local(datasets: _Datasets, grid: _Grid) -> Array:
-    """Log of the integral over mu_i of likelihood times t density: datasets x points."""
-    n = len(datasets.mean)
-    centre, among = (x.ravel() for x in np.meshgrid(grid.centre, grid.among, indexing="ij"))
-    out = np.empty((n, len(centre), len(grid.freedom)))
-    size = max(1, BLOCK // (n * len(NODES)))
-    for start in range(0, len(centre), size):
-        at = slice(start, start + size)
-        out[:, at] = _integral(datasets, centre[at], among[at], grid.freedom)
-    return out.reshape(n, -1)
-
-
-def _integral(datasets: _Datasets, centre: Array, among: Array, freedom: Array) -> Array:
-    """By nodes about the mean of the dataset and nodes about mu_0, each set spaced evenly in arsinh
-    of its own units. A node counts for the share that its set has of the place: all but nothing
-    where the other set is denser, and smooth in between, so that either sum converges fast.
-
-    Datasets x places (of centre and among) x freedom: what does not depend on all three is computed
-    once.
-    """
-    stretch = np.sinh(NODES)
-    slope = np.cosh(NODES)
-    mean = datasets.mean[:, None, None]
-    width = datasets.width[:, None, None]
-    centre = centre[:, None]
-    among = among[:, None]
-    constant = _t_constant(freedom)
-    power = (freedom + 1) / 2
-    # About the data; `own` and `other` are squared distances of neighbours in either set.
-    mu = mean + width * stretch
-    own = (width * slope) ** 2
-    other = among**2 + (mu - centre) ** 2
-    weight = np.exp(datasets.log_likelihood(mu)) * width * slope / (1 + (own / other) ** 2)
-    square = ((mu - centre) / among) ** 2
-    tails = (np.exp(-p * np.log1p(square / nu)) for p, nu in zip(power, freedom, strict=True))
-    total = np.stack([(weight * tail).sum(axis=2) for tail in tails], axis=2) * np.exp(constant)
-    # About mu_0.
-    mu = centre + among * stretch
-    own = (among * slope) ** 2
-    other = width**2 + (mu - mean) ** 2
-    weight = np.exp(datasets.log_likelihood(mu + 0 * mean)) * among * slope
-    weight /= 1 + (own / other) ** 2
-    total += weight @ np.exp(_log_t(stretch[:, None], freedom))
-    return np.log(np.maximum(total * STEP, 1e-300)) - np.log(among)
-
-
 @cache
-def _prior_table() -> tuple[Array, Array]:
+def _freedom_prior() -> tuple[Array, Array]:
     """Logarithms of nu - 1 and of its prior density, over which shape and rate of the Gamma
     distribution are integrated out.
     """
@@ -711,8 +556,3 @@ def _prior_table() -> tuple[Array, Array]:
         - rate * np.exp(logs)[:, None, None]
     )
     return logs, special.logsumexp(density, axis=(1, 2), b=np.outer(weights, weights) / 4)
-
-
-def _log_prior(freedom: Array) -> Array:
-    logs, density = _prior_table()
-    return np.interp(freedom, logs, density, right=-np.inf)

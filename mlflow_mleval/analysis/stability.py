@@ -748,54 +748,40 @@ def separations(
     return Separations(stays, leaders)
 
 
-#: Draws of the datasets with replacement, and methods up to which each is left out in turn.
-DRAWS = 1_000
+#: Methods up to which each is left out in turn.
 COMPANIONS = 60
 
 
-def redrawn(
+def needed_by(
     flows: pd.DataFrame,
     result: MaxTResult,
     fusion: Fusion | None,
-    seed: int = 0,
 ) -> pd.DataFrame:
-    """How each separation by max-T fares with other datasets, and without any one other method.
+    """How each separation by max-T fares without any one dataset, and without any one other method.
 
-    One row a pair: better, worse; bootstrap, in which share of draws of the datasets with
-    replacement its statistic stays above the critical value, and ahead, in which the better one
-    has the larger mean; jackknife, the datasets without which it does not stay, brought to the
-    same number of datasets; companions, the methods without which it does not, thresholds and
-    weights of the `fusion` computed again (None where that is not asked for, or with very many
-    methods).
+    One row a pair: better, worse; jackknife, the datasets without which its statistic falls below
+    the critical value, brought to the same number of datasets; companions, the methods without
+    which it does, thresholds and weights of the `fusion` computed again (None where that is not
+    asked for, or with very many methods).
     """
     pairs = result.significant_pairs
     c = critical(result)
     n = len(flows)
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), DRAWS).astype(float)
-    left = 1 - np.eye(n)
     names = flows.index.tolist()
     needed = _companions(flows, pairs, c, fusion)
-
-    def statistics(counts: Array, d: Array) -> Array:
-        size = np.sqrt(counts @ d**2)
-        return np.divide(counts @ d, size, out=np.zeros_like(size), where=size > 0)
-
     rows = []
     for start in range(0, len(pairs), _PAIRS):
         block = pairs[start : start + _PAIRS]
         d = _differences(flows.to_numpy(), flows.columns, block)
-        again = statistics(drawn, d)
-        falls = statistics(left, d) * np.sqrt(n / (n - 1)) < c
-        stays = (again >= c).mean(axis=0).tolist()
-        ahead = (again > 0).mean(axis=0).tolist()
-        lost = [list(compress(names, which)) for which in falls.T]
-        for (a, b), *fares in zip(block, stays, ahead, lost, strict=True):
-            rows.append((a, b, *fares, needed and needed[a, b]))
-    columns = ["better", "worse", "bootstrap", "ahead", "jackknife", "companions"]
-    return pd.DataFrame(rows, columns=columns)
+        left, size = d.sum(axis=0) - d, np.sqrt((d**2).sum(axis=0) - d**2)
+        again = np.divide(left, size, out=np.zeros_like(size), where=size > 0)
+        falls = again * np.sqrt(n / (n - 1)) < c
+        for (a, b), which in zip(block, falls.T, strict=True):
+            rows.append((a, b, list(compress(names, which)), needed and needed[a, b]))
+    return pd.DataFrame(rows, columns=["better", "worse", "jackknife", "companions"])
 
 
-#: Pairs of which all draws are in memory at a time.
+#: Pairs that are in memory at a time.
 _PAIRS = 2_000
 
 

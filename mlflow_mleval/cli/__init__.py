@@ -286,7 +286,7 @@ def compare(
         opt.level,
         *opt.protocol,
         opt.pairing,
-        opt.rope_of_reports,
+        opt.rope,
         opt.next_dataset,
         opt.cluster,
         *opt.answers,
@@ -343,8 +343,7 @@ def report(
     if filename is None and format is None:
         filename = "mleval_report.html"
     chosen = opt.chosen_format(format, filename)
-    following = choices["next_dataset"] or "best"
-    comparison = _compare({**choices, "next_dataset": following}, quiet, stability=True)
+    comparison = _compare(choices, quiet, stability=True)
     made = _render(comparison, "report", chosen, filename, quiet, verbose)
     if log or log_to:
         run_id = _log(made, comparison, choices, log_to)
@@ -369,7 +368,7 @@ def demo(quiet: bool, verbose: bool) -> None:
     name = "madjarov2012"
     with as_file(files("mlflow_mleval") / "data" / f"{name}.csv") as path:
         click.echo(_import(path, name, "mulan", quiet))
-    choices = {"experiment_names": (name,), "missing": "worst", "rope": opt.ROPE}
+    choices = {"experiment_names": (name,), "missing": "worst"}
     comparison = _compare(choices, quiet, stability=True)
     _log(_render(comparison, "report", "html", "mleval_report.html", quiet), comparison, choices)
     click.echo()

@@ -17,8 +17,6 @@ from mlflow_mleval.cli.command import Option, is_stream
 from mlflow_mleval.report import FORMATS, SUFFIXES, has_suffix
 
 PREFERENCES = ("usual", "u_shape", "v_shape", "level", "linear", "gaussian")
-#: Differences that do not matter where a report is not told.
-ROPE = 0.01
 PROBABILITY = FloatRange(0, 1, min_open=True, max_open=True)
 
 
@@ -462,15 +460,11 @@ dependent = Option(
         "out and say so."
     ),
 )
-rope, rope_of_reports = (
-    Option(
-        "Beyond p-values",
-        "--rope",
-        type=FloatRange(0),
-        default=default,
-        help="Largest difference that does not matter. Adds probabilities and planning.",
-    )
-    for default in (None, ROPE)
+rope = Option(
+    "Beyond p-values",
+    "--rope",
+    type=FloatRange(0),
+    help="Largest difference that does not matter. Adds probabilities and planning.",
 )
 next_dataset = Option(
     "Beyond p-values",
@@ -479,8 +473,7 @@ next_dataset = Option(
     is_flag=True,
     help=(
         "Say how probable it is that a method is better on the next dataset, of every pair, from "
-        "folds or repeats, and how many datasets it would take to tell. Without it a report says "
-        "the former of the methods that may be the best, and `mleval compare` nothing."
+        "folds or repeats, and how many datasets it would take to tell."
     ),
 )
 weightings = Option(

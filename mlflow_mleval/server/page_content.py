@@ -662,11 +662,11 @@ def files_of(document: Any) -> dict[str, Callable[[], Any]]:
 
 
 def _next_dataset(comparison: Any) -> Sequence[Any]:
-    """What is said of the next dataset, of the methods that may be the best."""
+    """What is said of the next dataset."""
     from mlflow_mleval.report.blocks import Text
     from mlflow_mleval.report.content.beyond import next_dataset_section
 
-    asked = replace(comparison, options={**comparison.options, "next_dataset": "best"})
+    asked = replace(comparison, options={**comparison.options, "next_dataset": True})
     section = next_dataset_section(asked)
     empty = "Fewer than two datasets have folds or repeats that can be compared."
     return [Text([empty])] if section is None else section.blocks

@@ -63,7 +63,6 @@ def test_sorted_pairs_are_as_all_sums(rope, monkeypatch):
     values = table(n=30).round(1)  # many sums meet the rope exactly
     sums = bayesian_signed_rank(values, rope, n_resamples=500)
     monkeypatch.setattr(beyond_pvalues, "MANY", 29)
-    monkeypatch.setattr(beyond_pvalues, "CACHE", 1000)
     pd.testing.assert_frame_equal(
         bayesian_signed_rank(values, rope, n_resamples=500).table, sums.table
     )

@@ -72,22 +72,6 @@ def test_a_ranking_and_studies_on_one_dataset_have_none(found):
     assert compare(found.study).report().to_dict()["next_dataset"] is None
     assert compare(found.study.select(datasets=["birds"]), **asked).next_dataset is None
     assert "next_dataset" not in render(found, "html", "ranking")
-    with pytest.raises(ValueError, match="`next_dataset` must be"):
-        compare(found.study, next_dataset="some")
-
-
-def test_of_the_best_it_asks_whom_the_tests_leave_in_doubt_or_of_the_first_two():
-    alike = {"BR": (0.0, 0.0), "CC": (0.001, 0.0), "LP": (0.0, 0.001)}
-    best = compare(fold_study(alike, datasets=DATASETS[:2], **KNOWN), next_dataset="best")
-    assert best.next_dataset.methods == best.order and best.next_dataset.curves == {}
-    shifts = {"BR": (0.0, 0.0), "CC": (0.01, 0.01), "LP": (0.06, 0.06)}
-    datasets = tuple(f"d{i}" for i in range(8))
-    decided = compare(fold_study(shifts, datasets=datasets, **KNOWN), next_dataset="best")
-    assert decided.possible.loc["LP"].tolist() == [1, 1]
-    told = decided.next_dataset
-    assert told.methods == decided.order[:2] and len(told.pairs["recall"].table) == 1
-    text = told.pair("recall", "LP", "CC")
-    assert text[["p_better", "p_equivalent", "p_worse"]].sum() == pytest.approx(1)
 
 
 def test_the_rope_is_a_share_of_the_range_or_in_units_of_the_measure_that_is_tested():

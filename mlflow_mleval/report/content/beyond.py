@@ -77,13 +77,13 @@ def _blocks(c: Comparison, depth: int) -> list[Any]:
 
 
 def sentences(c: Comparison) -> list[str]:
-    """The verdicts of the parts over datasets, a sentence each; the parts that
-    are absent, with reasons.
+    """The verdicts of the parts over datasets, a sentence each; the parts that are absent, with
+    reasons.
     """
     found = present(c.beyond)
     parts: list[Any] = [found.bayes, found.equivalence]
     if found.curve is None or len(present(found.plan).table) > 1:  # else the curve says it
-        parts.insert(2, found.plan)
+        parts.append(found.plan)
     texts = [
         f"Differences of {c.compared} up to {number(found.rope)} count as too small to matter."
     ]
@@ -182,15 +182,14 @@ def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
 
 
 def data(c: Comparison) -> Data:
-    if c.beyond is None:
-        return {"beyond": None}
     found = c.beyond
+    if found is None:
+        return {"beyond": None}
     return {
         "beyond": {
             **doc.named(found, "rope", "methods"),
             "sentences": sentences(c),
-            **doc.named(found, "bayes", "equivalence", "plan", "curve"),
-            **doc.named(found, "absent", "warnings"),
+            **doc.named(found, "bayes", "equivalence", "plan", "curve", "absent", "warnings"),
         }
     }
 

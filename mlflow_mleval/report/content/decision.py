@@ -441,21 +441,28 @@ def _tested(c: Comparison) -> list[Sentence]:
     which = f": {'; '.join(groups)}" if len(groups) <= GROUPS else ""
     n_apart = len(c.separated)
     text = f"{test}: {n_apart:,} of {pairs} {agree(n_apart, 'is')} separated{which}."
-    return [Sentence(text, claim("separated", key)), *redrawn_in_words(c)]
+    return [Sentence(text, claim("separated", key)), *needed_in_words(c)]
 
 
-def redrawn_in_words(c: Comparison) -> list[Sentence]:
-    """How the least certain separation fares with other datasets, and without other methods."""
-    found = c.redrawn
+def needed_in_words(c: Comparison) -> list[Sentence]:
+    """Without which single dataset or other method the separation that depends on most would not
+    be.
+    """
+    found = c.needed_by
     if found is None or found.empty:
         return []
-    least = found.loc[found["bootstrap"].idxmin()]
-    pair = f"{listed([least['better']])} stays separated from {listed([least['worse']])}"
-    text = f"With the datasets drawn again {pair} in {percent(least['bootstrap'])} of samples"
-    if len(found) > 1:
-        text += ", the other pairs in as many or more"
-    if needed := least["companions"]:
-        text += f"; without {listed(needed, 3, last='or')} it would not be"
+    needed = [[*row.jackknife, *(row.companions or ())] for row in found.itertuples()]
+    most = max(range(len(needed)), key=lambda i: len(needed[i]))
+    if not needed[most]:
+        text = "No separation depends on a single dataset"
+        text += "" if found["companions"].isna().any() else " or other method"
+    else:
+        row = found.iloc[most]
+        any_of = "any one of " if len(needed[most]) > 1 else ""
+        text = (
+            f"Were {any_of}{listed(needed[most], 3)} left out, {listed([row['better']])} would not "
+            f"be separated from {listed([row['worse']])}"
+        )
     return [Sentence(f"{text}.", claim("survives", "separations"))]
 
 

@@ -29,7 +29,7 @@ from mlflow_mleval.report.blocks import (
 from mlflow_mleval.report.content.decision import (
     by_fold,
     deciding_test,
-    redrawn_in_words,
+    needed_in_words,
     verdict,
 )
 from mlflow_mleval.report.content.provenance import best, rows_among
@@ -114,7 +114,7 @@ def data(c: Comparison) -> Data:
         "decision",
         "separated",
         "cliques",
-    ) | {"separations": c.redrawn}
+    ) | {"separations": c.needed_by}
     bets = c.betting and {
         "test": "betting",
         **doc.named(
@@ -162,7 +162,7 @@ def pairs_verdict(c: Comparison) -> list[Sentence]:
     possible = [Sentence(said, claim("feasible", c.deciding.test.key))] if said else []
     if not c.letters_apply:
         apart_by = [s for s in verdict(c) if "separated" in s.rests_on]
-        return [*possible, *apart_by, *redrawn_in_words(c), *by_fold(c)]
+        return [*possible, *apart_by, *needed_in_words(c), *by_fold(c)]
     total = count(len(c.order) * (len(c.order) - 1) // 2, "pair")
     pairs = [f"{listed([better])} above {listed([worse])}" for better, worse in c.separated[:SHOWN]]
     more = f" and {len(c.separated) - SHOWN:,} more" if len(c.separated) > SHOWN else ""
@@ -174,7 +174,7 @@ def pairs_verdict(c: Comparison) -> list[Sentence]:
     says = claim("separated" if pairs else "none separated")
     apart = Sentence(f"The evidence {found} ({deciding_test(c)}).", says)
     groups = [Sentence(describe_cliques(c.cliques, c.order), claim("groups"))] if pairs else []
-    return [*possible, apart, *redrawn_in_words(c), *groups, *by_fold(c)]
+    return [*possible, apart, *needed_in_words(c), *groups, *by_fold(c)]
 
 
 def omnibus(c: Comparison) -> list[str]:
