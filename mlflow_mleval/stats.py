@@ -9,7 +9,7 @@ WHERE = {
     "betting": "analysis.posthoc.betting",
     "bonferroni_dunn": "analysis.posthoc.nemenyi",
     "equivalence": "analysis.planning",
-    "five_by_two": "analysis.folds.shared_folds",
+    "five_by_two": "analysis.folds.hotelling",
     "friedman": "analysis.ranks",
     "hierarchical_t": "analysis.hierarchical_t",
     "hotelling": "analysis.folds.hotelling",

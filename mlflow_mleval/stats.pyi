@@ -2,10 +2,10 @@
 from mlflow_mleval.analysis.beyond_pvalues import bayesian_signed_rank as bayesian_signed_rank
 from mlflow_mleval.analysis.beyond_pvalues import bayesian_t as bayesian_t
 from mlflow_mleval.analysis.folds.covariance import mardia as mardia
+from mlflow_mleval.analysis.folds.hotelling import five_by_two as five_by_two
 from mlflow_mleval.analysis.folds.hotelling import hotelling as hotelling
 from mlflow_mleval.analysis.folds.hotelling import hotelling_pairs as hotelling_pairs
 from mlflow_mleval.analysis.folds.manova import manova as manova
-from mlflow_mleval.analysis.folds.shared_folds import five_by_two as five_by_two
 from mlflow_mleval.analysis.hierarchical_t import hierarchical_t as hierarchical_t
 from mlflow_mleval.analysis.instance_tests import instance_tests as instance_tests
 from mlflow_mleval.analysis.instance_tests import sign_test as sign_test

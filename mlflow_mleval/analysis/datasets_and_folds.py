@@ -4,7 +4,7 @@ their folds or repeats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from mlflow_mleval.analysis.planning import PowerCurve, power_curve
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import AnyArray
 from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
@@ -126,7 +125,8 @@ def next_dataset(
     if len(rho) < 2 or not measures:
         return None
     tables = {m: {d: f[m].unstack(level=0) for d, f in frames.items()} for m in measures}
-    sizes, reasons = _ropes(measures, study, rope, in_units)
+    ropes = {m: _rope(m, study, rope, in_units) for m in measures}
+    sizes, reasons = ({m: both[i] for m, both in ropes.items()} for i in range(2))
     try:
         pairs = hierarchical_pairs(
             tables,
@@ -145,20 +145,10 @@ def next_dataset(
     for measure in following.pairs:
         best = tuple(following.table(measure, order)[PAIR].iloc[0])
         sign = -1 if study.directions[measure] == "min" else 1
-        gaps = _differences(tables[measure].values(), best, sign)
+        both = (t for t in tables[measure].values() if {*best} <= {*t.columns})
+        gaps = [sign * (t[best[0]] - t[best[1]]).to_numpy() for t in both]
         curves[measure] = power_curve(gaps, best, level=alpha, over=over, seed=seed)
     return replace(following, curves=curves)
-
-
-def _differences(
-    tables: Iterable[pd.DataFrame],
-    pair: tuple[str, str],
-    sign: int,
-) -> list[AnyArray]:
-    """The differences of two methods on each dataset that both have."""
-    first, second = pair
-    both = (table for table in tables if first in table and second in table)
-    return [sign * (table[first] - table[second]).to_numpy() for table in both]
 
 
 def _by_dataset(
@@ -279,17 +269,6 @@ def _repeats(frame: pd.DataFrame) -> pd.DataFrame:
     if len(several) < 2:
         raise ValueError("fewer than two methods have repeats on it")
     return whole.loc[pd.MultiIndex.from_product([several.index, range(several.min())])]
-
-
-def _ropes(
-    measures: Sequence[str],
-    study: Study,
-    rope: float | None,
-    in_units: bool,
-) -> tuple[dict[str, float], dict[str, str]]:
-    """By measure the rope, and where it comes from."""
-    ropes = {m: _rope(m, study, rope, in_units) for m in measures}
-    return {m: size for m, (size, _) in ropes.items()}, {m: why for m, (_, why) in ropes.items()}
 
 
 def _rope(measure: str, study: Study, rope: float | None, in_units: bool) -> tuple[float, str]:

@@ -61,22 +61,11 @@ class EquivalenceResult:
 
     def verdict(self) -> str:
         """What the tests say, in a sentence."""
-        t = self.table
-        if len(t) == 1:
-            row = t.iloc[0]
-            are = "are" if row.equivalent else "are not shown to be"
-            sizes = (
-                f"{row.method_a} and {row.method_b} {are} equivalent within {self.rope:g} (p="
-                f"{row.pvalue:.2g})"
-            )
-        else:
-            sizes = (
-                f"shown to be equivalent within {self.rope:g}: {int(t['equivalent'].sum())} of "
-                f"{len(t)} pairs"
-            )
+        shown = self.table["equivalent"]
         return (
-            f"{sizes}; a pair that is not shown equivalent need not differ: there may be too "
-            "little data for either."
+            f"shown to be equivalent within {self.rope:g}: {int(shown.sum())} of "
+            f"{count(len(shown), 'pair')}; a pair that is not shown equivalent need not differ: "
+            "there may be too little data for either."
         )
 
 
@@ -260,42 +249,10 @@ class Plan:
     least: int
     warnings: tuple[str, ...] = ()
 
-    def sentence(self, method_a: Hashable, method_b: Hashable) -> str:
-        """What it takes for one pair."""
-        t = self.table
-        rows = t[
-            ((t.method_a == method_a) & (t.method_b == method_b))
-            | ((t.method_a == method_b) & (t.method_b == method_a))
-        ]
-        if rows.empty:
-            raise ValueError(
-                f"`method_a` and `method_b` must be two methods of the plan, got {method_a!r} "
-                f"and {method_b!r}."
-            )
-        row = rows.iloc[0]
-        better, worse = (
-            (row.method_a, row.method_b)
-            if row.mean_difference >= 0
-            else (row.method_b, row.method_a)
-        )
-        if np.isinf(row.needed):
-            return (
-                f"No number of {self.over} separates {better} from {worse} with an effect of "
-                f"{abs(row.effect):.2g}."
-            )
-        upper = f"{row.needed_high:,.0f}" if np.isfinite(row.needed_high) else "any number"
-        return (
-            f"With an effect of {abs(row.effect):.2g} it takes about {row.needed:,.0f} "
-            f"{self.over} to separate {better} from {worse} with power {self.power:g} (there are "
-            f"{self.n}); the data allow for {row.needed_low:,.0f} to {upper}."
-        )
-
     def verdict(self) -> str:
         """What the design can show, in a sentence."""
-        if len(self.table) == 1:
-            return self.sentence(*self.table.loc[0, ["method_a", "method_b"]])
         needed = self.table["needed"]
-        never = int(np.isinf(self.table["needed"]).sum())
+        never = int(np.isinf(needed).sum())
         middle = np.sort(needed)[(len(needed) - 1) // 2]
         half = (
             f"; {middle:,.0f} would be enough for half of them"
@@ -307,8 +264,8 @@ class Plan:
         enough = int((needed <= self.n).sum())
         return (
             f"Were the effects those observed, {self.n} {self.over} would be enough to separate "
-            f"{enough} of {len(needed)} pairs"
-            f"{how}, each with power {self.power:g}{half}{rest}."
+            f"{enough} of {count(len(needed), 'pair')}{how}, each with power {self.power:g}"
+            f"{half}{rest}."
         )
 
 
@@ -381,7 +338,12 @@ def plan(
     by_max_t = correction == "max-t"
     one_of(correction, "correction", ["max-t", *CORRECTIONS] if ranked else CORRECTIONS)
     probability(alpha, "alpha")
-    ratio = _ratio(ratio, ranked)
+    ratio = checked_ratio(ratio)
+    if ratio and ranked:
+        raise ValueError(
+            f"`ratio` must be None over datasets, got {ratio!r}. Datasets share no training "
+            "data; folds do."
+        )
     frame, a, b, difference, noise = pair_differences(table, direction, gaps=ranked)
     n = len(frame)
     common = (~np.isnan(difference)).sum(axis=1)
@@ -390,12 +352,13 @@ def plan(
             f"`table` must have two {over} that two methods share, got fewer. One difference has "
             "no variation."
         )
-    if level is None:
-        level = _level(frame, alpha, correction, len(a))
+    if level is None and by_max_t:
+        level = level_of_a_pair(frame, alpha)
+    elif level is None:
+        level = alpha if correction == "none" else alpha / len(a)
     mean, deviation = moments(difference, noise)
     unit = np.sqrt(variance_factor(np.maximum(common, 1), ratio))
-    certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
-    effect = np.divide(mean, deviation, out=certain, where=deviation > 0)
+    effect = _effect(mean, deviation)
     df = np.maximum(common - 1, 1)
     bounds = [
         _noncentrality(effect / unit, df, share) * unit for share in (1 - alpha / 2, alpha / 2)
@@ -403,9 +366,15 @@ def plan(
     largest = np.maximum(*np.abs(bounds))
     smallest = np.where(bounds[0] * bounds[1] > 0, np.minimum(*np.abs(bounds)), 0.0)
     half = special.stdtrit(df, 1 - alpha / 2) * deviation * unit
-    least = _least(frame, alpha, correction) if ranked else 2
-    test = "t" if not ranked else "step-down max-T" if by_max_t else "signed ranks"
-    efficiency = EFFICIENCY if test == "signed ranks" else 1.0
+    test, least, efficiency, too_few = "t", 2, 1.0, ""
+    if by_max_t:
+        test, least = "step-down max-T", datasets_needed(alpha)
+        too_few = f"Changes of sign on {count(n, 'dataset')} cannot separate any pair"
+    elif ranked:
+        test, efficiency = "signed ranks", EFFICIENCY
+        least = feasibility(*frame.shape, alpha, correction).datasets_needed
+        tests = f"Signed-rank tests of {count(len(a), 'pair')}"
+        too_few = f"{tests} on {count(n, 'dataset')} cannot separate any"
 
     def size(of: Array) -> Array:
         enough = np.maximum(
@@ -423,7 +392,7 @@ def plan(
         "a pilot flatters."
     ]
     if n < least:
-        warnings.append(_too_few(n, least, None if by_max_t else len(a)))
+        warnings.append(f"{too_few}, whatever the effect: it takes at least {least}.")
     if not ranked and not ratio:
         warnings.append(INDEPENDENT)
     warnings += taken_for_certain(deviation, "row")
@@ -444,24 +413,6 @@ def plan(
         }
     )
     return Plan(rows, over, test, power, alpha, level, n, ratio, least, tuple(warnings))
-
-
-def _level(frame: pd.DataFrame, alpha: float, correction: str, n_pairs: int) -> float:
-    """The level of the test of one pair, when every other is still to be tested."""
-    if correction == "max-t":
-        return level_of_a_pair(frame, alpha)
-    return alpha if correction == "none" else alpha / n_pairs
-
-
-def _too_few(n: int, least: int, pairs: int | None) -> str:
-    """That no pair can be separated, by signed ranks of so many pairs or, None, by max-T."""
-    where = f"on {count(n, 'dataset')} cannot separate any"
-    how = (
-        f"Changes of sign {where} pair"
-        if pairs is None
-        else f"Signed-rank tests of {count(pairs, 'pair')} {where}"
-    )
-    return f"{how}, whatever the effect: it takes at least {least}."
 
 
 def _noncentrality(statistic: Array, df: ArrayLike, share: float | Array) -> Array:
@@ -609,25 +560,6 @@ def _range(low: float, high: float) -> str:
     return f"{low:,.0f} or more" if high > FARTHEST else f"{low:,.0f} to {high:,.0f}"
 
 
-def _least(frame: pd.DataFrame, alpha: float, correction: str) -> int:
-    """The least number of datasets with which a test over datasets can reject."""
-    if correction == "max-t":
-        return datasets_needed(alpha)
-    n, m = frame.shape
-    return feasibility(n, m, alpha, correction).datasets_needed
-
-
-def _ratio(ratio: float | None, ranked: bool) -> float | None:
-    """The checked ratio; a ValueError for any over datasets."""
-    ratio = checked_ratio(ratio)
-    if ratio and ranked:
-        raise ValueError(
-            f"`ratio` must be None over datasets, got {ratio!r}. Datasets share no training "
-            "data; folds do."
-        )
-    return ratio
-
-
 def power_curve(
     differences: ArrayLike | Sequence[ArrayLike],
     names: tuple[Hashable, Hashable] = ("a", "b"),
@@ -691,8 +623,14 @@ def power_curve(
     probability(power, "power")
     one_of(over, "over", ("repeats", "folds"))
     at_least_one(n_resamples, "n_resamples")
-    whole: Any = differences
-    parts = _parts(whole)
+    given: Any = differences
+    rows = [np.asarray(row, dtype=float).ravel() for row in given]
+    parts = [row for row in (row[~np.isnan(row)] for row in rows) if len(row)]
+    if len(parts) < 2:
+        raise ValueError(
+            f"`differences` must hold at least two values, got {len(parts)}. One difference has "
+            "no variation."
+        )
     a, b = names
     d = np.array([part.mean() for part in parts])
     if d.mean() < 0:
@@ -759,18 +697,6 @@ def power_curve(
         seed,
         more,
     )
-
-
-def _parts(differences: Any) -> list[AnyArray]:
-    """The differences on each dataset that has any."""
-    whole = [np.asarray(part, dtype=float).ravel() for part in differences]
-    parts = [part for part in (part[~np.isnan(part)] for part in whole) if len(part)]
-    if len(parts) < 2:
-        raise ValueError(
-            f"`differences` must hold at least two values, got {len(parts)}. One difference has "
-            "no variation."
-        )
-    return parts
 
 
 def _with_interval(sizes: AnyArray) -> tuple[float, float, float]:

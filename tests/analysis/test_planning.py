@@ -55,11 +55,6 @@ def test_equivalence_without_variation_and_its_verdict():
         == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
     )
     assert found.verdict().startswith("shown to be equivalent within 0.05: 1 of 3 pairs;")
-    assert (
-        equivalence(values[["a", "b"]], 0.05)
-        .verdict()
-        .startswith("a and b are not shown to be equivalent")
-    )
 
 
 @given(st.floats(0.05, 3), st.integers(2, 200), st.sampled_from([0.05, 0.01, 0.05 / 66]))
@@ -222,8 +217,7 @@ def test_plan_over_folds_with_shared_training_data():
     ).all()
     assert "Give a ratio" in plain.warnings[-1] and len(shared.warnings) == 1
     tiny = plan(table(n=10, m=2, step=0.0001), over="folds", ratio=1 / 9)
-    assert tiny.verdict().startswith("No number of folds separates")
-    assert "folds to separate a from c with power 0.8 (there are 10)" in plain.sentence("c", "a")
+    assert tiny.verdict().endswith("0 of 1 pair, each with power 0.8; for 1 pair no number is.")
 
 
 def test_wrong_input_is_named():
@@ -239,5 +233,3 @@ def test_wrong_input_is_named():
         required_size(1.0, power=1)
     with pytest.raises(ValueError, match="`n` must be at least 2"):
         paired_power(1.0, 1)
-    with pytest.raises(ValueError, match="two methods of the plan"):
-        plan(table()).sentence("a", "z")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings as python_warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,8 +15,14 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import MardiaResult, mardia
-from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, hotelling, hotelling_pairs
+from mlflow_mleval.analysis.folds.covariance import MardiaResult, mardia, variance_factor
+from mlflow_mleval.analysis.folds.hotelling import (
+    FoldTests,
+    five_by_two,
+    hotelling,
+    hotelling_pairs,
+    t2_pvalue,
+)
 from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
 from mlflow_mleval.analysis.folds.protocol import (
     LEVEL,
@@ -30,11 +36,8 @@ from mlflow_mleval.analysis.folds.protocol import (
     widest,
 )
 from mlflow_mleval.analysis.folds.shared_folds import (
-    FiveByTwoPairs,
     SharedFolds,
     Sharing,
-    Tests,
-    five_by_two,
     over_sharings,
     shared_folds,
 )
@@ -162,7 +165,7 @@ class FoldComparison(PairTests):
     paired: bool
     values: pd.DataFrame
     means: pd.DataFrame
-    tests: Tests
+    tests: FoldTests
     manova: ManovaResult | None = None
     naive_manova: ManovaResult | None = None
     mardia: MardiaResult | None = None
@@ -239,7 +242,7 @@ class FoldComparison(PairTests):
     @property
     def is_five_by_two(self) -> bool:
         """Whether the headline test is the combined 5x2 cv F test."""
-        return isinstance(self.tests, FiveByTwoPairs)
+        return self.tests.test == "5x2"
 
     @property
     def shares_training(self) -> bool:
@@ -518,18 +521,17 @@ def compare_folds(
     notes += [*shared.notes, *unpaired_notes]
     design = _Design(shared, tuple(sharings), shared.cube(frame), names, split, paired, alpha)
     notes += _disagreement(design, recorded, runs)
-    tests = design.headline(names, dependent)
+    tests = _tested(design, dependent)
     names = [str(name) for name in tests.measures]
-    beside = {kind: design.beside(kind, names) for kind in ("naive", "plain")}
     columns = [design.measures.index(name) for name in names]
     design = replace(design, values=design.values[..., columns], measures=names)
     frame = shared.frame(design.values, names)
     together, refusals = _together(design, widest(hows).headline_ratio)
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
-    table, doubts = _table(design, tests, beside, ways, together.get("mardia"))
+    table, doubts = _table(design, tests, ways, together.get("mardia"))
     with python_warnings.catch_warnings(record=True) as caught:
         python_warnings.simplefilter("always")
-        orderings = {name: _ordering(design, name, ways[name]) for name in names}
+        orderings = {name: _ordering(design, tests, name, ways[name]) for name in names}
         comparison = FoldComparison(
             dataset=dataset,
             methods=compared,
@@ -599,48 +601,50 @@ class _Design:
         pairs = len(self.methods) * (len(self.methods) - 1) // 2
         return np.zeros(pairs, dtype=bool) if self.split is None else self.split
 
-    def on(self, names: list[str]) -> AnyArray:
-        """The values on these measures."""
-        if len(names) == len(self.measures):
-            return self.values
-        return self.values[..., [self.measures.index(name) for name in names]]
 
-    def headline(self, names: list[str], dependent: str = "error") -> Tests:
-        """The tests that give the verdict, which are always made."""
-        tests = self.beside("headline", names, dependent)
-        assert tests is not None
-        return tests
+def _tested(design: _Design, dependent: str) -> FoldTests:
+    """The headline tests of all pairs, each on the folds that both have."""
 
-    def beside(self, kind: str, names: list[str], dependent: str = "error") -> Tests | None:
-        """The tests of a kind of all pairs on these measures, each on the folds that both have."""
-        least = len(names) + 1 if self.paired else 2
-        make = partial(self._of_sharing, names=names, dependent=dependent, kind=kind)
-        return over_sharings(self.on(names), self.sharings, self.methods, make, len(names), least)
-
-    def _of_sharing(
-        self,
-        values: AnyArray,
-        how: Protocol,
-        methods: list[str],
-        *,
-        names: list[str],
-        dependent: str,
-        kind: str,
-    ) -> Tests | None:
-        """The headline tests of all pairs on the same folds, or those beside them; None where these
-        may not, or need not, be made.
-        """
-        options: dict[str, Any] = {"methods": methods, "measures": names, "alpha": self.alpha}
-        pairs = partial(hotelling_pairs, values, paired=self.paired, **options)
-        if kind == "naive":
-            return None if how.naive_refused else pairs()
-        if kind == "plain":
-            return None if how.headline_ratio == how.ratio else pairs(ratio=how.ratio)
-        tests = pairs(ratio=how.headline_ratio, dependent=dependent)
-        if how.kind != "5x2" or not self.paired:
+    def make(values: AnyArray, how: Protocol, methods: list[str]) -> FoldTests:
+        options: dict[str, Any] = {"methods": methods, "alpha": design.alpha}
+        tests = hotelling_pairs(
+            values,
+            ratio=how.headline_ratio,
+            measures=design.measures,
+            paired=design.paired,
+            dependent=dependent,
+            **options,
+        )
+        if how.kind != "5x2" or not design.paired:
             return tests
-        at = [names.index(str(name)) for name in tests.measures]
-        return five_by_two(values[..., at], **options | {"measures": tests.measures})
+        at = [design.measures.index(str(name)) for name in tests.measures]
+        return five_by_two(values[..., at], measures=tests.measures, **options)
+
+    p = len(design.measures)
+    least = p + 1 if design.paired else 2
+    return over_sharings(design.values, design.sharings, design.methods, make, p, least)
+
+
+def _corrected_otherwise(design: _Design, tests: FoldTests) -> dict[str, AnyArray]:
+    """The same T² with other corrections for shared training data, which only scale it: none
+    (naive), or by the plain ratio; NaN where such a test may not, or need not, be made.
+    """
+    scale = {kind: np.full(len(tests.table), np.nan) for kind in ("naive", "plain")}
+    for s in design.sharings if tests.test == "T²" else ():
+        n = int(s.folds.sum())
+        headline = variance_factor(n, s.how.headline_ratio)
+        if not s.how.naive_refused:
+            scale["naive"][s.rows] = headline * n
+        if s.how.headline_ratio != s.how.ratio:
+            scale["plain"][s.rows] = headline / variance_factor(n, s.how.ratio)
+    df = np.ravel(tests.residual_df)
+    columns = {}
+    for kind, factor in scale.items():
+        t2 = tests.table["statistic"].to_numpy() * factor
+        pvalue = t2_pvalue(t2, len(tests.measures), df)[1]
+        columns |= {f"{kind}_statistic": t2, f"{kind}_pvalue": pvalue}
+        columns[f"{kind}_corrected"] = np.full(len(t2), np.nan)
+    return columns
 
 
 def _together(design: _Design, ratio: float | None) -> tuple[dict[str, Any], dict[str, str]]:
@@ -764,8 +768,7 @@ def _nearly(design: _Design) -> str:
 
 def _table(
     design: _Design,
-    tests: Tests,
-    beside: Mapping[str, Tests | None],
+    tests: FoldTests,
     ways: Mapping[str, str],
     normal: MardiaResult | None,
 ) -> tuple[pd.DataFrame, list[str]]:
@@ -775,11 +778,9 @@ def _table(
     gone = design.gone
     names = design.measures
     problem = np.where(gone, UNPAIRED, tests.table["problem"].to_numpy(dtype=object))
-    numbers = tests.table[["statistic", "f_statistic", "pvalue"]].copy()
-    for kind, other in beside.items():
-        table = numbers * np.nan if other is None else other.table
-        columns = table[["statistic", "pvalue"]].assign(corrected=np.nan)
-        numbers = numbers.join(columns.add_prefix(f"{kind}_"))
+    numbers = tests.table[["statistic", "f_statistic", "pvalue"]].assign(
+        **_corrected_otherwise(design, tests)
+    )
     numbers.loc[gone] = np.nan
     differs = (tests.posthoc_corrected.to_numpy() <= design.alpha) & ~gone[:, None]
     carried = [
@@ -800,25 +801,22 @@ def _table(
     return table[[*COLUMNS, *(name for name in table if name not in COLUMNS)]], notes
 
 
-def _differences(design: _Design, tests: Tests, ways: Mapping[str, str]) -> dict[str, Any]:
+def _differences(design: _Design, tests: FoldTests, ways: Mapping[str, str]) -> dict[str, Any]:
     """By pair, of a single measure: the difference with its interval, and folds won, tied and
     lost.
     """
     names = ("difference", "low", "high", "wins", "ties", "losses")
     if len(ways) > 1:
         return dict.fromkeys(names, np.nan)
-    (measure, way), *_ = ways.items()
-    sign = -1.0 if way == "min" else 1.0
+    sign = -1.0 if "min" in ways.values() else 1.0
     first, second = np.triu_indices(len(design.methods), 1)
-    values = sign * design.on([measure])[..., 0]
+    values = sign * design.values[..., 0]
     by_fold = values[first] - values[second]
     by_fold[np.abs(by_fold) <= NOISE * np.nanmax(np.abs(values))] = 0.0
     counts = [x.sum(axis=1) for x in (by_fold > 0, by_fold == 0, by_fold < 0)]
     difference = sign * tests.differences.to_numpy()[:, 0]
-    half = np.full(len(first), np.nan)
-    if isinstance(tests, HotellingPairs):
-        reach = special.stdtrit(np.asarray(tests.residual_df).ravel(), 1 - design.alpha / 2)
-        half = reach * tests.errors.to_numpy()[:, 0]
+    reach = special.stdtrit(np.ravel(tests.residual_df), 1 - design.alpha / 2)
+    half = reach * tests.errors.to_numpy()[:, 0]
     half[design.gone] = np.nan
     ends = (difference, difference - half, difference + half)
     return dict(zip(names, (*ends, *counts), strict=True))
@@ -826,7 +824,7 @@ def _differences(design: _Design, tests: Tests, ways: Mapping[str, str]) -> dict
 
 def _doubts(
     design: _Design,
-    tests: Tests,
+    tests: FoldTests,
     problem: AnyArray,
     normal: MardiaResult | None,
 ) -> tuple[AnyArray, list[str]]:
@@ -846,9 +844,8 @@ def _doubts(
             f"{how.n_folds} folds of unknown origin may be repeated cross-validation, which "
             "needs a larger correction"
         )
-    if isinstance(tests, FiveByTwoPairs):
-        freedom = np.ravel(tests.df[1])
-    else:
+    freedom = np.ravel(tests.df[1])
+    if tests.test == "T²":
         freedom = np.ravel(tests.residual_df) - n_measures + 1
     freedom = np.broadcast_to(freedom, len(problem))
     in_common = design.shared.in_common
@@ -902,20 +899,16 @@ def lost_pairs(comparisons: Iterable[FoldComparison]) -> str:
     return f"; {count(total, 'pair')} could not be tested{want}" if total else ""
 
 
-def _ordering(design: _Design, name: str, direction: str) -> Ordering:
+def _ordering(design: _Design, tests: FoldTests, name: str, direction: str) -> Ordering:
     """The methods by one measure, and which of them its own tests separate."""
-    values = design.on([name])
+    values = design.values[..., design.measures.index(name)]
     methods = design.methods
     mean = np.nanmean if np.isnan(values).any() else np.mean
-    means = pd.Series(mean(values, axis=(1, 2)), methods, name=name).sort_values(
+    means = pd.Series(mean(values, axis=1), methods, name=name).sort_values(
         ascending=direction == "min", kind="stable"
     )
     order = means.index.tolist()
-    try:
-        pvalue = design.headline([name]).table["pvalue"].to_numpy().copy()
-    except ValueError:  # this measure alone does not vary
-        pvalue = np.full(len(design.gone), np.nan)
-    pvalue[design.gone] = np.nan
+    pvalue = np.where(design.gone, np.nan, tests.posthoc_pvalues[name])
     first, second = zip(*combinations(methods, 2), strict=True)
     pvalues = pair_matrix(order, first, second, holm(pvalue), own=1.0)
     return Ordering(name, direction, order, means, pvalues, design.alpha)

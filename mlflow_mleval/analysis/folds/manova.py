@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds import covariance as cov
-from mlflow_mleval.analysis.folds.hotelling import METHODS, hotelling_pairs, t2_pvalue
+from mlflow_mleval.analysis.folds.hotelling import METHODS, hotelling_pairs, rao_f, t2_pvalue
 from mlflow_mleval.analysis.pairs import adjust, decided
 from mlflow_mleval.validation import Array, at_least_one, one_of, probability
 
@@ -320,19 +320,6 @@ def _eigen(residuals: Array, means: Array) -> tuple[Array, Array]:
     left, singular, _ = np.linalg.svd(white, full_matrices=True)
     count = min(white.shape[0], white.shape[1] - 1)
     return singular[:count] ** 2, np.linalg.solve(root, left[:, :count]) / scale[:, None]
-
-
-def rao_f(wilks: ArrayLike, p: float, q: float, v: float) -> tuple[Any, float, float, Any]:
-    """F, its two degrees of freedom and p-value of Wilks' lambda with p measures, q and v degrees
-    of freedom (Rao 1951).
-    """
-    square = p * p + q * q - 5
-    t = np.sqrt((p * p * q * q - 4) / square) if square > 0 else 1.0
-    df1 = p * q
-    df2 = (v - (p - q + 1) / 2) * t - (p * q - 2) / 2
-    root = np.power(wilks, 1 / t)
-    f = (1 - root) / root * df2 / df1
-    return f, df1, df2, special.fdtrc(df1, df2, f)
 
 
 def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:

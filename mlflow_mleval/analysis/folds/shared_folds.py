@@ -6,170 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, combinations_with_replacement
-from typing import Any
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
-from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import (
-    NOISE,
-    names_of,
-    problems,
-    solve_pairs,
-    table_of,
-)
-from mlflow_mleval.analysis.folds.hotelling import BLOCK, HotellingPairs
-from mlflow_mleval.analysis.folds.manova import rao_f
+from mlflow_mleval.analysis.folds.hotelling import FoldTests
 from mlflow_mleval.analysis.folds.protocol import Protocol, recorded_protocol, widest
-from mlflow_mleval.analysis.pairs import decided, holm, named_pairs
+from mlflow_mleval.analysis.pairs import decided, named_pairs
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.study import Excluded
-from mlflow_mleval.validation import Array, Bools, Ints, probability
+from mlflow_mleval.validation import Array, Bools, Ints
 from mlflow_mleval.words import some
 
-# --------------------------------------------------------------------------------------------------
-# Two methods over five repetitions of twofold cross-validation: the combined F test, on one measure
-# or several.
-#
-# Alpaydın (1999), "Combined 5x2 cv F test for comparing supervised classification learning
-# classifiers"; Dietterich (1998).
-
-REPEATS = 5
-
-
-@dataclass(frozen=True)
-class FiveByTwoPairs:
-    """The combined 5x2 cv test of every pair of methods.
-
-    Attributes
-    ----------
-    table : One row a pair: method_a, method_b, statistic (Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm, over the
-        pairs that could be tested), significant, problem (why the pair could not be tested, else
-        empty).
-    differences, directions : Pairs x measures: mean of a minus mean of b; weights of the combination on which they differ most.
-    posthoc_pvalues, posthoc_corrected : Pairs x measures: Alpaydın's F test of each measure; with Holm's correction over the
-        measures of a pair.
-    df : Degrees of freedom of the F; 10 and 5 for one measure.
-    """  # noqa: E501
-
-    table: pd.DataFrame
-    differences: pd.DataFrame
-    directions: pd.DataFrame
-    posthoc_pvalues: pd.DataFrame
-    posthoc_corrected: pd.DataFrame
-    df: tuple[float, float]
-    methods: list[Hashable]
-    measures: list[Hashable]
-    alpha: float
-
-
-def five_by_two(
-    x: ArrayLike,
-    *,
-    methods: Sequence[Hashable] | None = None,
-    measures: Sequence[Hashable] | None = None,
-    alpha: float = 0.05,
-) -> FiveByTwoPairs:
-    r"""Test every pair of methods on five repetitions of twofold cross-validation.
-
-    With the differences :math:`d_{rj}` on half j of repetition r and :math:`s_r^2 = \sum_j (d_{rj}
-    - \bar d_r)^2`, one measure is tested by :math:`\sum_{rj} d_{rj}^2 / (2 \sum_r s_r^2) \sim F(10,
-    5)` (Alpaydın 1999). For several measures the sums of squares become matrices, :math:`H = \sum
-    d_{rj} d_{rj}^T` and :math:`E = \sum_r S_r`, and Wilks' lambda :math:`|E| / |E + H|` with 10 and
-    5 degrees of freedom takes the place of the F, which it equals for one measure. That
-    generalisation is ours; in simulations its level is that of the F: .015 for independent folds,
-    .03 and .06 where they correlate by .1 and .3, with one to four measures.
-
-    `x` is methods x 10 folds x at most five measures (else a ValueError); folds 2r and 2r + 1 are
-    the two halves of repetition r.
-
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(2, 10, 1))
-    >>> found = five_by_two(x)
-    >>> d = (x[0] - x[1]).reshape(5, 2)
-    >>> f = (d**2).sum() / (d[:, 0] - d[:, 1]).dot(d[:, 0] - d[:, 1])
-    >>> bool(np.isclose(found.table["f_statistic"].item(), f)), found.df
-    (True, (10.0, 5.0))
-    """
-    probability(alpha, "alpha")
-    values = table_of(x, "x", 3)
-    n_methods, n_folds, p = values.shape
-    of = names_of(methods, None, "methods", n_methods)
-    names = names_of(measures, None, "measures", p)
-    if n_methods < 2 or n_folds != 2 * REPEATS or p > REPEATS:
-        raise ValueError(
-            f"`x` must hold at least two methods on ten folds and at most {REPEATS} measures, "
-            f"got {n_methods} methods, {n_folds} folds and {p} measures. Five repetitions of "
-            "twofold cross-validation give five degrees of freedom."
-        )
-    first, second = np.triu_indices(n_methods, 1)
-    n = len(first)
-    size = np.abs(values).max(axis=1)
-    determinants = np.empty(n)
-    f = np.empty((n, p))
-    mean = np.empty((n, p))
-    direction = np.empty((n, p))
-    singular = np.empty(n, dtype=np.int64)
-    for start in range(0, n, BLOCK):
-        at = slice(start, start + BLOCK)
-        d = values[first[at]] - values[second[at]]
-        largest = np.maximum(size[first[at]], size[second[at]])
-        d[np.abs(d) <= NOISE * largest[:, None]] = 0.0
-        spread = (d[:, ::2] - d[:, 1::2]) / np.sqrt(2)
-        spread[np.abs(spread) <= NOISE * largest[:, None]] = 0.0
-        within = (spread**2).sum(axis=1)
-        between = (d**2).sum(axis=1)
-        f[at] = np.divide(
-            between,
-            2 * within,
-            out=np.where(between == 0, 0.0, np.nan),
-            where=within > 0,
-        )
-        mean[at] = d.mean(axis=1)
-        solved = solve_pairs(spread.transpose(2, 1, 0).copy(), mean[at].T.copy(), largest.T)
-        direction[at] = solved[1].T
-        singular[at] = solved[2]
-        unit = np.sqrt(np.where(within > 0, within, 1.0))[:, None]
-        e = spread / unit
-        t = np.concatenate([spread, d], axis=1) / unit
-        logs = [np.linalg.slogdet(np.swapaxes(m, 1, 2) @ m)[1] for m in (e, t)]
-        determinants[at] = np.subtract(logs[0], logs[1], out=np.zeros(len(d)), where=solved[2] < 0)
-    wilks = np.exp(determinants)
-    same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
-    bad = (singular >= 0) & ~same
-    wilks[same] = 1.0
-    wilks[bad] = np.nan
-    direction[same] = 0.0
-    direction[bad] = np.nan
-    statistic, df1, df2, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
-    table = {
-        **named_pairs(of, first, second),
-        "statistic": wilks,
-        "f_statistic": statistic,
-        **decided(pvalue, alpha),
-        "problem": problems(names, singular, bad),
-    }
-    posthoc = special.fdtrc(2 * REPEATS, REPEATS, f)
-    means, directions, pvalues, corrected = (
-        pd.DataFrame(x, columns=names) for x in (mean, direction, posthoc, holm(posthoc))
-    )
-    return FiveByTwoPairs(
-        pd.DataFrame(table),
-        means,
-        directions,
-        pvalues,
-        corrected,
-        (float(df1), float(df2)),
-        of,
-        names,
-        alpha,
-    )
-
-
-Tests = HotellingPairs | FiveByTwoPairs
 #: Why two methods cannot be compared over folds.
 FEW_SHARED = "they have fewer than two folds in common"
 _OTHER_PROTOCOL = (
@@ -414,88 +263,70 @@ def over_sharings(
     values: Array,
     sharings: Sequence[Sharing],
     methods: Sequence[str],
-    make: Callable[[Array, Protocol, list[str]], Tests | None],
+    make: Callable[[Array, Protocol, list[str]], FoldTests],
     n_measures: int,
     least: int,
-) -> Tests | None:
+) -> FoldTests:
     """The tests of all pairs, each on the folds that its two methods share.
 
     `make` tests the pairs of some methods on some folds: the values, how these came about, and the
-    methods; None where that test may not be made. Its ValueError is raised for the pairs that share
-    most folds; for others it is why they were not tested, as is sharing fewer than `least` folds.
+    methods. Its ValueError is raised for the pairs that share most folds; for others it is why they
+    were not tested, as is sharing fewer than `least` folds.
     """
+
+    def tests_of(s: Sharing) -> FoldTests:
+        part = np.ascontiguousarray(values[s.members][:, s.folds])
+        return make(part, s.how, [methods[i] for i in s.members])
+
     first, *others = sharings
+    main = make(values, first.how, list(methods)) if not others else tests_of(first)
     if not others:
-        return make(values, first.how, list(methods))
-    main = make(_part(values, first), first.how, [methods[i] for i in first.members])
-    parts: list[tuple[Sharing, Tests | str | None]] = [(first, main)]
-    for s in others:
-        n = int(s.folds.sum())
-        if n < 2:
-            parts.append((s, FEW_SHARED))
-        elif n < least:
-            parts.append(
-                (
-                    s,
-                    f"they have only {n} folds in common, too few to test {n_measures} measures "
-                    "together",
-                )
-            )
-        else:
-            try:
-                tests = make(_part(values, s), s.how, [methods[i] for i in s.members])
-            except ValueError as error:
-                parts.append((s, str(error).rstrip(".")))
-            else:
-                parts.append(
-                    (
-                        s,
-                        _OTHER_PROTOCOL
-                        if main is not None and tests is not None and type(tests) is not type(main)
-                        else tests,
-                    )
-                )
-    return _merged([(s, t) for s, t in parts if t is not None], methods, n_measures)
-
-
-def _part(values: Array, of: Sharing) -> Array:
-    return np.ascontiguousarray(values[of.members][:, of.folds])
-
-
-def _merged(
-    parts: Sequence[tuple[Sharing, Tests | str]],
-    methods: Sequence[str],
-    p: int,
-) -> Tests | None:
-    made = [tests for _, tests in parts if not isinstance(tests, str)]
-    if not made:
-        return None
-    like = made[0]
+        return main
     n = len(methods) * (len(methods) - 1) // 2
-    a, b = (np.array(side, dtype=object) for side in zip(*combinations(methods, 2), strict=True))
-    columns = {name: np.full(n, np.nan) for name in ("statistic", "f_statistic", "pvalue")}
+    a, b = np.triu_indices(len(methods), 1)
+    numbers = {name: np.full(n, np.nan) for name in ("statistic", "f_statistic", "pvalue")}
     problem = np.full(n, "", dtype=object)
-    further = ["posthoc_pvalues", "posthoc_corrected"]
-    further = ["errors"] if isinstance(like, HotellingPairs) else further
-    by_measure = ["differences", "directions", *further]
-    tables = dict(zip(by_measure, np.full((len(by_measure), n, p), np.nan), strict=True))
-    df = np.full((n, 1), np.nan)
-    for s, t in parts:
-        if isinstance(t, str):
-            problem[s.rows] = t
+    tables = {
+        name: np.full((n, len(main.measures)), np.nan)
+        for name in ("differences", "directions", "posthoc_pvalues", "errors")
+    }
+    residual_df = np.full((n, 1), np.nan)
+    for s in sharings:
+        n_folds = int(s.folds.sum())
+        made, why = main, ""
+        if n_folds < 2:
+            why = FEW_SHARED
+        elif n_folds < least:
+            together = f"{n_measures} measures together"
+            why = f"they have only {n_folds} folds in common, too few to test {together}"
+        elif s is not first:
+            try:
+                made = tests_of(s)
+            except ValueError as error:
+                why = str(error).rstrip(".")
+            if made.test != main.test:
+                why = _OTHER_PROTOCOL
+        if why:
+            problem[s.rows] = why
             continue
-        rows = t.table.iloc[s.inner]
-        for name, column in (*columns.items(), ("problem", problem)):
+        rows = made.table.iloc[s.inner]
+        problem[s.rows] = rows["problem"]
+        residual_df[s.rows] = made.residual_df
+        for name, column in numbers.items():
             column[s.rows] = rows[name]
         for name, table in tables.items():
-            table[s.rows] = getattr(t, name).to_numpy()[s.inner]
-        df[s.rows] = getattr(t, "residual_df", np.nan)
-    pvalues = decided(columns.pop("pvalue"), like.alpha)
-    whole = {"method_a": a, "method_b": b, **columns, **pvalues, "problem": problem}
-    changed: dict[str, Any] = {
-        name: pd.DataFrame(values, columns=like.measures) for name, values in tables.items()
+            table[s.rows] = getattr(made, name).to_numpy()[s.inner]
+    whole = {
+        **named_pairs(methods, a, b),
+        **numbers,
+        **decided(numbers["pvalue"], main.alpha),
+        "problem": problem,
     }
-    if isinstance(like, HotellingPairs):
-        left_out = [text for text in like.warnings if text.startswith("Left out")]
-        changed |= {"residual_df": df, "warnings": tuple(left_out)}
-    return replace(like, table=pd.DataFrame(whole), methods=list(methods), **changed)
+    return replace(
+        main,
+        table=pd.DataFrame(whole),
+        methods=list(methods),
+        residual_df=residual_df,
+        warnings=tuple(text for text in main.warnings if text.startswith("Left out")),
+        **{name: pd.DataFrame(table, columns=main.measures) for name, table in tables.items()},
+    )
