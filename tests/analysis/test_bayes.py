@@ -52,10 +52,8 @@ def test_many_pairs_at_once_are_each_pair_alone():
         alone = bayesian_signed_rank(
             table[[row.method_a, row.method_b]], 0.02, n_resamples=2**17
         ).table.iloc[0]
-        assert (
-            list(row[4:10]) == pytest.approx(alone.iloc[3:9].tolist(), abs=1e-12)
-            and row.decision == alone["decision"]
-        )
+        assert list(row[4:10]) == pytest.approx(alone.iloc[3:9].tolist(), abs=1e-12)
+        assert row.decision == alone["decision"]
 
 
 @pytest.mark.parametrize("rope", [0.0, 0.1])
@@ -90,9 +88,8 @@ def test_without_rope_and_overlap_it_is_the_t_test():
     values = table(m=2)
     found = bayesian_t(values, 0)
     p = stats.ttest_rel(values["a"], values["b"], alternative="greater").pvalue
-    assert found.table["p_b"].item() == pytest.approx(p) and found.table[
-        "p_a"
-    ].item() == pytest.approx(1 - p)
+    assert found.table["p_b"].item() == pytest.approx(p)
+    assert found.table["p_a"].item() == pytest.approx(1 - p)
     assert "taken as independent" in found.warnings[0] and "Without a rope" in found.warnings[1]
 
 
@@ -151,10 +148,8 @@ def test_seed_and_verdict():
     values = table()
     first, again = (bayesian_signed_rank(values, 0.01, n_resamples=1000, seed=4) for _ in range(2))
     pd.testing.assert_frame_equal(first.table, again.table)
-    assert (
-        first.verdict().startswith("of 3 pairs, with probability 0.95: ")
-        and "datasets drawn as these were" in first.verdict()
-    )
+    assert first.verdict().startswith("of 3 pairs, with probability 0.95: ")
+    assert "datasets drawn as these were" in first.verdict()
     pair = bayesian_t(values[["a", "c"]], 0.01, ratio=0.1)
     assert pair.verdict().startswith("a is better than c by more than 0.01 with probability")
 

@@ -34,10 +34,8 @@ def test_the_better_method_is_better_on_the_next_dataset_and_equal_ones_are_not(
     told = found.next_dataset
     assert told.over == "folds" and told.rho == dict.fromkeys(DATASETS, pytest.approx(0.1))
     for measure in ("precision", "recall"):
-        assert (
-            told.pair(measure, "LP", "BR").p_better > 0.9
-            and told.pair(measure, "BR", "LP").p_worse > 0.9
-        )
+        assert told.pair(measure, "LP", "BR").p_better > 0.9
+        assert told.pair(measure, "BR", "LP").p_worse > 0.9
         assert told.pair(measure, "BR", "CC").p_equivalent > 0.4
         rows = told.by_dataset(measure, "LP", "BR")
         assert list(rows.index) == list(DATASETS) and (rows["shrunken"].std() < rows["mean"].std())
@@ -55,10 +53,8 @@ def test_the_report_says_it_in_every_format(found):
     assert 'id="next_dataset"' in page and page.count("Found and shrunken differences") >= 2
     assert sentence in render(found, "table", "pairs") and sentence in render(found, "md", "pairs")
     record = found.report().to_dict()["next_dataset"]
-    assert (
-        record["ropes"] == {"precision": 0.01, "recall": 0.01}
-        and record["ropes_from"]["recall"] == "1% of its range"
-    )
+    assert record["ropes"] == {"precision": 0.01, "recall": 0.01}
+    assert record["ropes_from"]["recall"] == "1% of its range"
     assert {"p_better", "share_better", "freedom"} <= set(record["pairs"]["recall"]["table"][0])
     assert len(found.report().frames()["next_dataset_shrunken"]) == 2 * 3 * 4
     for name in ("pairs", "shrunken"):
@@ -83,10 +79,8 @@ def test_the_rope_is_a_share_of_the_range_or_in_units_of_the_measure_that_is_tes
     )
     told = next_dataset(study, study.measures, ["BR", "LP"])
     assert told.ropes["matthews"] == pytest.approx(0.02)  # from -1 to 1
-    assert (
-        told.ropes["latency"] == pytest.approx(0.006, rel=0.1)
-        and "no bounds" in told.ropes_from["latency"]
-    )
+    assert told.ropes["latency"] == pytest.approx(0.006, rel=0.1)
+    assert "no bounds" in told.ropes_from["latency"]
     assert next_dataset(study, ["matthews"], ["BR", "LP"], rope=0.3, in_units=True).ropes == {
         "matthews": 0.3
     }

@@ -151,11 +151,9 @@ def test_plan_over_datasets_knows_what_is_feasible():
     )
     assert said in found.verdict()
     by_max_t = plan(values)  # which can separate any number of pairs with six datasets
-    assert (
-        by_max_t.least == 6
-        and by_max_t.level > 0.05 / 66
-        and (by_max_t.table["needed"] <= found.table["needed"]).all()
-    )
+    assert by_max_t.least == 6
+    assert by_max_t.level > 0.05 / 66
+    assert (by_max_t.table["needed"] <= found.table["needed"]).all()
     few = plan(values.iloc[:4])
     assert (few.table["power"] == 0).all()
     assert few.warnings[1].startswith(
@@ -188,9 +186,8 @@ def test_equivalence_goes_by_the_rows_that_both_methods_have():
     gaps = values.mask(np.arange(11)[:, None] < [4, 0, 0])
     found = equivalence(gaps, 0.05, correction="none").table
     alone = equivalence(values.iloc[4:, :2], 0.05, correction="none").table
-    assert found["n"].tolist() == [7, 7, 11] and found["pvalue"][0] == pytest.approx(
-        alone["pvalue"][0]
-    )
+    assert found["n"].tolist() == [7, 7, 11]
+    assert found["pvalue"][0] == pytest.approx(alone["pvalue"][0])
     with pytest.raises(ValueError, match="two rows that both methods of a pair have"):
         equivalence(values.mask(np.arange(11)[:, None] < [10, 0, 0]), 0.05)
 
@@ -202,9 +199,8 @@ def test_a_plan_goes_by_the_datasets_that_both_methods_have():
     found = plan(gaps).table
     assert found["n"].tolist() == [0, 7, 4] and np.isnan(found["needed"][0])
     alone = plan(values.iloc[4:, [0, 2]]).table.loc[0]
-    assert found["effect"][1] == pytest.approx(alone["effect"]) and found["low"][
-        1
-    ] == pytest.approx(alone["low"])
+    assert found["effect"][1] == pytest.approx(alone["effect"])
+    assert found["low"][1] == pytest.approx(alone["low"])
     with pytest.raises(ValueError, match="two datasets that two methods share"):
         plan(gaps.iloc[3:5])
 
@@ -212,9 +208,8 @@ def test_a_plan_goes_by_the_datasets_that_both_methods_have():
 def test_plan_over_folds_with_shared_training_data():
     values = table(n=10, m=3, step=0.02)
     plain, shared = (plan(values, over="folds", ratio=ratio) for ratio in (None, 1 / 9))
-    assert (shared.table["needed"] >= plain.table["needed"]).all() and (
-        shared.table["power"] <= plain.table["power"]
-    ).all()
+    assert (shared.table["needed"] >= plain.table["needed"]).all()
+    assert (shared.table["power"] <= plain.table["power"]).all()
     assert "Give a ratio" in plain.warnings[-1] and len(shared.warnings) == 1
     tiny = plan(table(n=10, m=2, step=0.0001), over="folds", ratio=1 / 9)
     assert tiny.verdict().endswith("0 of 1 pair, each with power 0.8; for 1 pair no number is.")

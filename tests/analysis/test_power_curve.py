@@ -34,13 +34,10 @@ def test_the_power_is_that_of_max_t():
 def test_a_curve_rises_to_what_it_takes_and_its_interval_holds_it():
     d = np.random.default_rng(0).normal(0.03, 0.04, 15)
     found = power_curve(d, ("x", "y"), level=0.01)
-    assert (
-        found.curve["power"].diff()[1:] >= 0
-    ).all() and found.needed_low <= found.needed <= found.needed_high
-    assert (
-        found.needed == np.ceil(found.needed)
-        and float(paired_power(found.effect, found.needed, alpha=0.01)) >= 0.8
-    )
+    assert (found.curve["power"].diff()[1:] >= 0).all()
+    assert found.needed_low <= found.needed <= found.needed_high
+    assert found.needed == np.ceil(found.needed)
+    assert float(paired_power(found.effect, found.needed, alpha=0.01)) >= 0.8
     turned = power_curve(-d, ("x", "y"), level=0.01)
     assert (turned.method_a, turned.needed) == ("y", found.needed)
     assert power_curve(d, level=0.01, seed=0).curve.equals(found.curve)
@@ -56,11 +53,9 @@ def test_more_repeats_do_where_datasets_are_alike_and_not_where_they_differ():
     few = power_curve(
         rng.normal(rng.normal(0.02, 0.005, (12, 1)), 0.08, (12, 4)), level=0.01, least=6
     )
-    assert (
-        few.needed > 12
-        and few.more.n == 4 < few.more.needed < np.inf
-        and few.more.needed_low <= few.more.needed
-    )
+    assert few.needed > 12
+    assert few.more.n == 4 < few.more.needed < np.inf
+    assert few.more.needed_low <= few.more.needed
     assert (
         f"about {few.more.needed:.0f} repeats of each of the 12 datasets in place of 4"
         in few.sentence_on_more()
@@ -68,11 +63,9 @@ def test_more_repeats_do_where_datasets_are_alike_and_not_where_they_differ():
     differ = power_curve(
         rng.normal(rng.normal(0.005, 0.02, (12, 1)), 0.01, (12, 4)), level=0.01, over="folds"
     )
-    assert (
-        differ.more.needed == np.inf
-        and differ.more.share < 0.1
-        and differ.more.datasets <= differ.needed
-    )
+    assert differ.more.needed == np.inf
+    assert differ.more.share < 0.1
+    assert differ.more.datasets <= differ.needed
     assert differ.sentence_on_more() == ""
     assert (differ.curve["limit"] >= differ.curve["power"]).all()
 

@@ -61,10 +61,8 @@ def test_counts_travel_exactly_by_fold_or_added_up(n_labels, n_folds, n, rate, s
         counts = counts.sum(axis=0, keepdims=True)
     else:
         assert found.folds == folds
-    assert (
-        pad(found.rows, n_labels + 1).tolist() == counts.tolist()
-        and found.n == counts.sum(axis=1).tolist()
-    )
+    assert pad(found.rows, n_labels + 1).tolist() == counts.tolist()
+    assert found.n == counts.sum(axis=1).tolist()
 
 
 @settings(max_examples=40, deadline=None)
@@ -76,9 +74,8 @@ def test_errors_travel_by_fold_or_together_or_not(n_labels, n_folds, seed):
     text = schema.encode_soft_profile(errors, n, folds)
     assert len(text) <= words.MAX_TAG
     found = schema.decode_soft_profile(text)
-    assert found.n_labels == n_labels and found.omitted == (
-        n_labels == 5000 and errors[0, 1500] > 1e-4
-    )
+    assert found.n_labels == n_labels
+    assert found.omitted == (n_labels == 5000 and errors[0, 1500] > 1e-4)
     if found.omitted:
         return
     rows = pad(found.rows, n_labels)
@@ -190,15 +187,12 @@ def test_losses_are_those_of_each_fold(n_labels, n_folds, seed):
             by_fold = found.by_fold("d", family)
             expected = np.array([single(row, family, at).losses for row in rows])
             np.testing.assert_allclose(by_fold, expected, rtol=1e-12, atol=1e-14)
-            assert (
-                by_fold.index.tolist() == [("m", r) for r in range(n_folds)]
-                and by_fold.columns.tolist() == at.tolist()
-            )
+            assert by_fold.index.tolist() == [("m", r) for r in range(n_folds)]
+            assert by_fold.columns.tolist() == at.tolist()
             mean = found.losses("d", family)
             np.testing.assert_allclose(mean.loc["m"], expected.mean(axis=0), rtol=1e-12, atol=1e-14)
-            assert (np.diff(mean.to_numpy()) >= -1e-15).all() and (
-                np.diff(by_fold.to_numpy()) >= 0
-            ).all()
+            assert (np.diff(mean.to_numpy()) >= -1e-15).all()
+            assert (np.diff(by_fold.to_numpy()) >= 0).all()
             assert found.positions("d", family)[[0, -1]].tolist() == [
                 0,
                 float(n_labels > 1 or family == "polynomial"),
@@ -215,9 +209,8 @@ def test_profiles_refuse_what_is_none():
     with pytest.raises(ValueError, match="`folds` must name the 2 rows of A on d"):
         Profiles.from_counts({("d", "A"): [[1, 2], [3, 4]]}, folds={("d", "A"): [1, 1]})
     found = Profiles.from_counts({("d", "A"): [1, 2], ("d", "B"): [1, 2], ("d", "C"): [1, 2, 3]})
-    assert found.absent == {
-        "C on d": "it has 2 labels and most methods on the dataset have 1"
-    } and found.methods == ["A", "B"]
+    assert found.absent == {"C on d": "it has 2 labels and most methods on the dataset have 1"}
+    assert found.methods == ["A", "B"]
     with pytest.raises(ValueError, match="`dataset` must be one of 'd', got 'e'"):
         found.losses("e")
     with pytest.raises(ValueError, match="`parameters` must increase"):
@@ -265,11 +258,9 @@ def test_profiles_of_runs_are_those_of_the_evaluations(client, monkeypatch):
             np.testing.assert_allclose(found.losses(dataset).loc[method], expected, rtol=1e-13)
             assert found.folds[dataset, method] == (() if dataset == "e" else (0, 1, 2))
     again = mleval.load_profiles("soft", experiment_names=["x"], methods=["A"], datasets=["d"])
-    assert (
-        list(again.errors) == [("d", "A")]
-        and again.source["experiments"]
-        and again.runs["n_test"].tolist() == [(20,) * 3]
-    )
+    assert list(again.errors) == [("d", "A")]
+    assert again.source["experiments"]
+    assert again.runs["n_test"].tolist() == [(20,) * 3]
     with pytest.raises(
         NoRunsError,
         match=(
@@ -286,16 +277,12 @@ def test_a_profile_without_room_in_its_tag_is_read_from_its_table(client):
     ev = mleval.evaluate(y, s, folds=np.arange(n) % 3)
     mleval.log_evaluation(ev, method="A", dataset="d", experiment_name="x")
     study = mleval.load_study(experiment_names=["x"])
-    assert (
-        study.profiles["d", "A"]["soft"].omitted
-        and study.profiles["d", "A"]["soft"] is study.profiles["d", "A"]["soft"]
-    )
+    assert study.profiles["d", "A"]["soft"].omitted
+    assert study.profiles["d", "A"]["soft"] is study.profiles["d", "A"]["soft"]
     soft, hard = mleval.profiles_of(study, "soft"), mleval.profiles_of(study)
-    assert (
-        "1 profiles are of all folds together" in soft.notes[-1]
-        and soft.folds["d", "A"] == ()
-        and hard.folds["d", "A"]
-    )
+    assert "1 profiles are of all folds together" in soft.notes[-1]
+    assert soft.folds["d", "A"] == ()
+    assert hard.folds["d", "A"]
     ks = soft.parameters("d")
     np.testing.assert_allclose(
         soft.losses("d").loc["A"], ev.profile(ks=ks, kind="soft").losses, rtol=1e-9
@@ -478,9 +465,8 @@ def test_claims_crossings_and_ratios_agree_with_the_curves():
     profiles = methods_of(datasets=("d", "e"))
     found = compare_profiles(profiles)
     assert list(found.curves.columns) == ["position", "loss", "low", "high"]
-    assert (found.curves["low"] < found.curves["loss"]).all() and (
-        found.curves["loss"] < found.curves["high"]
-    ).all()
+    assert (found.curves["low"] < found.curves["loss"]).all()
+    assert (found.curves["loss"] < found.curves["high"]).all()
     signs = {}
     for dataset in ("d", "e"):
         losses = profiles.losses(dataset)
@@ -492,9 +478,8 @@ def test_claims_crossings_and_ratios_agree_with_the_curves():
             np.testing.assert_allclose(part["ratio"], losses.loc[b] / losses.loc[a])
             assert (part["low"] <= part["ratio"]).all() and (part["ratio"] <= part["high"]).all()
             outside = (part["low"] > 1) | (part["high"] < 1)
-            assert (outside <= part["significant"]).all() and (
-                part["significant"] == (part["pvalue"] <= 0.05)
-            ).all()
+            assert (outside <= part["significant"]).all()
+            assert (part["significant"] == (part["pvalue"] <= 0.05)).all()
             signs[dataset, a, b] = (
                 np.sign(losses.loc[b] - losses.loc[a]).to_numpy() * part["significant"].to_numpy()
             )
@@ -550,11 +535,9 @@ def test_turning_a_pair_round_turns_everything_round(n_labels, n_folds, seed, fa
     pd.testing.assert_frame_equal(one.crossings[same], other.crossings[same])
     pd.testing.assert_frame_equal(one.claims, other.claims)
     if n_folds == 1:
-        assert (
-            "tests.d" in one.absent
-            and one.ratios["pvalue"].isna().all()
-            and one.curves["low"].isna().all()
-        )
+        assert "tests.d" in one.absent
+        assert one.ratios["pvalue"].isna().all()
+        assert one.curves["low"].isna().all()
 
 
 def test_crossings_are_found_by_hand():
@@ -563,7 +546,8 @@ def test_crossings_are_found_by_hand():
     found = compare_profiles(profiles)
     losses = profiles.losses("d")  # a .3 .4667 .6, b .3 .3667 .4: equal at k = 1, then b is better
     assert losses.loc["a", 1] == pytest.approx(losses.loc["b", 1])
-    assert found.crossings.empty and list(found.crossings) == [
+    assert found.crossings.empty
+    assert list(found.crossings) == [
         "dataset",
         "method_a",
         "method_b",
@@ -577,7 +561,8 @@ def test_crossings_are_found_by_hand():
     (row,) = compare_profiles(Profiles.from_errors(errors)).crossings.to_dict("records")
     # a .2667 .4667 .6, b .3 .3667 .4: b - a is 1/30, then -1/10, so they are equal a quarter of the
     # way
-    assert row["parameter"] == pytest.approx(1.25) and (
+    assert row["parameter"] == pytest.approx(1.25)
+    assert (
         row["below"],
         row["above"],
         row["certain"],
@@ -615,10 +600,8 @@ def test_folds_that_are_no_pairs_are_not_tested():
     assert tested.to_dict() == {("BR", "CC"): False, ("BR", "LP"): True, ("LP", "CC"): False}
     counts = {("d", m): histograms(4, n, 30, 0.3, n) for m, n in (("a", 5), ("b", 5), ("c", 4))}
     found = compare_profiles(Profiles.from_counts(counts))
-    assert (
-        "sizes of the folds are not recorded" in found.warnings[0]
-        and found.protocols["d"].n_folds == 5
-    )
+    assert "sizes of the folds are not recorded" in found.warnings[0]
+    assert found.protocols["d"].n_folds == 5
     assert found.curves["low"].notna().all()
 
 
@@ -640,9 +623,8 @@ def test_profiles_are_compared_on_the_folds_that_both_have():
         ).ratios.loc[("d", *pair)]
         rows = found.ratios.loc[("d", *pair)]
         np.testing.assert_allclose(rows["ratio"], alone["ratio"])
-        assert (rows["pvalue"] >= alone["pvalue"] * (1 - 1e-9)).all() and (
-            rows["low"] <= alone["low"] + 1e-9
-        ).all()
+        assert (rows["pvalue"] >= alone["pvalue"] * (1 - 1e-9)).all()
+        assert (rows["low"] <= alone["low"] + 1e-9).all()
     assert found.ratios.loc[("d", "a", "e"), "pvalue"].isna().all()
 
 
@@ -651,9 +633,8 @@ def test_the_caution_of_the_f_test_is_not_given_to_the_t_test():
         ("d", m): np.random.default_rng(i).integers(1, 9, (10, 5)) for i, m in enumerate("ab")
     }
     found = compare_profiles(Profiles.from_counts(counts), protocol="5x2", seed=0)
-    assert found.protocols["d"].kind == "5x2" and not any(
-        "F test" in text for text in found.warnings
-    )
+    assert found.protocols["d"].kind == "5x2"
+    assert not any("F test" in text for text in found.warnings)
 
 
 def test_summaries_and_positions_are_tested_over_datasets():
@@ -670,19 +651,15 @@ def test_summaries_and_positions_are_tested_over_datasets():
         profiles.select([p for p in profiles.errors if p != ("d3", "CC")]), n_resamples=10
     )
     assert gap.warnings[-1] == "Tests over datasets are without CC: no profile on every dataset."
-    assert (
-        gap.awareness_tests["area"].methods == ["BR", "LP"]
-        and gap.absent["awareness_tests.area: CC"]
-    )
+    assert gap.awareness_tests["area"].methods == ["BR", "LP"]
+    assert gap.absent["awareness_tests.area: CC"]
     assert set(gap.across.index.get_level_values("method_b")) == {"LP"}
     few = compare_profiles(
         profiles.select([(d, m) for d, m in profiles.errors if d < "d4"]), n_resamples=10
     )
     assert few.across is None and "it takes 6 datasets" in few.absent["across"]
-    assert (
-        few.awareness_tests["area"] is None
-        and "cannot give a significant pair" in few.absent["awareness_tests.area"]
-    )
+    assert few.awareness_tests["area"] is None
+    assert "cannot give a significant pair" in few.absent["awareness_tests.area"]
 
 
 @pytest.mark.parametrize("n_folds", [1, 3])
@@ -712,25 +689,25 @@ def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all():
         .union(some.ratios.index.get_level_values("method_b"))
         .unique()
     )
-    assert len(kept) == 3 and set(kept) == set(
-        found.awareness["area"].nsmallest(3).index.get_level_values("method")
-    )
-    assert any("Of 12 methods only the 3" in w for w in some.warnings) and len(some.curves) == len(
-        found.curves
-    )
+    assert len(kept) == 3
+    assert set(kept) == set(found.awareness["area"].nsmallest(3).index.get_level_values("method"))
+    assert any("Of 12 methods only the 3" in w for w in some.warnings)
+    assert len(some.curves) == len(found.curves)
     assert some.across is None and "only the pairs of 3 of 12 methods" in some.absent["across"]
     assert (some.ratios["pvalue"] >= found.ratios.loc[some.ratios.index, "pvalue"] - 1e-12).all()
 
 
 def test_one_method_has_curves_and_no_pairs():
     found = compare_profiles(methods_of(methods=["BR"], datasets=("d", "e")))
-    assert (
-        len(found.curves) == 28 and found.curves["low"].notna().all() and len(found.awareness) == 2
-    )
-    assert (
-        found.ratios.empty and found.claims.empty and found.crossings.empty and found.across is None
-    )
-    assert found.crossings["certain"].dtype == bool and list(found.ratios) == [
+    assert len(found.curves) == 28
+    assert found.curves["low"].notna().all()
+    assert len(found.awareness) == 2
+    assert found.ratios.empty
+    assert found.claims.empty
+    assert found.crossings.empty
+    assert found.across is None
+    assert found.crossings["certain"].dtype == bool
+    assert list(found.ratios) == [
         "position",
         "ratio",
         "low",
@@ -744,11 +721,9 @@ def test_the_seed_decides_and_nothing_else():
     profiles = methods_of()
     one, two, other = (compare_profiles(profiles, seed=s, n_resamples=50) for s in (1, 1, 2))
     pd.testing.assert_frame_equal(one.curves, two.curves)
-    assert (
-        not one.curves.equals(other.curves)
-        and one.ratios.equals(other.ratios)
-        and one.options["seed"] == 1
-    )
+    assert not one.curves.equals(other.curves)
+    assert one.ratios.equals(other.ratios)
+    assert one.options["seed"] == 1
     for bad in ({"alpha": 0}, {"family": "x"}, {"n_resamples": 0}, {"parameters": [0]}):
         with pytest.raises(ValueError, match="must"):
             compare_profiles(profiles, **bad)
@@ -766,10 +741,8 @@ def test_perfect_and_hopeless_methods_are_no_trouble(n_labels, n_folds):
         ("d", "some"): histograms(n_labels, n_folds, 20, 0.3, 1),
     }
     found = compare_profiles(Profiles.from_counts(counts), n_resamples=20)
-    assert (
-        found.ratios.loc[("d", "good", "bad"), "ratio"].eq(np.inf).all() and found.crossings.empty
-    )
-    assert found.ratios.loc[
-        ("d", "good", "bad"), "pvalue"
-    ].isna().all() and "cannot be tested" in " ".join(found.warnings)
+    assert found.ratios.loc[("d", "good", "bad"), "ratio"].eq(np.inf).all()
+    assert found.crossings.empty
+    assert found.ratios.loc[("d", "good", "bad"), "pvalue"].isna().all()
+    assert "cannot be tested" in " ".join(found.warnings)
     assert (found.ratios.loc[("d", "bad", "some"), "ratio"] <= 1).all()

@@ -123,10 +123,8 @@ def test_what_holds_for_every_table(table, function, weights):
     assert (result.weights >= 0).all()
     assert np.array_equal(flows.phi, flows.phi_plus - flows.phi_minus)
     assert flows.phi.sum() == pytest.approx(0, abs=1e-12)
-    assert (
-        flows[["phi_plus", "phi_minus"]].min(axis=None) >= 0
-        and flows[["phi_plus", "phi_minus"]].max(axis=None) <= 1 + 1e-12
-    )
+    assert flows[["phi_plus", "phi_minus"]].min(axis=None) >= 0
+    assert flows[["phi_plus", "phi_minus"]].max(axis=None) <= 1 + 1e-12
     assert np.allclose(result.unicriterion @ result.weights, flows.phi, atol=1e-12)
     assert np.array_equal(flows["rank"], rankdata(-flows.phi.round(10)))
     order = result.partial_order().to_numpy()

@@ -82,10 +82,8 @@ def test_the_graph_is_that_of_the_published_figure(fusion):
 
 def test_a_constant_measure_is_listed(fusion):
     found = redundancy(fusion)
-    assert (
-        found.n_datasets["hamming_loss"] == 10
-        and (found.n_datasets.drop("hamming_loss") == 11).all()
-    )
+    assert found.n_datasets["hamming_loss"] == 10
+    assert (found.n_datasets.drop("hamming_loss") == 11).all()
     assert found.warnings == (
         "hamming_loss is the same for all methods on bookmarks: its correlations there count as 0.",
     )
@@ -195,7 +193,6 @@ def test_the_filter_leaves_no_pair_above_the_threshold_and_drops_none_below(corr
 
 def test_all_measures_kept_means_no_change(fusion):
     ranking, without = ranking_without(fusion, fusion.study.measures)
-    assert (ranking.mean_change == 0).all() and (
-        ranking.mean_rank == ranking.mean_rank_without
-    ).all()
+    assert (ranking.mean_change == 0).all()
+    assert (ranking.mean_rank == ranking.mean_rank_without).all()
     assert without.ranks.equals(fusion.ranks)

@@ -134,12 +134,10 @@ def test_one_measure_cannot_be_moved():
     table = stability.weight_intervals(fuse(random_study(1, n=1))).table
     assert table.loc["f1", ["weight_low", "weight_high"]].tolist() == [1, 1]
     found = stability.dethrone(fuse(random_study(1, n=1)))
-    assert (
-        found.single is None
-        and found.rival is None
-        and found.change.isna().all()
-        and np.isinf(found.distances).all()
-    )
+    assert found.single is None
+    assert found.rival is None
+    assert found.change.isna().all()
+    assert np.isinf(found.distances).all()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -225,9 +223,8 @@ def test_acceptability_is_what_fusing_with_the_same_weights_gives(decimals):
             expected.loc[method, better + 1 : better + same] += 1 / same / 60
             central.loc[method] += w / same if better == 0 else 0
     assert np.allclose(found.acceptability, expected)
-    assert np.allclose(found.acceptability.sum(axis=0), 1) and np.allclose(
-        found.acceptability.sum(axis=1), 1
-    )
+    assert np.allclose(found.acceptability.sum(axis=0), 1)
+    assert np.allclose(found.acceptability.sum(axis=1), 1)
     first = expected[1] * 60
     assert np.allclose(
         found.central_weights[first > 0], central[first > 0].div(first[first > 0], axis=0)

@@ -62,9 +62,8 @@ def test_decimal_data(data, function):
     got, expected = unicriterion_flows(x, function, q, p, p / 2), dense(x, function, q, p, p / 2)
     assert close(got, expected)
     stacked = stacked_flows(np.stack([x, -x]), function, *np.repeat([[q], [p], [p / 2]], 2, axis=1))
-    assert close([flow[0] for flow in stacked], expected) and close(
-        [flow[1] for flow in stacked], expected[::-1]
-    )
+    assert close([flow[0] for flow in stacked], expected)
+    assert close([flow[1] for flow in stacked], expected[::-1])
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -171,9 +171,8 @@ class TestFiveByTwo:
         x[1] = x[0] + 0.1
         x[2] = x[1] - 0.1
         found = five_by_two(x)
-        assert np.isnan(found.posthoc_pvalues.to_numpy()[[0, 2]]).all() and np.isnan(
-            found.table["pvalue"].iloc[0]
-        )
+        assert np.isnan(found.posthoc_pvalues.to_numpy()[[0, 2]]).all()
+        assert np.isnan(found.table["pvalue"].iloc[0])
         assert (found.posthoc_pvalues.iloc[1] == 1).all() and found.table["pvalue"].iloc[1] == 1
 
     def test_refuses_other_numbers_of_folds(self):
@@ -201,11 +200,9 @@ class TestCompareFolds:
         assert found.manova.pvalue == manova(x, ratio=1 / 9).pvalue
         assert found.naive_manova.pvalue == manova(x).pvalue
         assert found.mardia.pvalue == mardia(x).pvalue
-        assert (
-            found.methods == METHODS
-            and found.measures == ["precision", "recall"]
-            and found.n_folds == 10
-        )
+        assert found.methods == METHODS
+        assert found.measures == ["precision", "recall"]
+        assert found.n_folds == 10
         assert not found.warnings and not found.refusals and found.table["doubt"].eq("").all()
 
     def test_says_where_the_difference_sits(self):
@@ -296,11 +293,9 @@ class TestCompareFolds:
         found = compare_folds(study, "birds")
         theirs = five_by_two(study.folds.to_numpy().reshape(4, 10, 2)).table
         np.testing.assert_allclose(found.table["pvalue"], theirs["pvalue"])
-        assert (
-            found.protocol.kind == "5x2"
-            and "naive" in found.refusals
-            and found.protocol.caution in found.warnings
-        )
+        assert found.protocol.kind == "5x2"
+        assert "naive" in found.refusals
+        assert found.protocol.caution in found.warnings
 
     def test_many_folds_of_unknown_origin_are_not_trusted(self):
         values = np.random.default_rng(0).normal(size=(3, 30, 2))
@@ -383,10 +378,8 @@ class TestCompareFolds:
         assert found.measures == ["precision"]
         values[..., 1] += np.random.default_rng(1).normal(0, 1e-5, size=(3, 10))
         found = compare_folds(study_of(values, methods=list("abc"), **KNOWN), "birds")
-        assert (
-            not found.table["doubt"].eq("").any()
-            and "recall: nearly follows" in found.table["doubt"].iloc[0]
-        )
+        assert not found.table["doubt"].eq("").any()
+        assert "recall: nearly follows" in found.table["doubt"].iloc[0]
 
     def test_directions_compare_between_units(self):
         study = study_of(**KNOWN)
@@ -411,10 +404,8 @@ class TestCompareFolds:
         found = compare_folds(
             study_of(values, methods=list("abc"), split_digest="s", n_train=75, n_test=25), "birds"
         )
-        assert (
-            not found.table["doubt"].eq("").any()
-            and "use fewer measures" in found.table["doubt"].iloc[0]
-        )
+        assert not found.table["doubt"].eq("").any()
+        assert "use fewer measures" in found.table["doubt"].iloc[0]
 
     def test_each_pair_is_compared_on_the_folds_that_both_have(self):
         study = study_of(**KNOWN)
@@ -424,9 +415,8 @@ class TestCompareFolds:
         found = compare_folds(replace(study, folds=folds), "birds")
         assert found.methods == METHODS and (found.n_folds, found.n_shared_folds) == (10, 7)
         assert found.protocol.kind == "k-fold" and "naive" not in found.refusals
-        assert {e.name: e.reason for e in found.excluded} == {
-            "HOMER": "has no values by fold"
-        } and found.n_lost == 4
+        assert {e.name: e.reason for e in found.excluded} == {"HOMER": "has no values by fold"}
+        assert found.n_lost == 4
         assert found.table["n"].tolist() == [7, 9, 9, 8, 8, 10]
         x = {m: study.folds.loc[("birds", m)] for m in METHODS}
         for at, (a, b, gone) in enumerate(
@@ -455,10 +445,8 @@ class TestCompareFolds:
             found.table["pvalue_corrected"], adjust(found.table["pvalue"])
         )
         shared = np.array([x[m].drop([3, 4, 7]) for m in METHODS])
-        assert (
-            found.manova.pvalue == manova(shared, ratio=1 / 9).pvalue
-            and found.mardia.pvalue == mardia(shared).pvalue
-        )
+        assert found.manova.pvalue == manova(shared, ratio=1 / 9).pvalue
+        assert found.mardia.pvalue == mardia(shared).pvalue
         assert found.means.loc[("BR", "recall"), "mean"] == pytest.approx(
             x["BR"]["recall"].drop(7).mean()
         )
@@ -487,10 +475,8 @@ class TestCompareFolds:
         pd.testing.assert_frame_equal(
             found.table[columns], hotelling_pairs(x, ratio=ratio).table[columns], check_exact=True
         )
-        assert (
-            found.manova.pvalue == manova(x, ratio=ratio).pvalue
-            and found.n_shared_folds == shape[1]
-        )
+        assert found.manova.pvalue == manova(x, ratio=ratio).pvalue
+        assert found.n_shared_folds == shape[1]
         lacking = replace(study, folds=study.folds.drop(("birds", "LP", 2)))
         other = compare_folds(
             lacking, "birds", names
@@ -499,10 +485,8 @@ class TestCompareFolds:
         np.testing.assert_allclose(
             other.table.loc[rows, "pvalue"], found.table.loc[rows, "pvalue"], rtol=1e-12
         )
-        assert (
-            other.table.loc[~rows, "n"].eq(shape[1] - 1).all()
-            and other.table["pvalue"].notna().all()
-        )
+        assert other.table.loc[~rows, "n"].eq(shape[1] - 1).all()
+        assert other.table["pvalue"].notna().all()
 
     def test_pairs_that_share_too_few_folds_are_counted_with_the_reason(self):
         folds = study_of(**KNOWN).folds
@@ -522,10 +506,8 @@ class TestCompareFolds:
         assert found.table["n"].tolist() == [6, 6, 5, 2, 1, 5]
         few = "they have only 2 folds in common, too few to test 2 measures together"
         assert found.untested == {few: 1, "they have fewer than two folds in common": 1}
-        assert (
-            found.manova is None
-            and found.refusals["manova"] == "all methods together have 1 fold in common"
-        )
+        assert found.manova is None
+        assert found.refusals["manova"] == "all methods together have 1 fold in common"
         assert [e.name for e in found.excluded] == ["HOMER"] and found.n_lost == 4
         text = " ".join(found.report().to_text(999).split())
         assert found.folds_of_a_pair == "5 to 6 folds"
@@ -605,7 +587,8 @@ def test_several_datasets_are_corrected_together():
     found = compare_all_folds(study, absent)
     alone = {dataset: compare_folds(study, dataset, dependent="drop") for dataset in study.datasets}
     raw = np.concatenate([one.table["pvalue"] for one in found.values()])
-    assert not absent and np.concatenate(
+    assert not absent
+    assert np.concatenate(
         [one.table["pvalue_corrected"] for one in found.values()]
     ) == pytest.approx(adjust(raw))
     assert all(one.n_datasets == 3 for one in found.values())
@@ -627,9 +610,8 @@ def test_beside_a_separated_pair_stands_which_is_better_on_which_measure(shift, 
     found = compare_folds(fold_study({"BR": (0.0, 0.0), "LP": shift}, **KNOWN), "birds")
     row = found.ordered.iloc[0]
     assert found.direction("LP", "BR") == said
-    assert row["separated"] and row["direction"] == found.direction(
-        row["method_a"], row["method_b"]
-    )
+    assert row["separated"]
+    assert row["direction"] == found.direction(row["method_a"], row["method_b"])
     equal = compare_folds(fold_study({"BR": (0.0, 0.0), "LP": (0.0, 0.0)}, **KNOWN), "birds")
     assert equal.ordered["direction"].tolist() == [""]
 
@@ -638,9 +620,8 @@ def test_repeated_folds_are_corrected_by_twice_the_ratio_and_the_plain_one_stand
     study = fold_study({"BR": (0.0, 0.0), "CC": (0.02, 0.0)}, n_folds=30, **KNOWN)
     found = compare_folds(study, "birds")
     values = found.values.to_numpy().reshape(2, 30, 2)
-    assert found.protocol.kind == "repeated" and found.protocol.headline_ratio == pytest.approx(
-        2 / 9
-    )
+    assert found.protocol.kind == "repeated"
+    assert found.protocol.headline_ratio == pytest.approx(2 / 9)
     for prefix, ratio in (("", 2 / 9), ("plain_", 1 / 9)):
         assert (
             found.table[f"{prefix}pvalue"].tolist()

@@ -27,9 +27,8 @@ def test_capital_is_the_mean_of_fixed_bets_and_a_fair_game():
         for b in (1, -1)
         for c in (1, -1)
     ]
-    assert np.mean(ends) == pytest.approx(1) and np.exp(log_capital(-x)) == pytest.approx(
-        np.exp(log_capital(x))
-    )
+    assert np.mean(ends) == pytest.approx(1)
+    assert np.exp(log_capital(-x)) == pytest.approx(np.exp(log_capital(x)))
 
 
 def test_a_hundred_looks_err_in_less_than_five_percent_and_repeated_max_t_in_more():
@@ -80,18 +79,14 @@ def test_a_comparison_decides_by_betting_in_the_order_of_arrival():
     runs = pd.DataFrame({"dataset": [f"d{i}" for i in range(25)], "start_time": start})
     study = mleval.Study(study.values, study.directions, runs=runs)
     c = compare(study, test="anytime")
-    assert (
-        c.decides == "anytime"
-        and c.betting.order == [f"d{i}" for i in range(24, -1, -1)]
-        and c.betting.bound == 1.5
-    )
+    assert c.decides == "anytime"
+    assert c.betting.order == [f"d{i}" for i in range(24, -1, -1)]
+    assert c.betting.bound == 1.5
     assert set(c.separated) == set(c.betting.significant_pairs) and ("m0", "m2") in c.separated
     assert compare(study, test="anytime", preference="usual").betting.bound == 2
     data = c.report().to_dict()
-    assert (
-        data["betting"]["order"][0] == "d24"
-        and data["pairwise"]["pairs"][0]["pvalue_betting"] <= 0.05
-    )
+    assert data["betting"]["order"][0] == "d24"
+    assert data["pairwise"]["pairs"][0]["pvalue_betting"] <= 0.05
     assert "about twice as many datasets" in plain(c.report().to_markdown())
 
 
@@ -113,14 +108,10 @@ def test_instances_are_told_apart_and_the_text_says_the_price():
         of(np.random.default_rng(0), 400, 0.05), ["f1"], n_resamples=99, anytime=True
     )
     row = found.table.iloc[0]
-    assert (
-        row.separated
-        and row.anytime_corrected == row.anytime_pvalue == 1 / found.by_pair["statistic"][0]
-    )
-    assert (
-        "about twice as many" in found.verdict()
-        and "Betting decides" in found.report().to_markdown()
-    )
+    assert row.separated
+    assert row.anytime_corrected == row.anytime_pvalue == 1 / found.by_pair["statistic"][0]
+    assert "about twice as many" in found.verdict()
+    assert "Betting decides" in found.report().to_markdown()
     clusters = np.arange(400) // 200
     assert (
         not mleval.instance_tests(

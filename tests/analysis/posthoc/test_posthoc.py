@@ -54,10 +54,8 @@ def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
 
 def test_a_test_that_is_not_asked_for_changes_nothing(listed):
     found = compare(study_of(5, 9, gap=0.004))
-    assert (
-        "plain-ranks" not in [made.test.name for made in found.posthoc]
-        and "pvalue_plain_ranks" not in found.pairs
-    )
+    assert "plain-ranks" not in [made.test.name for made in found.posthoc]
+    assert "pvalue_plain_ranks" not in found.pairs
 
 
 def test_a_test_that_does_not_apply_is_refused(listed):
@@ -81,10 +79,8 @@ def test_benjamini_hochberg_holds_the_false_discovery_rate_of_signed_ranks():
 
 def test_with_a_control_the_mean_ranks_are_tested_by_bonferroni_dunn():
     found = compare(study_of(4, 9), test="nemenyi", control="m0")
-    assert (
-        found.decides == found.deciding.test.name == "bonferroni-dunn"
-        and found.nemenyi.control == "m0"
-    )
+    assert found.decides == found.deciding.test.name == "bonferroni-dunn"
+    assert found.nemenyi.control == "m0"
     assert (
         found.deciding.wording
         == f"Bonferroni–Dunn, critical difference {found.deciding.critical_difference:.2f}"
@@ -103,9 +99,8 @@ def test_the_deciding_test_words_itself():
 
 def test_max_t_decides_unless_another_is_asked_for():
     found = compare(study_of(4, 9, gap=0.05))
-    assert found.decides == "max-t" and found.decision.endswith(
-        "by all 256 changes of sign of whole datasets."
-    )
+    assert found.decides == "max-t"
+    assert found.decision.endswith("by all 256 changes of sign of whole datasets.")
     assert found.separated == found.max_t.significant_pairs
     assert found.pairs["pvalue_max_t"].is_monotonic_increasing
     with pytest.raises(ValueError, match="'bonferroni-dunn', which needs a control"):
