@@ -126,7 +126,8 @@ def next_dataset(
         return None
     tables = {m: {d: f[m].unstack(level=0) for d, f in frames.items()} for m in measures}
     ropes = {m: _rope(m, study, rope, in_units) for m in measures}
-    sizes, reasons = ({m: both[i] for m, both in ropes.items()} for i in range(2))
+    sizes = {m: size for m, (size, _) in ropes.items()}
+    reasons = {m: why for m, (_, why) in ropes.items()}
     try:
         pairs = hierarchical_pairs(
             tables,

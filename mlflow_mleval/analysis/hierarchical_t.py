@@ -472,8 +472,8 @@ def posterior(data: Data) -> Posterior:
             start = box[axis, 0]
             ends = start + (full[0] - 1) * step[axis], start + (full[-1] + 2) * step[axis]
             box[axis] = np.clip(ends, *limits[axis])
-    points = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
-    return Posterior(*points, mass, data, local)
+    centre, among, freedom = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    return Posterior(centre, among, freedom, mass, data, local)
 
 
 def _margins(mass: Array) -> list[Array]:

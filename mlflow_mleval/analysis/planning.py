@@ -372,7 +372,7 @@ def plan(
         too_few = f"Changes of sign on {count(n, 'dataset')} cannot separate any pair"
     elif ranked:
         test, efficiency = "signed ranks", EFFICIENCY
-        least = feasibility(*frame.shape, alpha, correction).datasets_needed
+        least = feasibility(n, frame.shape[1], alpha, correction).datasets_needed
         tests = f"Signed-rank tests of {count(len(a), 'pair')}"
         too_few = f"{tests} on {count(n, 'dataset')} cannot separate any"
 

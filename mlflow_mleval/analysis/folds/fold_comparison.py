@@ -638,7 +638,7 @@ def _corrected_otherwise(design: _Design, tests: FoldTests) -> dict[str, AnyArra
         if s.how.headline_ratio != s.how.ratio:
             scale["plain"][s.rows] = headline / variance_factor(n, s.how.ratio)
     df = np.ravel(tests.residual_df)
-    columns = {}
+    columns: dict[str, AnyArray] = {}
     for kind, factor in scale.items():
         t2 = tests.table["statistic"].to_numpy() * factor
         pvalue = t2_pvalue(t2, len(tests.measures), df)[1]

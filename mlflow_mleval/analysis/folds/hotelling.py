@@ -369,30 +369,29 @@ def hotelling_pairs(
             f"{untested} of {n} pairs could not be tested: their differences are linearly "
             "dependent or do not vary."
         )
+    table = {
+        **named_pairs(of, first, second),
+        "statistic": t2,
+        "f_statistic": f,
+        **decided(pvalue, alpha),
+        "problem": cov.problems(names, singular, bad),
+    }
     return FoldTests(
-        "T²",
-        pd.DataFrame(
-            {
-                **named_pairs(of, first, second),
-                "statistic": t2,
-                "f_statistic": f,
-                **decided(pvalue, alpha),
-                "problem": cov.problems(names, singular, bad),
-            }
-        ),
-        *(
-            pd.DataFrame(x.T, columns=names)
-            for x in (difference, direction * df, 2 * special.stdtr(df, -np.abs(t)), error)
-        ),
-        (p, df - p + 1),
-        df,
-        of,
-        names,
-        alpha,
-        dropped,
-        paired,
-        ratio,
-        tuple(warnings),
+        test="T²",
+        table=pd.DataFrame(table),
+        differences=pd.DataFrame(difference.T, columns=names),
+        directions=pd.DataFrame(direction.T * df, columns=names),
+        posthoc_pvalues=pd.DataFrame(2 * special.stdtr(df, -np.abs(t)).T, columns=names),
+        errors=pd.DataFrame(error.T, columns=names),
+        df=(p, df - p + 1),
+        residual_df=df,
+        methods=of,
+        measures=names,
+        alpha=alpha,
+        dropped=dropped,
+        paired=paired,
+        ratio=ratio,
+        warnings=tuple(warnings),
     )
 
 
@@ -484,17 +483,17 @@ def five_by_two(
     }
     posthoc = special.fdtrc(2 * REPEATS, REPEATS, f)
     return FoldTests(
-        "5x2",
-        pd.DataFrame(table),
-        *(
-            pd.DataFrame(x, columns=names)
-            for x in (mean, direction, posthoc, np.full(posthoc.shape, np.nan))
-        ),
-        (float(df1), float(df2)),
-        REPEATS,
-        of,
-        names,
-        alpha,
+        test="5x2",
+        table=pd.DataFrame(table),
+        differences=pd.DataFrame(mean, columns=names),
+        directions=pd.DataFrame(direction, columns=names),
+        posthoc_pvalues=pd.DataFrame(posthoc, columns=names),
+        errors=pd.DataFrame(np.nan, range(n), names),
+        df=(float(df1), float(df2)),
+        residual_df=REPEATS,
+        methods=of,
+        measures=names,
+        alpha=alpha,
     )
 
 
