@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -28,28 +29,27 @@ from mlflow_mleval.analysis.pair_tests import (
 from mlflow_mleval.analysis.pairs import NOISE, Draws, adjust, drawn, named_pairs
 from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import EXACT_DATASETS, share_at_most
+from mlflow_mleval.analysis.resampling import (
+    RESAMPLES,
+    Moments,
+    Signs,
+    cluster_sums,
+    critical,
+    step_down,
+)
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.validation import Array, Bools, Places, one_of, probability, unique_names
+from mlflow_mleval.validation import Array, Places, one_of, probability, unique_names
 from mlflow_mleval.words import some
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads
 #: one column by its name.
 Source: TypeAlias = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], ArrayLike]
-#: Random signs that are in memory at once.
-BLOCK = 2**21
-#: Draws that are multiplied at once, and the size of such a product: below it BLAS starts no
-#: threads, which would cost more.
-TILE = 64
-PRODUCT = 2**18
 #: Fewer differing instances than this, and a pair's tests see hardly anything.
 FEW = 12
-#: Statistics of permutations this close to the observed one are equal to it: they are sums in
-#: another order.
-EQUAL = 1e-9
 
 #: What tests by betting may claim, and what they cost.
 ANYTIME = (
@@ -169,8 +169,9 @@ class InstanceTests(PairTests):
 
     Attributes
     ----------
-    table : One row a pair and measure: the columns of `pairs` (n are instances; with clusters the interval holds the differences
-        that the permutation test does not reject, endless where it can reject none; pvalue is that of the test that decides), then
+    table : One row a pair and measure: the columns of `pairs` (n are instances; low to high is the
+        interval of differences that the permutation test does not reject, all rows and datasets together, endless where it can
+        reject none; pvalue is that of the test that decides), then
         statistic (|mean difference| in standard errors about zero), any_pvalue (the same for all rows of a pair: permutation test
         with the maximum over measures, do they differ on any?); sign_statistic (Z) and sign_pvalue (exact); wilcoxon_statistic
         (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is); permutation_pvalue; each with its
@@ -181,6 +182,7 @@ class InstanceTests(PairTests):
     n_clusters : Of instances that belong together; None where each counts by itself.
     n_resamples, seed : Of the permutation test.
     anytime : Whether bets decide, at any number of looks.
+    moments, largest : What limits follow from: of the rows, and the largest statistic by change of sign.
     """  # noqa: E501
 
     unit: ClassVar[str] = "instances"
@@ -191,6 +193,17 @@ class InstanceTests(PairTests):
     n_resamples: int = field(metadata={"key": "n_draws"})
     seed: int
     anytime: bool = False
+    moments: Moments = field(repr=False)
+    largest: Array = field(repr=False)
+
+    def corrected(self, table: pd.DataFrame, n_datasets: int, n_comparisons: int) -> Self:
+        """The same with the corrected table, and limits that hold together on all datasets."""
+        low, high = self.moments.limits(critical(self.largest, self.alpha / n_datasets))
+        # the steps after the first may separate what a single step does not
+        apart = table["separated"].to_numpy() & (low <= 0) & (high >= 0)
+        low[apart & (self.moments.total > 0)] = 0.0
+        high[apart & (self.moments.total < 0)] = 0.0
+        return super().corrected(table.assign(low=low, high=high), n_datasets, n_comparisons)
 
     @property
     def test(self) -> str:
@@ -240,10 +253,13 @@ def instance_tests(
     for their number and knows their correlation (Westfall & Young 1993).
 
     Instances that belong together, such as the questions on one passage, are no independent
-    evidence. With `clusters` methods are swapped on whole clusters, intervals hold the mean
-    differences that this test does not reject, and the sign test and the signed ranks take the mean
-    difference of each cluster. So intervals and test agree, and both hold their level where
-    clusters are few or of unequal size, as cluster-robust errors (Miller 2024) do not.
+    evidence. With `clusters` methods are swapped on whole clusters, and sign test and signed ranks
+    take the mean difference of each cluster. So the level holds where clusters are few or of
+    unequal size, as that of cluster-robust errors (Miller 2024) does not.
+
+    Intervals hold the mean differences that the permutation test does not reject, for all pairs and
+    measures together: one excludes 0 where, and only where, the methods are separated (it may end
+    there, where only a later step separates them).
 
     Parameters
     ----------
@@ -290,7 +306,7 @@ def instance_tests(
     [True, False]
     """
     probability(alpha, "alpha")
-    n_resamples, seed = drawn(instance_tests, draws, 9_999)
+    n_resamples, seed = drawn(instance_tests, draws, RESAMPLES)
     measures = list(measures)
     names = unique_names(measures, "measures", len(measures), "measures")
     if len(methods) < 2 or not names:
@@ -300,21 +316,53 @@ def instance_tests(
         )
     better = directions(names, minimize, maximize)
     limits = _limits(names) if anytime else {}
-    design = _Design(*np.triu_indices(len(methods), 1), alpha, n_resamples, seed)
     columns = _Columns(methods)
+    first, second = np.triu_indices(len(methods), 1)
     unit = None
-    by_measure = []
+    rows: list[dict[str, Any]] = []
+    swapped = []
+    missing = {}
     for measure in names:
         values = columns.read(measure)
         if clusters is not None and unit is None:
             unit = cluster_numbers(clusters, len(values), columns.index)
         if better[measure] == "min":
             np.negative(values, out=values)
-        by_measure.append(_on_measure(measure, values, unit, design, limits.get(measure)))
+        empty = np.isnan(values).any(axis=1)
+        if empty.all():
+            raise ValueError(
+                f"`methods` must have values of {measure!r}, got no instance that all have. "
+                "Leave it out."
+            )
+        missing[measure] = int(empty.sum())
+        has = np.logical_not(empty)
+        noise = NOISE * np.abs(values[has]).max()
+        units = None if unit is None else unit[has]
+        for a, b in zip(first, second, strict=True):
+            d = values[has, a] - values[has, b]
+            rows.append(_pair(d, units, noise, limits.get(measure)))
+        values -= values.mean(axis=1, keepdims=True)
+        values[empty] = 0.0
+        sums = cluster_sums(values, unit)[0]
+        swapped.append(Signs(len(sums), n_resamples, seed).sums(sums).T)
+    # of each pair the measures, in their order
+    pair, measure_at = np.divmod(np.arange(len(rows)), len(names))
+    table = pd.DataFrame(rows).iloc[measure_at * len(first) + pair].reset_index(drop=True)
+    moments = Moments(*np.array(table.pop("moments").tolist()).T)
+    table, largest = _tested(table, moments, np.stack(swapped), (first, second), anytime)
+    few = table["wins"] + table["losses"] <= FEW
+    table = table.assign(
+        **named_pairs(tuple(methods), first[pair], second[pair]),
+        measure=np.array(names, dtype=object)[measure_at],
+        separated=table["pvalue_corrected"] <= alpha,
+        doubt=np.where(few, "so few instances differ that they say little", ""),
+        low=np.nan,
+        high=np.nan,
+    )
+    ahead = [*COLUMNS, "statistic", "any_pvalue"]
     n_clusters = None if unit is None else int(unit.max()) + 1
-    table = _table(by_measure, design, tuple(methods), names)
     tests = InstanceTests(
-        table=table,
+        table=table[[*ahead, *(name for name in table if name not in ahead)]],
         methods=tuple(methods),
         measures=names,
         alpha=alpha,
@@ -323,146 +371,79 @@ def instance_tests(
         n_resamples=n_resamples,
         seed=seed,
         anytime=anytime,
+        moments=moments,
+        largest=largest,
         notes=(
             *([] if unit is None else cluster_doubts(clusters, unit)),
-            *_doubts(table, [part.missing for part in by_measure], n_clusters, design),
+            *_doubts(table, missing, n_clusters, len(largest), alpha),
         ),
     )
     tests = jointly({"": tests})[""]
     if blocks is None or clusters is not None:
         return tests
-    by_fold = instance_tests(
-        methods,
-        measures,
-        minimize=minimize,
-        maximize=maximize,
-        clusters=blocks,
-        alpha=alpha,
-        **draws,
-    )
+    sides: dict[str, Any] = {"minimize": minimize, "maximize": maximize, "alpha": alpha}
+    by_fold = instance_tests(methods, measures, clusters=blocks, **sides, **draws)
     return replace(tests, notes=(_fold_doubt(tests, by_fold), *tests.notes))
 
 
-@dataclass(frozen=True)
-class _Design:
-    """What is the same for every measure: the columns of each pair, the level, and the draws."""
+def _tested(
+    table: pd.DataFrame,
+    moments: Moments,
+    swapped: Array,
+    pairs: tuple[Places, Places],
+    anytime: bool,
+) -> tuple[pd.DataFrame, Array]:
+    """The table with p-values of all tests, and the largest statistic under each change of sign.
 
-    first: Places
-    second: Places
-    alpha: float
-    n_resamples: int
-    seed: int
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """The columns of each pair."""
-        return list(zip(self.first.tolist(), self.second.tolist(), strict=True))
-
-
-@dataclass(frozen=True)
-class _OnMeasure:
-    """What one measure gives: a row a pair, the root of each pair's sum of squares, the sums of
-    every method under each draw of signs, the capital of bets, and how many instances lack a value.
+    `swapped` has the sums of measures x methods x changes; rows are pairs, of each the measures.
     """
+    n_measures, _, changes = swapped.shape
+    first, second = pairs
+    size = np.sqrt(moments.squares)
+    size[size == 0] = 1.0
+    statistic = np.abs(moments.total) / size
 
-    rows: pd.DataFrame
-    scale: Array
-    swapped: Array
-    capital: Array | None
-    missing: int
+    def drawn(at: Places) -> Callable[[slice], Array]:
+        pair, measure = np.divmod(at, n_measures)
 
+        def statistics(part: slice) -> Array:
+            d = swapped[measure, first[pair], part] - swapped[measure, second[pair], part]
+            return np.abs(d, out=d) / size[at, None]
 
-def _on_measure(
-    measure: str,
-    values: Array,
-    unit: Places | None,
-    design: _Design,
-    limit: float | None,
-) -> _OnMeasure:
-    """The tests of every pair on one measure; `values`, instances x methods, larger is better, are
-    used up.
-    """
-    empty = np.isnan(values).any(axis=1)
-    if empty.all():
-        raise ValueError(
-            f"`methods` must have values of {measure!r}, got no instance that all have. "
-            "Leave it out."
-        )
-    there: Bools = np.logical_not(empty)
-    noise = NOISE * np.abs(values[there]).max()
-    rows = pd.DataFrame(
-        [
-            _pair(values[:, a] - values[:, b], there, unit, noise, design.alpha)
-            for a, b in design.pairs
-        ]
-    )
-    capital = None
-    if limit is not None:
-        units = None if unit is None else unit[there]
-        bets = [_largest_capital(values[there][:, pair], units, limit) for pair in design.pairs]
-        capital = np.array(bets)
-    scale = np.sqrt(rows.pop("square").to_numpy())
-    values -= values.mean(axis=1, keepdims=True)
-    values[empty] = 0.0
-    if unit is None:
-        swapped = _swapped_sums(values, design.n_resamples, design.seed)
-    else:
-        # The sizes of the clusters change signs with the sums of their values: intervals need both.
-        sums = [np.bincount(unit, column) for column in (*values.T, there)]
-        drawn = _swapped_sums(np.column_stack(sums), design.n_resamples, design.seed)
-        swapped = drawn[:, :-1]
-        sizes = drawn[:, -1]
-        rows[["low", "high"]] = [
-            _not_rejected(row, width, swapped[:, a] - swapped[:, b], sizes, design.alpha)
-            for row, (a, b), width in zip(rows.itertuples(), design.pairs, scale, strict=True)
-        ]
-    return _OnMeasure(
-        rows.assign(measure=measure, pair=np.arange(len(rows))),
-        scale,
-        swapped,
-        capital,
-        int(empty.sum()),
-    )
+        return statistics
 
-
-def _table(
-    parts: Sequence[_OnMeasure],
-    design: _Design,
-    labels: Sequence[Hashable],
-    names: Sequence[str],
-) -> pd.DataFrame:
-    """The rows of `InstanceTests.table`: pairs in their order, of each the measures in theirs."""
-    rows = pd.concat([part.rows for part in parts], ignore_index=True)
-    rows = rows.sort_values("pair", kind="stable").reset_index(drop=True)
-    permuted = _permutation(rows, parts, design)
-    at = rows.pop("pair")
-    rows = pd.DataFrame({**named_pairs(labels, design.first[at], design.second[at]), **rows})
+    counts = step_down(statistic, drawn, changes)
+    of_pairs = np.arange(len(table)).reshape(-1, n_measures)
+    joint = [step_down(statistic[at], partial(_among, drawn, at), changes).joint for at in of_pairs]
     for test in ("sign", "wilcoxon"):
-        place = rows.columns.get_loc(f"{test}_pvalue") + 1
-        rows.insert(place, f"{test}_corrected", adjust(rows[f"{test}_pvalue"]))
-    rows["permutation_pvalue"] = permuted.single.ravel()
-    rows["permutation_corrected"] = permuted.corrected.ravel()
-    statistic = permuted.statistic
-    joint = permuted.joint
+        place = table.columns.get_loc(f"{test}_pvalue") + 1
+        table.insert(place, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
+    table = table.assign(
+        permutation_pvalue=counts.own / changes,
+        permutation_corrected=counts.joint / changes,
+        statistic=statistic,
+        any_pvalue=np.repeat(np.min(joint, axis=1) / changes, n_measures),
+    )
     decides = "permutation"
-    bets = [part.capital for part in parts if part.capital is not None]
-    if bets:
-        capital = np.column_stack(bets)
-        statistic = capital
-        pvalue = np.minimum(1.0, 1 / capital)
+    capital = table.pop("capital")
+    if anytime:
         decides = "anytime"
-        joint = np.minimum(1.0, pvalue.min(axis=1) * len(names))
-        rows["anytime_pvalue"] = pvalue.ravel()
-        rows["anytime_corrected"] = adjust(pvalue)
-    rows["pvalue"] = rows[f"{decides}_pvalue"]
-    rows["pvalue_corrected"] = rows[f"{decides}_corrected"]
-    rows["separated"] = rows["pvalue_corrected"] <= design.alpha
-    rows["statistic"] = statistic.ravel()
-    rows["any_pvalue"] = joint.repeat(len(names))
-    few = rows["wins"] + rows["losses"] <= FEW
-    rows["doubt"] = np.where(few, "so few instances differ that they say little", "")
-    first = [*COLUMNS, "statistic", "any_pvalue"]
-    return rows[[*first, *(name for name in rows if name not in first)]]
+        pvalue = np.minimum(1.0, 1 / capital.to_numpy())
+        least = np.minimum(1.0, pvalue.reshape(-1, n_measures).min(axis=1) * n_measures)
+        table = table.assign(
+            anytime_pvalue=pvalue,
+            anytime_corrected=adjust(pvalue),
+            statistic=capital,
+            any_pvalue=np.repeat(least, n_measures),
+        )
+    table["pvalue"] = table[f"{decides}_pvalue"]
+    table["pvalue_corrected"] = table[f"{decides}_corrected"]
+    return table, np.asarray(counts.largest, dtype=float)
+
+
+def _among(drawn: Callable[[Places], Any], rows: Places, at: Places) -> Any:
+    """What is drawn for the hypotheses at some positions among the rows."""
+    return drawn(rows[at])
 
 
 def bounded(name: str) -> bool:
@@ -478,17 +459,6 @@ def _limits(names: Sequence[str]) -> dict[str, float]:
             "Leave out what has none."
         )
     return {name: float(np.ptp(MEASURES[name].range)) for name in names}
-
-
-def _largest_capital(values: Array, unit: Places | None, limit: float) -> float:
-    """Of bets on the differences of two columns, in the order of the rows; with clusters, on the
-    mean of each.
-    """
-    d = values[:, 0] - values[:, 1]
-    if unit is not None:
-        counts = np.bincount(unit)
-        d = (np.bincount(unit, d) / np.maximum(counts, 1))[counts > 0]
-    return float(np.exp(min(log_capital(scaled(d, limit)).max(), 700)))
 
 
 def _fold_doubt(tests: InstanceTests, by_fold: InstanceTests) -> str:
@@ -558,64 +528,40 @@ class _Columns:
         return values
 
 
-def _pair(
-    difference: Array,
-    has: Bools,
-    unit: Places | None,
-    noise: float,
-    alpha: float,
-) -> dict[str, float]:
-    """Counts, mean, sign test and signed ranks of one pair on one measure; positive differences are
-    for the first.
+def _pair(d: Array, unit: Places | None, noise: float, limit: float | None) -> dict[str, Any]:
+    """Counts, moments, sign test, signed ranks and bets of the differences of one pair on one
+    measure; positive ones are for the first.
 
-    With clusters both tests take the mean difference of each, and the interval follows from the
-    permutations.
+    With clusters the sign test, the ranks and the bets take the mean difference of each.
     """
     from scipy import stats  # slow to load, and a ranking does without it
 
-    d = difference[has]
-    size = np.abs(d)
-    differs = size > noise
-    d[~differs] = 0.0
-    n = len(d)
-    unequal = int(differs.sum())
-    wins = int((d[differs] > 0).sum())
-    # no BLAS: its threads would cost more
-    mean = float(d.mean())
-    square = float(np.einsum("i,i", d, d))
-    half = np.nan
-    positive = wins
-    differ = unequal
-    if unit is None and n > 1:
-        deviation = max(square - n * mean**2, 0.0)
-        half = float(stats.t.isf(alpha / 2, n - 1) * np.sqrt(deviation / (n - 1) / n))
-    if unit is not None:
-        counts = np.bincount(unit[has])
-        sums = np.bincount(unit[has], d)
-        counts, sums = counts[counts > 0], sums[counts > 0]
-        square = float((sums**2).sum())
-        d = sums / counts
-        size = np.abs(sums / counts)
-        differs = size > noise
-        positive = int((d[differs] > 0).sum())
-        differ = int(differs.sum())
-    rank_sum, wilcoxon, exact = _signed_rank(d[differs], size[differs], noise)
+    d[np.abs(d) <= noise] = 0.0
+    n, wins, losses = len(d), int((d > 0).sum()), int((d < 0).sum())
+    column, counts = cluster_sums(d[:, None], unit)
+    there = counts[:, 0] > 0
+    sums, sizes = column[there, 0], counts[there, 0]
+    means = sums / sizes
+    differs = np.abs(means) > noise
+    positive, differ = int((means[differs] > 0).sum()), int(differs.sum())
+    rank_sum, wilcoxon, exact = _signed_rank(means[differs], np.abs(means[differs]), noise)
+    tail = stats.binom.cdf(min(positive, differ - positive), differ, 0.5)
+    capital = np.nan
+    if limit is not None:
+        capital = np.exp(min(log_capital(scaled(means, limit)).max(), 700))
     return {
         "n": n,
         "wins": wins,
-        "ties": n - unequal,
-        "losses": unequal - wins,
-        "difference": mean,
-        "low": mean - half,
-        "high": mean + half,
+        "ties": n - wins - losses,
+        "losses": losses,
+        "difference": float(d.mean()),
         "sign_statistic": (2 * positive - differ) / np.sqrt(differ) if differ else 0.0,
-        "sign_pvalue": min(
-            1.0, 2 * float(stats.binom.cdf(min(positive, differ - positive), differ, 0.5))
-        ),
+        "sign_pvalue": min(1.0, 2 * float(tail)),
         "wilcoxon_statistic": rank_sum,
         "wilcoxon_pvalue": wilcoxon,
         "exact": exact,
-        "square": square,
+        "capital": capital,
+        "moments": [*Moments.of(sums, sizes)],
     }
 
 
@@ -647,127 +593,29 @@ def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, boo
     return plus / 2, min(1.0, 2 * tail), n <= EXACT_DATASETS
 
 
-def _swapped_sums(values: Array, n_resamples: int, seed: int) -> Array:
-    """Draws x methods: sums of the columns under random signs of the rows.
-
-    The same signs for every call with these sizes.
-    """
-    rng = np.random.default_rng(seed)
-    tiles = -(-n_resamples // TILE)
-    methods = values.shape[1]
-    sums = np.zeros((tiles, TILE, methods))
-    step = max(min(BLOCK // (tiles * TILE), PRODUCT // (TILE * methods)) // 8, 1) * 8
-    for start in range(0, len(values), step):
-        part = values[start : start + step]
-        packed = np.frombuffer(
-            rng.bytes(tiles * TILE * -(-len(part) // 8)), dtype=np.uint8
-        ).reshape(tiles, TILE, -1)
-        sums += np.unpackbits(packed, axis=2, count=len(part)).astype(float) @ part
-    return (2 * sums - values.sum(axis=0)).reshape(-1, methods)[:n_resamples]
-
-
-def _not_rejected(
-    pair: Any,
-    scale: float,
-    drawn: Array,
-    drawn_sizes: Array,
-    alpha: float,
-) -> tuple[float, float]:
-    """The mean differences δ of a pair that sign changes of whole clusters do not reject, as an
-    interval.
-
-    With sums S and sizes n of the clusters a draw s counts against δ where |Σ s(S - nδ)| >= |Σ(S -
-    nδ)|. Both sides are linear in δ, and the sizes on the left add up to no more than those on the
-    right: it does so between the two places where they are equal. The interval ends where as many
-    draws count as the level allows.
-    """
-    n = pair.n
-    total = pair.difference * pair.n
-    with np.errstate(divide="ignore", invalid="ignore"):
-        roots = np.stack([(total - drawn) / (n - drawn_sizes), (total + drawn) / (n + drawn_sizes)])
-    roots[np.abs(roots) < EQUAL * scale / n] = 0.0
-    unchanged = (
-        np.abs(drawn_sizes) == n
-    )  # the draw changes all signs or none: it counts against every δ
-    low = np.where(unchanged, -np.inf, roots.min(axis=0))
-    high = np.where(unchanged, np.inf, roots.max(axis=0))
-    allowed = int(
-        alpha * (len(drawn) + 1) + EQUAL
-    )  # draws that count, the data as they are among them
-    if allowed == 0:
-        return -np.inf, np.inf
-    return float(np.partition(low, allowed - 1)[allowed - 1]), float(
-        -np.partition(-high, allowed - 1)[allowed - 1]
-    )
-
-
-@dataclass(frozen=True)
-class _Permuted:
-    """Pairs x measures: p-values of each by itself, of the maximum over all (step-down), and the
-    statistics; `joint`, by pair, of the maximum over its measures.
-    """
-
-    single: Array
-    corrected: Array
-    statistic: Array
-    joint: Array
-
-
-def _permutation(rows: pd.DataFrame, parts: Sequence[_OnMeasure], design: _Design) -> _Permuted:
-    """The permutation test of all pairs and measures together."""
-    first = design.first
-    second = design.second
-    swapped = np.stack([part.swapped for part in parts])
-    scale = np.stack([part.scale for part in parts], axis=1)
-    n_pairs, n_measures = scale.shape
-    sums = (rows["difference"] * rows["n"]).to_numpy().reshape(n_pairs, n_measures)
-    unit = np.where(scale > 0, scale, 1.0)
-    statistic = np.abs(sums) / unit
-    reached = statistic - EQUAL
-    single = np.zeros_like(statistic)
-    joint = np.zeros(n_pairs)
-    order = np.argsort(statistic.ravel(), kind="stable")
-    counts = np.zeros(statistic.size)
-    step = max(BLOCK // statistic.size, 1)
-    for start in range(0, design.n_resamples, step):
-        part = swapped[:, start : start + step]
-        drawn = np.abs(part[:, :, first] - part[:, :, second]) / unit.T[:, None, :]
-        drawn = drawn.transpose(1, 2, 0)
-        single += (drawn >= reached).sum(axis=0)
-        joint += (drawn.max(axis=2) >= reached.max(axis=1)).sum(axis=0)
-        largest = np.maximum.accumulate(drawn.reshape(len(drawn), -1)[:, order], axis=1)
-        counts += (largest >= reached.ravel()[order]).sum(axis=0)
-    stepped = np.empty(statistic.size)
-    stepped[order] = np.maximum.accumulate(counts[::-1])[::-1]
-    draws = design.n_resamples + 1  # the data as they are among them
-    corrected = (stepped.reshape(statistic.shape) + 1) / draws
-    return _Permuted((single + 1) / draws, corrected, statistic, (joint + 1) / draws)
-
-
 def _doubts(
     table: pd.DataFrame,
-    missing: Sequence[int],
+    missing: Mapping[str, int],
     n_clusters: int | None,
-    design: _Design,
+    changes: int,
+    alpha: float,
 ) -> tuple[str, ...]:
     """What to tell of instances without a value, and of designs that show nothing."""
     doubts = [
         f"{count} instances without a value of {name} for some method were left out for all of "
         "them."
-        for name, count in zip(table["measure"].unique(), missing, strict=True)
+        for name, count in missing.items()
         if count
     ]
-    n_resamples = design.n_resamples
-    alpha = design.alpha
-    if 1 / (n_resamples + 1) > alpha:
-        doubts.append(
-            f"{n_resamples} draws cannot separate any pair at alpha = {alpha:g}: take at least "
-            f"{ceil(1 / alpha) - 1}."
-        )
     if n_clusters is not None and 2 / 2**n_clusters > alpha:
         doubts.append(
             f"{n_clusters} clusters cannot separate any pair at alpha = {alpha:g}, whatever the "
             "number of instances: intervals are endless."
+        )
+    elif 1 / changes > alpha:
+        doubts.append(
+            f"{changes - 1} draws cannot separate any pair at alpha = {alpha:g}: take at least "
+            f"{ceil(1 / alpha) - 1}."
         )
     if (few := table["doubt"] != "").any():
         shown = (

@@ -111,7 +111,8 @@ class PairTests(Reported):
 
         dataset, where tests of several datasets are in one table; method_a,
         method_b, measure (those that are tested together joined by ", "); difference
-        (positive: a is better) with its interval low, high at 1 - alpha, not corrected; pvalue;
+        (positive: a is better) with its interval low, high at 1 - alpha, of `one_family`
+        together with all others, else alone; pvalue;
         pvalue_corrected (over pairs, measures and datasets), separated (by that); wins, ties,
         losses (units on which a is better, neither, b); n (units that both have); doubt (why not
         to trust the verdict, or why there is none; else empty). NaN where a test has no such

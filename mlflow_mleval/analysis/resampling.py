@@ -133,17 +133,16 @@ class SignTests:
     statistic : Σd / √Σd²; its size where the test is two-sided, turned where "less".
     pvalue : Of each by itself.
     corrected : Over all, by the largest statistic, step-down: holds the family-wise error.
-    critical : Statistics above it, and no others, have a p-value of at most alpha beside the largest of all (a single step);
-        infinite where there are too few changes for that. See `limits`.
+    largest : By change of sign, the largest statistic of all: what `critical` takes.
     changes, exact : How many changes were made, and whether these are all.
-    """  # noqa: E501
+    """
 
     total: Array
     size: Array
     statistic: Array
     pvalue: Array
     corrected: Array
-    critical: float
+    largest: AnyArray
     changes: int
     exact: bool
 
@@ -154,7 +153,6 @@ def sign_tests(
     sizes: ArrayLike | None = None,
     centre: ArrayLike = 0.0,
     alternative: str = "two-sided",
-    alpha: float = 0.05,
     n_resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> SignTests:
@@ -177,8 +175,6 @@ def sign_tests(
         no worse than that by ``"greater"``, or that it is worse by ``"less"``.
     alternative : {"two-sided", "greater", "less"}
         Than the centre.
-    alpha : float
-        Of `critical`.
     n_resamples, seed : int
         See `Signs`.
 
@@ -228,14 +224,14 @@ def sign_tests(
 
         return product
 
-    own, joint, critical = step_down(statistic, drawn, signs.changes, alpha, number)
+    own, joint, largest = step_down(statistic, drawn, signs.changes, number)
     return SignTests(
         turned * total,
         size,
         statistic,
         own / signs.changes,
         joint / signs.changes,
-        critical,
+        largest,
         signs.changes,
         signs.exact,
     )
@@ -254,20 +250,19 @@ def length_pvalue(columns: ArrayLike, n_resamples: int = RESAMPLES, seed: int = 
 
 
 class Counts(NamedTuple):
-    """Of sign changes that reach the statistic of each hypothesis: by itself, and step-down by the
-    largest; and the statistic above which that are few enough, in a single step.
+    """Of sign changes that reach the statistic of each hypothesis, by itself and step-down by the
+    largest; and by change the largest statistic of all.
     """
 
     own: Ints
     joint: Ints
-    critical: float
+    largest: AnyArray
 
 
 def step_down(
     statistic: Array,
     drawn: Callable[[Places], Callable[[slice], AnyArray]],
     changes: int,
-    alpha: float = 0.05,
     number: Any = np.float64,
 ) -> Counts:
     """Count the changes under which statistics, and the largest of them, reach those of the data.
@@ -294,7 +289,7 @@ def step_down(
             largest[part] = before
             joint[at] += (found >= limit).sum(axis=1, dtype=np.int32)
     joint[rising] = np.maximum.accumulate(joint[rising][::-1])[::-1]
-    return Counts(own, joint, critical(largest, alpha))
+    return Counts(own, joint, largest)
 
 
 def reached(statistic: ArrayLike, number: Any = np.float64) -> AnyArray:
@@ -312,56 +307,62 @@ def share(drawn: Array, statistic: ArrayLike) -> Array:
 
 
 def critical(drawn: AnyArray, alpha: float) -> float:
-    """The statistic above which p-values are at most alpha; infinite where changes are too few."""
+    """The value above which a statistic, and no other, is reached by at most a share alpha of the
+    changes; infinite where these are too few. Of the largest of several it bounds them together.
+    """
     allowed = int(alpha * len(drawn) * (1 + 1e-12))
     if allowed == 0:
         return np.inf
-    place = len(drawn) - 1 - allowed
-    return float(np.partition(drawn, place)[place]) if place >= 0 else -np.inf
+    place = max(len(drawn) - 1 - allowed, 0)
+    value = float(np.partition(drawn, place)[place])
+    return value + EQUAL[drawn.dtype.type] * abs(value)  # what equals it is not above it
 
 
-def limits(
-    total: ArrayLike,
-    squares: ArrayLike,
-    n: ArrayLike,
-    critical: ArrayLike,
-    *,
-    products: ArrayLike | None = None,
-    squared_sizes: ArrayLike | None = None,
-) -> tuple[Array, Array]:
-    r"""The mean differences δ that sign changes do not reject, as ends of intervals.
+class Moments(NamedTuple):
+    """Of hypotheses, one value each: what limits follow from.
 
-    These are the δ with :math:`|\sum_k (S_k - δ n_k)| \le c \sqrt{\sum_k (S_k - δ n_k)^2}`, the
-    roots of a quadratic; endless where so few units let no δ be rejected. With the critical value
-    of `SignTests` they hold together, and exclude 0 where a single step rejects it. Each end alone
-    is a one-sided limit, with a critical value of one-sided tests.
-
-    Parameters
+    Attributes
     ----------
-    total, squares, n : array, one a hypothesis
-        Σ S_k, Σ S_k², Σ n_k over units or clusters k.
-    critical : float or array
-        c.
-    products, squared_sizes : array, optional
-        Σ S_k n_k and Σ n_k²; by default units are single ones.
+    total, squares, n : Σ S_k, Σ S_k² and Σ n_k over units or clusters k, with sums S_k of n_k differences.
+    products, squared_sizes : Σ S_k n_k and Σ n_k².
+    """  # noqa: E501
 
-    Examples
-    --------
-    >>> low, high = limits(10.0, 20.0, 10, 2.0)
-    >>> round(float(low), 3), round(float(high), 3)
-    (0.184, 1.816)
-    """
-    total, squares, n = (np.asarray(x, float) for x in (total, squares, n))
-    products = total if products is None else np.asarray(products, float)
-    squared_sizes = n if squared_sizes is None else np.asarray(squared_sizes, float)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        c2 = np.square(critical)
-        leading = n**2 - c2 * squared_sizes
-        middle = total * n - c2 * products
-        root = np.sqrt(np.maximum(middle**2 - leading * (total**2 - c2 * squares), 0.0))
-        low, high = (middle - root) / leading, (middle + root) / leading
-    bounded = leading > EQUAL[np.float64] * n**2
-    return np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)
+    total: Array
+    squares: Array
+    n: Array
+    products: Array
+    squared_sizes: Array
+
+    @classmethod
+    def of(cls, sums: ArrayLike, sizes: ArrayLike) -> Moments:
+        """Of sums and sizes, hypotheses x units or clusters; see `cluster_sums`."""
+        s, n = np.asarray(sums, float), np.asarray(sizes, float)
+        terms = (s, s**2, n, s * n, n**2)
+        return cls(*(term.sum(axis=-1) for term in terms))
+
+    def limits(self, critical: ArrayLike) -> tuple[Array, Array]:
+        r"""The mean differences δ that sign changes do not reject, as ends of intervals.
+
+        These are the δ with :math:`|\sum_k (S_k - δ n_k)| \le c \sqrt{\sum_k (S_k - δ n_k)^2}`, the
+        roots of a quadratic; endless where so few units let no δ be rejected. With `critical` of
+        the largest statistics they hold together, and exclude 0 where a single step rejects it.
+        Each end alone is a one-sided limit, with a critical value of one-sided tests.
+
+        Examples
+        --------
+        >>> low, high = Moments.of([[0.0, 1.0, 1.0, 2.0]], np.ones((1, 4))).limits(1.5)
+        >>> low.round(3).tolist(), high.round(3).tolist()
+        ([0.198], [1.802])
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            c2 = np.square(critical)
+            leading = self.n**2 - c2 * self.squared_sizes
+            middle = self.total * self.n - c2 * self.products
+            last = self.total**2 - c2 * self.squares
+            root = np.sqrt(np.maximum(middle**2 - leading * last, 0.0))
+            low, high = (middle - root) / leading, (middle + root) / leading
+        bounded = leading > EQUAL[np.float64] * self.n**2
+        return np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)
 
 
 def cluster_sums(values: ArrayLike, clusters: Places | None = None) -> tuple[Array, Array]:

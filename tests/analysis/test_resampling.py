@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlflow_mleval.analysis import resampling
-from mlflow_mleval.analysis.resampling import Signs, cluster_sums, limits, sign_tests
+from mlflow_mleval.analysis.resampling import (
+    Moments,
+    Signs,
+    cluster_sums,
+    critical,
+    sign_tests,
+)
 
 SIDES = {"two-sided": np.abs, "greater": lambda t: t, "less": lambda t: -t}
 
@@ -81,15 +87,9 @@ def test_limits_hold_what_the_statistic_does_not_reject_and_0_where_a_single_ste
     rng = np.random.default_rng(seed)
     values = rng.normal(rng.normal(size=(h, 1)), 0.5, (h, 3 * n)).T
     sums, sizes = (x.T for x in cluster_sums(values, np.arange(3 * n) % n))
-    found = sign_tests(sums, alpha=alpha)
-    low, high = limits(
-        found.total,
-        found.size**2,
-        sizes.sum(axis=1),
-        found.critical,
-        products=(sums * sizes).sum(axis=1),
-        squared_sizes=(sizes**2).sum(axis=1),
-    )
+    found = sign_tests(sums)
+    c = critical(found.largest, alpha)
+    low, high = Moments.of(sums, sizes).limits(c)
     drawn = np.array([statistics(sums * s) for s in product([1, -1], repeat=n)])
     single = (np.abs(drawn).max(axis=1)[:, None] >= found.statistic - 1e-9).mean(axis=0)
     assert ((low > 0) | (high < 0)).tolist() == (single <= alpha).tolist()
@@ -97,9 +97,9 @@ def test_limits_hold_what_the_statistic_does_not_reject_and_0_where_a_single_ste
         for end, inside in ((low[k], 1e-6), (high[k], -1e-6)):
             if np.isfinite(end):
                 t = [abs(statistics(sums[k] - (end + e) * sizes[k])) for e in (inside, -inside)]
-                assert t[0] <= found.critical <= t[1]
+                assert t[0] <= c <= t[1]
             else:
-                assert abs(statistics(sums[k] - 1e9 * sizes[k])) <= found.critical
+                assert abs(statistics(sums[k] - 1e9 * sizes[k])) <= c
 
 
 def test_limits_hold_together_as_often_as_they_say():
@@ -109,7 +109,8 @@ def test_limits_hold_together_as_often_as_they_say():
     for seed in range(200):
         rows = truth + rng.standard_exponential((4, 30)) - 1 + rng.normal(size=30)
         found = sign_tests(rows, n_resamples=499, seed=seed)
-        low, high = limits(found.total, found.size**2, 30, found.critical)
+        c = critical(found.largest, 0.05)
+        low, high = Moments.of(rows, np.ones(rows.shape)).limits(c)
         held.append(((low <= truth.ravel()) & (truth.ravel() <= high)).all())
     assert np.mean(held) >= 0.9
 
@@ -130,13 +131,14 @@ def test_random_changes_are_the_same_whatever_the_blocks_and_near_the_normal_lim
     drawn = SIDES[alternative](signs.sums((rows / found.size[:, None]).T))
     assert drawn[0] == pytest.approx(found.statistic)
     assert found.pvalue == pytest.approx((drawn >= found.statistic - 1e-6).mean(axis=0), abs=1e-3)
-    assert found.critical == pytest.approx(np.quantile(drawn.max(axis=1), 0.95), abs=0.02)
+    largest = drawn.max(axis=1)
+    assert critical(found.largest, 0.05) == pytest.approx(np.quantile(largest, 0.95), abs=0.02)
 
 
 def test_too_few_changes_reject_nothing_and_noise_is_no_difference():
     found = sign_tests(np.ones((1, 4)))
-    assert (found.pvalue.item(), found.critical) == (2 / 2**4, np.inf)
-    assert limits(found.total, found.size**2, 4, found.critical)[0].item() == -np.inf
+    assert (found.pvalue.item(), critical(found.largest, 0.05)) == (2 / 2**4, np.inf)
+    assert Moments.of(np.ones((1, 4)), np.ones((1, 4))).limits(np.inf)[0].item() == -np.inf
     noise = sign_tests(np.array([[0.1 + 0.2, -0.3, 1.0, -1.0]]))
     assert noise.pvalue.item() == 1.0
     with pytest.raises(ValueError, match="n_resamples"):

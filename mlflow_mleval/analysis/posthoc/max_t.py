@@ -134,7 +134,7 @@ def max_t(
     m, n = by_method.shape
     a, b = pair_positions(frame, control)
     rows = _Differences(by_method, a, b)
-    tests = sign_tests(rows, alpha=alpha, n_resamples=n_resamples, seed=seed)
+    tests = sign_tests(rows, n_resamples=n_resamples, seed=seed)
     table = pairs_table(
         frame.columns,
         a,

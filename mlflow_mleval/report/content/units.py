@@ -51,7 +51,18 @@ DATASETS = 12
 #: Pairs of measures, and rows of what more would give, that a page holds.
 ANSWERS_ROWS = 60
 #: Attributes that JSON holds in another form.
-_REPLACED = ("notes", "values", "means", "tests", "orderings", "manova", "naive_manova", "ranking")
+_REPLACED = (
+    "notes",
+    "moments",
+    "largest",
+    "values",
+    "means",
+    "tests",
+    "orderings",
+    "manova",
+    "naive_manova",
+    "ranking",
+)
 
 
 @dataclass(frozen=True)
@@ -366,7 +377,7 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> Table:
     columns = [
         *doc.pair(rows),
         *([] if tests.unit == "folds" else [Column("measure", [*rows["measure"]], "<")]),
-        *_differences(rows),
+        *_differences(rows, tests.alpha, tests.one_family),
         *pvalues,
         Column(
             "separated",
@@ -381,14 +392,13 @@ def pairs_table(tests: PairTests, key: str, caption: str) -> Table:
     return Table(columns, total, caption=caption, key=key, things="pairs", depth=ALWAYS, most=ROWS)
 
 
-def _differences(rows: pd.DataFrame) -> list[Column]:
+def _differences(rows: pd.DataFrame, alpha: float, together: bool) -> list[Column]:
     """The difference of each row with its interval, where there is any."""
     if rows["difference"].isna().all():
         return []
-    note = (
-        "Mean difference: positive where the first is better, with an interval that is not "
-        "corrected."
-    )
+    holds = "that holds together with all others" if together else "that holds alone"
+    level = f"an interval at {percent(1 - alpha)} {holds}"
+    note = f"Mean difference: positive where the first is better, with {level}."
     values = rows[["difference", "low", "high"]]
     return [doc.intervals("mean difference", values, keep=4, note=note)]
 
