@@ -39,7 +39,7 @@ from mlflow_mleval.words import Argument, Message, agree, some
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.answer_comparison import Aligned
-    from mlflow_mleval.store.runs import Ledger
+    from mlflow_mleval.store.ledger import Ledger
     from mlflow_mleval.study import Study
 
 Over = Literal["auto", "answers", "instances", "folds", "repeats", "datasets"]
@@ -209,46 +209,46 @@ class _Entered:
 
     @classmethod
     def of(cls, name: str, error: str, alpha: float, digest: str) -> _Entered:
-        """The next place: ships that have not ended yet count as none, which keeps the error."""
-        from mlflow_mleval.store.runs import Ledger
+        """The next place; gates before it that have entered nothing count as none that shipped."""
+        from mlflow_mleval.store.ledger import Ledger
 
-        book = Ledger.open(name)
-        number = book.next_number()
-        before = [run for run in book.gates() if int(run.data.params["number"]) < number]
-        ships = sum(run.data.params["decision"] == "ship" for run in before)
-        asked = sum(run.data.params.get("units") == digest for run in before)
+        book = Ledger.open(name, alpha=alpha, error=error)
+        number = book.claim()
+        before = book.gates()[: number - 1]
+        ships = sum(gate.shipped for gate in before)
+        entered = [gate.values for gate in before if gate.values is not None]
+        asked = sum(values["units"] == digest for values in entered)
+        silent = some(gate.number for gate in before if gate.values is None)
         level = ledger_level(alpha, number, ships, error)
-        return cls(Entry(name, number, level, ships, asked, error), book, digest)
+        return cls(Entry(name, number, level, ships, asked, error, silent), book, digest)
 
     def write(self, verdict: Verdict) -> None:
-        """The run of the gate."""
+        """Enter the verdict."""
         entry = self.entry
-        params = {
-            "decision": verdict.decision,
-            "units": self.digest,
-            **{name: getattr(entry, name) for name in ("number", "asked", "error")},
-            **{name: getattr(verdict, name) for name in ("candidate", "champion", "over")},
-        }
-        evidence = {"evidence": verdict.tests.evidence, "level": entry.level}
-        self.book.write(params, evidence)
+        values = {name: getattr(verdict, name) for name in ("decision", "candidate", "champion")}
+        about = {"units": self.digest, "asked": entry.asked, "level": entry.level}
+        evidence = min(verdict.tests.evidence, 1e300)
+        self.book.write(
+            entry.number, {**values, **about, "evidence": evidence, "over": verdict.over}
+        )
 
 
-#: What the run of a gate tells of it, and what stands where it does not.
-_HISTORY: dict[str, Any] = {
-    **{"number": 0, "candidate": "", "champion": "", "evidence": np.nan, "level": np.nan},
-    **{"decision": "", "asked": 0},
+#: What stands in a history of a gate that entered nothing.
+_SILENT: dict[str, Any] = {
+    **{"candidate": "", "champion": "", "evidence": np.nan, "level": np.nan},
+    **{"decision": "no entry", "asked": 0, "time": ""},
 }
 
 
 def history(ledger: str) -> pd.DataFrame:
-    """A row a gate: number, candidate, champion, evidence, level, decision, asked, time."""
-    from mlflow_mleval.store.runs import Ledger
+    """A row a gate: number, candidate, champion, evidence, level, decision ("no entry" of one that
+    took its number only), asked, time.
+    """
+    from mlflow_mleval.store.ledger import Ledger
 
-    gates = Ledger.open(ledger, create=False).gates()
-    rows = [_HISTORY | run.data.params | run.data.metrics for run in gates]
-    table = pd.DataFrame(rows, columns=[*_HISTORY, "time"])
-    starts = [pd.Timestamp(run.info.start_time, unit="ms").floor("s") for run in gates]
-    return table.astype({"number": int, "asked": int}).assign(time=[*map(str, starts)])
+    gates = Ledger.open(ledger).gates()
+    rows = [{"number": gate.number, **(gate.values or _SILENT)} for gate in gates]
+    return pd.DataFrame(rows, columns=["number", *_SILENT])
 
 
 @dataclass(frozen=True)
@@ -280,8 +280,8 @@ class Promotion:
         return cls(model, alias, version, judged)
 
     def make(self) -> str:
-        """Move the alias, and say what is so; see `mlflow_mleval.store.runs.promote`."""
-        from mlflow_mleval.store.runs import promote
+        """Move the alias, and say what is so; see `mlflow_mleval.store.ledger.promote`."""
+        from mlflow_mleval.store.ledger import promote
 
         unseen = promote(self.model, self.alias, self.version, self.judged)
         return unseen or f"{self.model}@{self.alias} is version {self.version} now."
@@ -302,7 +302,7 @@ def pinned(*sides: str) -> list[str]:
 def log_verdict(verdict: Verdict) -> str:
     """Store a verdict with the candidate's run, the last of them; returns its id."""
     from mlflow_mleval.store import schema
-    from mlflow_mleval.store.runs import log_gate
+    from mlflow_mleval.store.ledger import log_gate
 
     run_id = [*verdict.runs["candidate"]][-1]
     made = verdict.report()

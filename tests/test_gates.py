@@ -18,7 +18,6 @@ import pytest
 import yaml
 from command_line import as_json
 from command_line import mleval as run
-from gates_at_once import race_for_places_and_alias
 from mlflow import MlflowClient
 from places import ROOT
 
@@ -26,7 +25,7 @@ import mlflow_mleval as mleval
 from mlflow_mleval import gates
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
 from mlflow_mleval.gates import Promotion
-from mlflow_mleval.store.runs import Ledger
+from mlflow_mleval.store.ledger import Ledger
 
 N, LABELS = 240, 5
 #: How far the scores of a method are from the truth.
@@ -387,17 +386,12 @@ def test_a_ledger_ships_at_the_level_that_is_left(logged):
     assert found[3].entry.level == pytest.approx(0.05 * 6 / (np.pi * 4) ** 2 * 2)
     assert "This is gate 4 of the ledger prompts, after 1 ship; its evidence is" in found[3].text
     assert as_json("gate", "--ledger", "prompts", "--history")["gates"][1]["decision"] == "ship"
+    Ledger.open("prompts").claim()  # and dies
+    assert "dead, count as not shipped: 5." in judged("worse").text
     assert (
         "Evidence in the ledger"
         in run("gate", "--ledger", "prompts", "--history", "--output", "html").stdout
     )
-
-
-@pytest.mark.thorough
-def test_eight_gates_at_once_have_eight_places(place):
-    with ThreadPoolExecutor(8) as crew:
-        numbers = list(crew.map(lambda _: Ledger.open("at once").next_number(), range(8)))
-    assert sorted(numbers) == list(range(1, 9))
 
 
 def test_gates_are_no_results(logged):
@@ -478,11 +472,6 @@ def test_the_action_by_hand(logged, commands, tmp_path):
     assert code == 0 and "decision=more" in out
     code, out = act(commands, tmp_path, candidate="f" * 32, **champion)
     assert code == 1 and out == ""
-
-
-@pytest.mark.thorough
-def test_gates_of_eight_processes_on_one_database(db):
-    race_for_places_and_alias()
 
 
 def import_answers(experiment, **methods):

@@ -605,17 +605,19 @@ def _decision(table: pd.DataFrame, rows: Sequence[_Row], lost: float, alpha: flo
 
 
 def _evidence(rows: Sequence[_Row], table: pd.DataFrame) -> float:
-    """E-value against what must not be shipped; of p-values by 1 / (2 √p), Vovk & Wang (2021)."""
-    deciding = [at for at, row in enumerate(rows) if row.decides]
-    if not deciding:
-        return 0.0
-    wanted = [at for at in deciding if rows[at].wanted]
-    if not any(np.isnan(rows[at].bound) for at in deciding):
-        ends = [rows[at].capital(rows[at].floor, 1)[-1] for at in deciding]
-        ends += [rows[at].capital(0.0, 1)[-1] for at in wanted]
-        return float(np.exp(min(min(ends), 700.0)))
-    pvalues = [*table["pvalue_not_worse"].iloc[deciding], *table["pvalue_better"].iloc[wanted]]
-    return float(1 / (2 * np.sqrt(max(*pvalues, 1e-300))))
+    """E-value against what must not be shipped: by bets where units have bounds, else of p-values
+    by 1 / (2 √p), Vovk & Wang (2021).
+    """
+
+    def of(row: _Row, centre: float, pvalue: float) -> float:
+        if isnan(row.bound):
+            return float(1 / (2 * np.sqrt(max(pvalue, 1e-300))))
+        return float(np.exp(min(row.capital(centre, 1)[-1], 700.0)))
+
+    deciding = [pair for pair in zip(rows, table.itertuples(), strict=True) if pair[0].decides]
+    found = [of(row, row.floor, tested.pvalue_not_worse) for row, tested in deciding]
+    found += [of(row, 0.0, tested.pvalue_better) for row, tested in deciding if row.wanted]
+    return min(found, default=0.0)
 
 
 def _needed(rows: Sequence[_Row], ratio: float | None, terms: Terms) -> dict[str, float]:
@@ -710,6 +712,7 @@ class Entry:
     ships : Gates before it that shipped, as far as they had ended.
     asked : How often the same units were asked before.
     error : "fdr" or "family".
+    silent : Gates before it that took a number and entered nothing; they count as not shipped.
     """
 
     ledger: str
@@ -718,6 +721,7 @@ class Entry:
     ships: int
     asked: int
     error: str
+    silent: str = ""
 
     @property
     def required(self) -> float:

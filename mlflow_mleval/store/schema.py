@@ -74,7 +74,9 @@ TAG_DIGEST = "mleval.digest"
 TAG_REPORT = "mleval.report"
 #: What the last gate decided about the run.
 TAG_GATE = "mleval.gate"
-#: Of an experiment: the run that holds the numbers of its register.
+#: JSON: what a gate of a ledger entered.
+TAG_ENTRY = "mleval.entry"
+#: Of an experiment: the run that holds the numbers of its register, so that lists leave it out.
 TAG_REGISTER = "mleval.register"
 #: "true" where the run was made for the evaluation and ends with it.
 TAG_OWN_RUN = "mleval.own_run"

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.gates import Promotion, history
-from mlflow_mleval.store.runs import Ledger
+from mlflow_mleval.store.ledger import Ledger
 
 GATES, MODEL = 8, "raced"
 
@@ -46,10 +46,10 @@ def _gate(settings, start, told, version):
     os.environ.update(settings)
     move = Promotion.of(f"models:/{MODEL}/{version}", f"models:/{MODEL}/1", "champion")
     start.wait(120)
-    book = Ledger.open("raced")
-    number = book.next_number()
-    params = {"number": number, "decision": "ship", "candidate": version, "champion": 1}
-    book.write(params, {"evidence": 1.0, "level": 0.01})
+    book = Ledger.open("raced", alpha=0.05)
+    number = book.claim()
+    values = {"decision": "ship", "candidate": str(version), "champion": "1", "units": "u"}
+    book.write(number, values | {"asked": 0, "evidence": 1e6, "level": 1e-4})
     try:
         move.make()
     except StoreError:

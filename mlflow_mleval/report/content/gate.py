@@ -159,6 +159,11 @@ def _further(verdict: Verdict) -> Iterator[str]:
             f"{count(entry.ships, 'ship')}; its evidence is {number(verdict.tests.evidence, 2)}, "
             f"and to ship takes {number(entry.required, 2)}.{again if entry.asked else ''}"
         )
+        if entry.silent:
+            yield (
+                "Gates of it that took a number and entered nothing, not ended yet or dead, count "
+                f"as not shipped: {entry.silent}."
+            )
         if entry.asked >= 20:
             yield (
                 "No correction helps where changes are chosen by looking at single units: keep a "
@@ -301,7 +306,7 @@ def history_document(ledger: str, entries: pd.DataFrame) -> Document:
         note("A gate ships when its evidence reaches what was needed at its place.", ALWAYS),
         Table(columns, depth=ALWAYS, most=len(entries), key="ledger"),
     ]
-    if len(entries):
+    if entries["evidence"].notna().any():
         blocks.append(Figure(ledger_steps(entries), "Evidence, and what was needed, gate by gate."))
     return Document(
         f"Ledger {ledger}",

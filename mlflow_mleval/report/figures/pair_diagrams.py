@@ -529,8 +529,9 @@ def differences_and_margins(rows: pd.DataFrame) -> Svg:
 
 def ledger_steps(entries: pd.DataFrame) -> Svg:
     """Evidence of each gate of a ledger on a logarithmic axis, with what was needed; ships are
-    filled.
+    filled; gates without evidence are left out.
     """
+    entries = entries[entries["evidence"].notna()]
     needed = np.log10(1 / entries["level"].to_numpy(float))
     evidence = np.log10(np.clip(entries["evidence"].to_numpy(float), 1e-3, 1e12))
     bottom = 170

@@ -1,0 +1,377 @@
+"""What gates leave in the store: the ledger of a stream of candidates, who moved an alias, and a
+verdict beside the candidate.
+
+A store has no lock, and who may write may change names and tags and delete runs. But MLflow never
+changes a parameter of a run: who writes one first has it. So all that counts is held by parameters
+of one run, the register.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+
+import mlflow
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Run, ViewType
+from mlflow.exceptions import MlflowException
+
+from mlflow_mleval.analysis.gate_tests import ledger_level
+from mlflow_mleval.errors import StoreError
+from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.bounds import bounded_json
+from mlflow_mleval.store.runs import create, end, log, quiet, send
+from mlflow_mleval.store.store import alone, patiently
+from mlflow_mleval.words import some
+
+#: The experiment of a ledger, and the one that says who moved which alias.
+LEDGER, PROMOTIONS = "mleval ledger: {}", "mleval promotions"
+#: The parameter of a register that says whose it is.
+_OF = "register"
+#: Seconds to wait for the process that makes a register.
+_MAKING = 60.0
+#: Milliseconds for which a promotion that was begun keeps others from the alias.
+_LEASE = 60_000
+#: Characters of a name in an entry.
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class Register:
+    """A run whose parameters are entries that nobody can change; it is found by one of them,
+    wherever its experiment is and whatever that is called.
+    """
+
+    client: MlflowClient
+    experiment_id: str
+    run_id: str
+
+    @classmethod
+    def open(cls, name: str, create: bool = True) -> Register:
+        """The register of this name or run id, which is made where there is none.
+
+        Raises
+        ------
+        StoreError
+            The store fails, or the register is not there, deleted, or not the only one.
+        """
+        client = store.connect(create=create)
+        with quiet(), store.store_errors("write to" if create else "read"):
+            runs = _registers(client, name)
+            if not runs and create:
+                runs = _made(client, name)
+        if not runs:
+            raise StoreError(f"there is no {name!r} in {store.store_name()}.")
+        ids = [run.info.run_id for run in runs]
+        if len(runs) > 1:
+            raise StoreError(
+                f"there are {len(runs)} registers called {name!r}: runs {some(ids)}. Name the "
+                "right one by its id."
+            )
+        if runs[0].info.lifecycle_stage != "active":
+            raise StoreError(
+                f"the register of {name!r}, run {ids[0]}, is deleted. Restore it in MLflow, or "
+                "choose another name."
+            )
+        return cls(client, runs[0].info.experiment_id, ids[0])
+
+    def entries(self, key: str) -> dict[int, str]:
+        """The entries under a key by their numbers, in their order."""
+        with store.store_errors("read"):
+            params = self.client.get_run(self.run_id).data.params
+        found = ((re.fullmatch(rf"{key}/([1-9]\d{{0,8}})", name), v) for name, v in params.items())
+        return dict(sorted((int(match[1]), value) for match, value in found if match))
+
+    def enter(self, key: str, text: str, number: int) -> bool:
+        """Write an entry with this number; False where another process was quicker."""
+        name = f"{key}/{number}"
+        with (
+            store.store_errors("write to"),
+            alone(f"register {mlflow.get_tracking_uri()} {self.run_id}"),  # for stores of files
+        ):
+            try:
+                patiently(lambda: self.client.log_param(self.run_id, name, text))
+            except MlflowException:
+                if name not in self.client.get_run(self.run_id).data.params:
+                    raise
+            return self.client.get_run(self.run_id).data.params[name] == text
+
+
+def _registers(client: MlflowClient, name: str) -> list[Run]:
+    """The runs that say that they are this register, deleted ones, too."""
+    if re.fullmatch("[0-9a-f]{32}", name):
+        run = client.get_run(name)
+        return [run] if _OF in run.data.params else []
+
+    def page(token: str | None) -> Any:
+        return client.search_experiments(
+            view_type=ViewType.ALL, max_results=store.PAGE, page_token=token
+        )
+
+    where = f"params.{_OF} = '{_key(name)}'"
+    found: list[Run] = []
+    for each in store.paged(page, lambda experiment: experiment.experiment_id, "experiments"):
+        ids = [experiment.experiment_id for experiment in each]
+        found += client.search_runs(ids, where, ViewType.ALL) if ids else []
+    return found
+
+
+def _key(name: str) -> str:
+    """Stands for a name, which may hold any character."""
+    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _made(client: MlflowClient, name: str) -> list[Run]:
+    """A new register; of several processes the one that makes its experiment makes it."""
+    try:
+        experiment_id = patiently(lambda: client.create_experiment(name))
+    except MlflowException:
+        if client.get_experiment_by_name(name) is None:
+            raise
+        until = time.monotonic() + _MAKING
+        while time.monotonic() < until:
+            if runs := _registers(client, name):
+                return runs
+            time.sleep(0.3)
+        raise StoreError(
+            f"the experiment {name!r} holds no register, or the process that made it has died. "
+            "Delete or rename it, or choose another name."
+        ) from None
+    run_id = create(
+        client, experiment_id, name, {schema.TAG_KIND: schema.KIND_REGISTER}
+    ).info.run_id
+    patiently(lambda: client.set_experiment_tag(experiment_id, schema.TAG_REGISTER, run_id))
+    end(client, run_id, "FINISHED")
+    patiently(lambda: client.log_param(run_id, _OF, _key(name)))
+    return [client.get_run(run_id)]
+
+
+# --------------------------------------------------------------------------------------------------
+# The ledger. A gate claims its number (`gate/N`), writes its entry as a run in one request, and
+# registers that (`entry/N`: the run and the digest of what it says).
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gate of a ledger; without values it took its number and entered nothing."""
+
+    number: int
+    values: Mapping[str, Any] | None
+
+    @property
+    def shipped(self) -> bool:
+        """Whether its candidate was shipped."""
+        return self.values is not None and self.values["decision"] == "ship"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The gates of a stream of candidates, numbered 1, 2 …, each once."""
+
+    name: str
+    register: Register
+
+    @classmethod
+    def open(cls, name: str, *, alpha: float | None = None, error: str = "fdr") -> Ledger:
+        """The ledger of this name, or of this register; made where there is none if its level is
+        given.
+
+        Raises
+        ------
+        ValueError
+            The ledger keeps another level, or another error.
+        StoreError
+            The store fails, or there is no such ledger.
+        """
+        called = name if re.fullmatch("[0-9a-f]{32}", name) else LEDGER.format(name)
+        book = cls(name, Register.open(called, create=alpha is not None))
+        if alpha is not None:
+            wanted = f"{alpha:.6g} {error}"
+            if not book.register.enter("terms", wanted, 1):
+                kept = book.register.entries("terms")[1]
+                raise ValueError(
+                    f"`alpha` and `ledger_error` must stay what they were when the ledger {name} "
+                    f"was begun ({kept}), got {wanted}. Begin another ledger."
+                )
+        return book
+
+    def claim(self) -> int:
+        """The number of a gate, which no other has."""
+        claims = self.register.entries("gate")
+        self._check_numbers(claims)
+        token, number = uuid4().hex, len(claims) + 1
+        while not self.register.enter("gate", token, number):
+            number += 1
+        return number
+
+    def gates(self) -> list[Gate]:
+        """All gates in their order.
+
+        Raises
+        ------
+        StoreError
+            The ledger was changed, or the store fails.
+        """
+        entries, claims = self.register.entries("entry"), self.register.entries("gate")
+        self._check_numbers(claims)
+        if beyond := entries.keys() - claims.keys():
+            raise self._changed(f"entry {min(beyond)} has no gate")
+        with store.store_errors("read"):
+            runs = store.search(self.register.client, [self.register.experiment_id])
+        by_id = {run.info.run_id: run for run in runs}
+        found: list[Gate] = []
+        for number in claims:
+            values = self._values(number, entries[number], by_id) if number in entries else None
+            gate = Gate(number, values)
+            if values is not None and gate.shipped:
+                alpha, error = self.register.entries("terms").get(1, "0 fdr").split()
+                ships = sum(before.shipped for before in found)
+                level = min(values["level"], ledger_level(float(alpha), number, ships, error))
+                if values["evidence"] * level * (1 + 1e-9) < 1:
+                    raise self._changed(f"entry {number} ships without the evidence for it")
+            found.append(gate)
+        return found
+
+    def write(self, number: int, values: Mapping[str, Any]) -> str:
+        """Enter what the gate with this number found: one request makes the run of the entry, and
+        another registers it; returns the run's id.
+        """
+        client = self.register.client
+        about = {key: v[:_LONGEST] if isinstance(v, str) else v for key, v in values.items()}
+        text = json.dumps({"number": number, "time": _now()} | about, sort_keys=True)
+        tags = {schema.TAG_KIND: schema.KIND_GATE, schema.TAG_ENTRY: text}
+        name = f"gate {number}: {values['decision']}"
+        with quiet(), store.store_errors("write to"):
+            made = create(client, self.register.experiment_id, name, store.context_tags() | tags)
+        run_id = str(made.info.run_id)
+        if not self.register.enter("entry", f"{run_id} {_digest(text)}", number):
+            raise self._changed(f"entry {number} is somebody else's")
+        with suppress(Exception):  # the entry counts already
+            end(client, run_id, "FINISHED")
+        return run_id
+
+    def _check_numbers(self, claims: Mapping[int, str]) -> None:
+        """Refuse numbers that are not 1, 2 … without a gap."""
+        if gaps := [n for n, claimed in enumerate(claims, 1) if n != claimed]:
+            raise self._changed(f"gate {gaps[0]} is missing before gate {max(claims)}")
+
+    def _values(self, number: int, entry: str, runs: Mapping[str, Run]) -> Mapping[str, Any]:
+        """What an entry says, as it was registered."""
+        run_id, _, digest = entry.partition(" ")
+        if run_id not in runs:
+            raise self._changed(f"entry {number} is missing")
+        text = runs[run_id].data.tags.get(schema.TAG_ENTRY, "")
+        with suppress(ValueError):
+            values = bounded_json(text)
+            if _digest(text) == digest and _is_entry(values) and values["number"] == number:
+                return dict(values)
+        raise self._changed(f"entry {number} is not what was entered")
+
+    def _changed(self, what: str) -> StoreError:
+        return StoreError(
+            f"the ledger {self.name} was changed: {what} (register: run {self.register.run_id}). "
+            "Begin a new one."
+        )
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _now() -> str:
+    return str(pd.Timestamp(int(time.time()), unit="s"))
+
+
+def _is_entry(values: Any) -> bool:
+    """Whether these are the values of a gate."""
+    if not isinstance(values, dict):
+        return False
+    numbers = [values.get(name) for name in ("evidence", "level", "asked", "number")]
+    texts = [values.get(name) for name in ("candidate", "champion", "units", "time")]
+    return (
+        values.get("decision") in ("ship", "block", "run more")
+        and all(isinstance(x, int | float) and 0 <= x < math.inf for x in numbers)
+        and all(isinstance(text, str) for text in texts)
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# The alias of a champion, and the verdict beside the candidate.
+
+
+def promote(model: str, alias: str, version: str, judged: str) -> str | None:
+    """Move an alias from the version that was judged to another, unless it points elsewhere by now;
+    returns what could not be seen of it afterwards.
+
+    MLflow has no compare-and-set of an alias: of several gates one begins at a time, by an entry in
+    a register that all of them heed. A hand that moves the alias in the milliseconds between the
+    last look and the move is not seen.
+
+    Raises
+    ------
+    StoreError
+        The alias points to another version, another gate is moving it, or the store fails.
+    """
+    client = store.connect()
+
+    def current() -> str:
+        return str(client.get_registered_model(model).aliases.get(alias, ""))
+
+    def check() -> None:
+        if (now := current()) != judged:
+            found = f"points to version {now}" if now else "does not exist"
+            raise StoreError(
+                f"{model} {version} was not promoted: the alias {alias!r} {found}, and version "
+                f"{judged} was judged. Gate against what it points to now."
+            )
+
+    with quiet(), store.store_errors("write to"):
+        check()
+        register = Register.open(PROMOTIONS)
+        key = _key(f"{model}@{alias}")
+        entries, now = register.entries(key), int(time.time() * 1000)
+        number = max(entries, default=0)
+        begun = re.search(r" (\d+) \d+ (\d{1,15}) \w+$", entries.get(number, ""))  # from, to, when
+        recent = begun is not None and begun[1] == judged and 0 <= now - int(begun[2]) < _LEASE
+        mine = f"{model[:200]}@{alias[:100]} {judged} {version} {now} {uuid4().hex}"
+        if recent or not register.enter(key, mine, number + 1):
+            raise StoreError(
+                f"{model} {version} was not promoted: another gate is moving the alias {alias!r}. "
+                "Gate again in a minute."
+            )
+        check()
+        try:
+            patiently(lambda: client.set_registered_model_alias(model, alias, version))
+        except Exception:
+            with suppress(Exception):
+                if current() == version:  # only the store's answer was lost
+                    return None
+            raise
+        try:
+            now_at = current()
+        except Exception as error:
+            return (
+                f"{model}@{alias} was moved to version {version}. Whether another has moved it "
+                f"since is not known: {store.reason(error)}."
+            )
+        if now_at != version:
+            raise StoreError(f"the alias {alias!r} was moved to version {now_at} at the same time.")
+    return None
+
+
+def log_gate(run_id: str, files: Mapping[str, str], decision: str) -> None:
+    """Store a verdict with the candidate's run: files, and a tag that says what was decided."""
+    client = store.connect()
+    with quiet(), store.store_errors("write to"):
+        run = client.get_run(run_id)
+        send(run, files)
+        log(client, run_id, tags={schema.TAG_GATE: decision})
