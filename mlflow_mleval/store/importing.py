@@ -10,7 +10,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,31 +22,24 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from mlflow import MlflowClient
-from mlflow.entities import Param, Run, RunData, RunInfo
+from mlflow.entities import Run
 
 from mlflow_mleval.analysis.answer_comparison import Answers, graded
-from mlflow_mleval.errors import MeasureError, StoreError
+from mlflow_mleval.errors import StoreError
 from mlflow_mleval.files.results import (
     ABOUT,
     INSTANCE,
-    Cells,
-    ExportedRun,
-    exported_runs,
     is_answer_log,
-    is_leaderboard,
-    read_cells,
     read_instance_results,
     read_results,
-    tidy,
-    unreadable,
 )
-from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.bounds import LARGEST, MAX_CELLS, bounded_json, decoded
+from mlflow_mleval.store.runs_table import grouped_results
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.searches import artifact
 from mlflow_mleval.validation import one_of
-from mlflow_mleval.words import Argument, Message, count, some
+from mlflow_mleval.words import Argument, Message, some
 
 #: Dataset, method and seed (empty where there are no repeats).
 _Cell = tuple[str, str, str]
@@ -223,41 +216,20 @@ def _name(cell: _Cell) -> str:
 
 
 def _results(table: pd.DataFrame, conventions: str) -> dict[_Cell, _Result]:
-    """Group the tidy table into one result per (dataset, method, seed), in the order of the
-    source.
-    """
-    out = {}
-    table = table if "seed" in table else table.assign(seed="")
-    for (dataset, method, seed), rows in table.groupby(["dataset", "method", "seed"], sort=False):
-        folds = rows.dropna(subset="fold") if "fold" in rows else rows.iloc[:0]
-        single = rows.drop(index=folds.index)
-        means = dict(zip(single["measure"], single["value"], strict=True))
-        wide = pd.DataFrame()
-        if len(folds):
-            wide = folds.pivot(index="fold", columns="measure", values="value").sort_index()
-            wide = wide[folds["measure"].unique()]
-        means |= wide.mean(skipna=False).to_dict()
-        wide = wide.dropna(axis=1, how="all")
-        by_fold = {m: wide[m].tolist() for m in wide}
-        out[dataset, method, seed] = _Result(
+    """What each run is to hold, in the order of the source."""
+    return {
+        (dataset, method, seed): _Result(
             method,
             dataset,
-            {m: float(v) for m, v in means.items() if not math.isnan(v)},
-            [int(fold) for fold in wide.index] if by_fold else (),
-            by_fold,
+            held.means,
+            held.folds.folds,
+            held.folds.values,
             tags={schema.TAG_CONVENTIONS: conventions},
             params={_SEED: seed} if seed else {},
-            warnings=tuple(_empty_folds(wide, _name((dataset, method, seed)))),
+            warnings=held.warnings,
         )
-    return out
-
-
-def _empty_folds(wide: pd.DataFrame, name: str) -> Iterator[str]:
-    """Of a table folds x measures, which measures lack a value in which folds."""
-    for m in wide:
-        if empty := [int(fold) for fold in wide.index[wide[m].isna()]]:
-            which, where = some([f"{m} of {name}"]), f"fold {some(empty)} of {len(wide)}"
-            yield f"{which} has no value in {where}: its mean counts as not finished"
+        for (dataset, method, seed), held in grouped_results(table).items()
+    }
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:
@@ -507,102 +479,6 @@ def _new_folds(result: _Result, stored: str) -> Mapping[str, Sequence[float]]:
         ]
         for m, column in result.by_fold.items()
     }
-
-
-# --------------------------------------------------------------------------------------------------
-# A table in the place of a store: what `load_study` would find if it had been imported, and nothing
-# is written.
-
-
-@dataclass(frozen=True)
-class TableRuns:
-    """The runs that a table amounts to, the names of their experiments, values by fold by the ids
-    of runs, and what the table is.
-    """
-
-    runs: list[Run]
-    experiments: dict[str, str]
-    by_fold: dict[str, schema.FoldValues]
-    source: dict[str, str]
-    notes: tuple[str, ...] = ()
-
-
-def runs_of_table(selection: Selection) -> TableRuns:
-    """The results of a table, or the runs of an export, as runs that are in no store.
-
-    Raises
-    ------
-    ImportFileError
-        The table is malformed.
-    MeasureError
-        It is a leaderboard, and nobody says which way its values are better.
-    """
-    table: str | Path | pd.DataFrame = selection.results
-    source = _source_of(table)
-    cells = read_cells(table)
-    named = {*(selection.measures or ()), *selection.minimize, *selection.maximize}
-    about = Path(source["results"]).stem if "sha256" in source else source["results"]
-    exported = exported_runs(cells, named)
-    if exported is not None:
-        rows = [_exported(run, i) for i, run in enumerate(exported)]
-        return TableRuns(rows, {_ONLY: about}, {}, source)
-    notes = _of_leaderboard(cells, named) if is_leaderboard(cells) else ()
-    results = _results(tidy(cells), schema.UNKNOWN_CONVENTIONS)
-    by_fold: dict[str, schema.FoldValues] = {}
-    tabled = []
-    for i, result in enumerate(results.values()):
-        run = _run(str(i), result.name, result.run_status, i, result.params)
-        run.data.tags.update(runs.marks(schema.KIND_IMPORT, result.method, result.dataset))
-        run.data.tags.update(result.changing)
-        run.data.metrics.update({schema.metric_key(m): v for m, v in result.means.items()})
-        if len(result.folds):
-            values = {m: list(v) for m, v in result.by_fold.items()}
-            by_fold[run.info.run_id] = schema.FoldValues(list(result.folds), values)
-        tabled.append(run)
-    notes += tuple(w for result in results.values() for w in result.warnings)
-    return TableRuns(tabled, {_ONLY: about}, by_fold, source, notes)
-
-
-#: The one experiment of a table.
-_ONLY = "0"
-
-
-def _source_of(table: str | Path | pd.DataFrame) -> dict[str, str]:
-    """What the table is called; of a file also the digest of what was read."""
-    if isinstance(table, pd.DataFrame):
-        return {"results": "a DataFrame"}
-    try:
-        digest = hashlib.sha256(Path(table).read_bytes()).hexdigest()
-    except OSError as error:
-        raise unreadable(table, error) from error
-    return {"results": str(table), "sha256": digest}
-
-
-def _of_leaderboard(cells: Cells, named: Collection[str]) -> tuple[str, ...]:
-    """How a leaderboard is read; MeasureError where nobody says which way is better."""
-    columns, rows = some(cells.header[1:], 4), count(len(cells.rows), "row")
-    read = (
-        f"no column of {cells.name} is called dataset: its {rows} were read as methods, its "
-        f"columns ({columns}) as data sets, and its values as one measure, called value."
-    )
-    if "value" not in named:
-        ways = Argument("maximize", "value"), " or ", Argument("minimize", "value")
-        raise MeasureError(Message(f"{read} Say which way it is better: ", *ways, "."))
-    return (read,)
-
-
-def _run(run_id: str, name: str, status: str, start: int, params: Mapping[str, str]) -> Run:
-    info = RunInfo(run_id, _ONLY, "", status, start, None, "active", run_name=name)
-    return Run(info, RunData(params=[Param(key, text) for key, text in params.items()]))
-
-
-def _exported(exported: ExportedRun, row: int) -> Run:
-    begun = exported.started
-    start = row if begun is None else int(begun.timestamp() * 1000)
-    run = _run(exported.id, exported.name, exported.status, start, exported.params)
-    run.data.metrics.update(exported.metrics)
-    run.data.tags.update(exported.tags)
-    return store.opened(run)
 
 
 # --------------------------------------------------------------------------------------------------

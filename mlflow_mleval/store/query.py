@@ -4,20 +4,16 @@ out is listed.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timezone
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Run
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.measures import metric_names
@@ -43,42 +39,29 @@ from mlflow_mleval.measures.registry import (
 )
 from mlflow_mleval.selection import DIGEST, Directions, Missing, Selection, best_metric
 from mlflow_mleval.store import schema, store
-from mlflow_mleval.store.importing import TableRuns, runs_of_table
-from mlflow_mleval.store.reader import (
-    CHILD,
-    COLUMNS,
-    NEWER,
-    Result,
-    RunProfiles,
-    is_ours,
-    read_run,
-    rules_of,
-    select,
-    with_models,
-    with_profile_measures,
-)
+from mlflow_mleval.store.reader import CHILD, COLUMNS, FAILED, NEWER, Results, read_results
 from mlflow_mleval.store.repeats import (
-    RepeatRule,
-    Repeats,
+    Cells,
     check_comparable,
     check_propensities,
+    check_repeats,
     choice_notes,
     gather,
     repeats_table,
 )
+from mlflow_mleval.store.rules import rules_of, with_models
+from mlflow_mleval.store.runs_table import RunsTable, read_results_table, read_store
 from mlflow_mleval.store.searches import (
-    BestSteps,
     BestTrials,
     FoldRule,
+    Searches,
     best_steps,
     best_trials,
     held_out_first,
     step_notes,
     study_folds,
-    table_of,
-    trials_among,
 )
-from mlflow_mleval.study import Excluded, Study
+from mlflow_mleval.study import Cell, Excluded, Study
 from mlflow_mleval.validation import known_keywords
 from mlflow_mleval.words import (
     DECLARE,
@@ -99,8 +82,6 @@ _OTHERWISE = {
         "the share of instances that are right in all labels, where here it is the Jaccard index"
     )
 }
-#: MLflow's status of a run that failed.
-_FAILED = "FAILED"
 #: The variable where MLflow does not know it.
 _UNKNOWN_DATA = "unknown_dataset"
 #: A value may miss the range of its measure by this much: sums of floats do.
@@ -270,324 +251,249 @@ def load_study(
 
 
 def selected_study(
-    selection: Selection, progress: Callable[[int, int], object] = lambda done, total: None
+    selection: Selection,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+    table: RunsTable | None = None,
 ) -> Study:
-    """The Study that a selection of runs yields, as `load_study` says."""
-    loading = _Loading(selection, progress)
-    selected = loading.select()
-    results = loading.read(selected)
-    cells = gather(results, selection)
-    loading.excluded += cells.excluded
-    used, results, optimistic = loading.choose(cells, selected)
-    return loading.study(selected, results, used, (*optimistic, *cells.notes))
-
-
-@dataclass(frozen=True)
-class _Selected:
-    """The runs of a selection, the names of their experiments, and what stands in other runs than
-    the results: values by fold, by the id of the run, the best trials of searches, and steps.
+    """The Study that a selection of runs yields, as `load_study` says; of a table that was read
+    already, if there is one.
     """
-
-    runs: list[Run]
-    experiments: dict[str, str]
-    by_fold: dict[str, schema.FoldValues]
-    trials: BestTrials
-    steps: BestSteps = field(default_factory=BestSteps)
-
-    @property
-    def to_read(self) -> list[Run]:
-        """The runs with the best trials in the place of their searches."""
-        searches = self.trials.searches
-        if not searches:
-            return self.runs
-        others = [
-            r
-            for r in self.runs
-            if searches.isdisjoint((r.info.run_id, r.data.tags.get(MLFLOW_PARENT_RUN_ID)))
-        ]
-        return [*others, *self.trials.runs]
+    return _Loading(selection, progress, table).study()
 
 
 class _Loading:
     """A selection on its way to a Study; what is left out on each step is listed."""
 
-    def __init__(self, selection: Selection, progress: Callable[[int, int], object]) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        progress: Callable[[int, int], object],
+        table: RunsTable | None = None,
+    ) -> None:
         self.progress = progress
-        self.tabled = None if selection.results is None else runs_of_table(selection)
-        if self.tabled is None:
+        self.tabled = selection.results is not None
+        self.excluded: list[Excluded] = []
+        if self.tabled:
+            table = read_results_table(selection)
+        else:
             selection = store.with_runs_of_models(self.client, selection)
         self.selection = selection
-        self.method, self.dataset = rules_of(selection)
-        self.repeat = RepeatRule(tuple(selection.repeats_by))
         self.choice = _Choice(selection)
+        self.table = read_store(self.client, selection, progress) if table is None else table
+        method, dataset = rules_of(selection)
+        if not self.tabled:
+            method = with_models(self.client, [*self.table.experiments], method)
+        self.rules = method, dataset
         self.named = {*selection.run_ids}
-        self.excluded: list[Excluded] = []
-        self.failed: set[tuple[str, str]] = set()
-        self.experiments: Mapping[str, str] = {}
-        self.doubts: list[str] = []
 
     @cached_property
     def client(self) -> MlflowClient:
         """Made on first use, for a table needs no store."""
         return store.connect()
 
-    def leave_out(self, kind: str, name: str, reason: str) -> None:
-        self.excluded.append(Excluded(kind, name, reason))
-
-    def select(self) -> _Selected:
-        """Search the store, also for folds and trials among the children of runs; or take what a
-        table holds.
-        """
-        if self.tabled is not None:
-            self.doubts += self.tabled.notes
-            return self._of_table(self.tabled)
-        runs, experiments = select(self.client, self.selection, self.doubts, self.progress)
-        self.method = with_models(self.client, list(experiments), self.method)
-        by_fold: dict[str, schema.FoldValues] = {}
-        if self.selection.folds_by is not None:
-            tops = [r for r in runs if MLFLOW_PARENT_RUN_ID not in r.data.tags]
-            rule = FoldRule(self.selection.folds_by)
-            by_fold = rule.values(self.client, tops, self.choice.wanted, self.excluded)
-        if self.selection.folds_by == "children":
-            # those that did not finish are no folds, and are listed
-            runs = [
-                r
-                for r in runs
-                if r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in by_fold
-                or r.info.status != "FINISHED"
-            ]
-        searched = self.selection.children is not None
-        trials = best_trials(self.client, runs, self.selection) if searched else BestTrials()
-        selected = _Selected(runs, experiments, by_fold, trials)
-        if self.selection.step is None:
-            return selected
-        return replace(selected, steps=self._best_steps(selected.to_read))
-
-    def _best_steps(self, runs: Sequence[Run]) -> BestSteps:
-        """The steps that were asked for, of the metrics that may count or by which to choose."""
-        chooser = best_metric(self.selection.duplicates)
-
-        def wanted(metric: str) -> bool:
-            return metric == chooser or self.choice.may_count(metric)
-
-        return best_steps(self.client, runs, self.selection, wanted, self.progress)
-
-    def _of_table(self, table: TableRuns) -> _Selected:
-        by_fold = table.by_fold
-        if self.selection.folds_by is not None:
-            if not self.selection.folds_by.startswith("key:"):
-                raise ValueError(
-                    "`folds_by` must be key:PATTERN for a table, got "
-                    f"{self.selection.folds_by!r}. A column fold needs no rule."
-                )
-            rule, no_client = FoldRule(self.selection.folds_by), cast(MlflowClient, None)
-            by_fold = rule.values(no_client, table.runs, self.choice.wanted, self.excluded)
-        return _Selected(table.runs, table.experiments, by_fold, BestTrials())
-
-    def read(self, selected: _Selected) -> list[Result]:
-        """The results that are asked for, if they can stand in one table."""
-        results = self._results(selected)
-        if not results:
-            raise NoRunsError(self._why_none(selected))
+    def study(self) -> Study:
+        """The Study of these runs, with what a reader must know about them."""
         chosen = self.selection
+        table = self.with_folds(self.table)
+        trials = BestTrials(table)
+        if chosen.children is not None:
+            trials = best_trials(self.client, table, chosen)
+        table, steps = trials.table, dict[str, int]()
+        if chosen.step is not None:
+            chooser = best_metric(chosen.duplicates)
+
+            def wanted(metric: str) -> bool:
+                return metric == chooser or self.choice.may_count(metric)
+
+            table, steps = best_steps(self.client, table, chosen, wanted, self.progress)
+        results, failed = self.read(table.where(~table.is_record))
+        cells = gather(results, chosen, trials.own)
+        self.excluded += cells.excluded
+        used, cells, notes = self.choose(cells, trials.among, steps)
+        members = cells.members
+        folds, fold_notes = study_folds(
+            None if self.tabled else self.client, cells, used, self.excluded
+        )
+        titles = dict(zip(members.rows["run_id"], members.titles, strict=True))
+        for run_id, tags in members.broken.items():
+            for tag, reason in tags.items() if run_id in titles else ():
+                self.excluded.append(Excluded("tag", f"{tag} of {titles[run_id]}", reason))
+        values = cells.values.reindex(columns=used)
+        return Study(
+            values=values,
+            directions=self.choice.directions(used),
+            missing=chosen.missing,
+            folds=folds,
+            runs=self.run_rows(cells),
+            repeats=repeats_table(cells, used),
+            profiles=self.profiles(cells),
+            failed=frozenset(failed - {*cells.rows.index}),
+            excluded=tuple(self.excluded),
+            notes=(
+                *self.table.doubts,
+                *notes,
+                *cells.notes,
+                *_notes(cells, used, chosen),
+                *_value_notes(values, chosen),
+                *fold_notes,
+            ),
+            source=self.source(cells, used),
+        )
+
+    def with_folds(self, table: RunsTable) -> RunsTable:
+        """The runs with the values by fold that a rule finds, but for children that are folds."""
+        rule = self.selection.folds_by
+        if rule is None:
+            return table
+        if self.tabled and not rule.startswith("key:"):
+            raise ValueError(
+                f"`folds_by` must be key:PATTERN for a table, got {rule!r}. A column fold needs no "
+                "rule."
+            )
+        tops = table.where(~table.is_child)
+        by_fold = FoldRule(rule).values(
+            lambda: self.client, tops, self.choice.wanted, self.excluded
+        )
+        if rule == "children":
+            # those that did not finish are no folds, and are listed
+            folds = table.parent.isin(by_fold) & (table.frame["status"] == "FINISHED")
+            table = table.where(~folds)
+        return replace(table, by_fold=by_fold)
+
+    def read(self, table: RunsTable) -> tuple[Results, set[Cell]]:
+        """The results that are asked for, if they can stand in one table, and the cells of which a
+        run failed.
+        """
+        table, chosen = table.sorted(), self.selection
+        results, reasons = read_results(table, self.rules, chosen, self.choice.may_count)
+        self.progress(len(table), len(table))
+        gone = reasons[reasons != ""]
+        titles, ids = table.titles, table.frame["run_id"]
+        newer = (at for at, why in gone.items() if why.startswith(NEWER) and ids[at] in self.named)
+        for at in newer:
+            raise IncomparableRunsError(f"run {ids[at]} cannot be read: {gone[at]}.")
+        trials: dict[str, str] = {}
+        if (gone == CHILD).any():
+            names = self.rules[0].names(table)
+            trials = Searches.among(table.where(table.is_child)).why(table, names)
+        for at, why in gone.items():
+            kind, why = ("child run", trials.get(ids[at], why)) if why == CHILD else ("run", why)
+            self.excluded.append(Excluded(kind, titles[at], why))
+        failed = table.where(reasons == FAILED)
+        method, dataset = (rule.names(failed) for rule in self.rules)
+        if not len(results):
+            raise NoRunsError(self.why_none())
         results = _wanted(results, "method", chosen.methods, chosen.exclude_methods)
         results = _wanted(results, "dataset", chosen.datasets, chosen.exclude_datasets)
         results = held_out_first(results, self.named, self.excluded)
-        self.repeat.check(results)
+        check_repeats(results, chosen.repeats_by)
         check_comparable(results)
         if chosen.measures is not None:
-            results = [with_profile_measures(r, self.choice.wanted) for r in results]
-        return results
+            results = results.with_profile_measures(self.choice.wanted)
+        return results, {*zip(dataset, method, strict=True)}
 
-    def _results(self, selected: _Selected) -> list[Result]:
-        """The results among the runs, in the order in which they started."""
-        runs = [
-            r for r in selected.to_read if r.data.tags.get(schema.TAG_KIND) not in schema.RECORDS
-        ]
-        ruled = self.selection.method_by or self.selection.dataset_by
-        ours_only = not ruled and any(map(is_ours, runs))
-        self.experiments = names = selected.experiments
-        trials = trials_among(
-            runs, lambda run: self.method.name_of(run, names[run.info.experiment_id])
-        )
-        results = []
-        runs.sort(key=lambda run: (run.info.start_time or 0, run.info.run_id))
-        for i, run in enumerate(runs, start=1):
-            self.progress(i, len(runs))
-            result = self._result(run, selected)
-            if isinstance(result, Result) and ours_only and not is_ours(run):
-                rules = Argument("method_by"), " and ", Argument("dataset_by")
-                lacking = f"no tag {schema.TAG_METHOD}; "
-                result = Message(lacking, *rules, " say how to read such a run")
-            if isinstance(result, Result):
-                results.append(result)
-            else:
-                self._leave_out_run(run, result, trials)
-        return results
-
-    def _result(self, run: Run, selected: _Selected) -> Result | str:
-        """What the run holds, or why it cannot be used."""
-        experiment = selected.experiments[run.info.experiment_id]
-        folds = selected.by_fold.get(run.info.run_id)
-        rules = self.method, self.dataset
-        may_count = self.choice.may_count
-        reading = partial(
-            read_run, selected.steps.of(run), experiment, *rules, may_count, folds, self.repeat.of
-        )
-        result = store.of_one_run(reading)
-        searched = selected.trials.own.get(run.info.run_id, ())
-        if isinstance(result, str) or not searched:
-            return result
-        config = {param: text for param, text in result.config.items() if param not in searched}
-        return replace(result, config=config)
-
-    def _leave_out_run(self, run: Run, reason: str, trials: Mapping[str, str]) -> None:
-        if reason.startswith(NEWER) and run.info.run_id in self.named:
-            raise IncomparableRunsError(f"run {run.info.run_id} cannot be read: {reason}.")
-        name = f"{run.info.run_name} ({run.info.run_id})"
-        if reason == f"status {_FAILED}":
-            experiment = self.experiments.get(run.info.experiment_id, "")
-            names = [rule.name_of(run, experiment) for rule in (self.dataset, self.method)]
-            self.failed.add((names[0], names[1]))
-        if reason == CHILD:
-            self.leave_out("child run", name, trials.get(run.info.run_id, reason))
-        else:
-            self.leave_out("run", name, reason)
-
-    def _why_none(self, selected: _Selected) -> str:
+    def why_none(self) -> str:
         """Why no run can be used."""
-        names = selected.experiments.values()
+        names = self.table.experiments.values()
         several = len(names) > 1 and not self.named
-        where = f"experiment{'s' * several} {some(map(repr, names))}"
+        where = f"experiment{'s' if several else ''} {some(map(repr, names))}"
         reasons = Counter(e.reason for e in self.excluded).most_common(5)
         why = joined("; ", (Message(f"{count(n, 'run')}: ", reason) for reason, n in reasons))
         if not reasons:
-            why = Message("it has none (reports apart)" if selected.runs else "no run fits")
+            why = Message("it has none (reports apart)" if len(self.table) else "no run fits")
+        if self.tabled:
+            results = self.table.source["results"]
+            return Message(f"{results} holds no run that can be used: ", why)
         where = "the selection" if self.named else where
-        if self.tabled is not None:
-            return Message(f"{self.tabled.source['results']} holds no run that can be used: ", why)
         hold = f"{where} in {store.store_name()} {'hold' if several else 'holds'}"
         return Message(f"{hold} no run that can be used: ", why, ".")
 
     def choose(
-        self, cells: Repeats, selected: _Selected
-    ) -> tuple[list[str], list[Result], list[str]]:
-        """The measures to use, the results that have them, and which of them are optimistic."""
-        trials = _among(cells.results, selected.trials.trials)
-        steps = _among(cells.results, selected.steps.among)
+        self, cells: Cells, trials: Mapping[str, int], steps: Mapping[str, int]
+    ) -> tuple[list[str], Cells, list[str]]:
+        """The measures to use, the cells that have them, and which of them are optimistic."""
+        among_trials, among_steps = _among(cells, trials), _among(cells, steps)
         metric = best_metric(self.selection.children or "")
-        chosen = cells.chosen | {cell: (metric, n) for cell, n in trials.items()}
+        chosen = cells.chosen | {cell: (metric, n) for cell, n in among_trials.items()}
         step_by = best_metric(self.selection.step or "")
         choosers = {by for by, _ in chosen.values()} | {step_by} - {""}
-        self.choice.learn(cells.results)
-        self.choice.leave_to_choose(choosers, cells.results)
-        used, results = self.choice.of(cells.results, self.excluded, self.named)
-        check_propensities(results, used)
-        optimistic = steps if step_by in used else {}
+        self.choice.learn(cells)
+        self.choice.leave_to_choose(choosers, cells)
+        used, cells = self.choice.of(cells, self.excluded, self.named)
+        check_propensities(cells, used)
+        optimistic = among_steps if step_by in used else {}
         optimistic |= {cell: n for cell, (by, n) in chosen.items() if by in used}
-        most = [max(r.selected_among, optimistic.get((r.dataset, r.method), 1)) for r in results]
-        results = [
-            r if r.selected_among == n else replace(r, selected_among=n)
-            for r, n in zip(results, most, strict=True)
-        ]
-        notes = [*choice_notes(chosen, used), *step_notes(step_by, steps, used)]
-        return used, results, notes
+        rows = cells.rows.copy()
+        most = rows.index.map(lambda cell: optimistic.get(cell, 1))
+        rows["selected_among"] = rows["selected_among"].clip(lower=pd.Series(most, rows.index))
+        notes = [*choice_notes(chosen, used), *step_notes(step_by, among_steps, used)]
+        return used, replace(cells, rows=rows), notes
 
-    def study(
-        self,
-        selected: _Selected,
-        results: Sequence[Result],
-        used: Sequence[str],
-        notes: Iterable[str],
-    ) -> Study:
-        """The Study of these results, with what a reader must know about them."""
-        client = self.client if self.tabled is None else None
-        folds, fold_notes = study_folds(client, results, used, self.excluded)
-        for r in results:
-            for tag, reason in r.broken.items():
-                self.leave_out("tag", f"{tag} of {r.name}", reason)
-        values = table_of(
-            [(r.dataset, r.method) for r in results],
-            {m: [r.values.get(m, math.nan) for r in results] for m in used},
-        )
-        given = self.selection.method_by, self.selection.dataset_by
-        return Study(
-            values=values,
-            directions=self.choice.directions(used),
-            missing=self.selection.missing,
-            folds=folds,
-            runs=self._rows(results),
-            repeats=repeats_table(results, used),
-            profiles=self._profiles(results),
-            failed=frozenset(self.failed - {(r.dataset, r.method) for r in results}),
-            excluded=tuple(self.excluded),
-            notes=(
-                *self.doubts,
-                *notes,
-                *_notes(results, used, given, splits=DIGEST in self.selection.repeats_by),
-                *_value_notes(values, self.selection),
-                *fold_notes,
-            ),
-            source=self._source(selected, results, used),
-        )
-
-    def _rows(self, results: Sequence[Result]) -> pd.DataFrame:
+    def run_rows(self, cells: Cells) -> pd.DataFrame:
         """What `Study.runs` has: of results in a table neither runs nor experiments are known."""
-        rows = pd.DataFrame([_row(m, r) for r in results for m in r.members])
-        if self.tabled is None:
+        rows = pd.DataFrame({name: [*cells.members.rows[name]] for name in COLUMNS})
+        keys = pd.MultiIndex.from_frame(rows[["dataset", "method"]])
+        rows["selected_among"] = cells.rows["selected_among"].loc[keys].to_numpy()
+        if not self.tabled:
             return rows
         return rows.drop(columns=["run_id", "experiment", "experiment_id", "start_time"])
 
-    def _profiles(self, results: Sequence[Result]) -> dict[tuple[str, str], RunProfiles]:
-        """Those of a table may lie among artifacts of a store that nobody named."""
-        if self.tabled is not None:
+    def profiles(self, cells: Cells) -> dict[Cell, Mapping[str, schema.ProfileTag]]:
+        """The loss profiles of each cell, of the last of its runs that finished and has any; those
+        of a table may lie among artifacts of a store that nobody named.
+        """
+        members = cells.members
+        there = members.table.has(f"tags.{schema.TAG_PROFILE}")
+        there |= members.table.has(f"tags.{schema.TAG_SOFT_PROFILE}")
+        single = ~members.rows.duplicated(["dataset", "method"], keep=False)
+        held = members.rows[there & (members.finished | single)]
+        if self.tabled:
             return {}
-        return {(r.dataset, r.method): r.profiles for r in results if r.profiles}
+        held = held.drop_duplicates(["dataset", "method"], keep="last")
+        cells_of = zip(held["dataset"], held["method"], strict=True)
+        found = ((c, members.profiles(at)) for c, at in zip(cells_of, held.index, strict=True))
+        return {cell: profiles for cell, profiles in found if profiles}
 
-    def _source(
-        self, selected: _Selected, results: Sequence[Result], used: Sequence[str]
-    ) -> dict[str, Any]:
+    def source(self, cells: Cells, used: Sequence[str]) -> dict[str, Any]:
         """How the study came about."""
-        chosen, experiments = self.selection, {r.experiment_id for r in results}
+        chosen = self.selection
         measured = {
             "measures_by": self.choice.chosen_by(used),
             "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }
-        if self.tabled is not None:
+        if self.tabled:
             rules = ("method_by", "dataset_by", "folds_by", "repeats_by", "duplicates")
             given = {name: rule for name, rule in chosen.arguments().items() if name in rules}
-            return {**self.tabled.source, **given, **measured}
+            return {**self.table.source, **given, **measured}
+        experiments = {*cells.rows["experiment_id"]}
         return {
             "tracking_uri": store.store_name(),
             "experiments": [
                 {"id": i, "name": name}
-                for i, name in selected.experiments.items()
+                for i, name in self.table.experiments.items()
                 if i in experiments
             ],
             "filter": store.without_passwords(chosen.filter_string),
-            "method_by": ", ".join(chosen.method_by) or _rules(results, 0),
-            "dataset_by": chosen.dataset_by or _rules(results, 1),
+            "method_by": ", ".join(chosen.method_by) or _rules(cells, "method"),
+            "dataset_by": chosen.dataset_by or _rules(cells, "dataset"),
             "folds_by": chosen.folds_by or f"tag:{schema.TAG_FOLDS}",
             "repeats_by": ", ".join(chosen.repeats_by) or "seeds",
             "children": chosen.children or "",
             "step": chosen.step or "last",
             "duplicates": chosen.duplicates,
-            "runs_found": len(selected.runs),
+            "runs_found": len(self.table),
             **measured,
         }
 
 
-def _among(results: Sequence[Result], counts: Mapping[str, int]) -> dict[tuple[str, str], int]:
+def _among(cells: Cells, counts: Mapping[str, int]) -> dict[Cell, int]:
     """Among how many trials or steps the runs of a cell were chosen, at most; of the cells of
     which that is known.
     """
-    most = {(r.dataset, r.method): max(counts.get(m.run_id, 0) for m in r.members) for r in results}
-    return {cell: n for cell, n in most.items() if n}
-
-
-def _row(run: Result, cell: Result) -> dict[str, Any]:
-    """A row of `Study.runs`: a run of the cell, or the cell itself."""
-    return {c: getattr(run, c) for c in COLUMNS} | {"selected_among": cell.selected_among}
+    rows = cells.members.rows
+    held = rows["run_id"].map(counts).dropna().astype(int)
+    most = held.groupby([rows["dataset"], rows["method"]]).max()
+    return {cell: int(most[cell]) for cell in cells.rows.index if cell in most.index}
 
 
 class _Choice:
@@ -665,60 +571,64 @@ class _Choice:
         part = "" if held == most else f" ({held} of {most}, as far as all runs have them)"
         return f"the set {self.set_name}, the default for {kind}{part}{more}"
 
-    def learn(self, results: Sequence[Result]) -> None:
+    def learn(self, cells: Cells) -> None:
         """Which metrics are of training data, and, where all runs are of others and nobody said
         what counts, which of their libraries' metrics do: those of the data that tell most.
         """
-        finished = _finished(results)
-        counts = Counter(m for r in finished for m in r.values)
-        if any(has_our_tag(r) for r in finished):
+        values = _finished(cells)
+        counts = _counts(values)
+        if _ours(cells)[cells.finished].any():
             return
         self.training = of_training(counts)
         if not self.open:
             return
-        of_most = [m for m in counts if 2 * counts[m] > len(finished) and self._way(m)]
+        of_most = [m for m in counts if 2 * counts[m] > len(values) and self._way(m)]
         held = [m for m in of_most if m not in {*self.training, *self.dropped, *NOT_BY_DEFAULT}]
         data = {m: known.data if (known := term(m)) else HELD_OUT for m in held}
         best = HELD_OUT if HELD_OUT in data.values() else VALIDATION
         for m in held:
             if data[m] != best:
                 self.reasons[m] = f"measured on {data[m]} data, and others on held-out data"
-            elif twin := _twin(m, held, finished):
+            elif twin := _twin(m, held, values):
                 self.reasons[m] = f"the same as {twin}"
         self.wanted = [m for m in dict.fromkeys([*self.wanted, *held]) if m not in self.reasons]
 
-    def leave_to_choose(self, metrics: Collection[str], results: Sequence[Result]) -> None:
+    def leave_to_choose(self, metrics: Collection[str], cells: Cells) -> None:
         """Do not compare the metrics by which runs were chosen, unless they are asked for, or there
         is nothing else.
         """
-        there = {m for r in results for m in r.values}.intersection(self.wanted)
+        there = _counts(cells.values).keys() & {*self.wanted}
         if self.asked is None and there.difference(metrics, self.dropped):
             self.choosers = {*metrics} - self.dropped
             self.exclude += self.choosers
 
     def of(
-        self, results: Sequence[Result], excluded: list[Excluded], named: Collection[str] = ()
-    ) -> tuple[list[str], list[Result]]:
-        """The measures to use and the results that have them; what is left out is added to the
-        list, but for runs named by id.
+        self, cells: Cells, excluded: list[Excluded], named: Collection[str] = ()
+    ) -> tuple[list[str], Cells]:
+        """The measures to use and the cells that have them; what is left out is added to the list,
+        but for runs named by id.
         """
-        apart = self._apart(_finished(results), named)
-        excluded += [Excluded("run", r.name, reason) for r, reason in apart]
-        strangers = [r for r, _ in apart]
-        results = [r for r in results if not any(r is stranger for stranger in strangers)]
-        finished = _finished(results)
-        counts = Counter(m for r in finished for m in r.values)
+        _finished(cells)
+        bad = _bad(cells)
+        apart = self._apart(cells, named, bad)
+        excluded += [Excluded("run", cells.rows.at[c, "name"], why) for c, why in apart.items()]
+        cells = cells.where(~cells.rows.index.isin([*apart]))
+        values = _finished(cells)
+        counts = _counts(values)
         self._check_named(counts)
-        used = self._without_training(self._used(counts, len(finished)))
-        unused = self._unused(used, counts, len(finished))
+        used = self._without_training(self._used(counts, len(values)))
+        unused = self._unused(used, counts, len(values))
         excluded += unused
         wanted = {*self.wanted} - self.dropped - self._beside_the_set
-        for r in finished:
-            bad = [f"{m} is {v}" for m, v in r.bad.items() if m in wanted]
-            excluded += [Excluded("cell", r.name, f"{text}, which is no result") for text in bad]
+        for cell, held in bad.items():
+            texts = [f"{m} is {v}" for m, v in held.items() if m in wanted]
+            if cell in values.index:
+                name = cells.rows.at[cell, "name"]
+                texts = [f"{text}, which is no result" for text in texts]
+                excluded += [Excluded("cell", name, text) for text in texts]
         if not used:
-            raise MeasureError(_no_measure(finished, unused))
-        return used, results
+            raise MeasureError(_no_measure(len(values), unused))
+        return used, cells
 
     def _without_training(self, used: list[str]) -> list[str]:
         """Metrics of training data by themselves, where they were asked for; else none of them.
@@ -741,26 +651,28 @@ class _Choice:
         return training
 
     def _apart(
-        self, finished: Sequence[Result], named: Collection[str]
-    ) -> list[tuple[Result, str]]:
-        """The few runs for which there would be no measure in common to all others, and why; none
+        self, cells: Cells, named: Collection[str], bad: Mapping[Cell, Mapping[str, float]]
+    ) -> dict[Cell, str]:
+        """The few cells for which there would be no measure in common to all others, and why; none
         where measures were asked for.
         """
         if self.asked is not None or self.declared:
-            return []
+            return {}
+        values = _finished(cells)
         wanted = [m for m in self.wanted if m not in {*self.dropped, *self.training}]
-        counts = Counter(m for r in finished for m in wanted if m in r.values)
+        counts = _counts(values.reindex(columns=wanted))
         if not counts:
-            return []
+            return {}
         most = max(counts, key=counts.__getitem__)
-        if counts[most] == len(finished) or 2 * counts[most] <= len(finished):
-            return []
+        if counts[most] == len(values) or 2 * counts[most] <= len(values):
+            return {}
+        without = cells.rows.loc[values.index[values[most].isna()]]
         why = "it has no measure in common with most runs"
-        return [
-            (r, f"{why}; {most} is {r.bad[most]}" if most in r.bad else why)
-            for r in finished
-            if most not in r.values and r.run_id not in named
-        ]
+        reasons = {}
+        for cell in without.index[~without["run_id"].isin(named)]:
+            value = bad.get(cell, {}).get(most)
+            reasons[cell] = why if value is None else f"{why}; {most} is {value}"
+        return reasons
 
     def _check_named(self, counts: Mapping[str, int]) -> None:
         """MeasureError where no finished run has a measure that was named."""
@@ -839,24 +751,38 @@ class _Choice:
         return Message(f"{kind} are used only where ", MEASURE, " names them")
 
 
-def _no_measure(finished: Sequence[Result], unused: Sequence[Excluded]) -> str:
+def _no_measure(finished: int, unused: Sequence[Excluded]) -> str:
     """That no measure is left, what there is, and what may be done."""
     reasons: dict[str, list[str]] = {}
     for e in unused:
         reasons.setdefault(e.reason, []).append(e.name)
     shown = [*reasons.items()][:_SHOWN]
     left = joined("; ", (Message(f"{some(names, 4)}: ", why) for why, names in shown))
-    runs = count(len(finished), "finished run")
-    text = f"there is no measure in common to {runs} that can be used ("
+    text = f"there is no measure in common to {count(finished, 'finished run')} that can be used ("
     return Message(text, left, "). ", MEASURE, " with a name takes it as far as runs have it.")
 
 
-def has_our_tag(result: Result) -> bool:
-    """Whether our own tag names the method."""
-    return result.named_by[0][0].startswith("tag:mleval.")
+def _ours(cells: Cells) -> pd.Series:
+    """Of which cells our own tag names the method."""
+    return cells.rows["method_by"].str.startswith("tag:mleval.")
 
 
-def _twin(metric: str, others: Sequence[str], results: Sequence[Result]) -> str:
+def _counts(values: pd.DataFrame) -> Counter[str]:
+    """How many rows have each measure, of those that any has."""
+    return Counter({str(m): int(n) for m, n in values.notna().sum().items() if n})
+
+
+def _bad(cells: Cells) -> dict[Cell, dict[str, float]]:
+    """By cell, measures whose values are no results."""
+    found: dict[Cell, dict[str, float]] = {}
+    rows = cells.members.rows
+    for label in rows.index[rows["run_id"].isin(cells.members.table.unusable)]:
+        cell = rows.at[label, "dataset"], rows.at[label, "method"]
+        found.setdefault(cell, {}).update(cells.members.bad(label))
+    return found
+
+
+def _twin(metric: str, others: Sequence[str], values: pd.DataFrame) -> str:
     """The metric that this one is under another name, with the same values in all runs: what
     scikit-learn's `score` is, or val_loss of Keras's validation_loss; empty where there is none.
     """
@@ -866,26 +792,25 @@ def _twin(metric: str, others: Sequence[str], results: Sequence[Result]) -> str:
     alike = [m for m in others if m != metric]
     if known.measure != "score":  # of names that mean the same the shortest counts
         alike = [m for m in alike if term(m) == known and (len(m), m) < (len(metric), metric)]
-    same = (m for m in alike if all(r.values.get(m) == r.values.get(metric) for r in results))
-    return next(same, "")
+    return next((m for m in alike if values[m].equals(values[metric])), "")
 
 
-def _finished(results: Sequence[Result]) -> list[Result]:
-    """The results of runs that finished; NoRunsError where none did."""
-    finished = [r for r in results if r.status == schema.COMPLETE]
-    if not finished:
+def _finished(cells: Cells) -> pd.DataFrame:
+    """The values of cells that finished; NoRunsError where none did."""
+    if not cells.finished.any():
         raise NoRunsError(
-            f"of {count(len(results), 'selected run')} none finished, so there is nothing to "
+            f"of {count(len(cells.rows), 'selected run')} none finished, so there is nothing to "
             "compare."
         )
-    return finished
+    return cells.values[cells.finished]
 
 
 def _wanted(
-    results: list[Result], what: str, keep: Iterable[str] | None, drop: Iterable[str]
-) -> list[Result]:
+    results: Results, what: str, keep: Iterable[str] | None, drop: Iterable[str]
+) -> Results:
     """Results of the methods or datasets that are asked for."""
-    have = {getattr(r, what) for r in results}
+    names = results.rows[what]
+    have = {*names}
     asked, dropped = have if keep is None else set(keep), set(drop)
     if unknown := sorted((asked | dropped) - have):
         guess = did_you_mean(unknown, have)
@@ -893,9 +818,10 @@ def _wanted(
         raise NoRunsError(
             f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}.{guess}"
         )
-    wanted = asked - dropped
-    left = [r for r in results if getattr(r, what) in wanted]
-    if not left:
+    if keep is None and not dropped:
+        return results
+    left = results.where(names.isin(asked - dropped))
+    if not len(left):
         raise NoRunsError(
             f"no {what} is left after the exclusions; the selection has "
             f"{some(map(repr, sorted(have)))}."
@@ -903,123 +829,82 @@ def _wanted(
     return left
 
 
-def _notes(
-    results: Sequence[Result], used: Sequence[str], named: Sequence[object], splits: bool
-) -> list[str]:
-    """Doubts about what the runs say of themselves; `named` are the rules that were given for
-    methods and for datasets, and `splits` tells that data which differ are splits.
-    """
-    runs = [m for r in results for m in r.members]
-    other_data = "the data were not the same in all runs"
-    return [
-        *_of_training(results, used),
-        *_optimistic(results),
-        *_called_keys(runs, used),
-        *_otherwise_defined(results, used),
-        *_unstated_conventions(runs, used),
-        *_name_notes(results, 0, "method", bool(named[0])),
-        *_name_notes(results, 1, "dataset", bool(named[1])),
-        *([] if splits else _digest_notes(runs, "dataset_digest", other_data)),
-        *_digest_notes(
-            runs,
-            "split_digest",
-            "the data were not split in the same way in all runs, so that their folds are no pairs",
-        ),
-    ]
+def _notes(cells: Cells, used: Sequence[str], chosen: Selection) -> list[str]:
+    """Doubts about what the runs say of themselves."""
+    rows, runs = cells.rows, cells.members
+    notes = []
+    training = of_training(cells.values.columns).intersection(used)
+    if training and not _ours(cells).any():
+        notes.append(f"{TRAINING_DOUBT}: says nothing of new data ({some(sorted(training))}).")
+    best = rows[(rows["selected_among"] > 1) & cells.finished]
+    if len(best):
+        among = best["selected_among"].astype(str)
+        names = best["method"] + " on " + best["dataset"] + " (among " + among + ")"
+        why = "Results that were chosen by these very values among several candidates are"
+        notes.append(f"{why} optimistic: {some(names, 6)}.")
+    notes += _called_keys(runs, used)
+    plain = sorted(m for m in used if m in runs.plain and runs.plain[m].any())
+    if plain:
+        words = ("metric", "was", "is", "measure of this name")
+        if len(plain) > 1:
+            words = ("metrics", "were", "are", "measures of these names")
+        metrics, were, are, measures = words
+        meanings = (f" To most, {m} is {_OTHERWISE[m]}." for m in _OTHERWISE if m in plain)
+        notes.append(
+            f"The {metrics} {some(plain)} {were} not logged by this project and {are} taken for "
+            f"the {measures}, which may be defined otherwise.{''.join(meanings)}"
+        )
+    # of metrics of others with our names it is told already
+    ours = [m for m in used if m in MEASURES]
+    stated = [m for m in ours if m not in ("hamming_loss", "subset_accuracy", "top1_accuracy")]
+    own = ~runs.plain.reindex(columns=stated, fill_value=False).all(axis=1)
+    unknown = runs.finished & (runs.rows["conventions"] == schema.UNKNOWN_CONVENTIONS) & own
+    if stated and unknown.any():
+        which = f"{unknown.sum()} of {count(int(runs.finished.sum()), 'finished run')}"
+        notes.append(f"The conventions for empty sets and ties are unknown for {which}.")
+    for what, ruled in (("method", chosen.method_by), ("dataset", chosen.dataset_by)):
+        notes += [
+            f"Names of {what}s look alike and are of different characters: "
+            f"{some(map(ascii, alike), 6)}."
+            for alike in look_alikes(rows[what])
+        ]
+        if not ruled and not rows[f"{what}_by"].str.startswith("tag:mleval.").all():
+            notes.append(f"Names of the {what}s come from {_rules(cells, what)}.")
+    if DIGEST not in chosen.repeats_by:
+        notes += _digest_notes(runs, "dataset_digest", "the data were not the same in all runs")
+    split = "the data were not split in the same way in all runs, so that their folds are no pairs"
+    return [*notes, *_digest_notes(runs, "split_digest", split)]
 
 
-def _of_training(results: Sequence[Result], used: Sequence[str]) -> list[str]:
-    """What leads the doubts where metrics of training data were asked for."""
-    if any(map(has_our_tag, results)):
-        return []
-    training = of_training({m for r in results for m in r.values}).intersection(used)
-    names = some(sorted(training))
-    return [f"{TRAINING_DOUBT}: says nothing of new data ({names})."] if training else []
-
-
-def _called_keys(runs: Sequence[Result], used: Sequence[str]) -> list[str]:
+def _called_keys(runs: Results, used: Sequence[str]) -> list[str]:
     """Under which names MLflow logged measures, and where variables of scripts may be of different
     data.
     """
     notes = []
-    for measure in used:
-        keys = [(r.dataset, r.keys[measure]) for r in runs if measure in r.keys]
-        if not keys:
+    for measure in (m for m in used if m in runs.keys):
+        keys = runs.keys.loc[runs.keys[measure] != "", measure]
+        if not len(keys):
             continue
-        named = some(dict.fromkeys(key for _, key in keys), 4)
-        notes.append(f"{measure} is what MLflow logged as {named}.")
-        variables: dict[str, set[str]] = {}
-        for dataset, key in keys:
-            if known := term(key):
-                variables.setdefault(dataset, set()).add(known.variable)
-        differ = {*chain.from_iterable(held for held in variables.values() if len(held) > 1)}
-        if differ:
-            where = some(sorted(d for d, held in variables.items() if len(held) > 1))
+        notes.append(f"{measure} is what MLflow logged as {some(keys.unique(), 4)}.")
+        variables = keys.map(lambda key: known.variable if (known := term(key)) else "")
+        held = variables.groupby(runs.rows.loc[keys.index, "dataset"], sort=False).unique()
+        several = {d: [*texts] for d, texts in held.items() if len(texts) > 1}
+        if several:
+            texts = dict.fromkeys(text for held in several.values() for text in held)
             notes.append(
-                f"{measure} was measured on several variables on {where} "
-                f"({some(sorted(differ))}): are they the same data?"
+                f"{measure} was measured on several variables on {some(sorted(several))} "
+                f"({some(sorted(texts))}): are they the same data?"
             )
-        if any(_UNKNOWN_DATA in held for held in variables.values()):
+        if (variables == _UNKNOWN_DATA).any():
             notes.append(f"MLflow could not tell on which data {measure} was measured everywhere.")
     if "score" in used:
         notes.append("score is the accuracy of classifiers and R² of regressors.")
     return notes
 
 
-def _optimistic(results: Sequence[Result]) -> list[str]:
-    chosen = [
-        f"{r.method} on {r.dataset} (among {r.selected_among})"
-        for r in results
-        if r.selected_among > 1 and r.status == schema.COMPLETE
-    ]
-    why = "Results that were chosen by these very values among several candidates are optimistic"
-    return [f"{why}: {some(chosen, 6)}."] if chosen else []
-
-
-def _otherwise_defined(results: Sequence[Result], used: Sequence[str]) -> list[str]:
-    """Metrics of others that have the names of our measures."""
-    plain = sorted({m for r in results for m in r.plain}.intersection(used))
-    if not plain:
-        return []
-    words = ("metric", "was", "is", "measure of this name")
-    if len(plain) > 1:
-        words = ("metrics", "were", "are", "measures of these names")
-    metrics, were, are, measures = words
-    meanings = (f" To most, {m} is {_OTHERWISE[m]}." for m in _OTHERWISE if m in plain)
-    return [
-        f"The {metrics} {some(plain)} {were} not logged by this project and {are} taken for the "
-        f"{measures}, which may be defined otherwise.{''.join(meanings)}"
-    ]
-
-
-def _unstated_conventions(runs: Sequence[Result], used: Sequence[str]) -> list[str]:
-    """Of results of ours; metrics of others with our names are told of already."""
-    ours = MEASURES.keys() & {*used} - {"hamming_loss", "subset_accuracy", "top1_accuracy"}
-    finished = [r for r in runs if r.status == schema.COMPLETE]
-    unknown = [r for r in finished if r.conventions == schema.UNKNOWN_CONVENTIONS]
-    if not (unstated := sum(not ours <= {*r.plain} for r in unknown)):
-        return []
-    which = f"{unstated} of {count(len(finished), 'finished run')}"
-    return [f"The conventions for empty sets and ties are unknown for {which}."]
-
-
-def _name_notes(results: Sequence[Result], i: int, what: str, ruled: bool) -> list[str]:
-    """What a reader must know of the names of methods (0) or datasets (1)."""
-    notes = [
-        f"Names of {what}s look alike and are of different characters: "
-        f"{some(map(ascii, alike), 6)}."
-        for alike in look_alikes(getattr(r, what) for r in results)
-    ]
-    if not ruled and any(not r.named_by[i][0].startswith("tag:mleval.") for r in results):
-        notes.append(f"Names of the {what}s come from {_rules(results, i)}.")
-    return notes
-
-
-def _digest_notes(runs: Sequence[Result], column: str, doubt: str) -> list[str]:
-    digests: dict[str, list[str]] = {}
-    for r in runs:
-        digests.setdefault(r.dataset, []).append(getattr(r, column))
-    differ = {d: schema.differ(texts) for d, texts in sorted(digests.items())}
+def _digest_notes(runs: Results, column: str, doubt: str) -> list[str]:
+    digests = runs.rows.groupby("dataset")[column].unique()
+    differ = {d: schema.differ(texts) for d, texts in digests.items()}
     notes = []
     if differing := [d for d, known in differ.items() if known]:
         notes.append(f"On {some(differing)} {doubt} (the tag mleval.{column} differs).")
@@ -1036,6 +921,7 @@ def _value_notes(values: pd.DataFrame, selection: Selection) -> list[str]:
     round.
     """
     notes = []
+    declared = {*selection.minimize, *selection.maximize}
     for m in (m for m in values if m in MEASURES):
         low, high = MEASURES[m].range
         outside = values.index[(values[m] < low - _SLACK) | (values[m] > high + _SLACK)]
@@ -1046,7 +932,7 @@ def _value_notes(values: pd.DataFrame, selection: Selection) -> list[str]:
                 f"({values[m].min():.4g} to {values[m].max():.4g} over all). Is it a "
                 "percentage, or another measure?"
             )
-    if assumed := [m for m in values if direction_of(m) is None and m not in _declared(selection)]:
+    if assumed := [m for m in values if direction_of(m) is None and m not in declared]:
         sides = {
             way: [m for m in assumed if direction_of(m, True) == way] for way in ("max", "min")
         }
@@ -1056,9 +942,9 @@ def _value_notes(values: pd.DataFrame, selection: Selection) -> list[str]:
             if names
         ]
         notes.append(f"Taken from their names, as confirmed: {', '.join(texts)}.")
-    for way, declared in (("min", selection.minimize), ("max", selection.maximize)):
+    for way, names in (("min", selection.minimize), ("max", selection.maximize)):
         if turned := [
-            m for m in declared if m in values and m in MEASURES and MEASURES[m].direction != way
+            m for m in names if m in values and m in MEASURES and MEASURES[m].direction != way
         ]:
             better = "smaller" if way == "min" else "larger"
             notes.append(
@@ -1068,13 +954,9 @@ def _value_notes(values: pd.DataFrame, selection: Selection) -> list[str]:
     return notes
 
 
-def _declared(selection: Selection) -> set[str]:
-    return {*selection.minimize, *selection.maximize}
-
-
-def _rules(results: Sequence[Result], i: int) -> str:
+def _rules(cells: Cells, what: str) -> str:
     """How names were found, with counts where there are several ways."""
-    counts = Counter(", ".join(r.named_by[i]) for r in results)
+    counts = Counter(cells.rows[f"{what}_by"])
     return ", ".join(
         f"{rule} ({count(n, 'run')})" if len(counts) > 1 else rule
         for rule, n in counts.most_common()

@@ -33,7 +33,8 @@ from mlflow_mleval.store.answer_tables import (
     read_traces,
     traces_of,
 )
-from mlflow_mleval.store.reader import Rule, rules_of, select, with_models
+from mlflow_mleval.store.rules import rules_of, with_models
+from mlflow_mleval.store.runs_table import RunsTable, select, table_of_runs
 from mlflow_mleval.store.searches import artifact
 from mlflow_mleval.store.study_artifacts import changed_means
 from mlflow_mleval.validation import present
@@ -118,9 +119,7 @@ def load_answers(
             f"mlflow.genai.evaluate, {EVALUATED}, or imported ones. Name a table that they "
             "logged."
         )
-    method_rule, dataset_rule = rules_of(selection)
-    rules = with_models(client, list(experiments), method_rule), dataset_rule
-    groups, rows, nameless = _grouped(holding, experiments, rules, selection)
+    groups, rows, nameless = _grouped(client, holding, experiments, selection)
     notes = _left_out(nameless)
     if not rows:
         why = " ".join(notes) or "they are of other methods or datasets."
@@ -149,9 +148,9 @@ def load_answers(
 
 
 def _grouped(
+    client: MlflowClient,
     runs: Sequence[Run],
     experiments: Mapping[str, str],
-    rules: tuple[Rule, Rule],
     selection: Selection,
 ) -> tuple[dict[str, dict[str, list[Run]]], list[dict[str, str]], dict[str, list[str]]]:
     """The runs that count by dataset and method, a row about each, and by what they lack, the ids
@@ -160,21 +159,29 @@ def _grouped(
     groups: dict[str, dict[str, list[Run]]] = {}
     rows: list[dict[str, str]] = []
     nameless: dict[str, list[str]] = {}
-    for run in runs:
-        experiment, run_id = experiments[run.info.experiment_id], run.info.run_id
-        names = [rule.find(run, experiment) for rule in rules]
-        if None in names:
-            lacking = rules[names.index(None)].lacking(run)
-            nameless.setdefault(lacking, []).append(run_id)
-            continue
-        method, dataset = (name[0] for name in names if name)
+    table = table_of_runs(runs, experiments)
+    by_method, by_dataset = rules_of(selection)
+    by_method = with_models(client, list(experiments), by_method)
+    methods, datasets = by_method.names(table), by_dataset.names(table)
+    for rule, without in (
+        (by_method, methods == ""),
+        (by_dataset, (datasets == "") & (methods != "")),
+    ):
+        lacking = table.where(without)
+        for run_id, why in zip(lacking.frame["run_id"], rule.lacking(lacking), strict=True):
+            nameless.setdefault(why, []).append(run_id)
+    by_id = {run.info.run_id: run for run in runs}
+    about = table.frame[["run_id", "experiment"]].assign(dataset=datasets, method=methods)
+    for row in about[(methods != "") & (datasets != "")].to_dict("records"):
         if selection.run_ids and selection.dataset_by is None and groups:
-            (dataset,) = groups
-        by_method = _counts(method, selection.methods, selection.exclude_methods)
-        if by_method and _counts(dataset, selection.datasets, selection.exclude_datasets):
+            (row["dataset"],) = groups
+        method, dataset = row["method"], row["dataset"]
+        if _counts(method, selection.methods, selection.exclude_methods) and _counts(
+            dataset, selection.datasets, selection.exclude_datasets
+        ):
+            run = by_id[row["run_id"]]
             groups.setdefault(dataset, {}).setdefault(method, []).append(run)
-            about = {"run_id": run_id, "experiment": experiment}
-            rows.append({**about, "dataset": dataset, "method": method})
+            rows.append(row)
     return groups, rows, nameless
 
 
@@ -363,6 +370,14 @@ def holds_answers(run: Run) -> bool:
         or _holds_imported(run)
         or EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")
     )
+
+
+def hold_answers(table: RunsTable) -> pd.Series:
+    """Which runs of a table hold answers, as `holds_answers` says."""
+    imported = table.has(f"tags.{schema.TAG_ANSWERS}")
+    imported &= table.tag(schema.TAG_STATUS) == schema.COMPLETE
+    logged = table.tag("mlflow.loggedArtifacts").str.contains(EVALUATED, regex=False)
+    return imported | logged | (table.tag("mlflow.runType") == "genai_evaluate")
 
 
 def _holds_imported(run: Run) -> bool:

@@ -4,98 +4,41 @@ candidates, among which somebody has to choose; and results of different kinds s
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from mlflow.entities import Run
 
 from mlflow_mleval.errors import CandidatesError, IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.measures.metric_names import direction_of, directions, of_training
 from mlflow_mleval.measures.registry import MEASURES, meant
 from mlflow_mleval.selection import DIGEST, Selection, best_metric, key_of
 from mlflow_mleval.store import schema
-from mlflow_mleval.store.reader import Result, digest_of
-from mlflow_mleval.study import Excluded
+from mlflow_mleval.store.reader import Results
+from mlflow_mleval.store.rules import differing, settings
+from mlflow_mleval.study import Cell, Excluded
 from mlflow_mleval.words import DECLARE, Argument, Message, count, did_you_mean, some
 
-#: What is plainly a seed: these names, also as the last part of a longer one (model__random_state,
-#: train.seed, data_seed).
-_SEED = re.compile(
-    r"(.*[_./:-])?(seed|random_state|random_seed|rng|try|attempt|repeat|repetition|replicate)",
-    re.IGNORECASE,
-)
-#: A seed within the text of an estimator.
-_SEED_IN_TEXT = re.compile(r"\b(\w*_)?(seed|random_state|rng)=[^,()\[\]{}]*", re.IGNORECASE)
 #: A metric of validation, by its name: what one chooses by.
 _VALIDATION = re.compile(r"(^|[_./-])(val|valid|validation|dev|cv)([_./-]|$)", re.IGNORECASE)
-#: A metric of cross-validation, by its name.
-_OF_FOLDS = re.compile(r"(^|[_/.-])(cv|folds?|split)_?\d*([_/.-]|$)|_std$", re.IGNORECASE)
 #: What differs where one run was cross-validated and another not, or over other folds.
 FOLDS = "number of folds"
 #: What chooses runs.
 FILTER = Argument("filter_string")
 #: Cells that an error names.
 _SHOWN = 4
-#: A dataset and a method.
-Cell = tuple[str, str]
 
 
-def is_seed(param: str) -> bool:
-    """Whether a param of this name is plainly a seed, or counts repeats.
-
-    >>> [is_seed(name) for name in ("seed", "model__random_state", "data_seed", "n_seeds", "lr")]
-    [True, True, True, False, False]
-    >>> [is_seed(name) for name in ("try", "attempt", "trial", "n_repeats")]
-    [True, True, False, False]
-    """
-    return _SEED.fullmatch(param) is not None
-
-
-@dataclass(frozen=True)
-class RepeatRule:
-    """What tells repeats of a run from one another: seeds, and what ``param:NAME`` or ``tag:NAME``
-    names; with ``digest`` each is on another split of the same data.
-    """
-
-    rules: tuple[str, ...] = ()
-
-    def of(self, run: Run) -> tuple[str, dict[str, str]]:
-        """Which repeat the run is (empty where nothing says so), and the params in which repeats
-        are equal.
-        """
-        params, kinds = run.data.params, {"param": run.data.params, "tag": run.data.tags}
-        kinds[DIGEST] = {"": digest_of(run)}
-        named = [kinds[kind].get(key, "") for kind, key in map(key_of, self.rules)]
-        seeds = [name for name in params if is_seed(name)]
-        label = (
-            ", ".join(filter(None, named))
-            if named
-            else params[min(seeds, key=len)]
-            if seeds
-            else ""
-        )
-        if "best_cv_score" in run.data.metrics:  # what a search found is no setting of it
-            seeds += [name for name in params if name.startswith("best_")]
-        gone = {*seeds, *(key for kind, key in map(key_of, self.rules) if kind == "param")}
-        return label, {
-            name: _SEED_IN_TEXT.sub("", text) for name, text in params.items() if name not in gone
-        }
-
-    def check(self, results: Sequence[Result]) -> None:
-        """NoRunsError where no run has what was to name the repeats."""
-        if self.rules and not any(r.repeat for r in results):
-            has = dict.fromkeys(name for r in results for name in r.config)
-            guess = did_you_mean((key_of(rule)[1] for rule in self.rules), has)
-            params = f" Their params are {some(has)}.{guess}" if has else ""
-            raise NoRunsError(
-                f"no run has {some(self.rules)}, which was to tell repeats apart.{params}"
-            )
+def check_repeats(results: Results, rules: Sequence[str]) -> None:
+    """NoRunsError where no run has what was to name the repeats."""
+    if rules and not (results.rows["repeat"] != "").any():
+        has, _ = settings(results.table, rules)
+        guess = did_you_mean((key_of(rule)[1] for rule in rules), has)
+        params = f" Their params are {some(has)}.{guess}" if has else ""
+        raise NoRunsError(f"no run has {some(rules)}, which was to tell repeats apart.{params}")
 
 
 def sign_of(metric: str, selection: Selection) -> int:
@@ -108,39 +51,353 @@ def sign_of(metric: str, selection: Selection) -> int:
         way = directions([metric], *ways, proposed)[metric]
         return 1 if way == "max" else -1
     except ValueError as error:
-        raise MeasureError(
-            Message(
-                f"no direction is known for {metric!r}, by which to choose.{meant([metric])} "
-                "Declare it: ",
-                DECLARE,
-                ".",
-            )
-        ) from error
+        text = f"no direction is known for {metric!r}, by which to choose.{meant([metric])} "
+        raise MeasureError(Message(text, "Declare it: ", DECLARE, ".")) from error
 
 
 @dataclass(frozen=True)
-class Repeats:
-    """Which runs count for each cell, and what a reader must know about that.
+class Cells:
+    """The runs that count, and what they say by method and dataset.
 
     Attributes
     ----------
-    results : list of Result
-        One a cell; `members` are the runs of which it is the mean.
+    members : Results
+        The runs, those of a cell one after the other.
+    rows : DataFrame
+        One row a cell: what the last run of it that finished says, or the last; label is that run,
+        name how lists call the cell, n its runs, and selected_among the most of them.
+    values : DataFrame
+        One row a cell: means over the runs that finished.
     excluded : list of Excluded
     notes : list of str
+        What a reader must know of how runs became cells.
     chosen : dict of (dataset, method) to (str, int)
         By which metric, and among how many candidates, the best was chosen.
     """
 
-    results: list[Result]
-    excluded: list[Excluded]
-    notes: list[str]
-    chosen: dict[Cell, tuple[str, int]]
+    members: Results
+    rows: pd.DataFrame
+    values: pd.DataFrame
+    excluded: list[Excluded] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    chosen: dict[Cell, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> pd.Series:
+        return self.rows["status"] == schema.COMPLETE
+
+    def where(self, mask: Any) -> Cells:
+        """Some of the cells."""
+        rows = self.rows[np.asarray(mask, bool)]
+        keys = pd.MultiIndex.from_frame(self.members.rows[["dataset", "method"]])
+        members = self.members.where(keys.isin(rows.index))
+        return Cells(
+            members, rows, self.values.loc[rows.index], self.excluded, self.notes, self.chosen
+        )
 
 
-def gather(results: Sequence[Result], selection: Selection) -> Repeats:
-    """One result a method and dataset: of repeats the mean, of candidates as `duplicates` says;
-    results are in the order in which they started.
+class _Gathering:
+    """Runs on their way to cells: which of them count, and which settings they have."""
+
+    def __init__(self, results: Results, selection: Selection, searched: Mapping[str, set[str]]):
+        self.results, self.selection = results, selection
+        self.excluded: list[Excluded] = []
+        rows = results.rows
+        self.cell = rows.groupby(["dataset", "method"], sort=False).ngroup()
+        names = rows.drop_duplicates(["dataset", "method"])[["dataset", "method"]]
+        self.names: list[Cell] = [*names.itertuples(index=False, name=None)]
+        self.params, self.codes = settings(results.table, selection.repeats_by)
+        for i, run_id in enumerate(rows["run_id"] if searched else ()):
+            own = searched.get(run_id, ())  # what was searched tells no repeats apart
+            self.codes[i, [name in own for name in self.params]] = -1
+        identity = rows["protocol"].to_numpy()
+        for column in self.codes.T if len(rows) > len(self.names) else ():
+            identity = pd.factorize(identity * (column.max() + 2) + column + 1)[0]
+        self.identity = pd.Series(identity, rows.index)
+        self.told = pd.Series((self.codes >= 0).any(axis=1), rows.index)
+
+    def keep(self, kept: pd.Series, reason: str | Callable[[int], str]) -> None:
+        """Go on with these runs only; the others are listed."""
+        gone = self.results.titles[~kept]
+        why = reason if isinstance(reason, str) else reason(len(gone))
+        order = self.cell[gone.index].sort_values(kind="stable").index
+        self.excluded += [Excluded("run", name, why) for name in gone[order]]
+        at = kept.to_numpy()
+        self.results, self.codes = self.results.where(at), self.codes[at]
+        self.cell, self.identity = self.cell[at], self.identity[at]
+        self.told = self.told[at]
+
+    def places(self) -> dict[int, np.ndarray]:
+        """By cell, in the order in which these came, the positions of its runs."""
+        return self.cell.groupby(self.cell, sort=True).indices
+
+    def without_copies(self) -> None:
+        """Of runs that say just the same only the last counts: a result that was logged twice is no
+        second repeat.
+        """
+        rows = self.results.rows
+        several = self.cell.duplicated(keep=False)
+        if not several.any():
+            return
+        said = rows.loc[several, ["repeat", "status", "folds", "split_digest"]]
+        said = said.assign(cell=self.cell, identity=self.identity)
+        said = pd.concat([said, self.results.values[several]], axis=1)
+        copied = said.duplicated(keep="last").reindex(rows.index, fill_value=False)
+        self.keep(~copied, "the same result was logged again")
+
+    def of_latest_data(self) -> None:
+        """Of each dataset the runs on the data that were used last count."""
+        rows = self.results.rows
+        kept = pd.Series(True, rows.index)
+        for _, held in rows[rows["dataset_digest"] != ""].groupby("dataset", sort=False):
+            if schema.differ(held["dataset_digest"]):
+                last = held.loc[held["start_time"].idxmax(), "dataset_digest"]
+                kept[held.index] = held["dataset_digest"] == last
+        self.keep(kept, "it is on other data than the latest runs of its dataset")
+
+    def refuse_other_data(self) -> None:
+        """CandidatesError where runs of a cell are on different data."""
+        rows, chosen = self.results.rows, self.selection
+        known = rows[rows["dataset_digest"] != ""]
+        held = known.groupby(self.cell[known.index])["dataset_digest"].unique()
+        differ = {int(cell): digests for cell, digests in held.items() if schema.differ(digests)}
+        if not differ:
+            return
+        which = [f"{_said(self.names[c])}: {count(len(d), 'digest')}" for c, d in differ.items()]
+        text = (
+            "Runs of one method on one dataset were made on different data "
+            f"({some(which, _SHOWN)}): they are no repeats of each other, and are not averaged "
+            "unasked."
+        )
+        ways: list[tuple[str, dict[str, Any]]] = [
+            ("keep the runs on the latest data only", {"duplicates": "latest-data"})
+        ]
+        if chosen.dataset_by is None:
+            ways.append(("make a dataset of each digest", {"dataset_by": DIGEST}))
+        sure = True
+        for cell, digests in differ.items():
+            # splits: three runs or more, each on data of its own, and all of one size
+            runs = rows[self.cell == cell]
+            sizes = {*zip(runs["n_rows"], runs["n_test"], strict=True)}
+            sure &= len(digests) == len(runs) > 2 and len(sizes) == 1 and (0, ()) not in sizes
+        what = "take them for splits of the same data, one a repeat"
+        splits = (what, {"repeats_by": [*chosen.repeats_by, DIGEST]})
+        ways.insert(0 if sure else len(ways), splits)
+        raise CandidatesError(text, ways, sure)
+
+    def mixed(self) -> dict[int, list[str]]:
+        """By cell, the params in which its runs differ, beside their seed; `FOLDS` where their
+        protocols do. A run without any param tells nothing of how its method was set.
+        """
+        told = self.identity[self.told].groupby(self.cell).nunique() > 1
+        protocols = self.results.rows["protocol"]
+        folds = protocols[protocols != 0].groupby(self.cell).nunique() > 1
+        places = self.places()
+        names = {}
+        for cell in sorted({*told.index[told], *folds.index[folds]}):
+            at = places[cell]
+            differ = differing(self.params, self.codes[at[self.told.to_numpy()[at]]])
+            differ += [FOLDS] * bool(folds.get(cell, False))
+            if differ:
+                names[cell] = differ
+        return names
+
+    def best(self, mixed: Mapping[int, Sequence[str]]) -> dict[Cell, tuple[str, int]]:
+        """Of each of these cells the repeats of the candidate whose mean is best count; by what,
+        and among how many candidates it was chosen.
+        """
+        metric = best_metric(self.selection.duplicates)
+        self.check_chooser(metric, [*mixed])
+        larger = sign_of(metric, self.selection)
+        places, values = self.places(), self.results.values[metric].to_numpy()
+        identity = self.identity.to_numpy()
+        kept, chosen = np.ones(len(identity), bool), {}
+        for cell in mixed:
+            at = places[cell]
+            candidates = dict.fromkeys(identity[at])
+            means = {}
+            for candidate in candidates:
+                held = values[at[identity[at] == candidate]]
+                if not np.isnan(held).all():
+                    means[candidate] = larger * np.nanmean(held)
+            if not means:
+                self.check_chooser(metric, [cell])
+            best = max(means, key=means.__getitem__)
+            kept[at] = identity[at] == best
+            chosen[self.names[cell]] = metric, len(candidates)
+        reason = f"another candidate of the same method and dataset has a better {metric}"
+        self.keep(pd.Series(kept, self.cell.index), reason)
+        return chosen
+
+    def check_chooser(self, metric: str, cells: Collection[int]) -> None:
+        """MeasureError where no run of these cells has the metric by which to choose."""
+        values = self.results.values[self.cell.isin(cells)].dropna(axis=1, how="all")
+        if metric not in values:
+            which = some((_said(self.names[cell]) for cell in cells), _SHOWN)
+            guess = did_you_mean([metric], values)
+            raise MeasureError(
+                f"no run of {which} has {metric!r}, by which to choose; there are "
+                f"{some(sorted(values))}.{guess}"
+            )
+
+    def refuse(self, mixed: Mapping[int, Sequence[str]]) -> CandidatesError:
+        """What stops where candidates are not chosen, and the ways on."""
+        which = "; ".join(self.which(cell, mixed[cell]) for cell in [*mixed][:_SHOWN])
+        more = f"; and {count(len(mixed) - _SHOWN, 'more cell')}" if len(mixed) > _SHOWN else ""
+        text = (
+            f"{which}{more}. They are different methods or candidates of a search, which are not "
+            "averaged unasked."
+        )
+        ways: list[tuple[str, dict[str, Any]]] = []
+        metric, also = self.to_choose_by(mixed)
+        if metric:
+            what = f"take the best candidate by {metric}, with its repeats"
+            if also:
+                what += (
+                    f" ({metric} is compared, too, so that a doubt will call the result optimistic)"
+                )
+            ways.append((what, {"duplicates": f"best:{metric}"}))
+        if apart := self.apart(mixed):
+            ways.append(("compare them as methods of their own", apart))
+        ways += [
+            ("average them all the same", {"duplicates": "mean"}),
+            ("take the run that started last", {"duplicates": "latest"}),
+        ]
+        return CandidatesError(text, ways)
+
+    def which(self, cell: int, params: Sequence[str], before: str = ": ", after: str = "") -> str:
+        runs = count(int((self.cell == cell).sum()), "run")
+        differ = some(params, 6)
+        return f"{_said(self.names[cell])}{before}{runs} that differ in {differ}{after}"
+
+    def to_choose_by(self, cells: Collection[int]) -> tuple[str, bool]:
+        """A metric that every run has and whose direction is known, rather one that is not
+        compared, and whether it will be.
+        """
+        chosen = self.selection
+        declared, compared = {*chosen.minimize, *chosen.maximize}, chosen.measures
+        proposed = chosen.directions == "proposed"
+        shared = {*self.results.values[self.cell.isin(cells)].dropna(axis=1)}
+        held_out = shared - of_training(shared)
+        directed = [m for m in held_out if m in declared or direction_of(m, proposed)]
+        if not directed:
+            return "", False
+        best = min(
+            directed,
+            key=lambda m: (m in (compared or ()), not _VALIDATION.search(m), m not in declared, m),
+        )
+        return best, best in compared if compared is not None else len(directed) == 1
+
+    def apart(self, mixed: Mapping[int, Sequence[str]]) -> dict[str, Any]:
+        """The options that make methods of the candidates; on one dataset where others would have
+        gaps; empty where none does.
+        """
+        rules = self.telling(mixed)
+        if rules and self.selection.missing == "error":
+            kept = [self.params.index(key) for kind, key in map(key_of, rules) if kind == "param"]
+            rows = self.results.rows[["dataset", "method"]].assign(
+                **{f"param{i}": self.codes[:, i] for i in kept if i < len(self.params)}
+            )
+            there = rows.drop_duplicates()
+            methods = there.drop(columns="dataset").drop_duplicates()
+            if len(there) < len(methods) * there["dataset"].nunique():
+                dataset = self.names[next(iter(mixed))][0]
+                here = {c: names for c, names in mixed.items() if self.names[c][0] == dataset}
+                rules = self.telling(here)
+                return {"datasets": [dataset], "method_by": rules} if rules else {}
+        return {"method_by": rules} if rules else {}
+
+    def telling(self, mixed: Mapping[int, Sequence[str]]) -> list[str]:
+        """The rules that name the method now, and the fewest params that tell the candidates apart;
+        empty where params do not.
+        """
+        places = self.places()
+        first = self.results.rows.iloc[places[next(iter(mixed))][0]]
+        by = first["method_by"].split(", ")
+        params: dict[str, None] = {}
+        for cell, names in mixed.items():
+            if FOLDS in names:
+                return []
+            at = [self.params.index(name) for name in names]
+            codes = self.codes[places[cell]][:, at]
+            most, telling = len(np.unique(codes, axis=0)), list[int]()
+            while not telling or len(np.unique(codes[:, telling], axis=0)) < most:
+                others = [i for i in range(len(at)) if i not in telling]
+                apart = [len(np.unique(codes[:, [*telling, i]], axis=0)) for i in others]
+                telling.append(others[int(np.argmax(apart))])
+            params |= dict.fromkeys(names[i] for i in sorted(telling))
+        return [*by, *(f"param:{name}" for name in params if f"param:{name}" not in by)]
+
+    def doubts(self) -> list[str]:
+        """What may be wrong with the means, and of which cells."""
+        rows, finished = self.results.rows, self.results.finished
+        found: dict[str, dict[int, list[str]]] = {}
+
+        def doubt(text: str, cell: int, shown: Any) -> None:
+            found.setdefault(text, {}).setdefault(cell, []).append(str(shown))
+
+        several = self.cell.duplicated(keep=False)
+        if not self.selection.repeats_by:
+            seeds = rows.loc[several & (rows["repeat"] != ""), ["repeat"]]
+            seeds = seeds.assign(cell=self.cell, identity=self.identity)
+            twice = seeds[seeds.duplicated()].drop_duplicates()
+            text = "Repeats have the same seed and other results, and all of them count"
+            for seed, cell in zip(twice["repeat"], twice["cell"], strict=True):
+                doubt(text, cell, seed)
+        by_cell = finished[several].groupby(self.cell)
+        sizes, done = by_cell.size(), by_cell.sum()
+        for cell in sizes.index[(done > 0) & (done < sizes)]:
+            text = "Some repeats did not finish, so that means are over the others"
+            doubt(text, cell, f"{sizes[cell] - done[cell]} of {sizes[cell]}")
+        having = self.results.values[several].notna().groupby(self.cell).sum()
+        for m in having:
+            text = "Some repeats lack a value, so that its means are over the others"
+            for cell in having.index[(having[m] > 0) & (having[m] < done)]:
+                doubt(text, cell, f"{m} in {done[cell] - having.at[cell, m]} of {done[cell]}")
+        commits = rows.loc[several & (rows["commit"] != ""), "commit"].str[:7]
+        for cell, held in commits.groupby(self.cell).unique().items():
+            text = "Repeats were made by different versions of the code (their Git commits differ)"
+            for commit in sorted(held) if len(held) > 1 else ():
+                doubt(text, int(str(cell)), commit)
+        return [
+            f"{text}: "
+            + some((f"{_said(self.names[c])} ({some(at[c], 3)})" for c in sorted(at)), 6)
+            + "."
+            for text, at in found.items()
+        ]
+
+    def cells(self, notes: list[str], chosen: dict[Cell, tuple[str, int]]) -> Cells:
+        """The cells of the runs that are left."""
+        order = self.cell.sort_values(kind="stable")
+        members = self.results.at(order.index)
+        rows, finished = members.rows, members.finished
+        last = pd.concat([order[~finished], order[finished]]).drop_duplicates(keep="last")
+        last = last.sort_values()
+        n = order.groupby(order).size()
+        table = rows.loc[last.index].assign(
+            label=last.index,
+            n=n.loc[last].to_numpy(),
+            selected_among=rows["selected_among"].groupby(order).max().loc[last].to_numpy(),
+        )
+        runs = table["n"].astype(str).where(table["n"] > 1, "run " + table["run_id"])
+        runs = runs.where(table["n"] == 1, runs + " runs")
+        table["name"] = table["method"] + " on " + table["dataset"] + " (" + runs + ")"
+        keys = [*zip(table["dataset"], table["method"], strict=True)]
+        table.index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method"])
+        values = members.values.groupby(order).mean().loc[last]
+        return Cells(members, table, values.set_axis(table.index), self.excluded, notes, chosen)
+
+
+def _said(cell: Cell) -> str:
+    return f"{cell[1]} on {cell[0]}"
+
+
+def gather(
+    results: Results, selection: Selection, searched: Mapping[str, set[str]] | None = None
+) -> Cells:
+    """One cell a method and dataset: of repeats the mean, of candidates as `duplicates` says.
+
+    `searched` has, by the ids of the best trials of searches, the params that these searched.
 
     Raises
     ------
@@ -149,200 +406,56 @@ def gather(results: Sequence[Result], selection: Selection) -> Repeats:
     MeasureError
         No run has the metric by which to choose, or its direction is not known.
     """
-    cells: dict[Cell, list[Result]] = {}
-    for r in results:
-        cells.setdefault((r.dataset, r.method), []).append(r)
-    excluded: list[Excluded] = []
-    cells = {cell: _without_copies(runs, excluded) for cell, runs in cells.items()}
-    if selection.duplicates == "latest-data":
-        cells = _of_latest_data(cells, excluded)
-    elif selection.duplicates not in ("latest", "mean") and DIGEST not in selection.repeats_by:
-        _refuse_other_data(cells, selection)
-    mixed = {cell: names for cell, runs in cells.items() if (names := differing(runs))}
+    found, policy = _Gathering(results, selection, searched or {}), selection.duplicates
+    found.without_copies()
+    if policy == "latest-data":
+        found.of_latest_data()
+    elif policy not in ("latest", "mean") and DIGEST not in selection.repeats_by:
+        found.refuse_other_data()
+    mixed = {} if policy == "latest" else found.mixed()
     notes: list[str] = []
     chosen: dict[Cell, tuple[str, int]] = {}
-    if selection.duplicates == "latest":
-        cells = _latest(cells, excluded)
-    elif mixed and selection.duplicates in ("error", "latest-data"):
-        raise _error(cells, mixed, selection)
-    elif mixed and selection.duplicates == "mean":
-        which = (_which(cell, cells[cell], params, " (", ")") for cell, params in mixed.items())
+    if policy == "latest":
+        later = "because a later one of the same method and dataset counts"
+        found.keep(
+            ~found.cell.duplicated(keep="last"),
+            lambda n: f"{n:,} {'run was' if n == 1 else 'runs were'} passed over, {later}",
+        )
+    elif mixed and policy in ("error", "latest-data"):
+        raise found.refuse(mixed)
+    elif mixed and policy == "mean":
+        which = (found.which(cell, params, " (", ")") for cell, params in mixed.items())
         notes.append(
             "As asked, runs that are no repeats of each other count as one method, by their "
             f"mean: {some(which, _SHOWN)}."
         )
     elif mixed:
-        metric = best_metric(selection.duplicates)
-        _check_chooser(metric, [r for cell in mixed for r in cells[cell]])
-        larger = sign_of(metric, selection)
-        reason = f"another candidate of the same method and dataset has a better {metric}"
-        for cell in mixed:
-            cells[cell], n, others = _best(cells[cell], metric, larger)
-            chosen[cell] = metric, n
-            excluded += [Excluded("run", r.name, reason) for r in others]
-    notes += _doubts(cells, seeds=not selection.repeats_by)
-    return Repeats([merged(runs) for runs in cells.values()], excluded, notes, chosen)
+        chosen = found.best(mixed)
+    notes += found.doubts()
+    return found.cells(notes, chosen)
 
 
-def _latest(
-    cells: Mapping[Cell, list[Result]], excluded: list[Excluded]
-) -> dict[Cell, list[Result]]:
-    """Of each cell the run that started last; the others go to the list."""
-    older = [r for runs in cells.values() for r in runs[:-1]]
-    are = "run was" if len(older) == 1 else "runs were"
-    reason = (
-        f"{len(older):,} {are} passed over, because a later one of the same method and dataset "
-        "counts"
-    )
-    excluded += [Excluded("run", r.name, reason) for r in older]
-    return {cell: runs[-1:] for cell, runs in cells.items()}
-
-
-def _of_latest_data(
-    cells: Mapping[Cell, list[Result]], excluded: list[Excluded]
-) -> dict[Cell, list[Result]]:
-    """Of each dataset the runs on the data that were used last; the others go to the list."""
-    by_dataset: dict[str, list[Result]] = {}
-    for (dataset, _), runs in cells.items():
-        by_dataset.setdefault(dataset, []).extend(r for r in runs if r.dataset_digest)
-    last = {
-        dataset: max(runs, key=lambda r: r.start_time).dataset_digest
-        for dataset, runs in by_dataset.items()
-        if schema.differ(r.dataset_digest for r in runs)
-    }
-    of_latest = {
-        cell: [r for r in runs if last.get(cell[0], r.dataset_digest) == r.dataset_digest]
-        for cell, runs in cells.items()
-    }
-    older = [r for cell, runs in cells.items() for r in runs if r not in of_latest[cell]]
-    reason = "it is on other data than the latest runs of its dataset"
-    excluded += [Excluded("run", r.name, reason) for r in older]
-    return {cell: runs for cell, runs in of_latest.items() if runs}
-
-
-def _refuse_other_data(cells: Mapping[Cell, Sequence[Result]], selection: Selection) -> None:
-    """CandidatesError where runs of a cell are on different data."""
-    digests = {cell: {r.dataset_digest for r in runs} - {""} for cell, runs in cells.items()}
-    differ = [cell for cell, held in digests.items() if schema.differ(held)]
-    if not differ:
-        return
-    which = [f"{_cell(cell)}: {count(len(digests[cell]), 'digest')}" for cell in differ]
-    text = (
-        f"Runs of one method on one dataset were made on different data ({some(which, _SHOWN)}): "
-        "they are no repeats of each other, and are not averaged unasked."
-    )
-    ways: list[tuple[str, dict[str, Any]]] = [
-        ("keep the runs on the latest data only", {"duplicates": "latest-data"})
-    ]
-    if selection.dataset_by is None:
-        ways.append(("make a dataset of each digest", {"dataset_by": DIGEST}))
-    splits = {"repeats_by": [*selection.repeats_by, DIGEST]}
-    sure = all(_are_splits(cells[cell]) for cell in differ)
-    what = "take them for splits of the same data, one a repeat"
-    ways.insert(0 if sure else len(ways), (what, splits))
-    raise CandidatesError(text, ways, sure)
-
-
-def _are_splits(runs: Sequence[Result]) -> bool:
-    """Whether data that differ look like splits of the same: three runs or more, each on data of
-    its own, and all of one size.
-    """
-    digests, sizes = {r.dataset_digest for r in runs}, {(r.n_rows, r.n_test) for r in runs}
-    unknown = (None, ()) in sizes
-    return len(digests) == len(runs) > 2 and len(sizes) == 1 and not unknown
-
-
-def differing(runs: Sequence[Result]) -> list[str]:
-    """The params in which the runs differ, beside their seed; `FOLDS` where their protocols do.
-
-    A run without any param tells nothing of how its method was set.
-    """
-    names = differing_params([r.config for r in runs if r.config])
-    return names + [FOLDS] * (len({_protocol(r) for r in runs} - {0}) > 1)
-
-
-def _protocol(r: Result) -> int:
-    """Over how many folds a run was made, 1 for hold-out, -1 where names of metrics speak of some;
-    0 where nobody says.
-    """
-    if r.n_test:
-        return len(r.n_test)
-    if r.by_fold is not None:
-        return len(r.by_fold.folds)
-    ours = r.named_by[0][0].startswith("tag:mleval.")
-    return 0 if ours else -1 if any(map(_OF_FOLDS.search, r.values)) else 1
-
-
-def differing_params(configs: Sequence[Mapping[str, str]]) -> list[str]:
-    """Names that have several values, in order of first appearance; one that some lack has.
-
-    >>> differing_params([{"lr": "1", "depth": "3"}, {"lr": "2", "depth": "3"}])
-    ['lr']
-    """
-    names = dict.fromkeys(name for config in configs for name in config)
-    return [name for name in names if len({config.get(name) for config in configs}) > 1]
-
-
-def merged(runs: Sequence[Result]) -> Result:
-    """The mean of the runs that finished, in the order in which they started; a single run stays as
-    it is.
-    """
-    if len(runs) == 1:
-        return runs[0]
-    finished = [r for r in runs if r.status == schema.COMPLETE]
-    last = (finished or runs)[-1]
-    profiles = [r.profiles for r in (last, *finished) if r.profiles]
-    return replace(
-        last,
-        values=_means(finished),
-        selected_among=max(r.selected_among for r in runs),
-        plain={m for r in runs for m in r.plain},
-        bad={m: v for r in runs for m, v in r.bad.items()},
-        profiles=profiles[-1] if profiles else last.profiles,
-        repeats=tuple(runs),
-    )
-
-
-def _means(runs: Sequence[Result]) -> dict[str, float]:
-    """The mean of each measure over the runs that have it."""
-    values: dict[str, list[float]] = {}
-    for r in runs:
-        for m, v in r.values.items():
-            values.setdefault(m, []).append(v)
-    return {m: math.fsum(v) / len(v) for m, v in values.items()}
-
-
-def repeats_table(results: Sequence[Result], used: Sequence[str]) -> pd.DataFrame | None:
+def repeats_table(cells: Cells, used: Sequence[str]) -> pd.DataFrame | None:
     """The values of every run that finished; None where no method has several on a dataset."""
-    finished = [(r, [m for m in r.members if m.status == schema.COMPLETE]) for r in results]
-    if all(len(runs) < 2 for _, runs in finished):
+    runs = cells.members.where(cells.members.finished)
+    rows = runs.rows[["dataset", "method", "repeat"]]
+    by = [rows["dataset"], rows["method"]]
+    if not rows.duplicated(["dataset", "method"]).any():
         return None
-    index, rows = [], []
-    for r, runs in finished:
-        labels = [m.repeat for m in runs]
-        unique = all(labels) and len({*labels}) == len(labels)
-        index += [
-            (r.dataset, r.method, label if unique else f"run {i}")
-            for i, label in enumerate(labels, 1)
-        ]
-        rows += [[m.values.get(measure, math.nan) for measure in used] for m in runs]
-    return pd.DataFrame(
-        rows,
-        pd.MultiIndex.from_tuples(index, names=["dataset", "method", "repeat"]),
-        list(used),
-        dtype=float,
-    )
+    vague = (rows["repeat"] == "") | rows.duplicated()
+    vague = vague.groupby(by, sort=False).transform("any")
+    numbers = "run " + (rows.groupby(by, sort=False).cumcount() + 1).astype(str)
+    repeats = rows["repeat"].where(~vague, numbers)
+    keys = [*zip(rows["dataset"], rows["method"], repeats, strict=True)]
+    index = pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "repeat"])
+    return runs.values.reindex(columns=list(used)).set_axis(index)
 
 
-def choice_notes(
-    chosen: Mapping[tuple[str, str], tuple[str, int]], used: Sequence[str]
-) -> list[str]:
+def choice_notes(chosen: Mapping[Cell, tuple[str, int]], used: Sequence[str]) -> list[str]:
     """By what candidates and trials were chosen, and among how many."""
     notes = []
     for metric in sorted({metric for metric, _ in chosen.values()}):
-        cells = some(
-            (f"{m} on {d} (of {n})" for (d, m), (by, n) in chosen.items() if by == metric), 6
-        )
+        cells = some((f"{_said(c)} (of {n})" for c, (by, n) in chosen.items() if by == metric), 6)
         also = (
             ""
             if metric in used
@@ -355,296 +468,43 @@ def choice_notes(
     return notes
 
 
-def mean_folds(runs: Sequence[tuple[Result, schema.FoldValues]]) -> schema.FoldValues | str:
-    """Values by fold as means over repeats, or why there are none."""
-    first = runs[0][1]
-    if len(runs) == 1:
-        return first
-    folds, chooses = sorted(first.folds), (Argument("filter_string"), " chooses one of them")
-    if any(sorted(values.folds) != folds for _, values in runs):
-        return Message("its repeats have different folds; ", *chooses)
-    if schema.differ(r.split_digest for r, _ in runs):
-        return Message("its repeats split the data in different ways; ", *chooses)
-    tables = [pd.DataFrame(values.values, index=values.folds) for _, values in runs]
-    measures = dict.fromkeys(m for table in tables for m in table)
-    whole = [table.reindex(folds, columns=list(measures)) for table in tables]
-    means = np.mean([table.to_numpy(float) for table in whole], axis=0)
-    return schema.FoldValues(folds, dict(zip(measures, means.T.tolist(), strict=True)))
-
-
-def _cell(cell: Cell) -> str:
-    return f"{cell[1]} on {cell[0]}"
-
-
-def _which(
-    cell: Cell,
-    runs: Sequence[Result],
-    params: Sequence[str],
-    before: str = ": ",
-    after: str = "",
-) -> str:
-    return f"{_cell(cell)}{before}{count(len(runs), 'run')} that differ in {some(params, 6)}{after}"
-
-
-def _identity(r: Result) -> tuple[Any, ...]:
-    """What repeats of one candidate have in common."""
-    return _protocol(r), *sorted(r.config.items())
-
-
-def _without_copies(runs: Sequence[Result], excluded: list[Excluded]) -> list[Result]:
-    """Of runs that say just the same only the last: a result that was logged twice is no second
-    repeat.
-    """
-    if len(runs) == 1:
-        return [*runs]
-    latest: dict[Any, Result] = {}
-    for r in runs:
-        key = (
-            r.repeat,
-            *_identity(r),
-            r.status,
-            *sorted(r.values.items()),
-            r.folds,
-            r.split_digest,
-        )
-        if (older := latest.pop(key, None)) is not None:
-            excluded.append(Excluded("run", older.name, "the same result was logged again"))
-        latest[key] = r
-    return list(latest.values())
-
-
-def _check_chooser(metric: str, runs: Sequence[Result]) -> None:
-    """MeasureError where no run has the metric by which to choose."""
-    has = {m for r in runs for m in r.values}
-    if metric not in has:
-        which = some(dict.fromkeys(_cell((r.dataset, r.method)) for r in runs), _SHOWN)
-        guess = did_you_mean([metric], has)
-        raise MeasureError(
-            f"no run of {which} has {metric!r}, by which to choose; there are "
-            f"{some(sorted(has))}.{guess}"
-        )
-
-
-def _best(
-    runs: Sequence[Result], metric: str, larger: int
-) -> tuple[list[Result], int, list[Result]]:
-    """The repeats of the candidate whose mean is best, the number of candidates, and the runs of
-    the others.
-    """
-    groups: dict[Any, list[Result]] = {}
-    for r in runs:
-        groups.setdefault(_identity(r), []).append(r)
-    means = {
-        key: np.mean(values)
-        for key, rs in groups.items()
-        if (values := [r.values[metric] for r in rs if metric in r.values])
-    }
-    if not means:
-        _check_chooser(metric, runs)
-    best = max(means, key=lambda key: larger * means[key])
-    return groups[best], len(groups), [r for r in runs if _identity(r) != best]
-
-
-def _doubts(cells: Mapping[Cell, Sequence[Result]], seeds: bool) -> list[str]:
-    """What may be wrong with the means, and of which cells."""
-    doubts: dict[str, list[str]] = {}
-    repeated = {cell: runs for cell, runs in cells.items() if len(runs) > 1}
-    for cell, runs in repeated.items():
-        for doubt, names in _doubts_of(runs, seeds).items():
-            if names:
-                doubts.setdefault(doubt, []).append(f"{_cell(cell)} ({some(names, 3)})")
-    return [f"{doubt}: {some(which, 6)}." for doubt, which in doubts.items()]
-
-
-def _doubts_of(runs: Sequence[Result], seeds: bool) -> dict[str, list[str]]:
-    """What may be wrong with the mean of these runs, with the seeds, counts and measures that show
-    it.
-    """
-    finished = [r for r in runs if r.status == schema.COMPLETE]
-    twice = Counter((r.repeat, *_identity(r)) for r in runs if r.repeat) if seeds else {}
-    commits = sorted({r.commit[:7] for r in runs if r.commit})
-    part = [f"{len(runs) - len(finished)} of {len(runs)}"]
-    return {
-        "Repeats have the same seed and other results, and all of them count": [
-            label for (label, *_), n in twice.items() if n > 1
-        ],
-        "Some repeats did not finish, so that means are over the others": (
-            part if 0 < len(finished) < len(runs) else []
-        ),
-        "Some repeats lack a value, so that its means are over the others": _lacking(finished),
-        "Repeats were made by different versions of the code (their Git commits differ)": (
-            commits if len(commits) > 1 else []
-        ),
-    }
-
-
-def _lacking(runs: Sequence[Result]) -> list[str]:
-    """Measures that some runs lack."""
-    having = Counter(m for r in runs for m in r.values)
-    return [f"{m} in {len(runs) - n} of {len(runs)}" for m, n in having.items() if n < len(runs)]
-
-
-def _error(
-    cells: Mapping[Cell, Sequence[Result]],
-    mixed: Mapping[Cell, Sequence[str]],
-    selection: Selection,
-) -> CandidatesError:
-    """What stops, and the ways on."""
-    which = "; ".join(
-        _which(cell, cells[cell], params) for cell, params in [*mixed.items()][:_SHOWN]
-    )
-    more = f"; and {count(len(mixed) - _SHOWN, 'more cell')}" if len(mixed) > _SHOWN else ""
-    text = (
-        f"{which}{more}. They are different methods or candidates of a search, which are not "
-        "averaged unasked."
-    )
-    ways: list[tuple[str, dict[str, Any]]] = []
-    metric, also = _to_choose_by([r for cell in mixed for r in cells[cell]], selection)
-    if metric:
-        what = f"take the best candidate by {metric}, with its repeats"
-        if also:
-            what += f" ({metric} is compared, too, so that a doubt will call the result optimistic)"
-        ways.append((what, {"duplicates": f"best:{metric}"}))
-    if apart := _apart(cells, mixed, complete=selection.missing == "error"):
-        ways.append(("compare them as methods of their own", apart))
-    ways += [
-        ("average them all the same", {"duplicates": "mean"}),
-        ("take the run that started last", {"duplicates": "latest"}),
-    ]
-    return CandidatesError(text, ways)
-
-
-def _to_choose_by(runs: Sequence[Result], selection: Selection) -> tuple[str, bool]:
-    """A metric that every run has and whose direction is known, rather one that is not compared,
-    and whether it will be.
-    """
-    declared, compared = {*selection.minimize, *selection.maximize}, selection.measures
-    proposed = selection.directions == "proposed"
-    shared = set.intersection(*(set(r.values) for r in runs))
-    held_out = shared - of_training(shared)
-    directed = [m for m in held_out if m in declared or direction_of(m, proposed)]
-    if not directed:
-        return "", False
-    best = min(
-        directed,
-        key=lambda m: (m in (compared or ()), not _VALIDATION.search(m), m not in declared, m),
-    )
-    return best, best in compared if compared is not None else len(directed) == 1
-
-
-def _apart(
-    cells: Mapping[Cell, Sequence[Result]],
-    mixed: Mapping[Cell, Sequence[str]],
-    complete: bool,
-) -> dict[str, Any]:
-    """The options that make methods of the candidates; on one dataset where others would have gaps;
-    empty where none does.
-    """
-    rules = _rules(cells, mixed)
-    if rules and complete and _gaps(cells, rules):
-        dataset = next(iter(mixed))[0]
-        here = {cell: names for cell, names in mixed.items() if cell[0] == dataset}
-        return {"datasets": [dataset], "method_by": rules} if (rules := _rules(cells, here)) else {}
-    return {"method_by": rules} if rules else {}
-
-
-def _rules(
-    cells: Mapping[Cell, Sequence[Result]],
-    mixed: Mapping[Cell, Sequence[str]],
-) -> list[str]:
-    """The rules that name the method now, and the fewest params that tell the candidates apart;
-    empty where params do not.
-    """
-    by = cells[next(iter(mixed))][0].named_by[0]
-    params: dict[str, None] = {}
-    for cell, names in mixed.items():
-        configs = [dict(_identity(r)[1:]) for r in cells[cell]]
-        if FOLDS in names:
-            return []
-        telling: list[str] = []
-        while _n_apart(configs, telling) < _n_apart(configs, names):
-            telling.append(
-                max(
-                    (n for n in names if n not in telling),
-                    key=lambda n: _n_apart(configs, [*telling, n]),
-                )
-            )
-        params |= dict.fromkeys(sorted(telling, key=names.index))
-    return [*by, *(f"param:{name}" for name in params if f"param:{name}" not in by)]
-
-
-def _n_apart(configs: Iterable[Mapping[str, str]], names: Sequence[str]) -> int:
-    """How many candidates these params tell apart."""
-    return len({tuple(config.get(name) for name in names) for config in configs})
-
-
-def _gaps(cells: Mapping[Cell, Sequence[Result]], rules: Sequence[str]) -> bool:
-    """Whether some method would lack a dataset, were methods named by these rules, too."""
-    params = [key for kind, key in map(key_of, rules) if kind == "param"]
-    there = {
-        (dataset, (method, *(r.config.get(p) for p in params)))
-        for (dataset, method), runs in cells.items()
-        for r in runs
-    }
-    return len(there) < len({d for d, _ in there}) * len({m for _, m in there})
-
-
 # --------------------------------------------------------------------------------------------------
 # Results of different kinds, whose values do not compare.
 
 
-def check_comparable(results: Sequence[Result]) -> None:
+def check_comparable(results: Results) -> None:
     """Refuse results that were computed under different conventions or, on one dataset, over
-    different hierarchies.
+    different hierarchies or with other weights of instances.
     """
-    stated = [r for r in results if r.conventions != schema.UNKNOWN_CONVENTIONS]
-    groups = {
-        c: [f"{r.method} on {r.dataset}" for r in stated if r.conventions == c]
-        for c in {r.conventions for r in stated}
-    }
-    if len(groups) > 1:
+    rows = results.rows
+    stated = rows[rows["conventions"] != schema.UNKNOWN_CONVENTIONS]
+    names = results.cells[stated.index].groupby(stated["conventions"]).agg(list)
+    if len(names) > 1:
         which = "; ".join(
-            f"{c}: {count(len(names), 'run')} ({some(names, 3)})"
-            for c, names in sorted(groups.items())
+            f"{kind}: {count(len(held), 'run')} ({some(held, 3)})" for kind, held in names.items()
         )
         raise _of_different_kinds(
             f"the runs were computed under different conventions for empty sets and ties: {which}.",
-            f"tags.`{schema.TAG_CONVENTIONS}` = '{min(groups)}'",
+            f"tags.`{schema.TAG_CONVENTIONS}` = '{min(names.index)}'",
         )
-    digests = {(r.dataset, r.hierarchy): r for r in results if r.hierarchy}
-    if mixed := [d for d, n in Counter(d for d, _ in digests).items() if n > 1]:
+    if mixed := _several(rows, "hierarchy"):
         text = f"runs on {some(mixed)} used different hierarchies. Choose those of one by "
         raise IncomparableRunsError(Message(text, FILTER, "."))
-    _check_weights(stated)
-
-
-def _check_weights(results: Sequence[Result]) -> None:
-    """Refuse results on one dataset that give its instances different weights, or weights and
-    none.
-    """
-    weighted = {(r.dataset, r.dataset_digest, r.weights) for r in results if r.weights}
-    plain = {r.dataset for r in results if not r.weights}
-    same_data = Counter((dataset, data) for dataset, data, _ in weighted)
-    mixed = {dataset for (dataset, _), n in same_data.items() if n > 1}
-    mixed |= plain.intersection(dataset for dataset, _, _ in weighted)
-    if mixed:
-        digest = min(weights for dataset, _, weights in weighted if dataset in mixed)
+    weighted, plain = stated[stated["weights"] != ""], stated[stated["weights"] == ""]
+    kinds = weighted.drop_duplicates(["dataset", "dataset_digest", "weights"])
+    unlike = {*kinds.loc[kinds.duplicated(["dataset", "dataset_digest"]), "dataset"]}
+    if unlike := unlike | {*plain["dataset"]} & {*weighted["dataset"]}:
         raise _of_different_kinds(
-            f"runs on {some(sorted(mixed))} weigh the instances in different ways "
+            f"runs on {some(sorted(unlike))} weigh the instances in different ways "
             "(`sample_weight`), or some do and others do not.",
-            f"tags.`{schema.TAG_WEIGHTS}` = '{digest}'",
+            f"tags.`{schema.TAG_WEIGHTS}` = "
+            f"'{weighted.loc[weighted['dataset'].isin(unlike), 'weights'].min()}'",
         )
 
 
-def _of_different_kinds(what: str, example: str) -> IncomparableRunsError:
-    choose = f"{what} Their values do not compare; choose those of one kind by "
-    return IncomparableRunsError(Message(choose, FILTER, f', for example "{example}".'))
-
-
-def check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:
+def check_propensities(cells: Cells, used: Sequence[str]) -> None:
     """Refuse measures of one dataset that weigh labels by different training labels."""
-    digests = {(r.dataset, r.propensities): r for r in results if r.propensities}
-    mixed = [d for d, n in Counter(d for d, _ in digests).items() if n > 1]
+    mixed = _several(cells.rows.reset_index(drop=True), "propensities")
     if mixed and (scored := [m for m in used if m in MEASURES and m.startswith(("ps", "s_min"))]):
         raise IncomparableRunsError(
             Message(
@@ -654,3 +514,14 @@ def check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:
                 f" (tag {schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}.",
             )
         )
+
+
+def _several(rows: pd.DataFrame, column: str) -> list[str]:
+    """The datasets of which runs say several things in this column."""
+    said = rows[rows[column] != ""].groupby("dataset", sort=False)[column].nunique()
+    return [*said.index[said > 1]]
+
+
+def _of_different_kinds(what: str, example: str) -> IncomparableRunsError:
+    choose = f"{what} Their values do not compare; choose those of one kind by "
+    return IncomparableRunsError(Message(choose, FILTER, f', for example "{example}".'))

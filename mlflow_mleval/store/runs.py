@@ -39,7 +39,7 @@ from mlflow_mleval import words
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.store import artifacts as artifact_routes
 from mlflow_mleval.store import budget, schema, store
-from mlflow_mleval.store.reader import model_of
+from mlflow_mleval.store.runs_table import model_of
 from mlflow_mleval.store.schema import packed
 from mlflow_mleval.store.store import alone, patiently
 from mlflow_mleval.validation import present

@@ -4,21 +4,19 @@ evaluation or trials of a search, and in the steps of metrics, which are folds o
 
 from __future__ import annotations
 
-import math
 import re
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run, RunData, RunInfo, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
@@ -27,9 +25,11 @@ from mlflow_mleval.selection import Selection, best_metric
 from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import download
 from mlflow_mleval.store.bounds import computable, open_parquet, read_table
-from mlflow_mleval.store.reader import Result, is_ours, metrics_of
-from mlflow_mleval.store.repeats import differing_params, is_seed, mean_folds, sign_of
-from mlflow_mleval.study import Excluded
+from mlflow_mleval.store.reader import Results, measured
+from mlflow_mleval.store.repeats import Cells, sign_of
+from mlflow_mleval.store.rules import differing, is_seed
+from mlflow_mleval.store.runs_table import RunRow, RunsTable, families, read_children
+from mlflow_mleval.study import Cell, Excluded
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import Argument, Message, agree, count, did_you_mean, some
 
@@ -42,105 +42,86 @@ BEST_TRIAL = Argument("children", "best:METRIC")
 
 
 @dataclass(frozen=True)
+class Searches:
+    """Children of runs, among which those are trials of a search that differ in their params.
+
+    Attributes
+    ----------
+    children : RunsTable
+    families : mapping of str to sequence of int
+        By the id of the parent, the positions of its children.
+    params : mapping of str to list of str
+        By the id of the parent, the params in which its children differ; the others hold folds.
+    """
+
+    children: RunsTable
+    families: Mapping[str, Sequence[int]]
+    params: Mapping[str, list[str]]
+
+    @classmethod
+    def among(cls, children: RunsTable) -> Searches:
+        """The searches whose trials these runs are."""
+        held = families(children)
+        names, codes = children.codes()
+        params = {parent: differing(names, codes[at]) for parent, at in held.items()}
+        return cls(children, held, params)
+
+    def trial_params(self, parent: str) -> list[str]:
+        """The params in which trials differ; those that number folds and seeds make none."""
+        return [p for p in self.params[parent] if not (is_seed(p) or _FOLD.fullmatch(p))]
+
+    @property
+    def searches(self) -> list[str]:
+        """The ids of the parents whose children are trials."""
+        return [parent for parent in self.families if self.trial_params(parent)]
+
+    def named(self, runs: RunsTable, names: pd.Series) -> str:
+        """How many searches these are, and of which methods: as the runs are called whose children
+        the trials are, else as the trials are.
+        """
+        by_id = dict(zip(runs.frame["run_id"], names, strict=True))
+        ids = self.children.frame["run_id"]
+        methods = dict.fromkeys(
+            by_id.get(parent) or by_id.get(ids.iloc[self.families[parent][0]], "")
+            for parent in self.searches
+        )
+        n = len(self.searches)
+        of = "a search" if n == 1 else f"{n} searches"
+        named = [name for name in methods if name]
+        return f"{of} ({some(named, 6)})" if named else of
+
+    def why(self, runs: RunsTable, names: pd.Series) -> dict[str, str]:
+        """By id of each trial, why it is no result."""
+        of = self.named(runs, names)
+        text = Message(
+            f"trials of {of} are no results; ", BEST_TRIAL, " takes the best trial of each"
+        )
+        ids = self.children.frame["run_id"].to_numpy()
+        return {run_id: text for parent in self.searches for run_id in ids[self.families[parent]]}
+
+
+@dataclass(frozen=True)
 class BestTrials:
     """What ``best:METRIC`` takes of searches.
 
     Attributes
     ----------
-    runs : list of Run
-        One a search: its best trial, which is named as the search is and repeats as it does.
-    searches : set of str
-        Ids of the runs that it stands for: the parents.
-    trials : dict of str to int
+    table : RunsTable
+        The runs with the best trials in the place of their searches: each is named as the search is
+        and repeats as it does.
+    among : mapping of str to int
         By id of a best trial, how many trials of its search have the metric.
-    own : dict of str to set of str
+    own : mapping of str to set of str
         By id of a best trial, the params that its search has not: what was searched tells no
         repeats apart.
     """
 
-    runs: list[Run] = field(default_factory=list)
-    searches: set[str] = field(default_factory=set)
-    trials: dict[str, int] = field(default_factory=dict)
-    own: dict[str, set[str]] = field(default_factory=dict)
+    table: RunsTable
+    among: Mapping[str, int] = field(default_factory=dict)
+    own: Mapping[str, set[str]] = field(default_factory=dict)
 
 
-def children_of(client: MlflowClient, parents: Sequence[Run]) -> dict[str, list[Run]]:
-    """By id of the parent, its finished children as they started; MLflow finds them by a tag,
-    whatever the selection left out.
-    """
-    experiments = sorted({run.info.experiment_id for run in parents})
-    families: dict[str, list[Run]] = defaultdict(list)
-    for run in (
-        store.search(client, experiments, f"tags.`{MLFLOW_PARENT_RUN_ID}` LIKE '%'")
-        if experiments
-        else ()
-    ):
-        if run.info.status == "FINISHED":
-            families[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
-    for runs in families.values():
-        runs.sort(key=lambda r: (r.info.start_time or 0, r.info.run_id))
-    return families
-
-
-def trial_params(children: Sequence[Run]) -> list[str]:
-    """The params in which trials of a search differ; those that number folds and seeds make
-    none.
-    """
-    return [
-        p
-        for p in differing_params([r.data.params for r in children])
-        if not (is_seed(p) or _FOLD.fullmatch(p))
-    ]
-
-
-def trials_among(runs: Sequence[Run], name: Callable[[Run], str]) -> dict[str, str]:
-    """By id of each run that is a trial of a search, why it stays out; `name` tells the method of a
-    run.
-    """
-    families: dict[str, list[Run]] = defaultdict(list)
-    for run in runs:
-        if MLFLOW_PARENT_RUN_ID in run.data.tags:
-            families[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
-    searches = [children for children in families.values() if trial_params(children)]
-    of = searched(runs, searches, name)
-    why = Message(f"trials of {of} are no results; ", BEST_TRIAL, " takes the best trial of each")
-    return {run.info.run_id: why for children in searches for run in children}
-
-
-def searched(
-    runs: Sequence[Run], searches: Sequence[Sequence[Run]], name: Callable[[Run], str]
-) -> str:
-    """How many searches these are, and of which methods: as the runs are called whose children the
-    trials are, else as the trials are.
-    """
-    by_id = {run.info.run_id: run for run in runs}
-    parents = (
-        by_id.get(children[0].data.tags[MLFLOW_PARENT_RUN_ID], children[0]) for children in searches
-    )
-    methods = [text for text in dict.fromkeys(map(name, parents)) if text]
-    of = "a search" if len(searches) == 1 else f"{len(searches)} searches"
-    return f"{of} ({some(methods, 6)})" if methods else of
-
-
-def refuse_trials(parent: Run, children: Sequence[Run]) -> None:
-    """IncomparableRunsError where the children of a run are trials of a search, not folds."""
-    if params := trial_params(children):
-        raise IncomparableRunsError(
-            Message(
-                f"the {count(len(children), 'child run')} of {some([parent.info.run_name])} (run "
-                f"{parent.info.run_id}) differ in {some(params, 6)}: they are trials of a search, "
-                "not folds. ",
-                BEST_TRIAL,
-                " takes the best trial of each search.",
-            )
-        )
-
-
-def best_trials(
-    client: MlflowClient,
-    runs: Sequence[Run],
-    selection: Selection,
-) -> BestTrials:
+def best_trials(client: MlflowClient, table: RunsTable, selection: Selection) -> BestTrials:
     """The best child of each run that has finished children.
 
     Raises
@@ -151,108 +132,70 @@ def best_trials(
         No child has the metric, or its direction is not known.
     """
     metric = best_metric(present(selection.children))
-    parents = {run.info.run_id: run for run in runs if run.info.status == "FINISHED"}
-    families = children_of(client, [*parents.values()])
-    held = {i: children for i, children in families.items() if i in parents}
-    if not held:
+    parents = table.where(table.frame["status"] == "FINISHED")
+    found = Searches.among(read_children(client, parents))
+    if not found.families:
         raise MeasureError(
             "`children` was given, but no finished run of the selection has children that "
             "finished. Leave it out."
         )
-    metrics = {m for children in held.values() for run in children for m in metrics_of(run)}
-    if metric not in metrics:
-        guess = did_you_mean([metric], metrics)
+    values, _, _ = measured(found.children)
+    if metric not in values:
+        guess = did_you_mean([metric], values)
         raise MeasureError(
             f"no child run has {metric!r}, by which to choose; they have "
-            f"{some(sorted(metrics))}.{guess}"
+            f"{some(sorted(values))}.{guess}"
         )
-    best, larger = BestTrials(), sign_of(metric, selection)
-    for parent_id, children in held.items():
-        parent = parents[parent_id]
-        _refuse_folds(parent, children)
-        values = {k: metrics_of(run) for k, run in enumerate(children)}
-        sizes = {k: larger * own[metric] for k, own in values.items() if metric in own}
-        if sizes:
-            trial = children[max(sizes, key=sizes.__getitem__)]
-            best.searches.add(parent_id)
-            best.trials[trial.info.run_id] = len(sizes)
-            best.own[trial.info.run_id] = {*trial.data.params} - {*parent.data.params}
-            best.runs.append(_named_as(parent, trial))
-    return best
+    sizes = sign_of(metric, selection) * values[metric].to_numpy()
+    names = dict(zip(parents.frame["run_id"], parents.frame["run_name"], strict=True))
+    chosen: dict[str, int] = {}
+    for parent, at in found.families.items():
+        if not found.trial_params(parent) and any(map(_FOLD.fullmatch, found.params[parent])):
+            raise IncomparableRunsError(
+                Message(
+                    f"the children of {some([names[parent]])} (run {parent}) differ in the number "
+                    "of a fold only: they are no trials of a search. ",
+                    Argument("folds_by", "children"),
+                    " takes them for folds.",
+                )
+            )
+        if not np.isnan(sizes[at]).all():
+            chosen[parent] = at[int(np.nanargmax(sizes[at]))]
+    trials = found.children.at(found.children.frame.index[[*chosen.values()]])
+    searches = table.where(table.frame["run_id"].isin(chosen))
+    by_id = {row.run_id: row for row in searches.rows()}
+    rows, among, own = [], {}, {}
+    for parent, trial in zip(chosen, trials.rows(), strict=True):
+        search = by_id[parent]
+        rows.append(_named_as(search, trial))
+        among[trial.run_id] = int((~np.isnan(sizes[found.families[parent]])).sum())
+        own[trial.run_id] = {*trial.params} - {*search.params}
+    gone = table.frame["run_id"].isin(chosen) | table.parent.isin(chosen)
+    whole = RunsTable.of([*table.where(~gone).rows(), *rows], table.experiments)
+    return BestTrials(replace(whole, by_fold=table.by_fold, doubts=table.doubts), among, own)
 
 
-def held_out_first(
-    results: Sequence[Result], named: Collection[str], excluded: list[Excluded]
-) -> list[Result]:
+def _named_as(search: RunRow, trial: RunRow) -> RunRow:
+    """The trial with the name, tags and params of its search, and its own where that has none."""
+    ours = (schema.TAG_METHOD, schema.TAG_DATASET)
+    tags = {key: text for key, text in trial.tags.items() if key != MLFLOW_PARENT_RUN_ID}
+    tags |= {k: v for k, v in search.tags.items() if not k.startswith("mleval.") or k in ours}
+    about = trial if trial.data or trial.digest else search
+    data = {name: getattr(about, name) for name in ("data", "digest", "n_rows", "shape")}
+    params = {**trial.params, **search.params}
+    return replace(trial, run_name=search.run_name, tags=tags, params=params, model="", **data)
+
+
+def held_out_first(results: Results, named: Collection[str], excluded: list[Excluded]) -> Results:
     """Without what a search says of its winner where the same method was evaluated otherwise, but
     for runs named by id.
     """
-    evaluated = {
-        (r.dataset, r.method) for r in results if not r.searched and r.status == schema.COMPLETE
-    }
-    gone = {
-        r.run_id: r
-        for r in results
-        if r.searched and (r.dataset, r.method) in evaluated and r.run_id not in named
-    }
+    rows = results.rows
+    evaluated = {*results.cells[~rows["searched"] & results.finished]}
+    gone = rows["searched"] & results.cells.isin(evaluated) & ~rows["run_id"].isin(named)
     why = "a search chose it by these very values, and the method was evaluated without them"
-    excluded += [Excluded("run", r.name, why) for r in gone.values()]
-    return [r for r in results if r.run_id not in gone]
-
-
-def _refuse_folds(parent: Run, children: Sequence[Run]) -> None:
-    """IncomparableRunsError where the children of a run differ in the number of a fold only."""
-    params = differing_params([run.data.params for run in children])
-    if trial_params(children) or not any(map(_FOLD.fullmatch, params)):
-        return
-    raise IncomparableRunsError(
-        Message(
-            f"the children of {some([parent.info.run_name])} (run {parent.info.run_id}) differ in "
-            "the number of a fold only: they are no trials of a search. ",
-            Argument("folds_by", "children"),
-            " takes them for folds.",
-        )
-    )
-
-
-def _named_as(search: Run, trial: Run) -> Run:
-    """The trial with the name, tags and params of its search, and its own where that has none."""
-    ours = (schema.TAG_METHOD, schema.TAG_DATASET)
-    named = {
-        key: text
-        for key, text in search.data.tags.items()
-        if not key.startswith("mleval.") or key in ours
-    }
-    tags = {
-        key: text for key, text in trial.data.tags.items() if key != MLFLOW_PARENT_RUN_ID
-    } | named
-    data = _data(trial.data.metrics, trial.data.params | search.data.params, tags)
-    names = (
-        "run_id",
-        "experiment_id",
-        "user_id",
-        "status",
-        "start_time",
-        "end_time",
-        "lifecycle_stage",
-        "artifact_uri",
-    )
-    info = RunInfo(
-        **{name: getattr(trial.info, name) for name in names}, run_name=search.info.run_name
-    )
-    return Run(
-        info, data, trial.inputs if trial.inputs and trial.inputs.dataset_inputs else search.inputs
-    )
-
-
-def _data(
-    metrics: Mapping[str, float], params: Mapping[str, str], tags: Mapping[str, str]
-) -> RunData:
-    return RunData(
-        [Metric(key, value, 0, 0) for key, value in metrics.items()],
-        [Param(*item) for item in params.items()],
-        [RunTag(*item) for item in tags.items()],
-    )
+    excluded += [Excluded("run", name, why) for name in results.titles[gone]]
+    return results.where(~gone)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -262,32 +205,15 @@ def _data(
 History = Sequence[tuple[int, float]]
 
 
-@dataclass(frozen=True)
-class BestSteps:
-    """What ``best:METRIC`` takes of metrics by step: by the id of a run, its metrics at the step
-    where that one is best, and among how many steps.
-    """
-
-    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    among: Mapping[str, int] = field(default_factory=dict)
-
-    def of(self, run: Run) -> Run:
-        """The run with the metrics of its best step."""
-        metrics = self.metrics.get(run.info.run_id)
-        if metrics is None:
-            return run
-        data = _data(metrics, run.data.params, run.data.tags)
-        return Run(run.info, data, run.inputs, run.outputs)
-
-
 def best_steps(
     client: MlflowClient,
-    runs: Sequence[Run],
+    table: RunsTable,
     selection: Selection,
     wanted: Callable[[str], object],
     progress: Callable[[int, int], object],
-) -> BestSteps:
-    """The best step of each run that others logged; a request a run and a metric that is `wanted`.
+) -> tuple[RunsTable, dict[str, int]]:
+    """The runs with the metrics of their best step, where others logged them, and by run id among
+    how many steps that is; a request a run and a metric that is `wanted`.
 
     Raises
     ------
@@ -295,32 +221,49 @@ def best_steps(
         No run has the metric by step, or its direction is not known.
     """
     metric = best_metric(present(selection.step))
-    others = [run for run in runs if not is_ours(run)]
-    having = [run for run in others if metric in run.data.metrics]
-    larger = sign_of(metric, selection) if having else 0
+    having = table.where(~table.ours & table.has(f"metrics.{metric}"))
+    larger = sign_of(metric, selection) if len(having) else 0
 
-    def read(run: Run) -> tuple[int, dict[str, float]] | None:
-        return _at_best(client, run, metric, larger, wanted)
+    def read(row: RunRow) -> tuple[int, dict[str, float]] | None:
+        """The number of steps, and the metrics at the best of them; None for one step."""
+        chooser = _steps_of(client, row.run_id, metric)
+        if len(chooser) < 2:
+            return None
+        step, best = max(chooser, key=lambda at: larger * at[1])
+        metrics = {metric: best}
+        for key in row.metrics:
+            if key != metric and wanted(key):
+                history = _steps_of(client, row.run_id, key)
+                upto = [value for at, value in history if at <= step]
+                if len(history) > 1 and upto:
+                    metrics[key] = upto[-1]
+        return len(chooser), metrics
 
-    metrics: dict[str, Mapping[str, float]] = {}
-    among: dict[str, int] = {}
-    for i, (run, best) in enumerate(zip(having, at_once(read, having), strict=True), start=1):
+    frame, among = table.frame.copy(), {}
+    found = at_once(read, having.rows())
+    runs = zip(having.frame.index, having.frame["run_id"], found, strict=True)
+    for i, (label, run_id, best) in enumerate(runs, start=1):
         progress(i, len(having))
         if isinstance(best, tuple):
-            among[run.info.run_id], metrics[run.info.run_id] = best
-    if not metrics:
-        logged = {m for run in others for m in metrics_of(run)}
+            among[run_id], metrics = best
+            for key, value in metrics.items():
+                frame[f"metrics.{key}"] = frame[f"metrics.{key}"].astype(float)
+                frame.loc[label, f"metrics.{key}"] = value
+    if not among:
+        logged, _, _ = measured(table.where(~table.ours))
         guess = did_you_mean([metric], logged)
-        there = f"they have {some(sorted(logged))}" if logged else "mleval logged all of them"
+        there = (
+            f"they have {some(sorted(logged))}"
+            if len(logged.columns)
+            else "mleval logged all of them"
+        )
         raise MeasureError(
             f"no run has several steps of {metric!r}, by which to choose one; {there}.{guess}"
         )
-    return BestSteps(metrics, among)
+    return replace(table, frame=frame), among
 
 
-def step_notes(
-    metric: str, steps: Mapping[tuple[str, str], int], used: Collection[str]
-) -> list[str]:
+def step_notes(metric: str, steps: Mapping[Cell, int], used: Collection[str]) -> list[str]:
     """By what the steps were chosen, and on which data."""
     if not steps:
         return []
@@ -332,29 +275,11 @@ def step_notes(
     return [note]
 
 
-def _at_best(
-    client: MlflowClient, run: Run, metric: str, larger: int, wanted: Callable[[str], object]
-) -> tuple[int, dict[str, float]] | None:
-    """The number of steps, and the metrics of the run at the best of them; None for one step."""
-    chooser = _steps_of(client, run, metric)
-    if len(chooser) < 2:
-        return None
-    place = max(range(len(chooser)), key=lambda i: larger * chooser[i][1])
-    step, metrics = chooser[place][0], {**run.data.metrics, metric: chooser[place][1]}
-    for key in run.data.metrics:
-        if key != metric and wanted(key):
-            history = _steps_of(client, run, key)
-            upto = [value for at, value in history if at <= step]
-            if len(history) > 1 and upto:
-                metrics[key] = upto[-1]
-    return len(chooser), metrics
-
-
-def _steps_of(client: MlflowClient, run: Run, key: str) -> History:
+def _steps_of(client: MlflowClient, run_id: str, key: str) -> History:
     """A metric's history, of each step the later value; where all have the same step, as Keras
     logs its validation_loss, they are counted from 0.
     """
-    logged = client.get_metric_history(run.info.run_id, key)
+    logged = client.get_metric_history(run_id, key)
     logged = sorted((m for m in logged if computable(m.value)), key=lambda m: m.timestamp)
     steps = {m.step for m in logged}
     if len(steps) == 1:
@@ -406,8 +331,8 @@ class FoldRule:
 
     def values(
         self,
-        client: MlflowClient,
-        runs: Sequence[Run],
+        client: Callable[[], MlflowClient],
+        table: RunsTable,
         measures: Collection[str],
         excluded: list[Excluded],
     ) -> dict[str, schema.FoldValues]:
@@ -417,27 +342,30 @@ class FoldRule:
         ``steps`` takes a request per run and measure, ``children`` one paged search, a pattern
         none.
         """
-        others = [r for r in runs if schema.TAG_FOLDS not in r.data.tags]
-        values: Sequence[schema.FoldValues | str | None]
+        others = table.where(~table.has(f"tags.{schema.TAG_FOLDS}"))
+        values: Iterable[schema.FoldValues | str | None]
         if self.rule == "steps":
-            values = at_once(lambda run: _steps(client, run, measures), others)
-        elif self.rule == "children":
-            values = _children(client, others)
-        else:
-            values = [self._keys(run) for run in others]
-        read: dict[str, schema.FoldValues] = {}
-        for run, folds in zip(others, values, strict=True):
-            if isinstance(folds, str):
-                excluded.append(
-                    Excluded("folds", f"{run.info.run_name} ({run.info.run_id})", folds)
-                )
-            elif folds is not None:
-                read[run.info.run_id] = folds
-        return read
+            held = client()
 
-    def _keys(self, run: Run) -> schema.FoldValues | None:
-        named = ((self.match(key), value) for key, value in run.data.metrics.items())
-        return _folds((*at, value) for at, value in named if at is not None)
+            def history(row: RunRow) -> schema.FoldValues | None:
+                return _history(held, row.run_id, {m: m for m in row.metrics if m in measures})
+
+            values = at_once(history, others.rows())
+        elif self.rule == "children":
+            values = _children(client(), others)
+        else:
+            named = {key: at for key in table.names["metrics"] if (at := self.match(key))}
+            values = [
+                _folds((*named[k], v) for k, v in row.metrics.items() if k in named)
+                for row in others.rows()
+            ]
+        read: dict[str, schema.FoldValues] = {}
+        for run_id, title, folds in zip(others.frame["run_id"], others.titles, values, strict=True):
+            if isinstance(folds, str):
+                excluded.append(Excluded("folds", title, folds))
+            elif folds is not None:
+                read[run_id] = folds
+        return read
 
 
 def elsewhere(
@@ -510,10 +438,6 @@ def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found 
         return list(pool.map(lambda item: store.of_one_run(partial(read, item)), items))
 
 
-def _steps(client: MlflowClient, run: Run, measures: Collection[str]) -> schema.FoldValues | None:
-    return _history(client, run.info.run_id, {m: m for m in run.data.metrics if m in measures})
-
-
 def _history(
     client: MlflowClient, run_id: str, keys: Mapping[str, str]
 ) -> schema.FoldValues | None:
@@ -527,19 +451,28 @@ def _history(
     return _folds(values)
 
 
-def _children(client: MlflowClient, parents: Sequence[Run]) -> list[schema.FoldValues | None]:
-    """The finished children of each run."""
-    by_parent = children_of(client, parents)
+def _children(client: MlflowClient, parents: RunsTable) -> list[schema.FoldValues | None]:
+    """The values by fold of each run, from its finished children."""
+    found = Searches.among(read_children(client, parents))
+    rows = [*found.children.rows()]
     folds: list[schema.FoldValues | None] = []
-    for parent in parents:
-        children = by_parent[parent.info.run_id]
-        refuse_trials(parent, children)
+    for parent, name in zip(parents.frame["run_id"], parents.frame["run_name"], strict=True):
+        at = found.families.get(parent, [])
+        if len(at) and (params := found.trial_params(parent)):
+            raise IncomparableRunsError(
+                Message(
+                    f"the {count(len(at), 'child run')} of {some([name])} (run {parent}) differ "
+                    f"in {some(params, 6)}: they are trials of a search, not folds. ",
+                    BEST_TRIAL,
+                    " takes the best trial of each search.",
+                )
+            )
         values = (
             (schema.measure_of(key) or key, fold, value)
-            for fold, run in enumerate(children)
-            for key, value in run.data.metrics.items()
+            for fold, i in enumerate(at)
+            for key, value in rows[i].metrics.items()
         )
-        folds.append(_folds(values) if len(children) > 1 else None)
+        folds.append(_folds(values) if len(at) > 1 else None)
     return folds
 
 
@@ -558,111 +491,87 @@ def _folds(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None
 
 def study_folds(
     client: MlflowClient | None,
-    results: Sequence[Result],
+    cells: Cells,
     used: Sequence[str],
     excluded: list[Excluded],
 ) -> tuple[pd.DataFrame | None, list[str]]:
     """Values by fold of the runs that carry them, and what a reader must know about them; what is
     broken goes to the list.
     """
-    tagged = _tagged_folds(results, excluded)
-    folds, absent = _fetched_folds(client, tagged, used, excluded)
-    rounded = [r.name for r, tag in tagged if tag.digits and not tag.omitted]
-    by_cell: dict[tuple[str, str], list[tuple[Result, schema.FoldValues]]] = {}
-    for r, values in folds:
-        by_cell.setdefault((r.dataset, r.method), []).append((r, values))
-    cells: dict[tuple[str, str], schema.FoldValues] = {}
-    for (dataset, method), repeats in by_cell.items():
-        mean = mean_folds(repeats)
+    members = cells.members
+    rows, titles = members.rows, members.titles
+    tagged: dict[int, schema.FoldValues] = {}
+    for label, run_id, tag in zip(rows.index, rows["run_id"], rows["folds"], strict=True):
+        values: schema.FoldValues | str | None = members.by_fold.get(run_id)
+        if values is None and tag and members.finished[label]:
+            values = store.of_one_run(partial(schema.decode_folds, tag))
+        if isinstance(values, str):
+            excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {titles[label]}", values))
+        elif values is not None:
+            tagged[label] = values
+    pointers = {label: tag.omitted for label, tag in tagged.items() if tag.omitted}
+    there: dict[str, schema.FoldValues | str | None] = {}
+    if pointers and client is not None:
+        ids = {rows.at[label, "run_id"]: where for label, where in pointers.items()}
+        there = elsewhere(client, ids, used)
+    absent = []
+    for label, where in pointers.items():
+        found = there.get(rows.at[label, "run_id"])
+        if isinstance(found, schema.FoldValues):
+            tagged[label] = found
+            continue
+        del tagged[label]
+        if found is None:
+            absent.append(titles[label])
+        else:
+            excluded.append(Excluded("artifact", f"{where} of {titles[label]}", found))
+    rounded = [titles[label] for label, tag in tagged.items() if tag.digits]
+    held = rows.loc[[*tagged]]
+    by_cell: dict[Cell, schema.FoldValues] = {}
+    for (dataset, method), runs in held.groupby(["dataset", "method"], sort=False):
+        mean = _mean_folds([tagged[label] for label in runs.index], runs["split_digest"])
         if isinstance(mean, str):
             excluded.append(Excluded("folds", f"{method} on {dataset}", mean))
         else:
-            cells[dataset, method] = mean
+            by_cell[dataset, method] = mean
     notes = [
-        *_fold_doubt(absent, "are too many for one tag, and not where it says"),
-        *_fold_doubt(rounded, "are rounded to few digits, because there are many"),
-        *_differing_folds(cells),
+        f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
+        for names, what in (
+            (absent, "are too many for one tag, and not where it says"),
+            (rounded, "are rounded to few digits, because there are many"),
+        )
+        if names
     ]
-    return _table_by_fold(cells, used), notes
-
-
-def _tagged_folds(
-    results: Sequence[Result], excluded: list[Excluded]
-) -> list[tuple[Result, schema.FoldValues]]:
-    """The runs with values by fold, or with a tag that says where these are."""
-    tagged = []
-    for r in (m for result in results for m in result.members):
-        values: schema.FoldValues | str | None = r.by_fold
-        if values is None and r.folds and r.status == schema.COMPLETE:
-            values = store.of_one_run(partial(schema.decode_folds, r.folds))
-        if isinstance(values, str):
-            excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {r.name}", values))
-        elif values is not None:
-            tagged.append((r, values))
-    return tagged
-
-
-def _fetched_folds(
-    client: MlflowClient | None,
-    tagged: Sequence[tuple[Result, schema.FoldValues]],
-    used: Sequence[str],
-    excluded: list[Excluded],
-) -> tuple[list[tuple[Result, schema.FoldValues]], list[str]]:
-    """The values by fold, also those to which a tag only points, and the runs that have none
-    there.
-    """
-    pointers = {r.run_id: tag.omitted for r, tag in tagged if tag.omitted}
-    there: dict[str, Any] = dict.fromkeys(pointers)
-    if pointers and client is not None:
-        there = elsewhere(client, pointers, used)
-    folds, absent = [], []
-    for r, tag in tagged:
-        values = there.get(r.run_id, tag)
-        if isinstance(values, str):
-            excluded.append(Excluded("artifact", f"{pointers[r.run_id]} of {r.name}", values))
-        elif values is None:
-            absent.append(r.name)
-        else:
-            folds.append((r, values))
-    return folds, absent
-
-
-def _fold_doubt(names: Sequence[str], what: str) -> list[str]:
-    runs = count(len(names), "run")
-    return [f"Values by fold of {runs} {what} ({some(names, 3)})."] if names else []
-
-
-def _differing_folds(cells: Mapping[tuple[str, str], schema.FoldValues]) -> list[str]:
-    ways = {(dataset, tuple(sorted(values.folds))) for (dataset, _), values in cells.items()}
+    ways = {(dataset, tuple(sorted(values.folds))) for (dataset, _), values in by_cell.items()}
     counts = Counter(dataset for dataset, _ in sorted(ways))
-    differing = [dataset for dataset, n in counts.items() if n > 1]
-    return [f"Not all runs have the same folds on {some(differing)}."] if differing else []
-
-
-def _table_by_fold(
-    cells: Mapping[tuple[str, str], schema.FoldValues], used: Sequence[str]
-) -> pd.DataFrame | None:
-    """One row a dataset, method and fold; None where no run has values by fold of these
-    measures.
-    """
-    measures = [m for m in used if any(m in values.values for values in cells.values())]
+    if differing_folds := [dataset for dataset, n in counts.items() if n > 1]:
+        notes.append(f"Not all runs have the same folds on {some(differing_folds)}.")
+    tables = [
+        pd.DataFrame(values.values, index=[(*cell, fold) for fold in values.folds], dtype=float)
+        for cell, values in by_cell.items()
+    ]
+    measures = [m for m in used if any(m in table for table in tables)]
     if not measures:
-        return None
-    rows = [(*cell, fold) for cell, values in cells.items() for fold in values.folds]
-    columns = {
-        m: [
-            value
-            for held in cells.values()
-            for value in held.values.get(m, [math.nan] * len(held.folds))
-        ]
-        for m in measures
-    }
-    return table_of(rows, columns, "fold")
+        return None, notes
+    table = pd.concat(tables).reindex(columns=measures)
+    index = pd.MultiIndex.from_tuples([*table.index], names=["dataset", "method", "fold"])
+    return table.set_axis(index), notes
 
 
-def table_of(
-    rows: Sequence[tuple[Any, ...]], columns: Mapping[str, Sequence[float]], *by: str
-) -> pd.DataFrame:
-    """Values by dataset and method, and by what else is named."""
-    index = pd.MultiIndex.from_tuples(rows, names=["dataset", "method", *by])
-    return pd.DataFrame(columns, index=index, dtype=float)
+def _mean_folds(
+    repeats: Sequence[schema.FoldValues], split_digests: Iterable[str]
+) -> schema.FoldValues | str:
+    """Values by fold as means over repeats, or why there are none."""
+    first = repeats[0]
+    if len(repeats) == 1:
+        return first
+    folds, chooses = sorted(first.folds), (Argument("filter_string"), " chooses one of them")
+    if any(sorted(values.folds) != folds for values in repeats):
+        return Message("its repeats have different folds; ", *chooses)
+    if schema.differ(split_digests):
+        return Message("its repeats split the data in different ways; ", *chooses)
+    tables = [pd.DataFrame(values.values, index=values.folds) for values in repeats]
+    measures = dict.fromkeys(m for table in tables for m in table)
+    whole = [table.reindex(folds, columns=list(measures)) for table in tables]
+    means = np.mean([table.to_numpy(float) for table in whole], axis=0)
+    return schema.FoldValues(folds, dict(zip(measures, means.T.tolist(), strict=True)))

@@ -33,7 +33,8 @@ from mlflow_mleval.store import schema, store
 from mlflow_mleval.store.artifacts import download
 from mlflow_mleval.store.bounds import decoded, read_table
 from mlflow_mleval.store.query import load_study, selected_study
-from mlflow_mleval.store.reader import errors_of, is_ours, select
+from mlflow_mleval.store.reader import errors_of
+from mlflow_mleval.store.runs_table import read_store
 from mlflow_mleval.store.searches import artifact, at_once, by_fold
 from mlflow_mleval.study import Excluded, Study, left_out
 from mlflow_mleval.validation import Array, one_of, refuse_keywords
@@ -545,8 +546,7 @@ def selected_profiles(selection: Selection, kind: Literal["hard", "soft"] = "har
     except MeasureError:
         study = selected_study(selection)
     except NoRunsError as error:
-        runs, _ = select(store.connect(), selection)
-        if any(map(is_ours, runs)):
+        if read_store(store.connect(), selection).ours.any():
             raise
         raise NoRunsError(f"no run of the selection has a loss profile. {HOW}") from error
     profiles = profiles_of(study, kind)

@@ -1,19 +1,17 @@
 """What a store holds, and how it can be compared: for whoever has not said yet what names a method
-or a dataset.
+or a dataset. A description of the runs table.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from mlflow.entities import Run
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import (
     CandidatesError,
@@ -33,20 +31,13 @@ from mlflow_mleval.measures.metric_names import (
     term,
 )
 from mlflow_mleval.measures.registry import NOT_BY_DEFAULT
-from mlflow_mleval.selection import Directions, Selection, key_of
+from mlflow_mleval.selection import Selection, key_of
 from mlflow_mleval.store import query, schema, store
-from mlflow_mleval.store.read_answers import holds_answers
-from mlflow_mleval.store.reader import (
-    Rule,
-    estimator_of,
-    filters_of,
-    is_ours,
-    metrics_of,
-    select,
-    started,
-)
-from mlflow_mleval.store.repeats import is_seed
-from mlflow_mleval.store.searches import BEST_TRIAL, FoldRule, searched, trial_params
+from mlflow_mleval.store.read_answers import hold_answers
+from mlflow_mleval.store.reader import measured
+from mlflow_mleval.store.rules import NAMELESS, Rule, estimators, is_seed
+from mlflow_mleval.store.runs_table import RunsTable, read_store
+from mlflow_mleval.store.searches import BEST_TRIAL, FoldRule, Searches
 from mlflow_mleval.study import Candidate, Study, Survey, Way
 from mlflow_mleval.words import Argument, Message, count, joined, some
 
@@ -124,37 +115,60 @@ def take_stock(
     StoreError, ValueError
         As `load_study`.
     """
-    selection = store.with_runs_of_models(store.connect(), selection)
+    client = store.connect()
+    selection = store.with_runs_of_models(client, selection)
     with store.remembered():
         chosen = store.asked(selection.experiment_ids, selection.experiment_names)
         named = any(chosen) or bool(selection.run_ids)
-        study, error = _tried(selection, progress) if named else (None, None)
-        names, runs = _all_runs(chosen, selection, progress)
-        if error is not None and {*selection.run_ids} - {run.info.run_id for run in runs}:
-            raise error
-        groups = [] if named else _groups(runs, names, selection)
-        problem = _nothing(runs, selection)
+        where = selection
+        if not named:
+            every = store.all_experiments(client)
+            ids = [e.experiment_id for e in every if schema.TAG_REGISTER not in e.tags]
+            where = replace(selection, experiment_ids=ids)
+        table = read_store(client, where, progress)
+        groups = [] if named else _groups(table, selection)
+        problem = _nothing(table, selection)
+        study = None
         if len(groups) > 1:
-            taken, study = survey(runs, names, selection), None
-            ways = tuple(_ways_to_choose(groups, runs, names, selection))
-            taken = replace(taken, ways=ways, problem=problem)
+            ways = tuple(_ways_to_choose(groups, table, selection))
+            taken = replace(survey(table, selection), ways=ways, problem=problem)
         else:
             if groups:
                 selection = replace(selection, experiment_names=groups[0])
-                runs = [r for r in runs if names[r.info.experiment_id] in groups[0]]
-                study, error = _tried(selection)
-            problem = problem or _problem(error)
-            taken = replace(survey(runs, names, selection), problem=problem)
-            taken = _with_ways(taken, selection)
-            if sum(map(holds_answers, runs)) > 1:
+                table = _in_experiments(table, groups[0])
+            if named or groups:
+                try:
+                    study = query.selected_study(selection, table=table)
+                except StoreError:
+                    raise
+                except MlevalError as error:
+                    said = error.text if isinstance(error, CandidatesError) else str(error)
+                    problem = problem or said
+            taken = replace(survey(table, selection), problem=problem)
+            taken = _with_ways(taken, table, selection)
+            if hold_answers(table).sum() > 1:
                 proposed = any(way.selection.directions == "proposed" for way in taken.ways)
-                by_answer = _by_answer(selection, "proposed" if proposed else "declared")
-                taken = replace(taken, ways=(*taken.ways, by_answer))
+                by_answer = Selection(
+                    experiment_ids=selection.experiment_ids,
+                    experiment_names=selection.experiment_names,
+                    run_ids=selection.run_ids,
+                    filter_string=selection.filter_string,
+                    directions="proposed" if proposed else "declared",
+                )
+                what = "who answers better, answer by answer"
+                ways = (*taken.ways, Way(what, "compare", by_answer, "instances"))
+                taken = replace(taken, ways=ways)
         source = {
             "tracking_uri": store.store_name(),
             "filter": store.without_passwords(selection.filter_string),
         }
         return study, replace(taken, source=source)
+
+
+def _in_experiments(table: RunsTable, names: Collection[str]) -> RunsTable:
+    """The runs of these experiments."""
+    experiments = {i: name for i, name in table.experiments.items() if name in names}
+    return replace(table.where(table.frame["experiment"].isin(names)), experiments=experiments)
 
 
 def taken_unasked(selection: Selection, with_gaps: bool = False) -> tuple[Selection, str]:
@@ -194,7 +208,7 @@ def taken_for_units(selection: Selection) -> tuple[Selection, str]:
         return selection, ""
     chosen = store.asked(selection.experiment_ids, selection.experiment_names)
     named = any(chosen) or bool(selection.run_ids)
-    if named and all(map(is_ours, select(store.connect(), selection)[0])):
+    if named and read_store(store.connect(), selection).ours.all():
         return selection, ""
     try:
         return taken_unasked(selection, with_gaps=True)
@@ -204,201 +218,145 @@ def taken_for_units(selection: Selection) -> tuple[Selection, str]:
         raise
 
 
-def _all_runs(
-    chosen: tuple[list[str], list[str]],
-    selection: Selection,
-    progress: Callable[[int, int], object],
-) -> tuple[dict[str, str], list[Run]]:
-    """The names of the experiments that were chosen, or of all, by their ids, and their runs."""
-    client = store.connect()
-    experiments = (
-        store.find_experiments(client, *chosen)
-        if any(chosen)
-        else [e for e in store.all_experiments(client) if schema.TAG_REGISTER not in e.tags]
-    )
-    names = {e.experiment_id: e.name for e in experiments}
-    searching = partial(store.search, client, [*names], progress=progress)
-    return names, [run for text in filters_of(selection) for run in searching(text)]
-
-
-def _problem(error: MlevalError | None) -> str:
-    if error is None:
-        return ""
-    return error.text if isinstance(error, CandidatesError) else str(error)
-
-
-def _by_answer(selection: Selection, directions: Directions) -> Way:
-    """How the answers of these runs are compared."""
-    where = Selection(
-        experiment_ids=selection.experiment_ids,
-        experiment_names=selection.experiment_names,
-        run_ids=selection.run_ids,
-        filter_string=selection.filter_string,
-        directions=directions,
-    )
-    return Way("who answers better, answer by answer", "compare", where, "instances")
-
-
-def survey(
-    runs: Sequence[Run], experiments: Mapping[str, str], selection: Selection | None = None
-) -> Survey:
+def survey(table: RunsTable, selection: Selection | None = None) -> Survey:
     """What these runs hold, and what may name their methods, datasets, repeats and folds.
 
     Parameters
     ----------
-    runs : sequence of mlflow.entities.Run
-        As a search gives them, with failed runs and children.
-    experiments : mapping of str to str
-        Their experiments, id to name.
+    table : RunsTable
+        With failed runs and children.
     selection : Selection, optional
         What was chosen already: declared directions count as known, rules as chosen.
     """
     selection = selection or Selection()
-    tops, children = _parted(runs)
-    searches = _families(children)
-    # where only children have metrics, what there is lies in them
-    used = [*filter(_usable, tops)] or [*filter(_usable, children)]
-    rule = selection.folds_by or _fold_pattern(used)
+    found = _Found.among(table)
+    used, values = found.used, found.values
+    rule = selection.folds_by or _fold_pattern(values)
     variables = _variables(used)
     candidates = [
         *_method(variables, used, selection),
-        *_dataset(variables, used, experiments, selection),
+        *_dataset(variables, used, selection),
         *_repeats(variables, selection),
-        *_folds(rule, searches, used, selection),
+        *_folds(rule, found.searches, used, selection),
         *_steps(used, selection),
     ]
-    chosen = [c.rule for c in candidates if c.role == "method" and c.chosen]
-    by_rule = Rule("method", tuple(chosen[:1]))
-
-    def named(run: Run) -> str:
-        return by_rule.name_of(run, experiments.get(run.info.experiment_id, ""))
-
+    chosen = tuple(c.rule for c in candidates if c.role == "method" and c.chosen)[:1]
+    # metrics that all trials of searches have whose parents have none
+    empty = {*found.tops.frame.loc[_finished(found.tops) & ~found.with_metrics, "run_id"]}
+    at = [i for p in found.searches.searches if p in empty for i in found.searches.families[p]]
+    of_trials, _, _ = measured(found.searches.children)
+    shared = of_trials.iloc[at].dropna(axis=1) if at else of_trials.iloc[:, :0]
     return Survey(
-        experiments=_experiments(runs, experiments),
-        metrics=_metrics(used, FoldRule(rule) if rule else None, selection),
+        experiments=_experiments(table),
+        metrics=_metrics(values, FoldRule(rule) if rule else None, used, selection),
         variables=variables,
         n_runs=len(used),
-        trials=_trial_metrics(tops, searches),
+        trials=tuple(sorted(shared)),
         candidates=tuple(candidates),
-        notes=tuple(_notes(tops, searches, named)),
-        foreign=any(not is_ours(run) for run in used) and not selection.method_by,
+        notes=tuple(_notes(found, Rule("method", chosen))),
+        foreign=bool((~used.ours).any()) and not selection.method_by,
     )
 
 
-def _parted(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
-    """Results, and children of runs that others logged."""
-    parts: tuple[list[Run], list[Run]] = ([], [])
-    for run in runs:
-        if not _is_record(run):
-            child = MLFLOW_PARENT_RUN_ID in run.data.tags and not is_ours(run)
-            parts[child].append(run)
-    return parts
+@dataclass(frozen=True)
+class _Found:
+    """The runs that may be results, which of them have metrics, the searches among the children of
+    runs that others logged, and the runs that count with their values: where only children have
+    metrics, what there is lies in them.
+    """
+
+    tops: RunsTable
+    with_metrics: pd.Series
+    searches: Searches
+    used: RunsTable
+    values: pd.DataFrame
+
+    @classmethod
+    def among(cls, table: RunsTable) -> _Found:
+        table = table.where(~table.is_record)
+        child = table.is_child & ~table.ours
+        tops, children = table.where(~child), table.where(child & _finished(table))
+        held = _measured(tops)
+        with_metrics = held.notna().any(axis=1)
+        usable = with_metrics & _finished(tops)
+        used, values = tops.where(usable), held[usable]
+        if not len(used):
+            held = _measured(children)
+            usable = held.notna().any(axis=1)
+            used, values = children.where(usable), held[usable]
+        return cls(tops, with_metrics, Searches.among(children), used, values)
 
 
-def _trial_metrics(tops: Sequence[Run], families: Mapping[str, Sequence[Run]]) -> tuple[str, ...]:
-    """Metrics that all trials of searches have whose parents have none."""
-    empty = {run.info.run_id for run in tops if _finished(run) and not metrics_of(run)}
-    trials = [
-        {*metrics_of(run)}
-        for parent, runs in families.items()
-        if parent in empty and trial_params(runs)
-        for run in runs
-    ]
-    return tuple(sorted(set.intersection(*trials))) if trials else ()
+def _measured(table: RunsTable) -> pd.DataFrame:
+    """Values by measure or metric, without those of the machine."""
+    values, _, _ = measured(table)
+    return values[[m for m in values if not m.startswith("system/")]]
 
 
-def _usable(run: Run) -> bool:
-    return _finished(run) and bool(metrics_of(run))
+def _finished(table: RunsTable) -> pd.Series:
+    own = table.tag(schema.TAG_STATUS).isin([schema.COMPLETE, schema.DNF])
+    return own | (table.frame["status"] == "FINISHED")
 
 
-def _is_record(run: Run) -> bool:
-    return run.data.tags.get(schema.TAG_KIND) in schema.RECORDS
-
-
-def _finished(run: Run) -> bool:
-    return (
-        run.data.tags.get(schema.TAG_STATUS, "") in (schema.COMPLETE, schema.DNF)
-        or run.info.status == "FINISHED"
-    )
-
-
-def _families(children: Sequence[Run]) -> dict[str, list[Run]]:
-    """Finished children by the id of their parent."""
-    families: dict[str, list[Run]] = defaultdict(list)
-    for run in children:
-        if _finished(run):
-            families[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
-    return families
-
-
-def _experiments(runs: Sequence[Run], names: Mapping[str, str]) -> pd.DataFrame:
+def _experiments(table: RunsTable) -> pd.DataFrame:
     """One row an experiment, the last used first."""
+    results = table.where(~table.is_record)
+    frame = results.frame[["experiment_id", "status", "started"]].assign(
+        finished=_finished(results), children=results.is_child
+    )
+    frame["running"] = frame["status"].isin(["RUNNING", "SCHEDULED"])
+    reports = table.frame[table.tag(schema.TAG_KIND) == schema.KIND_REPORT]
+    n_reports = reports.groupby("experiment_id").size()
+    done = results.where(frame["finished"])
+    metrics = _measured(done).notna().groupby(done.frame["experiment_id"]).any()
+    groups = {str(i): held for i, held in frame.groupby("experiment_id")}
     rows = []
-    for experiment_id, name in names.items():
-        here = [run for run in runs if run.info.experiment_id == experiment_id]
-        results = [run for run in here if not _is_record(run)]
-        status = Counter(run.info.status for run in results)
-        finished = sum(map(_finished, results))
-        running = status["RUNNING"] + status["SCHEDULED"]
-        times = (store.of_one_run(partial(started, run)) for run in results)
-        last = max((time for time in times if not isinstance(time, str)), default=pd.NaT)
+    for experiment_id, name in table.experiments.items():
+        here = groups.get(experiment_id, frame.iloc[:0])
+        started = here["started"][here["started"].abs() < 9_000_000_000_000]
+        has = metrics.loc[metrics.index == experiment_id].any()
+        finished, running = int(here["finished"].sum()), int(here["running"].sum())
         rows.append(
             {
                 "experiment": name,
                 "experiment_id": experiment_id,
-                "runs": len(results),
+                "runs": len(here),
                 "finished": finished,
-                "failed": max(len(results) - finished - running, 0),
+                "failed": max(len(here) - finished - running, 0),
                 "running": running,
-                "children": sum(MLFLOW_PARENT_RUN_ID in run.data.tags for run in results),
-                "reports": sum(
-                    r.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT for r in here
-                ),
-                "last_start": last,
-                "metrics": tuple(
-                    sorted({key for run in results if _finished(run) for key in metrics_of(run)})
-                ),
+                "children": int(here["children"].sum()),
+                "reports": int(n_reports.get(experiment_id, 0)),
+                "last_start": pd.Timestamp(started.max(), unit="ms", tz="UTC")
+                if len(started)
+                else pd.NaT,
+                "metrics": tuple(sorted(has.index[has.to_numpy(bool)])),
             }
         )
     rows.sort(key=lambda row: (row["last_start"] is pd.NaT, -row["last_start"].value))
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "experiment",
-            "experiment_id",
-            "runs",
-            "finished",
-            "failed",
-            "running",
-            "children",
-            "reports",
-            "last_start",
-            "metrics",
-        ],
-    )
+    columns = ["experiment", "experiment_id", "runs", "finished", "failed", "running", "children"]
+    return pd.DataFrame(rows, columns=[*columns, "reports", "last_start", "metrics"])
 
 
-def _metrics(runs: Sequence[Run], folds: FoldRule | None, selection: Selection) -> pd.DataFrame:
+def _metrics(
+    values: pd.DataFrame, folds: FoldRule | None, used: RunsTable, selection: Selection
+) -> pd.DataFrame:
     """One row a metric, those of most runs first."""
-    values: dict[str, list[float]] = defaultdict(list)
-    counts: Counter[str] = Counter()
-    for run in runs:
-        here: set[str] = set()
-        for key, value in metrics_of(run).items():
-            at = folds.match(key) if folds else None
-            values[at[0] if at else key].append(value)
-            here.add(at[0] if at else key)
-        counts.update(here)
+    keys: dict[str, list[str]] = {}
+    for key in values:
+        at = folds.match(key) if folds else None
+        keys.setdefault(at[0] if at else key, []).append(key)
+    counts = {m: int(values[held].notna().any(axis=1).sum()) for m, held in keys.items()}
     declared: dict[str, str] = dict.fromkeys(selection.minimize, "min")
     declared |= dict.fromkeys(selection.maximize, "max")
     confirmed = selection.directions == "proposed"
-    training = set() if all(map(is_ours, runs)) else of_training(counts)
+    training = set() if used.ours.all() else of_training(counts)
     rows: list[dict[str, Any]] = []
     for m, n in counts.items():
         known = term(m)
         told = declared.get(m) or direction_of(m, confirmed) or ""
         proposed = "" if told or m in training or is_bookkeeping(m) else proposed_direction(m)
-        row = {"metric": m, "runs": n, "low": min(values[m]), "high": max(values[m])}
+        held = values[keys[m]]
+        row = {"metric": m, "runs": n, "low": held.min().min(), "high": held.max().max()}
         data = TRAINING if m in training else known.data if known else ""
         rows.append(row | {"direction": told, "data": data, "proposed": proposed or ""})
     order = [HELD_OUT, "", VALIDATION, TRAINING]
@@ -414,26 +372,21 @@ def _metrics(runs: Sequence[Run], folds: FoldRule | None, selection: Selection) 
     return pd.DataFrame(rows, columns=columns)
 
 
-def _variables(runs: Sequence[Run]) -> pd.DataFrame:
+def _variables(table: RunsTable) -> pd.DataFrame:
     """One row a param or tag that has several values, those of most runs first."""
-    texts_of: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for run in runs:
-        for key, text in run.data.params.items():
-            texts_of["param", key][text] += 1
-        for key, text in run.data.tags.items():
-            if not key.startswith(("mleval.", "mlflow.")):
-                texts_of["tag", key][text] += 1
-    rows: list[dict[str, Any]] = [
-        {
-            "kind": kind,
-            "name": name,
-            "runs": texts.total(),
-            "values": len(texts),
-            "examples": tuple(text for text, _ in texts.most_common(_SHOWN)),
-        }
-        for (kind, name), texts in texts_of.items()
-        if len(texts) > 1 or texts.total() < len(runs)
-    ]
+    rows: list[dict[str, Any]] = []
+    for kind in ("param", "tag"):
+        for name in table.names[f"{kind}s"]:
+            if kind == "tag" and name.startswith(("mleval.", "mlflow.")):
+                continue
+            column = table.frame[f"{kind}s.{name}"].cat
+            codes = column.codes.to_numpy()
+            counts = np.bincount(codes[codes >= 0], minlength=len(column.categories))
+            n, values = int(counts.sum()), int((counts > 0).sum())
+            if values > 1 or 0 < n < len(table):
+                most = np.argsort(-counts, kind="stable")[: min(values, _SHOWN)]
+                row = {"kind": kind, "name": name, "runs": n, "values": values}
+                rows.append(row | {"examples": tuple(column.categories[most])})
     rows.sort(key=lambda row: (-row["runs"], row["kind"], row["name"]))
     return pd.DataFrame(rows, columns=["kind", "name", "runs", "values", "examples"])
 
@@ -462,42 +415,39 @@ def _as_asked(role: str, rules: Sequence[str], others: Sequence[Candidate] = ())
     return [*asked, *(replace(c, chosen=False) for c in others if c.rule not in rules)]
 
 
-def _method(variables: pd.DataFrame, runs: Sequence[Run], selection: Selection) -> list[Candidate]:
+def _method(variables: pd.DataFrame, table: RunsTable, selection: Selection) -> list[Candidate]:
     if rules := selection.method_by:
-        return _as_asked("method", rules, _method(variables, runs, Selection()))
-    if not runs or all(map(is_ours, runs)):
+        return _as_asked("method", rules, _method(variables, table, Selection()))
+    if table.ours.all():
         return []
+    n = len(table)
     named = _called(variables, METHOD)
-    candidates = _candidates("method", named, "is called like one", len(runs))
-    estimators = {estimator_of(run) for run in runs}
-    if None not in estimators and len(estimators) > 1:
-        reason = f"scikit-learn's estimator; {len(estimators)} in all of {count(len(runs), 'run')}"
+    candidates = _candidates("method", named, "is called like one", n)
+    classes = estimators(table)
+    if (classes != "").all() and classes.nunique() > 1:
+        reason = f"scikit-learn's estimator; {classes.nunique()} in all of {count(n, 'run')}"
         mine = Candidate("method", "estimator", reason)
         at = sum(METHOD.index("estimator_name") > METHOD.index(_last(v.name)) for v in named)
         candidates = [c for c in candidates if not c.rule.endswith(":estimator_name")]
         candidates.insert(at, mine)
-    names = Counter(run.info.run_name for run in runs)
-    made_up = any(_MADE_UP.fullmatch(name or "") for name in names)
-    if not made_up and len(names) > 1 and (len(names) <= _MOST * len(runs) or len(runs) < _FEW):
-        recur = "recur in" if len(names) < len(runs) else "name"
-        reason = f"{len(names)} names {recur} {count(len(runs), 'run')}"
+    names = table.frame["run_name"].unique()
+    made_up = any(map(_MADE_UP.fullmatch, names))
+    if not made_up and len(names) > 1 and (len(names) <= _MOST * n or n < _FEW):
+        recur = "recur in" if len(names) < n else "name"
+        reason = f"{len(names)} names {recur} {count(n, 'run')}"
         candidates.append(Candidate("method", "run_name", reason))
-    others = [*named, *_called(variables, DATASET)]
-    words = [v for v in _wordy(variables, len(runs)) if v not in others]
-    candidates += _candidates("method", words[:3], "holds words", len(runs))
-    alone = Candidate("method", "run_name", _ALONE)
-    return _chosen_first(candidates or [alone])
-
-
-def _wordy(variables: pd.DataFrame, runs: int) -> list[Any]:
-    """Variables of most runs whose values are words that recur."""
-    return [
+    others = [v.name for v in (*named, *_called(variables, DATASET))]
+    # whose values are words that recur
+    wordy = [
         v
         for v in variables.itertuples(index=False)
-        if 1 < v.values <= _MOST * runs < v.runs
+        if 1 < v.values <= _MOST * n < v.runs
+        and v.name not in others
         and not _REPEAT.fullmatch(v.name)
         and not any(map(_is_number, v.examples))
     ]
+    candidates += _candidates("method", wordy[:3], "holds words", n)
+    return _chosen_first(candidates or [Candidate("method", "run_name", _ALONE)])
 
 
 def _candidates(role: str, variables: Iterable[Any], why: str, runs: int) -> list[Candidate]:
@@ -512,27 +462,19 @@ def _candidates(role: str, variables: Iterable[Any], why: str, runs: int) -> lis
     ]
 
 
-def _dataset(
-    variables: pd.DataFrame,
-    runs: Sequence[Run],
-    experiments: Mapping[str, str],
-    selection: Selection,
-) -> list[Candidate]:
+def _dataset(variables: pd.DataFrame, table: RunsTable, selection: Selection) -> list[Candidate]:
     if rule := selection.dataset_by:
-        others = _dataset(variables, runs, experiments, Selection())
-        return _as_asked("dataset", [rule], others)
-    if not runs or all(map(is_ours, runs)):
+        return _as_asked("dataset", [rule], _dataset(variables, table, Selection()))
+    if table.ours.all():
         return []
     named = _called(variables, DATASET)
-    candidates = _candidates("dataset", named, "is called like one", len(runs))
-    by_input = Rule("dataset", ("input",))
-    inputs = Counter(by_input.name_of(run, "") for run in runs)
-    del inputs[""], inputs["dataset"]  # MLflow's name for one without a name
-    if inputs:
-        of = count(len(runs), "run")
-        reason = f"{count(len(inputs), 'dataset input')} in {inputs.total()} of {of}"
+    candidates = _candidates("dataset", named, "is called like one", len(table))
+    inputs = table.frame["data"][~table.frame["data"].isin(["", NAMELESS])]
+    if len(inputs):
+        of = count(len(table), "run")
+        reason = f"{count(inputs.nunique(), 'dataset input')} in {len(inputs)} of {of}"
         candidates.append(Candidate("dataset", "input", reason))
-    held = len({run.info.experiment_id for run in runs})
+    held = table.frame["experiment_id"].nunique()
     reason = f"each of the {held} is one" if held > 1 else "all runs are of one"
     return _chosen_first([*candidates, Candidate("dataset", "experiment", reason)])
 
@@ -563,38 +505,33 @@ def _repeats(variables: pd.DataFrame, selection: Selection) -> list[Candidate]:
 
 
 def _folds(
-    rule: str | None,
-    families: Mapping[str, Sequence[Run]],
-    runs: Sequence[Run],
-    selection: Selection,
+    rule: str | None, found: Searches, table: RunsTable, selection: Selection
 ) -> list[Candidate]:
     if selection.folds_by:
         return _as_asked("folds", [selection.folds_by])
     candidates = [Candidate("folds", rule, "metrics are numbered like this", True)] if rule else []
-    alike = [
-        children
-        for children in families.values()
-        if len(children) > 1 and not trial_params(children)
-    ]
+    alike = [p for p, at in found.families.items() if len(at) > 1 and not found.trial_params(p)]
     if alike:
         reason = f"{count(len(alike), 'run')} have children that do not differ in params"
         candidates.append(Candidate("folds", "children", reason, not rule))
-    if stepped := _last_steps(runs):
-        reason = f"{_by_step(stepped)}: right if steps are folds, not epochs"
+    if stepped := _by_step(table):
+        reason = f"{stepped}: right if steps are folds, not epochs"
         candidates.append(Candidate("folds", "steps", reason))
     return candidates
 
 
-def _steps(runs: Sequence[Run], selection: Selection) -> list[Candidate]:
+def _steps(table: RunsTable, selection: Selection) -> list[Candidate]:
     """Which of the values that were logged by step count, and what else might."""
     if selection.step:
         return _as_asked("step", [selection.step])
-    stepped = _last_steps(runs)
+    stepped = _by_step(table)
     if not stepped or selection.folds_by:
         return []
-    candidates = [Candidate("step", "last", _by_step(stepped), True)]
-    counts = Counter(m for run in runs if not is_ours(run) for m in run.data.metrics)
-    by_validation = [m for m in counts if (known := term(m)) and known.data == VALIDATION]
+    candidates = [Candidate("step", "last", stepped, True)]
+    others = table.where(~table.ours)
+    counts = {m: int(others.has(f"metrics.{m}").sum()) for m in others.names["metrics"]}
+    known = {m: term(m) for m, n in counts.items() if n}
+    by_validation = [m for m, of in known.items() if of and of.data == VALIDATION]
     if by_validation:
         best = max(by_validation, key=lambda m: (counts[m], m.endswith("loss")))
         reason = f"the epoch in which {best} is best, which is chosen on the validation data"
@@ -602,24 +539,20 @@ def _steps(runs: Sequence[Run], selection: Selection) -> list[Candidate]:
     return candidates
 
 
-def _last_steps(runs: Sequence[Run]) -> list[int]:
-    """The last steps of the runs that others logged by step."""
-    others = (run.data.to_proto().metrics for run in runs if not is_ours(run))
-    last = (max((m.step for m in metrics), default=0) for metrics in others)
-    return [step for step in last if step > 0]
-
-
-def _by_step(last: Sequence[int]) -> str:
-    upto = f"{min(last)}" if min(last) == max(last) else f"{min(last)} to {max(last)}"
+def _by_step(table: RunsTable) -> str:
+    """How many runs others logged by step, and up to which; empty where there is none."""
+    last = table.frame["last_step"][~table.ours & (table.frame["last_step"] > 0)]
+    if not len(last):
+        return ""
+    upto = f"{last.min()}" if last.min() == last.max() else f"{last.min()} to {last.max()}"
     return f"{count(len(last), 'run')} logged metrics by step, the last is {upto}"
 
 
-def _fold_pattern(runs: Sequence[Run]) -> str | None:
+def _fold_pattern(keys: Collection[str]) -> str | None:
     """The rule that most metrics of single folds follow; None where there are none, or one fold
     only.
     """
     rules: Counter[str] = Counter()
-    keys = dict.fromkeys(key for run in runs for key in metrics_of(run))
     for key in keys:
         if at := _FOLD.fullmatch(key):
             number = at.group()[len(at["before"]) :]
@@ -644,57 +577,39 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _notes(
-    tops: Sequence[Run],
-    families: Mapping[str, Sequence[Run]],
-    named: Callable[[Run], str],
-) -> Iterator[str]:
+def _notes(found: _Found, by_method: Rule) -> Iterator[str]:
     """Which runs the tables do not count, and why."""
-    without = [
-        run
-        for run in tops
-        if run.info.status == "FINISHED"
-        and run.data.tags.get(schema.TAG_STATUS) != schema.DNF
-        and not metrics_of(run)
-        and run.info.run_id not in families
-    ]
-    searches = [children for children in families.values() if trial_params(children)]
-    if searches:
-        params = dict.fromkeys(p for children in searches for p in trial_params(children))
-        n, of = sum(map(len, searches)), searched(tops, searches, named)
+    tops, searches = found.tops, found.searches
+    without = (
+        (tops.frame["status"] == "FINISHED")
+        & (tops.tag(schema.TAG_STATUS) != schema.DNF)
+        & ~found.with_metrics
+        & ~tops.frame["run_id"].isin(searches.families)
+    )
+    if searches.searches:
+        params = dict.fromkeys(p for s in searches.searches for p in searches.trial_params(s))
+        n = sum(len(searches.families[parent]) for parent in searches.searches)
+        of = searches.named(tops, by_method.names(tops))
         yield Message(
             f"{n} child runs are trials of {of} over {some(params, 6)}: ",
             BEST_TRIAL,
             " takes the best trial of each.",
         )
-    if without:
-        their = "its" if len(without) == 1 else "their"
-        yield f"{count(len(without), 'finished run')} without a metric of {their} own."
+    if without.any():
+        their = "its" if without.sum() == 1 else "their"
+        yield f"{count(int(without.sum()), 'finished run')} without a metric of {their} own."
 
 
-def _tried(
-    selection: Selection, progress: Callable[[int, int], object] = lambda done, total: None
-) -> tuple[Study | None, MlevalError | None]:
-    """The Study, or why there is none."""
-    try:
-        study = query.selected_study(selection, progress)
-    except StoreError:
-        raise
-    except MlevalError as error:
-        return None, error
-    return study, None
-
-
-def _nothing(runs: Sequence[Run], selection: Selection) -> str:
+def _nothing(table: RunsTable, selection: Selection) -> str:
     """Why nothing can be compared, where that is for want of runs."""
-    results = [run for run in runs if not _is_record(run)]
-    if any(map(_finished, results)):
+    results = table.where(~table.is_record)
+    if _finished(results).any():
         return ""
-    if not results:
+    if not len(results):
         if selection.filter_string:
             return f"No run fits the filter in {store.store_name()}."
         return f"The store {store.store_name()} holds no runs."
-    status = Counter(run.info.status for run in results)
+    status = Counter(results.frame["status"])
     return (
         f"No run has finished: {', '.join(f'{n} {what}' for what, n in status.most_common())}. "
         "Their values are no results."
@@ -730,17 +645,16 @@ class _Experiment:
         return in_common and 2 * len(self.measures & other.measures) >= max(fewer, 1)
 
 
-def _groups(runs: Sequence[Run], names: Mapping[str, str], selection: Selection) -> list[list[str]]:
-    """The experiments that hold finished runs, by name, each with those that belong to it; the last
-    used first.
+def _groups(table: RunsTable, selection: Selection) -> list[list[str]]:
+    """The experiments that hold runs, by name, each with those that belong to it; the last used
+    first.
     """
-    held: dict[str, list[Run]] = defaultdict(list)
-    for run in sorted(runs, key=lambda run: run.info.start_time or 0, reverse=True):
-        if not _is_record(run):
-            held[run.info.experiment_id].append(run)
+    results = table.where(~table.is_record)
+    last = results.frame.groupby("experiment_id")["started"].max().sort_values(ascending=False)
     groups: list[list[_Experiment]] = []
-    for experiment_id, there in held.items():
-        one = _described(there, names[experiment_id], selection)
+    for experiment_id in last.index:
+        here = results.where(results.frame["experiment_id"] == experiment_id)
+        one = _described(here, table.experiments[experiment_id], selection)
         group = next((g for g in groups if all(one.belongs_to(e) for e in g)), None)
         if group is None:
             groups.append([one])
@@ -749,37 +663,35 @@ def _groups(runs: Sequence[Run], names: Mapping[str, str], selection: Selection)
     return [[e.name for e in group] for group in groups]
 
 
-def _described(runs: Sequence[Run], name: str, selection: Selection) -> _Experiment:
-    tops, children = _parted(runs)
-    used = [*filter(_usable, tops)] or [*filter(_usable, children)]
-    counts = Counter(m for run in used for m in metrics_of(run))
-    told = {m for m in counts if 2 * counts[m] > len(used) and not is_bookkeeping(m)}
-    rules = selection.method_by or ("estimator", "run_name", *_METHOD_RULES)
-    by_rule = {rule: {Rule("method", (rule,)).name_of(run, name) for run in tops} for rule in rules}
-    by_rule["tag"] = {run.data.tags.get(schema.TAG_METHOD, "") for run in tops}
+def _described(table: RunsTable, name: str, selection: Selection) -> _Experiment:
+    found = _Found.among(table)
+    tops, used = found.tops, found.used
+    counts = found.values.notna().sum()
+    told = {m for m, n in counts.items() if 2 * n > len(used) and not is_bookkeeping(m)}
+    there = [rule for rule in _METHOD_RULES if "{}s.{}".format(*key_of(rule)) in table.frame]
+    rules = selection.method_by or ("estimator", "run_name", *there)
+    by_rule = {rule: {*Rule("method", (rule,)).names(tops)} for rule in rules}
+    by_rule["tag"] = {*tops.tag(schema.TAG_METHOD)}
     data = Rule("dataset", (selection.dataset_by,) if selection.dataset_by else ())
     return _Experiment(
         name,
-        bool(used) and all(map(is_ours, used)),
-        frozenset(data.name_of(run, name) for run in tops),
+        len(used) > 0 and bool(used.ours.all()),
+        frozenset(data.names(tops)),
         frozenset(told - of_training(told)),
         {rule: frozenset(texts - {""}) for rule, texts in by_rule.items() if texts - {""}},
     )
 
 
 def _ways_to_choose(
-    groups: Sequence[Sequence[str]],
-    runs: Sequence[Run],
-    names: Mapping[str, str],
-    selection: Selection,
+    groups: Sequence[Sequence[str]], table: RunsTable, selection: Selection
 ) -> Iterator[Way]:
     """How to rank what belongs together, or, where that is not clear, to look at it."""
     for group in groups[:_SHOWN]:
         here = replace(selection, experiment_names=group)
-        there = [run for run in runs if names[run.info.experiment_id] in group]
-        if not any(map(_finished, there)):
+        there = _in_experiments(table, group)
+        if not _finished(there.where(~there.is_record)).any():
             continue
-        held = _with_ways(survey(there, names, here), here)
+        held = _with_ways(survey(there, here), there, here)
         what = f"{some(group, 4)}: the same measures and methods on other data"
         if len(group) == 1:
             what = f"{group[0]} alone"
@@ -789,7 +701,7 @@ def _ways_to_choose(
             yield Way(f"what {some(group, 4)} holds, and how to rank it", "runs", here)
 
 
-def _with_ways(held: Survey, selection: Selection) -> Survey:
+def _with_ways(held: Survey, table: RunsTable, selection: Selection) -> Survey:
     """With the command that ranks these runs, tried out, and what it chooses; with several where it
     takes someone who knows.
     """
@@ -812,16 +724,16 @@ def _with_ways(held: Survey, selection: Selection) -> Survey:
     if not by_hand and {*compared[: 1 if open_ or len(compared) == 1 else 0]} & {*held.trials}:
         chooser = _counterpart(compared[0], held) or compared[0]
         base = replace(base, children=f"best:{chooser}")
-    trial = _Trial(base, _either_way(undeclared))
+    trial = _Trial(table, base, _either_way(undeclared))
     others = [c.rule for c in held.candidates if c.role == "method" and not c.chosen]
     notes = trial.notes
     if trial.reason and others and selection.method_by and not trial.choices:
         notes = [Message("As it was asked for: ", trial.reason)]
-        trial = _Trial(replace(trial.base, method_by=others[:1]), trial.variants)
+        trial = _Trial(table, replace(trial.base, method_by=others[:1]), trial.variants)
         notes += trial.notes
     ways = tuple(trial.ways()) if trial.choices or not trial.reason else held.ways
     problem = trial.reason or _vague(held)
-    taken = _measured(trial.study, base) if not trial.reason else ()
+    taken = _taken_measures(trial.study, base) if not trial.reason else ()
     candidates = (*held.candidates, *taken)
     return replace(
         held, ways=ways, problem=problem, notes=(*held.notes, *notes), candidates=candidates
@@ -841,7 +753,7 @@ def _compared(held: Survey, selection: Selection) -> list[str]:
     return asked or usable
 
 
-def _measured(study: Study | None, selection: Selection) -> tuple[Candidate, ...]:
+def _taken_measures(study: Study | None, selection: Selection) -> tuple[Candidate, ...]:
     """Which measures the command takes, and why."""
     if study is None:
         return ()
@@ -876,8 +788,10 @@ class _Trial:
     in words, and why it is to no avail; `choices` are ways among which somebody has to choose.
     """
 
-    def __init__(self, base: Selection, variants: list[tuple[str, dict[str, Any]]]) -> None:
-        self.base, self.variants = base, variants
+    def __init__(
+        self, table: RunsTable, base: Selection, variants: list[tuple[str, dict[str, Any]]]
+    ) -> None:
+        self.table, self.base, self.variants = table, base, variants
         self.added: dict[str, Any] = {}
         self.notes: list[str] = []
         self.choices: Sequence[tuple[str, Mapping[str, Any]]] = ()
@@ -897,7 +811,7 @@ class _Trial:
         """Add what a ranking takes; why it is to no avail, empty where there is one."""
         for _ in range(_TRIES):
             try:
-                study = query.selected_study(replace(selection, **self.added))
+                study = query.selected_study(replace(selection, **self.added), table=self.table)
                 self.study = study.complete()
             except (CandidatesError, MissingResultsError) as error:
                 sure = not isinstance(error, CandidatesError) or error.sure

@@ -21,7 +21,8 @@ from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.answer_tables import OUTPUTS
 from mlflow_mleval.store.read_answers import EXPECTATIONS, RawAnswers, read_raw_answers
-from mlflow_mleval.store.reader import Rule, logged_models, model_of, select
+from mlflow_mleval.store.rules import Rule, logged_models
+from mlflow_mleval.store.runs_table import select, table_of_runs
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.validation import refuse_keywords
 from mlflow_mleval.words import some
@@ -150,19 +151,22 @@ def evaluate_answers(
     with store.store_errors("read"):
         _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
     evaluated = []
-    for run in chosen:
-        source, experiment = run.info.run_id, names[run.info.experiment_id]
+    table = table_of_runs(chosen, names)
+    about_runs = table.frame[["run_id", "experiment", "model"]].assign(
+        method=Rule("method").names(table), dataset=Rule("dataset").names(table)
+    )
+    for source, experiment, model, own_method, own_dataset in about_runs.itertuples(index=False):
         of_run = answers[source]
         ev = evaluate(of_run.true, y_pred=of_run.predicted, **rest)
-        on_method = method or Rule("method").name_of(run, experiment)
-        on_dataset = dataset or Rule("dataset").name_of(run, experiment)
+        on_method = method or own_method
+        on_dataset = dataset or own_dataset
         about = {
             MLFLOW_PARENT_RUN_ID: source,
             schema.TAG_ANSWERS_OF: source,
             schema.TAG_LABELS: ",".join(filter(None, (predicted, expected, where["table"]))),
         }
         payload = payload_of(ev, on_method, on_dataset, LogOptions(log_instances=True, tags=about))
-        payload = replace(payload, model_id=model_of(run) or measured.get(source))
+        payload = replace(payload, model_id=model or measured.get(source))
         run_id, status = _log(client, payload, experiment_name or experiment)
         evaluated.append(
             EvaluatedAnswers(source, run_id, on_method, on_dataset, ev, status, of_run.notes)

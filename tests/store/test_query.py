@@ -798,7 +798,7 @@ def test_many_pages_read_as_one(log, monkeypatch):
     monkeypatch.setattr(store, "PAGE", 3)
     told = []
     assert load(progress=lambda *step: told.append(step)).methods == [f"m{i}" for i in range(7)]
-    assert told == [(3, 0), (5, 0), (7, 0), *((i, 7) for i in range(1, 8))]
+    assert told == [(3, 0), (5, 0), (7, 0), (7, 7)]
 
 
 def test_runs_of_one_time_may_fill_pages(client, monkeypatch):

@@ -13,6 +13,7 @@ from mlflow.entities import Metric, Param, RunTag
 from mlflow_mleval.errors import MeasureError
 from mlflow_mleval.store.importing import import_results
 from mlflow_mleval.store.query import load_study
+from mlflow_mleval.store.runs_table import RunsTable
 from mlflow_mleval.store.survey import survey
 
 FORMATS = ("table", "json", "csv", "md", "latex", "html")
@@ -326,7 +327,7 @@ def test_hostile_names_stay_text(log):
 
 
 def test_the_survey_needs_rows_only():
-    nothing = survey([], {"1": "x"})
+    nothing = survey(RunsTable.of([], {"1": "x"}))
     assert (
         nothing.n_runs == 0
         and nothing.experiments["runs"].tolist() == [0]

@@ -1,0 +1,529 @@
+"""The runs table: what a store or a table of results says of runs, one row a run, in the columns of
+`mlflow.search_runs`. Studies, surveys and rules read this table and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
+
+from mlflow_mleval.errors import MeasureError, NoRunsError
+from mlflow_mleval.files.results import (
+    Cells,
+    exported_runs,
+    is_leaderboard,
+    read_cells,
+    tidy,
+    unreadable,
+)
+from mlflow_mleval.selection import Selection
+from mlflow_mleval.store import schema, store
+from mlflow_mleval.store.bounds import bounded_json, computable
+from mlflow_mleval.words import Argument, Message, count, some
+
+_TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
+#: Tags that are long, and name nothing.
+_PASSED_OVER = ("mlflow.log-model.history", "mlflow.note.content")
+#: Columns that fewer runs than this share have are stored as what is there.
+_RARE = 0.1
+#: Later, or earlier, there is no time that tables have room for.
+_MOST_MS = 9_000_000_000_000
+#: Run ids in one filter.
+_IDS_AT_ONCE = 500
+#: The one experiment of a table.
+_ONLY = "0"
+
+
+@dataclass
+class RunRow:
+    """What is known of a run. `data` and `digest` are of the dataset input for testing, or the only
+    one, empty where that is not clear; `started` is in milliseconds since 1970.
+    """
+
+    run_id: str
+    run_name: str
+    status: str
+    started: int
+    experiment_id: str = _ONLY
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    data: str = ""
+    digest: str = ""
+    n_rows: int = 0  #: of the data, 0 where nobody says
+    shape: str = ""  #: of the features and the schema of the data, as far as they are known
+    model: str = ""  #: the id of the one LoggedModel that it made, or took
+    last_step: int = 0  #: of its metrics
+
+
+_ABOUT = tuple(RunRow.__dataclass_fields__)
+_KINDS = ("metrics", "params", "tags")
+
+
+@dataclass(frozen=True)
+class RunsTable:
+    """Runs, one row each.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        The columns run_id, run_name, status, started, experiment_id, experiment, data, digest,
+        n_rows, shape, model and last_step, and by name ``metrics.f1`` (floats), ``params.lr`` and
+        ``tags.team`` (categories); what a run has not is NaN. What few runs have takes no room for
+        the others.
+    experiments : mapping of str to str
+        Names by id, also of experiments without a run.
+    unusable : mapping of str to mapping of str to float
+        By run id, metrics whose values are no results: infinite, not a number.
+    by_fold : mapping of str to FoldValues
+        By run id, values by fold that stand in no tag.
+    doubts : tuple of str
+        What a reader must know.
+    source : mapping of str to str
+        What was read in the place of a store; empty for a store.
+    """
+
+    frame: pd.DataFrame
+    experiments: Mapping[str, str] = field(default_factory=dict)
+    unusable: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    by_fold: Mapping[str, schema.FoldValues] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+    source: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Iterable[RunRow], experiments: Mapping[str, str], **more: Any) -> RunsTable:
+        """The table of these rows."""
+        about: dict[str, list[Any]] = {name: [] for name in _ABOUT if name not in _KINDS}
+        cells: dict[str, dict[str, tuple[array[int], Any]]] = {kind: {} for kind in _KINDS}
+        unusable: dict[str, dict[str, float]] = {}
+        n = 0
+        for n, row in enumerate(rows, 1):
+            for name, held in about.items():
+                held.append(getattr(row, name))
+            for key, value in row.metrics.items():
+                if not computable(value):
+                    unusable.setdefault(row.run_id, {})[key] = value
+                    continue
+                if key not in cells["metrics"]:
+                    cells["metrics"][key] = (array("i"), array("d"))
+                at, numbers = cells["metrics"][key]
+                at.append(n - 1)
+                numbers.append(value)
+            for kind in ("params", "tags"):
+                columns = cells[kind]
+                for key, text in getattr(row, kind).items():
+                    if key not in columns:
+                        columns[key] = (array("i"), [])
+                    at, texts = columns[key]
+                    at.append(n - 1)
+                    texts.append(text)
+        frame = {name: pd.Series(held, dtype=_kind_of(name)) for name, held in about.items()}
+        names = [experiments.get(i, "") for i in about["experiment_id"]]
+        frame["experiment"] = pd.Series(names, dtype=object)
+        for kind, columns in cells.items():
+            make = _numbers if kind == "metrics" else _categories
+            for key in [*columns]:  # each is let go once it is a column
+                frame[f"{kind}.{key}"] = make(n, *columns.pop(key))
+        return cls(pd.DataFrame(frame), experiments, unusable, **more)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @cached_property
+    def names(self) -> dict[str, list[str]]:
+        """The names of metrics, params and tags."""
+        found: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+        for column in self.frame:
+            kind, _, name = str(column).partition(".")
+            if kind in found:
+                found[kind].append(name)
+        return found
+
+    def texts(self, column: str) -> pd.Series:
+        """A column of texts, empty where a run has none."""
+        if column not in self.frame:
+            return pd.Series("", self.frame.index, dtype=object)
+        texts = self.frame[column].astype(object)
+        return texts.where(texts.notna(), "") if column.partition(".")[0] in _KINDS else texts
+
+    def tag(self, name: str) -> pd.Series:
+        return self.texts(f"tags.{name}")
+
+    def has(self, column: str) -> pd.Series:
+        """Which runs have it."""
+        if column not in self.frame:
+            return pd.Series(False, self.frame.index)
+        return pd.Series(self.frame[column].notna().to_numpy(bool), self.frame.index)
+
+    def numbers(self, metric: str) -> pd.Series:
+        """A metric, NaN where a run has none."""
+        column = f"metrics.{metric}"
+        values = np.nan if column not in self.frame else self.frame[column].to_numpy(float)
+        return pd.Series(values, self.frame.index, dtype=float)
+
+    def where(self, mask: Any) -> RunsTable:
+        """Some of the runs."""
+        return replace(self, frame=self.frame[np.asarray(mask, bool)])
+
+    def codes(self, kind: str = "params") -> tuple[list[str], np.ndarray]:
+        """The names of params that any run has, and a number for each value, −1 where there is
+        none: runs x params.
+        """
+        columns = {n: self.frame[f"{kind}.{n}"].cat.codes.to_numpy() for n in self.names[kind]}
+        held = {n: codes for n, codes in columns.items() if (codes >= 0).any()}
+        shape = (len(self.frame), len(held))
+        return [*held], np.array([*held.values()], dtype=np.int32).reshape(shape[::-1]).T
+
+    @cached_property
+    def ours(self) -> pd.Series:
+        """Which runs say what they are in our tags."""
+        return self.has(f"tags.{schema.TAG_METHOD}")
+
+    @cached_property
+    def parent(self) -> pd.Series:
+        return self.tag(MLFLOW_PARENT_RUN_ID)
+
+    @property
+    def is_child(self) -> pd.Series:
+        return self.has(f"tags.{MLFLOW_PARENT_RUN_ID}")
+
+    @property
+    def is_record(self) -> pd.Series:
+        """Which runs hold no results: reports, gates and registers."""
+        return self.tag(schema.TAG_KIND).isin(schema.RECORDS)
+
+    @property
+    def titles(self) -> pd.Series:
+        """How lists name the runs."""
+        return self.frame["run_name"] + " (" + self.frame["run_id"] + ")"
+
+    def rows(self) -> Iterator[RunRow]:
+        """The runs one by one, for what changes a few of them."""
+        held: list[dict[str, dict[str, Any]]] = [
+            {kind: {} for kind in _KINDS} for _ in range(len(self))
+        ]
+        for kind, names in self.names.items():
+            for name in names:
+                column = self.frame[f"{kind}.{name}"]
+                there = np.flatnonzero(column.notna().to_numpy(bool))
+                for at, value in zip(there, column.iloc[there], strict=True):
+                    held[at][kind][name] = value
+        about = [name for name in _ABOUT if name not in _KINDS]
+        for values, more in zip(self.frame[about].itertuples(index=False), held, strict=True):
+            more["metrics"] |= self.unusable.get(values[0], {})
+            known: dict[str, Any] = {**dict(zip(about, values, strict=True)), **more}
+            yield RunRow(**known)
+
+    def sorted(self) -> RunsTable:
+        """The runs in the order in which they started."""
+        by = self.frame[["started", "run_id"]].sort_values(["started", "run_id"], kind="stable")
+        return self if by.index.equals(self.frame.index) else self.at(by.index)
+
+    def at(self, labels: Any) -> RunsTable:
+        """The runs with these labels, in this order."""
+        return replace(self, frame=self.frame.loc[labels])
+
+
+def _kind_of(name: str) -> Any:
+    return np.int64 if name in ("started", "n_rows", "last_step") else object
+
+
+def _numbers(n: int, at: array[int], values: array[float]) -> Any:
+    """A column of floats, NaN where there is none."""
+    rows = np.asarray(at, dtype=np.int32)
+    if len(rows) < _RARE * n:
+        numbers = np.asarray(values, float)
+        return pd.arrays.SparseArray.from_indices(
+            numbers, rows, length=n, kind="integer", fill_value=np.nan
+        )
+    column = np.full(n, np.nan)
+    column[rows] = values
+    return column
+
+
+def _categories(n: int, at: array[int], texts: list[str]) -> pd.Categorical:
+    codes = np.full(n, -1, dtype=np.int32)
+    found, categories = pd.factorize(np.array(texts, dtype=object))
+    codes[np.asarray(at, dtype=np.int32)] = found
+    return pd.Categorical.from_codes(codes, categories)
+
+
+# --------------------------------------------------------------------------------------------------
+# Of a store: experiments, run ids, a filter.
+
+
+def read_store(
+    client: MlflowClient,
+    selection: Selection,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> RunsTable:
+    """The runs that a selection names; the same errors as `select`."""
+    doubts: list[str] = []
+    runs, experiments = select(client, selection, doubts, progress)
+    return table_of_runs(runs, experiments, doubts=tuple(doubts))
+
+
+def table_of_runs(runs: Iterable[Run], experiments: Mapping[str, str], **more: Any) -> RunsTable:
+    """The table of runs as MLflow gives them."""
+    return RunsTable.of(map(_row_of, runs), experiments, **more).sorted()
+
+
+def _row_of(run: Run) -> RunRow:
+    data, digest, n_rows, shape = _input(run)
+    info = run.info
+    return RunRow(
+        info.run_id,
+        info.run_name or "",
+        info.status,
+        info.start_time or 0,
+        info.experiment_id,
+        run.data.metrics,
+        run.data.params,
+        {key: text for key, text in run.data.tags.items() if key not in _PASSED_OVER},
+        data,
+        digest,
+        n_rows,
+        shape,
+        model_of(run) or "",
+        max((metric.step for metric in run.data._metric_objs), default=0),
+    )
+
+
+def _input(run: Run) -> tuple[str, str, int, str]:
+    """Name, digest, number of rows and shape of the data of a run; empty where it is not clear."""
+    inputs = run.inputs.dataset_inputs if run.inputs else []
+    tests = [
+        given
+        for given in inputs
+        if any(t.key == MLFLOW_DATASET_CONTEXT and t.value in _TEST_CONTEXTS for t in given.tags)
+    ]
+    held = {(g.dataset.name, g.dataset.digest): g.dataset for g in tests or inputs}
+    if len(held) != 1:
+        return "", "", 0, ""
+    ((name, digest),) = held
+    (dataset,) = held.values()
+    rows = 0
+    shape: list[str] = []
+    try:
+        profile = bounded_json(dataset.profile or "{}")
+        size = [*(profile.get("features_shape") or [])]
+        if all(type(n) is int for n in size):
+            shape += map(str, size[1:])
+            rows = size[0] if size else 0
+        rows = profile["num_rows"] if type(profile.get("num_rows")) is int else rows
+    except (ValueError, TypeError, AttributeError):
+        pass
+    digested = hashlib.sha256((dataset.schema or "").encode("utf-8", "surrogatepass"))
+    shape += [digested.hexdigest()[:8]] * bool(dataset.schema and dataset.schema != "{}")
+    return name, digest, rows, "x".join(shape)
+
+
+def model_of(run: Run) -> str | None:
+    """The id of the one LoggedModel that the run made, or took; None where there is none, or
+    several.
+    """
+    made = {m.model_id for m in run.outputs.model_outputs} if run.outputs else set()
+    taken = {m.model_id for m in run.inputs.model_inputs} if run.inputs else set()
+    ids = made or taken
+    return next(iter(ids)) if len(ids) == 1 else None
+
+
+def select(
+    client: MlflowClient,
+    selection: Selection,
+    doubts: list[str] | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> tuple[list[Run], dict[str, str]]:
+    """The runs, the first started first, and the names of the experiments by their ids; `doubts`
+    takes what a reader must know.
+
+    Raises
+    ------
+    NoRunsError
+        An experiment or a run is not there, or no experiment was named.
+    StoreError
+        The store cannot be reached or does not accept the filter.
+    """
+    selection = store.with_runs_of_models(client, selection)
+    named = selection.experiment_ids, selection.experiment_names
+    if selection.run_ids and not any(named):
+        experiments = store.all_experiments(client)
+    else:
+        experiments = store.find_experiments(client, *named)
+    names = {e.experiment_id: e.name for e in experiments}
+    runs = [
+        run
+        for text in filters_of(selection)
+        for run in store.search(client, [*names], text, doubts, progress)
+    ]
+    if lost := set(selection.run_ids) - {r.info.run_id for r in runs}:
+        raise NoRunsError(
+            f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in "
+            "another experiment?"
+        )
+    return runs, names
+
+
+def filters_of(selection: Selection) -> list[str]:
+    """The filters to search with; one, unless there are very many run ids."""
+    own, ids = selection.filter_string, list(dict.fromkeys(selection.run_ids))
+    if not ids:
+        return [own]
+    if wrong := [i for i in ids if not i.replace("-", "").isalnum()]:
+        raise NoRunsError(f"no run id: {some(map(repr, wrong))}.")
+    parts = (ids[i : i + _IDS_AT_ONCE] for i in range(0, len(ids), _IDS_AT_ONCE))
+    chosen = [f"attributes.run_id IN ({', '.join(map(repr, part))})" for part in parts]
+    return [f"{text} and {own}" for text in chosen] if own.strip() else chosen
+
+
+def read_children(client: MlflowClient, parents: RunsTable) -> RunsTable:
+    """The finished children of runs, as they started; MLflow finds them by a tag, whatever the
+    selection left out.
+    """
+    experiments = sorted({*parents.frame["experiment_id"]})
+    found = (
+        store.search(client, experiments, f"tags.`{MLFLOW_PARENT_RUN_ID}` LIKE '%'")
+        if experiments
+        else []
+    )
+    ids = {*parents.frame["run_id"]}
+    children = (
+        run
+        for run in found
+        if run.info.status == "FINISHED" and run.data.tags[MLFLOW_PARENT_RUN_ID] in ids
+    )
+    return table_of_runs(children, parents.experiments)
+
+
+def families(table: RunsTable) -> dict[str, Sequence[int]]:
+    """By the id of the parent, the positions of its children."""
+    parents = table.parent
+    held = parents[table.is_child.to_numpy()].groupby(parents, sort=False)
+    return {str(parent): table.frame.index.get_indexer(at) for parent, at in held.groups.items()}
+
+
+# --------------------------------------------------------------------------------------------------
+# Of a file or a DataFrame, which are read in the place of a store: nothing is written.
+
+
+def read_results_table(selection: Selection) -> RunsTable:
+    """The results of a table, or the runs of an export, as runs that are in no store.
+
+    Raises
+    ------
+    ImportFileError
+        The table is malformed.
+    MeasureError
+        It is a leaderboard, and nobody says which way its values are better.
+    """
+    results: str | Path | pd.DataFrame = selection.results
+    source = {"results": "a DataFrame"}
+    about = "a DataFrame"
+    if not isinstance(results, pd.DataFrame):
+        try:
+            digest = hashlib.sha256(Path(results).read_bytes()).hexdigest()
+        except OSError as error:
+            raise unreadable(results, error) from error
+        source, about = {"results": str(results), "sha256": digest}, Path(results).stem
+    cells = read_cells(results)
+    named = {*(selection.measures or ()), *selection.minimize, *selection.maximize}
+    exported = exported_runs(cells, named)
+    if exported is not None:
+        rows = [
+            RunRow(
+                run.id,
+                run.name,
+                run.status,
+                i if run.started is None else int(run.started.timestamp() * 1000),
+                metrics=run.metrics,
+                params=run.params,
+                tags=schema.unpacked(run.tags),
+            )
+            for i, run in enumerate(exported)
+        ]
+        return RunsTable.of(rows, {_ONLY: about}, source=source).sorted()
+    doubts = _leaderboard_note(cells, named) if is_leaderboard(cells) else ()
+    rows, by_fold = [], {}
+    for i, ((dataset, method, seed), held) in enumerate(grouped_results(tidy(cells)).items()):
+        tags = {
+            schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
+            schema.TAG_KIND: schema.KIND_IMPORT,
+            schema.TAG_METHOD: method,
+            schema.TAG_DATASET: dataset,
+            schema.TAG_STATUS: schema.COMPLETE if held.means else schema.DNF,
+        }
+        metrics = {schema.metric_key(m): v for m, v in held.means.items()}
+        status = "FINISHED" if held.means else "KILLED"
+        params = {"seed": seed} if seed else {}
+        rows.append(RunRow(str(i), held.name, status, i, _ONLY, metrics, params, tags))
+        if held.folds.values:
+            by_fold[str(i)] = held.folds
+        doubts += held.warnings
+    return RunsTable.of(rows, {_ONLY: about}, source=source, by_fold=by_fold, doubts=doubts)
+
+
+def _leaderboard_note(cells: Cells, named: Collection[str]) -> tuple[str, ...]:
+    """How a leaderboard is read; MeasureError where nobody says which way is better."""
+    columns, rows = some(cells.header[1:], 4), count(len(cells.rows), "row")
+    read = (
+        f"no column of {cells.name} is called dataset: its {rows} were read as methods, its "
+        f"columns ({columns}) as data sets, and its values as one measure, called value."
+    )
+    if "value" not in named:
+        ways = Argument("maximize", "value"), " or ", Argument("minimize", "value")
+        raise MeasureError(Message(f"{read} Say which way it is better: ", *ways, "."))
+    return (read,)
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """What a table of results says of one method on one dataset with one seed: means over folds,
+    values by fold, and the measures that lack a fold.
+    """
+
+    name: str
+    means: Mapping[str, float]
+    folds: schema.FoldValues
+    warnings: tuple[str, ...]
+
+
+def grouped_results(table: pd.DataFrame) -> dict[tuple[str, str, str], TableResult]:
+    """By dataset, method and seed (empty where there are no repeats), what a tidy table of
+    `read_results` holds, in its order.
+    """
+    found = {}
+    table = table if "seed" in table else table.assign(seed="")
+    for (dataset, method, seed), rows in table.groupby(["dataset", "method", "seed"], sort=False):
+        folds = rows.dropna(subset="fold") if "fold" in rows else rows.iloc[:0]
+        single = rows.drop(index=folds.index)
+        means = dict(zip(single["measure"], single["value"], strict=True))
+        wide = pd.DataFrame()
+        if len(folds):
+            wide = folds.pivot(index="fold", columns="measure", values="value").sort_index()
+            wide = wide[folds["measure"].unique()]
+        means |= wide.mean(skipna=False).to_dict()
+        wide = wide.dropna(axis=1, how="all")
+        name = f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
+        warnings = []
+        for m in wide:
+            if empty := [int(fold) for fold in wide.index[wide[m].isna()]]:
+                which, where = some([f"{m} of {name}"]), f"fold {some(empty)} of {len(wide)}"
+                warnings.append(f"{which} has no value in {where}: its mean counts as not finished")
+        by_fold = schema.FoldValues(
+            [int(fold) for fold in wide.index] if len(wide.columns) else [],
+            {str(m): wide[m].tolist() for m in wide},
+        )
+        means = {m: float(v) for m, v in means.items() if not np.isnan(v)}
+        found[dataset, method, seed] = TableResult(name, means, by_fold, tuple(warnings))
+    return found
