@@ -21,30 +21,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.measures import hierarchical, owa
 from mlflow_mleval.measures import inputs as digests
-from mlflow_mleval.measures.class_sets import level_measures
-from mlflow_mleval.measures.curves import OVER_THRESHOLDS, classes_above, curve_measures
-from mlflow_mleval.measures.from_sums import (
-    about_bounds,
-    curve_table,
-    doubts_about,
-    label_influences,
-    reliability_table,
-    why_absent,
-)
+from mlflow_mleval.measures.curves import classes_above, curve_table, reliability_table
+from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions, f1, precision, ratio, recall
 from mlflow_mleval.measures.hierarchical import of_class_sets, of_label_matrices, requested
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, are_lists, label_matrices
-from mlflow_mleval.measures.label_ranking import SCORED, parsed, ratios
+from mlflow_mleval.measures.label_ranking import SCORED, parsed
 from mlflow_mleval.measures.one_label import (
     ClassVectors,
     class_vectors,
     is_vector,
     one_hot,
-    one_label_bounds,
-    one_label_measures,
     sum_classes,
 )
-from mlflow_mleval.measures.owa import Profile, binomial_measures
+from mlflow_mleval.measures.owa import Profile
+from mlflow_mleval.measures.reasons import about_bounds, doubts_about, why_absent
 from mlflow_mleval.measures.registry import (
     BINS,
     CLASS_SETS,
@@ -54,16 +45,16 @@ from mlflow_mleval.measures.registry import (
     ONE_LABEL,
     SETS,
 )
-from mlflow_mleval.measures.sets import (
-    CONVENTIONS,
-    Conventions,
-    further_label_measures,
-    label_measures,
-    predicted,
-    ratio,
-    set_measures,
+from mlflow_mleval.measures.sets import predicted
+from mlflow_mleval.measures.sums import (
+    Inputs,
+    SumPart,
+    Sums,
+    comparable,
+    label_influences,
+    sum_folds,
+    sum_rows,
 )
-from mlflow_mleval.measures.sums import Inputs, SumPart, Sums, comparable, sum_folds, sum_rows
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import (
     Array,
@@ -210,69 +201,39 @@ class Evaluation(Reported):
         return self._figures[1]
 
     @cached_property
-    def _figures(self) -> tuple[dict[str, float], dict[str, str]]:
+    def _figures(self) -> tuple[dict[str, float], dict[str, str], dict[str, float]]:
+        """The values, why others have none, and what the values can be wrong by, where they can."""
         sums = self.total
-        why = partial(
-            why_absent,
-            kind=self.kind,
-            sums=sums,
-            has_hierarchy=self.hierarchy is not None,
-            asked=self.asked,
-        )
-        if not sums.size:  # nothing weighs anything
-            return dict(sums.seconds), {n: why(n) for n in MEASURES if n not in sums.seconds}
         # A mean over fewer instances would be another measure, except where the convention of MULAN
         # leaves some out.
         incomplete = {
-            n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n
+            n for n, count in zip(sums.columns, sums.entering, strict=True) if count < sums.n
         } - {"average_precision"}
-        names = dict.fromkeys([*MEASURES, *self.asked])
-        wanted = {n for n in names if self.kind not in MEASURES[n].asked} | {*self.asked}
-        computed = self._computed()
-        there = names.keys() & computed.keys() & wanted - incomplete
-        values = {n: computed[n] for n in names if n in there and not np.isnan(computed[n])}
-        if sums.weight is not None:  # rounding may lead beyond what a measure can be
-            values = {n: float(np.clip(v, *MEASURES[n].range)) for n, v in values.items()}
-        return values, {n: why(n) for n in names if n not in values}
-
-    def _computed(self) -> dict[str, float]:
-        """All that follows from the sums; NaN where it is not defined."""
-        sums = self.total
-        values = sums.means | dict(sums.seconds)
-        values |= hierarchical.micro(sums.by_column) | level_measures(sums.by_column)
-        if self.kind == ONE_LABEL:
-            values |= one_label_measures(sums, self.asked)
-        elif self.kind == LABEL_SETS:
-            values |= label_measures(sums.by_label, self.conventions) | ratios(sums.by_column)
-            values |= further_label_measures(sums.by_label, sums.size, self.conventions)
-            values |= self._curves[0] | binomial_measures(sums.mean_errors("hard"), "hard")
-        if sums.errors is not None:
-            values |= binomial_measures(sums.mean_errors("soft"), "soft")
-        return values
-
-    @cached_property
-    def _curves(self) -> tuple[dict[str, float], dict[str, float]]:
-        """The measures of label sets that follow from counts by score, and what each, of one label,
-        too, can be wrong by.
-        """
-        sums = self.total
-        if not sums.size:
-            return {}, {}
-        if self.kind == ONE_LABEL:
-            return {}, one_label_bounds(sums, self.asked)
-        values, bounds = (
-            ({}, {})
-            if sums.scores is None
-            else curve_measures(sums.scores, sums.errors is not None, self.asked)
-        )
-        if sums.thresholds is not None and sums.errors is not None:
-            for name, (value, bound) in (
-                ("f_max", sums.thresholds.f_max()),
-                ("s_min", sums.thresholds.s_min()),
-            ):
-                values[name] = value
+        values: dict[str, float] = {}
+        bounds: dict[str, float] = {}
+        absent: dict[str, str] = {}
+        for name in dict.fromkeys([*MEASURES, *self.asked]):
+            measure = MEASURES[name]
+            value, bound = float("nan"), 0.0
+            wanted = self.kind in measure.kinds and (
+                self.kind not in measure.asked or name in self.asked
+            )
+            if wanted and (sums.size or measure.family == "cost") and name not in incomplete:
+                if measure.formula is None:
+                    value = sums.means.get(name, value)
+                else:
+                    found = measure.formula(sums)
+                    value, bound = found if isinstance(found, tuple) else (found, 0.0)
+            if np.isnan(value):
+                absent[name] = why_absent(
+                    name, self.kind, sums, self.hierarchy is not None, self.asked
+                )
+                continue
+            low, high = measure.range
+            values[name] = min(max(value, low), high)  # rounding may lead beyond
+            if bound > 0:
                 bounds[name] = bound
-        return values, bounds
+        return values, absent, bounds
 
     @property
     def statistics(self) -> dict[str, float]:
@@ -316,7 +277,7 @@ class Evaluation(Reported):
             self.threshold,
             self.inputs,
         )
-        off = {m: bound for m, bound in self._curves[1].items() if bound > 0 and m in self.measures}
+        off = self._figures[2]
         return doubts if not off else (*doubts, about_bounds(off))
 
     @property
@@ -346,13 +307,14 @@ class Evaluation(Reported):
         """
         tp, predicted, support = self.total.by_label
         table = {"tp": tp, "fp": predicted - tp, "fn": support - tp}
-        table["tn"] = np.maximum(self.total.size - predicted - support + tp, 0)
+        rest = self.total.size - predicted - support + tp
+        table["tn"] = np.where(rest > 1e-12 * self.total.size, rest, 0)  # less is rounding
         table |= {"support": support, "predicted": predicted}
-        rates = set_measures(tp, predicted, support, conventions=self.conventions)
-        del rates["accuracy"]
-        rates |= self.total.by_score
+        counts = self.total.counts
+        table |= {"precision": precision(counts), "recall": recall(counts), "f1": f1(counts)}
         return pd.DataFrame(
-            table | rates, index=pd.Index(self.label_names, name="label", tupleize_cols=False)
+            table | self.total.by_score,
+            index=pd.Index(self.label_names, name="label", tupleize_cols=False),
         )
 
     def curves(self, labels: Sequence[Hashable] | None = None) -> pd.DataFrame:
@@ -367,9 +329,8 @@ class Evaluation(Reported):
         >>> ev.curves([])[["threshold", "recall", "precision", "fpr"]].to_numpy().round(2).tolist()
         [[0.9, 0.5, 1.0, 0.0], [0.6, 1.0, 1.0, 0.0], [0.4, 1.0, 0.67, 0.5], [0.2, 1.0, 0.5, 1.0]]
         """
-        return curve_table(
-            self.total, self.label_names, self.label_names if labels is None else labels
-        )
+        drawn = self.label_names if labels is None else labels
+        return curve_table(self.total.counts_by_score, self.label_names, drawn)
 
     def reliability(
         self,
@@ -382,12 +343,10 @@ class Evaluation(Reported):
         Labels and absence are as of `curves`. Of one label, scope "micro" is of the highest
         probability of each instance.
         """
-        return reliability_table(
-            self.total,
-            self.label_names,
-            self.label_names if labels is None else labels,
-            bins,
-        )
+        sums = self.total
+        drawn = self.label_names if labels is None else labels
+        counts = sums.counts_by_score
+        return reliability_table(counts, sums.confidence, self.label_names, drawn, bins)
 
     def fold(self, key: Hashable) -> Evaluation:
         """The evaluation of one fold."""
@@ -500,7 +459,11 @@ class Evaluation(Reported):
             for name, v in parts.items()
             if name != "sums"
         }
-        return cls({part["fold"]: Sums.from_dict(part) for part in parts["sums"]}, **own)
+        sums = {
+            part["fold"]: Sums.from_dict({"conventions": parts["conventions"], **part})
+            for part in parts["sums"]
+        }
+        return cls(sums, **own)
 
 
 #: In what evaluations agree that are merged.
@@ -719,7 +682,7 @@ class _Task:
         asked += SETS["xmc"] if propensities is not None else ()
         cut = matrices.threshold
         h = self.hierarchy
-        true, score, pred = comparable(matrices.true, matrices.score, matrices.pred, cut)
+        true, score, pred = comparable(matrices.true, matrices.score, matrices.pred)
         above = predicted(score, cut) if pred is None and h is not None else pred
         further, identity = of_label_matrices(
             true,
@@ -730,7 +693,7 @@ class _Task:
             self.hierarchy_options,
             asked,
         )
-        over_thresholds = not set(asked).isdisjoint(OVER_THRESHOLDS)
+        over_thresholds = not {"f_max", "s_min"}.isdisjoint(asked)
         classes = None
         if h is not None and matrices.weights is None and over_thresholds:
             classes = classes_above(names, h, propensities)

@@ -25,20 +25,11 @@ from mlflow_mleval.analysis.pair_tests import (
     satterthwaite,
 )
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures import hierarchical
-from mlflow_mleval.measures.class_sets import level_measures
-from mlflow_mleval.measures.label_ranking import ratios
+from mlflow_mleval.measures.formulas import OfMeans
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.measures.sums import SAMPLE_WEIGHT
 from mlflow_mleval.validation import Array, probability
 
-_SLOPES = {"soft_binomial_slope": ("soft_subset_loss", "soft_hamming_loss")}
-#: Their variance does not follow from first derivatives by counts of labels.
-_FAMILIES = ("curve", "dependence", "probability", "at-k", "hierarchical-threshold")
-_OTHERS = {m.name for m in MEASURES.values() if m.family in _FAMILIES} | {
-    "micro_matthews",
-    "macro_matthews",
-}
 #: The column of instances that tells which belong together.
 CLUSTER = "cluster"
 #: A label that fewer instances have, or are predicted to have, says too little by itself for an
@@ -118,32 +109,29 @@ def measure_intervals(
     else:
         sizes = np.bincount(units, weights).astype(float)
     values = pd.Series(ev.measures, dtype=float)
-    influences: dict[str, Array] = {}
     absent: dict[str, str] = {}
-    if rows is None or np.count_nonzero(sizes) < 2:
-        why = "the evaluation kept no instances" if rows is None else "there is one instance"
-        absent = dict.fromkeys(values.index, why)
-    else:
-        for m in values.index:
-            added = _added(ev, m)
-            if isinstance(added, str):
-                absent[m] = added
-            else:
-                influences[m] = added
     table = pd.DataFrame(
         {"value": values, "standard_error": np.nan, "ci_low": np.nan, "ci_high": np.nan},
         dtype=float,
     )
-    if influences:
+    if rows is None or np.count_nonzero(sizes) < 2:
+        why = "the evaluation kept no instances" if rows is None else "there is one instance"
+        absent = dict.fromkeys(values.index, why)
+    else:
         from scipy import special
 
         quantile = float(special.stdtrit(satterthwaite(sizes), 1 - alpha / 2))
         trials = effective_number(sizes)
-        for m, added in influences.items():
+        cells = np.full((len(values), 3), np.nan)
+        for i, (m, value) in enumerate(values.items()):
+            added = _added(ev, str(m), rows, weights)
+            if isinstance(added, str):
+                absent[str(m)] = added
+                continue
             sums = added if units is None else np.bincount(units, added)
             error = np.sqrt(sums @ (sums / (1 - sizes / sizes.sum())))
-            ends = _interval(values[m], error, quantile, trials, *MEASURES[m].range)
-            table.loc[m, ["standard_error", "ci_low", "ci_high"]] = (error, *ends)
+            cells[i] = error, *_interval(value, error, quantile, trials, *MEASURES[m].range)
+        table[["standard_error", "ci_low", "ci_high"]] = cells
     if units is None:
         return MeasureIntervals(table, absent, n, None, alpha)
     return MeasureIntervals(
@@ -195,29 +183,22 @@ def _interval(
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
 
-def _added(ev: Evaluation, measure: str) -> Array | str:
+def _added(ev: Evaluation, measure: str, rows: pd.DataFrame, weights: Array | None) -> Array | str:
     """What each instance adds to a measure, with mean 0; or why that is not known."""
-    rows = ev.instances
-    weights = _weights_of(ev)
-    assert rows is not None
+    row = MEASURES[measure]
+    formula = row.formula
     if measure in rows:
         return _of_mean(rows[measure].to_numpy(float), weights)
-    if measure == "binomial_slope":
-        return _of_mean(
-            1 - rows["subset_accuracy"].to_numpy() - rows["hamming_loss"].to_numpy(), weights
-        )
-    if measure in _SLOPES:
-        subset, hamming = (rows[m].to_numpy() for m in _SLOPES[measure])
-        return _of_mean(subset - hamming, weights)
-    totals = ev.total.by_column
-    if measure in _of_totals(totals):
-        return _of_ratio(ev, measure, totals)
-    if MEASURES[measure].family == "cost":
+    if isinstance(formula, OfMeans):
+        means = {m: _of_mean(rows[m].to_numpy(float), weights) for m in formula.columns}
+        slopes = formula.derivatives(ev.total)
+        return np.sum([slopes[m] * added for m, added in means.items()], axis=0)
+    if row.family == "cost":
         return "it is no sample of instances"
-    if ev.influences is None and measure not in _OTHERS:
-        return "the evaluation was merged or taken apart"
-    if ev.influences is None or measure not in ev.influences:
+    if not hasattr(formula, "slopes"):
         return "its variance is not known from sums over instances"
+    if ev.influences is None or measure not in ev.influences:
+        return "the evaluation was merged or taken apart"
     if measure.startswith(("macro_", "balanced_")) and (rare := _rare(ev)):
         return rare
     return ev.influences[measure].astype(float)
@@ -248,27 +229,6 @@ def _of_mean(values: Array, weights: Array | None) -> Array:
         return np.where(there, values - values[there].mean(), 0.0) / there.sum()
     share = np.where(there, weights, 0.0) / weights[there].sum()
     return share * np.where(there, values - share[there] @ values[there], 0.0)
-
-
-def _of_totals(totals: dict[str, float]) -> dict[str, float]:
-    return hierarchical.micro(totals) | ratios(totals) | level_measures(totals)
-
-
-def _of_ratio(ev: Evaluation, measure: str, totals: dict[str, float]) -> Array:
-    """From central differences of the measure by the totals that it is made of."""
-    assert ev.instances is not None
-    influence = np.zeros(len(ev.instances))
-    for column, total in totals.items():
-        step = 1e-5 * max(abs(total), 1.0)
-        ends = (_of_totals({**totals, column: total + move})[measure] for move in (step, -step))
-        if slope := (next(ends) - next(ends)) / (2 * step):
-            influence += slope * ev.instances[column].to_numpy(float)
-    weights = _weights_of(ev)
-    return (
-        influence - influence.mean()
-        if weights is None
-        else weights * (influence - np.average(influence, weights=weights))
-    )
 
 
 def _given(ev: Evaluation, clusters: Any) -> ArrayLike | None:

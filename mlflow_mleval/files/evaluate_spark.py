@@ -21,9 +21,9 @@ from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.prediction_tables import sets_in, table_columns
 from mlflow_mleval.files.predictions import read_hierarchy
+from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.sets import Conventions
 from mlflow_mleval.validation import present, refuse_keywords, unique_names
 from mlflow_mleval.words import quoted
 

@@ -4,7 +4,7 @@ ancestors, and level by level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
+from mlflow_mleval.measures.formulas import Counts, f1, precision, recall
 from mlflow_mleval.measures.hierarchy import (
     Hierarchy,
     Parents,
@@ -23,9 +24,7 @@ from mlflow_mleval.measures.hierarchy import (
     spans,
     stretches,
 )
-from mlflow_mleval.measures.registry import LEVEL_NAME
-from mlflow_mleval.measures.sets import ratio
-from mlflow_mleval.measures.sets import set_measures as flat_measures
+from mlflow_mleval.measures.registry import LEVEL_NAME, SET_SIZES
 from mlflow_mleval.validation import AnyArray, Array
 
 # --------------------------------------------------------------------------------------------------
@@ -281,9 +280,9 @@ def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> dict[str
 
     0 where the set to divide by is empty, but 1 where both are.
     """
-    values = flat_measures(both, pred, true, conventions="mulan")
-    del values["accuracy"]
-    values |= {"intersection": both, "true_size": true, "pred_size": pred}
+    counts = Counts(both, pred, true, cells=0, empty=1.0)
+    values = {"precision": precision(counts), "recall": recall(counts), "f1": f1(counts)}
+    values |= dict(zip(SET_SIZES, (both, true, pred), strict=True))
     return {f"{name}_{key}": value for key, value in values.items()}
 
 
@@ -425,8 +424,6 @@ def descendant_measures(
 # --------------------------------------------------------------------------------------------------
 # What is right at each level of a hierarchy, and whether predictions obey it.
 
-_PARTS = ("intersection", "true_size", "pred_size")
-
 
 def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> dict[str, Array]:
     """What the measures of these names are made of, of each instance; nothing for other names.
@@ -446,7 +443,7 @@ def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> d
     columns = {}
     for level in levels:
         a, b = (side[:, np.flatnonzero(up.level[1:] == level)] for side in sides)
-        for part, matrix in zip(_PARTS, (a.multiply(b).tocsr(), a, b), strict=True):
+        for part, matrix in zip(SET_SIZES, (a.multiply(b).tocsr(), a, b), strict=True):
             columns[f"level_{level}_{part}"] = np.diff(matrix.indptr).astype(float)
     missing = np.diff(sides[1].indptr) - np.diff(p.indptr)
     violations = {
@@ -454,19 +451,3 @@ def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> d
         "missing_ancestors": missing.astype(float),
     }
     return columns | {name: violations[name] for name in violations if name in of_violations}
-
-
-def level_measures(sums: Mapping[str, float]) -> dict[str, float]:
-    """Precision, recall and F1 of each level from set sizes summed over instances; NaN where there
-    is nothing to divide by.
-    """
-    rates: dict[str, float] = {}
-    for name in sums:
-        head = name.removesuffix(_PARTS[0])
-        if head == name or not head.startswith("level_"):
-            continue
-        both, true, pred = (sums[head + part] for part in _PARTS)
-        rates[f"{head}precision"] = float(ratio(both, pred, np.nan))
-        rates[f"{head}recall"] = float(ratio(both, true, np.nan))
-        rates[f"{head}f1"] = float(ratio(2 * both, true + pred, np.nan))
-    return rates

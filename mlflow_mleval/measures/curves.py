@@ -5,21 +5,24 @@ follow from.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache, partial, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import pattern
+from mlflow_mleval.measures.formulas import ratio
 from mlflow_mleval.measures.hierarchy import Hierarchy, Parents, closure, spans, stretches
 from mlflow_mleval.measures.inputs import Propensities
-from mlflow_mleval.measures.registry import ECE_NAME, numbers
-from mlflow_mleval.measures.sets import dense, ratio, rows_of
+from mlflow_mleval.measures.label_ranking import RowScores
+from mlflow_mleval.measures.registry import BINS, ECE_NAME, MEASURES, numbers
+from mlflow_mleval.measures.sets import dense, rows_of
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
 
 # --------------------------------------------------------------------------------------------------
@@ -169,7 +172,7 @@ class ScoreCounts(ScoreRows):
     they are needed.
 
     >>> counts = ScoreCounts.of([[0.2], [0.9], [0.9]], [[False], [True], [False]])
-    >>> (counts + counts).auroc()[0]
+    >>> (counts + counts).auroc[0]
     array([0.75])
     """
 
@@ -274,6 +277,7 @@ class ScoreCounts(ScoreRows):
         pos, neg = (_by_class(classes, side, self.n_classes) for side in sides)
         return pos, neg
 
+    @cached_property
     def auroc(self) -> tuple[Array, Array]:
         """Area under the ROC curve of each class, and what it can be wrong by; NaN for a class
         without both kinds.
@@ -292,39 +296,43 @@ class ScoreCounts(ScoreRows):
         areas[defined] = np.clip(won[defined] / pairs[defined], 0, 1)
         return areas, np.where(defined & self.on_grid, ratio(half, pairs), 0.0)
 
-    def average_precision(self, interpolated: bool = False) -> tuple[Array, Array]:
-        """Area under the precision-recall curve of each class, and what it can be wrong by; NaN for
-        a class without positives.
+    @cached_property
+    def ap(self) -> tuple[Array, Array]:
+        """Average precision of each class, the sum over thresholds of precision times gain in
+        recall as in scikit-learn, and what it can be wrong by; NaN for a class without positives.
+        """
+        _, pos, _, tp, fp = self.rises
+        return self._under_curve(pos * (tp / (tp + fp)), first=1)
 
-        The sum over thresholds of precision times gain in recall, as in scikit-learn;
-        `interpolated` between thresholds as Davis & Goadrich 2006 do, negatives growing in
-        proportion to positives.
+    @cached_property
+    def interpolated(self) -> tuple[Array, Array]:
+        """The same area with negatives that grow in proportion to positives between thresholds, as
+        Davis & Goadrich 2006 do.
+        """
+        _, pos, neg, tp, fp = self.rises
+        slope = 1 + neg / pos
+        before = tp - pos + fp - neg
+        offset = fp - neg - neg / pos * (tp - pos)
+        grown = np.log((tp + fp) / np.where(before > 0, before, 1))
+        area = pos / slope - np.where(before > 0, offset / slope**2 * grown, 0)
+        return self._under_curve(area, first=0)
+
+    def _under_curve(self, area: Array, first: int) -> tuple[Array, Array]:
+        """Areas from what each class and score adds, and what they can be wrong by where scores of
+        a step of the grid may stand in any order, of which at least the `first` positive counts 1.
         """
         classes, pos, neg, tp, fp = self.rises
-        before_tp = tp - pos
-        before_fp = fp - neg
         total, _ = self.totals
-        if interpolated:
-            slope = 1 + neg / pos
-            offset = before_fp - neg / pos * before_tp
-            before = before_tp + before_fp
-            grown = np.log((tp + fp) / np.where(before > 0, before, 1))
-            area = pos / slope - np.where(before > 0, offset / slope**2 * grown, 0)
-        else:
-            area = pos * (tp / (tp + fp))
         defined = total > 0
         areas = np.full(self.n_classes, np.nan)
         bounds = np.zeros(self.n_classes)
         areas[defined] = np.minimum(
             _by_class(classes, area, self.n_classes)[defined] / total[defined], 1
         )
-        if self.on_grid:  # scores of one step may stand in any order
-            high = pos * (tp / (tp + before_fp))
-            whole_numbers = (
-                pos.dtype.kind == "i"
-            )  # the first positive of a step counts 1; of weights, nobody knows
-            first = before_tp + (1 if whole_numbers and not interpolated else 0)
-            low = pos * ratio(first, first + fp)
+        if self.on_grid:
+            high = pos * (tp / (tp + fp - neg))
+            least = tp - pos + (first if pos.dtype.kind == "i" else 0)  # of weights, nobody knows
+            low = pos * ratio(least, least + fp)
             off = np.maximum(
                 _by_class(classes, high - area, self.n_classes),
                 _by_class(classes, area - low, self.n_classes),
@@ -473,323 +481,212 @@ def _ungridded(step: Array) -> Array:
         )
 
 
-# --------------------------------------------------------------------------------------------------
-# What is counted of one label of several classes: pairs of classes, ranks of the true one, and
-# scores.
-
-
-@dataclass(frozen=True, eq=False)
-class ClassCounts:
-    """What is counted of one label beside `Sums`, in instances or their weights; it adds up with
-    ``+``.
-
-    Attributes
-    ----------
-    confusion : csr_array of int, shape (C, C)
-        Instances by true and predicted class.
-    ranks : array of int, shape (C,), or None
-        Instances whose true class has the first, second, … highest score; None without a score for
-        each class.
-    scores : ScoreCounts or None
-        For each class, of two for the second, the scores of its instances and of the others; None
-        without scores.
-    confidence : ScoreCounts or None
-        The largest probabilities, of instances that are right and of those that are wrong; None
-        without probabilities.
-    """
-
-    confusion: sparse.csr_array
-    ranks: Ints | None = None
-    scores: ScoreCounts | None = None
-    confidence: ScoreCounts | None = None
-
-    def __add__(self, other: ClassCounts) -> ClassCounts:
-        further = {}
-        for name in ("ranks", "scores", "confidence"):
-            mine = getattr(self, name)
-            theirs = getattr(other, name)
-            further[name] = None if mine is None or theirs is None else mine + theirs
-        return ClassCounts(sparse.csr_array(self.confusion + other.confusion), **further)
-
-    @property
-    def bounded(self) -> ClassCounts:
-        """The same with as many different scores as are merged or stored."""
-        scores = self.scores
-        confidence = self.confidence
-        scores = scores and scores.bounded
-        confidence = confidence and confidence.bounded
-        return replace(self, scores=scores, confidence=confidence)
-
-    @property
-    def cells(self) -> int:
-        """How many numbers JSON takes."""
-        return 3 * self.confusion.nnz + sum(
-            part.cells for part in (self.scores, self.confidence) if part is not None
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The counts in lists and numbers, for JSON."""
-        pairs = self.confusion.tocoo()
-        further = {
-            name: part and part.to_dict()
-            for name, part in (("scores", self.scores), ("confidence", self.confidence))
-        }
-        table = [pairs.row.tolist(), pairs.col.tolist(), pairs.data.tolist()]
-        return {
-            "confusion": table,
-            "ranks": None if self.ranks is None else self.ranks.tolist(),
-            **further,
-        }
-
-    @classmethod
-    def from_dict(cls, parts: Mapping[str, Any], n_classes: int) -> ClassCounts:
-        """The counts that `to_dict` wrote."""
-        row, column, number = parts["confusion"]
-        confusion = sparse.csr_array(
-            (counts_of(number), (row, column)), shape=(n_classes, n_classes)
-        )
-        ranks = None if parts["ranks"] is None else counts_of(parts["ranks"])
-        further = {
-            name: parts[name] and ScoreCounts.from_dict(parts[name])
-            for name in ("scores", "confidence")
-        }
-        return cls(confusion, ranks, **further)
-
-
-# --------------------------------------------------------------------------------------------------
-# Sparse scores beside sparse truth: tables of the stored entries alone, whatever the number of
-# labels.
-
-_BLOCK = 1 << 16  # entries that are looked at together: the working arrays stay in the cache
-
-
-@dataclass(frozen=True, eq=False)
-class StoredScores:
-    """Scores N x K other than 0, as they are stored, and which of them are of relevant labels.
-
-    Both matrices are CSR with sorted indices and without entries given twice, the truth boolean; no
-    stored score is 0. All labels that are not stored tie at 0, below every positive score and above
-    every negative one.
-    """
-
-    true: sparse.csr_array
-    score: sparse.csr_array
-
-    @cached_property
-    def counts(self) -> Ints:
-        """(N,): stored scores of each row."""
-        return np.diff(self.score.indptr).astype(np.int64)
-
-    @cached_property
-    def zeros(self) -> Ints:
-        """(N,): labels of each row whose score is 0."""
-        return self.score.shape[1] - self.counts
-
-    @cached_property
-    def positive(self) -> Ints:
-        """(N,): scores above 0 of each row."""
-        return np.bincount(rows_of(self.score)[self.score.data > 0], minlength=self.score.shape[0])
-
-    @cached_property
-    def _cells(self) -> tuple[Ints, Ints]:
-        return tuple(rows_of(m) * m.shape[1] + m.indices for m in (self.true, self.score))
-
-    @cached_property
-    def _met(self) -> tuple[Bools, Bools]:
-        """Which entries of the truth have a stored score, and which stored scores are of relevant
-        labels.
-        """
-        wanted, there = self._cells
-        relevant = np.zeros(len(there), bool)
-        if not len(there):
-            return np.zeros(len(wanted), bool), relevant
-        at = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
-        met = there[at] == wanted
-        relevant[at[met]] = True
-        return met, relevant
-
-    @cached_property
-    def relevant(self) -> Bools:
-        """Which stored scores are of relevant labels."""
-        return self._met[1]
-
-    @cached_property
-    def missed(self) -> tuple[Ints, Ints]:
-        """Row and label of the relevant labels whose score is 0, in order."""
-        lost = ~self._met[0]
-        return rows_of(self.true)[lost], self.true.indices[lost].astype(np.int64)
-
-    @cached_property
-    def missed_counts(self) -> Ints:
-        """(N,): relevant labels of each row whose score is 0."""
-        return np.bincount(self.missed[0], minlength=self.true.shape[0])
-
-    def is_true(self, rows: Ints, labels: Ints) -> Bools:
-        """Whether these labels are relevant in these rows."""
-        wanted = self._cells[0]
-        if not len(wanted):
-            return np.zeros(len(rows), bool)
-        cells = rows * self.true.shape[1] + labels
-        return wanted[np.minimum(np.searchsorted(wanted, cells), len(wanted) - 1)] == cells
-
-    def stored_above(self, rows: Ints, labels: Ints) -> Ints:
-        """How many stored labels of these rows have a higher index than these labels."""
-        at = np.searchsorted(self._cells[1], rows * self.true.shape[1] + labels, side="right")
-        return self.score.indptr[rows + 1] - at
-
-    def first_zero(self, rows: Ints, last: bool = False) -> Ints:
-        """The lowest label, or the highest, whose score is 0; of rows that have one."""
-        row = rows_of(self.score)
-        place = np.arange(len(row)) - self.score.indptr[row]
-        in_row = self.score.indices == place + (self.zeros[row] if last else 0)
-        before = np.bincount(row[in_row], minlength=len(self.counts))[rows]
-        return self.score.shape[1] - 1 - before if last else before
-
-    def tables(
-        self,
-    ) -> Iterator[tuple[Ints, AnyArray, Ints, Bools]]:
-        """Tables of rows that store about as many scores: their numbers, scores, places in the
-        data, and where a cell is stored.
-
-        A row's cells are in the order of the labels, its stored ones first; the others hold -inf.
-        """
-        order = np.argsort(-self.counts, kind="stable")
-        start = 0
-        while start < len(order) and self.counts[order[start]]:
-            width = int(self.counts[order[start]])
-            rows = order[start : start + max(1, _BLOCK // width)]
-            start += len(rows)
-            at = self.score.indptr[rows].astype(np.int64)[:, None] + np.arange(width)
-            stored = np.arange(width) < self.counts[rows][:, None]
-            if full := bool(stored.all()):
-                table = self.score.data[at]
-            else:
-                at[~stored] = 0
-                table = np.where(stored, self.score.data[at], -np.inf)
-            yield rows, table, at, stored if not full else np.ones_like(stored)
-
-
-def without_zeros(matrix: Any) -> sparse.csr_array:
-    """CSR in canonical form without stored zeros; the caller's matrix stays as it is."""
-    stored = sparse.csr_array(matrix)
-    if not stored.has_canonical_format:
-        stored = stored.copy()
-        stored.sum_duplicates()
-    if not stored.data.all():
-        stored = stored.copy()
-        stored.eliminate_zeros()
-    return stored
-
-
-# --------------------------------------------------------------------------------------------------
-# Areas under ROC and precision-recall curves of labels, and the calibration of their probabilities,
-# from counts by score.
-
-#: The areas under curves: their mean over labels, weighted by positives, and of all cells.
-_AREAS = {
-    "auroc": ("macro_auroc", "weighted_auroc", "micro_auroc"),
-    "ap": ("macro_ap", "weighted_ap", "micro_ap"),
-    "auprc": ("auprc_mean", "auprc_weighted", "auprc_curve"),
-}
-AREAS = frozenset(chain(*_AREAS.values()))
-
-
 def need_counts(names: Collection[str]) -> bool:
     """Whether some of these measures follow from counts by score."""
-    return not AREAS.isdisjoint(names) or bool(numbers(ECE_NAME, names))
+    return any(MEASURES[m].family == "curve" for m in names) or bool(numbers(ECE_NAME, names))
 
 
-def score_counts(
-    true: Any,
-    score: Any,
-    rows: Ints | None = None,
-    weights: Array | None = None,
-) -> ScoreCounts:
-    """The counts of each label over some rows of checked matrices, whose weights are given; CSR of
-    both costs what is stored.
-    """
-    t, s = (m if rows is None else m[rows] for m in (true, score))
-    if not (sparse.issparse(t) and sparse.issparse(s)):
-        return ScoreCounts.of(dense(s), dense(t), weights)
-    stored = StoredScores(t, s)
-    n, n_labels = t.shape
-    missed = np.bincount(stored.missed[1], minlength=n_labels)
-    rest = n - np.bincount(s.indices, minlength=n_labels) - missed
+def score_counts(true: Any, score: Any, weights: Array | None = None) -> ScoreCounts:
+    """The counts of each label, of checked matrices; CSR of both costs what is stored."""
+    if not (sparse.issparse(true) and sparse.issparse(score)):
+        return ScoreCounts.of(dense(score), dense(true), weights)
+    stored = RowScores(true, score)
+    n, n_labels = true.shape
+    each = np.ones(n, np.int64) if weights is None else weights
+
+    def by_label(labels: Ints, rows: Ints) -> AnyArray:
+        counted = np.bincount(labels, None if weights is None else weights[rows], n_labels)
+        return counted.astype(each.dtype, copy=False)
+
+    of_rows = each[rows_of(score)]
+    row, label = stored.missed
+    missed = by_label(label, row)
+    some = n - np.bincount(score.indices, minlength=n_labels) > np.bincount(
+        label, minlength=n_labels
+    )  # has a label that is neither stored nor true; what is left of none is rounding
+    rest = np.maximum(each.sum() - by_label(score.indices, rows_of(score)) - missed, 0) * some
     zero = np.flatnonzero(missed + rest)
-    hit: AnyArray = stored.relevant.astype(np.int64)
-    negative: AnyArray = 1 - hit
-    if weights is not None:
-        of_rows = weights[rows_of(s)]
-        of_missed = weights[stored.missed[0]]
-        hit = hit * of_rows
-        negative = negative * of_rows
-        missed = np.bincount(stored.missed[1], of_missed, n_labels)
-        others = weights.sum() - np.bincount(s.indices, of_rows, n_labels) - missed
-        rest = np.where(rest > 0, np.maximum(others, 0), 0)  # what is left of none is rounding
     return ScoreCounts.of_entries(
         n_labels,
-        np.concatenate([s.indices, zero]).astype(np.int64),
-        np.concatenate([s.data.astype(float), np.zeros(len(zero))]),
-        np.concatenate([hit, missed[zero]]),
-        np.concatenate([negative, rest[zero]]),
+        np.concatenate([score.indices, zero]).astype(np.int64),
+        np.concatenate([score.data.astype(float), np.zeros(len(zero))]),
+        np.concatenate([of_rows * stored.relevant, missed[zero]]),
+        np.concatenate([of_rows * ~stored.relevant, rest[zero]]),
     )
 
 
-def curve_measures(
-    counts: ScoreCounts,
-    probable: bool,
-    asked: Collection[str],
-) -> tuple[dict[str, float], dict[str, float]]:
-    """The areas asked for, if scores are probable the calibration errors, too; and what each can be
-    wrong by.
+# --------------------------------------------------------------------------------------------------
+# Precision-recall, ROC and reliability curves as points, from counts by score.
 
-    NaN where none is defined. Labels without positives are left out of averages, for the ROC curve
-    also those without negatives; weights are positives.
+_BLOCK = 1 << 16  # rows that are looked at together
+#: Points of a curve at most.
+POINTS = 200
+#: What a curve is of: all label cells together, or one label.
+MICRO = "micro"
+LABEL = "label"
+
+
+def points(counts: ScoreCounts) -> pd.DataFrame:
+    """The points of the curves of each class, from the highest threshold down: class, threshold,
+    recall, precision, fpr.
+
+    All lie on the curve. Of many those are kept that lie evenly along recall and false positive
+    rate together, the last of all among them. Classes without positives have none; the false
+    positive rate is NaN where all are positive.
+
+    >>> points(ScoreCounts.of([[0.2], [0.9], [0.5]], [[False], [True], [True]])).round(2).to_numpy().tolist()
+    [[0.0, 0.9, 0.5, 1.0, 0.0], [0.0, 0.5, 1.0, 1.0, 0.0], [0.0, 0.2, 1.0, 0.67, 1.0]]
+    """  # noqa: E501
+    columns = [_points(piece, first) for first, piece in counts.pieces()]
+    names = ("class", "threshold", "recall", "precision", "fpr")
+    return pd.DataFrame(
+        dict(zip(names, map(np.concatenate, zip(*columns, strict=True)), strict=True))
+    )
+
+
+def _points(counts: ScoreCounts, first: int) -> tuple[Array, ...]:
+    """The columns of the points of classes, which count from this one."""
+    classes, score, _, _ = counts.whole.parts[0]
+    total, others = counts.totals
+    tp, fp = counts.reached()
+
+    def rates(rows: Any) -> tuple[Array, Array]:
+        of = classes[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return tp[rows] / total[of], fp[rows] / others[of]
+
+    begins = [np.zeros(0, np.int64)]
+    bucket_before = -1.0
+    for start in range(0, len(classes), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        recall, fpr = rates(rows)
+        place = (recall + np.where(others[classes[rows]] > 0, fpr, recall)) / 2
+        # Classes are in buckets of their own. Thresholds fall as places rise, so the first row of a
+        # bucket, by ascending score, reaches farthest.
+        bucket = np.floor(place * (POINTS - 1)) + classes[rows] * POINTS
+        begins.append(start + np.flatnonzero(np.diff(bucket, prepend=bucket_before)))
+        bucket_before = bucket[-1]
+    shown = np.concatenate(begins)
+    shown = shown[total[classes[shown]] > 0]
+    shown = shown[np.lexsort((-shown, classes[shown]))]
+    recall, fpr = rates(shown)
+    precision = ratio(tp[shown], tp[shown] + fp[shown])
+    return first + classes[shown], counts.lower_edges(score[shown]), recall, precision, fpr
+
+
+def precision_at(counts: ScoreCounts, recalls: Array) -> Array:
+    """The precision at these recalls, in [0, 1], of counts of one class; between thresholds as
+    Davis & Goadrich 2006 do.
     """
-    measures: dict[str, float] = {}
-    bounds: dict[str, float] = {}
-    areas: dict[str, Callable[[ScoreCounts], tuple[Array, Array]]] = {
-        "auroc": ScoreCounts.auroc,
-        "ap": ScoreCounts.average_precision,
-        "auprc": partial(ScoreCounts.average_precision, interpolated=True),
+    _, pos, neg, tp, fp = (column[::-1] for column in counts.rises)
+    before = fp - neg
+    wanted = recalls * tp[-1]
+    at = np.searchsorted(tp, wanted)
+    way = (wanted - (tp - pos)[at]) / pos[at]
+    fp = before[at] + way * neg[at]
+    none = wanted <= 0  # what precision tends to
+    limit = np.where(before[at] > 0, 0.0, pos[at] / (pos[at] + neg[at]))
+    return np.where(none, limit, wanted / np.where(none, 1, wanted + fp))
+
+
+def recall_at(counts: ScoreCounts, rates: Array) -> Array:
+    """The recall at these false positive rates, in [0, 1], of counts of one class with positives
+    and negatives.
+    """
+    pos, neg = (column[::-1] for column in counts.whole.parts[0][2:])
+    tp, fp = (np.append(0, np.cumsum(side)) for side in (pos, neg))
+    wanted = rates * fp[-1]
+    at = np.minimum(
+        np.searchsorted(fp, wanted, "right"), len(fp) - 1
+    )  # past those with as many, so the upper end of a jump
+    step = fp[at] - fp[at - 1]
+    way = np.where(step > 0, (wanted - fp[at - 1]) / np.where(step > 0, step, 1), 1.0)
+    return (tp[at - 1] + way * (tp[at] - tp[at - 1])) / tp[-1]
+
+
+def curve_table(
+    counts: ScoreCounts | None,
+    names: Sequence[Hashable],
+    labels: Sequence[Hashable],
+) -> pd.DataFrame:
+    """The points of the curves of all label cells together, and of these labels: see
+    `Evaluation.curves`.
+    """
+    if counts is None:
+        return pd.DataFrame(columns=["scope", "label", "threshold", "recall", "precision", "fpr"])
+    own = names[-counts.n_classes :]  # of two classes there is the second
+    place = {name: i for i, name in enumerate(own)}
+    drawn = [name for name in labels if name in place]
+    parts: list[tuple[str, ScoreCounts, list[Any]]] = [(MICRO, counts.pooled, [None])]
+    if drawn:
+        parts.append((LABEL, counts.chosen([place[name] for name in drawn]), drawn))
+    tables = []
+    for scope, part, of in parts:
+        curve = points(part)
+        label = np.array([*of, None], object)[curve.pop("class").to_numpy(int)]
+        tables.append(pd.DataFrame({"scope": scope, "label": label, **curve}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def reliability_table(
+    counts: ScoreCounts | None,
+    whole: ScoreCounts | None,
+    names: Sequence[Hashable],
+    labels: Sequence[Hashable],
+    bins: int = BINS,
+) -> pd.DataFrame:
+    """What probabilities promise and what is true, all together, by their own counts, and of these
+    labels: see `Evaluation.reliability`.
+    """
+    if whole is None or counts is None:
+        return pd.DataFrame(columns=["scope", "label", "n", "mean_score", "share"])
+    place = {name: i for i, name in enumerate(names[-counts.n_classes :])}
+    drawn = [name for name in labels if name in place]
+    parts: list[tuple[str, Hashable, ScoreCounts]] = [(MICRO, None, whole)]
+    parts += [(LABEL, name, counts.chosen([place[name]])) for name in drawn]
+    tables = []
+    for scope, label, part in parts:
+        size, positives, total = part.bins(bins)
+        there = size > 0
+        values = {"n": size, "mean_score": ratio(total, size), "share": ratio(positives, size)}
+        of = {"scope": scope, "label": np.full(len(size), label, object)}
+        tables.append(pd.DataFrame(of | values)[there].reset_index(drop=True))
+    return pd.concat(tables, ignore_index=True)
+
+
+def percent_curves(sums: Any) -> Mapping[str, Mapping[int, float]]:
+    """The curves of all label cells together by whole percents, as far as they are defined, by what
+    they show.
+    """
+    counts = sums.counts_by_score  # of `Sums`
+    if counts is None:
+        return {}
+    by_name = {}
+    whole = counts.pooled
+    steps = np.arange(101)
+    (positives,), (negatives,) = whole.totals
+    if positives:
+        by_name["precision_at_recall_percent"] = precision_at(whole, steps / 100)
+    if positives and negatives:
+        by_name["recall_at_false_positive_percent"] = recall_at(whole, steps / 100)
+    curves = {
+        name: dict(zip(steps.tolist(), values.tolist(), strict=True))
+        for name, values in by_name.items()
     }
-    for area, (macro, weighted, micro) in _AREAS.items():
-        if not {macro, weighted}.isdisjoint(asked):
-            values, off = areas[area](counts)
-            defined = ~np.isnan(values)
-            support = counts.totals[0][defined]
-            for name, weights in ((macro, np.ones(len(support))), (weighted, support)):
-                measures[name] = _mean(values[defined], weights)
-                bounds[name] = _mean(off[defined], weights)
-        if micro in asked:
-            value, off = areas[area](counts.pooled)
-            measures[micro] = float(value[0])
-            bounds[micro] = float(off[0])
-    for bins in numbers(ECE_NAME, asked) if probable else ():
-        measures[f"ece_{bins}"], bounds[f"ece_{bins}"] = counts.pooled.calibration_error(bins)
-    return measures, bounds
-
-
-def _mean(values: Array, weights: AnyArray) -> float:
-    return float(np.average(values, weights=weights)) if len(values) else float("nan")
+    bins = reliability_table(counts, sums.confidence, (), ())
+    if len(bins):
+        percent = (100 * bins["mean_score"]).round().astype(int)
+        sums_of = (bins[["n"]].assign(right=bins["share"] * bins["n"])).groupby(percent).sum()
+        curves["share_true_at_score_percent"] = (sums_of["right"] / sums_of["n"]).to_dict()
+    return curves
 
 
 # --------------------------------------------------------------------------------------------------
 # The best of all thresholds on the scores of classes of a hierarchy: F_max and S_min (Clark &
 # Radivojac 2013).
 #
-# A class has the highest score of its own and of the classes below it. All that is summed over
-# instances are whole numbers, for shares and bits are rounded to binary digits, so that the order
-# of instances and batches leaves no trace.
+# A class has the highest score of its own and of the classes below it.
 
-
-OVER_THRESHOLDS = ("f_max", "s_min")
-#: Shares are counted in units of 2^-54, bits in units of 2^-40, both in two parts of which the
-#: lower has 30 digits.
-_SHARE = 54
-_BITS = 40
-_LOWER = 30
-_LOW = (1 << _LOWER) - 1
 _ABOVE = 1 << 20  # scores of classes and of those above that are looked at together
 
 
@@ -798,27 +695,25 @@ class ThresholdSums(ScoreRows):
     """What falling thresholds change, by score: predicting instances, gain and loss of precision,
     recall, and maybe bits.
 
-    The columns beside class (always 0) and score: instances that begin to predict; and, each in two
-    parts, gain and loss of the sum of precisions, gain of the sum of recalls, and with training
-    labels gain of wrong and of found information.
+    The columns beside class (always 0) and score: instances that begin to predict; gain and loss of
+    the sum of precisions, gain of the sum of recalls, and with training labels gain of wrong and of
+    found information, in bits.
     """
 
     instances: int = 0
     with_truth: int = 0
-    information: int | None = None  # of all true classes, in units of 2^-40 bits
+    information: float | None = None  # of all true classes
 
     @property
     def most(self) -> int:
         """Its rows are several times as long as those of other counts."""
-        return EXACT // 4
+        return EXACT // 2
 
     def __add__(self, other: ThresholdSums) -> ThresholdSums:  # type: ignore[override]
         mine = self.information
         theirs = other.information
-        added = super().__add__(other).bounded
-        assert isinstance(added, ThresholdSums)
         return replace(
-            added,
+            super().__add__(other).bounded,
             instances=self.instances + other.instances,
             with_truth=self.with_truth + other.with_truth,
             information=None if mine is None or theirs is None else mine + theirs,
@@ -826,25 +721,8 @@ class ThresholdSums(ScoreRows):
 
     @property
     def _changes(self) -> list[tuple[AnyArray, AnyArray]]:
-        """The columns with their parts together, as numbers, from the highest score to the lowest;
-        and their running sums.
-        """
-        started, *parts = (column[::-1] for column in self.whole.parts[0][2:])
-        digits = [_SHARE] * 3 + [_BITS] * 2
-        columns = [(started, np.cumsum(started))]
-        for high, low, places in zip(
-            parts[::2],
-            parts[1::2],
-            digits[: len(parts) // 2],
-            strict=True,
-        ):
-            columns.append(
-                tuple(
-                    np.ldexp(a.astype(float), _LOWER - places) + np.ldexp(b.astype(float), -places)
-                    for a, b in ((high, low), (np.cumsum(high), np.cumsum(low)))
-                )
-            )
-        return columns
+        """The columns from the highest score to the lowest, and their running sums."""
+        return [(column[::-1], np.cumsum(column[::-1])) for column in self.whole.parts[0][2:]]
 
     def f_max(self) -> tuple[float, float]:
         """The largest harmonic mean of precision and recall, and what it can be wrong by; NaN where
@@ -870,14 +748,10 @@ class ThresholdSums(ScoreRows):
         if self.information is None:
             return float("nan"), 0.0
         (wrong, wronged), (_, found) = self._changes[4:]
-        whole = float(np.ldexp(float(self.information), -_BITS))
-        missing = np.append(whole, whole - found)
-        best = float(np.hypot(missing, np.append(0, wronged)).min())
-        least = (
-            float(np.hypot(missing[1:], wronged - wrong).min(initial=best))
-            if self.whole.on_grid
-            else best
-        )
+        missing = np.append(self.information, np.maximum(self.information - found, 0))
+        best = least = float(np.hypot(missing, np.append(0, wronged)).min())
+        if self.whole.on_grid:
+            least = float(np.hypot(missing[1:], wronged - wrong).min(initial=best))
         return best / self.instances, (best - least) / self.instances
 
 
@@ -898,13 +772,12 @@ class ClassesAbove:
     ----------
     above : csr_array of bool, shape (K, A)
         Of each label itself and its ancestors.
-    bits : array of int, shape (A,), or None
-        Information of each class beyond its parents, in units of 2^-40; None without training
-        labels.
+    bits : array of shape (A,), or None
+        Information of each class beyond its parents; None without training labels.
     """
 
     above: sparse.csr_array
-    bits: Ints | None
+    bits: Array | None
 
     @classmethod
     def of(
@@ -964,7 +837,7 @@ class ClassesAbove:
         head = np.diff(row[last], prepend=-1) > 0
         first = np.flatnonzero(np.diff(row, prepend=-1) > 0)
 
-        def reached(weights: Ints) -> Ints:
+        def reached(weights: AnyArray) -> AnyArray:
             """Sums of the classes of an instance down to each of its scores."""
             total = np.cumsum(weights)
             return (
@@ -972,35 +845,32 @@ class ClassesAbove:
                 - np.repeat(total[first] - weights[first], np.diff(np.append(first, len(row))))
             )[last]
 
-        def changes(values: Ints) -> Ints:
+        def changes(values: AnyArray) -> AnyArray:
             return values - np.where(head, 0, np.append(0, values[:-1])[: len(values)])
 
         found = reached(hit.astype(np.int64))
         given = reached(np.ones(len(row), np.int64))
-        precision = changes(_whole(found / np.maximum(given, 1)))
-        recall = changes(_whole(found / np.maximum(count[row[last]], 1)))
-        columns = [head.astype(np.int64)]
-        sums = [np.maximum(precision, 0), np.minimum(precision, 0), recall]
+        precision = changes(found / np.maximum(given, 1))
+        recall = changes(found / np.maximum(count[row[last]], 1))
+        columns = [
+            head.astype(np.int64),
+            np.maximum(precision, 0),
+            np.minimum(precision, 0),
+            recall,
+        ]
         information = None
         if self.bits is not None:
             bits = self.bits[place]
-            sums += [
+            columns += [
                 changes(reached(np.where(hit, 0, bits))),
                 changes(reached(np.where(hit, bits, 0))),
             ]
-            all_bits = self.bits[truth.indices]
-            information = (int((all_bits >> _LOWER).sum()) << _LOWER) + int((all_bits & _LOW).sum())
-        for column in sums:
-            columns += [column >> _LOWER, column & _LOW]
+            information = float(self.bits[truth.indices].sum())
         rows = joined_rows([(np.zeros(last.sum(), np.int64), value[last], *columns)])
         return ThresholdSums(1, (rows,), False, n, int((count > 0).sum()), information).bounded
 
 
-def _whole(share: Array) -> Ints:
-    return np.ldexp(share, _SHARE).astype(np.int64)
-
-
-def _information(extended: sparse.csr_array, up: Parents) -> Ints:
+def _information(extended: sparse.csr_array, up: Parents) -> Array:
     """The information of each class but the virtual root, from the training instances' sets with
     all ancestors.
     """
@@ -1019,8 +889,7 @@ def _information(extended: sparse.csr_array, up: Parents) -> Ints:
         could[several] = np.bincount(
             met.indices[met.data == parents[several][met.indices]], minlength=len(several)
         )
-    bits = np.log2(np.maximum(could, 1) / np.maximum(have, 1))
-    return np.rint(np.ldexp(bits, _BITS)).astype(np.int64)
+    return np.log2(np.maximum(could, 1) / np.maximum(have, 1))
 
 
 #: The classes above the labels of the last call: batches ask for the same.

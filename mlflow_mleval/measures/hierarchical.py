@@ -250,29 +250,6 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
 OPTIONS: Mapping[str, Any] = {part.name: part.default for part in fields(Options)}
 
 
-def micro(sums: Mapping[str, float]) -> dict[str, float]:
-    """Micro averages: precision, recall, F1 and MGIA of the columns of `instance_measures` summed
-    over instances.
-    """
-    averages: dict[str, float] = {}
-    for name in ("h", "descendant", "lca"):
-        if f"{name}_intersection" in sums:
-            sizes = (
-                np.float64(sums[f"{name}_{part}"])
-                for part in ("intersection", "true_size", "pred_size")
-            )
-            values = rates(f"micro_{name}", *sizes)
-            averages |= {
-                f"micro_{name}_{rate}": float(values[f"micro_{name}_{rate}"])
-                for rate in ("precision", "recall", "f1")
-            }
-    if "mgia_bound" in sums:
-        averages["micro_mgia"] = 1.0 - float(
-            sums["mgia_error"] / sums["mgia_bound"] if sums["mgia_bound"] else 0
-        )
-    return averages
-
-
 def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> AnyArray:
     """The cost of each class by its number; that of the virtual root is 1."""
     if not isinstance(given, Mapping):

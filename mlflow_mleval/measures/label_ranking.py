@@ -1,123 +1,216 @@
-"""Measures of the order in which scores put the labels, of all of it or of its first k."""
+"""Scores row by row, stored or not, and measures of the order in which they put the labels: of all
+of it or of its first k.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.curves import StoredScores, without_zeros
-from mlflow_mleval.measures.registry import AT_K_NAME
-from mlflow_mleval.measures.sets import Conventions, rows_of
+from mlflow_mleval.measures.formulas import Conventions
+from mlflow_mleval.measures.registry import AT_K_NAME, BEST, GAIN
+from mlflow_mleval.measures.sets import rows_of
 from mlflow_mleval.validation import AnyArray, Array, Bools, Ints
+
+_TABLE = 1 << 16  # entries that are looked at together: the working arrays stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Scores of some rows, in the order of the labels, and which of these are true."""
+
+    rows: Ints
+    scores: AnyArray
+    truth: Bools
+    labels: Ints | None = None  # of each cell; None where the columns are the labels
+    stored: Bools | None = None  # the cells that hold a score, first in each row; None: all do
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """Scores N x K beside their truth, both dense or both CSR.
+
+    CSR has sorted indices, no entries given twice and no stored score of 0, and the truth is
+    boolean. All labels that are not stored tie at 0, below every positive score and above every
+    negative one; they are never made.
+    """
+
+    true: Any
+    score: Any
+
+    @property
+    def all_stored(self) -> bool:
+        """Whether each label has a score of its own, as in dense matrices."""
+        return not sparse.issparse(self.score)
+
+    @cached_property
+    def counts(self) -> Ints:
+        """(N,): stored scores of each row."""
+        n, k = self.score.shape
+        return np.full(n, k) if self.all_stored else np.diff(self.score.indptr).astype(np.int64)
+
+    @property
+    def zeros(self) -> Ints:
+        """(N,): labels of each row that are not stored."""
+        return self.score.shape[1] - self.counts
+
+    @cached_property
+    def positive(self) -> Ints:
+        """(N,): stored scores above 0 of each row."""
+        return np.bincount(rows_of(self.score)[self.score.data > 0], minlength=self.score.shape[0])
+
+    @cached_property
+    def _cells(self) -> tuple[Ints, Ints]:
+        return tuple(rows_of(m) * m.shape[1] + m.indices for m in (self.true, self.score))
+
+    @cached_property
+    def _met(self) -> tuple[Bools, Bools]:
+        """Which entries of the truth have a stored score, and which stored scores are of true
+        labels.
+        """
+        wanted, there = self._cells
+        met, at = _found(there, wanted)
+        relevant = np.zeros(len(there), bool)
+        relevant[at[met]] = True
+        return met, relevant
+
+    @property
+    def relevant(self) -> Bools:
+        """Which stored scores are of true labels, in the order of CSR."""
+        return self._met[1]
+
+    @cached_property
+    def missed(self) -> tuple[Ints, Ints]:
+        """Row and label of the true labels that are not stored, in order."""
+        if self.all_stored:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        lost = ~self._met[0]
+        return rows_of(self.true)[lost], self.true.indices[lost].astype(np.int64)
+
+    @cached_property
+    def missed_counts(self) -> Ints:
+        """(N,): true labels of each row that are not stored."""
+        return np.bincount(self.missed[0], minlength=self.true.shape[0])
+
+    def zero_is_true(self, rows: Ints, last: bool) -> Bools:
+        """Whether the lowest label that is not stored, or the `last`, is true; of rows with one."""
+        row = rows_of(self.score)
+        place = np.arange(len(row)) - self.score.indptr[row]
+        in_row = self.score.indices == place + (self.zeros[row] if last else 0)
+        before = np.bincount(row[in_row], minlength=len(self.counts))[rows]
+        n_labels = self.score.shape[1]
+        label = n_labels - 1 - before if last else before
+        return _found(self._cells[0], rows * n_labels + label)[0]
+
+    def stored_above(self, rows: Ints, labels: Ints) -> Ints:
+        """How many stored labels of these rows have a higher index than these labels."""
+        at = np.searchsorted(self._cells[1], rows * self.true.shape[1] + labels, side="right")
+        return self.score.indptr[rows + 1] - at
+
+    def tables(self) -> Iterator[Table]:
+        """Tables of rows that store about as many scores; cells that hold none have -inf."""
+        if self.all_stored:
+            yield Table(np.arange(len(self.score)), self.score, self.true)
+            return
+        order = np.argsort(-self.counts, kind="stable")
+        start = 0
+        while start < len(order) and self.counts[order[start]]:
+            width = int(self.counts[order[start]])
+            rows = order[start : start + max(1, _TABLE // width)]
+            start += len(rows)
+            stored = np.arange(width) < self.counts[rows, None]
+            at = self.score.indptr[rows].astype(np.int64)[:, None] + np.arange(width)
+            at[~stored] = 0
+            scores = np.where(stored, self.score.data[at], -np.inf)
+            truth = self.relevant[at] & stored
+            full = bool(stored.all())
+            yield Table(rows, scores, truth, self.score.indices[at], None if full else stored)
+
+
+def _found(among: Ints, wanted: Ints) -> tuple[Bools, Ints]:
+    """Which of the wanted numbers are among these, which ascend; and where."""
+    if not len(among):
+        return np.zeros(len(wanted), bool), np.zeros(len(wanted), np.int64)
+    at = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
+    return among[at] == wanted, at
+
 
 # --------------------------------------------------------------------------------------------------
 # Measures of the order in which scores put the labels: one-error, coverage, ranking loss and
 # average precision.
 
 
-def ranking_measures(
-    true: Bools,
-    scores: Array,
-    conventions: Conventions = "sklearn",
-) -> dict[str, Array]:
+def ranking_measures(scores: RowScores, conventions: Conventions = "sklearn") -> dict[str, Array]:
     """The four ranking measures of each instance (Madjarov et al. 2012, A.13 to A.16), each of
     shape (n,).
 
-    Scores are finite; only their order within a row counts. One sort of each row, with the truth
-    carried in the lowest bit of the sorted numbers. By the conventions, sklearn or mulan, equal
-    scores share the worst rank of the group, or stand in the order of falling label index; an
+    Scores are finite float64; only their order within a row counts. One sort of each row, with the
+    truth carried in the lowest bit of the sorted numbers. By the conventions, sklearn or mulan,
+    equal scores share the worst rank of the group, or stand in the order of falling label index; an
     instance without a relevant label has average precision 1, or NaN (left out of the mean), its
     coverage and ranking loss being 0 and its one-error 1 under both; ties for the top label go to
     the lowest index, or the highest.
 
-    >>> found = ranking_measures(np.array([[True, False, True]]), np.array([[0.9, 0.5, 0.2]]))
+    >>> found = ranking_measures(RowScores(np.array([[True, False, True]]), np.array([[0.9, 0.5, 0.2]])))
     >>> {name: v.round(3).item() for name, v in found.items()}
     {'one_error': 0.0, 'coverage': 2.0, 'ranking_loss': 0.5, 'average_precision': 0.833}
-    """
-    n, k = true.shape
-    stable = conventions == "mulan"
-    keys = _keys(true, scores)
-    keys.sort(axis=1)
-    ordered = (keys & 1).astype(bool)  # the truth, best score first
-    if stable:
-        _by_label_where_tied(ordered, keys, true, scores)
-    at = np.flatnonzero(ordered)
-    row, place = np.divmod(at, k)
-    top = k - 1 - scores[:, ::-1].argmax(axis=1) if stable else scores.argmax(axis=1)
-    return {"one_error": 1.0 - true[np.arange(n), top]} | _of_places(
-        row,
-        place,
-        keys.ravel()[at],
-        n,
-        k,
-        conventions,
-    )
-
-
-def _by_label_where_tied(ordered: Bools, keys: Ints, true: Bools, scores: Array) -> None:
-    """Put the truth of rows with equal scores into the order of falling label index."""
-    by_score = keys >> 1
-    tied = (by_score[:, 1:] == by_score[:, :-1]).any(axis=1)
-    order = np.argsort(-scores[tied, ::-1], axis=1, kind="stable")
-    ordered[tied] = np.take_along_axis(true[tied, ::-1], order, axis=1)
-
-
-def sparse_ranking_measures(
-    scores: StoredScores,
-    conventions: Conventions = "sklearn",
-) -> dict[str, Array]:
-    """The same of sparse scores, which must be float64; the zeros that they do not store are never
-    made.
-    """
+    """  # noqa: E501
     n, k = scores.true.shape
     stable = conventions == "mulan"
     right = np.zeros(n, bool)
-    ordered_hits = []
-    for rows, table, at, stored in scores.tables():
-        true = scores.relevant[at] & stored
-        keys = _keys(true, np.where(stored, table, 0))
-        keys[~stored] = np.iinfo(np.int64).max
+    found = []
+    for table in scores.tables():
+        stored = table.stored
+        keys = _keys(
+            table.truth, table.scores if stored is None else np.where(stored, table.scores, 0)
+        )
+        if stored is not None:
+            keys[~stored] = np.iinfo(np.int64).max
         keys.sort(axis=1)
-        ordered = (keys & 1).astype(bool) & stored
+        ordered = (keys & 1).astype(bool)  # the truth, best score first
+        if stored is not None:
+            ordered &= stored
         if stable:
-            _by_label_where_tied(ordered, keys, true, table)
-        width = table.shape[1]
-        top = width - 1 - table[:, ::-1].argmax(axis=1) if stable else table.argmax(axis=1)
-        right[rows] = true[np.arange(len(rows)), top]
+            _by_label_where_tied(ordered, keys, table)
+        width = ordered.shape[1]
+        best = table.scores[:, ::-1] if stable else table.scores
+        top = width - 1 - best.argmax(axis=1) if stable else best.argmax(axis=1)
+        right[table.rows] = table.truth[np.arange(len(top)), top]
         at = np.flatnonzero(ordered)
         row, place = np.divmod(at, width)
-        row = rows[row]
-        ordered_hits.append(
-            (
-                row,
-                place + np.where(place >= scores.positive[row], scores.zeros[row], 0),
-                keys.ravel()[at],
-            )
-        )
-    if (low := np.flatnonzero((scores.positive == 0) & (scores.zeros > 0))).size:
-        right[low] = scores.is_true(low, scores.first_zero(low, last=stable))
+        row = table.rows[row]
+        if not scores.all_stored:
+            place = place + np.where(place >= scores.positive[row], scores.zeros[row], 0)
+        found.append((row, place, keys.ravel()[at]))
+    if scores.all_stored:
+        return {"one_error": 1.0 - right, **_of_places(*found[0], n, k, conventions)}
+    low = np.flatnonzero((scores.positive == 0) & (scores.zeros > 0))
+    right[low] = scores.zero_is_true(low, last=stable)
     row, label = scores.missed
     if stable:
         place = scores.positive[row] + k - 1 - label - scores.stored_above(row, label)
     else:
         number = np.arange(len(row)) - (np.cumsum(scores.missed_counts) - scores.missed_counts)[row]
         place = scores.positive[row] + (scores.zeros - scores.missed_counts)[row] + number
-    ordered_hits.append(
-        (row, place, np.full(len(row), np.iinfo(np.int64).min))
-    )  # no score of a relevant label has this key
-    row, place, keys = (np.concatenate(column) for column in zip(*ordered_hits, strict=True))
+    # no score of a relevant label has this key
+    found.append((row, place, np.full(len(row), np.iinfo(np.int64).min)))
+    row, place, keys = (np.concatenate(column) for column in zip(*found, strict=True))
     order = np.argsort(row * k + place)
-    return {"one_error": 1.0 - right} | _of_places(
-        row[order],
-        place[order],
-        keys[order],
-        n,
-        k,
-        conventions,
-    )
+    ranked = _of_places(row[order], place[order], keys[order], n, k, conventions)
+    return {"one_error": 1.0 - right, **ranked}
+
+
+def _by_label_where_tied(ordered: Bools, keys: Ints, table: Table) -> None:
+    """Put the truth of rows with equal scores into the order of falling label index."""
+    by_score = keys >> 1
+    tied = (by_score[:, 1:] == by_score[:, :-1]).any(axis=1)
+    order = np.argsort(-table.scores[tied, ::-1], axis=1, kind="stable")
+    ordered[tied] = np.take_along_axis(table.truth[tied, ::-1], order, axis=1)
 
 
 def _of_places(
@@ -217,8 +310,6 @@ def _keys(true: Bools, scores: Array) -> Ints:
 #: Those that need propensities; they are ratios of sums over instances: of what was gained, and of
 #: what could be.
 SCORED = ("psp", "psndcg")
-GAIN = "_gain"
-BEST = "_best"
 _BLOCK = 1 << 18  # cells that are ranked at a time
 _ROUNDS = 16  # up to this k, picking the largest k times beats sorting
 
@@ -229,112 +320,99 @@ def parsed(names: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def at_k_measures(
-    names: Iterable[str],
-    true: sparse.csr_array,
-    hits: Ints,
+    names: Collection[str],
+    scores: RowScores,
     weights: Array | None,
 ) -> dict[str, Array]:
     """The measures at k of each instance, of shape (n,); two columns, gain and best, of each that
     is propensity-scored.
 
-    `hits` are the labels that are hit at the first, second, … rank, -1 for misses, for as many
-    ranks as the largest k of the names. An instance without relevant labels has recall and nDCG 0,
-    and adds nothing to the propensity-scored ones.
+    An instance without relevant labels has recall and nDCG 0, and adds nothing to the
+    propensity-scored ones.
     """
-    hit = hits >= 0
-    count = np.diff(true.indptr)
-    discount = 1 / np.log2(np.arange(hits.shape[1]) + 2)
-    ideal = np.append(0, np.cumsum(discount))
     wanted = parsed(names)
+    if not wanted:
+        return {}
+    most = max(k for _, k in wanted)
+    hits = np.full((len(scores.counts), most), -1)  # the labels that are hit, -1 for misses
+    for row, rank, label, hit in _highest(scores, most):
+        hits[row[hit], rank[hit]] = label[hit]
+    hit = hits >= 0
+    true = sparse.csr_array(scores.true)
+    count = np.diff(true.indptr)
+    discount = 1 / np.log2(np.arange(most) + 2)
+    ideal = np.append(0, np.cumsum(discount))
     if any(name in SCORED for name, _ in wanted):
         assert weights is not None  # only those with propensities are asked
         weighted = np.where(hit, weights[hits], 0)
-        best = _largest(true, weights, hits.shape[1])
+        best = _largest(true, weights, most)
     columns = {}
     for name, k in wanted:
         key = f"{name}_at_{k}"
-        first = slice(k)
-        if name == "precision":
-            columns[key] = hit[:, first].sum(axis=1) / k
-        elif name == "recall":
-            columns[key] = hit[:, first].sum(axis=1) / np.maximum(count, 1)
-        elif name == "ndcg":
-            columns[key] = (hit[:, first] * discount[first]).sum(axis=1) / np.maximum(
-                ideal[np.minimum(count, k)], 1
-            )
+        by_rank = discount[:k] if name in ("ndcg", "psndcg") else np.ones(k)
+        norm = {
+            "precision": k,
+            "recall": np.maximum(count, 1),
+            "psp": k,
+        }.get(name, np.maximum(ideal[np.minimum(count, k)], 1))
+        if name in SCORED:
+            columns[key + GAIN] = weighted[:, :k] @ by_rank / norm
+            columns[key + BEST] = best[:, :k] @ by_rank / norm
         else:
-            by = discount[first] if name == "psndcg" else np.ones(k)
-            # The k of psp cancels in the ratio; with it the sums are those of the definition, to a
-            # bit.
-            norm = np.maximum(ideal[np.minimum(count, k)], 1) if name == "psndcg" else k
-            columns[key + GAIN], columns[key + BEST] = (
-                (side[:, first] * by).sum(axis=1) / norm for side in (weighted, best)
-            )
+            columns[key] = hit[:, :k] @ by_rank / norm
     return columns
 
 
-def ratios(sums: Mapping[str, float]) -> dict[str, float]:
-    """The propensity-scored measures from the sums of gain and best; NaN where nothing could be
-    gained.
+def _highest(
+    scores: RowScores,
+    k: int,
+    zeros: bool = False,
+) -> Iterator[tuple[Ints, Ints, Ints, Bools]]:
+    """The scored labels at the ranks up to k: their rows, ranks from 0, labels, and whether they
+    are true; those of dense scores that are 0 only with `zeros`.
     """
-    values = {}
-    for name in (column.removesuffix(GAIN) for column in sums if column.endswith(GAIN)):
-        best = sums[name + BEST]
-        values[name] = sums[name + GAIN] / best if best else float("nan")
-    return values
-
-
-def dense_hits(true: Bools, scores: AnyArray, k: int) -> Ints:
-    """The labels that are hit at the ranks up to k, shape (n, k), -1 for misses."""
-    hits = np.full((len(scores), k), -1)
-    order = _top(scores.astype(float, copy=True), k)
-    hit = np.take_along_axis(true, order, axis=1) & (np.take_along_axis(scores, order, axis=1) != 0)
-    hits[:, : order.shape[1]] = np.where(hit, order, -1)
-    return hits
-
-
-def sparse_hits(scores: StoredScores, k: int) -> Ints:
-    """The same of sparse scores."""
-    hits = np.full((len(scores.counts), k), -1)
-    for row, rank, cell in _highest(scores, k):
-        hit = scores.relevant[cell]
-        hits[row[hit], rank[hit]] = scores.score.indices[cell[hit]]
-    return hits
-
-
-def _highest(scores: StoredScores, k: int) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """The stored scores at the ranks up to k: their rows, ranks from 0, and places in the data."""
-    for rows, table, at, _ in scores.tables():
-        order = _top(table, k)
-        cell = np.take_along_axis(at, order, axis=1)
-        place = np.arange(order.shape[1])
-        rank = place + np.where(place >= scores.positive[rows, None], scores.zeros[rows, None], 0)
-        row, place = np.nonzero((place < scores.counts[rows, None]) & (rank < k))
-        yield rows[row], rank[row, place], cell[row, place]
+    for table in scores.tables():
+        order = _top(table.scores.astype(float, copy=True), k)
+        rank = np.broadcast_to(np.arange(order.shape[1]), order.shape)
+        there = rank < scores.counts[table.rows, None]
+        if scores.all_stored:
+            there = there & (zeros | (np.take_along_axis(table.scores, order, axis=1) != 0))
+        else:
+            behind = rank >= scores.positive[table.rows, None]
+            rank = rank + np.where(behind, scores.zeros[table.rows, None], 0)
+            there = there & (rank < k)
+        label = order if table.labels is None else np.take_along_axis(table.labels, order, axis=1)
+        hit = np.take_along_axis(table.truth, order, axis=1)
+        row = np.broadcast_to(table.rows[:, None], order.shape)
+        yield row[there], rank[there], label[there], hit[there]
 
 
 def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
     """Which labels have the k highest scores, as a CSR of booleans; those that score 0 only with
     `zeros`.
     """
-    if sparse.issparse(scores):
-        scores = ordered_floats(without_zeros(scores))
-        highest = [
-            (row, scores.indices[cell])
-            for row, _, cell in _highest(StoredScores(scores, scores), k)
-        ]
-    else:
-        floats = ordered_floats(np.asarray(scores))
-        highest = []
-        step = max(1, _BLOCK // scores.shape[1])
-        for start in range(0, len(floats), step):
-            block = floats[start : start + step]
-            order = _top(block.copy(), k)
-            row, place = np.nonzero(zeros | (np.take_along_axis(block, order, axis=1) != 0))
-            highest.append((start + row, order[row, place]))
-    none = np.zeros(0, np.int64)
-    row, label = (np.concatenate(side) for side in zip((none, none), *highest, strict=True))
-    return sparse.csr_array((np.ones(len(row), bool), (row, label)), shape=scores.shape)
+    is_sparse = sparse.issparse(scores)
+    floats = ordered_floats(without_zeros(scores) if is_sparse else np.asarray(scores))
+    step = scores.shape[0] if is_sparse else max(1, _BLOCK // scores.shape[1])
+    rows = [np.zeros(0, np.int64)]
+    labels = [np.zeros(0, np.int64)]
+    for start in range(0, scores.shape[0], step):
+        block = floats[start : start + step]
+        for row, _, label, _ in _highest(RowScores(block != 0, block), k, zeros):
+            rows.append(start + row)
+            labels.append(label)
+    cells = np.concatenate(rows), np.concatenate(labels)
+    return sparse.csr_array((np.ones(len(cells[0]), bool), cells), shape=scores.shape)
+
+
+def without_zeros(matrix: Any) -> sparse.csr_array:
+    """CSR in canonical form without stored zeros; the caller's matrix stays as it is."""
+    stored = sparse.csr_array(matrix)
+    if not stored.has_canonical_format or not stored.data.all():
+        stored = stored.copy()
+        stored.sum_duplicates()
+        stored.eliminate_zeros()
+    return stored
 
 
 def _top(table: Array, k: int) -> Ints:

@@ -4,7 +4,7 @@ follow.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any
@@ -14,10 +14,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures.curves import ClassCounts, ScoreCounts
-from mlflow_mleval.measures.registry import BINS, ECE_NAME, TOP, TOP_NAME, numbers
-from mlflow_mleval.measures.sets import dense, set_measures, weight_of_all
-from mlflow_mleval.measures.sums import FoldFacts, Inputs, Rows, Sums, summed_columns
+from mlflow_mleval.measures.curves import ScoreCounts
+from mlflow_mleval.measures.sets import dense
+from mlflow_mleval.measures.sums import ClassCounts, FoldFacts, Inputs, Rows, Sums, summed_columns
 from mlflow_mleval.validation import (
     AnyArray,
     Array,
@@ -413,7 +412,7 @@ def sum_classes(
         seconds=facts.seconds,
         truth=facts.truth,
         classes=counts,
-        weight=None if weights is None else weight_of_all(weights),
+        weight=None if weights is None else float(weights.sum()),
         weighting=facts.weighting,
     )
     return sums, values
@@ -463,77 +462,3 @@ def _ranks(true: Ints, score: Array) -> Ints:
         own = np.take_along_axis(s, t, axis=1)
         ranks[start : start + step] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
     return ranks
-
-
-def one_label_measures(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
-    """The measures that follow from the sums and are no means over instances; NaN where one is not
-    defined.
-
-    `asked` are names beside the usual ones: other k of top-k accuracy, other numbers of bins. As in
-    scikit-learn, averages are over the classes that are true or predicted somewhere, balanced
-    accuracy over the true ones.
-    """
-    tp, predicted, true = sums.by_label
-    rates = set_measures(tp, predicted, true)
-    there = predicted + true > 0
-    occurs = true > 0
-    values = {"balanced_accuracy": float(rates["recall"][occurs].mean())}
-    for name in ("precision", "recall", "f1"):
-        values[f"macro_{name}"] = float(rates[name][there].mean())
-        values[f"weighted_{name}"] = float(rates[name] @ true / sums.size)
-    values |= _beyond_chance(tp, predicted, true)
-    counts = sums.classes
-    assert counts is not None  # of one label
-    if counts.ranks is not None:
-        tops = [k for k in numbers(TOP_NAME, (f"top_k_accuracy_{TOP}", *asked)) if k < len(true)]
-        values |= {f"top_k_accuracy_{k}": float(counts.ranks[:k].sum() / sums.size) for k in tops}
-    if counts.scores is not None:
-        areas, _ = counts.scores.auroc()
-        defined = ~np.isnan(areas)
-        if defined.any():
-            weights = true[defined] if len(areas) == len(true) else np.ones(1)
-            values["macro_auroc"] = float(areas[defined].mean())
-            values["weighted_auroc"] = float(np.average(areas[defined], weights=weights))
-    if counts.confidence is not None:
-        values |= {
-            f"ece_{b}": counts.confidence.calibration_error(b)[0]
-            for b in numbers(ECE_NAME, (f"ece_{BINS}", *asked))
-        }
-    return values
-
-
-def one_label_bounds(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
-    """What the measures can be wrong by that follow from scores on a grid."""
-    counts = sums.classes
-    assert counts is not None  # of one label
-    values: dict[str, float] = {}
-    if counts.scores is not None:
-        values |= dict.fromkeys(
-            ("macro_auroc", "weighted_auroc"), float(np.nan_to_num(counts.scores.auroc()[1]).max())
-        )
-    if counts.confidence is not None:
-        values |= {
-            f"ece_{b}": counts.confidence.calibration_error(b)[1]
-            for b in numbers(ECE_NAME, (f"ece_{BINS}", *asked))
-        }
-    return values
-
-
-def _beyond_chance(tp: AnyArray, predicted: AnyArray, true: AnyArray) -> dict[str, float]:
-    """Matthews' correlation of several classes (Gorodkin 2004) and Cohen's kappa, from whole
-    numbers of any size, or weights.
-    """
-    right = tp.sum().item()
-    n = true.sum().item()
-    chance = sum(a * b for a, b in zip(predicted.tolist(), true.tolist(), strict=True))
-    spreads = [n * n - sum(a * a for a in side.tolist()) for side in (predicted, true)]
-    # Of weights, differences that should be 0 are remainders of rounding: whether they are is
-    # counted.
-    several = [np.count_nonzero(side) > 1 for side in (predicted, true)]
-    matthews = 0.0
-    kappa = float("nan")
-    if all(several):
-        matthews = (right * n - chance) / (float(spreads[0]) ** 0.5 * float(spreads[1]) ** 0.5)
-    if any(several) or predicted.argmax() != true.argmax():
-        kappa = (right * n - chance) / (n * n - chance)
-    return {"matthews": matthews, "kappa": kappa}

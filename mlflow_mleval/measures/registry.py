@@ -1,16 +1,20 @@
-"""Every measure the project knows: its name, direction, range, family and source.
+"""Every measure the project knows: a row with its name, direction, range, family, source,
+definition and formula.
 
-The registry drives documentation, the command line and the tests. What others call their metrics,
-and which way these are better, stands in `metric_names`.
+Logging, reading, intervals, rankings and pages go by the rows. What others call their metrics, and
+which way these are better, stands in `metric_names`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from mlflow_mleval.measures import formulas as f
+from mlflow_mleval.measures.formulas import Counts, OfClasses, OfMeans, OverLabels
+from mlflow_mleval.validation import Array
 from mlflow_mleval.words import count, did_you_mean, some
 
 INF = float("inf")
@@ -25,6 +29,9 @@ TOP_NAME = re.compile(r"top_k_accuracy_([1-9][0-9]{0,5})")
 ECE_NAME = re.compile(r"ece_([1-9][0-9]{0,4})")
 DISTANCE_NAME = re.compile(r"distance_at_([1-9][0-9]{0,5})")
 Direction = Literal["min", "max"]
+#: A function of sums over instances: its value, NaN where it is not defined, maybe with what this
+#: can be wrong by.
+Formula = Callable[[Any], float | tuple[float, float]]
 
 #: What is predicted of an instance: a set of labels, one label of several classes, or a set of
 #: classes of a hierarchy.
@@ -39,19 +46,24 @@ KOSMOPOULOS = "Kosmopoulos et al. 2015"
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure: what it is called, which way is better, and where it is defined."""
+    """One measure: what it is called, which way is better, where it is defined, how it is computed.
+
+    Without a formula it is the mean over instances of the column of its name: `each`, of their
+    label sets, or what a pass over scores or hierarchies gives. Its interval follows from the
+    formula where this has `slopes` or `derivatives`, and from the column of a mean.
+    """
 
     name: str  # key in Evaluation.measures and, behind mleval/, of the metric in MLflow
     direction: Direction
     range: tuple[float, float]  # that the definition allows; inf where there is no bound
-    family: str
-    source: str  # the publication that defines it
     summary: str  # the definition in a line
-    kinds: tuple[
-        str, ...
-        # of LABEL_SETS, ONE_LABEL, CLASS_SETS: which predictions have it; hierarchical ones with a
-        # hierarchy
-    ]
+    formula: Formula | None = None
+    each: Callable[[Counts], Array] | None = None
+    family: str = ""
+    source: str = ""  # the publication that defines it
+    # of LABEL_SETS, ONE_LABEL, CLASS_SETS: which predictions have it; hierarchical ones with a
+    # hierarchy
+    kinds: tuple[str, ...] = (LABEL_SETS,)
     convention: str = ""  # what the definition leaves open and is settled here
     asked: tuple[str, ...] = ()  # of the kinds: where it is computed only if it is named
 
@@ -61,28 +73,62 @@ class Measure:
         return "↑" if self.direction == "max" else "↓"
 
 
-def _measures(
+def gain(
+    name: str,
+    summary: str,
+    formula: Formula | None = None,
+    each: Callable[[Counts], Array] | None = None,
+    low: float = 0,
+) -> Measure:
+    """A measure between `low` and 1, of which 1 is best."""
+    return Measure(name, "max", (low, 1), summary, formula, each)
+
+
+def loss(
+    name: str,
+    summary: str,
+    formula: Formula | None = None,
+    each: Callable[[Counts], Array] | None = None,
+    high: float = 1,
+) -> Measure:
+    """A measure from 0, which is best, to `high`."""
+    return Measure(name, "min", (0, high), summary, formula, each)
+
+
+def _of(
     family: str,
     source: str,
-    rows: Iterable[tuple[str, Direction, float, float, str]],
-    kinds: tuple[str, ...] = (LABEL_SETS,),
+    kinds: Collection[str],
+    *rows: Measure,
     convention: str = "",
-    asked: tuple[str, ...] = (),
+    asked: Collection[str] = (),
 ) -> list[Measure]:
-    rest = kinds, convention, asked
+    """Rows of one family and source."""
     return [
-        Measure(name, way, (low, high), family, source, text, *rest)
-        for name, way, low, high, text in rows
+        replace(
+            row,
+            family=family,
+            source=source,
+            kinds=tuple(kinds),
+            convention=convention,
+            asked=tuple(asked),
+        )
+        for row in rows
     ]
 
 
 _ALL = (LABEL_SETS, ONE_LABEL, CLASS_SETS)
 _FLAT = (ONE_LABEL, LABEL_SETS)
+_SETS = (LABEL_SETS,)
+_ONE = (ONE_LABEL,)
 _EMPTY = "two empty sets count 0 (sklearn) or 1 (mulan), one empty set 0"
 _CLASSES = (
     "averages are over the classes that are true or predicted somewhere; what is never predicted "
     "has precision 0"
 )
+_TIES = "of equal scores the lower label comes first; a score of 0 is none, and misses fill up to k"
+
+# ---- measures with a number in their names -------------------------------------------------------
 
 #: Source and definition of measures whose names carry k.
 _AT_K = {
@@ -107,28 +153,23 @@ _AT_K = {
         "nDCG at {k}, true labels weighing 1 / propensity, as a share of the best possible",
     ),
 }
+#: What the columns of gained and of best possible propensity-scored sums end with.
+GAIN = "_gain"
+BEST = "_best"
 
 
-def _at_k(name: str, k: int) -> Measure:
+def _at_k(name: str, k: str | int) -> list[Measure]:
     source, text = _AT_K[name]
-    settled = (
-        "of equal scores the lower label comes first; a score of 0 is none, and misses fill up to k"
-    )
-    settled += "; the best that is possible is summed over instances, too" * name.startswith("ps")
-    return Measure(
-        f"{name}_at_{k}",
-        "max",
-        (0, 1),
-        "at-k",
-        source,
-        text.format(k=k),
-        (LABEL_SETS,),
-        settled,
-        (LABEL_SETS,),
-    )
+    full = f"{name}_at_{k}"
+    if not name.startswith("ps"):
+        row, settled = gain(full, text.format(k=k)), _TIES
+    else:
+        row = gain(full, text.format(k=k), OfMeans(f.share, (full + GAIN, full + BEST)))
+        settled = f"{_TIES}; the best that is possible is summed over instances, too"
+    return _of("at-k", source, _SETS, row, convention=settled, asked=_SETS)
 
 
-def _at_level(name: str, level: int) -> Measure:
+def _at_level(level: str | int, name: str) -> list[Measure]:
     text = (
         f"{'F1' if name == 'f1' else name} of set sizes summed over instances, of the classes at "
         f"level {level} alone"
@@ -137,81 +178,55 @@ def _at_level(name: str, level: int) -> Measure:
         "sets are extended by ancestors; a class is one level below its lowest parent, roots are "
         "at level 1"
     )
-    return Measure(
-        f"level_{level}_{name}",
-        "max",
-        (0, 1),
-        "hierarchical-level",
-        KOSMOPOULOS,
-        text,
-        _ALL,
-        settled,
-        _ALL,
-    )
+    shared, true, pred = (f"level_{level}_{part}" for part in SET_SIZES)
+    formula = {
+        "precision": OfMeans(f.share, (shared, pred)),
+        "recall": OfMeans(f.share, (shared, true)),
+        "f1": OfMeans(lambda both, a, b: f.share(2 * both, a + b), (shared, true, pred)),
+    }[name]
+    row = gain(f"level_{level}_{name}", text, formula)
+    return _of("hierarchical-level", KOSMOPOULOS, _ALL, row, convention=settled, asked=_ALL)
 
 
-def _top_k(k: int) -> Measure:
+def _top_k(k: str | int) -> list[Measure]:
     text = f"share of instances whose class is among the {k} with the highest scores"
+    row = gain(f"top_k_accuracy_{k}", text, f.top_k(int(k)))
     settled = (
         "of equal scores the first class comes first; absent with as many classes as k or fewer"
     )
-    return Measure(
-        f"top_k_accuracy_{k}",
-        "max",
-        (0, 1),
-        "at-k",
-        "Sokolova & Lapalme 2009",
-        text,
-        (ONE_LABEL,),
-        settled,
-        () if k == TOP else (ONE_LABEL,),
-    )
+    asked = () if int(k) == TOP else _ONE
+    return _of("at-k", "Sokolova & Lapalme 2009", _ONE, row, convention=settled, asked=asked)
 
 
-def _calibration(bins: int) -> Measure:
+def _calibration(bins: str | int) -> list[Measure]:
     text = (
-        f"calibration error of the highest probability, over {count(bins, 'bin')} of equal numbers"
+        "calibration error of the highest probability, over "
+        f"{count(int(bins), 'bin')} of equal numbers"
     )
+    row = loss(f"ece_{bins}", text, f.calibration(int(bins)))
     settled = "of label sets over all label cells; equal probabilities stay in one bin"
-    return Measure(
-        f"ece_{bins}",
-        "min",
-        (0, 1),
-        "probability",
-        "Naeini et al. 2015",
-        text,
-        _FLAT,
-        settled,
-        (LABEL_SETS,) if bins == BINS else _FLAT,
-    )
+    asked = _SETS if int(bins) == BINS else _FLAT
+    return _of("probability", "Naeini et al. 2015", _FLAT, row, convention=settled, asked=asked)
 
 
-def _distance_at(k: int) -> Measure:
+def _distance_at(k: str | int) -> list[Measure]:
     text = f"mean shortest path between a true class and one of the {k} with the highest scores"
     settled = (
         "paths run through common ancestors; of equal scores the first comes first; of label "
         "sets a score of 0 is none"
     )
-    return Measure(
-        f"distance_at_{k}",
-        "min",
-        (0, INF),
-        "hierarchical-pair",
-        "Deng et al. 2010",
-        text,
-        _FLAT,
-        settled,
-        _FLAT,
-    )
+    row = loss(f"distance_at_{k}", text, high=INF)
+    source = "Deng et al. 2010"
+    return _of("hierarchical-pair", source, _FLAT, row, convention=settled, asked=_FLAT)
 
 
 #: Measures by the form of their names, and what makes them of the groups of the form.
-_FORMS: Mapping[re.Pattern[str], Callable[..., Measure]] = {
-    AT_K_NAME: lambda name, k: _at_k(name, int(k)),
-    LEVEL_NAME: lambda level, name: _at_level(name, int(level)),
-    TOP_NAME: lambda k: _top_k(int(k)),
-    ECE_NAME: lambda bins: _calibration(int(bins)),
-    DISTANCE_NAME: lambda k: _distance_at(int(k)),
+_FORMS: Mapping[re.Pattern[str], Callable[..., list[Measure]]] = {
+    AT_K_NAME: _at_k,
+    LEVEL_NAME: _at_level,
+    TOP_NAME: _top_k,
+    ECE_NAME: _calibration,
+    DISTANCE_NAME: _distance_at,
 }
 
 
@@ -223,7 +238,7 @@ class _Registry(dict[str, Measure]):
     def __missing__(self, name: object) -> Measure:
         for form, make in _FORMS.items():
             if isinstance(name, str) and (match := form.fullmatch(name)):
-                return make(*match.groups())
+                return make(*match.groups())[0]
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
@@ -245,671 +260,465 @@ def numbers(form: re.Pattern[str], names: Iterable[str]) -> list[int]:
     return list(dict.fromkeys(int(match[1]) for match in map(form.fullmatch, names) if match))
 
 
-MEASURES: Mapping[str, Measure] = _Registry(
-    {
-        m.name: m
-        for m in [
-            *_measures(
-                "example",
-                MADJAROV,
-                [
-                    ("hamming_loss", "min", 0, 1, "share of label cells that are wrong"),
-                    (
-                        "accuracy",
-                        "max",
-                        0,
-                        1,
-                        "mean Jaccard index of true and predicted label sets",
-                    ),
-                    ("precision", "max", 0, 1, "mean share of the predicted labels that are true"),
-                    ("recall", "max", 0, 1, "mean share of the true labels that are predicted"),
-                    ("f1", "max", 0, 1, "mean of 2|Y∩Ŷ| / (|Y|+|Ŷ|) over instances"),
-                    (
-                        "subset_accuracy",
-                        "max",
-                        0,
-                        1,
-                        "share of instances whose label set is predicted exactly",
-                    ),
-                ],
-                convention=_EMPTY,
+# ---- all measures --------------------------------------------------------------------------------
+
+#: What the columns of set sizes are called, behind the name of the kind of set.
+SET_SIZES = ("intersection", "true_size", "pred_size")
+
+
+def _of_sets(kind: str, what: str) -> list[Measure]:
+    """Precision, recall and F1 of sizes of class sets or graphs, summed over instances."""
+    shared, true, pred = (f"{kind}_{part}" for part in SET_SIZES)
+    names = (f"micro_{kind}_{rate}" for rate in ("precision", "recall", "f1"))
+    formulas = (
+        OfMeans(f.share_of_sets, (shared, pred, true)),
+        OfMeans(f.share_of_sets, (shared, true, pred)),
+        OfMeans(f.f1_of_sets, (shared, true, pred)),
+    )
+    return [
+        gain(name, f"{name.removeprefix('micro_')} of {what} sizes summed over instances", formula)
+        for name, formula in zip(names, formulas, strict=True)
+    ]
+
+
+_ROWS = [
+    *_of(
+        "example",
+        MADJAROV,
+        _SETS,
+        loss("hamming_loss", "share of label cells that are wrong", each=f.hamming),
+        gain("accuracy", "mean Jaccard index of true and predicted label sets", each=f.jaccard),
+        gain("precision", "mean share of the predicted labels that are true", each=f.precision),
+        gain("recall", "mean share of the true labels that are predicted", each=f.recall),
+        gain("f1", "mean of 2|Y∩Ŷ| / (|Y|+|Ŷ|) over instances", each=f.f1),
+        gain(
+            "subset_accuracy",
+            "share of instances whose label set is predicted exactly",
+            each=f.exact,
+        ),
+        convention=_EMPTY,
+    ),
+    *_of(
+        "label",
+        MADJAROV,
+        _SETS,
+        gain(
+            "micro_precision",
+            "precision of tp and fp summed over labels",
+            OverLabels(f.precision, pooled=True),
+        ),
+        gain(
+            "micro_recall",
+            "recall of tp and fn summed over labels",
+            OverLabels(f.recall, pooled=True),
+        ),
+        gain("micro_f1", "F1 of tp, fp and fn summed over labels", OverLabels(f.f1, pooled=True)),
+        convention=_EMPTY,
+    ),
+    *_of(
+        "label",
+        MADJAROV,
+        (LABEL_SETS, ONE_LABEL),
+        gain(
+            "macro_precision",
+            "mean over labels of each label's precision",
+            OverLabels(f.precision),
+        ),
+        gain("macro_recall", "mean over labels of each label's recall", OverLabels(f.recall)),
+        gain("macro_f1", "mean over labels of each label's F1", OverLabels(f.f1)),
+        convention=f"{_EMPTY}; of one label, {_CLASSES}",
+    ),
+    *_of(
+        "ranking",
+        MADJAROV,
+        _SETS,
+        loss("one_error", "share of instances whose top-scored label is not relevant"),
+        loss("coverage", "mean of the worst rank of a relevant label, minus one", high=INF),
+        loss("ranking_loss", "mean share of (relevant, irrelevant) label pairs in the wrong order"),
+        gain("average_precision", "mean over relevant labels of the precision at their rank"),
+    ),
+    *_of(
+        "dependence",
+        HUELLERMEIER,
+        _SETS,
+        loss(
+            "soft_hamming_loss",
+            "mean |s−y| over label cells: binomial and polynomial loss at parameter 1",
+        ),
+        loss(
+            "soft_subset_loss",
+            "mean over instances of the largest |s−y|: binomial loss at k=K",
+        ),
+        loss(
+            "soft_binomial_area",
+            "area under the binomial loss of the scores over (k−1)/(K−1), k=1..K",
+            f.profile("soft", "area"),
+        ),
+        loss(
+            "soft_binomial_slope",
+            "soft_subset_loss − soft_hamming_loss: flat where errors fall together",
+            OfMeans(lambda most, mean: most - mean, ("soft_subset_loss", "soft_hamming_loss")),
+        ),
+        loss(
+            "binomial_area",
+            "area under the binomial loss of the label sets over (k−1)/(K−1), k=1..K",
+            f.profile("hard", "area"),
+        ),
+        loss(
+            "binomial_slope",
+            "subset 0/1 loss − Hamming loss: flat where errors fall together",
+            OfMeans(lambda equal, wrong: 1 - equal - wrong, ("subset_accuracy", "hamming_loss")),
+        ),
+        gain(
+            "binomial_gain",
+            "how far the area lies below the largest that the same Hamming loss allows",
+            f.profile("hard", "relative_gain"),
+        ),
+    ),
+    *_of(
+        "one-label",
+        "Sokolova & Lapalme 2009",
+        _ONE,
+        gain("top1_accuracy", "share of instances whose class is predicted"),
+        convention="of equal scores the first class is predicted",
+    ),
+    *_of(
+        "one-label",
+        "Sokolova & Lapalme 2009",
+        _FLAT,
+        gain(
+            "weighted_precision",
+            "mean over classes of each class's precision, weighted by its instances",
+            OverLabels(f.precision, f.support),
+        ),
+        gain(
+            "weighted_recall",
+            "mean over classes of each class's recall, weighted by its instances",
+            OverLabels(f.recall, f.support),
+        ),
+        gain(
+            "weighted_f1",
+            "mean over classes of each class's F1, weighted by its instances",
+            OverLabels(f.f1, f.support),
+        ),
+        convention="of label sets, each label is a class",
+        asked=_SETS,
+    ),
+    *_of(
+        "one-label",
+        "Brodersen et al. 2010",
+        _FLAT,
+        gain(
+            "balanced_accuracy",
+            "mean over the classes that occur of each class's recall",
+            OverLabels(f.balanced, f.occurring),
+        ),
+        convention="not adjusted for chance; of label sets the mean over labels, each of two "
+        "classes",
+        asked=_SETS,
+    ),
+    *_of(
+        "one-label",
+        "Gorodkin 2004",
+        _ONE,
+        gain(
+            "matthews",
+            "correlation of true and predicted classes",
+            OfClasses(f.class_matthews, f.class_matthews_slopes),
+            low=-1,
+        ),
+        convention="0 where all true or all predicted classes are one",
+    ),
+    *_of(
+        "one-label",
+        "Cohen 1960",
+        _ONE,
+        gain(
+            "kappa",
+            "agreement of true and predicted classes beyond chance",
+            OfClasses(f.kappa, f.kappa_slopes),
+            low=-1,
+        ),
+        convention="absent where all true and all predicted classes are one",
+    ),
+    *_top_k(TOP),
+    *_of(
+        "probability",
+        "Good 1952",
+        _FLAT,
+        loss(
+            "log_loss",
+            "mean of −log of the probability of the truth, of one label of the true class",
+            high=INF,
+        ),
+        convention="of label sets the mean over label cells; probabilities are clipped to the "
+        "epsilon of their type, as in scikit-learn",
+        asked=_SETS,
+    ),
+    *_of(
+        "probability",
+        "Brier 1950",
+        _FLAT,
+        loss("brier_score", "mean squared difference of probability and truth"),
+        convention="the mean over classes or labels, too: with more than two classes "
+        "scikit-learn's score is C times as large",
+        asked=_SETS,
+    ),
+    *_calibration(BINS),
+    *_of(
+        "curve",
+        "Fawcett 2006",
+        _FLAT,
+        gain(
+            "macro_auroc",
+            "mean over classes of the area under the ROC curve of one class against the rest",
+            f.area("auroc", "macro"),
+        ),
+        gain(
+            "weighted_auroc",
+            "the same, weighted by the instances of each class",
+            f.area("auroc", "weighted"),
+        ),
+        convention="of two classes the second; classes or labels without instances, or with all, "
+        "are left out; ties count half",
+        asked=_SETS,
+    ),
+    *_of(
+        "curve",
+        "Fawcett 2006",
+        _SETS,
+        gain(
+            "micro_auroc",
+            "area under the ROC curve of all label cells together",
+            f.area("auroc", "micro"),
+        ),
+        convention="ties count half",
+        asked=_SETS,
+    ),
+    *_of(
+        "curve",
+        "Davis & Goadrich 2006",
+        _SETS,
+        gain(
+            "macro_ap",
+            "mean over labels of average precision: the sum of precision × gain in recall",
+            f.area("ap", "macro"),
+        ),
+        gain(
+            "weighted_ap",
+            "the same, weighted by the instances of each label",
+            f.area("ap", "weighted"),
+        ),
+        gain("micro_ap", "average precision of all label cells together", f.area("ap", "micro")),
+        convention="labels without instances are left out; not interpolated, as in scikit-learn",
+        asked=_SETS,
+    ),
+    *_of(
+        "curve",
+        "Vens et al. 2008",
+        _SETS,
+        gain(
+            "auprc_curve",
+            "area under the precision-recall curve of all label cells together",
+            f.area("interpolated", "micro"),
+        ),
+        gain(
+            "auprc_mean",
+            "mean over labels of the area under their precision-recall curves",
+            f.area("interpolated", "macro"),
+        ),
+        gain(
+            "auprc_weighted",
+            "the same, weighted by the instances of each label",
+            f.area("interpolated", "weighted"),
+        ),
+        convention="interpolated as Davis & Goadrich 2006 do; labels without instances are left "
+        "out",
+        asked=_SETS,
+    ),
+    *_of(
+        "further-label",
+        "Sokolova & Lapalme 2009",
+        _SETS,
+        gain(
+            "macro_jaccard",
+            "mean over labels of the Jaccard index of true and predicted instances",
+            OverLabels(f.jaccard),
+        ),
+        convention=_EMPTY,
+        asked=_SETS,
+    ),
+    *_of(
+        "further-label",
+        "Gorodkin 2004",
+        _SETS,
+        gain(
+            "micro_matthews",
+            "correlation of truth and prediction over all label cells",
+            OverLabels(f.matthews, pooled=True),
+            low=-1,
+        ),
+        gain(
+            "macro_matthews",
+            "mean over labels of the correlation of truth and prediction",
+            OverLabels(f.matthews),
+            low=-1,
+        ),
+        convention="0 where truth or prediction is all one value",
+        asked=_SETS,
+    ),
+    *(row for name in _AT_K for k in (1, 3, 5) for row in _at_k(name, k)),
+    *_of(
+        "hierarchical-set",
+        KOSMOPOULOS,
+        _ALL,
+        gain("h_precision", "precision of the class sets extended by their ancestors"),
+        gain("h_recall", "recall of the class sets extended by their ancestors"),
+        gain("h_f1", "harmonic mean of h_precision and h_recall of an instance, averaged"),
+        loss("symmetric_difference_loss", "classes in only one of the two extended sets", high=INF),
+        loss(
+            "h_loss",
+            "symmetric difference, or class_costs of it, without errors below a wrong class",
+            high=INF,
+        ),
+        gain("descendant_precision", "precision of the class sets extended by their descendants"),
+        gain("descendant_recall", "recall of the class sets extended by their descendants"),
+        gain("descendant_f1", "harmonic mean of the two, averaged"),
+        gain("exact_match", "share of instances whose class set is predicted exactly"),
+        *_of_sets("h", "set"),
+        *_of_sets("descendant", "set"),
+    ),
+    *_of(
+        "hierarchical-pair",
+        KOSMOPOULOS,
+        _ALL,
+        loss(
+            "tree_induced_error",
+            "path length between the true and the predicted class (single label)",
+            high=INF,
+        ),
+        loss("gie", "graph-induced error: least-cost one-to-one pairing of classes", high=INF),
+        gain("mgia", "multi-label graph-induced accuracy: least-cost edge cover, normalised"),
+        gain(
+            "micro_mgia",
+            "mgia of errors and of their bounds summed over instances",
+            OfMeans(
+                lambda error, bound: 1 - error / bound if bound else 1.0,
+                ("mgia_error", "mgia_bound"),
             ),
-            *_measures(
-                "label",
-                MADJAROV,
-                [
-                    ("micro_precision", "max", 0, 1, "precision of tp and fp summed over labels"),
-                    ("micro_recall", "max", 0, 1, "recall of tp and fn summed over labels"),
-                    ("micro_f1", "max", 0, 1, "F1 of tp, fp and fn summed over labels"),
-                ],
-                convention=_EMPTY,
-            ),
-            *_measures(
-                "label",
-                MADJAROV,
-                [
-                    ("macro_precision", "max", 0, 1, "mean over labels of each label's precision"),
-                    ("macro_recall", "max", 0, 1, "mean over labels of each label's recall"),
-                    ("macro_f1", "max", 0, 1, "mean over labels of each label's F1"),
-                ],
-                (LABEL_SETS, ONE_LABEL),
-                f"{_EMPTY}; of one label, {_CLASSES}",
-            ),
-            *_measures(
-                "ranking",
-                MADJAROV,
-                [
-                    (
-                        "one_error",
-                        "min",
-                        0,
-                        1,
-                        "share of instances whose top-scored label is not relevant",
-                    ),
-                    (
-                        "coverage",
-                        "min",
-                        0,
-                        INF,
-                        "mean of the worst rank of a relevant label, minus one",
-                    ),
-                    (
-                        "ranking_loss",
-                        "min",
-                        0,
-                        1,
-                        "mean share of (relevant, irrelevant) label pairs in the wrong order",
-                    ),
-                    (
-                        "average_precision",
-                        "max",
-                        0,
-                        1,
-                        "mean over relevant labels of the precision at their rank",
-                    ),
-                ],
-            ),
-            *_measures(
-                "dependence",
-                HUELLERMEIER,
-                [
-                    (
-                        "soft_hamming_loss",
-                        "min",
-                        0,
-                        1,
-                        "mean |s−y| over label cells: binomial and polynomial loss at parameter 1",
-                    ),
-                    (
-                        "soft_subset_loss",
-                        "min",
-                        0,
-                        1,
-                        "mean over instances of the largest |s−y|: binomial loss at k=K",
-                    ),
-                    (
-                        "soft_binomial_area",
-                        "min",
-                        0,
-                        1,
-                        "area under the binomial loss of the scores over (k−1)/(K−1), k=1..K",
-                    ),
-                    (
-                        "soft_binomial_slope",
-                        "min",
-                        0,
-                        1,
-                        "soft_subset_loss − soft_hamming_loss: flat where errors fall together",
-                    ),
-                    (
-                        "binomial_area",
-                        "min",
-                        0,
-                        1,
-                        "area under the binomial loss of the label sets over (k−1)/(K−1), k=1..K",
-                    ),
-                    (
-                        "binomial_slope",
-                        "min",
-                        0,
-                        1,
-                        "subset 0/1 loss − Hamming loss: flat where errors fall together",
-                    ),
-                    (
-                        "binomial_gain",
-                        "max",
-                        0,
-                        1,
-                        "how far the area lies below the largest that the same Hamming loss allows",
-                    ),
-                ],
-            ),
-            *_measures(
-                "one-label",
-                "Sokolova & Lapalme 2009",
-                [
-                    ("top1_accuracy", "max", 0, 1, "share of instances whose class is predicted"),
-                ],
-                (ONE_LABEL,),
-                "of equal scores the first class is predicted",
-            ),
-            *_measures(
-                "one-label",
-                "Sokolova & Lapalme 2009",
-                [
-                    (
-                        "weighted_precision",
-                        "max",
-                        0,
-                        1,
-                        "mean over classes of each class's precision, weighted by its instances",
-                    ),
-                    (
-                        "weighted_recall",
-                        "max",
-                        0,
-                        1,
-                        "mean over classes of each class's recall, weighted by its instances",
-                    ),
-                    (
-                        "weighted_f1",
-                        "max",
-                        0,
-                        1,
-                        "mean over classes of each class's F1, weighted by its instances",
-                    ),
-                ],
-                _FLAT,
-                "of label sets, each label is a class",
-                (LABEL_SETS,),
-            ),
-            *_measures(
-                "one-label",
-                "Brodersen et al. 2010",
-                [
-                    (
-                        "balanced_accuracy",
-                        "max",
-                        0,
-                        1,
-                        "mean over the classes that occur of each class's recall",
-                    ),
-                ],
-                _FLAT,
-                "not adjusted for chance; of label sets the mean over labels, each of two classes",
-                (LABEL_SETS,),
-            ),
-            *_measures(
-                "one-label",
-                "Gorodkin 2004",
-                [
-                    ("matthews", "max", -1, 1, "correlation of true and predicted classes"),
-                ],
-                (ONE_LABEL,),
-                "0 where all true or all predicted classes are one",
-            ),
-            *_measures(
-                "one-label",
-                "Cohen 1960",
-                [
-                    (
-                        "kappa",
-                        "max",
-                        -1,
-                        1,
-                        "agreement of true and predicted classes beyond chance",
-                    ),
-                ],
-                (ONE_LABEL,),
-                "absent where all true and all predicted classes are one",
-            ),
-            _top_k(TOP),
-            *_measures(
-                "probability",
-                "Good 1952",
-                [
-                    (
-                        "log_loss",
-                        "min",
-                        0,
-                        INF,
-                        "mean of −log of the probability of the truth, of one label of the true "
-                        "class",
-                    ),
-                ],
-                _FLAT,
-                "of label sets the mean over label cells; probabilities are clipped to the "
-                "epsilon of their type, as in scikit-learn",
-                (LABEL_SETS,),
-            ),
-            *_measures(
-                "probability",
-                "Brier 1950",
-                [
-                    (
-                        "brier_score",
-                        "min",
-                        0,
-                        1,
-                        "mean squared difference of probability and truth",
-                    ),
-                ],
-                _FLAT,
-                "the mean over classes or labels, too: with more than two classes scikit-learn's "
-                "score is C times as large",
-                (LABEL_SETS,),
-            ),
-            _calibration(BINS),
-            *_measures(
-                "curve",
-                "Fawcett 2006",
-                [
-                    (
-                        "macro_auroc",
-                        "max",
-                        0,
-                        1,
-                        "mean over classes of the area under the ROC curve of one class against "
-                        "the rest",
-                    ),
-                    (
-                        "weighted_auroc",
-                        "max",
-                        0,
-                        1,
-                        "the same, weighted by the instances of each class",
-                    ),
-                ],
-                _FLAT,
-                "of two classes the second; classes or labels without instances, or with all, "
-                "are left out; ties count half",
-                (LABEL_SETS,),
-            ),
-            *_measures(
-                "curve",
-                "Fawcett 2006",
-                [
-                    (
-                        "micro_auroc",
-                        "max",
-                        0,
-                        1,
-                        "area under the ROC curve of all label cells together",
-                    ),
-                ],
-                (LABEL_SETS,),
-                "ties count half",
-                (LABEL_SETS,),
-            ),
-            *_measures(
-                "curve",
-                "Davis & Goadrich 2006",
-                [
-                    (
-                        "macro_ap",
-                        "max",
-                        0,
-                        1,
-                        "mean over labels of average precision: the sum of precision × gain in "
-                        "recall",
-                    ),
-                    (
-                        "weighted_ap",
-                        "max",
-                        0,
-                        1,
-                        "the same, weighted by the instances of each label",
-                    ),
-                    ("micro_ap", "max", 0, 1, "average precision of all label cells together"),
-                ],
-                (LABEL_SETS,),
-                "labels without instances are left out; not interpolated, as in scikit-learn",
-                (LABEL_SETS,),
-            ),
-            *_measures(
-                "curve",
-                "Vens et al. 2008",
-                [
-                    (
-                        "auprc_curve",
-                        "max",
-                        0,
-                        1,
-                        "area under the precision-recall curve of all label cells together",
-                    ),
-                    (
-                        "auprc_mean",
-                        "max",
-                        0,
-                        1,
-                        "mean over labels of the area under their precision-recall curves",
-                    ),
-                    (
-                        "auprc_weighted",
-                        "max",
-                        0,
-                        1,
-                        "the same, weighted by the instances of each label",
-                    ),
-                ],
-                (LABEL_SETS,),
-                "interpolated as Davis & Goadrich 2006 do; labels without instances are left out",
-                (LABEL_SETS,),
-            ),
-            *_measures(
-                "further-label",
-                "Sokolova & Lapalme 2009",
-                [
-                    (
-                        "macro_jaccard",
-                        "max",
-                        0,
-                        1,
-                        "mean over labels of the Jaccard index of true and predicted instances",
-                    ),
-                ],
-                (LABEL_SETS,),
-                _EMPTY,
-                (LABEL_SETS,),
-            ),
-            *_measures(
-                "further-label",
-                "Gorodkin 2004",
-                [
-                    (
-                        "micro_matthews",
-                        "max",
-                        -1,
-                        1,
-                        "correlation of truth and prediction over all label cells",
-                    ),
-                    (
-                        "macro_matthews",
-                        "max",
-                        -1,
-                        1,
-                        "mean over labels of the correlation of truth and prediction",
-                    ),
-                ],
-                (LABEL_SETS,),
-                "0 where truth or prediction is all one value",
-                (LABEL_SETS,),
-            ),
-            *(_at_k(name, k) for name in _AT_K for k in (1, 3, 5)),
-            *_measures(
-                "hierarchical-set",
-                KOSMOPOULOS,
-                [
-                    (
-                        "h_precision",
-                        "max",
-                        0,
-                        1,
-                        "precision of the class sets extended by their ancestors",
-                    ),
-                    (
-                        "h_recall",
-                        "max",
-                        0,
-                        1,
-                        "recall of the class sets extended by their ancestors",
-                    ),
-                    (
-                        "h_f1",
-                        "max",
-                        0,
-                        1,
-                        "harmonic mean of h_precision and h_recall of an instance, averaged",
-                    ),
-                    (
-                        "symmetric_difference_loss",
-                        "min",
-                        0,
-                        INF,
-                        "classes in only one of the two extended sets",
-                    ),
-                    (
-                        "h_loss",
-                        "min",
-                        0,
-                        INF,
-                        "symmetric difference, or class_costs of it, without errors below a "
-                        "wrong class",
-                    ),
-                    (
-                        "descendant_precision",
-                        "max",
-                        0,
-                        1,
-                        "precision of the class sets extended by their descendants",
-                    ),
-                    (
-                        "descendant_recall",
-                        "max",
-                        0,
-                        1,
-                        "recall of the class sets extended by their descendants",
-                    ),
-                    ("descendant_f1", "max", 0, 1, "harmonic mean of the two, averaged"),
-                    (
-                        "exact_match",
-                        "max",
-                        0,
-                        1,
-                        "share of instances whose class set is predicted exactly",
-                    ),
-                    (
-                        "micro_h_precision",
-                        "max",
-                        0,
-                        1,
-                        "h_precision of set sizes summed over instances",
-                    ),
-                    ("micro_h_recall", "max", 0, 1, "h_recall of set sizes summed over instances"),
-                    ("micro_h_f1", "max", 0, 1, "h_f1 of set sizes summed over instances"),
-                    (
-                        "micro_descendant_precision",
-                        "max",
-                        0,
-                        1,
-                        "descendant_precision of set sizes summed over instances",
-                    ),
-                    (
-                        "micro_descendant_recall",
-                        "max",
-                        0,
-                        1,
-                        "descendant_recall of set sizes summed over instances",
-                    ),
-                    (
-                        "micro_descendant_f1",
-                        "max",
-                        0,
-                        1,
-                        "descendant_f1 of set sizes summed over instances",
-                    ),
-                ],
-                _ALL,
-            ),
-            *_measures(
-                "hierarchical-pair",
-                KOSMOPOULOS,
-                [
-                    (
-                        "tree_induced_error",
-                        "min",
-                        0,
-                        INF,
-                        "path length between the true and the predicted class (single label)",
-                    ),
-                    (
-                        "gie",
-                        "min",
-                        0,
-                        INF,
-                        "graph-induced error: least-cost one-to-one pairing of classes",
-                    ),
-                    (
-                        "mgia",
-                        "max",
-                        0,
-                        1,
-                        "multi-label graph-induced accuracy: least-cost edge cover, normalised",
-                    ),
-                    (
-                        "micro_mgia",
-                        "max",
-                        0,
-                        1,
-                        "mgia of errors and of their bounds summed over instances",
-                    ),
-                    (
-                        "all_pairs_error",
-                        "min",
-                        0,
-                        INF,
-                        "sum of the path lengths between every true and every predicted class",
-                    ),
-                ],
-                _ALL,
-            ),
-            *_measures(
-                "hierarchical-lca",
-                KOSMOPOULOS,
-                [
-                    (
-                        "lca_precision",
-                        "max",
-                        0,
-                        1,
-                        "precision of the graphs that join classes to their lowest common "
-                        "ancestors",
-                    ),
-                    ("lca_recall", "max", 0, 1, "recall of the same graphs"),
-                    ("lca_f1", "max", 0, 1, "harmonic mean of the two, averaged"),
-                    (
-                        "micro_lca_precision",
-                        "max",
-                        0,
-                        1,
-                        "lca_precision of graph sizes summed over instances",
-                    ),
-                    (
-                        "micro_lca_recall",
-                        "max",
-                        0,
-                        1,
-                        "lca_recall of graph sizes summed over instances",
-                    ),
-                    ("micro_lca_f1", "max", 0, 1, "lca_f1 of graph sizes summed over instances"),
-                ],
-                _ALL,
-            ),
-            _distance_at(TOP),
-            *(_at_level(name, 2) for name in ("precision", "recall", "f1")),
-            *_measures(
-                "hierarchical-level",
-                KOSMOPOULOS,
-                [
-                    (
-                        "violation_rate",
-                        "min",
-                        0,
-                        1,
-                        "share of instances whose predicted set lacks an ancestor of one of its "
-                        "classes",
-                    ),
-                    (
-                        "missing_ancestors",
-                        "min",
-                        0,
-                        INF,
-                        "mean number of ancestors that predicted sets lack",
-                    ),
-                ],
-                _ALL,
-                "of the predicted sets as given",
-                _ALL,
-            ),
-            *_measures(
-                "hierarchical-threshold",
-                "Clark & Radivojac 2013",
-                [
-                    (
-                        "f_max",
-                        "max",
-                        0,
-                        1,
-                        "largest harmonic mean of mean precision and mean recall at any "
-                        "threshold on scores",
-                    ),
-                    (
-                        "s_min",
-                        "min",
-                        0,
-                        INF,
-                        "least distance from neither missing nor wrong information, in bits, at "
-                        "any threshold",
-                    ),
-                ],
-                (LABEL_SETS,),
-                "a class has the highest score of its own and of the classes below it, and roots "
-                "count; precision is the mean over instances with a predicted class, recall over "
-                "those with a true one; a score of 0 predicts nothing; a class is worth −log2 of "
-                "its share of the training instances that have all its parents, of which one has "
-                "it at least",
-                (LABEL_SETS,),
-            ),
-            *_measures(
-                "cost",
-                "measured by the caller",
-                [
-                    ("fit_time", "min", 0, INF, "seconds to fit"),
-                    ("predict_time", "min", 0, INF, "seconds to predict"),
-                ],
-                _ALL,
-            ),
-        ]
-    }
-)
+        ),
+        loss(
+            "all_pairs_error",
+            "sum of the path lengths between every true and every predicted class",
+            high=INF,
+        ),
+    ),
+    *_of(
+        "hierarchical-lca",
+        KOSMOPOULOS,
+        _ALL,
+        gain(
+            "lca_precision",
+            "precision of the graphs that join classes to their lowest common ancestors",
+        ),
+        gain("lca_recall", "recall of the same graphs"),
+        gain("lca_f1", "harmonic mean of the two, averaged"),
+        *_of_sets("lca", "graph"),
+    ),
+    *_distance_at(TOP),
+    *(row for name in ("precision", "recall", "f1") for row in _at_level(2, name)),
+    *_of(
+        "hierarchical-level",
+        KOSMOPOULOS,
+        _ALL,
+        loss(
+            "violation_rate",
+            "share of instances whose predicted set lacks an ancestor of one of its classes",
+        ),
+        loss("missing_ancestors", "mean number of ancestors that predicted sets lack", high=INF),
+        convention="of the predicted sets as given",
+        asked=_ALL,
+    ),
+    *_of(
+        "hierarchical-threshold",
+        "Clark & Radivojac 2013",
+        _SETS,
+        gain(
+            "f_max",
+            "largest harmonic mean of mean precision and mean recall at any threshold on scores",
+            f.over_thresholds("f_max"),
+        ),
+        loss(
+            "s_min",
+            "least distance from neither missing nor wrong information, in bits, at any threshold",
+            f.over_thresholds("s_min"),
+            high=INF,
+        ),
+        convention="a class has the highest score of its own and of the classes below it, and "
+        "roots count; precision is the mean over instances with a predicted class, recall over "
+        "those with a true one; a score of 0 predicts nothing; a class is worth −log2 of its "
+        "share of the training instances that have all its parents, of which one has it at least",
+        asked=_SETS,
+    ),
+    *_of(
+        "cost",
+        "measured by the caller",
+        _ALL,
+        loss("fit_time", "seconds to fit", lambda s: s.seconds.get("fit_time", f.NAN), high=INF),
+        loss(
+            "predict_time",
+            "seconds to predict",
+            lambda s: s.seconds.get("predict_time", f.NAN),
+            high=INF,
+        ),
+    ),
+]
+MEASURES: Mapping[str, Measure] = _Registry({row.name: row for row in _ROWS})
+
+
+def _named(*families: str) -> tuple[str, ...]:
+    """The measures of families."""
+    return tuple(row.name for row in _ROWS if row.family in families)
+
+
+def _at(ks: Iterable[int], *names: str) -> tuple[str, ...]:
+    return tuple(f"{name}_at_{k}" for name in names for k in ks)
+
 
 #: Named sets that are accepted beside single names of measures.
 SETS: Mapping[str, tuple[str, ...]] = {
-    "sixteen": tuple(
-        m.name for m in MEASURES.values() if m.family in ("example", "label", "ranking")
-    ),
-    "example": tuple(m.name for m in MEASURES.values() if m.family == "example"),
-    "label": tuple(m.name for m in MEASURES.values() if m.family == "label"),
-    "ranking": tuple(m.name for m in MEASURES.values() if m.family == "ranking"),
-    "bipartition": tuple(m.name for m in MEASURES.values() if m.family in ("example", "label")),
-    "dependence": tuple(m.name for m in MEASURES.values() if m.family == "dependence"),
+    "sixteen": _named("example", "label", "ranking"),
+    "example": _named("example"),
+    "label": _named("label"),
+    "ranking": _named("ranking"),
+    "bipartition": _named("example", "label"),
+    "dependence": _named("dependence"),
     "awareness": ("soft_binomial_slope", "binomial_slope", "binomial_gain"),
     "hierarchical": tuple(
-        m.name for m in MEASURES.values() if m.family.startswith("hierarchical") and not m.asked
+        row.name for row in _ROWS if row.family.startswith("hierarchical") and not row.asked
     ),
-    "at_k": tuple(f"{name}_at_{k}" for name in ("precision", "recall", "ndcg") for k in (1, 3, 5)),
-    "xmc": tuple(
-        f"{name}_at_{k}" for name in ("precision", "ndcg", "psp", "psndcg") for k in (1, 3, 5)
-    ),
+    "at_k": _at((1, 3, 5), "precision", "recall", "ndcg"),
+    "xmc": _at((1, 3, 5), "precision", "ndcg", "psp", "psndcg"),
     "probabilistic": (
         "log_loss",
         "brier_score",
         "ece_15",
-        *(
-            f"{average}_{area}"
-            for area in ("auroc", "ap")
-            for average in ("macro", "weighted", "micro")
-        ),
+        "macro_auroc",
+        "weighted_auroc",
+        "micro_auroc",
+        "macro_ap",
+        "weighted_ap",
+        "micro_ap",
     ),
     "hmc": ("auprc_curve", "auprc_mean", "auprc_weighted", "f_max", "s_min", "violation_rate"),
     "single_label": tuple(
-        m.name
-        for m in MEASURES.values()
-        if ONE_LABEL in m.kinds
-        and CLASS_SETS not in m.kinds
-        and not m.family.startswith("hierarchical")
+        row.name
+        for row in _ROWS
+        if ONE_LABEL in row.kinds
+        and CLASS_SETS not in row.kinds
+        and not row.family.startswith("hierarchical")
     ),
-    "cost": tuple(m.name for m in MEASURES.values() if m.family == "cost"),
+    "cost": _named("cost"),
     "one-label": (
         "top1_accuracy",
         "balanced_accuracy",

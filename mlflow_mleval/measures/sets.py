@@ -1,9 +1,11 @@
-"""Measures of predicted label sets, and the thresholds that make sets of scores."""
+"""Label sets as matrices: what true and predicted ones share, and the thresholds that make sets of
+scores.
+"""
 
 from __future__ import annotations
 
 from math import ceil
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -18,10 +20,6 @@ from mlflow_mleval.validation import (
     score_matrix,
 )
 
-# --------------------------------------------------------------------------------------------------
-# Measures of predicted label sets, per instance and per label, from counts of true, predicted and
-# shared labels.
-
 
 def rows_of(matrix: sparse.csr_array) -> Ints:
     """The row of each stored entry."""
@@ -33,195 +31,49 @@ def dense(matrix: Any) -> Any:
     return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
-Conventions = Literal["sklearn", "mulan"]
-CONVENTIONS: tuple[str, ...] = ("sklearn", "mulan")
-
-
-def overlap(true: Any, pred: Any, weights: Array | None = None) -> tuple[Ints, AnyArray]:
+def overlap(
+    true: Any,
+    pred: Any,
+    weights: Array | None = None,
+    always: Bools | None = None,
+) -> tuple[Ints, AnyArray]:
     """Count the shared (true positive), the predicted and the true labels: by instance, shape (3,
     n), and by label, (3, K).
 
-    Boolean matrices of shape (n, K), both dense or both CSR; fewer than 2**24 rows and columns. The
-    counts by label are sums of the weights of instances where these are given.
+    Matrices of shape (n, K), both boolean and dense, or both CSR; fewer than 2**24 rows and
+    columns. Sparse predictions may be differences from labels that are `always` predicted, see
+    `apart`. The counts by label are sums of the weights of instances where these are given.
     """
-    if sparse.issparse(true):
-        matrices = (true.multiply(pred).tocsr(), pred, true)
-        by_instance = np.array([np.diff(m.indptr) for m in matrices], dtype=np.int64)
-        return by_instance, np.array([label_weights(m, weights) for m in matrices])
     n, k = true.shape
-    by_instance = np.empty((3, n), dtype=np.int64)
-    by_label = np.empty((3, k), dtype=np.int64)
-    rows = np.ones(n, dtype=np.float32)
-    columns = np.ones(k, dtype=np.float32)
-    for i, m in enumerate((true & pred, pred, true)):
-        m = m.astype(np.float32)  # a matrix product counts fastest, and exactly up to 2**24
-        by_instance[i] = m @ columns
-        by_label[i] = rows @ m
-    if weights is None:
+    if not sparse.issparse(true):
+        by_instance = np.empty((3, n), dtype=np.int64)
+        by_label = np.empty((3, k), dtype=np.int64 if weights is None else float)
+        each = np.ones(n, np.float32) if weights is None else weights
+        columns = np.ones(k, np.float32)
+        for i, labels in enumerate((true & pred, pred, true)):
+            # a matrix product counts fastest, and exactly up to 2**24
+            counted = labels.astype(np.float32)
+            by_instance[i] = counted @ columns
+            by_label[i] = each @ (counted if weights is None else labels)
         return by_instance, by_label
-    return by_instance, np.array([label_weights(m, weights) for m in (true & pred, pred, true)])
+    matrices = true.multiply(pred).tocsr(), pred, true
+    by_instance = np.array([np.asarray(m.sum(axis=1, dtype=np.int64)).ravel() for m in matrices])
+    by_label = np.array([_by_label(m, weights) for m in matrices])
+    if always is not None and always.any():
+        by_instance[0] += np.bincount(rows_of(true), always[true.indices], n).astype(np.int64)
+        by_instance[1] += always.sum()
+        by_label[0] += by_label[2] * always
+        by_label[1] += (always * (n if weights is None else weights.sum())).astype(by_label.dtype)
+    return by_instance, np.maximum(by_label, 0)
 
 
-def label_weights(labels: Any, weights: Array | None) -> AnyArray:
-    """By label the instances that have it, or the sum of their weights, shape (K,).
-
-    Weights are added row by row: then no label has more weight than one that more instances have,
-    and a label of all instances has just `weight_of_all`.
-    """
-    if not sparse.issparse(labels):
-        row, column = np.nonzero(labels)
-    else:
-        row = rows_of(labels)
-        column = labels.indices
-    of_rows = None if weights is None else weights[row]
-    return np.bincount(column, of_rows, labels.shape[1])
-
-
-def weight_of_all(weights: Array) -> float:
-    """The sum of the weights, added row by row as those of a label are."""
-    return float(np.bincount(np.zeros(len(weights), np.int64), weights)[0])
-
-
-def overlap_apart(
-    true: sparse.csr_array,
-    always: Bools,
-    difference: sparse.csr_array,
-    weights: Array | None = None,
-) -> tuple[Ints, AnyArray]:
-    """The same of predictions given by what is always predicted and the difference from it, see
-    `thresholds.apart`.
-    """
-    shared = true.multiply(difference).tocsr()
-    met = np.bincount(rows_of(true), always[true.indices], true.shape[0])
-    by_instance = (
-        met + shared.sum(axis=1),
-        always.sum() + difference.sum(axis=1),
-        np.diff(true.indptr),
-    )
-    relevant = label_weights(true, weights)
-    if weights is None:
-        n = true.shape[0]
-        changes = [m.sum(axis=0) for m in (shared, difference)]
-    else:
-        n = weight_of_all(weights)
-        changes = [m.T @ weights for m in (shared, difference)]
-    by_label = relevant * always + changes[0], n * always + changes[1], relevant
-    kind = np.int64 if weights is None else float
-    return np.array(by_instance, dtype=np.int64), np.maximum(np.array(by_label, dtype=kind), 0)
-
-
-def set_measures(
-    shared: Ints,
-    predicted: Ints,
-    true: Ints,
-    *,
-    conventions: Conventions = "sklearn",
-) -> dict[str, Array]:
-    """Accuracy, precision, recall and F1 of pairs of sets, given by the sizes of Y ∩ Ŷ, Ŷ and Y; in
-    [0, 1], 1 is best.
-
-    The sets are the labels of an instance, or the instances of a label: with the counts of a label
-    these are its precision, recall and F1, with the counts summed over labels the micro-averaged
-    ones. Two empty sets count 0 (sklearn) or 1 (mulan), one empty set 0 under both. Madjarov et al.
-    2012 (A.2 to A.5) print the denominators of precision and recall the wrong way round; their
-    tables follow these.
-
-    >>> {name: v.round(3).tolist() for name, v in set_measures(np.array([1, 0]), np.array([2, 0]), np.array([3, 0])).items()}
-    {'accuracy': [0.25, 0.0], 'precision': [0.5, 0.0], 'recall': [0.333, 0.0], 'f1': [0.4, 0.0]}
-    """  # noqa: E501
-    both = predicted + true
-    pairs = {
-        "accuracy": (shared, both - shared),
-        "precision": (shared, predicted),
-        "recall": (shared, true),
-    }
-    pairs["f1"] = (2 * shared, both)
-    empty = np.where(both == 0, float(conventions == "mulan"), 0.0)
-    return {name: ratio(*parts, empty) for name, parts in pairs.items()}
-
-
-def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> Array:
-    """The part of a whole, in counts or weights; where there is no whole, what stands for it."""
-    quotient = np.broadcast_to(np.asarray(otherwise, float), np.shape(whole)).copy()
-    return np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0)
-
-
-def example_measures(
-    by_instance: Ints,
-    n_labels: int,
-    conventions: Conventions = "sklearn",
-) -> dict[str, Array]:
-    """The six example-based measures of each instance (Madjarov et al. 2012, A.1 to A.6), each of
-    shape (n,).
-
-    From the counts of `overlap` by instance; for the conventions see `set_measures`.
-    """
-    shared, predicted, true = by_instance
-    wrong = predicted + true - 2 * shared
-    return {
-        "hamming_loss": wrong / n_labels,
-        **set_measures(shared, predicted, true, conventions=conventions),
-        "subset_accuracy": (wrong == 0).astype(float),
-    }
-
-
-def label_measures(by_label: Ints, conventions: Conventions = "sklearn") -> dict[str, float]:
-    """The six label-based measures (Madjarov et al. 2012, A.7 to A.12), from the counts of
-    `overlap` by label.
-    """
-    micro = set_measures(*by_label.sum(axis=1), conventions=conventions)
-    macro = set_measures(*by_label, conventions=conventions)
-    names = ("precision", "recall", "f1")
-    return {f"micro_{name}": float(micro[name]) for name in names} | {
-        f"macro_{n}": float(macro[n].mean()) for n in names
-    }
-
-
-def further_label_measures(
-    by_label: AnyArray,
-    n: float,
-    conventions: Conventions = "sklearn",
-) -> dict[str, float]:
-    """Weighted precision, recall and F1, macro Jaccard, balanced accuracy, and Matthews
-    correlations over cells and labels.
-
-    From the counts of `overlap` by label and the number of instances, or their weights. A label
-    weighs as much as its true instances; without any, the weighted measures are NaN. Balanced
-    accuracy is the mean over labels of the mean recall of the instances with and of those without
-    the label, or of one of these recalls where there are no others. A correlation is 0 where truth
-    or prediction is all one value. Both are as in scikit-learn.
-    """
-    rates = set_measures(*by_label, conventions=conventions)
-    support = by_label[2]
-    total = support.sum().item()
-    values = {
-        f"weighted_{m}": float(rates[m] @ support / total) if total else np.nan
-        for m in ("precision", "recall", "f1")
-    }
-    values["macro_jaccard"] = float(rates["accuracy"].mean())
-    there = support > 0, support < n
-    recalls = (
-        ratio(by_label[0], support),
-        ratio(n - by_label[1] - support + by_label[0], n - support),
-    )
-    values["balanced_accuracy"] = float(
-        (np.where(there, recalls, 0).sum(axis=0) / np.sum(there, axis=0)).mean()
-    )
-    values["macro_matthews"] = float(_matthews(by_label.astype(float), n).mean())
-    cells = np.full(by_label.shape[1], n).sum()  # added up as the counts are
-    values["micro_matthews"] = float(
-        _matthews(by_label.sum(axis=1, keepdims=True).astype(float), cells)[0]
-    )
-    return values
-
-
-def _matthews(counts: Array, n: float) -> Array:
-    """Correlation of truth and prediction in n cells with these counts of shared, predicted and
-    true ones, shape (3, K).
-    """
-    tp, predicted, true = counts / n
-    spread = np.sqrt(predicted * (1 - predicted)) * np.sqrt(true * (1 - true))
-    return np.divide(tp - predicted * true, spread, out=np.zeros_like(tp), where=spread > 0)
+def _by_label(matrix: sparse.csr_array, weights: Array | None) -> AnyArray:
+    """The sums of the columns, weighted."""
+    each = matrix.data.astype(float)
+    if weights is not None:
+        each *= weights[rows_of(matrix)]
+    sums = np.bincount(matrix.indices, each, matrix.shape[1])
+    return sums.astype(np.int64) if weights is None else sums
 
 
 # --------------------------------------------------------------------------------------------------
@@ -268,23 +120,18 @@ def apart(scores: sparse.csr_array, threshold: Any) -> tuple[Bools, sparse.csr_a
     always = reached(np.zeros(scores.shape[1], scores.dtype), cut)
     high = reached(scores.data, cut[scores.indices])
     difference = high.astype(np.int8) - always[scores.indices].astype(np.int8)
-    return always, sparse.csr_array((difference, scores.indices, scores.indptr), shape=scores.shape)
+    at = np.flatnonzero(difference)
+    start = np.searchsorted(at, scores.indptr)
+    entries = difference[at], scores.indices[at], start
+    return always, sparse.csr_array(entries, shape=scores.shape)
 
 
 def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
-    """Where the scores reach the threshold, made some rows at a time: dense, it could be larger
-    than sparse scores.
-
-    Of CSR without entries given twice only what is stored is looked at where 0 does not reach it.
+    """Where the scores reach the threshold, made some rows at a time where 0 reaches it: dense, it
+    could be larger than sparse scores.
     """
     if sparse.issparse(scores) and np.min(threshold) > 0:
-        cut = np.asarray(threshold, float)
-        high = reached(scores.data, cut if cut.ndim == 0 else cut[scores.indices])
-        at = np.flatnonzero(high)
-        start = np.searchsorted(at, scores.indptr)
-        return sparse.csr_array(
-            (np.ones(len(at), bool), scores.indices[at], start), shape=scores.shape
-        )
+        return apart(scores, threshold)[1].astype(bool)
     blocks = (scores[i : i + 1024] for i in range(0, scores.shape[0], 1024))
     above = [sparse.csr_array(reached(dense(block), threshold)) for block in blocks]
     return sparse.vstack(above, format="csr")

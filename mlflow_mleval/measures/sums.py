@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures.curves import (
-    ClassCounts,
     ClassesAbove,
     ScoreCounts,
-    StoredScores,
     ThresholdSums,
+    counts_of,
     need_counts,
     score_counts,
-    without_zeros,
 )
+from mlflow_mleval.measures.formulas import Conventions, Counts
 from mlflow_mleval.measures.hierarchy import stretches
 from mlflow_mleval.measures.inputs import (
     SETS,
@@ -32,38 +31,101 @@ from mlflow_mleval.measures.inputs import (
     weighted_rows,
 )
 from mlflow_mleval.measures.label_ranking import (
+    RowScores,
     at_k_measures,
-    dense_hits,
     ordered_floats,
-    parsed,
     ranking_measures,
-    sparse_hits,
-    sparse_ranking_measures,
+    without_zeros,
 )
-from mlflow_mleval.measures.sets import (
-    Conventions,
-    apart,
-    dense,
-    example_measures,
-    overlap,
-    overlap_apart,
-    predicted,
-    reached,
-    rows_of,
-    weight_of_all,
-)
-from mlflow_mleval.validation import AnyArray, Array, Ints, groups
+from mlflow_mleval.measures.owa import awareness
+from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, ONE_LABEL
+from mlflow_mleval.measures.sets import apart, dense, overlap, reached
+from mlflow_mleval.validation import AnyArray, Array, Ints, groups, present
 
 # Cells, and stored entries, handled at a time: the working arrays of a block stay in the cache.
 _BLOCK = 1 << 15
 _STORED = 1 << 18
-#: Losses of probabilities, which take a pass over the errors of their own.
-_PROBABLE = ("log_loss", "brier_score")
-#: The parts of sums that write themselves.
-_COUNTED = ("classes", "scores", "thresholds")
 #: The column of instances that tells how much each counts.
 SAMPLE_WEIGHT = "sample_weight"
-_RANKING = ("one_error", "coverage", "ranking_loss", "average_precision")
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """What is counted of one label beside `Sums`, in instances or their weights; it adds up with
+    ``+``.
+
+    Attributes
+    ----------
+    confusion : csr_array of int, shape (C, C)
+        Instances by true and predicted class.
+    ranks : array of int, shape (C,), or None
+        Instances whose true class has the first, second, … highest score; None without a score for
+        each class.
+    scores : ScoreCounts or None
+        For each class, of two for the second, the scores of its instances and of the others; None
+        without scores.
+    confidence : ScoreCounts or None
+        The largest probabilities, of instances that are right and of those that are wrong; None
+        without probabilities.
+    """
+
+    confusion: sparse.csr_array
+    ranks: Ints | None = None
+    scores: ScoreCounts | None = None
+    confidence: ScoreCounts | None = None
+
+    def __add__(self, other: ClassCounts) -> ClassCounts:
+        further = {}
+        for name in ("ranks", "scores", "confidence"):
+            mine = getattr(self, name)
+            theirs = getattr(other, name)
+            further[name] = None if mine is None or theirs is None else mine + theirs
+        return ClassCounts(sparse.csr_array(self.confusion + other.confusion), **further)
+
+    @property
+    def bounded(self) -> ClassCounts:
+        """The same with as many different scores as are merged or stored."""
+        scores = self.scores
+        confidence = self.confidence
+        scores = scores and scores.bounded
+        confidence = confidence and confidence.bounded
+        return replace(self, scores=scores, confidence=confidence)
+
+    @property
+    def cells(self) -> int:
+        """How many numbers JSON takes."""
+        return 3 * self.confusion.nnz + sum(
+            part.cells for part in (self.scores, self.confidence) if part is not None
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts in lists and numbers, for JSON."""
+        pairs = self.confusion.tocoo()
+        further = {
+            name: part and part.to_dict()
+            for name, part in (("scores", self.scores), ("confidence", self.confidence))
+        }
+        table = [pairs.row.tolist(), pairs.col.tolist(), pairs.data.tolist()]
+        return {
+            "confusion": table,
+            "ranks": None if self.ranks is None else self.ranks.tolist(),
+            **further,
+        }
+
+    @classmethod
+    def from_dict(cls, parts: Mapping[str, Any]) -> ClassCounts:
+        """The counts that `to_dict` wrote."""
+        row, column, number = parts["confusion"]
+        n_classes = parts["n_classes"]
+        confusion = sparse.csr_array(
+            (counts_of(number), (row, column)), shape=(n_classes, n_classes)
+        )
+        ranks = None if parts["ranks"] is None else counts_of(parts["ranks"])
+        further = {
+            name: parts[name] and ScoreCounts.from_dict(parts[name])
+            for name in ("scores", "confidence")
+        }
+        return cls(confusion, ranks, **further)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,151 +134,131 @@ class Sums:
 
     Where instances have weights, what is counted by label, by number of wrong labels and by score
     is a sum of weights, and so are all sums; `n`, `counts` and `empty` are numbers of instances.
+    What is None of one of several is None of all.
     """
 
     n: int
     columns: tuple[str, ...]  # the M quantities that are summed over instances
-    counts: NDArray[
-        np.int64
-    ]  # (M,): instances that enter each of them; the others are undefined (NaN) there
-    totals: NDArray[
-        np.float64
-        # (2, M): their sums, value and rounding error, so that the order of additions leaves no
-        # trace
-    ]
+    entering: Ints  # (M,): instances that enter each; the others are undefined (NaN) there
+    totals: Array  # (M,): their sums
     by_label: AnyArray  # (3, K): true positives, predicted and true instances of each label
-    wrong: AnyArray  # (K + 1,): instances with 0, 1, …, K wrong labels
+    wrong: AnyArray  # (K + 1,): instances with 0, 1, …, K wrong labels; none of one label
     empty: Ints  # instances with an empty prediction and with an empty truth
-    # (2, K): sums of the largest, the second largest, … error abs(score - truth) of an instance:
-    # value and rounding error; None without scores or where a score lies outside [0, 1].
+    conventions: Conventions = "sklearn"
+    # (K,): sums of the largest, the second largest, … error abs(score - truth) of an instance; None
+    # without scores or where a score lies outside [0, 1].
     errors: Array | None = None
     score_range: tuple[float, float] | None = None
-    seconds: Mapping[str, float] = field(
-        default_factory=dict
-    )  # fit_time, predict_time, where known of all parts
-    truth: int | None = (
-        # sum of the digests of the true label sets, which tells data apart; None where it is not
-        # known
-        None
-    )
-    classes: ClassCounts | None = None  # of one label of K classes; `wrong` is empty then
+    # fit_time, predict_time, where known of all parts
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    # sum of the digests of the true label sets, which tells data apart
+    truth: int | None = None
+    classes: ClassCounts | None = None  # of one label of K classes
     scores: ScoreCounts | None = None  # of each label, where curves were asked for
-    squares: Array | None = (
-        None  # (2, K): of (score - truth)² of each label, where the Brier score was asked for
-    )
-    thresholds: ThresholdSums | None = (
-        None  # of classes of a hierarchy, where the best threshold was asked for
-    )
-    weight: float | None = (
-        None  # of all instances, added up as the weights of labels are; None where each counts once
-    )
-    # (2, M): weights of the instances that enter each column, value and rounding error.
-    weights: Array | None = None
-    weighting: int | None = (
-        None  # sum of the digests of true label sets and weights, which tells weights apart
-    )
+    # (K,): of (score - truth)² of each label, where the Brier score was asked for
+    squares: Array | None = None
+    # of classes of a hierarchy, where the best threshold was asked for
+    thresholds: ThresholdSums | None = None
+    weight: float | None = None  # of all instances; None where each counts once
+    weights: Array | None = None  # (M,): of the instances that enter each column
+    # sum of the digests of true label sets and weights, which tells weights apart
+    weighting: int | None = None
 
     def __add__(self, other: Sums) -> Sums:
-        def both(name: str, add: Callable[[Any, Any], Any] = operator.add) -> Any:
+        parts: dict[str, Any] = {"columns": self.columns, "conventions": self.conventions}
+        for name in (f.name for f in fields(self) if f.name not in parts):
             mine = getattr(self, name)
             theirs = getattr(other, name)
-            return None if mine is None or theirs is None else add(mine, theirs)
-
-        mine = self.score_range
-        theirs = other.score_range
-        span = (
-            None
-            if mine is None or theirs is None
-            else (min(mine[0], theirs[0]), max(mine[1], theirs[1]))
-        )
-        return Sums(
-            n=self.n + other.n,
-            columns=self.columns,
-            counts=self.counts + other.counts,
-            totals=_exact_sum(self.totals, other.totals),
-            by_label=self.by_label + other.by_label,
-            wrong=self.wrong + other.wrong,
-            empty=self.empty + other.empty,
-            errors=both("errors", _exact_sum),
-            score_range=span,
-            seconds={
-                name: self.seconds[name] + other.seconds[name]
-                for name in self.seconds
-                if name in other.seconds
-            },
-            truth=together(self.truth, other.truth),
-            classes=both("classes"),
-            scores=both("scores"),
-            squares=both("squares", _exact_sum),
-            thresholds=both("thresholds"),
-            weight=both("weight"),
-            weights=both("weights", _exact_sum),
-            weighting=together(self.weighting, other.weighting),
-        )
+            if name == "seconds":
+                shared = mine.keys() & theirs.keys()
+                parts[name] = {time: mine[time] + theirs[time] for time in shared}
+            elif name in ("truth", "weighting"):
+                parts[name] = together(mine, theirs)
+            elif mine is None or theirs is None:
+                parts[name] = None
+            elif name == "score_range":
+                parts[name] = min(mine[0], theirs[0]), max(mine[1], theirs[1])
+            else:
+                parts[name] = mine + theirs
+        return Sums(**parts)
 
     @property
     def bounded(self) -> Sums:
-        """The same with as many different scores as are merged or stored: see `score_counts`."""
+        """The same with as many different scores as are merged or stored: see `curves.EXACT`."""
         parts = {name: getattr(self, name) for name in ("classes", "scores")}
         return replace(self, **{name: part and part.bounded for name, part in parts.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in lists and numbers, for JSON."""
-        parts = {
-            f.name: v.tolist() if isinstance(v := getattr(self, f.name), np.ndarray) else v
-            for f in fields(self)
-        }
-        further = {
-            "truth": None if self.truth is None else f"{self.truth:064x}{SETS}",
-            "weighting": None if self.weighting is None else f"{self.weighting:064x}",
-        }
-        counted = {
-            name: part and part.to_dict() for name in _COUNTED for part in [getattr(self, name)]
-        }
-        return parts | further | counted
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name, value in parts.items():
+            if isinstance(value, np.ndarray):
+                parts[name] = value.tolist()
+            elif name in _COUNTED and value is not None:
+                parts[name] = value.to_dict()
+        parts["truth"] = None if self.truth is None else f"{self.truth:064x}{SETS}"
+        parts["weighting"] = None if self.weighting is None else f"{self.weighting:064x}"
+        parts["counts"] = parts.pop("entering")
+        return parts
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
         """The sums that `to_dict` wrote."""
-        weight = parts.get("weight")
-        weighting = parts.get("weighting")
-        counted = np.int64 if weight is None else float
-        kinds: dict[str, type] = dict.fromkeys(("counts", "empty"), np.int64)
-        kinds |= dict.fromkeys(("by_label", "wrong"), counted)
-        kinds |= dict.fromkeys(("totals", "errors", "squares", "weights"), float)
-        arrays: dict[str, Any] = {
-            name: None if parts.get(name) is None else np.array(parts[name], kind)
-            for name, kind in kinds.items()
-        }
-        span = parts["score_range"]
-        own: dict[str, Any] = {
-            "columns": tuple(parts["columns"]),
-            "score_range": span if span is None else tuple(span),
-        }
+        own = {f.name: parts[f.name] for f in fields(cls) if f.name in parts}
+        own |= {"entering": parts["counts"], "columns": tuple(parts["columns"])}
+        number = np.int64 if parts.get("weight") is None else float
+        whole = {"entering": np.int64, "empty": np.int64, "by_label": number, "wrong": number}
+        for name in ("entering", "empty", "by_label", "wrong", *_SUMMED):
+            if own.get(name) is not None:
+                own[name] = np.array(own[name], whole.get(name, float))
+        for name in _SUMMED:  # older versions kept what rounding lost in a second row
+            if own.get(name) is not None and own[name].ndim > 1:
+                own[name] = own[name].sum(axis=0)
+        n_labels = own["by_label"].shape[1]
+        for name, kind in _COUNTED.items():
+            counted = parts.get(name)
+            own[name] = counted and kind.from_dict({"n_classes": n_labels, **counted})
+        if own["thresholds"] and len(parts["thresholds"]["rows"]) > 8:
+            own["thresholds"] = None  # of a version that counted in two parts
         # older versions did not write them, or digests of another form
         truth = parts.get("truth") or ""
-        classes = parts.get("classes")
-        total = int(truth.removesuffix(SETS), 16) if truth.endswith(SETS) else None
-        for name, kind in (("scores", ScoreCounts), ("thresholds", ThresholdSums)):
-            own[name] = parts.get(name) and kind.from_dict(parts[name])
-        own["classes"] = classes and ClassCounts.from_dict(classes, arrays["by_label"].shape[1])
-        own |= {"weight": weight, "weighting": weighting and int(weighting, 16)}
-        return cls(n=parts["n"], seconds=parts["seconds"], truth=total, **own, **arrays)
+        own["truth"] = int(truth.removesuffix(SETS), 16) if truth.endswith(SETS) else None
+        own["weighting"] = parts.get("weighting") and int(parts["weighting"], 16)
+        own["score_range"] = parts["score_range"] and tuple(parts["score_range"])
+        return cls(**own)
 
     def mean_errors(self, kind: str) -> Array:
         """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or
         of label sets.
         """
         if kind == "soft":
-            assert self.errors is not None  # of scores between 0 and 1
-            return self.errors.sum(axis=0) / self.size
+            return present(self.errors) / self.size  # there are scores between 0 and 1
         # The i-th largest error is 1 where at least i labels are wrong.
         return np.cumsum(self.wrong[:0:-1])[::-1] / self.size
+
+    def awareness(self, kind: str) -> Mapping[str, Array]:
+        """Summaries of the binomial loss profile, see `owa.awareness`; none without errors."""
+        return self._soft if kind == "soft" else self._hard
+
+    @cached_property
+    def _soft(self) -> Mapping[str, Array]:
+        return {} if self.errors is None else awareness(self.mean_errors("soft"))
+
+    @cached_property
+    def _hard(self) -> Mapping[str, Array]:
+        return awareness(self.mean_errors("hard"))
 
     @property
     def size(self) -> float:
         """The number of instances, or the sum of their weights."""
         return self.n if self.weight is None else self.weight
+
+    @property
+    def counts(self) -> Counts:
+        """The sizes of the label sets, label by label."""
+        empty = float(self.conventions == "mulan")
+        shared, predicted, true = self.by_label
+        return Counts(shared, predicted, true, self.size, empty, self.classes is not None)
 
     @property
     def by_score(self) -> dict[str, Array]:
@@ -226,10 +268,10 @@ class Sums:
         counts = self.counts_by_score
         columns = {}
         if counts is not None and counts.n_classes == self.by_label.shape[1]:
-            columns["auroc"] = counts.auroc()[0]
-            columns["average_precision"] = counts.average_precision()[0]
+            columns["auroc"] = counts.auroc[0]
+            columns["average_precision"] = counts.ap[0]
         if self.squares is not None:
-            columns["brier_score"] = self.squares.sum(axis=0) / (self.size or np.nan)
+            columns["brier_score"] = self.squares / (self.size or np.nan)
         return columns
 
     @property
@@ -238,6 +280,15 @@ class Sums:
         where nobody asked.
         """
         return self.scores if self.classes is None else self.classes.scores
+
+    @property
+    def confidence(self) -> ScoreCounts | None:
+        """What is right and wrong by probability: of all label cells, of one label by the largest
+        one; None without probabilities.
+        """
+        if self.classes is not None:
+            return self.classes.confidence
+        return None if self.scores is None or self.errors is None else self.scores.pooled
 
     @property
     def cells(self) -> int:
@@ -250,90 +301,53 @@ class Sums:
         """From where to where the scores reach, with the digits that it takes to see that they
         leave [0, 1].
         """
-        assert self.score_range is not None  # there are scores
         shown = (
             v if f"{v:.6g}" in ("0", "1") and v not in (0, 1) else f"{v:.6g}"
-            for v in self.score_range
+            for v in present(self.score_range)
         )
         return "from {} to {}".format(*shown)
 
-    @property
-    def by_column(self) -> dict[str, float]:
-        """Sum of each column over instances."""
-        return dict(zip(self.columns, self.totals.sum(axis=0).tolist(), strict=True))
-
-    @property
+    @cached_property
     def means(self) -> dict[str, float]:
         """Mean of each column over the instances that enter it; NaN where none does."""
-        entering = self.counts if self.weights is None else self.weights.sum(axis=0)
+        entering = self.entering if self.weights is None else self.weights
         with np.errstate(invalid="ignore"):
-            return dict(
-                zip(self.columns, (self.totals.sum(axis=0) / entering).tolist(), strict=True)
-            )
+            means = dict(zip(self.columns, (self.totals / entering).tolist(), strict=True))
+        if self.errors is not None and self.size:
+            means["soft_hamming_loss"] = float(self._soft["hamming"])
+            means["soft_subset_loss"] = float(self._soft["subset"])
+        return means
 
 
-def _exact_sum(a: Array, b: Array) -> Array:
-    """Add numbers kept as value and rounding error (Knuth's two-sum)."""
-    value = a[0] + b[0]
-    part = value - a[0]
-    return np.array([value, a[1] + b[1] + ((a[0] - (value - part)) + (b[0] - part))])
+#: The parts of sums that write themselves, and real ones that are arrays.
+_COUNTED: Mapping[str, Any] = {
+    "classes": ClassCounts,
+    "scores": ScoreCounts,
+    "thresholds": ThresholdSums,
+}
+_SUMMED = ("totals", "errors", "squares", "weights")
 
 
 def summed_columns(columns: Mapping[str, Array], weights: Array | None) -> dict[str, Any]:
     """What `Sums` holds of columns that are summed over instances where they are defined."""
-    defined = [~np.isnan(column) for column in columns.values()]
-    pairs = zip(columns.values(), defined, strict=True)
-    if weights is None:
-        sums = [column_sums(column[where, None]) for column, where in pairs]
-        of_weights = None
-    else:
-        products = [np.where(where, column, 0) * weights for column, where in pairs]
-        sums = [column_sums(product[:, None]) for product in products]
-        of_weights = np.hstack([column_sums((where * weights)[:, None]) for where in defined])
-        defined = [where | (weights == 0) for where in defined]  # what has no weight lacks nothing
-    counts = np.array([where.sum() for where in defined])
+    entering = []
+    totals = []
+    of_weights = []
+    for column in columns.values():
+        defined = ~np.isnan(column)
+        if weights is None:
+            entering.append(defined.sum())
+            totals.append(column[defined].sum())
+        else:
+            entering.append((defined | (weights == 0)).sum())  # what has no weight lacks nothing
+            totals.append((column[defined] * weights[defined]).sum())
+            of_weights.append(weights[defined].sum())
     return {
         "columns": tuple(columns),
-        "counts": counts,
-        "totals": np.hstack(sums),
-        "weights": of_weights,
+        "entering": np.array(entering, np.int64),
+        "totals": np.array(totals, float),
+        "weights": None if weights is None else np.array(of_weights, float),
     }
-
-
-def column_sums(values: Array) -> Array:
-    """Sums over N rows, each as value and rounding error, shape (2, M): the same in whatever parts
-    the rows are summed.
-
-    The leading bits of all numbers are added first, so few that their sum is exact, then the next
-    ones, and so on (Rump, Ogita and Oishi 2008, "Accurate floating-point summation", algorithm
-    3.2): three times, which leaves less than 2^-90 of the largest.
-
-    >>> column_sums(np.array([[1.0], [2.0**-70], [-1.0]]))[0] == 2.0**-70
-    array([ True])
-    """
-    return _added_by(lambda leading: leading.sum(axis=0), values)
-
-
-def group_sums(groups: Ints, values: Array) -> Array:
-    """The same of the numbers of each group, shape (2, largest group + 1)."""
-    return _added_by(lambda leading: np.bincount(groups, leading).astype(float, copy=False), values)
-
-
-def _added_by(add: Callable[[Array], Array], values: Array) -> Array:
-    """The sums that `add` makes along the first axis or less of it, exactly."""
-    largest = np.abs(values).max(initial=0)
-    if not np.isfinite(largest):
-        return np.array([whole := add(values), np.zeros_like(whole)])
-    total = np.zeros(2)[:, None]
-    room = 2.0 ** np.ceil(np.log2(len(values) + 2))
-    unit = 2.0 ** np.ceil(np.log2(largest or 1)) * room
-    for _ in range(3):
-        leading = (values + unit) - unit
-        exact = add(leading)
-        total = _exact_sum(total, np.array([exact, np.zeros_like(exact)]))
-        values = values - leading
-        unit *= room * 2.0**-53
-    return total
 
 
 Rows = slice | Ints
@@ -372,19 +386,22 @@ class Inputs:
     def all_sparse(self) -> bool:
         return all(sparse.issparse(m) for m in (self.true, self.score, self.pred) if m is not None)
 
-    @property
-    def is_probable(self) -> bool:
-        """Whether losses of probabilities were asked for."""
-        return not set(_PROBABLE).isdisjoint(self.asked)
-
-    def part(self, rows: Rows) -> Inputs:
-        """Some rows of the matrices and weights."""
-        matrices = {name: _at(getattr(self, name), rows) for name in ("true", "score", "pred")}
-        return replace(self, **matrices, weights=_at(self.weights, rows))
-
-
-def _at(values: Any, rows: Rows | None) -> Any:
-    return values if values is None or rows is None else values[rows]
+    def blocks(self, rows: Rows) -> Iterator[tuple[Any, Any, Any, Array | None]]:
+        """Some rows of truth, scores, predictions and weights, a block that fits the cache after
+        the other: all CSR, or all dense.
+        """
+        n, n_labels = self.true.shape
+        widths = np.full(n, n_labels)
+        if self.all_sparse:
+            stored = self.true if self.score is None else self.score
+            widths = np.diff(stored.indptr) + 1
+        for lo, hi in stretches(widths[rows], _STORED if self.all_sparse else _BLOCK):
+            at = slice(lo, hi) if isinstance(rows, slice) else rows[lo:hi]
+            parts = [None if m is None else m[at] for m in (self.true, self.score, self.pred)]
+            if not self.all_sparse:
+                parts = [None if m is None else dense(m) for m in parts]
+            true, score, pred = parts
+            yield true, score, pred, None if self.weights is None else self.weights[at]
 
 
 @dataclass(frozen=True)
@@ -408,283 +425,216 @@ def sum_rows(
     predicted labels.
     """
     facts = facts or FoldFacts()
-    if inputs.all_sparse or isinstance(rows, slice):
-        part = inputs.part(rows)
-        take = None
-    else:  # a copy of so many rows of dense matrices is saved: each block takes its own
-        part = replace(inputs, weights=_at(inputs.weights, rows))
-        take = rows
-    n_places = max((k for _, k in parsed(inputs.asked)), default=0)
-    gathered = _of_stored(part, n_places) if inputs.all_sparse else _of_blocks(part, take, n_places)
-    shared, predicted, relevant = gathered.by_instance
-    n_labels = inputs.true.shape[1]
     scored = inputs.score is not None
-    low, high = gathered.span
-    soft = scored and low >= 0 and high <= 1
+    n_labels = inputs.true.shape[1]
+    weights = None if inputs.weights is None else inputs.weights[rows]
+    by_label = np.zeros((3, n_labels), np.int64 if weights is None else float)
+    by_instance = []
+    of_order = []
+    errors = _Errors(n_labels, inputs.asked)
+    for true, score, pred, each in inputs.blocks(rows):
+        always = None
+        if pred is None and inputs.all_sparse:
+            always, pred = apart(score, inputs.threshold)
+        elif pred is None:
+            pred = reached(score, inputs.threshold)
+        sizes, counted = overlap(true, pred, each, always)
+        by_instance.append(sizes)
+        by_label += counted
+        if not scored:
+            continue
+        in_order = RowScores(true, ordered_floats(score))
+        weighs = None if inputs.propensities is None else inputs.propensities.weights
+        of_order.append(
+            ranking_measures(in_order, inputs.conventions)
+            | at_k_measures(inputs.asked, in_order, weighs)
+        )
+        exact = score.dtype.itemsize <= np.dtype(float).itemsize
+        errors.add(in_order if exact else RowScores(true, score.astype(float)), score.dtype, each)
+    sizes = np.hstack(by_instance)
+    shared, predicted, relevant = sizes
     values: dict[str, Any] = {}
     if inputs.flat:
-        values |= example_measures(gathered.by_instance, n_labels, inputs.conventions)
-    if scored:
-        values |= _values_of_scores(part, take, gathered, n_places, soft)
+        empty = float(inputs.conventions == "mulan")
+        counts = Counts(shared, predicted, relevant, n_labels, empty)
+        values = {m.name: m.each(counts) for m in MEASURES.values() if m.each is not None}
+    for name in of_order[0] if scored else ():
+        values[name] = np.concatenate([block[name] for block in of_order])
+    values |= errors.losses(len(shared)) if scored else {}
     values |= {name: column[rows] for name, column in inputs.further.items()}
     sums = Sums(
         n=len(shared),
-        **summed_columns(values, part.weights),
-        by_label=gathered.by_label,
-        wrong=np.bincount(predicted + relevant - 2 * shared, part.weights, n_labels + 1),
+        **summed_columns(values, weights),
+        by_label=by_label,
+        wrong=np.bincount(predicted + relevant - 2 * shared, weights, n_labels + 1),
         empty=np.array([(predicted == 0).sum(), (relevant == 0).sum()]),
+        conventions=inputs.conventions,
         seconds=facts.seconds,
         truth=facts.truth,
-        weight=gathered.weight,
+        weight=None if weights is None else float(weights.sum()),
         weighting=facts.weighting,
     )
     if scored:
-        span = float(low) + 0.0, float(high) + 0.0  # -0 is 0
-        sums = replace(sums, score_range=span, scores=_counts_by_score(part, take))
-    if soft:
-        squares = gathered.squares if "brier_score" in inputs.asked else None
-        thresholds = _over_thresholds(part, take)
-        sums = replace(sums, errors=gathered.errors, squares=squares, thresholds=thresholds)
-        values |= {"soft_hamming_loss": gathered.ends[0], "soft_subset_loss": gathered.ends[1]}
+        by_score = None
+        if need_counts(inputs.asked):
+            by_score = score_counts(inputs.true[rows], inputs.score[rows], weights)
+        sums = replace(sums, score_range=errors.span, scores=by_score)
+    if scored and errors.are_soft:
+        above = inputs.classes
+        sums = replace(
+            sums,
+            errors=errors.by_place,
+            squares=errors.squares if "brier_score" in inputs.asked else None,
+            thresholds=None if above is None else above.sums(inputs.true[rows], inputs.score[rows]),
+        )
+        mean, largest = np.hstack(errors.ends)
+        values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
     return sums, {**values, "true_labels": relevant, "predicted_labels": predicted}
 
 
-def _values_of_scores(
-    part: Inputs,
-    take: Ints | None,
-    gathered: _OfRows,
-    n_places: int,
-    soft: bool,
-) -> dict[str, Array]:
-    """What the scores give of each instance: rankings, those at k, probabilistic losses."""
-    values = dict(gathered.ranking)
-    if n_places:
-        true = sparse.csr_array(_at(part.true, take))
-        weights = None if part.propensities is None else part.propensities.weights
-        values |= at_k_measures(part.asked, true, gathered.hits, weights)
-    undefined = np.full(gathered.by_instance.shape[1], np.nan)
-    for name in _PROBABLE:
-        if name in part.asked:
-            values[name] = gathered.probable[name] if soft else undefined
-    return values
-
-
-def _counts_by_score(part: Inputs, take: Ints | None) -> ScoreCounts | None:
-    if not need_counts(part.asked):
-        return None
-    return score_counts(part.true, part.score, take, part.weights)
-
-
-def _over_thresholds(part: Inputs, take: Ints | None) -> ThresholdSums | None:
-    if part.classes is None:
-        return None
-    return part.classes.sums(_at(part.true, take), _at(part.score, take))
-
-
-@dataclass
-class _OfRows:
-    """What the rows of matrices give before it is summed."""
-
-    by_instance: Ints
-    by_label: AnyArray
-    ranking: Mapping[str, Array]
-    hits: AnyArray
-    probable: Mapping[str, Array]
-    ends: Array  # (2, n): mean and largest error
-    # (2, K): sums of the largest, the second largest, …, value and rounding error
-    errors: Array
-    span: tuple[float, float]  # from the lowest to the highest score
-    squares: Array  # (2, K): of the errors of each label, value and rounding error
-    weight: float | None  # of all instances
-
-
-def _of_blocks(part: Inputs, rows: Ints | None, n_places: int) -> _OfRows:
-    """Dense blocks of rows, one after the other."""
-    weights = part.weights
-    n_labels = part.true.shape[1]
-    n = part.true.shape[0] if rows is None else len(rows)
-    by_label = np.zeros((3, n_labels), np.int64 if weights is None else float)
-    by_instance = np.empty((3, n), np.int64)
-    weight = 0.0
-    ranking = np.empty((4, n))
-    ends = np.empty((2, n))
-    errors = np.zeros((2, n_labels))
-    squares = np.zeros((2, n_labels))
-    hits = np.empty((n, n_places), np.int64)
-    losses = np.empty((2, n))
-    low = np.inf
-    high = -np.inf
-    step = max(1, _BLOCK // n_labels)
-    for start in range(0, n, step):
-        at = slice(start, min(start + step, n))
-        block = at if rows is None else rows[at]
-        given = (part.true, part.score, part.pred)
-        blocks: list[Any] = [None if matrix is None else dense(matrix[block]) for matrix in given]
-        t, s, p = blocks
-        w = _at(weights, at)
-        if s is not None:
-            floats = ordered_floats(s)
-            ranking[:, at] = list(ranking_measures(t, floats, part.conventions).values())
-            if n_places:
-                hits[at] = dense_hits(t, floats, n_places)
-            low = min(low, s.min())
-            high = max(high, s.max())
-            if low >= 0 and high <= 1:
-                off = np.abs(np.subtract(s, t, dtype=float))
-                if part.is_probable:
-                    squared = off**2
-                    clipped = np.clip(off, *_clip(s.dtype))
-                    losses[:, at] = -np.log(1 - clipped).mean(axis=1), squared.mean(axis=1)
-                    squares = _exact_sum(squares, column_sums(_weighted(squared, w)))
-                off.sort(axis=1)
-                errors = _exact_sum(errors, column_sums(_weighted(off, w)))
-                ends[:, at] = off.mean(axis=1), off[:, -1]
-        predicted = reached(s, part.threshold) if p is None else p
-        by_instance[:, at], counted = overlap(t, predicted, w)
-        by_label += counted
-        if w is not None:
-            weight += weight_of_all(w)
-    return _OfRows(
-        by_instance,
-        by_label,
-        dict(zip(_RANKING, ranking, strict=True)),
-        hits,
-        dict(zip(_PROBABLE, losses, strict=True)),
-        ends,
-        errors[:, ::-1],
-        (low, high),
-        squares,
-        None if weights is None else weight,
-    )
-
-
-def _weighted(values: Array, weights: Array | None) -> Array:
-    """The values of each instance times its weight."""
-    return values if weights is None else values * weights[:, None]
-
-
-def _of_stored(part: Inputs, n_places: int) -> _OfRows:
-    """The stored entries of CSR alone, whatever the number of labels."""
-    true = part.true
-    score = part.score
-    weights = part.weights
-    n, n_labels = true.shape
-    weight = None if weights is None else weight_of_all(weights)
-    if part.pred is not None:
-        counted = overlap(true, part.pred, weights)
-    else:
-        counted = overlap_apart(true, *apart(score, part.threshold), weights)
-    if score is None:
-        none: AnyArray = np.empty(0)
-        return _OfRows(*counted, {}, none, {}, none, none, (np.inf, -np.inf), none, weight)
-    ends_of_scores = [score.data.min(), score.data.max()] if score.nnz else []
-    if score.nnz < n * n_labels:
-        ends_of_scores.append(0)  # of what is not stored
-    low = float(min(ends_of_scores))
-    high = float(max(ends_of_scores))
-    soft = low >= 0 and high <= 1
-    ranking = []
-    hits = []
-    losses = []
-    ends = []
-    errors = np.zeros((2, n_labels))
-    for start, end in stretches(np.diff(score.indptr) + 1, _STORED):
-        block = part.part(slice(start, end))
-        stored = StoredScores(block.true, ordered_floats(block.score))
-        ranking.append(list(sparse_ranking_measures(stored, part.conventions).values()))
-        if n_places:
-            hits.append(sparse_hits(stored, n_places))
-        if soft:
-            off = np.abs(block.score.data - stored.relevant.astype(float))
-            ends.append(_add_stored_errors(stored, off, block.weights, errors))
-            if part.is_probable:
-                losses.append(_stored_losses(stored, off, _clip(score.dtype)))
-    return _OfRows(
-        *counted,
-        dict(zip(_RANKING, np.hstack(ranking), strict=True)),
-        np.concatenate(hits) if hits else np.empty((n, 0), np.int64),
-        dict(zip(_PROBABLE, np.hstack(losses), strict=True)) if losses else {},
-        np.hstack(ends) if ends else np.zeros((2, n)),
-        errors,
-        (low, high),
-        _stored_squares(part) if losses else np.zeros((2, n_labels)),
-        weight,
-    )
-
-
-def _add_stored_errors(
-    stored: StoredScores,
-    off: Array,
-    weights: Array | None,
-    errors: Array,
-) -> Array:
-    """Mean and largest error of each row, shape (2, n); the sums of errors by place are added."""
-    missed = stored.missed_counts
-    n = len(stored.counts)
-    # Entry by entry in their order, so that what other rows store leaves no trace in the last bit.
-    ends = np.array([missed + np.bincount(rows_of(stored.score), off, n), missed > 0], float)
-    ones = np.bincount(missed, weights)[:0:-1].cumsum()[::-1]  # rows with at least 1, 2, … ones
-    errors[0, : len(ones)] += ones
-    for rows, _, at, there in stored.tables():
-        e = np.where(there, off[at], 0)
-        e.sort(axis=1)
-        e = e[:, ::-1]
-        ends[1, rows] = np.maximum(ends[1, rows], e[:, 0])
-        # behind the errors of 1 of true labels that are not stored, which are the largest
-        place = missed[rows, None] + np.arange(e.shape[1])
-        of_table = _weighted(e, _at(weights, rows))
-        sums = group_sums(place[there], of_table[there])
-        errors[:, : sums.shape[1]] = _exact_sum(errors[:, : sums.shape[1]], sums)
-    ends[0] /= stored.score.shape[1]
-    return ends
-
-
-def _stored_losses(stored: StoredScores, off: Array, clip: tuple[float, float]) -> Array:
-    """Log loss and Brier score of each row, shape (2, n)."""
-    low, high = clip
-    missed = stored.missed_counts
-    row = rows_of(stored.score)
-    n = len(stored.counts)
-    # what is not stored scores 0: a true label costs the most then, another the least
-    none = -missed * np.log(1 - high) - (stored.zeros - missed) * np.log(1 - low)
-    log_loss = none - np.bincount(row, np.log(1 - np.clip(off, low, high)), n)
-    return np.array([log_loss, missed + np.bincount(row, off**2, n)]) / stored.score.shape[1]
-
-
-def _stored_squares(part: Inputs) -> Array:
-    """The sums of squared errors of each label, shape (2, K)."""
-    stored = StoredScores(part.true, part.score)
-    squared = (part.score.data - stored.relevant.astype(float)) ** 2
-    of_missed = None
-    if part.weights is not None:
-        squared *= part.weights[rows_of(part.score)]
-        of_missed = part.weights[stored.missed[0]]
-    squares = np.zeros((2, part.true.shape[1]))
-    squares[0] = np.bincount(stored.missed[1], of_missed, squares.shape[1])
-    of_labels = group_sums(part.score.indices.astype(np.int64), squared)
-    seen = of_labels.shape[1]
-    squares[:, :seen] = _exact_sum(squares[:, :seen], of_labels)
-    return squares
-
-
-def _clip(kind: np.dtype) -> tuple[float, float]:
-    """The errors of probabilities between which a logarithm is taken, by their type, as
-    scikit-learn does.
+class _Errors:
+    """What the errors abs(score - truth) of blocks of rows sum to, as long as all scores lie in
+    [0, 1].
     """
-    epsilon = float(np.finfo(kind if kind.kind == "f" else float).eps)
-    return epsilon, 1 - epsilon
+
+    def __init__(self, n_labels: int, asked: Collection[str]):
+        self.asked = [name for name in ("log_loss", "brier_score") if name in asked]
+        self.by_place = np.zeros(n_labels)  # sums of the largest, the second largest, … of a row
+        self.squares = np.zeros(n_labels)  # sums of squares, label by label
+        self.ends: list[Array] = []  # mean and largest of each row
+        self._losses: list[Array] = []
+        self.span = (np.inf, -np.inf)
+
+    @property
+    def are_soft(self) -> bool:
+        return self.span[0] >= 0 and self.span[1] <= 1
+
+    def losses(self, n: int) -> dict[str, Array]:
+        """Log loss and Brier score of each row, as far as they were asked for."""
+        if not self.are_soft:
+            return {name: np.full(n, np.nan) for name in self.asked}
+        columns = np.hstack(self._losses) if self._losses else ()
+        both = dict(zip(("log_loss", "brier_score"), columns, strict=False))
+        return {name: both[name] for name in self.asked}
+
+    def add(self, scores: RowScores, kind: np.dtype, weights: Array | None) -> None:
+        """Take in a block of scores, given as numbers of this kind."""
+        data = scores.score if scores.all_stored else scores.score.data
+        unstored = [0.0] if scores.zeros.any() else []
+        ends = [float(data.min()), float(data.max())] if data.size else []
+        self.span = (
+            min(self.span[0], *ends, *unstored) + 0.0,  # -0 is 0
+            max(self.span[1], *ends, *unstored) + 0.0,
+        )
+        if not self.are_soft:
+            return
+        n, n_labels = scores.score.shape
+        each = np.ones(n) if weights is None else weights
+        missed = scores.missed_counts
+        some_missed = bool(missed.any())
+        mean = missed.astype(float)
+        largest = (missed > 0).astype(float)
+        squares = missed.astype(float)
+        # The errors of a logarithm are clipped as scikit-learn does, by the type of the scores.
+        low = float(np.finfo(kind if kind.kind == "f" else float).eps)
+        logs = missed * -np.log(low) - (scores.zeros - missed) * np.log(1 - low)
+        for table in scores.tables():
+            off = np.abs(np.subtract(table.scores, table.truth, dtype=float))
+            if table.stored is not None:
+                off[~table.stored] = 0
+            rows = table.rows
+            if self.asked:
+                taken = -np.log(1 - np.clip(off, low, 1 - low))
+                squared = off**2
+                if table.stored is not None:
+                    taken[~table.stored] = 0
+                logs[rows] += taken.sum(axis=1)
+                squares[rows] += squared.sum(axis=1)
+                by_cell = squared * each[rows, None]
+                if table.labels is None:
+                    self.squares += by_cell.sum(axis=0)
+                else:
+                    self.squares += np.bincount(table.labels.ravel(), by_cell.ravel(), n_labels)
+            off.sort(axis=1)
+            mean[rows] += off.sum(axis=1)
+            largest[rows] = np.maximum(largest[rows], off[:, -1])
+            if weights is not None:
+                off *= each[rows, None]
+            if some_missed:
+                # behind the errors of 1 of true labels that are not stored, which are the largest
+                place = missed[rows, None] + np.arange(off.shape[1])
+                place = np.minimum(place, n_labels - 1)  # what is beyond has no error
+                self.by_place += np.bincount(place.ravel(), off[:, ::-1].ravel(), n_labels)
+            else:
+                self.by_place[: off.shape[1]] += off.sum(axis=0)[::-1]
+        if some_missed:
+            at_least = np.bincount(missed, weights)[:0:-1].cumsum()[::-1]  # 1, 2, … missed ones
+            self.by_place[: len(at_least)] += at_least
+            row, label = scores.missed
+            if self.asked:
+                self.squares += np.bincount(label, each[row], n_labels)
+        self.ends.append(np.array([mean / n_labels, largest]))
+        self._losses.append(np.array([logs, squares]) / n_labels)
 
 
-def comparable(true: Any, score: Any, pred: Any, threshold: Any) -> tuple[Any, Any, Any]:
-    """Checked matrices, where scores are sparse as CSR, with the labels that reach the threshold
-    unless that is 0 or below.
-    """
+def comparable(true: Any, score: Any, pred: Any) -> tuple[Any, Any, Any]:
+    """Checked matrices, where scores are sparse as CSR."""
     if not sparse.issparse(score):
         return true, score, pred
-    score = without_zeros(score)
-    if pred is None and np.min(threshold) > 0:
-        pred = predicted(score, threshold)
-    return sparse.csr_array(true), score, None if pred is None else sparse.csr_array(pred)
+    pred = None if pred is None else sparse.csr_array(pred)
+    return sparse.csr_array(true), without_zeros(score), pred
+
+
+def label_influences(
+    inputs: Inputs,
+    sums: Iterable[Sums],
+    one_label: bool = False,
+) -> dict[str, NDArray[np.float32]]:
+    """By measure the change that each instance makes, to first order, shape (N,): a sum of 0 and of
+    squares the variance.
+
+    Of each average over labels, its slopes by the counts of a label times what the instance adds to
+    them, times its weight of mean 1. `sums` are those of all folds.
+    """
+    parts = list(sums)
+    true = inputs.true
+    pred = inputs.pred
+    n, n_labels = true.shape
+    kind = ONE_LABEL if one_label else LABEL_SETS
+    scale = 1.0 if inputs.weights is None else n / inputs.weights.sum()
+    by_label = np.sum([part.by_label for part in parts], axis=0) * scale
+    counts = replace(parts[0].counts, cells=n)
+    shared, predicted, relevant = by_label
+    counts = replace(counts, shared=shared, predicted=predicted, true=relevant)
+    slopes = {}
+    for m in MEASURES.values():
+        wanted = kind in m.kinds and (kind not in m.asked or m.name in inputs.asked)
+        formula: Any = m.formula
+        if wanted and hasattr(formula, "slopes"):
+            slopes[m.name] = formula.slopes(counts).astype(np.float32)
+    changes = np.empty((len(slopes), n), np.float32)
+    if inputs.all_sparse:
+        always = np.zeros(n_labels, bool)
+        if pred is None:
+            always, pred = apart(inputs.score, inputs.threshold)
+        both = true.multiply(pred).tocsr()
+        for change, (of_both, of_pred, of_true) in zip(changes, slopes.values(), strict=True):
+            # what `always` adds to instances where it is not true is the same for all
+            change[:] = both @ of_both + pred @ of_pred + true @ (of_true + of_both * always)
+    else:
+        of_both, of_pred, of_true = np.stack(list(slopes.values()), axis=-1)
+        start = 0
+        for t, score, p, _ in inputs.blocks(slice(None)):
+            t = t.astype(np.float32)
+            p = (reached(score, inputs.threshold) if p is None else p).astype(np.float32)
+            at = slice(start, start := start + len(t))
+            changes[:, at] = ((t * p) @ of_both + p @ of_pred + t @ of_true).T
+    each = None if inputs.weights is None else inputs.weights * scale
+    mean = np.average(changes, axis=1, weights=each)
+    changes -= mean[:, None].astype(np.float32)
+    if each is not None:
+        changes *= each.astype(np.float32)
+    return dict(zip(slopes, changes, strict=True))
 
 
 #: What sums some rows, as `sum_rows`.

@@ -20,12 +20,12 @@ from sklearn.utils import _safe_indexing, get_tags
 from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import split_digest
 from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.measures.registry import MEASURES, SETS, known_measures
-from mlflow_mleval.measures.sets import CONVENTIONS, Conventions
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, bounded, deliver
 from mlflow_mleval.training.estimators import (

@@ -14,9 +14,9 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 from mlflow_mleval.analysis.answer_comparison import MOST_LOST
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.measures.formulas import Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import read_labels
-from mlflow_mleval.measures.sets import Conventions
 from mlflow_mleval.selection import Selection
 from mlflow_mleval.store import runs, schema, store
 from mlflow_mleval.store.answer_tables import OUTPUTS

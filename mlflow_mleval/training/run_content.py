@@ -25,7 +25,7 @@ from mlflow_mleval import words
 from mlflow_mleval.analysis.folds.protocol import FoldStatistics, fold_statistics
 from mlflow_mleval.analysis.measure_intervals import MeasureIntervals
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.from_sums import percent_curves
+from mlflow_mleval.measures.curves import percent_curves
 from mlflow_mleval.measures.inputs import instance_digest
 from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, SETS

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
-from mlflow_mleval.measures.from_sums import percent_curves
+from mlflow_mleval.measures.curves import percent_curves
 
 
 def run(*args, code=0):

@@ -13,7 +13,7 @@ from places import GOLDEN
 from sklearn import metrics
 
 import mlflow_mleval as mleval
-from mlflow_mleval.measures.label_ranking import ranking_measures
+from mlflow_mleval.measures.label_ranking import RowScores, ranking_measures
 from mlflow_mleval.measures.registry import MEASURES, SETS
 
 GOLDEN = json.loads((GOLDEN / "flat_measures_cases.json").read_text())
@@ -100,7 +100,7 @@ WILD = st.one_of(
 @given(problems(WILD))
 def test_scores_may_be_any_finite_number_and_only_equal_ones_are_ties(problem):
     y, s, _ = problem
-    found = {name: v.mean() for name, v in ranking_measures(y.astype(bool), s).items()}
+    found = {name: v.mean() for name, v in ranking_measures(RowScores(y.astype(bool), s)).items()}
     close(found, sklearn_measures(y, s, y), SETS["ranking"])
 
 
@@ -123,7 +123,7 @@ def mulan_ranking(y, s):
 @given(problems(st.one_of(WILD, st.sampled_from([0.0, 0.5]))))
 def test_mulan_breaks_ties_by_index(problem):
     y, s, _ = problem
-    found = ranking_measures(y.astype(bool), s, "mulan")
+    found = ranking_measures(RowScores(y.astype(bool), s), "mulan")
     for i in range(len(y)):
         expected = mulan_ranking(y[i], s[i].tolist())
         assert {n: v[i] for n, v in found.items()} == pytest.approx(

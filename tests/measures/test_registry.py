@@ -1,7 +1,13 @@
 """The registry of measures."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+import mlflow_mleval as mleval
+from mlflow_mleval.analysis.measure_intervals import measure_intervals
+from mlflow_mleval.measures.formulas import OverLabels, precision, recall
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
 from mlflow_mleval.report.content.run import FAMILIES
@@ -37,3 +43,26 @@ def test_directions_of_the_user_come_first_and_contradictions_are_refused():
     assert directions(["f1"], minimize=["f1"]) == {"f1": "min"}
     with pytest.raises(ValueError, match="'f1' declared both"):
         directions(["f1"], ["f1"], ["f1"])
+
+
+def test_a_new_measure_is_one_row(monkeypatch):
+    """Its value, interval, direction, place in a run's report and merging follow."""
+    rate = OverLabels(lambda counts: np.sqrt(precision(counts) * recall(counts)))
+    row = replace(MEASURES["macro_f1"], name="macro_gmean", family="further-label", formula=rate)
+    monkeypatch.setitem(MEASURES, "macro_gmean", row)
+    rng = np.random.default_rng(0)
+    true = rng.random((120, 4)) < 0.4
+    pred = np.where(rng.random(true.shape) < 0.75, true, ~true)
+    ev = mleval.evaluate(true, y_pred=pred)
+    rates = ev.labels[["precision", "recall"]].prod(axis=1)
+    assert ev.measures["macro_gmean"] == pytest.approx(np.sqrt(rates).mean())
+    left = [
+        mleval.evaluate(np.delete(true, i, 0), y_pred=np.delete(pred, i, 0), instances=False)
+        for i in range(120)
+    ]
+    found = measure_intervals(ev).table.loc["macro_gmean", "standard_error"]
+    spread = np.var([other.measures["macro_gmean"] for other in left]) * 119
+    assert found == pytest.approx(np.sqrt(spread), rel=0.02)
+    assert directions(["macro_gmean"]) == {"macro_gmean": "max"}
+    assert "macro_gmean" in ev.report("m", "d").frames()["measures"]["measure"].tolist()
+    assert mleval.merge([ev, ev]).measures["macro_gmean"] == ev.measures["macro_gmean"]

@@ -13,7 +13,7 @@ import pandas as pd
 from mlflow_mleval.analysis.folds.protocol import FoldStatistics, fold_statistics
 from mlflow_mleval.analysis.measure_intervals import MeasureIntervals, measure_intervals
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.from_sums import MICRO
+from mlflow_mleval.measures.curves import MICRO
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
@@ -68,8 +68,8 @@ class Curves:
         """The areas under the curves of all label cells together."""
         counts = present(self.ev.total.counts_by_score).pooled
         return {
-            "average_precision": float(counts.average_precision()[0][0]),
-            "auroc": float(counts.auroc()[0][0]),
+            "average_precision": float(counts.ap[0][0]),
+            "auroc": float(counts.auroc[0][0]),
         }
 
     @cached_property

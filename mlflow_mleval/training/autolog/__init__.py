@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
+from mlflow_mleval.measures.formulas import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchical import OPTIONS, refuse_without
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import known_measures
-from mlflow_mleval.measures.sets import CONVENTIONS, Conventions
 from mlflow_mleval.training.autolog.sink import Sink
 from mlflow_mleval.training.autolog.sklearn import SklearnAutolog
 from mlflow_mleval.training.delivery import forget
