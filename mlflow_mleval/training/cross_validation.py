@@ -34,7 +34,6 @@ from mlflow_mleval.training.estimators import (
     method_name,
     params_of,
     predict,
-    predict_classes,
     refuse_regressor,
 )
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
@@ -142,7 +141,7 @@ def cross_validate(
     if log:
         tags = bounded(lambda: runs.held(target, experiment_name))
         named = {} if runs.holds_result(tags) else tags
-        method = method or named.get(schema.TAG_METHOD) or method_name(estimator, Y)
+        method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
         dataset = dataset or named.get(schema.TAG_DATASET)
         dataset = dataset or dataset_name(X, Y, sample_weight)
         refuse_other(tags, method, dataset)
@@ -299,9 +298,7 @@ def _predict_fold(fold: _Fold, X: Any, y: Any) -> float:
     """A scorer that keeps the predictions."""
     if isinstance(fold.n_labels, list):
         refuse_unseen(y, fold.trained_)
-        fold.predictions_ = predict_classes(fold.estimator, X, fold.n_labels)
-    else:
-        fold.predictions_ = predict(fold.estimator, X, fold.n_labels)
+    fold.predictions_ = predict(fold.estimator, X, fold.n_labels)
     fold.estimator = None
     return 0.0
 
@@ -351,11 +348,8 @@ class Scoring:
         if one:
             options["label_names"] = classes = np.asarray(estimator.classes_).tolist()
             refuse_unseen(Y, classes)
-            predictions = predict_classes(estimator, X, classes)
-            options["probabilities"] = None if predictions.is_probability else False
-        else:
-            predictions = predict(estimator, X, Y.shape[1])
-        ev = evaluate(Y, predictions.y_score, predictions.y_pred, **options)
+        predictions = predict(estimator, X, classes if one else Y.shape[1])
+        ev = predictions.evaluated(Y, **options)
         names = self.measures
         if names is None:
             names = _usual(one, predictions.y_score is not None)

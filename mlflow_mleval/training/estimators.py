@@ -7,20 +7,22 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
-from sklearn.base import is_regressor
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
 
+from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.one_label import classes_of, is_vector
 from mlflow_mleval.validation import AnyArray, Array
 
@@ -55,6 +57,13 @@ class Predictions:
     predict_time: float
     without_score: str = ""
     is_probability: bool = True
+
+    def evaluated(self, truth: Any, **options: Any) -> Evaluation:
+        """Their evaluation, with the options of `evaluate`."""
+        if is_vector(truth) and not self.is_probability:
+            options["probabilities"] = False
+        options = {"predict_time": self.predict_time} | options
+        return evaluate(truth, self.y_score, self.y_pred, **options)
 
 
 def is_multilabel(y: Any) -> bool:
@@ -130,85 +139,66 @@ def _predicted(estimator: Any, X: Any) -> tuple[Any, Any]:
     return np.column_stack([own[part.argmax(axis=1)] for own, part in columns]), forest
 
 
-def predict(estimator: Any, X: Any, n_labels: int) -> Predictions:
+def predict(estimator: Any, X: Any, labels: int | Sequence[Any]) -> Predictions:
     """Label predictions and scores of a fitted estimator.
 
-    Scores come from ``predict_proba``, else from ``decision_function``, else from those of the
-    estimators by label inside a `MultiOutputClassifier` or `ClassifierChain`, also at the end of a
-    `Pipeline`.
+    Scores come from ``predict_proba``, else from ``decision_function``; of label sets else from
+    those of the estimators by label inside a `MultiOutputClassifier` or `ClassifierChain`, also at
+    the end of a `Pipeline`. Of one label they have a column for each class: one that the estimator
+    does not know has the probability 0; decision values lack it, and are left out with the reason.
 
     Parameters
     ----------
     estimator : object with ``predict``
     X : N instances
         As ``predict`` takes them.
-    n_labels : int
-        K.
+    labels : int, or sequence of C classes
+        K, or the classes of one label.
 
     Raises
     ------
     ValueError
-        ``predict`` returns something that is not N x K. Scores that cannot be used are left out
-        with the reason.
+        ``predict`` returns something that is not N x K, or one class for each instance. Scores that
+        cannot be used are left out with the reason.
 
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> model = KNeighborsClassifier(2).fit([[0], [1], [2]], [[0, 1], [0, 0], [0, 1]])
     >>> predict(model, [[0.1]], 2).y_score
     array([[0. , 0.5]])
-    """
-    start = time.perf_counter()
-    raw, estimator = _predicted(estimator, X)
-    seconds = time.perf_counter() - start
-    y_pred = as_matrix(raw, n_labels)
-    try:
-        y_score = _score(estimator, X, n_labels, y_pred)
-        if _inverted(y_score, y_pred):
-            raise ValueError(
-                "the scores are lower where the labels are predicted, so they are those of the "
-                "absent labels"
-            )
-    except (
-        Exception
-    ) as error:  # an estimator may raise anything here, and its predictions are still good
-        return Predictions(None, y_pred, seconds, f"{type(error).__name__}: {error}")
-    return Predictions(y_score, y_pred, seconds)
-
-
-def predict_classes(estimator: Any, X: Any, classes: Sequence[Any]) -> Predictions:
-    """Class predictions and scores of a fitted estimator; the scores have a column for each of
-    these classes.
-
-    A class that the estimator does not know has the probability 0; decision values lack it, and are
-    left out with the reason.
-
-    Raises
-    ------
-    ValueError
-        ``predict`` returns something else than one class for each instance.
-
-    >>> from sklearn.neighbors import KNeighborsClassifier
     >>> model = KNeighborsClassifier(1).fit([[0], [1]], ["a", "b"])
-    >>> predict_classes(model, [[0.1]], ["a", "b", "c"]).y_score
+    >>> predict(model, [[0.1]], ["a", "b", "c"]).y_score
     array([[1., 0., 0.]])
     """
     start = time.perf_counter()
     raw, estimator = _predicted(estimator, X)
-    y_pred = np.asarray(raw)
     seconds = time.perf_counter() - start
-    y_pred = y_pred[:, 0] if y_pred.ndim == 2 and y_pred.shape[1] == 1 else y_pred
-    if y_pred.ndim != 1:
+    is_probability = True
+    y_pred = as_matrix(raw, labels) if isinstance(labels, int) else column(raw)
+    if y_pred.ndim != (2 if isinstance(labels, int) else 1):
         raise ValueError(
             f"the estimator must return one class for each instance, got shape {y_pred.shape}."
         )
     try:
-        y_score, is_probability = _class_scores(estimator, X, list(classes))
-        if not np.isfinite(y_score).all():
-            raise ValueError("some scores are NaN or infinite")
-    except (
-        Exception
-    ) as error:  # an estimator may raise anything here, and its predictions are still good
+        if isinstance(labels, int):
+            y_score = _score(estimator, X, labels, y_pred)
+            if _inverted(y_score, y_pred):
+                raise ValueError(
+                    "the scores are lower where the labels are predicted, so they are those of the "
+                    "absent labels"
+                )
+        else:
+            y_score, is_probability = _class_scores(estimator, X, list(labels))
+            if not np.isfinite(y_score).all():
+                raise ValueError("some scores are NaN or infinite")
+    except Exception as error:  # an estimator may raise anything, and its predictions are good
         return Predictions(None, y_pred, seconds, f"{type(error).__name__}: {error}")
     return Predictions(y_score, y_pred, seconds, is_probability=is_probability)
+
+
+def column(values: Any) -> AnyArray:
+    """Values as an array, a single column of them as a vector."""
+    array = np.asarray(values)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def _class_scores(estimator: Any, X: Any, classes: list[Any]) -> tuple[Array, bool]:
@@ -217,17 +207,13 @@ def _class_scores(estimator: Any, X: Any, classes: list[Any]) -> tuple[Array, bo
         raise _without_scores(estimator)
     last = getattr(estimator, "best_estimator_", estimator)
     last = last[-1] if isinstance(last, Pipeline) else last
-    if (
-        way == "decision_function"
-        and len(classes) > 2
-        and getattr(last, "decision_function_shape", "ovr") == "ovo"
-    ):
+    of_pairs = getattr(last, "decision_function_shape", "ovr") == "ovo"
+    if way == "decision_function" and len(classes) > 2 and of_pairs:
         raise ValueError(
             "its decision values are of pairs of classes (decision_function_shape='ovo')"
         )
-    return columns_of_classes(
-        getattr(estimator, way)(X), way, np.asarray(estimator.classes_).tolist(), classes
-    )
+    trained = np.asarray(estimator.classes_).tolist()
+    return columns_of_classes(getattr(estimator, way)(X), way, trained, classes)
 
 
 def columns_of_classes(
@@ -239,11 +225,8 @@ def columns_of_classes(
     scores, is_probability = np.asarray(raw, dtype=float), way == "predict_proba"
     if scores.ndim == 1 and trained == classes:
         return scores, is_probability
-    if (
-        scores.ndim != 2
-        or scores.shape[1] != len(trained)
-        or (trained != classes and not is_probability)
-    ):
+    is_of_others = trained != classes and not is_probability
+    if scores.ndim != 2 or scores.shape[1] != len(trained) or is_of_others:
         raise ValueError(
             f"there are scores of shape {scores.shape} for {len(trained)} classes of {len(classes)}"
         )
@@ -268,11 +251,8 @@ def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> 
     >>> as_matrix([np.array([[0.3, 0.7]]), np.array([[1.0]])], 2, classes=[[0, 1], [0]])
     array([[0.7, 0. ]])
     """
-    if (
-        isinstance(raw, (list, tuple))
-        and len(raw) == n_labels
-        and all(hasattr(part, "shape") for part in raw)
-    ):
+    is_list = isinstance(raw, (list, tuple)) and len(raw) == n_labels
+    if is_list and all(hasattr(part, "shape") for part in raw):
         classes = [None] * n_labels if classes is None else classes
         return np.column_stack(
             [_positive(np.asarray(part), own) for part, own in zip(raw, classes, strict=True)]
@@ -303,40 +283,27 @@ def _positive(part: AnyArray, classes: Any) -> AnyArray:
 
 def _score(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
     if isinstance(estimator, Pipeline):
-        return _score(
-            estimator[-1],
-            estimator[:-1].transform(X) if len(estimator) > 1 else X,
-            n_labels,
-            y_pred,
-        )
+        inputs = estimator[:-1].transform(X) if len(estimator) > 1 else X
+        return _score(estimator[-1], inputs, n_labels, y_pred)
     if hasattr(estimator, "best_estimator_"):
         return _score(estimator.best_estimator_, X, n_labels, y_pred)
-    for name in SCORE_METHODS:
-        if hasattr(estimator, name):
-            try:
-                return as_matrix(
-                    getattr(estimator, name)(X), n_labels, label_classes(estimator, n_labels)
-                )
-            except ValueError:
-                if (
-                    not isinstance(estimator, ClassifierChain)
-                    or getattr(estimator, "chain_method_", "predict") != "predict"
-                ):
-                    raise
-                return _chain_score(estimator, X, y_pred)
-    if isinstance(estimator, MultiOutputClassifier):
+    way = next((name for name in SCORE_METHODS if hasattr(estimator, name)), None)
+    if way is None and isinstance(estimator, MultiOutputClassifier):
         return np.column_stack([_score(part, X, 1, None) for part in estimator.estimators_])
-    raise _without_scores(estimator)
-
-
-def label_classes(estimator: Any, n_labels: int) -> list[Any] | None:
-    """The classes of each label where the estimator keeps them by label."""
-    classes = getattr(estimator, "classes_", None)
+    if way is None:
+        raise _without_scores(estimator)
+    classes: Any = getattr(estimator, "classes_", None)
     if n_labels == 1 and isinstance(classes, np.ndarray):
-        return [classes]
-    return (
-        list(classes) if isinstance(classes, (list, tuple)) and len(classes) == n_labels else None
-    )
+        classes = [classes]
+    elif not isinstance(classes, (list, tuple)) or len(classes) != n_labels:
+        classes = None  # they are not kept by label
+    try:
+        return as_matrix(getattr(estimator, way)(X), n_labels, classes)
+    except ValueError:
+        is_chain = isinstance(estimator, ClassifierChain)
+        if not is_chain or getattr(estimator, "chain_method_", "predict") != "predict":
+            raise
+        return _chain_score(estimator, X, y_pred)
 
 
 def _chain_score(chain: ClassifierChain, X: Any, y_pred: AnyArray) -> AnyArray:
@@ -372,84 +339,114 @@ def _inverted(y_score: Any, y_pred: Any) -> bool:
 _INCIDENTAL = {"n_jobs", "verbose", "memory", "copy_X"}
 _SEEDS = {"random_state", "seed", "random_seed", "rng"}
 _LONGEST = 120
-#: What the field calls wrappers: by class, of label sets.
-_WRAPPERS = {
-    "MultiOutputClassifier": "BR",
-    "OneVsRestClassifier": "BR",
-    "BinaryRelevance": "BR",
-    "ClassifierChain": "CC",
-    "LabelPowerset": "LP",
-    "OneVsOneClassifier": "OvO",
-    "OutputCodeClassifier": "ECOC",
-    "MLkNN": "ML-kNN",
-    "BRkNNaClassifier": "BRkNN-a",
-    "BRkNNbClassifier": "BRkNN-b",
-    "RakelD": "RAkELd",
-    "RakelO": "RAkELo",
-    "EnsembleOfClassifierChains": "ECC",
-    "EnsembleClassifierChain": "ECC",
-    "ProbabilisticClassifierChain": "PCC",
-    "MLARAM": "ML-ARAM",
-    "MLTSVM": "ML-TSVM",
-}
 #: Where a function lies in memory, as its text tells it.
 _PLACE = re.compile(r" at 0x[0-9a-f]+")
 
 
-def method_name(estimator: Any, Y: Any = None) -> str:
-    """A short name, which depends on the estimator alone: its class, of wrappers what the field
-    calls them, and the parameters that differ from their defaults, apart from seeds and the like.
+class _Tuned:
+    """Stands where a search tries values."""
+
+    def __repr__(self) -> str:
+        return "tuned"
+
+
+def method_name(estimator: Any) -> str:
+    """What scikit-learn shows of an estimator, without seeds and the like: its class, and the
+    parameters that differ from their defaults. A long one is cut, and ends with a digest.
 
     A search is called as what it searches, with the parameters that it tunes.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.multiclass import OneVsRestClassifier
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> method_name(make_pipeline(StandardScaler(), OneVsRestClassifier(LogisticRegression(C=10, random_state=1))))
-    'StandardScaler + BR(LogisticRegression(C=10))'
-    """  # noqa: E501
-
-    def called(kind: str) -> str:
-        one_label = kind == "OneVsRestClassifier" and Y is not None and is_vector(Y)
-        return "OvR" if one_label else _WRAPPERS.get(kind, kind)
-
-    return _cut(_described(estimator, called))
+    >>> method_name(OneVsRestClassifier(LogisticRegression(C=10, random_state=1)))
+    'OneVsRestClassifier(estimator=LogisticRegression(C=10))'
+    """
+    grids: Any = ()
+    if _is_search(estimator):
+        grids = getattr(estimator, "param_grid", None) or estimator.param_distributions
+        estimator = estimator.estimator
+    tuned = {name for grid in ([grids] if isinstance(grids, Mapping) else grids) for name in grid}
+    name = _shown(estimator, dict.fromkeys(tuned, _Tuned()))
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[: _LONGEST - 10]}… {sha256(name.encode()).hexdigest()[:8]}"
 
 
 def params_of(estimator: Any) -> dict[str, str]:
-    """The parameters of a run: the whole name as ``estimator``, and each hyperparameter."""
-    return {"estimator": full_name(estimator)} | hyperparameters(estimator)
-
-
-def full_name(estimator: Any) -> str:
-    """The estimator with all parameters that differ from their defaults, apart from seeds and the
-    like.
-
-    >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> full_name(KNeighborsClassifier(7, n_jobs=2))
-    'KNeighborsClassifier(n_neighbors=7)'
-    """
-    return _described(_searched(estimator), str)
-
-
-def hyperparameters(estimator: Any) -> dict[str, str]:
-    """The parameters of an estimator and of those inside it by name, as text; of a search those of
-    the winner.
+    """The parameters of a run: the whole name as ``estimator``, and each parameter of the estimator
+    and of those inside it by name, as text; of a search those of the winner.
 
     What changes no result is left out (``n_jobs``, ``verbose`` and the like), seeds are not.
 
     >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> hyperparameters(KNeighborsClassifier(7))["n_neighbors"]
-    '7'
+    >>> params = params_of(KNeighborsClassifier(7, n_jobs=2))
+    >>> params["estimator"], params["n_neighbors"]
+    ('KNeighborsClassifier(n_neighbors=7)', '7')
     """
-    if not hasattr(inner := _searched(estimator), "get_params"):
-        return {}
-    return {
+    if _is_search(estimator):
+        estimator = getattr(estimator, "best_estimator_", estimator.estimator)
+    values = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return {"estimator": _shown(estimator, {})} | {
         name: value if isinstance(value, str) else _text(value)
-        for name, value in inner.get_params(deep=True).items()
-        if not _is_part(value) and name.rpartition("__")[2] not in _INCIDENTAL
+        for name, value in values.items()
+        if not _holds_estimators(value) and name.rpartition("__")[2] not in _INCIDENTAL
     }
+
+
+def _shown(estimator: Any, changes: dict[str, Any]) -> str:
+    """The estimator as text, with these parameters changed, and without what makes no other
+    method of it.
+    """
+    if not hasattr(estimator, "get_params") or isinstance(estimator, type):
+        return _text(estimator)
+    try:
+        shown = clone(estimator)
+        values = shown.get_params()
+        for name, value in values.items():
+            path, _, own = name.rpartition("__")
+            owner = type(values.get(path, shown) if path else shown)
+            declared = inspect.signature(owner.__init__).parameters.get(own)
+            default = inspect.Parameter.empty if declared is None else declared.default
+            if name in changes:
+                continue
+            if isinstance(value, np.generic):
+                changes[name] = value = value.item()
+            if own in _INCIDENTAL | _SEEDS or _is_same_number(value, default):
+                changes[name] = default
+        shown.set_params(**{k: v for k, v in changes.items() if v is not inspect.Parameter.empty})
+    except Exception:  # as estimators of others may do
+        shown = estimator
+    with config_context(print_changed_only=True):
+        return _text(shown).removesuffix("()")
+
+
+def _is_same_number(value: Any, default: Any) -> bool:
+    kinds = (int, float)
+    return type(value) in kinds and type(default) in kinds and value == default
+
+
+def _text(value: Any) -> str:
+    """A value, alike in every process and of whatever type of number."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, BaseEstimator):
+        text = BaseEstimator.__repr__(plain, N_CHAR_MAX=10**6)
+    else:
+        text = repr(plain)
+    return _PLACE.sub("", " ".join(text.split()))
+
+
+def _is_search(estimator: Any) -> bool:
+    """Whether it tries parameters of the estimator that it holds."""
+    grids = hasattr(estimator, "param_grid") or hasattr(estimator, "param_distributions")
+    return grids and hasattr(estimator, "get_params") and hasattr(estimator, "estimator")
+
+
+def _holds_estimators(value: Any) -> bool:
+    """Whether a parameter holds other estimators, whose own parameters are told."""
+    if hasattr(value, "get_params") or isinstance(value, type):
+        return True
+    pairs = (v for v in value if isinstance(v, tuple)) if isinstance(value, (list, tuple)) else ()
+    return any(hasattr(part, "get_params") for pair in pairs for part in pair)
 
 
 def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
@@ -463,11 +460,11 @@ def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
         size = f"{len(Y)}x{len(np.unique(classes_of(Y, 'Y')))} classes"
     else:
         size = "{}x{} labels".format(*(Y.shape if hasattr(Y, "shape") else np.shape(Y)))
-    digest = sha256(repr(sample(X, Y, size=512)).encode())
-    name = f"{size}-{digest.hexdigest()[:8]}"
-    if weights is None:
-        return name
-    return f"{name} weights-{sha256(repr(sample(weights, size=512)).encode()).hexdigest()[:8]}"
+    digests = [
+        sha256(repr(sample(*arrays, size=512)).encode()).hexdigest()[:8]
+        for arrays in ((X, Y), *([] if weights is None else [(weights,)]))
+    ]
+    return f"{size}-{' weights-'.join(digests)}"
 
 
 def sample(*arrays: Any, size: int = 32) -> tuple[Any, ...]:
@@ -485,116 +482,11 @@ def _some_of(array: Any, size: int) -> bytes:
     if sparse.issparse(array):
         array = np.asarray(array.tocsr().data)  # its stored values, enough with the shape
         size = size**2
-    n_rows = array.shape[0] if hasattr(array, "shape") else len(array)
-    rows = slice(None, None, max(1, n_rows // size))
-    columns = (
-        slice(None, None, max(1, array.shape[1] // size))
-        if np.ndim(array) == 2 and hasattr(array, "shape")
-        else None
-    )
-    if isinstance(array, (pd.DataFrame, pd.Series)):
-        part = array.iloc[rows] if columns is None else array.iloc[rows, columns]
-        part = part.to_numpy()
-    else:
-        part = array[rows] if columns is None else array[rows, columns]
+    shape = getattr(array, "shape", (len(array) if hasattr(array, "__len__") else 0,))
+    part = array
+    for axis, length in enumerate(shape[:2]):
+        part = _safe_indexing(part, np.arange(0, length, max(1, length // size)), axis=axis)
+    part = np.asarray(part) if hasattr(part, "shape") else part
     if isinstance(part, np.ndarray) and part.dtype.kind in "buif":
         return part.astype(float).tobytes()  # one content, whatever it is kept in
     return repr(part.tolist() if isinstance(part, np.ndarray) else part).encode()
-
-
-def _is_search(estimator: Any) -> bool:
-    """Whether it tries parameters of the estimator that it holds."""
-    grids = hasattr(estimator, "param_grid") or hasattr(estimator, "param_distributions")
-    return grids and hasattr(estimator, "get_params") and hasattr(estimator, "estimator")
-
-
-def _searched(estimator: Any) -> Any:
-    """What a search tries, with the winner's parameters once it is known; anything else is
-    itself.
-    """
-    if not _is_search(estimator):
-        return estimator
-    return getattr(estimator, "best_estimator_", estimator.estimator)
-
-
-def _tuned(search: Any) -> set[str]:
-    """The parameters that a search tries."""
-    grids: Any = getattr(search, "param_grid", None) or getattr(search, "param_distributions", ())
-    return {name for grid in ([grids] if isinstance(grids, Mapping) else grids) for name in grid}
-
-
-def _is_part(value: Any) -> bool:
-    """Whether a parameter holds other estimators, whose own parameters are told."""
-    if hasattr(value, "get_params") or isinstance(value, type):
-        return True
-    pairs = (v for v in value if isinstance(v, tuple)) if isinstance(value, (list, tuple)) else ()
-    return any(hasattr(part, "get_params") for pair in pairs for part in pair)
-
-
-def _cut(name: str) -> str:
-    return (
-        name
-        if len(name) <= _LONGEST
-        else f"{name[: _LONGEST - 10]}… {sha256(name.encode()).hexdigest()[:8]}"
-    )
-
-
-def _described(value: Any, called: Callable[[str], str], tuned: Collection[str] = ()) -> str:
-    """The estimator with the parameters that differ from their defaults; those that are `tuned` by
-    a search around it are only named. `called` says what a class is called.
-    """
-    if _is_search(value):
-        return _described(value.estimator, called, {*tuned, *_tuned(value)})
-
-    def inner(name: str, part: Any) -> str:
-        own = f"{name}__"
-        return _described(part, called, {t[len(own) :] for t in tuned if t.startswith(own)})
-
-    if hasattr(value, "steps"):
-        steps = [step for step in value.steps if step[1] not in (None, "passthrough")]
-        return " + ".join("tuned" if step[0] in tuned else inner(*step) for step in steps)
-    if not hasattr(value, "get_params") or isinstance(value, type):
-        return _text(value)
-    parts: list[str] = []
-    for name, own in _differing(value, tuned).items():
-        if name in tuned:
-            parts.append(f"{name}=tuned")
-        elif _is_part(own) and not isinstance(own, type):
-            named = [(name, own)] if hasattr(own, "get_params") else _estimators_in(own)
-            parts += [inner(*part) for part in named]
-        else:
-            parts.append(f"{name}={_text(own)}")
-    return called(type(value).__name__) + (f"({', '.join(parts)})" if parts else "")
-
-
-def _differing(value: Any, tuned: Collection[str]) -> dict[str, Any]:
-    """The parameters that differ from the defaults of the class, and those that are tuned."""
-    declared = inspect.signature(type(value).__init__).parameters
-    defaults = {name: parameter.default for name, parameter in declared.items()}
-    return {
-        name: own
-        for name, own in value.get_params(deep=False).items()
-        if name in tuned
-        or not (
-            name in _INCIDENTAL | _SEEDS or _same(own, defaults.get(name, inspect.Parameter.empty))
-        )
-    }
-
-
-def _estimators_in(pairs: Iterable[Any]) -> list[tuple[str, Any]]:
-    """The estimators with their names in a list of pairs, as of a vote."""
-    return [(p[0], p[1]) for p in pairs if isinstance(p, tuple) and hasattr(p[1], "get_params")]
-
-
-def _text(value: Any) -> str:
-    """A value, alike in every process and of whatever type of number."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    return _PLACE.sub("", " ".join(repr(plain).split()))
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether two values are told alike, 1 and 1.0 among them."""
-    numbers = [isinstance(x, (int, float, np.number)) and not isinstance(x, bool) for x in (a, b)]
-    if all(numbers):
-        return repr(float(a)) == repr(float(b))
-    return a is b or (type(a) is type(b) and _text(a) == _text(b))

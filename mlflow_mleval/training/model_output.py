@@ -110,12 +110,9 @@ def _evaluate_classes(
         return evaluate(truth, **_classes(raw), label_names=names, **options), estimator
     table = _without_others(dataset.features_data, config)
     names = np.asarray(estimator.classes_).tolist() if names is None else list(names)
-    predictions = estimators.predict_classes(estimator, _inputs(model, table), names)
+    predictions = estimators.predict(estimator, _inputs(model, table), names)
     _warn_without_scores(predictions)
-    options["probabilities"] = None if predictions.is_probability else False
-    options["predict_time"] = predictions.predict_time
-    ev = evaluate(truth, predictions.y_score, predictions.y_pred, label_names=names, **options)
-    return ev, estimator
+    return predictions.evaluated(truth, label_names=names, **options), estimator
 
 
 def _true_classes(dataset: Any, columns: Any) -> AnyArray:
@@ -127,7 +124,7 @@ def _true_classes(dataset: Any, columns: Any) -> AnyArray:
         raise ValueError(
             f"`targets` must be given, got none: one class for each instance. {_INSTEAD}"
         )
-    classes = _flattened(np.asarray(truth))
+    classes = estimators.column(truth)
     if not is_vector(classes):
         raise ValueError(
             "`targets` must hold one class for each instance with this `model_type`, got shape "
@@ -141,14 +138,9 @@ def _classes(raw: Mapping[str, Any]) -> dict[str, Any]:
     """``y_score`` and ``y_pred`` of what is predicted of one label."""
     sides: dict[str, Any] = {}
     for name, values in raw.items():
-        array = _flattened(np.asarray(values))
+        array = estimators.column(values)
         sides["y_score" if name == "scores" or array.ndim == 2 else "y_pred"] = array
     return sides
-
-
-def _flattened(array: AnyArray) -> AnyArray:
-    """A single column as a vector."""
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def _warn_without_scores(predictions: estimators.Predictions) -> None:

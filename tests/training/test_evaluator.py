@@ -321,7 +321,7 @@ def test_a_logged_estimator_gives_scores_and_its_metrics_once(client, estimator)
         result = evaluate(model, X, targets=Y)
         same(result, expected, client)
         tags = client.get_run(result.run_id).data.tags
-        assert tags["mleval.method"] == "BR(LogisticRegression(C=10))"
+        assert tags["mleval.method"] == "MultiOutputClassifier(estimator=LogisticRegression(C=10))"
         assert tags["mleval.dataset"] == f"60x4 labels-{tags['mleval.dataset_digest'][:8]}"
     metrics = {m.key: m for m in client.get_logged_model(info.model_id).metrics}
     assert metrics["mleval/f1"].value == expected.measures["f1"]  # the model's own page shows them

@@ -12,7 +12,6 @@ from sklearn.ensemble import (
     ExtraTreesClassifier,
     RandomForestClassifier,
     StackingClassifier,
-    VotingClassifier,
 )
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
@@ -28,12 +27,10 @@ from sklearn.tree import DecisionTreeClassifier
 from mlflow_mleval.training.estimators import (
     as_matrix,
     dataset_name,
-    full_name,
-    hyperparameters,
     is_multilabel,
     method_name,
+    params_of,
     predict,
-    predict_classes,
     sample,
 )
 
@@ -64,7 +61,7 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.parametrize("estimator, cut", ESTIMATORS, ids=lambda value: full_name(value)[:40])
+@pytest.mark.parametrize("estimator, cut", ESTIMATORS, ids=lambda value: method_name(value)[:40])
 def test_scores_explain_the_predictions(estimator, cut):
     found = predict(estimator.fit(X, Y), X, 4)
     assert found.without_score == ""
@@ -86,7 +83,7 @@ def test_scores_explain_the_predictions(estimator, cut):
         DummyClassifier(),
         ClassifierChain(DecisionTreeClassifier()),
     ],
-    ids=lambda e: full_name(e)[:40],
+    ids=lambda e: method_name(e)[:40],
 )
 def test_labels_of_one_class_score_0_or_1(estimator):
     target = Y.copy()
@@ -153,24 +150,24 @@ def test_without_scores_there_are_still_predictions():
 
 def test_scores_of_classes():
     kinds = np.array(["a", "b", "c"])[Y[:, 0] + Y[:, 1]]
-    found = predict_classes(LOGISTIC.fit(X, kinds), X, ["a", "b", "c", "d"])
+    found = predict(LOGISTIC.fit(X, kinds), X, ["a", "b", "c", "d"])
     assert (
         found.y_score.shape == (80, 4) and (found.y_score[:, 3] == 0).all() and found.is_probability
     )
-    found = predict_classes(LinearSVC().fit(X, kinds), X, ["a", "b", "c"])
+    found = predict(LinearSVC().fit(X, kinds), X, ["a", "b", "c"])
     assert (
         np.array(["a", "b", "c"])[found.y_score.argmax(axis=1)] == found.y_pred
     ).all() and not found.is_probability
-    found = predict_classes(LinearSVC().fit(X, Y[:, 0]), X, [0, 1])
+    found = predict(LinearSVC().fit(X, Y[:, 0]), X, [0, 1])
     assert found.y_score.shape == (80,) and ((found.y_score > 0) == found.y_pred).all()
     pairs = SVC(decision_function_shape="ovo").fit(X, kinds)
-    assert "pairs of classes" in predict_classes(pairs, X, ["a", "b", "c"]).without_score
+    assert "pairs of classes" in predict(pairs, X, ["a", "b", "c"]).without_score
     assert (
         "for 3 classes of 4"
-        in predict_classes(LinearSVC().fit(X, kinds), X, ["a", "b", "c", "d"]).without_score
+        in predict(LinearSVC().fit(X, kinds), X, ["a", "b", "c", "d"]).without_score
     )
     with pytest.raises(ValueError, match="one class for each instance, got shape .80, 4."):
-        predict_classes(KNeighborsClassifier().fit(X, Y), X, [0, 1])
+        predict(KNeighborsClassifier().fit(X, Y), X, [0, 1])
 
 
 @pytest.mark.parametrize("forest", [RandomForestClassifier, ExtraTreesClassifier])
@@ -185,7 +182,7 @@ def test_a_forest_is_asked_once_for_what_it_predicts_and_its_scores(forest, monk
     )
     asked, ask = [], forest.predict_proba
     monkeypatch.setattr(forest, "predict_proba", lambda *args: asked.append(1) or ask(*args))
-    of_sets, of_one = predict(several, X, 4), predict_classes(one, X, ["no", "yes"])
+    of_sets, of_one = predict(several, X, 4), predict(one, X, ["no", "yes"])
     assert len(asked) == 2 and not of_sets.without_score and not of_one.without_score
     assert np.array_equal(of_sets.y_pred, expected[0])
     assert np.array_equal(of_sets.y_score, expected[1])
@@ -256,71 +253,48 @@ def test_is_multilabel(target, expected):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "target", "name"),
+    ("estimator", "name"),
     [
+        (KNeighborsClassifier(), "KNeighborsClassifier"),
+        (KNeighborsClassifier(np.int64(7)), "KNeighborsClassifier(n_neighbors=7)"),
+        (LogisticRegression(C=1), "LogisticRegression"),
+        (RandomForestClassifier(random_state=1, verbose=1), "RandomForestClassifier"),
         (
-            MultiOutputClassifier(LogisticRegression(max_iter=2000)),
-            Y,
-            "BR(LogisticRegression(max_iter=2000))",
-        ),
-        (OneVsRestClassifier(LinearSVC()), Y, "BR(LinearSVC)"),
-        (OneVsRestClassifier(LinearSVC()), Y[:, 0], "OvR(LinearSVC)"),
-        (
-            ClassifierChain(LogisticRegression(C=0.1), order="random", random_state=1),
-            Y,
-            "CC(LogisticRegression(C=0.1), order='random')",
+            ClassifierChain(LogisticRegression(C=0.1, random_state=1), order="random"),
+            "ClassifierChain(estimator=LogisticRegression(C=0.1), order='random')",
         ),
         (
-            make_pipeline(StandardScaler(), "passthrough", KNeighborsClassifier(7)),
-            Y,
-            "StandardScaler + KNeighborsClassifier(n_neighbors=7)",
+            make_pipeline(StandardScaler(), KNeighborsClassifier(7, n_jobs=2)),
+            "Pipeline(steps=[('standardscaler', StandardScaler()), ('kneighborsclassifier', "
+            "KNeighborsClassifier(n_neighbors=7))])",
         ),
         (
             GridSearchCV(MultiOutputClassifier(LinearSVC()), {"estimator__C": [1]}),
-            Y,
-            "BR(LinearSVC(C=tuned))",
+            "MultiOutputClassifier(estimator=LinearSVC(C=tuned))",
         ),
-        (type("MLkNN", (KNeighborsClassifier,), {})(), Y, "ML-kNN"),
+        (
+            GridSearchCV(make_pipeline(StandardScaler(), LinearSVC()), [{"standardscaler": ["a"]}]),
+            "Pipeline(steps=[('standardscaler', tuned), ('linearsvc', LinearSVC())])",
+        ),
     ],
 )
-def test_names_of_methods_are_those_of_the_field(estimator, target, name):
-    assert method_name(estimator, target) == name
+def test_a_method_is_called_what_scikit_learn_shows_without_seeds(estimator, name):
+    assert method_name(estimator) == name
 
 
-def test_the_name_of_a_method_depends_on_the_estimator_alone():
-    assert method_name(KNeighborsClassifier(7, n_jobs=2)) == "KNeighborsClassifier(n_neighbors=7)"
-    assert method_name(KNeighborsClassifier()) == "KNeighborsClassifier"
-    assert method_name(LogisticRegression(C=1)) == "LogisticRegression"
-    forests = [RandomForestClassifier(random_state=seed, verbose=seed) for seed in (1, 2)]
-    assert {method_name(forest) for forest in forests} == {"RandomForestClassifier"}
-    assert [hyperparameters(forest)["random_state"] for forest in forests] == ["1", "2"]
-    assert "verbose" not in hyperparameters(forests[0])
+def test_names_depend_on_the_estimator_alone_and_params_tell_the_rest():
     search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": np.arange(1, 4, 2)}, cv=2)
     before = method_name(search)
     search.fit(X, Y)
     assert before == method_name(search) == "KNeighborsClassifier(n_neighbors=tuned)"
-    k = search.best_params_["n_neighbors"]
-    assert hyperparameters(search)["n_neighbors"] == str(k)
-    winner = method_name(search.best_estimator_)
-    assert winner == method_name(KNeighborsClassifier(int(k))) != before
-    assert method_name(KNeighborsClassifier(3)) == "KNeighborsClassifier(n_neighbors=3)"
-
-
-def test_names_of_methods_are_short_and_tell_parts():
-    pipe = make_pipeline(FunctionTransformer(len), StandardScaler(), KNeighborsClassifier())
-    search = GridSearchCV(pipe, [{"kneighborsclassifier__p": [1]}, {"standardscaler": ["a"]}])
-    assert method_name(search) == (
-        "FunctionTransformer(func=<built-in function len>) + tuned + KNeighborsClassifier(p=tuned)"
-    )
-    vote = VotingClassifier([("a", LinearSVC(C=2)), ("b", KNeighborsClassifier())], voting="soft")
-    name = "VotingClassifier(LinearSVC(C=2), KNeighborsClassifier, voting='soft')"
-    assert method_name(vote) == name
-    long = [method_name(MLPClassifier(hidden_layer_sizes=(n,) * 100)) for n in (10, 11)]
+    params = params_of(search)
+    assert params["n_neighbors"] == str(search.best_params_["n_neighbors"])
+    assert params["estimator"] == method_name(search.best_estimator_) != before
+    seeded = params_of(RandomForestClassifier(random_state=2, verbose=1))
+    assert seeded["random_state"] == "2" and "verbose" not in seeded
+    long = [method_name(MLPClassifier(hidden_layer_sizes=(n,) * 29)) for n in (10, 11)]
     assert long[0] != long[1] and all(len(name) <= 120 for name in long)
     assert " at 0x" not in method_name(FunctionTransformer(lambda x: x))
-    assert full_name(ClassifierChain(LogisticRegression(C=0.1), order="random")) == (
-        "ClassifierChain(LogisticRegression(C=0.1), order='random')"
-    )
 
 
 def test_names_of_datasets_tell_data_apart_but_not_containers():
@@ -340,5 +314,5 @@ def test_a_regressor_without_scores_is_called_one():
         "Ridge is a regressor and has neither predict_proba nor"
         in predict(Ridge().fit(X, Y), X, 4).without_score
     )
-    one = predict_classes(Ridge().fit(X, Y[:, 0]), X, [0, 1])
+    one = predict(Ridge().fit(X, Y[:, 0]), X, [0, 1])
     assert "Ridge is a regressor and has neither predict_proba nor" in one.without_score

@@ -60,7 +60,7 @@ def autolog(
     method, dataset : str, optional
         Names of all that is logged until the next call. By default the tags ``mleval.method`` and
         ``mleval.dataset`` of the run, else a short name of the estimator, such as
-        BR(LogisticRegression), and the size of the data with a digest. The estimator's parameters
+        LogisticRegression(C=10), and the size of the data with a digest. The estimator's parameters
         become those of the run.
     eval_data : tuple (X, Y), optional
         Held-out data on which to evaluate after every fit.

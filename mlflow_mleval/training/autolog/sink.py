@@ -130,7 +130,7 @@ class Sink:
         """
         with self.harmless(what):
             _tell()
-            self.logged.add(short := method_name(estimator, Y))  # what fails is said, too
+            self.logged.add(short := method_name(estimator))  # what fails is said, too
             ev, facts = make()
             names = self.method or short, self.dataset or dataset_name(X, Y, weights)
             options = replace(facts, **self.options)

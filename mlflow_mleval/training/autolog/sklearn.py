@@ -50,7 +50,6 @@ from mlflow_mleval.training.estimators import (
     is_one_label,
     method_name,
     predict,
-    predict_classes,
     sample,
 )
 from mlflow_mleval.training.log_evaluation import LogOptions
@@ -214,7 +213,7 @@ class SklearnAutolog:
             self._say_why_not(estimator, Y)
         else:
             try:
-                self._fitted[method_name(estimator, Y)] = None
+                self._fitted[method_name(estimator)] = None
                 of_mlflow = getattr(estimator, _MLFLOW_RUN, None)
                 run_id = of_mlflow if of_mlflow != before else runs.target()
                 self._fits[estimator] = _Fit(run_id, sample(X, Y), seconds)
@@ -299,30 +298,20 @@ class SklearnAutolog:
                         f"no measure of scores: {type(estimator).__name__} has none "
                         f"({predictions.without_score})."
                     )
-                options = self._options(Y, estimator, predictions) | {
-                    "fit_time": fit.seconds,
-                    "predict_time": predictions.predict_time,
-                    "sample_weight": weights,
-                }
-                ev = evaluate(Y, predictions.y_score, predictions.y_pred, **options)
-                return ev, LogOptions()
+                facts = {"fit_time": fit.seconds, "sample_weight": weights}
+                return predictions.evaluated(
+                    Y, **self._options(Y, estimator), **facts
+                ), LogOptions()
 
             self.sink.log(what, evaluation, estimator, X, Y, fit.run_id, weights)
 
-    def _options(
-        self, Y: Any, estimator: Any = None, predictions: Predictions | None = None
-    ) -> dict[str, Any]:
-        """The options of `evaluate`; of one label with its classes, and whether the scores are
-        probabilities.
-        """
+    def _options(self, Y: Any, estimator: Any = None) -> dict[str, Any]:
+        """The options of `evaluate`; of one label with its classes."""
         if not is_vector(Y):
             return self.options
         trained = getattr(estimator, "classes_", None)
         names = _classes(Y) if trained is None else np.asarray(trained).tolist()
-        options = self.options | {"label_names": self.options["label_names"] or names}
-        if predictions is not None and not predictions.is_probability:
-            options["probabilities"] = False
-        return options
+        return self.options | {"label_names": self.options["label_names"] or names}
 
     # ---- folds -----------------------------------------------------------------------------------
 
@@ -534,10 +523,9 @@ def _predicted(
         warnings.simplefilter("ignore")
         if not is_vector(Y):
             return predict(estimator, X, _n_columns(Y))
-        if trained is None:
-            return predict_classes(estimator, X, classes or _classes(Y))
-        refuse_unseen(Y, trained := np.asarray(trained).tolist())
-        return predict_classes(estimator, X, classes or trained)
+        if trained is not None:
+            refuse_unseen(Y, trained := np.asarray(trained).tolist())
+        return predict(estimator, X, classes or trained or _classes(Y))
 
 
 def _is_metric(function: Any) -> bool:

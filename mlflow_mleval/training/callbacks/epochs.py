@@ -18,7 +18,7 @@ from mlflow_mleval.measures.hierarchical import FAMILIES, OPTIONS, refuse_withou
 from mlflow_mleval.measures.registry import MEASURES, known_measures, one_measure
 from mlflow_mleval.store import runs, schema
 from mlflow_mleval.training.delivery import Delivery, same_randomness, warn
-from mlflow_mleval.training.estimators import as_matrix
+from mlflow_mleval.training.estimators import as_matrix, column
 from mlflow_mleval.training.log_evaluation import LogOptions, payload_of
 from mlflow_mleval.training.run_content import EpochMetrics, say
 from mlflow_mleval.validation import AnyArray, one_of, present, refuse_keywords
@@ -294,10 +294,7 @@ def _evaluated(predicted: Evaluation | tuple[Any, Any], **options: Any) -> Evalu
     truth = truth if hasattr(truth, "shape") else np.asarray(truth)
     if len(truth.shape) == 2:
         return evaluate(truth, as_matrix(scores, truth.shape[1]), **options)
-    scores = np.asarray(scores)
-    if scores.ndim == 2 and scores.shape[1] == 1:
-        scores = scores[:, 0]
-    return evaluate(truth, scores, **options)
+    return evaluate(truth, column(scores), **options)
 
 
 # --------------------------------------------------------------------------------------------------
