@@ -114,20 +114,16 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     shape = given["y_true"].shape
     one_label = len(shape) == 1
     for key, array in given.items():
-        if one_label:
-            fits = array.shape[:1] == shape and array.dtype.kind in "biufUS"
-        else:
-            fits = array.shape == shape and len(shape) == 2 and 0 not in shape
-            fits = fits and array.dtype.kind in "buif"
-        if not fits:
+        own = array.shape[:1] if one_label else array.shape
+        wanted = own == shape and len(shape) in (1, 2) and 0 not in shape
+        if not wanted or array.dtype.kind not in ("biufUS" if one_label else "biuf"):
             raise _unfit(array, key, path)
-    rest: dict[str, list[Any]] = {}
-    for key, axis in (("label_names", 1), ("folds", 0)):
-        if key in arrays:
-            length = arrays[key].shape[0] if one_label and axis else shape[axis]
-            if arrays[key].shape != (length,) or arrays[key].dtype.kind not in "biufUS":
-                raise _unfit(arrays[key], key, path)
-            rest[key] = arrays[key].whole().tolist()
+    n_names = None if one_label else shape[1]
+    rest = {
+        key: _npz_names(arrays[key], key, length, path)
+        for key, length in (("label_names", n_names), ("folds", shape[0]))
+        if key in arrays
+    }
     ignored = tuple(key for key in arrays if key not in given and key not in rest)
     names = tuple(rest["label_names"]) if "label_names" in rest else None
     if not one_label:
@@ -197,6 +193,14 @@ class _Array:
             raise ImportFileError(
                 f"{self._path.name}, {name}: the file is damaged: {reason(error)}."
             ) from error
+
+
+def _npz_names(array: _Array, key: str, length: int | None, path: Path) -> list[Any]:
+    """The names of labels or folds, so many if that is known."""
+    fits = len(array.shape) == 1 and length in (None, *array.shape)
+    if not fits or array.dtype.kind not in "biufUS":
+        raise _unfit(array, key, path)
+    return array.whole().tolist()
 
 
 def _unfit(array: _Array, key: str, path: Path) -> ImportFileError:

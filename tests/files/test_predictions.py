@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -560,3 +561,52 @@ def test_numbers_are_read_exactly(tmp_path):
     (tmp_path / "p.csv").write_text(buffer.getvalue())
     batches = list(open_predictions(tmp_path / "p.csv").batches)
     assert np.array_equal(np.concatenate([b["y_score"] for b in batches]), s)
+
+
+def test_a_file_that_declares_hundreds_of_times_its_size_is_not_unpacked(tmp_path):
+    zeros = np.zeros(1_000_000, np.int8)
+    part = pa.table({"true_a": zeros, "score_a": zeros.astype(float)})
+    path = tmp_path / "runs.parquet"
+    pq.write_table(pa.concat_tables([part] * 40), path)
+    with pytest.raises(ImportFileError, match="declares 360,000,000 bytes .* more than 500 times"):
+        evaluate_file(path)
+    lists = pa.ListArray.from_arrays(pa.array([0, 40_000_000]), pa.array(np.tile(zeros, 40)))
+    pq.write_table(pa.table({"true": lists, "pred": lists}), path)
+    with pytest.raises(ImportFileError, match="declares 640,000,000 bytes"):
+        evaluate_file(path)
+    many = np.zeros(30_000_000)
+    np.savez_compressed(tmp_path / "p.npz", y_true=many, y_pred=many.astype(bool))
+    with pytest.raises(ImportFileError, match="declares 270,000,000 bytes"):
+        evaluate_file(tmp_path / "p.npz")
+    (tmp_path / "s.txt").write_text("1 999999999999\n0:1\n")
+    with pytest.raises(ImportFileError, match="declares 999,999,999,999 labels"):
+        evaluate_file(tmp_path / "s.txt", truth=tmp_path / "s.txt")
+
+
+@pytest.mark.parametrize("shape", ["(-3, 2)", "(3, -2)", "(9223372036854775807, 9)"])
+def test_an_array_of_an_impossible_shape_is_refused(tmp_path, shape):
+    y, s, *_ = made(3, 2)
+    np.savez(tmp_path / "p.npz", y_true=y, y_score=s)
+    with (
+        zipfile.ZipFile(tmp_path / "p.npz") as given_,
+        zipfile.ZipFile(tmp_path / "q.npz", "w") as new,
+    ):
+        for name in given_.namelist():
+            new.writestr(name, given_.read(name).replace(b"(3, 2)", shape.encode().ljust(6), 1))
+    with pytest.raises(ImportFileError, match="q.npz is not an npz file that can be read"):
+        evaluate_file(tmp_path / "q.npz")
+
+
+def test_bytes_are_text_or_refused(tmp_path):
+    for value, found in ((b"caf\xc3\xa9", ("café", "x")), (b"\xff", None)):
+        plain = pa.array([value, b"x"])
+        lists = pa.array([[value], [b"x"]])
+        for column in (plain, plain.dictionary_encode(), lists):
+            pq.write_table(pa.table({"true": column, "pred": column}), tmp_path / "p.parquet")
+            if found:
+                assert evaluate_file(tmp_path / "p.parquet").label_names == found
+            else:
+                with pytest.raises(ImportFileError, match="bytes that are no UTF-8"):
+                    evaluate_file(tmp_path / "p.parquet")
+    np.savez(tmp_path / "p.npz", y_true=np.array([b"a", b"b"]), y_pred=np.array([b"a", b"a"]))
+    assert evaluate_file(tmp_path / "p.npz").label_names == ("a", "b")
