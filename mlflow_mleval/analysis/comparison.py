@@ -23,7 +23,6 @@ from mlflow_mleval.analysis.fusion import (
     Fusion,
     Redundancy,
     fuse,
-    on_one_scale,
     overlap_of,
     redundancy,
     v_shape,
@@ -65,6 +64,7 @@ from mlflow_mleval.analysis.stability import (
     collected,
     leaning,
     needed_by,
+    other_leaders,
     put_first,
     survivals,
     turning,
@@ -127,8 +127,8 @@ class Comparison(Detailed):
     on : What is compared: "fused" (net flows and their ranks) or the name of one measure.
     table : Datasets x methods: the values that are compared, larger is better; gaps hold what the policy gave them, but tests of
         pairs leave them out unless options say that a missing result is a failure of its method.
-    flows : The table on one scale, so that its mean over datasets says something: the table itself, or, of a measure without
-        bounds, shares of its range on each dataset.
+    flows : The table as net flows, so that datasets count alike: the table itself, or, of one measure, its V-shape net flows,
+        which are shares of its range on each dataset.
     ranks : Datasets x methods: their ranks, 1 is best.
     tested : What the tests over datasets were given.
     scores : By method, best first: the mean of `flows`, or less the mean rank; larger is better.
@@ -795,16 +795,14 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
     on, test, counted = (options[name] for name in ("on", "test", "missing_is_failure"))
     table, ranks = _tested(fusion, on)
     there = _there(study, on, table) | counted
-    # bets are for differences that fill the range; values on one scale may be far from that
-    own_scale = on == FUSED or (test != "anytime" and on_one_scale(full, on))
-    flows = table if own_scale else v_shape(table)
+    flows = table if on == FUSED else v_shape(table)
     chosen = {name: options[name] for name in ("alpha", "correction", "control", "seed")}
-    growing: dict[str, Any] = {"arrival": full.arrival, "bound": _bound(fusion, on)}
-    tested = Tested(table.where(there), ranks, flows.where(there), **chosen, **growing)
+    chosen |= {"arrival": full.arrival, "bound": _bound(fusion, on)}
+    tested = Tested(table.where(there), ranks, flows.where(there), **chosen)
     tests = _tests_over_datasets(tested, options["ties"], test, absent)
     if test == "max-t":
         beside = tests["posthoc"]
-        tests |= _where_datasets_are_few(fusion, tested, on, own_scale, ground.folds, beside)
+        tests |= _where_datasets_are_few(fusion, tested, on, ground.folds, beside)
     made: Made | None = tests["deciding"]
     order = _criterion(ground.order, made)
     scores = {"mean-value": flows.mean(), "mean-rank": -ranks.mean()}[order]
@@ -819,8 +817,14 @@ def _compared(ground: Ground, fusion: Fusion, options: dict[str, Any]) -> Compar
         redundant = redundancy(fusion, options["threshold"], ground.overlap)
     again = _retest(on, made, tested, there)
     sure = _stability(ground, fusion, again, options, absent) if ground.examined else None
-    of = "rank" if order == "mean-rank" else "net flow" if on == FUSED else on
-    could_turn = put_first(turned, f"mean {of}")
+    of = "rank" if order == "mean-rank" else "net flow"
+    yardsticks = {"mean net flow": flows.mean(), "mean rank": -ranks.mean()}
+    if on != FUSED:
+        yardsticks["plain mean"] = table.mean()
+    could_turn = [
+        *put_first(turned, f"mean {of}"),
+        *other_leaders(methods[0], yardsticks),
+    ]
     with_gaps = None
     if on == FUSED:
         leans = leaning(study, tested, made, counted)
@@ -1000,18 +1004,17 @@ def _where_datasets_are_few(
     fusion: Fusion,
     tested: Tested,
     on: str,
-    own_scale: bool,
     by_fold: Mapping[str, FoldComparison],
     beside: tuple[Made, ...],
 ) -> dict[str, Any]:
     """The same of repeats, else of folds, where so few datasets cannot decide; else none."""
     if len(tested.ranks) >= datasets_needed(tested.alpha):
         return {}
-    over_repeats = _tests_over_repeats(fusion, tested, on, own_scale)
+    over_repeats = _tests_over_repeats(fusion, tested, on)
     return over_repeats or _decided_by_folds(by_fold, tested, on, beside)
 
 
-def _tests_over_repeats(fusion: Fusion, tested: Tested, on: str, own_scale: bool) -> dict[str, Any]:
+def _tests_over_repeats(fusion: Fusion, tested: Tested, on: str) -> dict[str, Any]:
     """The fields that hold tests over blocks of repeats, where these can decide and so few datasets
     cannot; else none.
     """
@@ -1019,7 +1022,7 @@ def _tests_over_repeats(fusion: Fusion, tested: Tested, on: str, own_scale: bool
         return {}
     from mlflow_mleval.analysis.repeat_tests import flows_of_repeats
 
-    flows = flows_of_repeats(fusion, None if on == FUSED else on, as_itself=own_scale)
+    flows = flows_of_repeats(fusion, None if on == FUSED else on)
     if flows is None or len(flows) < datasets_needed(tested.alpha):
         return {}
     blocks = replace(tested, table=flows, ranks=flows.rank(axis=1, ascending=False), flows=flows)
@@ -1075,8 +1078,7 @@ def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, 
     for measure in study.measures:
         ranks = study.ranks(measure)
         values = _tested(fusion, measure)[0]
-        flows = values if on_one_scale(study, measure) else v_shape(values)
-        score = rankings[measure] = flows.mean()
+        score = rankings[measure] = v_shape(values).mean()
         first = score.idxmax()
         test = friedman(ranks, ties=ties) if len(ranks) >= MIN_DATASETS else None
         rows[measure] = {

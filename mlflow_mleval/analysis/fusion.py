@@ -25,7 +25,6 @@ from mlflow_mleval.analysis.promethee import (
     tied_ranks,
 )
 from mlflow_mleval.analysis.ranks import components
-from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import AnyArray, Array
 from mlflow_mleval.words import some
@@ -182,15 +181,6 @@ def mean_ranking(flows: WeighedFlows) -> pd.DataFrame:
     mean_rank = flows.ranks.mean(axis=0)
     columns = {"phi": phi, "mean_rank": mean_rank, "rank": tied_ranks(-phi)}
     return pd.DataFrame(columns, flows.by_measure.methods)
-
-
-def on_one_scale(study: Study, measure: str) -> bool:
-    """Whether values on different datasets can be averaged: they lie within the measure's bounds;
-    those of an unknown one within 0 and 1.
-    """
-    low, high = MEASURES[measure].range if measure in MEASURES else (0.0, 1.0)
-    values = study.cells(measure).to_numpy()
-    return bool(np.isfinite(high - low) and (values >= low).all() and (values <= high).all())
 
 
 def v_shape(table: pd.DataFrame) -> pd.DataFrame:

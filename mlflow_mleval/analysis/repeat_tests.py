@@ -320,16 +320,11 @@ def compare_all_repeats(
     return jointly(tests)
 
 
-def flows_of_repeats(
-    fusion: Fusion,
-    on: str | None = None,
-    as_itself: bool = False,
-) -> pd.DataFrame | None:
+def flows_of_repeats(fusion: Fusion, on: str | None = None) -> pd.DataFrame | None:
     """Net flows within blocks, one block a repeat of a dataset: (dataset, number) x methods.
 
     Thresholds and weights are those of the dataset, from its means. `on` is the measure by which
-    alone they are made, V-shaped, or its values, larger is better, where it stands `as_itself`.
-    None where some cell has fewer than three whole repeats.
+    alone they are made, V-shaped. None where some cell has fewer than three whole repeats.
     """
     study = fusion.study
     if study.repeats is None or study.filled:
@@ -346,10 +341,7 @@ def flows_of_repeats(
     blocks = np.concatenate(parts)
     numbers = np.concatenate([np.arange(len(part)) for part in parts])
     index = pd.MultiIndex.from_arrays([np.array(study.datasets)[of], numbers])
-    if on is not None and as_itself:
-        phi = blocks[..., 0] * (-1 if study.directions[on] == "min" else 1)
-    else:
-        phi = (weights[of][:, None] @ by_measure.again(blocks, of).net)[:, 0]
+    phi = (weights[of][:, None] @ by_measure.again(blocks, of).net)[:, 0]
     return pd.DataFrame(phi, index.set_names(["dataset", "repeat"]), by_measure.methods)
 
 

@@ -886,6 +886,22 @@ def put_first(turned: Sequence[tuple[Any, Any]], of: str) -> list[str]:
     ]
 
 
+def other_leaders(leader: str, yardsticks: Mapping[str, pd.Series]) -> list[str]:
+    """A doubt where the leaders by these yardsticks, larger is better, differ."""
+    leaders = {}
+    for yardstick, values in yardsticks.items():
+        rank = pd.Series(tied_ranks(-values.to_numpy()), values.index)
+        tied = rank.index[rank == rank.min()]
+        leaders[yardstick] = leader if leader in tied else tied[0]
+    if len({*leaders.values()}) == 1:
+        return []
+    by = ", ".join(f"{method} by {yardstick}" for yardstick, method in leaders.items())
+    return [
+        f"Who leads depends on the yardstick: {by}. One crash moves a plain mean, and narrow wins "
+        "move a mean rank; net flows count every dataset alike."
+    ]
+
+
 def leaning(
     study: Study,
     tested: Tested,
