@@ -256,13 +256,7 @@ def _answers(
     """By data set, what its answers say or why that is unknown; and metrics that are means of
     theirs, by their directions.
     """
-    from mlflow_mleval.analysis.answer_comparison import (
-        answer_directions,
-        compare_answers,
-        confirmed,
-        directed,
-    )
-    from mlflow_mleval.analysis.pair_tests import jointly
+    from mlflow_mleval.analysis.answer_comparison import compare_all_answers
     from mlflow_mleval.store.read_answers import load_answers
 
     try:
@@ -271,30 +265,27 @@ def _answers(
             asked = load_answers(selection, **how, most=MOST_ANSWERS, progress=step)
     except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
         return {}, {}
-    results: dict[str, Any] = {dataset: worded(why, word) for dataset, why in asked.absent.items()}
-    stated = {
-        "minimize": [m.removesuffix(MEAN) for m in selection.minimize],
-        "maximize": [m.removesuffix(MEAN) for m in selection.maximize],
-    }
-    means: dict[str, list[str]] = {way: [] for way in stated}
-    options: Choices = {
-        name: choices[name] for name in ("alpha", "cluster", "seed") if name in choices
-    }
-    for dataset, answers in asked.found.items():
-        try:
-            answers, declared = confirmed(answers, stated, selection.directions)
-            answers = directed(answers, **declared)
-            for measure, side in answer_directions(answers, **declared).items():
-                if measure + MEAN in asked.metrics:
-                    means[f"{side}imize"].append(measure + MEAN)
-            say(f"comparing the answers on {dataset} …")
-            compared = compare_answers(answers, **declared, **options)
-            notes = tuple(worded(note, word) for note in compared.notes)
-            results[dataset] = replace(compared, notes=notes)
-        except (MlevalError, ValueError) as error:
-            results[dataset] = worded(error, word)
-    tests = {dataset: one for dataset, one in results.items() if not isinstance(one, str)}
-    return results | jointly(tests), {way: [*dict.fromkeys(names)] for way, names in means.items()}
+    absent: dict[str, Any] = dict(asked.absent)
+    names = ("alpha", "cluster", "seed")
+    options: Choices = {name: choices[name] for name in names if name in choices}
+    say("comparing the answers …")
+    tests = compare_all_answers(
+        asked.found,
+        absent,
+        minimize=[m.removesuffix(MEAN) for m in selection.minimize],
+        maximize=[m.removesuffix(MEAN) for m in selection.maximize],
+        directions=selection.directions,
+        **options,
+    )
+    means: dict[str, list[str]] = {"minimize": [], "maximize": []}
+    results: dict[str, Any] = {dataset: worded(why, word) for dataset, why in absent.items()}
+    for dataset, one in tests.items():
+        notes = tuple(worded(note, word) for note in one.notes)
+        results[dataset] = replace(one, notes=notes)
+        for measure, side in one.directions.items():
+            if measure + MEAN in asked.metrics:
+                means[f"{side}imize"].append(measure + MEAN)
+    return results, {way: [*dict.fromkeys(names)] for way, names in means.items()}
 
 
 def asked_answers(choices: Choices) -> Choices:
@@ -357,7 +348,7 @@ def tested_instances(
                 else:
                     chosen = instances.measures
                 groups: dict[str, Any] = {"clusters": instances.clusters, "blocks": instances.folds}
-                tests[dataset] = instance_tests(instances.sources, chosen, **groups, **options)
+                tests[dataset] = instance_tests(instances.tables, chosen, **groups, **options)
                 notes += instances.notes
         except StoreError:
             raise

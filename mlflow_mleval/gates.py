@@ -38,9 +38,9 @@ from mlflow_mleval.validation import AnyArray, one_of, refuse_keywords
 from mlflow_mleval.words import Argument, Message, agree, some
 
 if TYPE_CHECKING:
-    from mlflow_mleval.analysis.answer_comparison import Aligned
     from mlflow_mleval.store.ledger import Ledger
     from mlflow_mleval.study import Study
+    from mlflow_mleval.study import Units as Answered
 
 Over = Literal["auto", "answers", "instances", "folds", "repeats", "datasets"]
 OVER = ("auto", "answers", "instances", "folds", "repeats", "datasets")
@@ -709,12 +709,11 @@ def _turned(table: pd.DataFrame, directions: Mapping[str, str]) -> pd.DataFrame:
 # Answers.
 
 
-def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Aligned) -> _Part:
+def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Answered) -> _Part:
     from mlflow_mleval.analysis.answer_comparison import (
         answer_directions,
         confirmed,
         directed,
-        named_column,
     )
 
     selection = asked.selection
@@ -734,7 +733,7 @@ def _of_answers(asked: Asked, sides: _Sides, dataset: str, answers: Aligned) -> 
         directions,
         _bounds(directions, tables, known),
         answers.lost.get(sides.candidate, 0.0),
-        {key: named_column(answers, column) for key, column in asked.columns.items()},
+        {key: answers.column(column) for key, column in asked.columns.items()},
         answers.notes,
     )
 
@@ -802,7 +801,7 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
     for dataset in _of_both(study, sides):
         wanted = None if asked.measures is None else [*asked.measures]
         with instances_of(study, dataset, wanted) as instances:
-            if lacking := {*sides.named} - {*instances.sources}:
+            if lacking := {*sides.named} - {*instances.tables}:
                 raise MissingResultsError(
                     f"{some(lacking)} has no values by instance on {dataset}. Log them."
                 )
@@ -810,7 +809,7 @@ def _of_instances(asked: Asked, sides: _Sides, study: Study) -> Shared:
                 m: study.directions.get(m) or MEASURES[m].direction for m in instances.measures
             }
             champion, candidate = (
-                pd.DataFrame({m: instances.sources[side](m) for m in directions})
+                pd.DataFrame({m: instances.tables[side](m) for m in directions})
                 for side in reversed(sides.named)
             )
             differences = _turned(candidate.reindex(champion.index) - champion, directions)

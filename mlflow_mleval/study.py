@@ -5,10 +5,10 @@ yields.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -45,6 +45,54 @@ class Excluded:
     kind: str
     name: str
     reason: str
+
+
+#: What counts as a unit.
+Kind = Literal["datasets", "folds", "repeats", "instances", "answers"]
+
+
+def _no_column(name: str) -> pd.Series:
+    raise ValueError(f"no unit tells {name!r}.")
+
+
+@dataclass(frozen=True)
+class Units:
+    """What methods scored, unit by unit: all that tests of pairs, their intervals, a gate and
+    planning go by.
+
+    Attributes
+    ----------
+    kind : What a unit is.
+    tables : By method, a table of units x measures, or a function that takes the name of a measure
+        and returns its column. Their index says which units are the same; of datasets together, its
+        first level is the dataset.
+    measures : That all methods have.
+    clusters : By unit, which ones belong together, where that is known.
+    folds : By instance, which fold tested it, where there are several.
+    column : Takes the name of what else is told of units, such as a slice, and returns it by unit.
+    answers : By method, every single answer, where a unit is a question.
+    passing : Measures of pass or fail.
+    lost : By method, the share of units that have no value.
+    weighted : Whether units have weights.
+    notes : What a reader must know of them.
+    """
+
+    kind: Kind
+    tables: Mapping[Any, Any]
+    measures: list[str]
+    clusters: pd.Series | None = None
+    folds: pd.Series | None = None
+    column: Callable[[str], pd.Series] = _no_column
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    passing: Sequence[str] = ()
+    lost: Mapping[str, float] = field(default_factory=dict)
+    weighted: bool = False
+    notes: tuple[str, ...] = ()
+
+    def values(self, measure: str) -> pd.DataFrame:
+        """Units x methods; NaN where a method has no value."""
+        tables = self.tables.items()
+        return pd.DataFrame({m: t(measure) if callable(t) else t[measure] for m, t in tables})
 
 
 @dataclass(frozen=True)
@@ -205,18 +253,35 @@ class Study(Reported):
             return self.values.iloc[:0]
         return self.repeats.groupby(level=[0, 1], sort=False).sem()
 
-    def repeats_on(self, dataset: str) -> dict[str, pd.DataFrame]:
-        """By method, its repeats on a dataset: one row a run, one column a measure, as
-        `mleval.stats.repeat_tests` takes them.
+    def over(self, kind: Kind, dataset: str | None = None) -> Units:
+        """The values by dataset, fold or repeat, of all datasets together or of one.
+
+        Raises
+        ------
+        IncomparableRunsError
+            There are none.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"dataset": ["d", "d"], "method": ["a", "b"], "f1": [0.5, 0.6]})
+        >>> Study.from_frame(frame).over("datasets").values("f1").to_dict("index")
+        {'d': {'a': 0.5, 'b': 0.6}}
         """
-        if self.repeats is None or dataset not in self.repeats.index.get_level_values(0):
-            raise IncomparableRunsError(
-                f"no method has several runs on {dataset}; repeat them with other seeds."
-            )
-        return {
-            method: rows.droplevel(0)
-            for method, rows in self.repeats.loc[dataset].groupby(level=0, sort=False)
-        }
+        by_kind = {"datasets": self.values, "folds": self.folds, "repeats": self.repeats}
+        table = by_kind.get(kind)
+        if table is not None and dataset is not None:
+            table = table[table.index.get_level_values(0) == dataset].droplevel(0)
+        if table is None or table.empty:
+            on = "" if dataset is None else f" on {dataset}"
+            none = {
+                "repeats": f"no method has several runs{on}; repeat them with other seeds.",
+                "folds": f"no run has values by fold{on}. Log them with folds.",
+            }
+            raise IncomparableRunsError(none.get(kind, f"the study holds no {kind}{on}."))
+        level = 0 if dataset is not None else 1
+        by_method = table.groupby(level=level, sort=False)
+        tables = {method: rows.droplevel(level) for method, rows in by_method}
+        return Units(kind, tables, list(table.columns))
 
     @property
     def repeat_rules(self) -> list[str]:

@@ -5,8 +5,9 @@ tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import chain
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -15,13 +16,15 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
-from mlflow_mleval.analysis.pair_tests import cluster_numbers, one_table
-from mlflow_mleval.analysis.pairs import NOISE, holm, joint_test, named_pairs
-from mlflow_mleval.analysis.promethee import promethee, tied_places
-from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
+from mlflow_mleval.analysis.pair_tests import cluster_numbers, jointly, one_table
+from mlflow_mleval.analysis.pairs import holm, named_pairs, possible_ranks
+from mlflow_mleval.analysis.promethee import promethee
+from mlflow_mleval.analysis.resampling import Signs, cluster_sums, length_pvalue
+from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions, proposed_direction
 from mlflow_mleval.measures.registry import MEASURES, Direction
-from mlflow_mleval.validation import Places, at_least_one, probability
+from mlflow_mleval.study import Units
+from mlflow_mleval.validation import Array, Places, probability
 from mlflow_mleval.words import PROPOSED, Argument, Message, count, quoted, some
 
 # --------------------------------------------------------------------------------------------------
@@ -81,34 +84,6 @@ class Answers:
     words: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Aligned:
-    """Answers of several methods to the same questions.
-
-    Attributes
-    ----------
-    tables : dict of str to DataFrame
-        By method, the mean of its answers to each question; the same questions in the same order
-        for all.
-    answers : dict of str to Answers
-        By method, every single one, of these questions only.
-    measures, passing : list of str
-        Those that all methods have, and which of them are pass or fail.
-    notes : tuple of str
-        What a reader must know: lost answers, failed scorers, other data or scorers.
-    lost : dict of str to float
-        By method, the share of all questions that it did not answer, or of its answers that the
-        store has lost.
-    """
-
-    tables: dict[str, pd.DataFrame]
-    answers: dict[str, Answers]
-    measures: list[str]
-    passing: list[str]
-    notes: tuple[str, ...]
-    lost: Mapping[str, float] = field(default_factory=dict)
-
-
 def _shared_measures(answers: Mapping[str, Answers]) -> list[str]:
     """The measures that the answers of all methods have."""
     first, *_ = answers.values()
@@ -130,7 +105,7 @@ def _lost(answers: Mapping[str, Answers]) -> dict[str, float]:
     return lost
 
 
-def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
+def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Units:
     """The answers of all methods to the questions that all of them answered.
 
     Parameters
@@ -173,7 +148,16 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
     alike = {method: _only(a, common, measures) for method, a in answers.items()}
     notes += _without_value(alike, measures) + _repeated(alike, len(common))
     passing = [m for m in measures if all(m in a.passing for a in answers.values())]
-    return Aligned(tables, alike, measures, passing, tuple(dict.fromkeys(notes)), _lost(answers))
+    return Units(
+        "answers",
+        tables,
+        measures,
+        column=partial(_column, alike, common),
+        answers=alike,
+        passing=passing,
+        lost=_lost(answers),
+        notes=tuple(dict.fromkeys(notes)),
+    )
 
 
 def _common(answers: Mapping[str, Answers], shared: bool) -> tuple[pd.Index, list[str]]:
@@ -327,9 +311,8 @@ def _repeated(answers: Mapping[str, Answers], n: int) -> list[str]:
 #
 # Miller (2024), "Adding error bars to evals", for questions and samples as two sources of variance.
 
-#: Instances that a table of differences shows, and draws whose sums are in memory at once.
+#: Instances that a table of differences shows.
 MOST = 20
-BLOCK = 250
 #: Scorers that agree more than this say the same.
 REDUNDANT = 0.9
 POWER = 0.8
@@ -345,7 +328,8 @@ class AnswerComparison(InstanceTests):
     joint : One row a pair: method_a, method_b, statistic (Hotelling's T²), pvalue (by sign changes), pvalue_corrected (Holm over
         pairs), exact, dependent (measures that others determine, left out). It describes: the tests by measure decide. Empty
         where there are too many pairs for any p-value to be small.
-    ranking : AnswerRanking, or None where a measure has no value for some method.
+    flows : By method, best first: rank and phi of the fused ranking; None where a measure has no value for some method.
+    directions : By measure.
     differing : The instances on which the first two of the ranking differ most, as `most_different` has them.
     compared : Those two.
     agreement, sampling, needed : As the functions of these names, and `questions_needed`, give them.
@@ -355,7 +339,8 @@ class AnswerComparison(InstanceTests):
     unit: ClassVar[str] = "answers"
 
     joint: pd.DataFrame
-    ranking: AnswerRanking | None
+    flows: pd.DataFrame | None
+    directions: Mapping[str, str] = field(repr=False)
     differing: pd.DataFrame
     compared: tuple[str, str]
     agreement: pd.DataFrame
@@ -367,6 +352,13 @@ class AnswerComparison(InstanceTests):
     def about(self) -> str:
         """What the verdict is about."""
         return "this is about these methods as they answered here, on questions like these"
+
+    @property
+    def ranking(self) -> pd.DataFrame | None:
+        """`flows`, with low and high: the ranks that the separated pairs leave."""
+        if self.flows is None:
+            return None
+        return self.flows.join(possible_ranks(list(self.flows.index), self.separated))
 
     @property
     def further(self) -> dict[str, pd.DataFrame]:
@@ -392,7 +384,7 @@ class AnswerComparison(InstanceTests):
 
 
 def compare_answers(
-    answered: Aligned,
+    answered: Units,
     *,
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
@@ -407,7 +399,7 @@ def compare_answers(
 
     Parameters
     ----------
-    found : Aligned
+    found : Units
         As `aligned` puts answers side by side.
     minimize, maximize : iterable of str
         Directions of measures that the registry does not know; pass or fail is to be maximized
@@ -430,11 +422,10 @@ def compare_answers(
     MeasureError
         A measure has no direction.
     """
-    groups = None if cluster is None else named_column(answered, cluster)
+    groups = None if cluster is None else answered.column(cluster)
     if cluster in answered.measures:
         answered = _without(answered, cluster)
     better = answer_directions(answered, minimize, maximize)
-    options: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed}
     sides: dict[str, Any] = {
         way: [m for m in answered.measures if better[m] == way[:3]]
         for way in ("minimize", "maximize")
@@ -444,17 +435,12 @@ def compare_answers(
         answered.measures,
         clusters=groups,
         alpha=alpha,
+        n_resamples=n_resamples,
+        seed=seed,
         **sides,
-        **options,
     )
-    ranking = None
-    most = min(n_resamples, 2_000)
-    whole = pd.DataFrame(
-        {m: table[answered.measures].notna().any() for m, table in answered.tables.items()}
-    )
-    if whole.all(axis=None):
-        ranking = answer_ranking(answered, clusters=groups, n_resamples=most, seed=seed, **sides)
-    first, second = (list(answered.tables) if ranking is None else list(ranking.table.index))[:2]
+    flows = answer_ranking(answered, better)
+    first, second = (list(answered.tables) if flows is None else list(flows.index))[:2]
     notes = list(answered.notes)
     assumed = sorted(
         {*answered.passing} - {*minimize, *maximize, *MEASURES}, key=answered.passing.index
@@ -478,13 +464,14 @@ def compare_answers(
                 ") if that is wrong.",
             )
         )
-    joint = _joint(answered, better, groups, alpha, options)
+    joint = _joint(answered, groups, alpha, n_resamples, seed)
     needed = questions_needed(answered, better, difference=difference, clusters=groups, alpha=alpha)
     return AnswerComparison(
         **{part.name: getattr(tests, part.name) for part in fields(tests) if part.name != "notes"},
         notes=(*notes, *tests.notes),
         joint=joint,
-        ranking=ranking,
+        flows=flows,
+        directions=better,
         differing=most_different(answered, first, second, better),
         compared=(first, second),
         agreement=agreement(answered),
@@ -494,62 +481,111 @@ def compare_answers(
     )
 
 
+def compare_all_answers(
+    found: Mapping[str, Units],
+    absent: dict[str, Any],
+    *,
+    minimize: Iterable[str] = (),
+    maximize: Iterable[str] = (),
+    directions: str = "declared",
+    named: bool = False,
+    cluster: str | None = None,
+    **options: Any,
+) -> dict[str, AnswerComparison]:
+    """`compare_answers` of every data set, corrected over all of them; `absent` gets the errors of
+    those that cannot be compared.
+
+    With `directions` "proposed" names suggest the way of measures that nobody declared. Measures
+    without one are left out, unless they were `named`.
+    """
+    tests = {}
+    stated = {"minimize": [*minimize, *filter(None, [cluster])], "maximize": [*maximize]}
+    for dataset, answers in found.items():
+        try:
+            answers, sides = confirmed(answers, stated, directions)
+            if not named:
+                answers = directed(answers, **sides)
+            smaller = [m for m in sides.pop("minimize") if m != cluster]
+            tests[dataset] = compare_answers(
+                answers, minimize=smaller, cluster=cluster, **sides, **options
+            )
+        except (MlevalError, ValueError) as error:
+            absent[dataset] = error
+    return jointly(tests)
+
+
 def _joint(
-    answered: Aligned,
-    better: Mapping[str, str],
+    answered: Units,
     clusters: pd.Series | None,
     alpha: float,
-    options: Mapping[str, int],
+    n_resamples: int,
+    seed: int,
 ) -> pd.DataFrame:
+    """`AnswerComparison.joint`."""
     methods = list(answered.tables)
     first, second = np.triu_indices(len(methods), 1)
-    units = None if clusters is None else _units(answered, clusters)
-    if len(first) > alpha * (
-        options["n_resamples"] + 1
-    ):  # even the smallest p-value would be corrected to more than alpha
+    unit = None if clusters is None else _units(answered, clusters)
+    if len(first) > alpha * (n_resamples + 1):  # no p-value could be small once it is corrected
         return pd.DataFrame()
-    results = []
+    rows = []
     for a, b in zip(first, second, strict=True):
-        differences = (answered.tables[methods[a]] - answered.tables[methods[b]])[
-            answered.measures
-        ].to_numpy()
-        whole = ~np.isnan(differences).any(axis=1)
-        results.append(joint_test(differences, units, **options) if whole.any() else None)
-    pvalues = np.array([np.nan if r is None else r.pvalue for r in results])
-    table = pd.DataFrame(
-        {
-            **named_pairs(tuple(methods), first, second),
-            "statistic": [np.nan if r is None else r.statistic for r in results],
-            "pvalue": pvalues,
-            "pvalue_corrected": holm(pvalues),
-            "exact": [r is not None and r.exact for r in results],
-            "dependent": [
-                [] if r is None else [answered.measures[k] for k in r.dependent] for r in results
-            ],
-        }
-    )
-    return table
+        d = (answered.tables[methods[a]] - answered.tables[methods[b]])[answered.measures]
+        rows.append(joint_test(d.to_numpy(), unit, n_resamples, seed))
+    table = pd.DataFrame(rows, columns=["statistic", "pvalue", "exact", "dependent"])
+    table["dependent"] = [[answered.measures[k] for k in which] for which in table["dependent"]]
+    table.insert(2, "pvalue_corrected", holm(table["pvalue"].to_numpy()))
+    return pd.DataFrame({**named_pairs(tuple(methods), first, second), **table})
 
 
-def named_column(answered: Aligned, column: str) -> pd.Series:
+def joint_test(
+    differences: Array, unit: Places | None = None, n_resamples: int = 9_999, seed: int = 0
+) -> tuple[float, float, bool, list[int]]:
+    r"""Hotelling's T² of the differences on all measures together (units x measures; rows with NaN
+    are left out), its p-value by changes of sign of units or clusters, whether all changes were
+    made, and the positions of measures that others determine, which are left out.
+
+    T² = R mean' S⁻¹ mean of the R rows that differ from zero. Sign changes leave :math:`M = \sum_i
+    d_i d_i^T` as it is, and T² rises with :math:`s^T M^{-1} s`, s the sum of the rows: no
+    covariance has to be computed anew. It is infinite where all rows are alike.
+    """
+    from scipy.linalg import qr  # slow to load, and a ranking does without it
+
+    has = ~np.isnan(differences).any(axis=1)
+    if not has.any():
+        return np.nan, np.nan, False, []
+    d, _ = cluster_sums(differences[has], None if unit is None else unit[has])
+    scale = np.sqrt((d**2).mean(axis=0))
+    d = d / np.where(scale > 0, scale, 1.0)
+    d = d[(np.abs(d) > 1e-12).any(axis=1)]
+    n = len(d)
+    if not n:
+        return 0.0, 1.0, True, []
+    upper, order = qr(d, mode="r", pivoting=True)
+    rank = int((np.abs(np.diag(upper)) > 1e-9 * abs(upper[0, 0])).sum())
+    kept = d[:, np.sort(order[:rank])]
+    whitened = np.linalg.solve(np.linalg.cholesky(kept.T @ kept), kept.T).T
+    # T²/(R-1) = share / (1 - share), for M = (R-1) S + R mean mean'
+    share = min(float((whitened.sum(axis=0) ** 2).sum()) / n, 1.0)
+    statistic = np.inf if share > 1 - 1e-12 else (n - 1) * share / (1 - share)
+    pvalue = length_pvalue(whitened, n_resamples, seed)
+    return statistic, pvalue, Signs(n, n_resamples).exact, np.sort(order[rank:]).tolist()
+
+
+def _column(answers: Mapping[str, Answers], keys: pd.Index, column: str) -> pd.Series:
     """What a column says of each question, such as its cluster, as the answers of all methods
     agree.
     """
-    tables = [
-        (m, table)
-        for m, answers in answered.answers.items()
-        for table in (answers.about, answers.values)
-    ]
+    tables = [(m, table) for m, a in answers.items() for table in (a.about, a.values)]
     parts = [(method, table[column]) for method, table in tables if column in table]
     if not parts:
         columns = dict.fromkeys(
             c for _, table in tables for c in table if c not in ("link", "asked")
         )
         raise ValueError(f"no answer tells {column!r}. Name one of {some(columns)}.")
-    return one_table(parts, column).reindex(next(iter(answered.tables.values())).index)
+    return one_table(parts, column).reindex(keys)
 
 
-def _without(answered: Aligned, column: str) -> Aligned:
+def _without(answered: Units, column: str) -> Units:
     """Without the measure that says which questions belong together."""
     if not (measures := [m for m in answered.measures if m != column]):
         raise MissingResultsError(
@@ -560,125 +596,18 @@ def _without(answered: Aligned, column: str) -> Aligned:
     return replace(answered, measures=measures, passing=passing, notes=(*answered.notes, note))
 
 
-@dataclass(frozen=True)
-class AnswerRanking:
-    """A fused ranking of methods by the means of their measures over one set of instances.
-
-    Attributes
-    ----------
-    table : By method, best first: rank, phi, low and high (ranks that 95% of the resamples span), first_share (of resamples in
-        which the method leads, those that tie sharing).
-    n_resamples, seed : Of the bootstrap over instances, or over clusters of them.
-    n_units : How many instances or clusters were drawn from.
-    unit : "instances" or "clusters".
-    """  # noqa: E501
-
-    table: pd.DataFrame
-    n_resamples: int
-    seed: int
-    n_units: int
-    unit: str = "instances"
-
-    def verdict(self, named: Callable[[Any], str] = str) -> str:
-        """The leader, and in how many resamples it leads."""
-        leader = self.table.iloc[0]
-        first = self.table.index[self.table["rank"] == leader["rank"]]
-        if len(first) > 1:
-            who = f"{', '.join(map(named, first[:-1]))} and {named(first[-1])}"
-            return f"{who} tie for the first place of the fused ranking, on these instances."
-        return (
-            f"{named(self.table.index[0])} leads the fused ranking, and in "
-            f"{leader.first_share:.0%} of {self.n_resamples:,} resamples of the {self.unit}; "
-            "this is about these instances and their like, no test over datasets."
-        )
-
-
-def answer_ranking(
-    answered: Aligned,
-    *,
-    minimize: Iterable[str] = (),
-    maximize: Iterable[str] = (),
-    clusters: pd.Series | None = None,
-    n_resamples: int = 2_000,
-    seed: int = 0,
-) -> AnswerRanking:
-    """Rank by PROMETHEE on the means (V-shape, equal weights), and by how much the ranking owes to
-    the instances drawn.
-
-    Every resample draws instances, or whole clusters, with replacement; thresholds stay those of
-    the data, the largest difference of each measure.
-
-    Parameters
-    ----------
-    found : Aligned
-    minimize, maximize : iterable of str
-        Directions of measures that the registry does not know; pass or fail is to be maximized
-        unless said otherwise.
-    clusters : Series, optional
-        By instance, which ones belong together.
-    n_resamples, seed : int
-
-    Raises
-    ------
-    ValueError
-        A measure without a direction, or without a value for some method.
+def answer_ranking(answered: Units, better: Mapping[str, str]) -> pd.DataFrame | None:
+    """By method, best first: rank and phi of PROMETHEE on the means (V-shape, equal weights); None
+    where a measure has no value for some method.
     """
-    at_least_one(n_resamples, "n_resamples")
-    better = answer_directions(answered, minimize, maximize)
-    methods = list(answered.tables)
     names = answered.measures
-    values = np.stack(
-        [answered.tables[m][names].to_numpy() for m in methods], axis=1
-    )  # instances x methods x measures
-    there = ~np.isnan(values)
-    means = pd.DataFrame(np.nanmean(values, axis=0), methods, names)
+    means = pd.DataFrame({m: t[names].mean() for m, t in answered.tables.items()}).T
+    if means.isna().any(axis=None):
+        return None
     turned = [m for m in names if better[m] == "min"]
     flows = promethee(means, minimize=turned, preference="v_shape", weights="equal").flows
-    unit = _units(answered, clusters)
-    n_units = int(unit.max()) + 1
-    total, counted = (np.zeros((n_units, *values.shape[1:])) for _ in range(2))
-    np.add.at(total, unit, np.where(there, values, 0.0))
-    np.add.at(counted, unit, there)
-    sign = np.array([-1.0 if m in turned else 1.0 for m in names])
-    oriented = means.to_numpy() * sign
-    spread = np.ptp(oriented, axis=0)
-    rng = np.random.default_rng(seed)
-    best = []
-    worst = []
-    for start in range(0, n_resamples, BLOCK):
-        drawn = rng.multinomial(
-            n_units, np.full(n_units, 1 / n_units), size=min(BLOCK, n_resamples - start)
-        ).astype(float)
-        with np.errstate(invalid="ignore"):
-            mean = np.tensordot(drawn, total, 1) / np.tensordot(drawn, counted, 1) * sign
-        mean = np.where(np.isnan(mean), oriented, mean)
-        difference = mean[:, :, None, :] - mean[:, None, :, :]
-        difference[np.abs(difference) < NOISE * np.abs(oriented).max()] = 0.0
-        share = np.divide(difference, spread, out=np.sign(difference), where=spread > 0)
-        phi = np.clip(share, -1.0, 1.0).mean(axis=3).sum(axis=2) / max(len(methods) - 1, 1)
-        places = tied_places(-phi)
-        best.append(places[0])
-        worst.append(places[1])
-    highest = np.concatenate(best)
-    lowest = np.concatenate(worst)
-    table = pd.DataFrame(
-        {
-            "rank": flows["rank"].reindex(methods),
-            "phi": flows["phi"].reindex(methods),
-            "low": np.floor(np.quantile(highest, 0.025, axis=0)).astype(int) + 1,
-            "high": np.ceil(np.quantile(lowest, 0.975, axis=0)).astype(int) + 1,
-            "first_share": ((highest == 0) / (lowest + 1)).mean(axis=0),
-        },
-        index=pd.Index(methods, name="method"),
-    )
-    drawn_from = "instances" if clusters is None else "clusters"
-    return AnswerRanking(
-        table.sort_values("rank", kind="stable"),
-        n_resamples,
-        seed,
-        n_units,
-        drawn_from,
-    )
+    ranked = flows.reindex(means.index)[["rank", "phi"]].rename_axis("method")
+    return ranked.sort_values("rank", kind="stable")
 
 
 #: What an answer takes, of which less is better, by a part of the name.
@@ -689,7 +618,7 @@ _COST = re.compile(
 
 
 def answer_directions(
-    answered: Aligned,
+    answered: Units,
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
 ) -> dict[str, Direction]:
@@ -705,8 +634,8 @@ def answer_directions(
 
 
 def confirmed(
-    answered: Aligned, sides: Mapping[str, Iterable[str]], ways: str
-) -> tuple[Aligned, dict[str, Any]]:
+    answered: Units, sides: Mapping[str, Iterable[str]], ways: str
+) -> tuple[Units, dict[str, Any]]:
     """The sides that are declared, "minimize" and "maximize", with those that the names of other
     measures suggest where `ways` is "proposed", of which a note tells.
     """
@@ -726,10 +655,10 @@ def confirmed(
 
 
 def directed(
-    answered: Aligned,
+    answered: Units,
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
-) -> Aligned:
+) -> Units:
     """Only the measures of which it is known whether larger or smaller values are better; a note
     names the others.
 
@@ -753,7 +682,7 @@ def directed(
 
 
 def most_different(
-    answered: Aligned,
+    answered: Units,
     method_a: str,
     method_b: str,
     better: Mapping[str, str],
@@ -805,7 +734,7 @@ def _differing_texts(texts: pd.Series) -> str:
     return " / ".join(dict.fromkeys(texts.astype(str)))
 
 
-def agreement(answered: Aligned) -> pd.DataFrame:
+def agreement(answered: Units) -> pd.DataFrame:
     """How much the measures agree on the same answers, over all methods.
 
     One row a pair of measures: measure_a, measure_b, n (answers that have both), correlation
@@ -843,7 +772,7 @@ def agreement(answered: Aligned) -> pd.DataFrame:
     return table.assign(redundant=table["correlation"].abs() > REDUNDANT)
 
 
-def sampling(answered: Aligned) -> pd.DataFrame:
+def sampling(answered: Units) -> pd.DataFrame:
     """Where questions were answered more than once: how much of the variance is the question's, and
     how much is sampling.
 
@@ -885,7 +814,7 @@ def sampling(answered: Aligned) -> pd.DataFrame:
 
 
 def questions_needed(
-    answered: Aligned,
+    answered: Units,
     better: Mapping[str, str],
     *,
     difference: float | Mapping[str, float] | None = None,
@@ -946,7 +875,7 @@ def questions_needed(
 
 
 def _wanted(
-    answered: Aligned,
+    answered: Units,
     difference: float | Mapping[str, float] | None,
 ) -> Mapping[str, float | None]:
     """By measure the difference that matters, None for the one seen; a ValueError for others."""
@@ -965,7 +894,7 @@ def _wanted(
     return wanted
 
 
-def _units(answered: Aligned, clusters: pd.Series | None) -> Places:
+def _units(answered: Units, clusters: pd.Series | None) -> Places:
     """By instance, the number of its cluster, or its own."""
     keys = next(iter(answered.tables.values())).index
     if clusters is None:

@@ -1,12 +1,9 @@
-"""Pairs of methods: differences and intervals, the better one first, who is not separated, several
-measures at once.
-"""
+"""Pairs of methods: differences and intervals, the better one first, who is not separated."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from string import ascii_letters
 from typing import Any, TypedDict
 
@@ -18,7 +15,6 @@ from scipy import special
 from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.promethee import tied_ranks
 from mlflow_mleval.analysis.ranks import column_of, complete_table, incomplete_table
-from mlflow_mleval.analysis.resampling import Signs, length_pvalue
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import AnyArray, at_least_one, one_of, refuse_keywords
 
@@ -455,107 +451,3 @@ def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> 
         for at in members:
             out[order[at]] += ascii_letters[letter] + (str(turn + 1) if turn else "")
     return out
-
-
-# --------------------------------------------------------------------------------------------------
-# Do two methods differ on any of several measures of the same instances?
-#
-# Hotelling's T² under sign changes.
-
-
-@dataclass(frozen=True)
-class JointTest:
-    """Hotelling's T² of paired differences, its distribution by sign changes.
-
-    Attributes
-    ----------
-    statistic : T² = R · mean' S⁻¹ mean of the R rows (instances, or clusters of them); infinite where all rows are alike.
-    pvalue : The share of sign changes of whole rows with a statistic at least as large.
-    n_units : R, the rows that differ from zero.
-    dependent : Positions of the measures that others determine, which are left out.
-    exact : Whether all sign changes were counted; otherwise `n_resamples` random ones and the data as they are.
-    n_resamples, seed : Of the random sign changes.
-    """  # noqa: E501
-
-    statistic: float
-    pvalue: float
-    n_units: int
-    dependent: tuple[int, ...]
-    exact: bool
-    n_resamples: int
-    seed: int
-
-
-def joint_test(
-    differences: ArrayLike,
-    units: ArrayLike | None = None,
-    *,
-    n_resamples: int = 9_999,
-    seed: int = 0,
-) -> JointTest:
-    r"""Test that the differences of all measures together are centred at zero.
-
-    The signs of a whole row change, or of all rows of a unit, so that the correlation of the
-    measures is kept. Sign changes leave :math:`M = \sum_i d_i d_i^T` as it is, and T² rises with
-    :math:`s^T M^{-1} s`, s the sum of the rows: no covariance has to be computed anew.
-
-    Parameters
-    ----------
-    differences : array of shape (n, p)
-        Of p measures on n instances; rows with NaN are left out.
-    units : sequence of int, optional
-        By row, the number of the cluster that it belongs to.
-    n_resamples : int
-        Random sign changes, see `Signs`.
-    seed : int
-
-    Raises
-    ------
-    ValueError
-        Not two-dimensional, infinite, or no row without NaN.
-
-    Examples
-    --------
-    >>> found = joint_test([[1.0, 2.0], [2.0, 1.0], [3.0, 2.5], [1.5, 1.0]])
-    >>> found.pvalue, found.exact
-    (0.25, True)
-    """
-    from scipy.linalg import qr  # slow to load, and a ranking does without it
-
-    at_least_one(n_resamples, "n_resamples")
-    d = np.asarray(differences, dtype=float)
-    if d.ndim != 2 or np.isinf(d).any():
-        raise ValueError(
-            f"`differences` must be finite, of shape (instances, measures), got shape {d.shape}."
-        )
-    has = ~np.isnan(d).any(axis=1)
-    if not has.any():
-        raise ValueError(
-            "`differences` must have a row without NaN, got none. Leave out the measure that "
-            "lacks values."
-        )
-    d = d[has]
-    if units is not None:
-        unit = np.unique(np.asarray(units)[has], return_inverse=True)[1]
-        summed = np.zeros((unit.max() + 1, d.shape[1]))
-        np.add.at(summed, unit, d)
-        d = summed
-    scale = np.sqrt((d**2).mean(axis=0))
-    d = d / np.where(scale > 0, scale, 1.0)
-    d = d[(np.abs(d) > 1e-12).any(axis=1)]
-    if not len(d):
-        return JointTest(0.0, 1.0, 0, (), True, 0, seed)
-    upper, order = qr(d, mode="r", pivoting=True)
-    rank = int((np.abs(np.diag(upper)) > 1e-9 * abs(upper[0, 0])).sum())
-    independent = np.sort(order[:rank])
-    whitened = np.linalg.solve(
-        np.linalg.cholesky(d[:, independent].T @ d[:, independent]), d[:, independent].T
-    ).T
-    n = len(d)
-    observed = float((whitened.sum(axis=0) ** 2).sum())
-    pvalue = length_pvalue(whitened, n_resamples, seed)
-    exact = Signs(n, n_resamples).exact
-    share = min(observed / n, 1.0)  # T²/(R-1) = share / (1 - share), for M = (R-1) S + R mean mean'
-    statistic = float("inf") if share > 1 - 1e-12 else (n - 1) * share / (1 - share)
-    dependent = tuple(int(k) for k in np.sort(order[rank:]))
-    return JointTest(statistic, pvalue, n, dependent, exact, 0 if exact else n_resamples, seed)

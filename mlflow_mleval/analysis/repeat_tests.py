@@ -27,7 +27,7 @@ from mlflow_mleval.analysis.resampling import sign_tests
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.metric_names import directions
 from mlflow_mleval.study import Study
-from mlflow_mleval.validation import Array, probability, unique_names
+from mlflow_mleval.validation import Array, present, probability, unique_names
 from mlflow_mleval.words import Argument, Message, some
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def repeat_tests(
     Parameters
     ----------
     methods : mapping of name to pandas.DataFrame
-        One row a repeat, one column a measure, as `Study.repeats_on` gives them; the index is the
+        One row a repeat, one column a measure, as `Study.over` gives them; the index is the
         seed. NaN does not count.
     measures : iterable of str, optional
         Default: the columns of the first method.
@@ -301,15 +301,12 @@ def compare_all_repeats(
     tests = {}
     for dataset in study.datasets:
         try:
-            repeats = study.repeats_on(dataset)
-            assert study.repeats is not None  # there are repeats on the dataset
-            none = dict.fromkeys(
-                [m for m in study.values.loc[dataset].index if m not in repeats],
-                study.repeats.iloc[:0],
-            )
+            repeats = study.over("repeats", dataset).tables
+            lacking = [m for m in study.values.loc[dataset].index if m not in repeats]
+            none = dict.fromkeys(lacking, next(iter(repeats.values())).iloc[:0])
             split = study.same_split(dataset)
             tests[dataset] = repeat_tests(
-                repeats | none,
+                {**repeats, **none},
                 measures,
                 same_split=split,
                 **sides,
@@ -349,9 +346,10 @@ def _paired(study: Study, dataset: str, flows: FlowsByMeasure) -> Array:
     """Repeats x methods x measures: those of the same seed where methods share all of theirs, but
     for further ones of some; else in order, as many as the method with fewest has.
     """
-    assert study.repeats is not None
-    none = study.repeats.iloc[:0].droplevel([0, 1])
-    on = study.repeats_on(dataset) if dataset in study.repeats.index.get_level_values(0) else {}
+    repeats = present(study.repeats)
+    none = repeats.iloc[:0].droplevel([0, 1])
+    known = dataset in repeats.index.get_level_values(0)
+    on = study.over("repeats", dataset).tables if known else {}
     whole = [on.get(m, none)[list(flows.measures)].dropna() for m in flows.methods]
     fewest = min(map(len, whole))
     seeds = reduce(pd.Index.intersection, [rows.index for rows in whole])

@@ -615,8 +615,7 @@ def _answers(
     selection: Selection, choices: Choices, wanted: list[str] | None, quiet: bool
 ) -> Tested:
     """The tests over answers; MissingResultsError where there is nothing to compare."""
-    from mlflow_mleval.analysis.answer_comparison import compare_answers, confirmed, directed
-    from mlflow_mleval.analysis.pair_tests import jointly
+    from mlflow_mleval.analysis.answer_comparison import compare_all_answers
     from mlflow_mleval.store.read_answers import load_answers
 
     if choices.get("anytime"):
@@ -627,20 +626,15 @@ def _answers(
         how = asked_answers(choices)
         asked = load_answers(selection, **how, measures=wanted, progress=step)
     options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
-    clusters = [*filter(None, [choices.get("cluster")])]  # have no direction
-    stated = {"minimize": [*selection.minimize, *clusters], "maximize": selection.maximize}
-    tests, absent = {}, {dataset: in_options(reason) for dataset, reason in asked.absent.items()}
-    for dataset, answers in asked.found.items():
-        try:
-            answers, sides = confirmed(answers, stated, selection.directions)
-            if wanted is None:  # what was named has to have a direction
-                answers = directed(answers, **sides)
-            smaller = [m for m in sides.pop("minimize") if m not in clusters]
-            one = compare_answers(answers, minimize=smaller, **sides, **options)
-            tests[dataset] = replace(one, notes=tuple(map(in_options, one.notes)))
-        except (MlevalError, ValueError) as error:
-            absent[dataset] = in_options(error)
-    tested = Tested(jointly(tests), absent, asked.notes, asked.source, list(asked.runs["run_id"]))
+    why: dict[str, Any] = dict(asked.absent)
+    sides: dict[str, Any] = {"minimize": selection.minimize, "maximize": selection.maximize}
+    named = wanted is not None  # what was named has to have a direction
+    found = compare_all_answers(
+        asked.found, why, **sides, directions=selection.directions, named=named, **options
+    )
+    tests = {d: replace(t, notes=tuple(map(in_options, t.notes))) for d, t in found.items()}
+    absent = {dataset: in_options(reason) for dataset, reason in why.items()}
+    tested = Tested(tests, absent, asked.notes, asked.source, list(asked.runs["run_id"]))
     if not tests:
         raise (MlevalError if asked.found else MissingResultsError)(tested.reasons)
     return tested

@@ -13,7 +13,7 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run, Trace
 
-from mlflow_mleval.analysis.answer_comparison import MOST_LOST, Aligned, Answers, aligned, graded
+from mlflow_mleval.analysis.answer_comparison import MOST_LOST, Answers, aligned, graded
 from mlflow_mleval.analysis.gate_tests import Changed
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, StoreError
 from mlflow_mleval.selection import Selection
@@ -37,6 +37,7 @@ from mlflow_mleval.store.rules import rules_of, with_models
 from mlflow_mleval.store.runs_table import RunsTable, select, table_of_runs
 from mlflow_mleval.store.searches import artifact
 from mlflow_mleval.store.study_artifacts import changed_means
+from mlflow_mleval.study import Units
 from mlflow_mleval.validation import present
 from mlflow_mleval.words import joined, some
 
@@ -56,7 +57,7 @@ class Asked:
     changed : Where the answers of a run do not give the means that were logged with them.
     """  # noqa: E501
 
-    found: dict[str, Aligned]
+    found: dict[str, Units]
     absent: dict[str, str]
     runs: pd.DataFrame
     metrics: frozenset[str]
@@ -223,11 +224,11 @@ class _Reader:
 
     def side_by_side(
         self, groups: Mapping[str, Mapping[str, Sequence[Run]]], shared: bool
-    ) -> tuple[dict[str, Aligned], dict[str, str]]:
+    ) -> tuple[dict[str, Units], dict[str, str]]:
         """By data set the answers of its methods, or why they cannot be compared; `notes` says
         which runs of those that can are left out.
         """
-        by_dataset: dict[str, Aligned] = {}
+        by_dataset: dict[str, Units] = {}
         absent: dict[str, str] = {}
         for dataset, by_method in groups.items():
             try:
@@ -349,7 +350,7 @@ def _joined(parts: Sequence[Answers]) -> Answers:
     )
 
 
-def _chosen(answers: Aligned, measures: Sequence[str] | None) -> Aligned:
+def _chosen(answers: Units, measures: Sequence[str] | None) -> Units:
     """Only these measures."""
     if measures is None:
         return answers

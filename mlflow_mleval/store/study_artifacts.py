@@ -36,7 +36,7 @@ from mlflow_mleval.store.query import load_study, selected_study
 from mlflow_mleval.store.reader import errors_of
 from mlflow_mleval.store.runs_table import read_store
 from mlflow_mleval.store.searches import artifact, at_once, by_fold
-from mlflow_mleval.study import Excluded, Study, left_out
+from mlflow_mleval.study import Excluded, Study, Units, left_out
 from mlflow_mleval.validation import Array, one_of, refuse_keywords
 from mlflow_mleval.words import inside, some
 
@@ -45,40 +45,6 @@ from mlflow_mleval.words import inside, some
 
 #: The column that says which fold tested an instance.
 _FOLD = "fold"
-
-
-@dataclass(frozen=True)
-class Instances:
-    """What the runs of one dataset say of every instance.
-
-    Attributes
-    ----------
-    sources : dict of str to callable
-        By method: takes the name of a measure, returns its column, instances as the index in the
-        same order for all.
-    measures : list of str
-        That all of them have, as `wanted` or in the order of the file.
-    notes : tuple of str
-        Runs without values by instance, means over repeats, and those of which it is not known on
-        what data they were evaluated.
-    clusters : Series or None
-        Which cluster each instance belongs to, if a column was asked for; None where no run says
-        it.
-    folds : Series or None
-        Which fold tested each instance, where there are several and all runs agree.
-    column : callable
-        Takes the name of a further column, returns it as the tables that have it agree.
-    weighted : bool
-        Whether instances have weights.
-    """
-
-    sources: Mapping[Hashable, Callable[[str], pd.Series]]
-    measures: list[str]
-    notes: tuple[str, ...]
-    column: Callable[[str], pd.Series]
-    clusters: pd.Series | None = None
-    folds: pd.Series | None = None
-    weighted: bool = False
 
 
 #: The mean of a table and the metric that was logged with it differ by no more than this, as a
@@ -109,7 +75,7 @@ def changed_means(
 @contextmanager
 def instances_of(
     study: Study, dataset: str, wanted: list[str] | None = None, cluster: str | None = None
-) -> Iterator[Instances]:
+) -> Iterator[Units]:
     """The values by instance of the methods on one dataset; the files are there until the context
     ends.
 
@@ -165,7 +131,16 @@ def instances_of(
         }
         column = partial(_names_by_instance, tables)
         weighted = any(schema.INSTANCE_WEIGHT in table.columns for table in tables.values())
-        yield Instances(readers, measures, tuple(notes), column, clusters, folds, weighted)
+        yield Units(
+            "instances",
+            readers,
+            measures,
+            clusters,
+            folds,
+            column,
+            weighted=weighted,
+            notes=tuple(notes),
+        )
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,18 @@ from mlflow_mleval.analysis.answer_comparison import (
     agreement,
     aligned,
     answer_directions,
-    answer_ranking,
     compare_answers,
     confirmed,
     directed,
+    joint_test,
     most_different,
     questions_needed,
     sampling,
 )
 from mlflow_mleval.analysis.folds.hotelling import hotelling
 from mlflow_mleval.analysis.instance_tests import instance_tests
-from mlflow_mleval.analysis.pairs import joint_test
+from mlflow_mleval.analysis.pairs import possible_ranks
+from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
 
 
@@ -123,26 +124,19 @@ def found():
     return aligned({m: made(table, passing=("exact", "judge")) for m, table in columns.items()})
 
 
-def test_ranking_leads_as_the_means_do_and_says_how_often(found):
-    ranking = answer_ranking(found, minimize=["length"])
-    assert ranking.table.index[0] == "a" and ranking.table["first_share"].sum() == pytest.approx(1)
-    assert ranking.table.loc["a", "first_share"] > 0.8 and ranking.n_units == 400
-    assert (
-        "no test over datasets" in ranking.verdict()
-        and f"{ranking.table.loc['a', 'first_share']:.0%}" in ranking.verdict()
-    )
-    again = answer_ranking(found, minimize=["length"])
-    pd.testing.assert_frame_equal(ranking.table, again.table)
-
-
-def test_ranking_without_any_difference_shares_the_first_place():
+def test_the_ranking_is_that_of_the_means_with_the_ranks_that_separations_leave(found):
+    compared = compare_answers(found, minimize=["length"], n_resamples=199)
+    means = pd.DataFrame({m: t.mean() for m, t in found.tables.items()}).T
+    flows = promethee(means, minimize=["length"], preference="v_shape", weights="equal").flows
+    ranking = compared.ranking
+    assert ranking.index[0] == "a" and ranking["phi"].to_dict() == flows["phi"].to_dict()
+    left = possible_ranks([*ranking.index], compared.separated)
+    pd.testing.assert_frame_equal(ranking[["low", "high"]], left, check_names=False)
+    assert "a leads the fused ranking" in compared.report().to_text()
     same = made({"f": np.ones(30) * 0.3})
-    table = answer_ranking(aligned({"a": same, "b": same}), maximize=["f"], n_resamples=50).table
-    assert (
-        table["first_share"].tolist() == [0.5, 0.5]
-        and table["low"].tolist() == [1, 1]
-        and table["high"].tolist() == [2, 2]
-    )
+    tied = compare_answers(aligned({"a": same, "b": same}), maximize=["f"], n_resamples=99)
+    assert tied.ranking[["rank", "low", "high"]].to_numpy().tolist() == [[1.5, 1, 2]] * 2
+    assert "a and b tie for the first place" in tied.report().to_text()
 
 
 def test_directions_are_declared_except_for_pass_or_fail(found):
@@ -251,28 +245,23 @@ def test_questions_needed_find_the_difference_that_often():
 def test_joint_test_is_hotelling_and_counts_every_sign_change():
     rng = np.random.default_rng(4)
     d = rng.normal(0.4, 1, (9, 3))
-    found = joint_test(d)
-    assert (
-        found.statistic == pytest.approx(hotelling(d, np.zeros_like(d)).statistic) and found.exact
-    )
+    statistic, pvalue, exact, _ = joint_test(d)
+    assert statistic == pytest.approx(hotelling(d, np.zeros_like(d)).statistic) and exact
 
     def t2(x):
         return len(x) * x.mean(0) @ np.linalg.solve(np.cov(x.T), x.mean(0))
 
     signs = [[1 - 2 * (k >> i & 1) for i in range(9)] for k in range(2**9)]
-    assert found.pvalue == np.mean([t2(d * np.array(s)[:, None]) >= t2(d) - 1e-9 for s in signs])
+    assert pvalue == np.mean([t2(d * np.array(s)[:, None]) >= t2(d) - 1e-9 for s in signs])
 
 
 def test_joint_test_names_dependent_measures_and_handles_none_that_differ():
     rng = np.random.default_rng(5)
     d = rng.normal(size=(40, 2))
-    assert joint_test(np.column_stack([d, d.sum(axis=1)])).dependent != ()
-    assert joint_test(np.column_stack([d, d.sum(axis=1)])).statistic == pytest.approx(
-        joint_test(d).statistic
-    )
-    assert joint_test(np.zeros((5, 2))).pvalue == 1.0
-    with pytest.raises(ValueError, match="row without NaN"):
-        joint_test([[np.nan, 1.0]])
+    statistic, _, _, dependent = joint_test(np.column_stack([d, d.sum(axis=1)]))
+    assert len(dependent) == 1 and statistic == pytest.approx(joint_test(d)[0])
+    assert joint_test(np.zeros((5, 2)))[1] == 1.0
+    assert np.isnan(joint_test(np.array([[np.nan, 1.0]]))[1])
 
 
 def rejections(n):
@@ -287,9 +276,7 @@ def rejections(n):
             rng.exponential(size=(20, 2)) * rng.choice([-1, 1], size=(20, 1)), 5, axis=0
         )
         d = shared + 0.3 * rng.normal(size=(100, 2))
-        rejected += [
-            joint_test(d, by, n_resamples=199, seed=k).pvalue <= 0.05 for by in (units, None)
-        ]
+        rejected += [joint_test(d, by, n_resamples=199, seed=k)[1] <= 0.05 for by in (units, None)]
     return rejected / n
 
 

@@ -177,7 +177,9 @@ SEEDS = ["-n", "wine", "--method-by", "param:model", "--max", "test_auc"]
 def test_compare_over_repeats_gives_what_the_function_gives(plain):
     found = as_json(*SEEDS)
     study = load_study(experiment_names=["wine"], method_by="param:model", maximize=["test_auc"])
-    expected = repeat_tests(study.repeats_on("wine"), ["test_auc"], maximize=["test_auc"])
+    expected = repeat_tests(
+        study.over("repeats", "wine").tables, ["test_auc"], maximize=["test_auc"]
+    )
     rows = found["datasets"]["wine"]["table"]
     assert [row["pvalue_corrected"] for row in rows] == expected.table["pvalue_corrected"].tolist()
     assert (

@@ -262,7 +262,7 @@ def test_draws_and_seed_reach_the_test_over_instances_and_are_told(store):
 def test_values_by_instance_are_those_of_the_evaluation_in_one_order(store):
     study = mleval.load_study(experiment_names=["made"])
     with instances_of(study, "made", ["hamming_loss"]) as known:
-        columns = [read("hamming_loss") for read in known.sources.values()]
+        columns = [read("hamming_loss") for read in known.tables.values()]
     assert all(column.index.equals(columns[0].index) for column in columns)
     assert columns[0].mean() == pytest.approx(study.values.loc[("made", "good"), "hamming_loss"])
 

@@ -470,7 +470,7 @@ def test_each_seed_is_a_run_and_importing_again_changes_nothing(client, db):
     assert (
         study.values.loc[("d", "a"), "f1"] == pytest.approx(0.6) and study.n_repeats["d", "a"] == 3
     )
-    assert study.repeats_on("d")["a"]["f1"].to_dict() == {"1": 0.5, "2": 0.7, "3": 0.6}
+    assert study.over("repeats", "d").tables["a"]["f1"].to_dict() == {"1": 0.5, "2": 0.7, "3": 0.6}
     changed = import_results(
         source.assign(f1=[0.5, 0.7, 0.9, 0.4, math.nan]).drop(index=0), experiment_name="x"
     )

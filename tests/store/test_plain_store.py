@@ -62,7 +62,9 @@ def test_the_mean_over_seeds_counts_with_its_spread(plain):
     error = np.std(values, ddof=1) / len(values) ** 0.5
     assert study.standard_errors.loc[("wine", "mlp"), "test_auc"] == pytest.approx(error, abs=1e-15)
     assert {*study.n_repeats} == {3, 4, 5}
-    assert sorted(study.repeats_on("wine")["mlp"].index) == [str(i) for i in range(len(values))]
+    assert sorted(study.over("repeats", "wine").tables["mlp"].index) == [
+        str(i) for i in range(len(values))
+    ]
     assert len(study.runs) == study.n_repeats.sum() and {*study.runs["repeat"]} == {
         "0",
         "1",

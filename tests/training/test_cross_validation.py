@@ -339,6 +339,6 @@ def test_methods_are_compared_instance_by_instance(client):
         )
         values[method] = ev.instances["f1"]
     with instances_of(mleval.load_study(experiment_names=["x"]), "d", ["f1"]) as known:
-        table = mleval.instance_tests(known.sources, known.measures).table
+        table = mleval.instance_tests(known.tables, known.measures).table
     difference = values["a"].sort_index() - values["b"].sort_index()
     assert table["difference"].abs().tolist() == pytest.approx([abs(difference.mean())])

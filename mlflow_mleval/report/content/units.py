@@ -42,7 +42,7 @@ from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import Brief, Document
 from mlflow_mleval.report.text import number, percent
 from mlflow_mleval.validation import present
-from mlflow_mleval.words import count
+from mlflow_mleval.words import count, span
 
 #: Rows of a table of pairs on a terminal, and on a page; datasets that a report shows.
 ROWS = 30
@@ -491,7 +491,13 @@ def _answer_blocks(c: AnswerComparison, key: int, dataset: str) -> list[Any]:
 
 
 def _leads(c: AnswerComparison) -> list[str]:
-    return [] if c.ranking is None else [c.ranking.verdict(name)]
+    """Who leads the fused ranking, which is no test."""
+    if c.flows is None:
+        return []
+    first = c.flows.index[c.flows["rank"] == c.flows["rank"].iloc[0]]
+    if len(first) > 1:
+        return [f"{listed(first)} tie for the first place of the fused ranking."]
+    return [f"{name(first[0])} leads the fused ranking of these instances."]
 
 
 def _joint(c: AnswerComparison, key: int) -> Table:
@@ -523,33 +529,17 @@ def _joint(c: AnswerComparison, key: int) -> Table:
 
 
 def _ranking(c: AnswerComparison, key: int) -> Table:
-    r = present(c.ranking)
-    table = r.table
+    table = present(c.ranking)
+    flow = "φ: net flow of PROMETHEE on the means (V-shape, equal weights)."
+    ranks = [span(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
     return Table(
         [
             doc.names("method", table.index),
             doc.numbers("rank", table["rank"]),
-            doc.decimals(
-                "φ",
-                table["phi"],
-                3,
-                note="φ: net flow of PROMETHEE on the means (V-shape, equal weights).",
-            ),
-            Column(
-                "ranks",
-                [f"{a}–{b}" for a, b in zip(table["low"], table["high"], strict=True)],
-                note=(
-                    f"Ranks: what 95% of {r.n_resamples:,} resamples of the {r.n_units:,} "
-                    f"{r.unit} span (seed {r.seed})."
-                ),
-            ),
-            doc.percents(
-                "first",
-                table["first_share"],
-                note="First: share of the resamples in which it leads.",
-            ),
+            doc.decimals("φ", table["phi"], 3, note=flow),
+            Column("ranks", ranks, note="Ranks: those that the separated pairs leave."),
         ],
-        caption=f"Fused ranking over {len(c.measures)} measures, no test over datasets",
+        caption=f"Fused ranking over {len(c.measures)} measures",
         key=f"answer-ranking-{key}",
         first=True,
         depth=ALWAYS,
@@ -703,7 +693,7 @@ _KINDS = {
         _leads,
         below=_answer_blocks,
         record=lambda c: {
-            "ranking": c.ranking and {**vars(c.ranking), "table": c.ranking.table.reset_index()}
+            "ranking": None if c.ranking is None else {"table": c.ranking.reset_index()}
         },
         heading="Who answers better",
     ),
