@@ -11,27 +11,27 @@ import json
 import os
 import sys
 import time
+import zlib
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import suppress
 from functools import wraps
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points, version
 from importlib.resources import files
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any
 
 from flask import Flask, Response, g, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from mlflow_mleval.errors import StoreError
+from mlflow_mleval.server.desk import Desk, Desks, locked, server_folder
 from mlflow_mleval.server.members import (
     SHOWN,
     Caller,
     ExperimentList,
     Inside,
-    PageJobs,
     forged,
-    is_active,
     one_request,
     run_behind,
     sides_offered,
@@ -39,14 +39,13 @@ from mlflow_mleval.server.members import (
     unreadable,
     verified_once,
 )
-from mlflow_mleval.server.page_content import (
+from mlflow_mleval.server.page_selection import (
     SIDES,
     PageSelection,
     SelectionError,
     gate_form,
     parsed,
     parsed_gate,
-    part_key,
     rendered,
 )
 from mlflow_mleval.store import schema
@@ -71,31 +70,19 @@ def create_app() -> Any:
         return _for_the_server(app)
     base_app = _entry(base).load()
     # The login makes its tables and its administrator: one process at a time.
-    with _one_at_a_time():
-        made = base_app() if isinstance(base_app, FunctionType) else base_app
+    lock = None
+    with suppress(OSError):  # no folder, of which the page will tell
+        lock = locked(server_folder() / "base", wait=True)
+    made = base_app() if isinstance(base_app, FunctionType) else base_app
+    if lock is not None:
+        os.close(lock)
     _let_members_in(page)
     return _for_the_server(made)
 
 
-def _one_at_a_time() -> AbstractContextManager[None]:
-    """A lock between the processes of the server; none where they have no folder, of which the page
-    will tell.
-    """
-    from mlflow_mleval.server.answer_cache import CacheFolder
-
-    try:
-        return CacheFolder.of_this_server().locked("base")
-    except OSError:
-        return nullcontext()
-
-
 def _for_the_server(app: Any) -> Any:
-    from flask import Flask
-
-    if (
-        not isinstance(app, Flask)
-        or _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get() != "uvicorn"
-    ):
+    runner = _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get()
+    if not isinstance(app, Flask) or runner != "uvicorn":
         return app
     return _of_mlflow("mlflow.server.fastapi_app", "create_fastapi_app")(app)
 
@@ -125,11 +112,7 @@ def _let_members_in(page: Any) -> None:
     validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
     for path, method in page.routes():
         for verb in (method, "HEAD") if method == "GET" else (method,):
-            validators[page.prefix + path, verb] = _anybody
-
-
-def _anybody() -> bool:
-    return True
+            validators[page.prefix + path, verb] = lambda: True
 
 
 def _of_mlflow(module: str, name: str) -> Any:
@@ -184,19 +167,17 @@ _KINDS = {
     "tex": "application/x-tex",
     "csv": "text/csv",
     "svg": "image/svg+xml",
+    "txt": "text/plain",
     "css": "text/css",
     "js": "text/javascript",
 }
 #: Files of the report that the page uses, too.
 _OF_REPORTS = ("report.css", "report.js", "weights.js")
-#: Runs that are counted as new at most; seconds for which a right is believed while a computation
-#: is waited for.
-NEW, LATELY = 100, 3.0
+#: Runs that are counted as new at most; milliseconds for which a verdict holds: its runs may grow.
+NEW, JUDGED = 100, 60_000
 #: Seconds that a request waits for a part that has to be made, before it says that it is at work;
 #: a download, which nobody asks for again, waits longer.
 SHORT, PATIENCE = 2.0, 240.0
-#: Milliseconds for which the verdict of a gate holds: its runs may grow.
-JUDGED = 60_000
 #: Digits of a time in milliseconds, in the year 5138.
 _DIGITS = 14
 #: Says of which answer a part is: when it was made, in milliseconds.
@@ -207,10 +188,8 @@ class Failure(Exception):
     """What goes wrong with a request, as the page is told."""
 
     def __init__(self, status: int, error: str = "", **more: Any) -> None:
-        self.status, self.content = (
-            status,
-            {"state": "failed", **({"error": error} if error else {}), **more},
-        )
+        told = {"error": error} if error else {}
+        self.status, self.content = status, {"state": "failed", **told, **more}
         super().__init__(error)
 
 
@@ -219,30 +198,19 @@ class Page:
 
     def __init__(self, app: Flask, prefix: str) -> None:
         self.app, self.prefix, self.inside = app, prefix, Inside(app, prefix)
-        self.jobs, self.listing = PageJobs(self.inside), ExperimentList(self.inside)
-        self._lately: dict[Any, Any] = {}
+        self.desks, self.listing = Desks(app, self.inside), ExperimentList(self.inside)
+        self.secret = os.urandom(32)
 
     def routes(self) -> dict[tuple[str, str], Callable[[], BaseResponse]]:
         """By path under the prefix and method, what answers."""
-        got = {
-            "": self._home,
-            "/": self.page,
-            "/static": self.static,
-            "/experiments": self.experiments,
-            "/survey": self.survey,
-            "/answer": self.answer,
-            "/section": self.section,
-            "/detail": self.detail,
-            "/text": self.text,
-            "/files": self.files,
-            "/download": self.download,
-            "/news": self.news,
-            "/gate-form": self.gate_form,
-            "/gate": self.gate,
+        views = [self.static, self.experiments, self.survey, self.answer, self.section, self.detail]
+        views += [self.text, self.files, self.download, self.news, self.gate_form, self.gate]
+        got: dict[str, Callable[[], BaseResponse]] = {
+            f"/{view.__name__.replace('_', '-')}": view for view in views
         }
-        return {(ROOT + path, "GET"): view for path, view in got.items()} | {
-            (f"{ROOT}/store", "POST"): self.store
-        }
+        got |= {"": lambda: redirect(f"{self.prefix}{ROOT}/", 308), "/": self.page}
+        routes = {(ROOT + path, "GET"): view for path, view in got.items()}
+        return routes | {(f"{ROOT}/store", "POST"): self.store}
 
     def install(self) -> None:
         for (path, method), view in self.routes().items():
@@ -256,14 +224,26 @@ class Page:
         self.app.after_request(self._guarded)
         if os.environ.get("MLEVAL_LINK", "1") != "0":
             self.app.after_request(self._linked)
-        self.app.wsgi_app = self._verifying_once(self.app.wsgi_app)  # type: ignore[method-assign]
+        self.app.wsgi_app = self._entered(self.app.wsgi_app)  # type: ignore[method-assign]
 
-    def _verifying_once(self, answer: Callable[..., Any]) -> Callable[..., Any]:
-        """The application, of which a request of ours verifies the member's login once."""
+    def _entered(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        """The application; a request of ours is answered where the desk is, and verifies the
+        member's login once.
+        """
 
         def call(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-            own = self._own(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""))
-            with one_request() if own else nullcontext():
+            path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+            if not self._own(path):
+                return answer(environ, start_response)
+            environ["mleval.came"] = time.monotonic()
+            if not path.endswith("/static"):
+                try:
+                    told = self.desks.elsewhere(environ)
+                except OSError:  # the views tell of it
+                    told = None
+                if told is not None:
+                    return told(environ, start_response)
+            with one_request():
                 return answer(environ, start_response)
 
         return call
@@ -276,10 +256,8 @@ class Page:
     def _guarded(self, response: Response) -> Response:
         """Every answer under our address, also one of MLflow's login, with our headers."""
         if self._own(request.path):
-            for name, value in HEADERS.items():
-                response.headers[name] = value
-            if "Cache-Control" not in response.headers:
-                response.headers["Cache-Control"] = "private, no-store"
+            response.headers.update(HEADERS)
+            response.headers.setdefault("Cache-Control", "private, no-store")
         return response
 
     def _linked(self, response: Response) -> Response:
@@ -294,31 +272,21 @@ class Page:
 
     # what the routes answer
 
-    def _home(self) -> BaseResponse:
-        return redirect(f"{self.prefix}{ROOT}/", 308)
-
     def page(self) -> Response:
-        self.jobs.warm()
-        return _html(
-            rendered("page.html.j2", token=token_of(self.jobs.folder.secret, self._caller))
-        )
+        assert self.desk  # which begins to import what answers need
+        return _html(rendered("page.html.j2", token=token_of(self.secret, self._caller)))
 
     def static(self) -> Response:
         name = request.args.get("file", "")
-        own = {
-            path.name: path
-            for path in (files("mlflow_mleval.server") / "static").iterdir()
-            if path.is_file()
-        }
+        own = {path.name: path for path in (files("mlflow_mleval.server") / "static").iterdir()}
         of_reports = files("mlflow_mleval.report") / "templates"
-        own |= {n: of_reports / n for n in _OF_REPORTS if (of_reports / n).is_file()}
-        if name not in own:
+        own |= {n: of_reports / n for n in _OF_REPORTS}
+        if name not in own or not own[name].is_file():
             raise Failure(404, "There is no such file.")
         content = own[name].read_bytes()
         response = _sent(content, name)
-        response.headers["Cache-Control"] = (
-            "private, no-cache"  # asked each time, sent when it has changed
-        )
+        # asked each time, sent when it has changed
+        response.headers["Cache-Control"] = "private, no-cache"
         response.set_etag(sha256(content).hexdigest()[:16])
         response.make_conditional(request)
         return response
@@ -328,73 +296,51 @@ class Page:
         asked: dict[str, Any] = {"max_results": SHOWN, "order_by": ["last_update_time DESC"]}
         if wanted:
             asked["filter"] = "name ILIKE '%{}%'".format(wanted.replace("\\", "").replace("'", ""))
-        if token := request.args.get("page-token"):
-            asked["page_token"] = token[:1000]
-        answer = self.inside.post(self._caller, "/api/2.0/mlflow/experiments/search", asked)
-        if answer.status == 400 and token:
+        token = request.args.get("page-token", "")[:1000]
+        path, paged = "experiments/search", asked | ({"page_token": token} if token else {})
+        answer = self.inside.post(self._caller, path, paged)
+        if not answer.ok and token and self.inside.post(self._caller, path, asked).ok:
             raise Failure(400, "This list has no such page. Load it again.", field="page-token")
         if not answer.ok:
-            raise Failure(*_refusal(answer, "the list of experiments"))
+            raise _refusal(answer, "the list of experiments")
         listed = answer.json()
         rows = self.listing.rows(self._caller, listed.get("experiments", []))
-        more, first = listed.get("next_page_token", ""), "page-token" not in request.args
-        return _html(
-            rendered(
-                "experiments.html.j2", experiments=rows, next_token=more, search=wanted, first=first
-            )
-        )
+        shown = {"experiments": rows, "next_token": listed.get("next_page_token", "")}
+        shown |= {"search": wanted, "first": "page-token" not in request.args}
+        return _html(rendered("experiments.html.j2", **shown))
 
     def survey(self) -> Response:
         selection = self._readable()
-        key = self._key(selection, "survey")
-        self._made(key, selection, "survey")
-        return _html(self.jobs.folder.read(key, "survey") or "")
+        job = {"what": "survey", "given": dict(selection.given)}
+        newer = _number("newer-than", "0", "a time in milliseconds")
+        return _html(self._made(self._key(selection, "survey"), job, "survey", newer)["text"])
 
     def answer(self) -> Response:
         selection = self._readable()
-        key = self._key(selection, "answer")
-        about = self._made(key, selection, "answer")
-        return _json(
-            {
-                "state": "ready",
-                "key": key,
-                "command": selection.command,
-                "selection": selection.query,
-                **about,
-            }
-        )
+        made = self._compared(selection, _number("newer-than", "0", "a time in milliseconds"))
+        about = {key: value for key, value in made.items() if key not in ("texts", "text")}
+        told = {"command": selection.command, "selection": selection.query}
+        return _json({"state": "ready", "key": self._key(selection, "answer"), **told, **about})
 
     def section(self) -> Response:
         selection, each = self._readable(), _number("each", "0", "a number of runs")
-        key = self._key(selection, "answer")
-        about = self._made(key, selection, "answer")
-        part = request.args.get("part", "")
-        text = self.jobs.folder.read(key, f"section/{part}")
-        if text is None:
-            if part not in (section["key"] for section in about["sections"]):
-                raise Failure(404, "The answer has no such section.")
-            at = f"/{each}" if each and part == "over_time" else ""
-            text = self._part(key, selection, f"section/{part}{at}")
-        return _html(text, about["made"])
+        made, part = self._compared(selection), request.args.get("part", "")
+        if f"section/{part}" in made["texts"]:
+            return _html(made["texts"][f"section/{part}"], made["made"])
+        at = f"/{each}" if each and part == "over_time" else ""
+        return _html(self._part(selection, f"section/{part}{at}"), made["made"])
 
     def text(self) -> Response:
-        selection = self._readable()
-        text = self._part(self._key(selection, "answer"), selection, "text")
-        return Response(text, mimetype="text/plain")
+        return Response(self._part(self._readable(), "text"), mimetype="text/plain")
 
     def files(self) -> Response:
-        selection = self._readable()
-        names = self._part(self._key(selection, "answer"), selection, "files")
-        return _json(json.loads(names))
+        return _json(json.loads(self._part(self._readable(), "files")))
 
     def download(self) -> Response:
         selection, name = self._readable(), request.args.get("file", "")
-        key = self._key(selection, "answer")
-        about = self._made(key, selection, "answer")
-        text = self._part(key, selection, f"file/{name}", PATIENCE)
+        text = self._part(selection, f"file/{name}", PATIENCE)
         response = _sent(text.encode(), name)
         response.headers["Content-Disposition"] = f'attachment; filename="mleval-{name}"'
-        response.headers[MADE] = str(about["made"])
         return response
 
     def detail(self) -> Response:
@@ -403,24 +349,22 @@ class Page:
         question = {argument: request.args.get(name, "") for name, argument in names.items()}
         if question["of"] not in ("method", "dataset", "cell", "pair"):
             raise Failure(400, "Details are of a method, a dataset, a cell or a pair.", field="of")
-        key = self._key(selection, "answer")
-        about = self._made(key, selection, "answer")
-        return _html(self._held(key, selection, question)["html"], about["made"])
+        return _html(self._part(selection, "detail", question=question))
 
     def news(self) -> Response:
         selection = self._readable()
-        self._check(selection)
-        rule = f"attributes.end_time > {_milliseconds('since')}"
+        rule = f"attributes.end_time > {_number('since', '', 'a time in milliseconds')}"
         own = selection.choices["filter_string"]
         asked = {
             "experiment_ids": list(selection.experiment_ids),
             "filter": f"{rule} and {own}" if own.strip() else rule,
             "max_results": NEW,
         }
-        answer = self.inside.post(self._caller, "/api/2.0/mlflow/runs/search", asked)
+        answer = self.inside.post(self._caller, "runs/search", asked)
         if not answer.ok:
-            raise Failure(*_refusal(answer, "new runs"))
-        return _json({"new": sum(not _is_record(run) for run in answer.json().get("runs", ()))})
+            raise _refusal(answer, "new runs")
+        records = (schema.TAG_KIND, schema.RECORDS)
+        return _json({"new": sum(not _has(run, *records) for run in answer.json().get("runs", ()))})
 
     def gate_form(self) -> Response:
         _refuse_other_sites()
@@ -435,11 +379,9 @@ class Page:
         sides, names, selection = self._sides()
         given = {} if selection is None else dict(selection.given)
         key = how.key("gate", *sides, *names, str(given), self._caller.workspace, self._address)
-        about = self.jobs.folder.about(key)
-        if about is None or time.time() * 1000 - about["made"] > JUDGED:
-            job = {"what": "gate", "how": dict(how.given), "given": given}
-            self._ask(key, {**job, "sides": sides, "names": names})
-        return _html(self.jobs.folder.read(key, "gate") or "")
+        job = {"what": "gate", "how": dict(how.given), "given": given}
+        job |= {"sides": sides, "names": names}
+        return _html(self._made(key, job, "survey", int(time.time() * 1000) - JUDGED)["text"])
 
     def _sides(self) -> tuple[list[str], list[str], PageSelection | None]:
         """Candidate and champion, what they are called, and the selection of which they are
@@ -450,16 +392,15 @@ class Page:
             if not text:
                 raise Failure(400, "Choose a run, a version or a method.", field=side)
         runs = [run_behind(self.inside, self._caller, text) for text in named]
-        if all(runs):
-            g.mleval_checked = True
+        found = [run for run in runs if run is not None]
+        if len(found) == len(SIDES):
             called = [
                 text.removeprefix("models:/") if "/" in text else f"{run[1]} ({run[0][:8]})"
-                for text, run in zip(named, runs, strict=True)
-                if run is not None
+                for text, run in zip(named, found, strict=True)
             ]
-            return [run[0] for run in runs if run is not None], called, None
-        if any(runs) or any("models:/" in text for text in named):
-            wrong = next(i for i, run in enumerate(runs) if run is None)
+            return [run[0] for run in found], called, None
+        if found or any("models:/" in text for text in named):
+            wrong = runs.index(None)
             text = f"There is no run or version {named[wrong]!r} that you may read."
             raise Failure(403, text, field=SIDES[wrong])
         if not request.args.get("experiment-id"):
@@ -468,106 +409,97 @@ class Page:
         return named, named, self._readable()
 
     def store(self) -> Response:
-        if reason := forged(request, self.jobs.folder.secret, self._caller):
+        if reason := forged(request, self.secret, self._caller):
             raise Failure(403, reason, reload=True)
         selection = self._readable()
-        answer = self._key(selection, "answer")
-        about = self._made(answer, selection, "answer")
-        self._part(answer, selection, "store", name="store.json")
-        of = part_key(answer, about["made"], "store")
-        key = selection.key("store", of, self._caller.identity)
-        if (done := self.jobs.folder.about(key)) is None or not is_active(
-            self.inside, self._caller, done["run_id"]
-        ):
-            job = {
-                "what": "store",
-                "of": of,
-                "given": dict(selection.given),
-                "user": self._caller.user,
-            }
-            self._ask(key, job, writes=True)
+        about, caller = self._compared(selection), self._caller
+        key = selection.key("store", self._address, caller.identity, str(about["made"]))
+        job = {"what": "store", "user": caller.user, **self._of(selection, about)}
+        done = self._made(key, job, "part")
+        path = {"run_id": done["run_id"]}
+        info = self.inside.told(caller, "runs/get", **path).get("run", {}).get("info", {})
+        if info.get("lifecycle_stage") != "active":  # deleted since then
+            self.desk.forget(key)
+            done = self._made(key, job, "part")
         link = "../#" + schema.PLACE_OF_REPORT.format(done["experiment_id"], done["run_id"])
         return _json({"run_id": done["run_id"], "address": link, "left_out": done["left_out"]})
 
     # what they share
 
+    @property
+    def desk(self) -> Desk:
+        desk = self.desks.here()
+        if desk is None:
+            raise Failure(503, "The page is not ready. Try again in a moment.")
+        return desk
+
+    def _compared(self, selection: PageSelection, newer: int = 0) -> dict[str, Any]:
+        """The answer to a selection; while there is none that is new enough, 202."""
+        job = {**self._of(selection, {}), "what": "answer", "newer": newer}
+        return self._made(self._key(selection, "answer"), job, "answer", newer)
+
+    def _of(self, selection: PageSelection, about: dict[str, Any]) -> dict[str, Any]:
+        """Of which runs a job is, and of which answer."""
+        reads = self._key(selection.runs_only, "answer")
+        return {"given": dict(selection.given), "reads": reads, "of": about.get("made")}
+
     def _part(
         self,
-        key: str,
         selection: PageSelection,
         part: str,
         seconds: float = SHORT,
-        name: str = "text",
+        **more: Any,
     ) -> str:
         """A part of the answer, made now unless somebody asked for it before."""
-        about = self._made(key, selection, "answer")
-        written = part_key(key, about["made"], part)
-        text = self.jobs.folder.read(written, name)
-        if text is None:
-            self._held(key, selection, {"part": part}, seconds)
-            text = self.jobs.folder.read(written, name)
-        if text is None:
-            raise Failure(503, "The server has no room for this part. Choose fewer runs.")
-        return text
+        about = self._compared(selection)
+        key = selection.key(part, str(more), self._key(selection, "answer"), str(about["made"]))
+        job = {"what": "part", "part": part, **self._of(selection, about), **more}
+        return self._made(key, job, "part", wait=seconds)["text"]
 
-    def _held(
-        self,
-        key: str,
-        selection: PageSelection,
-        question: dict[str, Any],
-        seconds: float = SHORT,
+    def _made(
+        self, key: str, job: dict[str, Any], lane: str, newer: int = 0, wait: float = 0.0
     ) -> dict[str, Any]:
-        """What the process says that holds the comparison, 202 while it is at work; where it has
-        let it go, the comparison is made anew.
-        """
-        shown = self.jobs.held(key, question, seconds)
-        if shown is None:
-            self._compute(key, selection, "answer")
-        if "state" in shown or "status" in shown:
-            raise Failure(shown.pop("status", 202), **shown)
-        return shown
+        """What the desk has made of a job, which says what it is about; 202 while it is at work."""
+        took = time.monotonic() - request.environ.get("mleval.came", time.monotonic())
+        how = {"lane": lane, "newer": newer, "patience": took, "wait": wait}
+        told = self.desk.ask(key, self._caller, {**job, "address": self._address}, **how)
+        if "state" in told:
+            told = dict(told)
+            raise Failure(told.pop("status", 202), told.pop("error", ""), **told)
+        if told.get("gone"):  # the process that held the comparison has ended: it is made anew
+            self.desk.forget(key)
+            selection = self._selection()
+            self.desk.forget(self._key(selection, "answer"))
+            self._compared(selection)
+        texts = {name: zlib.decompress(text).decode() for name, text in told["texts"].items()}
+        return {**told, "texts": texts, "text": texts.get("text", "")}
 
     @property
     def _caller(self) -> Caller:
-        return Caller.of(request.environ, request.args.get("workspace", "")[:200])
+        """Who asks, in the workspace that the address names, if MLflow knows it."""
+        named = request.args.get("workspace", "")[:200]
+        caller = Caller.of(request.environ, named)
+        if named and "mleval_workspace" not in g:
+            g.mleval_workspace = self.inside.post(caller, "experiments/search", {"max_results": 1})
+        if named and g.mleval_workspace.status not in (200, 401, 403):
+            text = f"There is no workspace {named!r} that you may use. Leave it out."
+            raise Failure(400, text, field="workspace")
+        return caller
 
     def _selection(self) -> PageSelection:
         return parsed(request.args.to_dict(flat=False))
 
     def _readable(self) -> PageSelection:
-        """The selection, if the member may read all that it names.
-
-        MLflow is asked each time that anything is told but how far a computation is: that is asked
-        for again and again.
-        """
+        """The selection, if MLflow says now that the member may read all that it names."""
         _refuse_other_sites()
-        selection = self._selection()
+        selection, field = self._selection(), "experiment-id"
         if not selection.experiment_ids:
-            raise Failure(
-                400, "No experiment is chosen. Choose one from the list.", field="experiment-id"
-            )
-        seen, now = (self._caller.proof, selection.experiment_ids), time.monotonic()
-        g.mleval_checked = False
-        if now - self._lately.get(seen, -LATELY) > LATELY:
-            self._check(selection)
-            self._lately = {key: at for key, at in self._lately.items() if now - at < LATELY} | {
-                seen: now
-            }
-        return selection
-
-    def _check(self, selection: PageSelection) -> None:
-        """Ask MLflow, unless this request did already."""
-        if g.mleval_checked:
-            return
+            raise Failure(400, "No experiment is chosen. Choose one from the list.", field=field)
         hidden = unreadable(self.inside, self._caller, selection.experiment_ids)
         if hidden is not None:
-            raise Failure(
-                403,
-                f"There is no experiment {hidden} that you may read. Choose another, or ask its "
-                "owner.",
-                field="experiment-id",
-            )
-        g.mleval_checked = True
+            text = f"There is no experiment {hidden} that you may read. Choose another, or ask its "
+            raise Failure(403, text + "owner.", field=field)
+        return selection
 
     def _key(self, selection: PageSelection, what: str) -> str:
         return selection.key(what, self._caller.workspace, self._address, __version__)
@@ -576,40 +508,12 @@ class Page:
     def _address(self) -> str:
         return request.url_root.rstrip("/") + self.prefix
 
-    def _made(self, key: str, selection: PageSelection, what: str) -> dict[str, Any]:
-        """What an answer says of itself; while there is none that is new enough, 202."""
-        newer = _milliseconds("newer-than", "0")
-        about = self.jobs.folder.about(key)
-        if about is not None and about["made"] > newer:
-            self._check(selection)
-            return about
-        self._compute(key, selection, what, newer)
-
-    def _compute(self, key: str, selection: PageSelection, what: str, newer: int = 0) -> NoReturn:
-        """Have the worker make an answer from runs that were read after a time."""
-        reads = self._key(selection.runs_only, what)
-        given = dict(selection.given)
-        self._ask(key, {"what": what, "given": given, "reads": reads, "newer": newer})
-
-    def _ask(self, key: str, job: dict[str, Any], writes: bool = False) -> NoReturn:
-        """Have the worker do the job, or hear how far it is."""
-        state = self.jobs.ask(key, self._caller, {**job, "address": self._address}, writes)
-        if state["state"] == "failed":
-            self._check(self._selection())
-            raise Failure(**{name: value for name, value in state.items() if name != "state"})
-        raise Failure(202, **state)
-
 
 def _refuse_other_sites() -> None:
     """Another site could not read the answer, but have it computed."""
     cross = request.headers.get("Sec-Fetch-Site") == "cross-site"
     if cross and request.headers.get("Sec-Fetch-Mode") != "navigate":
         raise Failure(403, "The request comes from another site.")
-
-
-def _milliseconds(field: str, default: str = "") -> int:
-    """A time in the address."""
-    return _number(field, default, "a time in milliseconds")
 
 
 def _number(field: str, default: str, what: str) -> int:
@@ -644,21 +548,17 @@ def _answering(view: Callable[[], BaseResponse]) -> Callable[[], BaseResponse]:
     return answer
 
 
-def _refusal(answer: Any, what: str) -> tuple[int, str]:
+def _refusal(answer: Any, what: str) -> Failure:
     if answer.status in (401, 403):
-        return answer.status, f"MLflow does not let you read {what}."
-    return (
-        503,
-        f"MLflow could not tell {what}: "
-        f"{str(answer.json().get('message', ''))[:300] or answer.status}",
-    )
+        return Failure(answer.status, f"MLflow does not let you read {what}.")
+    said = str(answer.json().get("message", ""))[:300] or answer.status
+    status = 400 if 400 <= answer.status < 500 else 503
+    return Failure(status, f"MLflow could not tell {what}: {said}")
 
 
-def _is_record(run: dict[str, Any]) -> bool:
-    return any(
-        tag["key"] == schema.TAG_KIND and tag["value"] in schema.RECORDS
-        for tag in run["data"].get("tags", ())
-    )
+def _has(run: dict[str, Any], key: str, values: Any) -> bool:
+    """Whether a run has a tag with one of these values."""
+    return any(tag["key"] == key and tag["value"] in values for tag in run["data"].get("tags", ()))
 
 
 def _html(text: str, made: int | None = None) -> Response:
@@ -670,9 +570,5 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _sent(content: bytes, name: str) -> Response:
-    return Response(
-        content,
-        content_type=(
-            f"{_KINDS.get(name.rpartition('.')[2], 'application/octet-stream')}; charset=utf-8"
-        ),
-    )
+    kind = _KINDS.get(name.rpartition(".")[2], "application/octet-stream")
+    return Response(content, content_type=f"{kind}; charset=utf-8")

@@ -220,12 +220,12 @@ def with_login(repeats: int = 15) -> list[Row]:
 
 
 def memory(session: int) -> float:
-    """MB of the server's processes; the worker's, which end, do not count."""
+    """MB of the server's processes; those that compute, which end, do not count."""
     total = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             ours = int(stat.read_text().rpartition(")")[2].split()[3]) == session
-            if ours and b"server.worker" not in stat.with_name("cmdline").read_bytes():
+            if ours and b"forkserver" not in stat.with_name("cmdline").read_bytes():
                 total += int(stat.with_name("statm").read_text().split()[1])
     return total * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -239,7 +239,7 @@ def names() -> list[str]:
 
 @contextmanager
 def served(case: Case, *options: str):
-    """A server with the runs of a case, its worker started; the experiment's id."""
+    """A server with the runs of a case, what computes started; the experiment's id."""
     from mlflow import MlflowClient
     from page_servers import page_server
 
@@ -249,7 +249,7 @@ def served(case: Case, *options: str):
         path = Path(folder, "mlflow.db")
         experiment_id = fill(path, case.methods, case.datasets, names(), case.seeds)
         with page_server(Path(folder), store, *options) as server:
-            server.ask("")  # a visit of the page starts the worker
+            server.ask("")  # a visit of the page starts what computes
             search(server.url, experiment_id)  # what is slow the first time
             quiet(server.process.pid)
             yield server, experiment_id

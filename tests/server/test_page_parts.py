@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+from concurrent.futures import Future
 from dataclasses import fields
 from types import SimpleNamespace
 from urllib.parse import parse_qs
@@ -24,33 +25,27 @@ from mlflow_mleval.errors import CandidatesError, MeasureError, UnclearError
 from mlflow_mleval.report import FORMATS, SUFFIXES
 from mlflow_mleval.report.content import document_of
 from mlflow_mleval.selection import DIGEST, METHOD_RULES, Selection
-from mlflow_mleval.server import members
-from mlflow_mleval.server.answer_cache import CacheFolder
+from mlflow_mleval.server import desk, members
+from mlflow_mleval.server.answers import failure, files_of, form_of, repeats_of
+from mlflow_mleval.server.desk import MOST_BYTES, Desk, Desks, Door, locked, server_folder
 from mlflow_mleval.server.members import (
-    MOST_BYTES,
     Caller,
     ExperimentList,
-    Forwarder,
     Inside,
     forged,
     one_request,
     token_of,
     verified_once,
 )
-from mlflow_mleval.server.page_content import (
+from mlflow_mleval.server.page_selection import (
     COMPARING,
     SelectionError,
-    _form,
-    _repeats,
-    failure,
-    files_of,
     further_options,
     offered,
     options,
     parsed,
     rendered,
 )
-from mlflow_mleval.server.worker import ABSENT, LANES, Worker
 from mlflow_mleval.study import Study, Survey, Way
 from mlflow_mleval.words import PROPOSED, Message
 
@@ -155,7 +150,7 @@ def door():
         start_response("200 OK", [("Content-Type", "application/json")])
         return [json.dumps({**told, "body": environ["wsgi.input"].read(size).decode()}).encode()]
 
-    return Forwarder(Inside(application, "/prefix"))
+    return Door(application, Inside(application, "/prefix"))
 
 
 MEMBER = Caller.of(
@@ -173,33 +168,36 @@ MEMBER = Caller.of(
 
 
 def test_a_job_asks_in_the_members_name_and_knows_nothing_of_them(door):
-    with door.open_for(MEMBER) as (address, token):
-        assert address.startswith("http://127.0.0.1:")
-        headers = {"Authorization": f"Bearer {token}"}
-        answer = requests.post(
-            f"{address}/api/2.0/mlflow/runs/search", data=b'{"a": 1}', headers=headers, timeout=60
-        ).json()
-        assert answer == {
-            "REQUEST_METHOD": "POST",
-            "PATH_INFO": "/prefix/api/2.0/mlflow/runs/search",
-            "QUERY_STRING": "",
-            "body": '{"a": 1}',
-            "HTTP_AUTHORIZATION": "Basic bWU6aXQ=",
-            "HTTP_COOKIE": "session=1",
-            "HTTP_ORIGIN": None,
-            "HTTP_X_USER": "me",
-            "login.layer": "said",
-        }
-        got = requests.get(
-            f"{address}/get-artifact?run_id=1&path=a%2Fb", headers=headers, timeout=60
-        ).json()
-        assert (
-            got["PATH_INFO"] == "/prefix/get-artifact"
-            and got["QUERY_STRING"] == "run_id=1&path=a%2Fb"
-        )
-    assert (
-        requests.get(f"{address}/get-artifact", headers=headers, timeout=60).status_code == 401
-    )  # the token died with the job
+    token = door.open_for(MEMBER)
+    assert door.address.startswith("http://127.0.0.1:")
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = requests.post(
+        f"{door.address}/api/2.0/mlflow/runs/search", data=b'{"a": 1}', headers=headers, timeout=60
+    ).json()
+    assert answer == {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/prefix/api/2.0/mlflow/runs/search",
+        "QUERY_STRING": "",
+        "body": '{"a": 1}',
+        "HTTP_AUTHORIZATION": "Basic bWU6aXQ=",
+        "HTTP_COOKIE": "session=1",
+        "HTTP_ORIGIN": None,
+        "HTTP_X_USER": "me",
+        "login.layer": "said",
+    }
+    asked = f"{door.address}/get-artifact?run_id=1&path=a%2Fb"
+    got = requests.get(asked, headers=headers, timeout=60).json()
+    assert got["PATH_INFO"] == "/prefix/get-artifact"
+    assert got["QUERY_STRING"] == "run_id=1&path=a%2Fb"
+    door.shut(token)
+    assert requests.get(asked, headers=headers, timeout=60).status_code == 401  # it died with it
+
+
+def test_another_process_of_the_server_hands_its_requests_on(door):
+    headers = {"Authorization": f"Bearer {door.token}"}
+    told = {**MEMBER.environ, "REQUEST_METHOD": "GET", "PATH_INFO": "/mleval/answer"}
+    got = requests.post(door.address, json=told, headers=headers, timeout=60).json()
+    assert got["PATH_INFO"] == "/mleval/answer" and got["HTTP_X_USER"] == "me"
 
 
 @pytest.mark.parametrize(
@@ -225,74 +223,77 @@ def test_a_job_asks_in_the_members_name_and_knows_nothing_of_them(door):
     ],
 )
 def test_the_door_refuses_what_no_job_needs(door, method, path, writes):
-    with door.open_for(MEMBER, writes) as (address, token):
-        session = requests.Session()
-        request = requests.Request(
-            method, address, headers={"Authorization": f"Bearer {token}"}
-        ).prepare()
-        request.url = address + path  # as it is, not tidied
-        assert session.send(request, timeout=60).status_code == 403
+    headers = {"Authorization": f"Bearer {door.open_for(MEMBER, writes)}"}
+    request = requests.Request(method, door.address, headers=headers).prepare()
+    request.url = door.address + path  # as it is, not tidied
+    assert requests.Session().send(request, timeout=60).status_code == 403
 
 
 def test_the_door_opens_to_its_token_only(door):
-    with door.open_for(MEMBER, True) as (address, token):
-        asked = f"{address}/api/2.0/mlflow/runs/create"
-        for wrong in ("", f"Bearer {token[:-1]}", f"Basic {token}", "Bearer "):
-            headers = {"Authorization": wrong, "Cookie": "session=1"}
-            assert requests.post(asked, headers=headers, timeout=60).status_code == 401
-        headers = {"Authorization": f"Bearer {token}"}
-        assert requests.post(asked, headers=headers, timeout=60).ok
-        assert (
-            requests.post(
-                asked, headers={**headers, "Content-Length": str(MOST_BYTES + 1)}, timeout=60
-            ).status_code
-            == 413
-        )
-
-
-def test_answers_are_whole_private_and_bounded(tmp_path, monkeypatch):
-    folder = CacheFolder(tmp_path)
-    for at, key in enumerate("abc"):
-        folder.write(key, [("about.json", '{"made": 1}'), ("section/x", "é" * 10)])
-        os.utime(tmp_path / f"{key}.zip", (at, at))
-    assert folder.about("a") == {"made": 1} and folder.read("b", "section/x") == "é" * 10
-    assert (
-        folder.read("a", "../secret") is None
-        and folder.read("../a", "x") is None
-        and folder.names("none") == []
-    )
-    size = (tmp_path / "a.zip").stat().st_size
-    monkeypatch.setenv("MLEVAL_PAGE_CACHE_MB", str(2.5 * size / 1e6))
-    folder.shrink()  # c was written last, a and b have just been read
-    assert sorted(path.name for path in tmp_path.glob("*.zip")) == ["a.zip", "b.zip"]
-    with pytest.raises(ZeroDivisionError):
-        folder.write("a", ((name, 1 / 0) for name in "x"))
-    assert folder.about("a") == {"made": 1} and not list(tmp_path.glob("*.part"))
-    assert len(folder.secret) == 32 and folder.secret == CacheFolder(tmp_path).secret
+    token = door.open_for(MEMBER, True)
+    asked = f"{door.address}/api/2.0/mlflow/runs/create"
+    for wrong in ("", f"Bearer {token[:-1]}", f"Basic {token}", "Bearer ", f"Basic {door.token}"):
+        headers = {"Authorization": wrong, "Cookie": "session=1"}
+        assert requests.post(asked, headers=headers, timeout=60).status_code == 401
+    headers = {"Authorization": f"Bearer {token}"}
+    assert requests.post(asked, headers=headers, timeout=60).ok
+    large = {**headers, "Content-Length": str(MOST_BYTES + 1)}
+    assert requests.post(asked, headers=large, timeout=60).status_code == 413
 
 
 @pytest.mark.parametrize("mode", [0o701, 0o704, 0o710, 0o740, 0o750, 0o755, 0o770, 0o777])
-def test_a_folder_that_others_may_enter_takes_no_answer(tmp_path, monkeypatch, mode):
+def test_a_folder_that_others_may_enter_is_not_used(tmp_path, monkeypatch, mode):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     root = tmp_path / f"mleval-{os.geteuid()}"
     root.mkdir()
     root.chmod(mode)
     with pytest.raises(PermissionError, match="is not a folder of this user alone"):
-        CacheFolder.of_this_server()
+        server_folder()
     root.chmod(0o700)
-    folder = CacheFolder.of_this_server()
-    assert folder.path.parent == root and folder.path.stat().st_mode & 0o777 == 0o700
-    folder.path.chmod(mode)
-    with pytest.raises(PermissionError, match="is not a folder of this user alone"):
-        CacheFolder.of_this_server()
+    folder = server_folder()
+    assert folder.parent == root and folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(mode)
+    with pytest.raises(PermissionError, match="set TMPDIR"):
+        server_folder()
 
 
-def test_a_link_in_place_of_the_folder_takes_no_answer(tmp_path, monkeypatch):
+def test_a_link_in_place_of_the_folder_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "own").mkdir(mode=0o700)
     (tmp_path / f"mleval-{os.geteuid()}").symlink_to(tmp_path / "own")
     with pytest.raises(PermissionError, match="is not a folder of this user alone"):
-        CacheFolder.of_this_server()
+        server_folder()
+
+
+def test_folders_of_servers_that_ended_go(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("_MLFLOW_SERVER_BOOT_ID", "first")
+    first = server_folder()
+    lock = locked(first / "desk", wait=False)
+    assert lock is not None and locked(first / "desk", wait=False) is None
+    os.utime(first, (0, 0))
+    monkeypatch.setenv("_MLFLOW_SERVER_BOOT_ID", "second")
+    second = server_folder()
+    assert first != second and first.is_dir()
+    os.close(lock)
+    os.utime(first, (0, 0))
+    assert server_folder() == second and not first.exists()
+
+
+def test_one_process_of_a_server_has_the_desk(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Desk, "_run", lambda desk: None)
+
+    def application(environ, start_response):
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [environ["PATH_INFO"].encode()]
+
+    one, other = (Desks(application, Inside(application)) for _ in range(2))
+    asked = EnvironBuilder("/mleval/news").get_environ()
+    assert one.elsewhere(asked) is None and one.here() is not None
+    assert other.here() is None and other.elsewhere(asked).get_data() == b"/mleval/news"
+    (file,) = tmp_path.rglob("desk")
+    assert file.stat().st_mode & 0o077 == 0
 
 
 def test_a_request_to_write_is_believed_from_the_members_page_only():
@@ -326,25 +327,6 @@ def test_a_request_to_write_is_believed_from_the_members_page_only():
     assert "another site" in met(fine, Sec_Fetch_Site="same-site") and "another site" in met(
         fine, Sec_Fetch_Site="none"
     )
-
-
-def test_folders_of_servers_that_ended_go(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv("_MLFLOW_SERVER_BOOT_ID", "first")
-    first = CacheFolder.of_this_server()
-    alive = first.stay()
-    monkeypatch.setenv("_MLFLOW_SERVER_BOOT_ID", "second")
-    second = CacheFolder.of_this_server()
-    assert first.path != second.path and first.path.is_dir() and not first.deserted()
-    os.close(alive)
-    assert (
-        first.deserted()
-        and CacheFolder.of_this_server().path == second.path
-        and not first.path.exists()
-    )
-    (tmp_path / f"mleval-{os.geteuid()}").chmod(0o755)
-    with pytest.raises(PermissionError, match="set TMPDIR"):
-        CacheFolder.of_this_server()
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 132, 10_000, 99_999, 100_001])
@@ -468,7 +450,7 @@ def test_the_form_is_set_to_what_the_survey_proposes(empty_store, tmp_path, monk
     def form(**given):
         chosen = parsed({name.replace("_", "-"): value for name, value in given.items()})
         with store.remembered():
-            return _form(chosen, *take_stock(Selection.of(chosen.choices)))
+            return form_of(chosen, *take_stock(Selection.of(chosen.choices)))
 
     seeds = experiment("seeds", "seed", ["test_f1", "cost_usd"])
     found = form(experiment_id=[seeds])
@@ -476,7 +458,7 @@ def test_the_form_is_set_to_what_the_survey_proposes(empty_store, tmp_path, monk
     rules["dataset-by"] = ("param:dataset",)
     assert dict(found.set_to.given) == rules and not found.ways and not found.problem
     assert len(found.study.methods) == 2 and len(found.study.datasets) == 3
-    assert _repeats(found.study) == "2 repeats" and found.study.measures == ["test_f1"]
+    assert repeats_of(found.study) == "2 repeats" and found.study.measures == ["test_f1"]
     # what was chosen stays so
     asked = form(experiment_id=[seeds], method_by=["run_name"], missing=["worst"])
     assert asked.set_to.choices["method_by"] == ("run_name",)
@@ -583,29 +565,103 @@ def test_measures_are_left_out_of_what_was_read_where_the_rest_is_as_without_the
     ]
 
 
-def test_members_take_turns_and_surveys_wait_for_no_comparison(tmp_path):
-    folder = CacheFolder(tmp_path)
-    worker = Worker(folder, 60.0, 0)
+def test_what_computes_has_none_of_the_servers_secrets(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_FLASK_SERVER_SECRET_KEY", "key-of-the-server")
+    process = desk._Process(tmp_path)
     try:
-
-        def asks(who, key, what="answer"):
-            return worker._state({"key": key, "who": who, "what": what})["state"]
-
-        def at_work(who):
-            return SimpleNamespace(working=True, lane="", who=who)
-
-        for number in range(LANES[""] - 1):
-            worker.children[f"busy {number}"] = at_work("ann")
-        assert asks("ann", "ann's") == "start"  # nobody else waits
-        assert asks("bob", "bob's") == "start"  # he has nothing at work
-        assert asks("ann", "ann's") == "working"  # so that his goes first
-        worker.children["busy too"] = at_work("bob")
-        assert asks("ann", "ann's") == asks("eve", "eve's") == "working"
-        assert asks("eve", "eve's survey", "survey") == "start"
-        del worker.children["busy too"]
-        worker.waiting["eve's"].asked -= ABSENT
-        worker.waiting["bob's"].asked -= ABSENT
-        assert asks("ann", "ann's") == "start"  # who is away holds nobody up
+        asked = (
+            process.pool.submit(os.getenv, name)
+            for name in ("MLFLOW_FLASK_SERVER_SECRET_KEY", "OMP_NUM_THREADS")
+        )
+        assert [one.result(60) for one in asked] == [None, "1"]
     finally:
-        worker.selector.close()
-        worker.listener.close()
+        process.end()
+
+
+@pytest.fixture
+def quiet_desk(door, tmp_path, monkeypatch):
+    """A desk whose processes only say what they were given."""
+
+    class Process:
+        def __init__(self, folder):
+            self.reads, self.used, self.task, self.ended = "", 0.0, None, False
+            self.pool, self.heard = self, self
+
+        def submit(self, work, job):
+            self.job, self.future = job, Future()
+            return self.future
+
+        def poll(self):
+            return False
+
+        def end(self):
+            self.ended = True
+
+    monkeypatch.setattr(Desk, "_run", lambda desk: None)
+    monkeypatch.setattr(desk, "_Process", Process)
+    return Desk(door, tmp_path)
+
+
+def started(at: Desk) -> list[str]:
+    """Whose jobs are given to a process now."""
+    keys = []
+    while (task := at._next()) is not None:
+        at._start(task)
+        keys.append(task.job["key"])
+    return keys
+
+
+def test_members_take_turns_and_surveys_wait_for_no_comparison(quiet_desk):
+    def asks(who, key, lane="answer"):
+        caller = Caller.of({"REMOTE_USER": who})
+        return quiet_desk.ask(key, caller, {"what": lane, "reads": key}, lane=lane)
+
+    assert asks("ann", "ann 1")["state"] == "working" and started(quiet_desk) == ["ann 1"]
+    asks("ann", "ann 2"), asks("ann", "ann 3"), asks("bob", "bob 1")
+    assert started(quiet_desk) == ["bob 1"]  # who has nothing at work goes first
+    assert "waiting" in asks("ann", "ann 2")["step"]
+    asks("eve", "eve 1"), asks("eve", "survey", "survey")
+    assert started(quiet_desk) == ["survey"]
+    first = quiet_desk.processes[0]
+    first.future.set_result({"made": 5, "texts": {"text": b"x"}})
+    quiet_desk._look_at(first)
+    assert asks("bob", "ann 1")["made"] == 5  # whoever may read it; rights are asked before
+    assert started(quiet_desk) == ["ann 2"]
+
+
+def test_what_nobody_waits_for_stops_and_what_takes_too_long_is_told(quiet_desk):
+    ann = Caller.of({"REMOTE_USER": "ann"})
+    job = {"what": "answer", "reads": "r"}
+    for told in ("absent", "long"):
+        quiet_desk.ask(told, ann, job, lane="answer")
+        assert started(quiet_desk) == [told]
+        process, task = quiet_desk.processes[-1], quiet_desk.tasks[told]
+        token = task.token
+        quiet_desk._look_at(process)
+        assert not process.ended
+        if told == "absent":
+            task.asked -= desk.ABSENT + 1
+        else:
+            task.began -= desk.LIMIT + 1
+        quiet_desk._look_at(process)
+        assert process.ended and desk._digest(token) not in quiet_desk.door._jobs
+    assert "absent" not in quiet_desk.tasks
+    assert quiet_desk.ask("long", ann, job, lane="answer")["status"] == 504
+    slow = quiet_desk.ask("slow", ann, job, lane="answer", patience=4.0)
+    assert slow["state"] == "working" and quiet_desk.tasks["slow"].patience > 12
+    quiet_desk.tasks["slow"].asked -= 20
+    quiet_desk._forget_absent()
+    assert "slow" not in quiet_desk.tasks
+
+
+def test_answers_are_let_go_where_there_is_no_room(quiet_desk):
+    quiet_desk.room = 5000
+    ann = Caller.of({"REMOTE_USER": "ann"})
+    for key in "abc":
+        quiet_desk.ask(key, ann, {"what": "survey"}, lane="survey")
+        assert started(quiet_desk) == [key]
+        (process,) = [p for p in quiet_desk.processes if p.task]
+        process.future.set_result({"made": 1, "texts": {"text": b"x" * 1200}})
+        quiet_desk._look_at(process)
+        quiet_desk.ask("a", ann, {}, lane="survey")
+    assert [*quiet_desk.answers] == ["c", "a"]  # what was read last stays

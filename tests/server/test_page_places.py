@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -111,22 +112,26 @@ def test_a_workspace_shows_its_own_experiments_only(empty_store, tmp_path, monke
         assert server.ask(f"answer?experiment-id={own}").status_code == 403
 
 
-def test_a_comparison_ends_with_its_time_and_the_worker_with_its_server(db, tmp_path, monkeypatch):
+def test_a_comparison_ends_with_its_time_and_processes_with_their_server(db, tmp_path, monkeypatch):
     study(monkeypatch, f"sqlite:///{db}")
     with page_server(tmp_path, f"sqlite:///{db}", MLEVAL_PAGE_SECONDS="0.01") as server:
         answer = server.ask("answer?experiment-id=1")
         assert answer.status_code == 504 and "MLEVAL_PAGE_SECONDS" in answer.json()["error"]
-        assert workers(tmp_path)
-    deadline = time.monotonic() + PATIENCE
-    while workers(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert not workers(tmp_path), f"the worker is still there {PATIENCE} seconds after its server"
+        assert computing(tmp_path)
+        os.kill(server.process.pid, 9)
+        deadline = time.monotonic() + PATIENCE
+        while computing(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert not computing(tmp_path), f"still there {PATIENCE} seconds after the server"
 
 
-def workers(folder) -> list:
-    commands = (path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
-    return [
-        path
-        for path in commands
-        if b"server.worker" in (text := path.read_bytes()) and str(folder).encode() in text
-    ]
+def computing(folder) -> list:
+    """The processes that compute for a server whose temporary files lie there."""
+    scratch = str(folder / "t").encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            ours = scratch in (path / "environ").read_bytes()
+            if ours and b"multiprocessing.forkserver" in (path / "cmdline").read_bytes():
+                found.append(path)
+    return found

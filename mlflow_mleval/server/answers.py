@@ -1,0 +1,537 @@
+"""What a process of the pool makes: the answer to a selection and its parts, what a selection
+holds, the verdict of a gate, a stored report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from mlflow_mleval.errors import (
+    CandidatesError,
+    MissingResultsError,
+    MlevalError,
+    StoreError,
+    UnclearError,
+)
+from mlflow_mleval.report import FILES
+from mlflow_mleval.selection import Selection, command_line
+from mlflow_mleval.server.page_selection import (
+    FIELDS,
+    SIDES,
+    PageSelection,
+    as_field,
+    as_option,
+    field_of,
+    further_options,
+    gate_options,
+    offered,
+    options,
+    parsed,
+    parsed_gate,
+    rendered,
+    without_flags,
+)
+from mlflow_mleval.words import Argument, argument_of, redacted, worded
+
+Tell = Callable[..., None]
+Job = Mapping[str, Any]
+#: Seconds between two lines of progress; runs that a page reads at most.
+OFTEN, MOST_RUNS = 0.2, 20_000
+
+
+def make(job: Job, tell: Tell) -> dict[str, Any]:
+    """Do the job: what it says of itself, with its texts; a failure is told, not raised."""
+    from mlflow_mleval.store import artifacts
+
+    os.environ["MLFLOW_TRACKING_URI"] = job["server"]
+    os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
+    artifacts.go_by_routes()
+    kinds = {"answer": _answer, "survey": _survey, "gate": _gate, "part": _part, "store": _store}
+    try:
+        return {"made": int(time.time() * 1000)} | kinds[job["what"]](job, tell)
+    except Exception as error:
+        return {"state": "failed", **failure(error, job)}
+    finally:
+        del os.environ["MLFLOW_TRACKING_TOKEN"]
+
+
+class TooManyError(StoreError):
+    """More runs are selected than the page reads."""
+
+
+#: What a member hears who wants a report stored where they may only read.
+_READ_ONLY = (
+    "You may read these runs, but not store a report beside them: that takes the right to edit "
+    "the experiment. Ask its owner, or download the report."
+)
+#: What can be done about methods without a result on a dataset.
+_GAPS = (
+    ("give them the worst value of the dataset", {"missing": "worst"}),
+    ("leave out the datasets that have gaps", {"missing": "drop-datasets"}),
+    ("leave out the methods that have gaps", {"missing": "drop-methods"}),
+)
+
+
+def failure(error: Exception, job: Job) -> dict[str, Any]:
+    """What the reader is told of an error, and what may be done about it."""
+    status, text, field = 409, str(error), None
+    ways: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    if isinstance(error, CandidatesError):
+        text, ways = error.text, _mean_first(error)
+    elif isinstance(error, UnclearError):
+        ranked = [way for way in error.ways if way.command == "rank"]
+        text, ways = error.text, [(way.what, way.selection.arguments()) for way in ranked]
+    elif isinstance(error, MissingResultsError):
+        text, ways = error.text, error.ways or _GAPS
+    elif isinstance(error, TooManyError):
+        status = 413
+    elif job["what"] == "store" and "permission denied" in text.lower():
+        status, text = 403, _READ_ONLY
+    elif isinstance(error, StoreError):
+        status, field = (400, "filter") if "does not accept the filter" in text else (503, None)
+    elif isinstance(error, ValueError):
+        status, field = 400, field_of(argument_of(error))
+    elif isinstance(error, KeyError) and job["what"] == "part":
+        status, text = 404, "The answer has no such part."
+    elif not isinstance(error, MlevalError):
+        traceback.print_exc(file=sys.stderr)
+        status, text = 500, "Something went wrong that nobody foresaw. The server's log says what."
+    named: list[tuple[str, PageSelection]] = []
+    if status == 409:
+        chosen = parsed(job["given"])
+        undirected = Argument("directions", "proposed") in getattr(str(error), "parts", ())
+        if undirected and chosen.choices["directions"] != "proposed":
+            proposed = {"directions": "proposed"}
+            ways = [*ways, ("take the directions that their names suggest", proposed)]
+        named = [(what, chosen.adding(more)) for what, more in ways] + _without(text, chosen)
+    text = without_flags(worded(text, as_field))
+    if job["what"] == "gate":
+        text = re.sub("`([a-z_]+)`", lambda name: f"“{FIELDS.get(name[1], name[1])}”", text)
+        field = next((name for name in (*SIDES, *gate_options()) if f"“{name}”" in text), None)
+    return {
+        "status": status,
+        "error": " ".join(redacted(text.replace(job["server"], job["address"])).split()),
+        "field": field,
+        "ways": [{"what": what, "query": way.query} for what, way in named],
+    }
+
+
+def _without(text: str, chosen: PageSelection) -> list[tuple[str, PageSelection]]:
+    """The selection without what the message says is not there."""
+    ways = []
+    for name, values in chosen.given:
+        argument = options()[name].name or ""
+        for value in values if argument not in ("experiment_ids", "filter_string") else ():
+            if repr(value) in text or f"({value})" in text:
+                rest = {**dict(chosen.given), name: tuple(v for v in values if v != value)}
+                what = f"go on without “{FIELDS.get(argument, argument)}: {value}”"
+                ways.append((what, parsed(rest)))
+    return ways
+
+
+def _mean_first(stop: CandidatesError) -> list[tuple[str, Mapping[str, Any]]]:
+    """The ways on, the best candidate last: it looks better than it is."""
+
+    def place(way: tuple[str, Mapping[str, Any]]) -> int:
+        policy = str(way[1].get("duplicates", ""))
+        return 2 if policy.startswith("best:") else policy != "mean"
+
+    return sorted(stop.ways, key=place)
+
+
+def _stages(tell: Tell) -> Callable[[str, str], Any]:
+    """Progress, a few lines a second."""
+
+    @contextmanager
+    def stage(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+        last = 0.0
+
+        def step(done: int, total: int) -> None:
+            nonlocal last
+            if what == "reading" and done > MOST_RUNS:
+                raise TooManyError(
+                    f"The selection holds more than {MOST_RUNS:,} runs, too many for a page. "
+                    "Choose fewer experiments, or narrow them by a filter; `mleval report` takes "
+                    "any number."
+                )
+            if time.monotonic() - last >= OFTEN:
+                last = time.monotonic()
+                tell(step=what, done=done, total=total)
+
+        tell(step=what, done=0, total=0)
+        yield step
+
+    return stage
+
+
+# --------------------------------------------------------------------------------------------------
+# A comparison, which the process holds until it reads others, and its parts.
+
+
+@dataclass
+class _Held:
+    """What this process has read and compared: further jobs are about the same runs."""
+
+    reads: str
+    chosen: PageSelection
+    material: Any
+    made: int  #: when it was read, in milliseconds
+    compared: tuple[PageSelection, Any]
+    report: tuple[Any, list[Any]] | None = None
+
+    def sections(self) -> tuple[Any, list[Any]]:
+        """The report, and its sections with those that are made when they are asked for."""
+        if self.report is None:
+            self.report = _sections(self.compared[1], self.compared[0])
+        return self.report
+
+
+#: What this process holds, if anything.
+_held: list[_Held] = []
+
+
+def _compared(job: Job, tell: Tell) -> _Held:
+    """What the process holds, compared as the job says; read now where it was not. By other weights
+    than before, what these change is made anew.
+    """
+    from mlflow_mleval.assembling import comparison_of, read
+
+    chosen, stage = parsed(job["given"]), _stages(tell)
+    held = _held[0] if _held and _held[0].reads == job["reads"] else None
+    if held is not None and held.made > job["newer"]:
+        off = [{*one.choices["exclude_measures"]} for one in (held.chosen, chosen)]
+        more = off[1] - off[0]
+        if held.compared[0] == chosen:
+            return held
+        if not off[0] - off[1] and held.material.can_lose(more):
+            alike = held.compared[0].without("weights") == chosen.without("weights")
+            before = held.compared[1] if alike else None
+            material = held.material.without(more) if more else held.material
+            choices = chosen.choices
+            made = comparison_of(material, choices, whole=True, stage=stage, before=before)
+            held.compared, held.report = (chosen, made), None
+            return held
+    made_at = int(time.time() * 1000)
+    _held.clear()
+    material = read(chosen.choices, whole=True, stage=stage, word=as_option)
+    source = {**material.study.source, "tracking_uri": job["address"]}
+    material = replace(material, study=replace(material.study, source=source))
+    comparison = comparison_of(material, chosen.choices, whole=True, stage=stage)
+    _held.append(_Held(job["reads"], chosen, material, made_at, (chosen, comparison)))
+    return _held[0]
+
+
+def _answer(job: Job, tell: Tell) -> dict[str, Any]:
+    """What a reader sees first; the rest is made when somebody asks for it."""
+    from mlflow_mleval.report.html import fragment
+
+    held = _compared(job, tell)
+    tell(step="writing", done=0, total=0)
+    comparison = held.compared[1]
+    document, sections = held.sections()
+    first = [s for s in sections if s.key in (*document.opened, "doubts")]
+    about = [
+        dict(key=s.key, title=plain(s.title), hint=plain(s.hint), open=s.key in document.opened)
+        for s in sections
+    ]
+    return {
+        "made": held.made,
+        "title": plain(document.title),
+        "about": plain(document.about),
+        "runs": len(comparison.study.runs),
+        "leader": plain(comparison.order[0]),
+        "experiments": comparison.study.source["experiments"],
+        "sections": about,
+        "texts": {f"section/{s.key}": fragment(s) for s in first},
+    }
+
+
+def _sections(comparison: Any, chosen: PageSelection) -> tuple[Any, list[Any]]:
+    """The report about a comparison, and its sections with the late ones."""
+    from mlflow_mleval.assembling import provenance
+    from mlflow_mleval.report.blocks import Late
+    from mlflow_mleval.report.content.beyond import (
+        next_dataset_heading,
+        over_time_blocks,
+        over_time_heading,
+    )
+    from mlflow_mleval.report.content.study_report import document
+
+    study = comparison.study
+    runs = list(study.runs["run_id"])
+    made_by = provenance(chosen.command, study.source, runs, comparison.options)
+    address = f"{study.source['tracking_uri']}/mleval/?{chosen.query}"
+    report = document(comparison, {**made_by, "address": address})
+    sections = [*report.sections]
+    if comparison.tells_of_next_dataset and not comparison.options["next_dataset"]:
+        late = Late(lambda: _next_dataset(comparison))
+        sections.insert(-1, next_dataset_heading(comparison, late))
+    if over_time := over_time_heading(comparison, Late(lambda: over_time_blocks(comparison, 0))):
+        sections.insert(-1, over_time)
+    return report, sections
+
+
+def _next_dataset(comparison: Any) -> Sequence[Any]:
+    """What is said of the next dataset."""
+    from mlflow_mleval.report.blocks import Text
+    from mlflow_mleval.report.content.beyond import next_dataset_section
+
+    asked = replace(comparison, options={**comparison.options, "next_dataset": True})
+    section = next_dataset_section(asked)
+    empty = "Fewer than two datasets have folds or repeats that can be compared."
+    return [Text([empty])] if section is None else section.blocks
+
+
+def _again(job: Job, tell: Tell) -> _Held | None:
+    """What an answer was made of; None where this process holds its runs no more."""
+    if not (_held and _held[0].reads == job["reads"] and _held[0].made == job["of"]):
+        return None
+    return _compared({**job, "newer": 0}, tell)
+
+
+def _part(job: Job, tell: Tell) -> dict[str, Any]:
+    """A part of an answer: a section, that over time also by each so many runs, the answer as a
+    paragraph, the list of its files, each of these, details. A KeyError where there is no such
+    part.
+    """
+    from mlflow_mleval.report.content.beyond import over_time_blocks
+    from mlflow_mleval.report.content.details import section as details
+    from mlflow_mleval.report.html import fragment
+
+    held = _again(job, tell)
+    if held is None:
+        return {"gone": True}
+    comparison = held.compared[1]
+    kind, _, name = job["part"].partition("/")
+    if kind == "detail":
+        return {"texts": {"text": fragment(details(comparison, **job["question"], base="../"))}}
+    report, sections = held.sections()
+    if kind == "section":
+        key, _, each = name.partition("/")
+        section = {s.key: s for s in sections}[key]
+        if each:
+            section = replace(section, blocks=over_time_blocks(comparison, int(each)))
+        text = fragment(section)
+    elif kind == "text":
+        text = plain(report.text)
+    else:
+        files = files_of(report)
+        text = json.dumps([*files]) if kind == "files" else files[name]()
+    return {"texts": {"text": text}}
+
+
+def plain(text: str) -> str:
+    """A text of a report without its markup, safe to be shown."""
+    from mlflow_mleval.report import blocks
+    from mlflow_mleval.report.text import terminal
+
+    return terminal(blocks.plain(text))
+
+
+def files_of(document: Any) -> dict[str, Callable[[], str]]:
+    """What there is to download, and how each is made."""
+    made: dict[str, Callable[[], Any]] = {}
+    made |= {name: partial(document.render, format) for format, name in FILES.items()}
+    made |= document.parts()
+    for i, (title, svg) in enumerate(document.figures().items(), 1):
+        words = re.findall("[a-z0-9]+", title.lower())
+        made[f"{i:02}-{'-'.join(words)[:60]}.svg"] = partial(str, svg)
+    return {name: partial(_whole, make) for name, make in made.items()}
+
+
+def _whole(make: Callable[[], Any]) -> str:
+    """A text that may be made in pieces."""
+    made = make()
+    return made if isinstance(made, str) else "".join(made)
+
+
+def _store(job: Job, tell: Tell) -> dict[str, Any]:
+    """Store the report of an answer as the member whose token the job has."""
+    from mlflow.utils.mlflow_tags import MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE, MLFLOW_USER
+
+    from mlflow_mleval.store import artifacts, schema
+    from mlflow_mleval.store.runs import described, log_report
+
+    tell(step="storing", done=0, total=0)
+    held = _again(job, tell)
+    if held is None:
+        return {"gone": True}
+    files = files_of(held.sections()[0])
+    page, summary = (files[FILES[format]]() for format in ("html", "md"))
+    paths = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
+    for name in files:
+        if name.endswith((".json", ".csv")):
+            paths[f"{schema.ARTIFACT_FOLDER}/{name}"] = files[name]()
+    large = [path for path, text in paths.items() if len(text.encode()) > artifacts.MOST_BYTES]
+    if schema.ARTIFACT_REPORT in large:
+        most = artifacts.MOST_BYTES >> 20
+        raise StoreError(
+            f"the report is larger than the {most} MiB that MLflow takes in one piece. Download it."
+        )
+    about = described(held.compared[1], asked=held.compared[0].choices)
+    about["tags"] |= {
+        MLFLOW_USER: job["user"],
+        MLFLOW_SOURCE_NAME: job["address"] + "/mleval/",
+        MLFLOW_SOURCE_TYPE: "LOCAL",
+    }
+    small = {path: text for path, text in paths.items() if path not in large}
+    run_id = log_report(small, summary=summary, **about)
+    return {"run_id": run_id, "experiment_id": about["experiment_id"], "left_out": large}
+
+
+# --------------------------------------------------------------------------------------------------
+# What the chosen runs hold, and the form set to it.
+
+
+def _survey(job: Job, tell: Tell) -> dict[str, Any]:
+    from mlflow_mleval.store import store
+    from mlflow_mleval.store.survey import take_stock
+
+    chosen = parsed(job["given"])
+    with store.remembered(), _stages(tell)("reading", "runs") as step:
+        study, survey = take_stock(Selection.of(chosen.choices), progress=step)
+        form = form_of(chosen, study, survey)
+    notes = [note for note in survey.notes if not form.problem or form.problem not in note]
+    problem = without_flags(worded(form.problem, as_field))
+    shown = {
+        "survey": replace(survey, notes=tuple(notes)).worded(as_field),
+        "study": form.study,
+        "selection": {name: list(values) for name, values in form.set_to.given},
+        "ways": [{"what": what, "query": way.query} for what, way in form.ways],
+        "problem": problem.replace(job["server"], job["address"]),
+        "repeats": repeats_of(form.study),
+        "further": further_options(),
+        "values": offered(),
+    }
+    return {"texts": {"text": rendered("survey.html.j2", **shown)}}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the form is set when it appears.
+
+    Attributes
+    ----------
+    study : Study or None
+        What that compares; None where it stops.
+    problem : str
+        Why it stops.
+    ways : sequence of (str, PageSelection)
+        How it may be set else, each as what it does.
+    """
+
+    set_to: PageSelection
+    study: Any
+    problem: str = ""
+    ways: Sequence[tuple[str, PageSelection]] = ()
+
+
+def form_of(chosen: PageSelection, study: Any, survey: Any) -> Form:
+    """The form as it was set; where nobody has said yet how to read these runs, as the survey
+    proposes it. What takes someone who knows stays open.
+    """
+    asked = Selection.of(chosen.choices)
+    ranked = [way for way in survey.ways if way.command == "rank"]
+    if asked.is_ruled or len(ranked) != 1 or ranked[0].study is None:
+        ways = [(way.what, chosen.reading(way.selection)) for way in ranked]
+        others = [(what, way) for what, way in ways if way != chosen]
+        bogus = survey.foreign and not asked.is_ruled
+        return Form(chosen, None if bogus else study, survey.problem, others)
+    way = ranked[0]
+    if way.selection.duplicates == asked.duplicates:
+        rules = _with_directions(way.selection, survey)
+        return Form(chosen.reading(rules), way.study, survey.problem)
+    undecided = replace(way.selection, duplicates=asked.duplicates)
+    undecided_form = chosen.reading(_with_directions(undecided, survey))
+    stop = _stop(undecided)
+    ways = [(what, undecided_form.adding(more)) for what, more in _mean_first(stop)]
+    return Form(undecided_form, None, stop.text, ways)
+
+
+def _with_directions(selection: Selection, survey: Any) -> Selection:
+    """The selection with each direction that was proposed declared, to be seen and confirmed."""
+    if selection.directions != "proposed":
+        return selection
+    held = survey.metrics[survey.metrics["runs"] == survey.n_runs]
+    smaller, larger = (
+        held.loc[held["proposed"] == way, "metric"].tolist() for way in ("min", "max")
+    )
+    minimize, maximize = [*selection.minimize, *smaller], [*selection.maximize, *larger]
+    return replace(selection, directions="declared", minimize=minimize, maximize=maximize)
+
+
+def _stop(selection: Selection) -> CandidatesError:
+    """Why runs that differ stop the comparison, and the ways on."""
+    from mlflow_mleval.store.query import selected_study
+
+    try:
+        selected_study(selection).complete()
+    except CandidatesError as error:
+        return error
+    except MlevalError as error:
+        return CandidatesError(str(error), ())
+    return CandidatesError("", ())
+
+
+def repeats_of(study: Any) -> str:
+    """How many repeats a method has on a dataset, as text; empty where each has one run."""
+    if study is None or study.repeats is None:
+        return ""
+    per_cell = study.repeats.groupby(level=["dataset", "method"]).size()
+    low, high = int(per_cell.min()), int(per_cell.max())
+    return f"{high} repeats" if low == high else f"{low} to {high} repeats"
+
+
+# --------------------------------------------------------------------------------------------------
+# The gate: may this run replace that one?
+
+
+def _gate(job: Job, tell: Tell) -> dict[str, Any]:
+    """The verdict on the runs `job["sides"]`, or on methods of the selection; it is stored
+    nowhere.
+    """
+    from mlflow_mleval.assembling import provenance
+    from mlflow_mleval.gates import gate
+    from mlflow_mleval.report.content.gate import document
+    from mlflow_mleval.report.html import fragment
+
+    tell(step="judging", done=0, total=0)
+    how = parsed_gate(job["how"])
+    options = {name: value for name, value in how.choices.items() if value not in ((), None)}
+    if "margins" in options:
+        options["margins"] = _margins(options["margins"])
+    read = Selection.of(parsed(job["given"]).choices) if job["given"] else Selection()
+    read = replace(read, methods=None)
+    candidate, champion = job["sides"]
+    verdict = gate(candidate, champion, **{**options, **read.arguments()})
+    names = dict(zip(SIDES, job["names"], strict=True))
+    source = {**verdict.source, "tracking_uri": job["address"]}
+    notes = tuple(worded(note, as_field) for note in verdict.notes)
+    verdict = replace(verdict, **names, source=source, notes=notes)
+    run_ids = [run_id for ids in verdict.runs.values() for run_id in ids]
+    flags = [*how.flags(gate_options()), *read.options()]
+    command = command_line(["mleval", "gate", candidate, "--champion", champion], flags)
+    report = document(verdict, provenance(command, source, run_ids, {}))
+    parts = [{"title": plain(s.title), "html": fragment(s)} for s in report.sections]
+    about = {"title": plain(report.title), "decision": verdict.decision}
+    return {"texts": {"text": rendered("verdict.html.j2", parts=parts, **about)}}
+
+
+def _margins(stated: Sequence[float | dict[str, float]]) -> float | dict[str, float]:
+    """One number for all measures, or numbers by name."""
+    by_name: dict[str, float] = {}
+    for each in stated:
+        if not isinstance(each, dict):
+            return each
+        by_name |= each
+    return by_name

@@ -1,0 +1,447 @@
+"""What a reader of the page chose: in the address, as choices of a comparison, and as the command
+that reports the same; and the controls by which they choose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlencode
+
+import click
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from mlflow_mleval.cli import main
+from mlflow_mleval.cli.command import Option
+from mlflow_mleval.selection import (
+    DIGEST,
+    FLAGS,
+    METHOD_RULES,
+    MISSING,
+    POLICIES,
+    Selection,
+    command_line,
+)
+from mlflow_mleval.words import Argument, __version__
+
+#: Options of `mleval report` that the page does not have: it knows experiments by id, and what it
+#: makes goes nowhere else.
+_ELSEWHERE = {
+    "experiment_names",
+    "run_ids",
+    "n_resamples",
+    "log",
+    "log_to",
+    "format",
+    "filename",
+    "quiet",
+    "verbose",
+    "timeout",
+}
+#: Options that the form sets by controls of their own; all others it has in a fold, as they are
+#: declared.
+_SHAPED = {
+    *FLAGS,
+    *("max_correlation", "preference", "weights", "p", "q", "s"),
+    *("on", "order", "test", "correction", "control", "alpha", "rope", "seed"),
+}
+#: Most values of an option, characters of a value and experiments of a selection.
+MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_YES = ("", "1", "true", "on", "yes")
+
+
+class SelectionError(ValueError):
+    """A field of the selection cannot be taken as it is.
+
+    Attributes
+    ----------
+    field : str
+        Its name in the address, which is that of the option without dashes.
+    """
+
+    def __init__(self, field: str, text: str) -> None:
+        self.field = field
+        super().__init__(text)
+
+
+@cache
+def options() -> dict[str, click.Option]:
+    """The options of `mleval report` that a selection may hold, by their names in the address, in
+    the order of the help.
+    """
+    taken = [
+        p
+        for p in main.commands["report"].params
+        if isinstance(p, click.Option) and p.name not in _ELSEWHERE
+    ]
+    return {max(option.opts, key=len).removeprefix("--"): option for option in taken}
+
+
+#: Options, by their names in the address, by which runs are compared and not read; measures can be
+#: left out of what was read.
+COMPARING = {
+    "control",
+    "correction",
+    "drop-constant",
+    "exclude-measure",
+    "missing-is-failure",
+    "next",
+    "on",
+    "order",
+    "p",
+    "preference",
+    "q",
+    "rope",
+    "s",
+    "test",
+    "ties",
+    "weights",
+}
+
+
+@dataclass(frozen=True)
+class PageSelection:
+    """A selection, each value as it was given; what equals the default is left out.
+
+    Attributes
+    ----------
+    given : tuple of (str, tuple of str)
+        Names in the address and values, in the order of the options.
+    choices : mapping
+        The same as arguments of Python, of all options.
+    """
+
+    given: tuple[tuple[str, tuple[str, ...]], ...]
+    choices: Mapping[str, Any]
+
+    @property
+    def experiment_ids(self) -> tuple[str, ...]:
+        return self.choices["experiment_ids"]
+
+    @property
+    def query(self) -> str:
+        """For the address; the same for every way to give the same."""
+        return urlencode([(name, value) for name, values in self.given for value in values])
+
+    @property
+    def command(self) -> str:
+        """The command that reports the same."""
+        return command_line(["mleval", "report"], self.flags(options()))
+
+    def flags(self, taken: Mapping[str, click.Option]) -> list[tuple[str, str | None]]:
+        """What was chosen by these options, as it is typed."""
+        return [
+            (f"--{name}", None if taken[name].is_flag else value)
+            for name, values in self.given
+            for value in values
+        ]
+
+    @property
+    def runs_only(self) -> PageSelection:
+        """The selection without what only the comparison heeds: the same for all that read the same
+        runs.
+        """
+        return self.without(*COMPARING)
+
+    def without(self, *names: str) -> PageSelection:
+        """The selection as the address says it, without these names."""
+        given = [(name, values) for name, values in self.given if name not in names]
+        return replace(self, given=tuple(given))
+
+    def key(self, *more: str) -> str:
+        """A name for whatever this selection yields, among strangers' selections."""
+        return sha256("\0".join([self.query, *more]).encode()).hexdigest()[:32]
+
+    def adding(self, arguments: Mapping[str, Any]) -> PageSelection:
+        """The selection with further arguments of Python; those that may be repeated are added to,
+        others replaced.
+        """
+        values = {name: list(given) for name, given in self.given}
+        for name, option in options().items():
+            if option.name not in arguments:
+                continue
+            new = arguments[option.name]
+            new = (
+                [new]
+                if isinstance(new, str)
+                else [*map(str, new)]
+                if isinstance(new, Iterable)
+                else [str(new)]
+            )
+            values[name] = [*values.get(name, ()), *new] if option.multiple else new[-1:]
+        return parsed(values)
+
+    def reading(self, selection: Selection) -> PageSelection:
+        """The same experiments and tests, read as that selection says."""
+        own = {name: given for name, given in self.given if options()[name].name not in FLAGS}
+        own["experiment-id"] = self.experiment_ids
+        named = ("experiment_ids", "experiment_names", "run_ids")
+        rules = {k: v for k, v in selection.arguments().items() if k not in named}
+        return parsed(own).adding(rules)
+
+
+def parsed(values: Mapping[str, Iterable[str]]) -> PageSelection:
+    """The selection that these values make; names that no option has are for others.
+
+    Raises
+    ------
+    SelectionError
+        A value is none that the option takes.
+    """
+    selection = _parsed(values, options())
+    _check_experiments(selection.choices["experiment_ids"])
+    return selection
+
+
+def _parsed(
+    values: Mapping[str, Iterable[str]], taken: Mapping[str, click.Option]
+) -> PageSelection:
+    """What these values make of these options."""
+    given: list[tuple[str, tuple[str, ...]]] = []
+    choices: dict[str, Any] = {}
+    context = click.Context(main)
+    for name, option in taken.items():
+        texts = [text for text in values.get(name, ()) if text or option.is_flag]
+        _check_texts(name, texts)
+        if option.multiple:
+            texts = list(dict.fromkeys(texts))
+            choices[option.name] = tuple(_converted(option, name, text) for text in texts)
+        elif option.is_flag:
+            on = bool(texts) and texts[-1].lower() in _YES
+            texts = ["1"] if on else []
+            choices[option.name] = option.callback(context, option, on) if option.callback else on
+        else:
+            default = option.default if isinstance(option.default, str | int | float) else None
+            value = _converted(option, name, texts[-1]) if texts else default
+            texts = texts[-1:] if value != default else []
+            choices[option.name] = value
+        if texts:
+            given.append((name, tuple(texts)))
+    return PageSelection(tuple(given), choices)
+
+
+def _check_texts(name: str, texts: Sequence[str]) -> None:
+    if len(texts) > MOST or any(len(text) > LONGEST for text in texts):
+        raise SelectionError(
+            name, f"at most {MOST} values of {LONGEST:,} characters each. Name fewer."
+        )
+    if any(not text.isprintable() for text in texts):
+        raise SelectionError(name, "it holds a character that cannot be shown. Leave it out.")
+
+
+def _check_experiments(ids: Sequence[str]) -> None:
+    if wrong := [i for i in ids if not _ID.fullmatch(i)]:
+        raise SelectionError(
+            "experiment-id",
+            f"{wrong[0][:40]!r} is no id of an experiment. Choose one from the list.",
+        )
+    if len(ids) > EXPERIMENTS:
+        raise SelectionError(
+            "experiment-id",
+            f"{len(ids)} experiments are chosen; {EXPERIMENTS} are the most. Choose fewer.",
+        )
+
+
+def _converted(option: click.Option, name: str, text: str) -> Any:
+    try:
+        return option.type.convert(text, option, None)
+    except click.BadParameter as error:
+        raise SelectionError(name, error.message) from error
+
+
+def field_of(argument: str) -> str | None:
+    """The name in the address of an argument of Python; None where the page has none."""
+    return next((name for name, option in options().items() if option.name == argument), None)
+
+
+def as_option(argument: Argument) -> str:
+    """An argument of Python as an option of `mleval report`, as the stored report has it."""
+    name = field_of(argument.name)
+    return f"--{name} {argument.plain}".rstrip() if name else str(argument)
+
+
+#: What the page calls its fields, by the argument of Python of which sentences speak.
+FIELDS = {
+    "method_by": "methods",
+    "dataset_by": "datasets",
+    "repeats_by": "repeats",
+    "folds_by": "folds",
+    "children": "child runs",
+    "step": "metrics by epoch",
+    "duplicates": "runs that differ",
+    "missing": "missing results",
+    "minimize": "smaller is better",
+    "maximize": "larger is better",
+    "weights": "weights",
+    "measures": "measures",
+    "exclude_measures": "measures left out",
+    "on": "compared by",
+    "control": "compared with",
+    "filter_string": "only runs that match",
+    "directions": "directions",
+    "methods": "methods",
+    "datasets": "datasets",
+    "exclude_methods": "methods left out",
+    "exclude_datasets": "datasets left out",
+    "margins": "margin",
+    "slices": "slice",
+}
+
+
+def as_field(argument: Argument) -> str:
+    """An argument of Python as a field of the page.
+
+    >>> as_field(Argument("children", "best:METRIC")), as_field(Argument("measures"))
+    ('“child runs: best:METRIC”', '“measures”')
+    """
+    name = FIELDS.get(argument.name)
+    value = argument.plain and f": {argument.plain}"
+    return f"“{name}{value}”" if name else str(argument)
+
+
+@cache
+def _environment() -> Environment:
+    from mlflow_mleval.report.text import terminal
+
+    made = Environment(
+        loader=PackageLoader("mlflow_mleval.server", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters["shown"] = (
+        terminal  # names of strangers, without what would turn the text around them
+    )
+    return made
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A page or a fragment of the templates beside this module."""
+    return _environment().get_template(template).render(version=__version__, **values)
+
+
+@cache
+def further_options() -> dict[str, list[dict[str, Any]]]:
+    """The options that have no control of their own in the form, by the headings of the help."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for name, option in options().items():
+        if option.name not in _SHAPED and isinstance(option, Option):
+            groups.setdefault(option.heading, []).append(_control(name, option))
+    return groups
+
+
+def _control(name: str, option: Option) -> dict[str, Any]:
+    """An option as the templates show it, in the words of its help."""
+    choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+    label, _, help = without_flags((option.help or "").replace("`", "")).partition(". ")
+    default = option.default if isinstance(option.default, str) else ""
+    shown = [("", default or "by default"), *((c, c) for c in choices if c != default)]
+    about = {"name": name, "label": label.rstrip("."), "help": help}
+    kind = {"flag": option.is_flag, "multiple": option.multiple}
+    hint = f"{option.default}" if isinstance(option.default, float) else option.metavar or ""
+    return about | kind | {"choices": shown if choices else (), "metavar": hint}
+
+
+def without_flags(text: str) -> str:
+    """A text of the command line as the page says it.
+
+    >>> without_flags("With --missing worst a --nonsense stops.")
+    'With “missing results” worst a --nonsense stops.'
+    """
+
+    def field(flag: re.Match[str]) -> str:
+        option = options().get(flag[1])
+        return f"“{FIELDS.get(option.name or '', flag[1])}”" if option else flag[0]
+
+    return re.sub(r"(?<!\S)--([a-z][a-z-]+)", field, text)
+
+
+@cache
+def offered() -> dict[str, list[tuple[str, str]]]:
+    """The values that the page offers of options, as their registries call them, the default first:
+    that need not stand in the address.
+    """
+    from mlflow_mleval.analysis.pairs import CORRECTIONS
+    from mlflow_mleval.analysis.posthoc import tests
+    from mlflow_mleval.report.content.decision import PREFERENCES
+
+    titles = {
+        test.asked: f"{test.title}, against one method" if test.control else test.title
+        for test in tests()
+        if test.asked != "anytime"  # an option of its own
+    }
+    words = {"test": titles, "correction": CORRECTIONS, "preference": PREFERENCES}
+    values = {}
+    for name, texts in words.items():
+        default = str(options()[name].default)
+        others = [(value, text) for value, text in texts.items() if value != default]
+        values[name] = [("", texts[default]), *others]
+    policies = [(policy, _POLICY_WORDS[policy]) for policy in POLICIES if policy != "error"]
+    values["duplicates"] = [("", _POLICY_WORDS["error"]), *policies]
+    values["missing"] = [
+        ("" if name == "error" else name, _MISSING_WORDS[name]) for name in MISSING
+    ]
+    values["method-by"] = [(rule, rule) for rule in METHOD_RULES]
+    values["dataset-by"] = values["repeats-by"] = [(DIGEST, "the digest of the data")]
+    return values
+
+
+#: What the page says for the policies about runs that differ.
+_POLICY_WORDS = {
+    "mean": "their mean",
+    "latest": "the latest",
+    "latest-data": "those on the latest data",
+    "error": "stop and ask",
+}
+#: And for those about missing results.
+_MISSING_WORDS = {
+    "error": "stop and ask",
+    "worst": "count as the dataset’s worst value",
+    "drop-datasets": "leave those datasets out",
+    "drop-methods": "leave those methods out",
+}
+
+
+# --------------------------------------------------------------------------------------------------
+# The gate: may this run replace that one?
+
+#: The sides of a gate.
+SIDES = ("candidate", "champion")
+#: Options of `mleval gate` that the page has; none of them writes.
+_OF_GATES = ("over", "margins", "improve", "slices", "cluster", "alpha", "anytime")
+
+
+@cache
+def gate_options() -> dict[str, Option]:
+    """The options of a gate that the page has, by their names in the address."""
+    declared = {option.name: option for option in main.commands["gate"].params}
+    chosen = [declared[name] for name in _OF_GATES]
+    return {
+        max(option.opts, key=len).removeprefix("--"): option
+        for option in chosen
+        if isinstance(option, Option)
+    }
+
+
+def parsed_gate(values: Mapping[str, Iterable[str]]) -> PageSelection:
+    """How a gate is to judge, as the address says it.
+
+    Raises
+    ------
+    SelectionError
+        A value is none that the option takes.
+    """
+    return _parsed(values, gate_options())
+
+
+def gate_form(values: Mapping[str, Sequence[str]], sides: Sequence[tuple[str, str]]) -> str:
+    """The form for the two sides, set to what the address says."""
+    controls = [_control(name, option) for name, option in gate_options().items()]
+    given = {name: [*texts] for name, texts in values.items()}
+    return rendered("gate.html.j2", selection=given, sides=sides, controls=controls)

@@ -1,0 +1,29 @@
+"""Imported by the process from which those are forked that compute for the page, and by nothing
+else: what answers need is there when it is needed, and shared.
+"""
+
+import gc
+import os
+
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+import mlflow  # noqa: F401
+import pandas as pd
+from mlflow import MlflowClient  # noqa: F401
+from mlflow.store.tracking.rest_store import RestStore  # noqa: F401
+
+from mlflow_mleval import assembling, gates  # noqa: F401
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report.content.study_report import document
+from mlflow_mleval.report.html import fragment
+from mlflow_mleval.server import answers  # noqa: F401
+from mlflow_mleval.store import query, study_artifacts, survey  # noqa: F401
+from mlflow_mleval.study import Study
+
+frame = pd.DataFrame(
+    {"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]}
+)
+for section in document(compare(Study.from_frame(frame)), {}).sections:
+    fragment(section)
+gc.collect()
+gc.freeze()  # what is imported stays shared with the processes that are forked
