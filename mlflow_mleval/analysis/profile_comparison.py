@@ -66,14 +66,12 @@ class ProfileComparison(Plotted, PairTests):
     Attributes
     ----------
     table : One row a dataset, pair and parameter (its measure, such as "k=3"): dataset, and the columns of `pairs`. Differences are
-        losses of b less those of a; intervals are those of their ratio, see `ratios`; pvalue is
-        corrected along the parameter.
+        losses of b less those of a; pvalue is corrected along the parameter. Then parameter,
+        position; ratio (loss of b over that of a: above 1 a is better) with ratio_low and
+        ratio_high (simultaneous over parameters and pairs, in a single step). NaN where not
+        tested, or where both losses are 0.
     curves : Index (dataset, method, parameter): position (0 Hamming, 1 subset 0/1), loss (mean over folds), low, high (bootstrap
         over folds at 1 - alpha, pointwise; NaN without folds).
-    ratios : Index (dataset, method_a, method_b, parameter): position; ratio (loss of b over that of a: above 1 a is better); low,
-        high (simultaneous over parameters and pairs, in a single step); pvalue (two-sided,
-        corrected along the parameter and over all pairs of all datasets); significant. NaN where
-        not tested, or where both losses are 0.
     crossings : One row a crossing of two mean profiles: dataset, method_a, method_b; parameter and position (interpolated);
         below, above (who is better on either side, up to the next crossing); certain (a significant
         parameter on both sides).
@@ -94,7 +92,6 @@ class ProfileComparison(Plotted, PairTests):
     unit: ClassVar[str] = "profiles"
 
     curves: pd.DataFrame
-    ratios: pd.DataFrame
     crossings: pd.DataFrame
     claims: pd.DataFrame
     awareness: pd.DataFrame
@@ -122,6 +119,23 @@ class ProfileComparison(Plotted, PairTests):
             "this is about some parameter of the profile, and the folds of one dataset say nothing "
             "of others"
         )
+
+    @cached_property
+    def ratios(self) -> pd.DataFrame:
+        """`table` by (dataset, method_a, method_b, parameter): position; ratio with low, high;
+        pvalue (two-sided, corrected along the parameter and over all pairs of all datasets);
+        significant.
+        """
+        names = {
+            "position": "position",
+            "ratio": "ratio",
+            "ratio_low": "low",
+            "ratio_high": "high",
+            "pvalue_corrected": "pvalue",
+            "separated": "significant",
+        }
+        rows = self.table.set_index(["dataset", "method_a", "method_b", "parameter"])
+        return rows[list(names)].rename(columns=names)
 
     @property
     def datasets(self) -> list[str]:
@@ -381,7 +395,11 @@ def compare_profiles(
     across = _across(parts, asked)
     tests = _awareness_tests(summaries, alpha, absent)
     if across is not None or any(tests.values()):
-        warnings += _lacking(profiles)
+        cells = [(d, m) for m in profiles.methods for d in profiles.datasets]
+        lacking = list(dict.fromkeys(m for d, m in cells if (d, m) not in profiles.errors))
+        if lacking:
+            text = f"Tests over datasets are without {some(lacking)}: no profile on every dataset."
+            warnings.append(text)
     options = {
         "kind": profiles.kind,
         "family": family,
@@ -394,20 +412,30 @@ def compare_profiles(
         "top": top,
     }
     claims = [row for part in parts for row in part.claims()]
-    tested_by_fold = any(part.tested for part in parts)
-    across, tests = _confined(across, tests, claims if tested_by_fold else None)
+    if any(part.tested for part in parts):
+        apart_by = {frozenset(claim[1:3]) for claim in claims}
+        across = None if across is None else _among(across, across.index, apart_by)
+    else:
+        certain = [] if across is None else across.index[across["significant"]]
+        apart_by = {frozenset(at[:2]) for at in certain}
+    for name, test in tests.items():
+        if test is not None:
+            pairs = zip(test.table["method_a"], test.table["method_b"], strict=True)
+            tests[name] = replace(test, table=_among(test.table, pairs, apart_by))
+    crossings = [row for part in parts for row in part.crossings()]
+    tables = [part.rows() for part in parts]
     return ProfileComparison(
         curves=pd.concat([part.curves for part in parts]),
-        ratios=pd.concat([part.ratio_table() for part in parts]),
-        crossings=_table([row for part in parts for row in part.crossings()], _CROSSINGS),
-        claims=_table(claims, _CLAIMS),
+        crossings=pd.DataFrame(crossings, columns=_CROSSINGS).astype({"certain": bool}),
+        claims=pd.DataFrame(claims, columns=_CLAIMS),
         awareness=summaries,
         awareness_tests=tests,
         across=across,
-        protocols=_protocols(parts),
+        protocols={part.dataset: part.protocol for part in parts if part.protocol is not None},
         n_labels=dict(profiles.n_labels),
         absent=absent,
-        table=_rows([part.pair_table() for part in parts]),
+        # empty ones have columns without types
+        table=pd.concat([t for t in tables if len(t)] or tables[:1], ignore_index=True),
         methods=profiles.methods,
         measures=[f"{family} loss"],
         alpha=alpha,
@@ -431,11 +459,6 @@ _CROSSINGS = [
 _CLAIMS = ["dataset", "better", "worse", "first", "last", "n_labels"]
 
 
-def _protocols(parts: Sequence[OnDataset]) -> dict[str, Protocol]:
-    """By dataset, how its folds came about, where that is known."""
-    return {part.dataset: part.protocol for part in parts if part.protocol is not None}
-
-
 def _among(
     table: pd.DataFrame,
     pairs: Iterable[tuple[Any, ...]],
@@ -444,39 +467,6 @@ def _among(
     """The table of tests, of which those of other pairs than these are not significant."""
     among = np.array([frozenset(pair[:2]) in apart for pair in pairs], dtype=bool)
     return table.assign(significant=table["significant"] & among)
-
-
-def _confined(
-    across: pd.DataFrame | None,
-    tests: Mapping[str, PairwiseResult | None],
-    claims: Sequence[tuple[Any, ...]] | None,
-) -> tuple[pd.DataFrame | None, dict[str, PairwiseResult | None]]:
-    """Tests over datasets, which speak only of pairs that the first family separates: the claims
-    along profiles, or without tests over folds (None) the pairs over datasets.
-    """
-    if claims is not None:
-        apart = {frozenset(claim[1:3]) for claim in claims}
-        across = None if across is None else _among(across, across.index, apart)
-    else:
-        certain = [] if across is None else across.index[across["significant"]]
-        apart = {frozenset(at[:2]) for at in certain}
-    return across, {name: test and _heard(test, apart) for name, test in tests.items()}
-
-
-def _heard(test: PairwiseResult, apart: set[frozenset[Any]]) -> PairwiseResult:
-    """A test of summaries, which speaks only of pairs that are separated along their profiles."""
-    pairs = zip(test.table["method_a"], test.table["method_b"], strict=True)
-    return replace(test, table=_among(test.table, pairs, apart))
-
-
-def _lacking(profiles: Profiles) -> list[str]:
-    """What to tell of methods that tests over datasets are without."""
-    cells = [(d, m) for d in profiles.datasets for m in profiles.methods]
-    lacking = {m for d, m in cells if (d, m) not in profiles.errors}
-    names = [m for m in profiles.methods if m in lacking]
-    return [f"Tests over datasets are without {some(names)}: no profile on every dataset."] * bool(
-        names
-    )
 
 
 def _chosen(
@@ -510,17 +500,6 @@ def _correct(parts: Sequence[OnDataset], alpha: float) -> None:
         part.pvalue[t.rows] = stepped(t.along, worst, extra)
         level = critical(t.angles, alpha / pairs, t.by_fold.shape[1] - 1)
         part.low[t.rows], part.high[t.rows] = fieller(t.by_fold, t.first, t.second, level * t.scale)
-
-
-def _rows(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The tables one below the other; empty ones, whose columns have no types, only if all are."""
-    return pd.concat([t for t in tables if len(t)] or tables[:1], ignore_index=True)
-
-
-def _table(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=columns).astype(
-        {"certain": bool} if "certain" in columns else {}
-    )
 
 
 # ---- over datasets -------------------------------------------------------------------------------

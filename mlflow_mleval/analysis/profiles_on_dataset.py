@@ -4,8 +4,8 @@ crossings, certain stretches.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -145,8 +145,10 @@ class TestedPairs:
 
 @dataclass
 class OnDataset:
-    """What is known of one dataset on the way; arrays are pairs x parameters, `ends` the mean
-    losses of either method.
+    """What is known of one dataset on the way; arrays are pairs x parameters: `first` and `second`
+    the mean losses of either method, `along` the p-values corrected along the parameter, `pvalue`
+    those corrected over all pairs, too; low and high of the ratio; `counts` of folds on which the
+    first is better, as good and worse.
     """
 
     dataset: str
@@ -156,22 +158,23 @@ class OnDataset:
     position: Array
     curves: pd.DataFrame
     methods: list[str]
-    a: Ints
-    b: Ints
     n_pairs: int
     mean: Array
-    ends: tuple[Array, Array]
     protocol: Protocol | None
     alpha: float
-    pvalue: Array
-    low: Array
-    high: Array
     tested: list[TestedPairs] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.a, self.b = np.triu_indices(len(self.methods), 1)
+        self.first, self.second = self.mean[self.a], self.mean[self.b]
+        self.along, self.pvalue, self.low, self.high = np.full((4, *self.first.shape), np.nan)
+        self.counts = np.full((3, *self.first.shape), np.nan)
+        self.n_folds = np.zeros(len(self.a), dtype=np.int64)
 
     @property
     def difference(self) -> Array:
         """Loss of b less loss of a, of each pair at each parameter; float noise is 0."""
-        gap = self.ends[1] - self.ends[0]
+        gap = self.second - self.first
         gap[np.abs(gap) <= NOISE] = 0.0
         return gap
 
@@ -180,63 +183,37 @@ class OnDataset:
         """1 where a is better for certain, -1 where b is, else 0."""
         return np.where(self.pvalue <= self.alpha, np.sign(self.difference), 0)
 
-    def ratio_table(self) -> pd.DataFrame:
-        """The rows of `ProfileComparison.ratios`."""
-        n_pairs = len(self.a)
-        n_at = len(self.at)
-        methods = np.array(self.methods, dtype=object)
-        arrays = [
-            np.full(n_pairs * n_at, self.dataset, dtype=object),
-            np.repeat(methods[self.a], n_at),
-            np.repeat(methods[self.b], n_at),
-            np.tile(self.at, n_pairs),
-        ]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = self.ends[1] / self.ends[0]
-        table = {
-            "position": np.tile(self.position, n_pairs),
-            "ratio": ratio.ravel(),
-            "low": self.low.ravel(),
-            "high": self.high.ravel(),
-            "pvalue": self.pvalue.ravel(),
-            "significant": (self.significant != 0).ravel(),
-        }
-        return pd.DataFrame(
-            table,
-            pd.MultiIndex.from_arrays(
-                arrays, names=["dataset", "method_a", "method_b", "parameter"]
-            ),
-        )
-
-    def pair_table(self) -> pd.DataFrame:
+    def rows(self) -> pd.DataFrame:
         """The rows of `ProfileComparison.table`: each pair at each parameter, over the folds that
         both have.
         """
-        shape = self.pvalue.shape
-        along = np.full(shape, np.nan)
-        n = np.zeros(len(self.a), dtype=np.int64)
-        counts = np.full((3, *shape), np.nan)
-        for t in self.tested:
-            by_fold = t.by_fold[t.second] - t.by_fold[t.first]
-            by_fold[np.abs(by_fold) <= NOISE] = 0.0
-            along[t.rows] = t.along
-            n[t.rows] = by_fold.shape[1]
-            counts[:, t.rows] = [x.sum(axis=1) for x in (by_fold > 0, by_fold == 0, by_fold < 0)]
-        index = self.ratio_table().index.to_frame(index=False)
+        n_pairs, n_at = self.pvalue.shape
+        methods = np.array(self.methods, dtype=object)
         symbol = "k" if self.family == "binomial" else "α"
-        columns: dict[str, Any] = {
-            "measure": [f"{symbol}={x:g}" for x in index.pop("parameter")],
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = self.second / self.first
+        doubt = np.where(np.isnan(self.along), "it could not be tested over folds", "")
+        columns = {
+            "dataset": np.full(n_pairs * n_at, self.dataset, dtype=object),
+            "method_a": np.repeat(methods[self.a], n_at),
+            "method_b": np.repeat(methods[self.b], n_at),
+            "measure": [f"{symbol}={x:g}" for x in self.at] * n_pairs,
             "difference": self.difference.ravel(),
             "low": np.nan,
             "high": np.nan,
-            "pvalue": along.ravel(),
+            "pvalue": self.along.ravel(),
             "pvalue_corrected": self.pvalue.ravel(),
             "separated": (self.significant != 0).ravel(),
-            **dict(zip(("wins", "ties", "losses"), counts.reshape(3, -1), strict=True)),
-            "n": n.repeat(shape[1]),
-            "doubt": np.where(np.isnan(along), "it could not be tested over folds", "").ravel(),
+            **dict(zip(("wins", "ties", "losses"), self.counts.reshape(3, -1), strict=True)),
+            "n": self.n_folds.repeat(n_at),
+            "doubt": doubt.ravel(),
+            "parameter": np.tile(self.at, n_pairs),
+            "position": np.tile(self.position, n_pairs),
+            "ratio": ratio.ravel(),
+            "ratio_low": self.low.ravel(),
+            "ratio_high": self.high.ravel(),
         }
-        return index.assign(**columns)
+        return pd.DataFrame(columns)
 
     def crossings(self) -> list[tuple[Any, ...]]:
         """Where the mean profiles of a pair are equal, between parameters at which one and then the
@@ -266,12 +243,15 @@ class OnDataset:
                     (sure[pair, j : ends[n + 2]], sign[pair, j]),
                 )
                 certain = all((side == way).any() for side, way in sides)
+                parameter = self.at[-1] ** position
+                if self.family == "binomial":
+                    parameter = 1 + position * (self.n_labels - 1)
                 rows.append(
                     (
                         self.dataset,
                         a,
                         b,
-                        self._parameter(position),
+                        float(parameter),
                         float(position),
                         below,
                         above,
@@ -279,12 +259,6 @@ class OnDataset:
                     )
                 )
         return rows
-
-    def _parameter(self, position: float) -> float:
-        """The parameter at a position."""
-        if self.family == "binomial":
-            return float(1 + position * (self.n_labels - 1))
-        return float(self.at[-1] ** position)
 
     def claims(self) -> list[tuple[Any, ...]]:
         """Stretches of neighbouring parameters at which one method is better for certain."""
@@ -331,30 +305,23 @@ class Asked:
 def on_dataset(asked: Asked, dataset: str) -> OnDataset:
     """Curves with bands, differences of pairs, and their p-values along the parameter."""
     profiles = asked.profiles
-    family = asked.family
-    parameters = asked.parameters
-    losses = profiles.by_row(dataset, family, parameters)
-    at = profiles.parameters(dataset, family, parameters)
-    position = profiles.positions(dataset, family, parameters)
+    curve = dataset, asked.family, asked.parameters
+    losses = profiles.by_row(*curve)
+    at = profiles.parameters(*curve)
+    position = profiles.positions(*curve)
     everyone = list(losses)
     rng = np.random.default_rng([asked.seed, profiles.datasets.index(dataset)])
     folds = {m: profiles.folds[dataset, m] for m in everyone}
     shared, sharings, how = _sharings(asked, dataset, folds)
     mean = np.array([losses[m].mean(axis=0) for m in everyone])
-    low = np.full_like(mean, np.nan)
-    high = np.full_like(mean, np.nan)
+    low, high = np.full((2, *mean.shape), np.nan)
     for n_folds in sorted({len(f) for f in folds.values()} - {0, 1}):
         which = [i for i, m in enumerate(everyone) if len(folds[m]) == n_folds]
-        of_train = (
-            how.headline_ratio if how is not None and how.n_folds == n_folds else 1 / (n_folds - 1)
-        )
-        low[which], high[which] = _bands(
-            np.array([losses[everyone[i]] for i in which]),
-            of_train,
-            asked.alpha,
-            asked.n_resamples,
-            rng,
-        )
+        ratio: float | None = 1 / (n_folds - 1)
+        if how is not None and how.n_folds == n_folds:
+            ratio = how.headline_ratio
+        values = np.array([losses[everyone[i]] for i in which])
+        low[which], high[which] = _bands(values, ratio, asked.alpha, asked.n_resamples, rng)
     index = pd.MultiIndex.from_product(
         [[dataset], everyone, at.tolist()], names=["dataset", "method", "parameter"]
     )
@@ -365,41 +332,26 @@ def on_dataset(asked: Asked, dataset: str) -> OnDataset:
         "high": high.ravel(),
     }
     methods = [m for m in everyone if m in set(asked.chosen)]
-    a, b = np.triu_indices(len(methods), 1)
-    rows = [everyone.index(m) for m in methods]
     part = OnDataset(
         dataset,
-        family,
+        asked.family,
         profiles.n_labels[dataset],
         at,
         position,
         pd.DataFrame(columns, index),
         methods,
-        a,
-        b,
         len(everyone) * (len(everyone) - 1) // 2,
-        mean[rows],
-        (mean[rows][a], mean[rows][b]),
+        mean[[everyone.index(m) for m in methods]],
         how,
         asked.alpha,
-        *np.full((3, len(a), len(at)), np.nan),
     )
-    if len(a) and shared is not None:
-        part.tested = _test(asked, part, losses, shared, sharings)
-    asked.warnings.extend(_constant(part))
-    return part
-
-
-def _constant(part: OnDataset) -> Iterator[str]:
-    """What to tell of differences that do not vary."""
+    if len(part.a) and shared is not None:
+        _test(asked, part, losses, shared, sharings)
     if n := sum(int(np.isnan(pairs.along).sum()) for pairs in part.tested):
-        yield (
-            f"On {part.dataset}: {n} differences are the same in every fold and cannot be tested."
+        asked.warnings.append(
+            f"On {dataset}: {n} differences are the same in every fold and cannot be tested."
         )
-
-
-def _labels(folds: Iterable[Iterable[Hashable]]) -> list[Hashable]:
-    return sorted({fold for theirs in folds for fold in theirs}, key=str)
+    return part
 
 
 def _sharings(
@@ -417,9 +369,9 @@ def _sharings(
     if not several:
         absent[key] = "no profile by fold: a test along the profile needs at least two folds"
         return None, [], None
-    place = {fold: i for i, fold in enumerate(_labels(folds.values()))}
+    labels = sorted({fold for theirs in folds.values() for fold in theirs}, key=str)
     index = pd.MultiIndex.from_tuples(
-        [(m, place[f]) for m, theirs in folds.items() for f in theirs]
+        [(m, labels.index(f)) for m, theirs in folds.items() for f in theirs]
     )
     shared: Any = None
     sharings: list[Any] = []
@@ -448,7 +400,8 @@ def _sharings(
         )
     f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
     asked.warnings.extend(f"On {dataset}: {note}" for note in notes if note != f_test)
-    return shared, sharings, how
+    # by their numbers here, as the profiles know them
+    return shared and replace(shared, folds=[labels[k] for k in shared.folds]), sharings, how
 
 
 def _bands(
@@ -485,7 +438,7 @@ def _test(
     losses: Mapping[str, Array],
     shared: SharedFolds,
     sharings: Sequence[Sharing],
-) -> list[TestedPairs]:
+) -> None:
     """The t test over the folds of each pair at every parameter, p-values corrected along it."""
     place = {m: i for i, m in enumerate(part.methods)}
     rows = np.full((len(place), len(place)), -1)
@@ -494,7 +447,6 @@ def _test(
     _, notes = unpaired(runs, [m for m in shared.methods if m in place])
     asked.warnings.extend(f"On {part.dataset}: {note}" for note in notes)
     n_unpaired = n_few = 0
-    tested = []
     for sharing in sharings:
         names = [shared.methods[k] for k in sharing.members]
         inside = np.array([m in place for m in names])
@@ -504,61 +456,36 @@ def _test(
         if differ is not None:
             going = chosen & ~differ[sharing.inner]
         n_unpaired += int((chosen & ~going).sum())
-        if sharing.folds.sum() < 2:
+        n_folds = int(sharing.folds.sum())
+        if n_folds < 2:
             n_few += int(going.sum())
-        elif going.any():
-            here = np.array(names, dtype=object)[inside].tolist()
-            by_fold = _by_fold(asked, part, losses, shared, sharing, here)
-            at = np.cumsum(inside) - 1
-            pairs = _tested(part, sharing, by_fold, at[i[going]], at[j[going]])
-            positions = np.array([place[m] for m in here])
-            pairs.rows = rows[positions[pairs.first], positions[pairs.second]]
-            if not shared.whole.all():  # the means are those over the same folds, too
-                means = by_fold.mean(axis=1)
-                part.ends[0][pairs.rows] = means[pairs.first]
-                part.ends[1][pairs.rows] = means[pairs.second]
-            tested.append(pairs)
+        if n_folds < 2 or not going.any():
+            continue
+        folds = [fold for fold, has in zip(shared.folds, sharing.folds, strict=True) if has]
+        here = [m for m in names if m in place]
+        theirs = (asked.profiles.folds[part.dataset, m] for m in here)
+        orders = [[own.index(fold) for fold in folds] for own in theirs]
+        by_fold = np.array([losses[m][order] for m, order in zip(here, orders, strict=True)])
+        at = np.cumsum(inside) - 1
+        first, second = at[i[going]], at[j[going]]
+        positions = np.array([place[m] for m in here])
+        where = rows[positions[first], positions[second]]
+        scale = float(np.sqrt(variance_factor(n_folds, sharing.how.headline_ratio)))
+        n_at = len(part.at)
+        angles = np.empty((len(first), n_at - 1))
+        step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
+        for start in range(0, len(first), step):
+            pairs = slice(start, start + step)
+            d = by_fold[second[pairs]] - by_fold[first[pairs]]
+            part.along[where[pairs]], angles[pairs] = along_parameter(d, scale)
+            d[np.abs(d) <= NOISE] = 0.0
+            part.counts[:, where[pairs]] = [x.sum(axis=1) for x in (d > 0, d == 0, d < 0)]
+        part.n_folds[where] = n_folds
+        if not shared.whole.all():  # the means are those over the same folds, too
+            means = by_fold.mean(axis=1)
+            part.first[where], part.second[where] = means[first], means[second]
+        along = part.along[where]
+        part.tested.append(TestedPairs(where, along, angles, scale, by_fold, first, second))
     for reason, n in ((UNPAIRED, n_unpaired), (FEW_SHARED, n_few)):
         if n:
             asked.absent[f"tests.{part.dataset}: {count(n, 'pair')}"] = reason
-    return tested
-
-
-def _by_fold(
-    asked: Asked,
-    part: OnDataset,
-    losses: Mapping[str, Array],
-    shared: SharedFolds,
-    sharing: Sharing,
-    methods: list[str],
-) -> Array:
-    """The losses of these methods on the folds that they share: methods x folds x parameters."""
-    folds_of = asked.profiles.folds
-    everyone = part.curves.index.unique("method")
-    labels: dict[Hashable, Hashable] = dict(
-        enumerate(_labels(folds_of[part.dataset, m] for m in everyone))
-    )
-    folds = [labels[k] for k, has in zip(shared.folds, sharing.folds, strict=True) if has]
-    order = [[folds_of[part.dataset, m].index(fold) for fold in folds] for m in methods]
-    return np.array([losses[m][o] for m, o in zip(methods, order, strict=True)])
-
-
-def _tested(
-    part: OnDataset,
-    sharing: Sharing,
-    by_fold: Array,
-    i: Ints,
-    j: Ints,
-) -> TestedPairs:
-    """The t test of the pairs (i, j) along the parameter; their rows are for the caller to say."""
-    n_folds = by_fold.shape[1]
-    n_at = len(part.at)
-    scale = float(np.sqrt(variance_factor(n_folds, sharing.how.headline_ratio)))
-    along = np.empty((len(i), n_at))
-    angles = np.empty((len(i), n_at - 1))
-    step = max(1, BLOCK // (n_at * max(n_at, n_folds)))
-    for start in range(0, len(i), step):
-        some_pairs = slice(start, start + step)
-        difference = by_fold[j[some_pairs]] - by_fold[i[some_pairs]]
-        along[some_pairs], angles[some_pairs] = along_parameter(difference, scale)
-    return TestedPairs(i, along, angles, scale, by_fold, i, j)

@@ -78,7 +78,7 @@ def described(comparison: ProfileComparison) -> ProfileComparison:
     absent = {k: why for k, why in comparison.absent.items() if k.split(".")[0] not in tests}
     return replace(
         comparison,
-        ratios=comparison.ratios.assign(pvalue=np.nan, significant=False),
+        table=comparison.table.assign(pvalue_corrected=np.nan, separated=False),
         crossings=comparison.crossings.assign(certain=False),
         claims=comparison.claims.iloc[:0],
         across=None,
