@@ -187,9 +187,17 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     rest = n * scale - between
     f = (n - 1) * between / rest if rest else inf
     if isinf(f):
-        warnings.append(_unanimous(doubled[0], n))
-    exact = _exact_friedman(doubled, between) if n <= EXACT_DATASETS.get(m, 0) else None
-    if exact is not None:
+        # the chance that n - 1 random orders with the same ties repeat the first
+        orders = factorial(m) // prod(factorial(int(count)) for count in np.bincount(doubled[0]))
+        warnings.append(
+            f"All {n} datasets rank the methods alike, so the Iman-Davenport F is infinite and its "
+            "p-value 0; counting orders, the chance of that is "
+            f"10^{-(n - 1) * log10(orders):.1f}."
+        )
+    exact = None
+    if n <= EXACT_DATASETS.get(m, 0):
+        spread, share = _spreads(tuple(sorted(tuple(sorted(row)) for row in doubled.tolist())))
+        exact = min(1.0, float(share[spread >= between].sum()))
         warnings.append(
             f"The approximations of Friedman's test are rough for {n} datasets and {m} methods; "
             f"by all orders of the methods p = {exact:.2g}."
@@ -218,14 +226,6 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     )
 
 
-def _exact_friedman(doubled: AnyArray, between: int) -> float:
-    """Share of all orders of the ranks within rows whose column sums spread at least as much as the
-    observed ones.
-    """
-    spread, share = _spreads(tuple(sorted(tuple(sorted(row)) for row in doubled.tolist())))
-    return min(1.0, float(share[spread >= between].sum()))
-
-
 @lru_cache(maxsize=64)
 def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[AnyArray, AnyArray]:
     """The spreads that column sums can have when each row is in random order, and their
@@ -251,18 +251,6 @@ def mean_ranks(doubled: AnyArray, table: pd.DataFrame) -> pd.Series:
     """Mean rank of each method, from ranks that are doubled."""
     return pd.Series(
         doubled.sum(axis=0) / (2 * len(doubled)), index=table.columns, name="mean_rank"
-    )
-
-
-def _unanimous(row: AnyArray, n: int) -> str:
-    """What perfect agreement is worth: the chance that n - 1 random orders with the same ties
-    repeat the first.
-    """
-    orders = factorial(len(row)) // prod(factorial(int(count)) for count in np.bincount(row))
-    exponent = -(n - 1) * log10(orders)
-    return (
-        f"All {n} datasets rank the methods alike, so the Iman-Davenport F is infinite and its "
-        f"p-value 0; counting orders, the chance of that is 10^{exponent:.1f}."
     )
 
 

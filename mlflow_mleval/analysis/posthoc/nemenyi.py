@@ -140,8 +140,8 @@ def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResu
     n, m = doubled.shape
     unit = np.sqrt(m * (m + 1) / (12 * n))
     sums = doubled.sum(axis=0)
-    gaps, where = _distinct(np.abs(sums[:, None] - sums))
-    pvalues = range_sf(gaps / (2 * n * unit), m)[where]
+    gaps, where = np.unique(np.abs(sums[:, None] - sums), return_inverse=True)
+    pvalues = range_sf(gaps / (2 * n * unit), m)[where.reshape(m, m)]
     return NemenyiResult(
         critical_difference=float(_range_isf(alpha, m) * unit),
         pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
@@ -150,15 +150,6 @@ def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResu
         n_datasets=n,
         n_methods=m,
     )
-
-
-def _distinct(values: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """The distinct non-negative integers in an array, and where each cell finds its own among
-    them.
-    """
-    seen = np.zeros(int(values.max()) + 1, dtype=bool)
-    seen[values] = True
-    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[values]
 
 
 class Nemenyi(Posthoc):

@@ -187,33 +187,24 @@ def _tested(
 ) -> pd.DataFrame:
     """Columns of the result for pairs with values on the same datasets: pairs x datasets."""
     n = difference.shape[1]
-    if n == 0:
-        unknown = (
-            "mean_difference",
-            "mean_low",
-            "mean_high",
-            "median_difference",
-            "median_low",
-            "median_high",
-        )
-        none = dict.fromkeys(("n", "n_zero", "wins", "ties", "losses"), 0) | dict.fromkeys(
-            unknown, np.nan
-        )
-        return pd.DataFrame(
-            none | {"effect_size": 0.0, "statistic": 0.0, "pvalue": 1.0}, range(len(difference))
-        )
     ranks, pattern = _signed_ranks(difference, noise)
     plus = np.maximum(ranks, 0).sum(axis=1)
     minus = np.maximum(-ranks, 0).sum(axis=1)
     statistic = np.minimum(plus, minus)
-    tail = (_exact_tail if exact else _normal_tail)(pattern, statistic)
-    mean = difference.mean(axis=1)
-    margin = np.nan
+    if exact:
+        tail = _exact_tail(pattern, statistic)
+    else:  # by the normal approximation; the variance is that of the tied ranks
+        deviation = np.sqrt((pattern.astype(float) ** 2).sum(axis=1)) / 2
+        z = (statistic - pattern.sum(axis=1) / 2) / np.where(deviation > 0, deviation, 1.0)
+        tail = np.where(deviation > 0, special.ndtr(z), 1.0)
+    mean, margin = np.full((2, len(difference)), np.nan)
+    if n > 0:
+        mean = difference.mean(axis=1)
     if n > 1:
         margin = -special.stdtrit(n - 1, alpha / 2) * difference.std(axis=1, ddof=1) / np.sqrt(n)
-    median, low, high = (
-        _hodges_lehmann(difference, alpha) if exact else np.full((3, len(difference)), np.nan)
-    )
+    median, low, high = np.full((3, len(difference)), np.nan)
+    if exact and n > 0:
+        median, low, high = _hodges_lehmann(difference, alpha)
     ties = (difference == 0).sum(axis=1)
     return pd.DataFrame(
         {
@@ -228,7 +219,7 @@ def _tested(
             "median_difference": median,
             "median_low": low,
             "median_high": high,
-            "effect_size": (plus - minus) / (n * (n + 1)),
+            "effect_size": (plus - minus) / max(n * (n + 1), 1),
             "statistic": statistic / 2,
             "pvalue": np.minimum(1.0, 2 * tail),
         }
@@ -299,13 +290,6 @@ def share_at_most(ranks: AnyArray, limit: int) -> AnyArray:
     return np.ldexp(np.cumsum(ways), -len(ranks))
 
 
-def _normal_tail(pattern: AnyArray, sums: AnyArray) -> AnyArray:
-    """The same by the normal approximation; the variance is that of the tied ranks."""
-    deviation = np.sqrt((pattern.astype(float) ** 2).sum(axis=1)) / 2
-    z = (sums - pattern.sum(axis=1) / 2) / np.where(deviation > 0, deviation, 1.0)
-    return np.where(deviation > 0, special.ndtr(z), 1.0)
-
-
 def _hodges_lehmann(
     difference: AnyArray,
     alpha: float,
@@ -373,37 +357,31 @@ comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10
         most = allowed + 1 if allowed else 0
     else:
         most = (1 + isqrt(1 + 8 * allowed)) // 2 if allowed else 0
-    feasible = Feasibility(
+
+    def short(x: float) -> str:
+        return f"{x:.2g}".replace("0.", ".", 1) if x < 1e-3 else f"{x:.4f}".lstrip("0")
+
+    can_reject = corrected <= alpha
+    can = "can" if can_reject else "cannot"
+    message = (
+        f"{n_methods} methods on {n_datasets} datasets {can} give a significant pair: the smallest "
+        f"signed-rank p-value is {short(p)}"
+    )
+    if factor > 1:
+        message += f", times {factor} comparisons ({correction}) {short(corrected)}"
+    if not can_reject:
+        fewer = f" or at most {most} methods" if most else ""
+        message += f", above alpha = {alpha:g}. It takes {needed} datasets{fewer}"
+    return Feasibility(
         n_datasets=n_datasets,
         n_methods=n_methods,
         n_comparisons=pairs,
         smallest_pvalue=p,
         smallest_corrected=corrected,
-        can_reject=corrected <= alpha,
+        can_reject=can_reject,
         datasets_needed=needed,
         max_methods=most,
-        message="",
-    )
-    return replace(feasible, message=_possible(feasible, factor, alpha, correction))
-
-
-def _possible(feasible: Feasibility, factor: int, alpha: float, correction: str) -> str:
-    """What signed ranks could show, in a sentence."""
-
-    def short(x: float) -> str:
-        return f"{x:.2g}".replace("0.", ".", 1) if x < 1e-3 else f"{x:.4f}".lstrip("0")
-
-    corrected = short(feasible.smallest_corrected)
-    most = feasible.max_methods
-    times = f", times {factor} comparisons ({correction}) {corrected}" if factor > 1 else ""
-    design = f"{feasible.n_methods} methods on {feasible.n_datasets} datasets"
-    smallest = f"the smallest signed-rank p-value is {short(feasible.smallest_pvalue)}{times}"
-    if feasible.can_reject:
-        return f"{design} can give a significant pair: {smallest}."
-    fewer = f" or at most {most} methods" if most else ""
-    return (
-        f"{design} cannot give a significant pair: {smallest}, above alpha = {alpha:g}. It takes "
-        f"{feasible.datasets_needed} datasets{fewer}."
+        message=f"{message}.",
     )
 
 
