@@ -27,13 +27,7 @@ from mlflow_mleval.measures.hierarchical import of_class_sets, of_label_matrices
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.inputs import Propensities, are_lists, label_matrices
 from mlflow_mleval.measures.label_ranking import SCORED, parsed
-from mlflow_mleval.measures.one_label import (
-    ClassVectors,
-    class_vectors,
-    is_vector,
-    one_hot,
-    sum_classes,
-)
+from mlflow_mleval.measures.one_label import class_vectors, is_vector, one_hot, sum_classes
 from mlflow_mleval.measures.owa import Profile
 from mlflow_mleval.measures.reasons import about_bounds, doubts_about, why_absent
 from mlflow_mleval.measures.registry import (
@@ -270,12 +264,7 @@ class Evaluation(Reported):
          'labels with a score of at least 0.5 were predicted, but the scores reach from -3 to 4: they are no probabilities')
         """  # noqa: E501
         doubts = doubts_about(
-            self.kind,
-            self.total,
-            self.label_names,
-            self.conventions,
-            self.threshold,
-            self.inputs,
+            self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs
         )
         off = self._figures[2]
         return doubts if not off else (*doubts, about_bounds(off))
@@ -333,9 +322,7 @@ class Evaluation(Reported):
         return curve_table(self.total.counts_by_score, self.label_names, drawn)
 
     def reliability(
-        self,
-        labels: Sequence[Hashable] | None = None,
-        bins: int = BINS,
+        self, labels: Sequence[Hashable] | None = None, bins: int = BINS
     ) -> pd.DataFrame:
         """What probabilities promise and what is true, in bins of equal numbers: scope, label, n,
         mean_score, share.
@@ -577,167 +564,119 @@ def evaluate(
     if are_lists(y_true, y_score):
         own_index = None
         y_true, y_score, y_pred, label_names = label_matrices(y_true, y_score, y_pred, label_names)
-    kind = ONE_LABEL if is_vector(y_true) else LABEL_SETS
+    one_label = is_vector(y_true)
+    kind = ONE_LABEL if one_label else LABEL_SETS
     asked, families = requested(measures, kind, hierarchy is not None)
     if families:
         hierarchy_options["measures"] = families
-    task = _Task(
-        index=own_index,
-        asked=asked,
-        folds=folds,
-        conventions=conventions,
-        instances=instances,
-        seconds={"fit_time": fit_time, "predict_time": predict_time},
-        hierarchy=hierarchy,
-        hierarchy_options=hierarchy_options,
+    misplaced, where, truth = (
+        ({"train_labels": train_labels}, "label sets", "vector of classes")
+        if one_label
+        else ({"probabilities": probabilities}, "one label of several classes", "matrix")
     )
-    if kind == ONE_LABEL:
-        if train_labels is not None:
-            raise TypeError(
-                "`train_labels` is for label sets, and `y_true` is a vector of classes. Leave it "
-                "out."
-            )
-        vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
-        given = {"y_score": y_score, "y_pred": y_pred, "sample_weight": sample_weight}
-        inputs = tuple(name for name, value in given.items() if value is not None)
-        each = _weights_of(sample_weight, len(vectors.true), index)
-        return task.evaluate_classes(vectors, inputs, each)
-    if probabilities is not None:
+    if any(value is not None for value in misplaced.values()):
         raise TypeError(
-            "`probabilities` is for one label of several classes, and `y_true` is a matrix. "
-            "Leave it out."
+            f"`{next(iter(misplaced))}` is for {where}, and `y_true` is a {truth}. Leave it out."
         )
+    sum_part: SumPart = sum_rows
+    if one_label:
+        vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
+        names = vectors.names
+        cut: Any = vectors.threshold
+        true, pred = (one_hot(side, len(names)) for side in (vectors.true, vectors.pred))
+        by_class = None if vectors.score is None or vectors.score.ndim == 1 else vectors.score
+        matrices = Inputs(true, pred=pred, asked=asked)
+        sum_part = partial(sum_classes, vectors)
+        of_labels = true, pred, by_class
+    else:
+        matrices, names = _set_inputs(
+            y_true, y_score, y_pred, label_names, threshold, train_labels, asked
+        )
+        cut = matrices.threshold
+        pred = matrices.pred
+        if pred is None and hierarchy is not None:
+            pred = predicted(matrices.score, cut)
+        of_labels = matrices.true, pred, matrices.score
+    each = _weights_of(sample_weight, matrices.true.shape[0], index)
+    further, identity = of_label_matrices(
+        *of_labels, names, hierarchy, hierarchy_options, tuple(matrices.asked), zeros=one_label
+    )
+    over_thresholds = not {"f_max", "s_min"}.isdisjoint(matrices.asked)
+    above = None
+    if hierarchy is not None and each is None and over_thresholds:
+        above = classes_above(names, hierarchy, matrices.propensities)
+    matrices = replace(
+        matrices, further=further, classes=above, weights=each, conventions=conventions
+    )
+    given = {"y_score": y_score, "y_pred": y_pred, "sample_weight": each}
+    return Evaluation(
+        label_names=names,
+        inputs=tuple(name for name, value in given.items() if value is not None),
+        conventions=conventions,
+        threshold=tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut,
+        hierarchy=identity,
+        taxonomy=hierarchy,
+        asked=tuple(matrices.asked),
+        propensities=None if matrices.propensities is None else matrices.propensities.identity,
+        **_summed(matrices, folds, fit_time, predict_time, instances, own_index, sum_part),
+    )
+
+
+def _set_inputs(
+    y_true: Any,
+    y_score: Any,
+    y_pred: Any,
+    label_names: Sequence[Hashable] | None,
+    threshold: ArrayLike,
+    train_labels: Any,
+    asked: tuple[str, ...],
+) -> tuple[Inputs, tuple[Hashable, ...]]:
+    """Label matrices, with all that is asked of them, and the names of the labels."""
     true, score, pred = _label_matrices(y_true, y_score, y_pred)
-    n, n_labels = true.shape
-    each = _weights_of(sample_weight, n, index)
-    _warn_of_integers(score)
+    n_labels = true.shape[1]
+    if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
+        text = (
+            "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`; "
+            "scores should tell labels apart."
+        )
+        warnings.warn(text, stacklevel=3)
     cut = None if pred is not None else label_threshold(threshold, "threshold", n_labels)
     if label_names is None:
         own = column_names(y_true)
         label_names = range(n_labels) if own is None else own
     names = unique_names(label_names, "label_names", n_labels, "labels")
     propensities = _propensities(train_labels, n_labels, asked, score is not None)
-    matrices = Inputs(true, score, pred, cut, conventions, weights=each, propensities=propensities)
-    return task.evaluate_sets(matrices, names)
+    asked += SETS["at_k"] if n_labels >= MANY_LABELS else ()
+    asked += SETS["xmc"] if propensities is not None else ()
+    true, score, pred = comparable(true, score, pred)
+    asked = tuple(dict.fromkeys(asked))
+    return Inputs(true, score, pred, cut, asked=asked, propensities=propensities), names
 
 
-@dataclass(frozen=True, eq=False)
-class _Task:
-    """How predictions are to be evaluated: options of `evaluate`, and the index of `instances`."""
-
-    index: pd.Index | None
-    asked: tuple[str, ...]
-    folds: Any
-    instances: bool
-    seconds: Mapping[str, Any]
-    hierarchy: Hierarchy | None
-    hierarchy_options: Mapping[str, Any]
-    conventions: Conventions = "sklearn"
-
-    def evaluate_classes(
-        self,
-        vectors: ClassVectors,
-        inputs: tuple[str, ...],
-        weights: Array | None,
-    ) -> Evaluation:
-        """Of one label of several classes."""
-        true, pred = (one_hot(side, len(vectors.names)) for side in (vectors.true, vectors.pred))
-        by_class = None if vectors.score is None or vectors.score.ndim == 1 else vectors.score
-        further, identity = of_label_matrices(
-            true,
-            pred,
-            by_class,
-            vectors.names,
-            self.hierarchy,
-            self.hierarchy_options,
-            self.asked,
-            zeros=True,
-        )
-        matrices = Inputs(true, pred=pred, further=further, weights=weights)
-        parts = self.summed(matrices, partial(sum_classes, vectors))
-        return Evaluation(
-            label_names=vectors.names,
-            inputs=inputs,
-            conventions=self.conventions,
-            threshold=vectors.threshold,
-            hierarchy=identity,
-            taxonomy=self.hierarchy,
-            asked=self.asked,
-            influences=self.influences(matrices, parts, one_label=True),
-            **parts,
-        )
-
-    def evaluate_sets(self, matrices: Inputs, names: tuple[Hashable, ...]) -> Evaluation:
-        """Of label matrices."""
-        n_labels = matrices.true.shape[1]
-        propensities = matrices.propensities
-        given = {
-            "y_score": matrices.score,
-            "y_pred": matrices.pred,
-            "sample_weight": matrices.weights,
-        }
-        inputs = tuple(name for name, value in given.items() if value is not None)
-        asked = [*self.asked]
-        asked += SETS["at_k"] if n_labels >= MANY_LABELS else ()
-        asked += SETS["xmc"] if propensities is not None else ()
-        cut = matrices.threshold
-        h = self.hierarchy
-        true, score, pred = comparable(matrices.true, matrices.score, matrices.pred)
-        above = predicted(score, cut) if pred is None and h is not None else pred
-        further, identity = of_label_matrices(
-            true,
-            above,
-            score,
-            names,
-            h,
-            self.hierarchy_options,
-            asked,
-        )
-        over_thresholds = not {"f_max", "s_min"}.isdisjoint(asked)
-        classes = None
-        if h is not None and matrices.weights is None and over_thresholds:
-            classes = classes_above(names, h, propensities)
-        matrices = replace(
-            matrices,
-            true=true,
-            score=score,
-            pred=pred,
-            further=further,
-            asked=tuple(dict.fromkeys(asked)),
-            classes=classes,
-        )
-        parts = self.summed(matrices)
-        return Evaluation(
-            label_names=names,
-            inputs=inputs,
-            conventions=self.conventions,
-            threshold=tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut,
-            hierarchy=identity,
-            taxonomy=h,
-            asked=tuple(matrices.asked),
-            propensities=None if propensities is None else propensities.identity,
-            influences=self.influences(matrices, parts),
-            **parts,
-        )
-
-    def summed(self, matrices: Inputs, sum_part: SumPart = sum_rows) -> dict[str, Any]:
-        """What an Evaluation holds of the rows: sums by fold, a table of instances, their truth."""
-        sums, table, truth = sum_folds(matrices, self.folds, self.seconds, self.instances, sum_part)
-        if table is not None and self.index is not None:
-            table.index = self.index
-        return {"sums": sums, "instances": table, "instance_truth": truth}
-
-    def influences(
-        self,
-        matrices: Inputs,
-        parts: Mapping[str, Any],
-        one_label: bool = False,
-    ) -> dict[str, NDArray[np.float32]] | None:
-        """What each instance adds to averages over labels; None where nothing has a weight."""
-        weights = matrices.weights
-        if not self.instances or (weights is not None and not weights.any()):
-            return None
-        return label_influences(matrices, parts["sums"].values(), one_label)
+def _summed(
+    matrices: Inputs,
+    folds: Any,
+    fit_time: Any,
+    predict_time: Any,
+    instances: bool,
+    index: pd.Index | None,
+    sum_part: SumPart = sum_rows,
+) -> dict[str, Any]:
+    """What an Evaluation holds of the rows: sums by fold, a table of instances, their truth, and
+    what each adds to averages over labels.
+    """
+    seconds = {"fit_time": fit_time, "predict_time": predict_time}
+    sums, table, truth = sum_folds(matrices, folds, seconds, instances, sum_part)
+    if table is not None and index is not None:
+        table.index = index
+    weights = matrices.weights
+    known = instances and matrices.flat and (weights is None or weights.any())
+    return {
+        "sums": sums,
+        "instances": table,
+        "instance_truth": truth,
+        "influences": label_influences(matrices, sums.values()) if known else None,
+    }
 
 
 def _label_matrices(y_true: Any, y_score: Any, y_pred: Any) -> tuple[Any, Any, Any]:
@@ -757,20 +696,8 @@ def _label_matrices(y_true: Any, y_score: Any, y_pred: Any) -> tuple[Any, Any, A
     return true, score, pred
 
 
-def _warn_of_integers(score: Any) -> None:
-    if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
-        text = (
-            "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`; "
-            "scores should tell labels apart."
-        )
-        warnings.warn(text, stacklevel=3)
-
-
 def _propensities(
-    train_labels: Any,
-    n_labels: int,
-    asked: Sequence[str],
-    has_scores: bool,
+    train_labels: Any, n_labels: int, asked: Sequence[str], has_scores: bool
 ) -> Propensities | None:
     """The propensities of the labels, which some measures that were asked for need."""
     if train_labels is None:
@@ -843,15 +770,6 @@ def evaluate_hierarchical(
     if families:
         hierarchy_options["measures"] = families
     index = true_sets.index if isinstance(true_sets, pd.Series) else None
-    task = _Task(
-        index=index,
-        asked=asked,
-        folds=folds,
-        instances=instances,
-        seconds={"fit_time": fit_time, "predict_time": predict_time},
-        hierarchy=h,
-        hierarchy_options=hierarchy_options,
-    )
     each = _weights_of(sample_weight, sets[0].shape[0], index)
     further, identity = of_class_sets(sets[0], sets[1], h, hierarchy_options, asked)
     matrices = Inputs(sets[0], pred=sets[1], flat=False, further=further, weights=each)
@@ -861,7 +779,7 @@ def evaluate_hierarchical(
         hierarchy=identity,
         taxonomy=h,
         asked=asked,
-        **task.summed(matrices),
+        **_summed(matrices, folds, fit_time, predict_time, instances, index),
     )
 
 
@@ -917,11 +835,7 @@ def evaluate_batches(
     hidden = not (sys.stderr.isatty() if progress is None else progress)
     whole: Evaluation | None = None
     with click.progressbar(
-        batches,
-        label="evaluating",
-        show_pos=True,
-        file=sys.stderr,
-        hidden=hidden,
+        batches, label="evaluating", show_pos=True, file=sys.stderr, hidden=hidden
     ) as bar:
         for i, batch in enumerate(bar):
             try:

@@ -47,9 +47,7 @@ def one_of(value: str, name: str, allowed: Iterable[str]) -> str:
 
 
 def refuse_keywords(
-    function: Callable[..., Any],
-    given: Iterable[str],
-    further: Iterable[str] = (),
+    function: Callable[..., Any], given: Iterable[str], further: Iterable[str] = ()
 ) -> None:
     """TypeError for keywords that are neither those of the function nor among its further ones."""
     own = [p.name for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -227,11 +225,7 @@ def same_axes(value: Any, name: str, other: Any, other_name: str) -> None:
 
 
 def _same_names(
-    mine: pd.Index | None,
-    theirs: pd.Index | None,
-    axis: str,
-    name: str,
-    other_name: str,
+    mine: pd.Index | None, theirs: pd.Index | None, axis: str, name: str, other_name: str
 ) -> None:
     if mine is None or theirs is None or mine.equals(theirs):
         return

@@ -58,10 +58,7 @@ class MeasureIntervals:
 
 
 def measure_intervals(
-    ev: Evaluation,
-    *,
-    clusters: ArrayLike | Hashable | None = None,
-    alpha: float = 0.05,
+    ev: Evaluation, *, clusters: ArrayLike | Hashable | None = None, alpha: float = 0.05
 ) -> MeasureIntervals:
     r"""Intervals for the measures over all instances, with the models as they were trained.
 
@@ -135,12 +132,7 @@ def measure_intervals(
     if units is None:
         return MeasureIntervals(table, absent, n, None, alpha)
     return MeasureIntervals(
-        table,
-        absent,
-        n,
-        len(sizes),
-        alpha,
-        tuple(cluster_doubts(clusters, units)),
+        table, absent, n, len(sizes), alpha, tuple(cluster_doubts(clusters, units))
     )
 
 
@@ -159,12 +151,7 @@ def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
 
 
 def _interval(
-    value: float,
-    error: float,
-    quantile: float,
-    n: float,
-    low: float,
-    high: float,
+    value: float, error: float, quantile: float, n: float, low: float, high: float
 ) -> tuple[float, float]:
     if not np.isfinite(high):
         return max(value - quantile * error, low), value + quantile * error

@@ -9,9 +9,8 @@ the number of labels have a short cut: `dependence.owa_loss`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -34,7 +33,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Capacity(ABC):
+class Capacity:
     """A monotone, normalised weight of the sets of K labels; make one with `from_function`,
     `from_mobius`, `counting`, `binomial`, `polynomial` or `weighted`.
 
@@ -62,14 +61,16 @@ class Capacity(ABC):
     """  # noqa: E501
 
     n_labels: int
+    #: mu of the set in each row of members N x K, given the relevant labels of the same shape.
+    _measure: Callable[[Bools, Bools], Array] = field(repr=False)
+    #: mu of the labels order[n, i:] of every row n and i, shape (N, K), where that is quicker.
+    _along: Callable[[Places, Bools], Array] | None = field(default=None, repr=False)
+    #: The losses of errors, where they follow without chains of sets.
+    _direct: Callable[[Array, Bools], Array] | None = field(default=None, repr=False)
 
     @classmethod
     def from_function(
-        cls,
-        function: Callable[..., Any],
-        n_labels: int,
-        *,
-        relevance: bool = False,
+        cls, function: Callable[..., Any], n_labels: int, *, relevance: bool = False
     ) -> Capacity:
         """A capacity given as a set function; a ValueError names the sets where it is not monotone
         or not normalised.
@@ -83,8 +84,20 @@ class Capacity(ABC):
             as its second argument.
         """
         n_labels = label_count(n_labels)
-        asked = _Function(n_labels, function, relevance)._checked()
-        return asked if relevance or n_labels > MOST_TABULATED else _Table(n_labels, asked.values())
+
+        def measure(members: Bools, relevant: Bools) -> Array:
+            # each different set, and set of relevant labels, is asked for once
+            asked = np.hstack([members, relevant]) if relevance else members
+            different, places = np.unique(np.packbits(asked, axis=1), axis=0, return_inverse=True)
+            bits = np.unpackbits(different, axis=1, count=asked.shape[1])
+            answers = [
+                function(*(frozenset(np.flatnonzero(part).tolist()) for part in row))
+                for row in bits.reshape(len(different), -1, n_labels)
+            ]
+            return np.array(answers, dtype=float)[places.ravel()]
+
+        asked = cls(n_labels, measure)._checked()
+        return asked if relevance or n_labels > MOST_TABULATED else _tabulated(asked.values())
 
     @classmethod
     def from_mobius(
@@ -126,7 +139,7 @@ class Capacity(ABC):
                 values[sum(1 << i for i in labels)] += mass
             for bit in _bits(values):
                 bit[:, 1] += bit[:, 0]
-            return _Table(n_labels, values)._checked()
+            return _tabulated(values)._checked()
         if emphasis is not None and negative:
             raise ValueError(
                 "`masses` must not be negative with `emphasis`, got negative ones for "
@@ -139,7 +152,24 @@ class Capacity(ABC):
                 "by their sum."
             )
         factors = [_factors(emphasis, len(labels)) for labels, _ in terms]
-        return _Mobius(n_labels, terms, factors, bool(negative))
+
+        def integral(relevant: Bools, part: Callable[[list[int]], AnyArray]) -> Array:
+            total = np.zeros(len(relevant))
+            norm = np.zeros(len(relevant))
+            for (labels, mass), factor in zip(terms, factors, strict=True):
+                mine = mass * factor[relevant[:, list(labels)].sum(axis=1)]
+                total += mine * part(list(labels))
+                norm += mine
+            return total / norm
+
+        def measure(members: Bools, relevant: Bools) -> Array:
+            return integral(relevant, lambda labels: np.asarray(members[:, labels].all(axis=1)))
+
+        def direct(errors: Array, relevant: Bools) -> Array:
+            return integral(relevant, lambda labels: errors[:, labels].max(axis=1))  # eq. 13
+
+        # with negative masses along chains, which are checked for monotonicity
+        return cls(n_labels, measure, None, None if negative else direct)
 
     @classmethod
     def counting(cls, v: Callable[[float], float] | ArrayLike, n_labels: int) -> Capacity:
@@ -175,7 +205,7 @@ class Capacity(ABC):
             raise ValueError(
                 f"`v` must be non-decreasing, got {named} {_such(len(bad))}. Correct these values."
             )
-        return _Counting(n_labels, np.diff(values)[::-1])
+        return _counting(np.diff(values)[::-1])
 
     @classmethod
     def binomial(cls, n_labels: int, k: int) -> Capacity:
@@ -185,7 +215,7 @@ class Capacity(ABC):
         >>> Capacity.binomial(4, 2)({0, 1, 3})
         0.5
         """
-        return _Counting(label_count(n_labels), owa_weights("binomial", n_labels, k))
+        return _counting(owa_weights("binomial", label_count(n_labels), k))
 
     @classmethod
     def polynomial(cls, n_labels: int, alpha: float) -> Capacity:
@@ -195,7 +225,7 @@ class Capacity(ABC):
         >>> Capacity.polynomial(4, 2)({0, 1})
         0.25
         """
-        return _Counting(label_count(n_labels), owa_weights("polynomial", n_labels, alpha))
+        return _counting(owa_weights("polynomial", label_count(n_labels), alpha))
 
     @classmethod
     def weighted(
@@ -239,12 +269,10 @@ class Capacity(ABC):
             raise ValueError(
                 f"`relevant_weight` must be positive and finite, got {relevant_weight!r}."
             )
-        return _Weighted(
-            len(weights),
-            weights,
-            v or (lambda share: share),
-            float(relevant_weight),
-        )._checked()
+        value = v or (lambda share: share)
+        factor = float(relevant_weight)
+        capacity = _of_sums(weights, lambda part, whole: value(part / whole), factor)
+        return capacity._checked()
 
     def __call__(self, labels: Iterable[int], relevant: Iterable[int] = ()) -> float:
         """mu of a set of label numbers, for an instance with these relevant labels."""
@@ -285,6 +313,8 @@ class Capacity(ABC):
         With the errors sorted, e_(1) the largest, and A_(i) the labels whose error is the i-th
         largest or smaller, it is the sum of e_(i) (mu(A_(i)) - mu(A_(i+1))).
         """
+        if self._direct is not None:
+            return self._direct(errors, relevant)
         order = np.argsort(-errors, axis=1)
         chain = np.zeros((len(errors), self.n_labels + 1))
         chain[:, :-1] = self._chain(order, relevant)
@@ -299,15 +329,13 @@ class Capacity(ABC):
 
     def _chain(self, order: Places, relevant: Bools) -> Array:
         """mu of the labels order[n, i:] for every row n and i, shape (N, K)."""
+        if self._along is not None:
+            return self._along(order, relevant)
         rank = np.argsort(order, axis=1)
         chain = np.empty(order.shape)
         for i in range(self.n_labels):
             chain[:, i] = self._measure(rank >= i, relevant)
         return chain
-
-    @abstractmethod
-    def _measure(self, members: Bools, relevant: Bools) -> Array:
-        """mu of the set in each row, shape (N,)."""
 
     def _checked(self) -> Capacity:
         """Itself, after a look at every set if there are few labels, else at none and all of
@@ -330,8 +358,7 @@ class Capacity(ABC):
 
 
 def _terms(
-    masses: Mapping[Iterable[int], float] | ArrayLike,
-    n_labels: int,
+    masses: Mapping[Iterable[int], float] | ArrayLike, n_labels: int
 ) -> list[tuple[tuple[int, ...], float]]:
     """Sets of labels with their masses, where these are not 0."""
     if isinstance(masses, Mapping):
@@ -366,11 +393,7 @@ def _factors(emphasis: Callable[[int, int], float] | None, size: int) -> Array:
 
 
 def choquet_loss(
-    y_true: Any,
-    y_score: Any,
-    capacity: Capacity,
-    *,
-    per_instance: bool = False,
+    y_true: Any, y_score: Any, capacity: Capacity, *, per_instance: bool = False
 ) -> Any:
     """One minus the Choquet integral of the correctness, mean over instances; 0 is best, 1 worst.
 
@@ -405,109 +428,51 @@ def choquet_loss(
     return losses if per_instance else float(losses.mean())
 
 
-# ---- kinds of capacity ---------------------------------------------------------------------------
+# ---- capacities that are a function of a sum over the labels of a set ----------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Table(Capacity):
+def _of_sums(
+    weights: AnyArray,
+    value: Callable[[AnyArray, AnyArray], Array],
+    relevant_weight: float = 1,
+    direct: Callable[[Array, Bools], Array] | None = None,
+) -> Capacity:
+    """The capacity whose value follows from the sum of the weights of the labels in a set, and of
+    all labels; those of relevant labels are this many times as large.
+    """
+
+    def each(relevant: Bools) -> AnyArray:
+        return weights * np.where(relevant, relevant_weight, 1)
+
+    def measure(members: Bools, relevant: Bools) -> Array:
+        own = each(relevant)
+        return value((members * own).sum(axis=1), own.sum(axis=1))
+
+    def along(order: Places, relevant: Bools) -> Array:
+        own = np.take_along_axis(each(relevant), order, axis=1)
+        below = np.cumsum(own[:, ::-1], axis=1)[:, ::-1]
+        return value(below, below[:, :1])
+
+    return Capacity(len(weights), measure, along, direct)
+
+
+def _tabulated(values: Array) -> Capacity:
     """mu of every set by bitmask."""
-
-    table: Array
-
-    def _measure(self, members: Bools, relevant: Bools) -> Array:
-        return self.table[_masks(members)]
-
-    def _chain(self, order: Places, relevant: Bools) -> Array:
-        return self.table[np.cumsum(1 << order[:, ::-1], axis=1)[:, ::-1]]
+    n_labels = len(values).bit_length() - 1
+    return _of_sums(np.int64(1) << np.arange(n_labels), lambda mask, _: values[mask])
 
 
-@dataclass(frozen=True, eq=False)
-class _Function(Capacity):
-    """Whatever a function says, asked once for each different set (and relevant set) at a time."""
-
-    function: Callable[..., Any]
-    relevance: bool
-
-    def _measure(self, members: Bools, relevant: Bools) -> Array:
-        asked = np.hstack([members, relevant]) if self.relevance else members
-        different, places = np.unique(np.packbits(asked, axis=1), axis=0, return_inverse=True)
-        rows = np.unpackbits(different, axis=1, count=asked.shape[1]).reshape(
-            len(different), -1, self.n_labels
-        )
-        answers = [
-            self.function(*(frozenset(np.flatnonzero(part).tolist()) for part in row))
-            for row in rows
-        ]
-        return np.array(answers, dtype=float)[places.ravel()]
-
-
-@dataclass(frozen=True, eq=False)
-class _Mobius(Capacity):
-    """Masses of a few sets, with a factor by the number of relevant labels in the set."""
-
-    terms: list[tuple[tuple[int, ...], float]]
-    factors: list[Array]
-    has_negative: bool
-
-    def _measure(self, members: Bools, relevant: Bools) -> Array:
-        return self._integral(relevant, lambda labels: np.asarray(members[:, labels].all(axis=1)))
-
-    def losses(self, errors: Array, relevant: Bools) -> Array:
-        if self.has_negative:
-            return super().losses(
-                errors, relevant
-            )  # along chains, which are checked for monotonicity
-        return self._integral(relevant, lambda labels: errors[:, labels].max(axis=1))  # eq. 13
-
-    def _integral(self, relevant: Bools, part: Callable[[list[int]], AnyArray]) -> Array:
-        total = np.zeros(len(relevant))
-        norm = np.zeros(len(relevant))
-        for (labels, mass), factor in zip(self.terms, self.factors, strict=True):
-            mine = mass * factor[relevant[:, list(labels)].sum(axis=1)]
-            total += mine * part(list(labels))
-            norm += mine
-        return total / norm
-
-
-@dataclass(frozen=True, eq=False)
-class _Counting(Capacity):
-    """v(|A|/K), kept as OWA weights, the weight of the largest error first."""
-
-    weights: Array
-
-    def _measure(self, members: Bools, relevant: Bools) -> Array:
-        return np.append(0.0, np.cumsum(self.weights[::-1]))[members.sum(axis=1)]
-
-    def losses(self, errors: Array, relevant: Bools) -> Array:
-        return np.sort(errors, axis=1) @ self.weights[::-1]
-
-
-@dataclass(frozen=True, eq=False)
-class _Weighted(Capacity):
-    """v of the share of the label weights."""
-
-    weights: Array
-    v: Callable[[Array], Array]
-    relevant_weight: float
-
-    def _measure(self, members: Bools, relevant: Bools) -> Array:
-        weights = self._weights(relevant)
-        return self.v((members * weights).sum(axis=1) / weights.sum(axis=1))
-
-    def _chain(self, order: Places, relevant: Bools) -> Array:
-        weights = np.take_along_axis(self._weights(relevant), order, axis=1)
-        below = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
-        return self.v(below / below[:, :1])
-
-    def _weights(self, relevant: Bools) -> Array:
-        return self.weights * np.where(relevant, self.relevant_weight, 1.0)
+def _counting(weights: Array) -> Capacity:
+    """v(|A|/K), given as OWA weights, the weight of the largest error first."""
+    by_size = np.append(0.0, np.cumsum(weights[::-1]))
+    return _of_sums(
+        np.ones(len(weights), np.int64),
+        lambda size, _: by_size[size],
+        direct=lambda errors, _: np.sort(errors, axis=1) @ weights[::-1],
+    )
 
 
 # ---- sets ----------------------------------------------------------------------------------------
-
-
-def _masks(members: Bools) -> Ints:
-    return members @ (np.int64(1) << np.arange(members.shape[1], dtype=np.int64))
 
 
 def _labels(mask: int) -> list[int]:
@@ -535,9 +500,7 @@ def _check_ends(empty: float, full: float) -> None:
         )
 
 
-def _check_steps(
-    pairs: Sequence[tuple[Collection[int], float, Collection[int], float]],
-) -> None:
+def _check_steps(pairs: Sequence[tuple[Collection[int], float, Collection[int], float]]) -> None:
     """Raise a ValueError about pairs of a set and a larger set that is worth less."""
     if pairs:
         named = ", ".join(
@@ -636,10 +599,7 @@ def bayes_optimal(
             raise ValueError(f"`parameter` must be k or alpha of the {loss} loss, got None.")
         weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
         found, expected = _minimise(
-            label_sets,
-            probabilities,
-            _losses_by_errors(weights[None]),
-            max_candidates,
+            label_sets, probabilities, _losses_by_errors(weights[None]), max_candidates
         )
         return Optimum(found[0], float(expected[0]))
     if parameter is not None:
@@ -765,10 +725,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         predicted = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):
             predicted[:, i], _ = _minimise(
-                self.label_sets_[neighbours],
-                weights,
-                losses,
-                self.max_candidates,
+                self.label_sets_[neighbours], weights, losses, self.max_candidates
             )
         return predicted
 
@@ -789,10 +746,7 @@ def _losses_by_errors(weights: Array) -> Array:
 
 
 def _minimise(
-    label_sets: Bools,
-    weights: Array,
-    losses: Array,
-    max_candidates: int,
+    label_sets: Bools, weights: Array, losses: Array, max_candidates: int
 ) -> tuple[Ints, Array]:
     """Label sets of least expected loss, shape (P, K), and these losses, shape (P,).
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 
 from mlflow_mleval.measures.formulas import Counts, f1, precision, recall
 from mlflow_mleval.measures.hierarchy import (
@@ -60,8 +59,7 @@ class Pairs:
 
 
 def instance_pairs(
-    true: sparse.csr_array,
-    pred: sparse.csr_array,
+    true: sparse.csr_array, pred: sparse.csr_array
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Start, left and right of `Pairs`."""
     m = np.diff(true.indptr)
@@ -83,9 +81,7 @@ def distinct(left: AnyArray, right: AnyArray, width: int) -> tuple[AnyArray, Any
 
 
 def meetings(
-    above: sparse.csr_array,
-    left: AnyArray,
-    right: AnyArray,
+    above: sparse.csr_array, left: AnyArray, right: AnyArray
 ) -> Iterator[tuple[slice, sparse.csr_array, AnyArray]]:
     """Walk through the ancestors of the right class of every pair of classes, some pairs at a time;
     `left` is sorted.
@@ -133,6 +129,8 @@ def best_matching(weight: AnyArray) -> AnyArray:
         weight = weight.transpose(0, 2, 1)
     count, rows, columns = weight.shape
     if columns > _SUBSETS:
+        from scipy.optimize import linear_sum_assignment
+
         return np.array([w[linear_sum_assignment(w, maximize=True)].sum() for w in weight])
     best = np.zeros(
         (1 << columns, count), weight.dtype
@@ -211,10 +209,7 @@ def renumbered(labels: sparse.csr_array, number: AnyArray, width: int) -> sparse
     return moved
 
 
-def part_above(
-    h: Hierarchy,
-    *sides: Any,
-) -> tuple[Parents, AnyArray, list[sparse.csr_array]]:
+def part_above(h: Hierarchy, *sides: Any) -> tuple[Parents, AnyArray, list[sparse.csr_array]]:
     """The part of a hierarchy that class sets speak of, with all ancestors and the virtual root;
     the numbers of all classes in it, -1 outside, and the class sets by these.
     """
@@ -287,9 +282,7 @@ def rates(name: str, both: AnyArray, true: AnyArray, pred: AnyArray) -> dict[str
 
 
 def pattern(
-    above: sparse.csr_array,
-    height: float = np.inf,
-    count_root: bool = True,
+    above: sparse.csr_array, height: float = np.inf, count_root: bool = True
 ) -> sparse.csr_array:
     """Which entries a closure has, up to a height.
 
@@ -340,13 +333,7 @@ def set_measures(
             if own == 0:
                 both[lo:hi] = np.bincount(row[own][hit], minlength=hi - lo)
             loss[lo:hi] += _first_errors(
-                up,
-                row[own][~hit],
-                node[own][~hit],
-                table,
-                width,
-                hi - lo,
-                costs,
+                up, row[own][~hit], node[own][~hit], table, width, hi - lo, costs
             )
             table[cell[other]] = table[: (hi - lo) * width : width] = False
     if (
@@ -390,10 +377,7 @@ def _first_errors(
 
 
 def descendant_measures(
-    up: Parents,
-    number: AnyArray,
-    true: sparse.csr_array,
-    pred: sparse.csr_array,
+    up: Parents, number: AnyArray, true: sparse.csr_array, pred: sparse.csr_array
 ) -> dict[str, AnyArray]:
     """Set measures of the classes extended by their descendants in the whole hierarchy.
 

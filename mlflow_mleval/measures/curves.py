@@ -180,10 +180,7 @@ class ScoreCounts(ScoreRows):
 
     @classmethod
     def of(
-        cls,
-        scores: ArrayLike,
-        positive: ArrayLike,
-        weights: Array | None = None,
+        cls, scores: ArrayLike, positive: ArrayLike, weights: Array | None = None
     ) -> ScoreCounts:
         """The counts of a matrix of scores, one column a class, and of which of them are
         positive.
@@ -212,12 +209,7 @@ class ScoreCounts(ScoreRows):
 
     @classmethod
     def of_entries(
-        cls,
-        n_classes: int,
-        classes: Ints,
-        scores: Array,
-        positives: AnyArray,
-        negatives: AnyArray,
+        cls, n_classes: int, classes: Ints, scores: Array, positives: AnyArray, negatives: AnyArray
     ) -> ScoreCounts:
         """The counts of entries, each a class, a score, and how many positives and negatives have
         it.
@@ -605,9 +597,7 @@ def recall_at(counts: ScoreCounts, rates: Array) -> Array:
 
 
 def curve_table(
-    counts: ScoreCounts | None,
-    names: Sequence[Hashable],
-    labels: Sequence[Hashable],
+    counts: ScoreCounts | None, names: Sequence[Hashable], labels: Sequence[Hashable]
 ) -> pd.DataFrame:
     """The points of the curves of all label cells together, and of these labels: see
     `Evaluation.curves`.
@@ -781,10 +771,7 @@ class ClassesAbove:
 
     @classmethod
     def of(
-        cls,
-        names: Sequence[Hashable],
-        h: Hierarchy,
-        train: Propensities | None,
+        cls, names: Sequence[Hashable], h: Hierarchy, train: Propensities | None
     ) -> ClassesAbove:
         """The classes above the named ones; the columns of the training labels have these names."""
         labels = h._number[h._positions(names, "label_names")]

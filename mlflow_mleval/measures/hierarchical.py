@@ -222,12 +222,7 @@ def instance_measures(true: Any, pred: Any, h: Hierarchy, **options: Any) -> pd.
             pairs = Pairs.of(t, q, above)
         if "pair" in families:
             columns |= pair_measures(
-                t,
-                q,
-                pairs,
-                checked.max_distance,
-                checked.far_pairs,
-                up.tolerance,
+                t, q, pairs, checked.max_distance, checked.far_pairs, up.tolerance
             )
         if "lca" in families:
             lowest = ~y_upper[y.indptr[lo] : y.indptr[hi]], ~p_upper[p.indptr[lo] : p.indptr[hi]]
@@ -333,11 +328,7 @@ def of_label_matrices(
 
 
 def of_class_sets(
-    true: Any,
-    pred: Any,
-    h: Hierarchy,
-    options: Mapping[str, Any],
-    asked: Sequence[str],
+    true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any], asked: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The hierarchical columns of each instance, and what tells the hierarchy and its options from
     others.
@@ -395,9 +386,7 @@ def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.c
 
 
 def requested(
-    measures: Iterable[str] | str | None,
-    kind: str,
-    has_hierarchy: bool,
+    measures: Iterable[str] | str | None, kind: str, has_hierarchy: bool
 ) -> tuple[tuple[str, ...], list[str]]:
     """The measures to compute beside those that are usual for the kind, and the families of
     hierarchical ones to keep to.

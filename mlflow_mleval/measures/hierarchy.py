@@ -10,15 +10,16 @@ from hashlib import sha256
 from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from mlflow_mleval.validation import AnyArray, binary_matrix
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 # --------------------------------------------------------------------------------------------------
 # What lies above which class of a hierarchy, and how far: the ancestor closure of chosen classes as
@@ -97,10 +98,7 @@ class Parents:
         parent = old[self.parent]
         edge = (child >= 0) & (parent >= 0)
         found, number = Parents.arrange(
-            child[edge],
-            parent[edge],
-            self.length[edge],
-            self.level[ids],
+            child[edge], parent[edge], self.length[edge], self.level[ids]
         )
         old[ids] = number
         return found, old
@@ -266,14 +264,15 @@ class Hierarchy:
         weights: Sequence[float] | None = None,
         nodes: Iterable[Hashable] = (),
     ):
-        if isinstance(edges, nx.Graph):
-            if not edges.is_directed():
+        graph: Any = edges
+        if hasattr(graph, "is_directed"):  # of networkx
+            if not graph.is_directed():
                 raise TypeError(
                     "`edges` must be a directed graph, got an undirected one. Point its edges "
                     "from parent to child."
                 )
-            nodes = [*nodes, *edges.nodes]
-            edges = edges.edges()
+            nodes = [*nodes, *graph.nodes]
+            edges = graph.edges()
         edges = edges.tolist() if isinstance(edges, np.ndarray) else list(edges)
         for i, edge in enumerate(edges):
             if isinstance(edge, (str, Set)) or not hasattr(edge, "__len__") or len(edge) != 2:
@@ -350,19 +349,16 @@ class Hierarchy:
         return level
 
     def _cycle(self, pairs: AnyArray) -> ValueError:
-        graph = sparse.csr_array(
-            (np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(len(self),) * 2
-        )
-        knot = connected_components(graph, connection="strong")[1]
-        inner = pairs[knot[pairs[:, 0]] == knot[pairs[:, 1]]]
-        child = dict(inner.tolist())
-        path = [int(inner[0, 0])]
-        while child[path[-1]] not in path:
-            path.append(child[path[-1]])
-        path = [*path[path.index(child[path[-1]]) :], child[path[-1]]]
+        import networkx as nx
+
+        graph = nx.DiGraph(pairs.tolist())
+        knots = [knot for knot in nx.strongly_connected_components(graph) if len(knot) > 1]
+        first = min(knots, key=min)  # of the classes that are named first
+        cycle = nx.find_cycle(graph.subgraph(first), min(first))
+        path = [lower for lower, _ in cycle] + [cycle[0][0]]
         return ValueError(
             "`edges` must not run in a cycle, got "
-            f"{' -> '.join(repr(self.nodes[i]) for i in path)} ({len(np.unique(inner))} classes "
+            f"{' -> '.join(repr(self.nodes[i]) for i in path)} ({sum(map(len, knots))} classes "
             "lie on cycles). Remove an edge of each cycle."
         )
 

@@ -44,10 +44,7 @@ def are_lists(y_true: Any, y_score: Any) -> bool:
 
 
 def label_matrices(
-    y_true: Any,
-    y_score: Any,
-    y_pred: Any,
-    label_names: Sequence[Hashable] | None,
+    y_true: Any, y_score: Any, y_pred: Any, label_names: Sequence[Hashable] | None
 ) -> tuple[
     sparse.csr_array, sparse.csr_array | None, sparse.csr_array | None, tuple[Hashable, ...]
 ]:
@@ -99,9 +96,7 @@ def _refuse_other_rows(sides: Mapping[str, list[Any]]) -> None:
 
 
 def _of_cells(
-    rows: list[Mapping[Hashable, Any]],
-    place: Mapping[Hashable, int],
-    kind: type,
+    rows: list[Mapping[Hashable, Any]], place: Mapping[Hashable, int], kind: type
 ) -> sparse.csr_array:
     """A matrix of the values of each row by label."""
     ends = np.append(0, np.cumsum([len(row) for row in rows]))
@@ -195,11 +190,7 @@ class Propensities:
         text = f"{n} {float(a)!r} {float(b)!r} ".encode() + counts.astype("<i8").tobytes()
         as_bits = sparse.csr_array(labels, dtype=bool)
         return cls(
-            1 + scale * (counts + b) ** -a,
-            float(a),
-            float(b),
-            sha256(text).hexdigest(),
-            as_bits,
+            1 + scale * (counts + b) ** -a, float(a), float(b), sha256(text).hexdigest(), as_bits
         )
 
 
@@ -355,10 +346,7 @@ def error_blocks(y_true: Any, y_score: Any) -> Iterator[tuple[slice, Bools, Arra
         buffer = np.empty(truth.shape) if buffer is None else buffer
         errors = buffer[: len(truth)]
         np.subtract(
-            score,
-            truth,
-            out=errors,
-            dtype=float,
+            score, truth, out=errors, dtype=float
         )  # the dtype keeps unsigned integers from wrapping round
         yield rows, truth, np.abs(errors, out=errors)
 

@@ -214,12 +214,7 @@ def _by_label_where_tied(ordered: Bools, keys: Ints, table: Table) -> None:
 
 
 def _of_places(
-    row: Ints,
-    place: Ints,
-    key: Ints,
-    n: int,
-    k: int,
-    conventions: Conventions,
+    row: Ints, place: Ints, key: Ints, n: int, k: int, conventions: Conventions
 ) -> dict[str, Array]:
     """Coverage, ranking loss and average precision from the places of the relevant labels, counted
     from 0, row by row.
@@ -320,9 +315,7 @@ def parsed(names: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def at_k_measures(
-    names: Collection[str],
-    scores: RowScores,
-    weights: Array | None,
+    names: Collection[str], scores: RowScores, weights: Array | None
 ) -> dict[str, Array]:
     """The measures at k of each instance, of shape (n,); two columns, gain and best, of each that
     is propensity-scored.
@@ -350,11 +343,9 @@ def at_k_measures(
     for name, k in wanted:
         key = f"{name}_at_{k}"
         by_rank = discount[:k] if name in ("ndcg", "psndcg") else np.ones(k)
-        norm = {
-            "precision": k,
-            "recall": np.maximum(count, 1),
-            "psp": k,
-        }.get(name, np.maximum(ideal[np.minimum(count, k)], 1))
+        norm = {"precision": k, "recall": np.maximum(count, 1), "psp": k}.get(
+            name, np.maximum(ideal[np.minimum(count, k)], 1)
+        )
         if name in SCORED:
             columns[key + GAIN] = weighted[:, :k] @ by_rank / norm
             columns[key + BEST] = best[:, :k] @ by_rank / norm
@@ -364,9 +355,7 @@ def at_k_measures(
 
 
 def _highest(
-    scores: RowScores,
-    k: int,
-    zeros: bool = False,
+    scores: RowScores, k: int, zeros: bool = False
 ) -> Iterator[tuple[Ints, Ints, Ints, Bools]]:
     """The scored labels at the ranks up to k: their rows, ranks from 0, labels, and whether they
     are true; those of dense scores that are 0 only with `zeros`.

@@ -104,11 +104,7 @@ def meet(
     alone = []
     joins = []
     for classes, climb, labels, rest in zip(
-        (pairs.a, pairs.b),
-        climbs,
-        (true, pred),
-        kept,
-        strict=True,
+        (pairs.a, pairs.b), climbs, (true, pred), kept, strict=True
     ):
         owner = rows_of(labels)
         lonely = rest & (np.diff(pairs.start)[owner] == 0)
@@ -157,10 +153,7 @@ def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
     """
     graphs = []
     for use, legs, (instance, leg) in zip(
-        (meetings.left, meetings.right),
-        (meetings.true, meetings.pred),
-        meetings.alone,
-        strict=True,
+        (meetings.left, meetings.right), (meetings.true, meetings.pred), meetings.alone, strict=True
     ):
         uses = _marks(
             np.append(meetings.instance, instance), np.append(use, leg), (rows, legs.nodes.shape[0])
@@ -170,11 +163,7 @@ def extended_graphs(meetings: Meetings, rows: int) -> AnyArray:
 
 
 def meeting_nodes(
-    up: Parents,
-    above: sparse.csr_array,
-    pairs: Pairs,
-    wanted: AnyArray,
-    limit: float,
+    up: Parents, above: sparse.csr_array, pairs: Pairs, wanted: AnyArray, limit: float
 ) -> tuple[AnyArray, AnyArray, tuple[AnyArray, AnyArray]]:
     """The nodes where shortest paths between the wanted distinct pairs meet.
 
@@ -605,9 +594,7 @@ class _Instance:
 
 
 def _inside(
-    side: _Side,
-    legs: list[int],
-    others: list[int],
+    side: _Side, legs: list[int], others: list[int]
 ) -> tuple[dict[int, list[tuple[int, int]]], set[int]]:
     """The edges of the legs and of the others as far as they lie in the graph of the legs; and the
     legs that do so as a whole.

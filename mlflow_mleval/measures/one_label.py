@@ -198,13 +198,7 @@ def class_vectors(
     numbers = _numbers(true, "y_true", at)
     if pred is not None:
         return ClassVectors(
-            names,
-            numbers,
-            _numbers(pred, "y_pred", at),
-            score,
-            probable,
-            epsilon,
-            None,
+            names, numbers, _numbers(pred, "y_pred", at), score, probable, epsilon, None
         )
     if score is None:
         raise ValueError(
@@ -369,10 +363,7 @@ _PROBABILITIES = ("log_loss", "brier_score")
 
 
 def sum_classes(
-    vectors: ClassVectors,
-    inputs: Inputs,
-    rows: Rows,
-    facts: FoldFacts,
+    vectors: ClassVectors, inputs: Inputs, rows: Rows, facts: FoldFacts
 ) -> tuple[Sums, dict[str, Any]]:
     """The sums over some rows, and the values of each of these rows; see `label_sums.sum_rows`,
     whose place it takes.
@@ -419,10 +410,7 @@ def sum_classes(
 
 
 def _counts_of_scores(
-    true: Ints,
-    score: Array,
-    weights: Array | None,
-    counts: ClassCounts,
+    true: Ints, score: Array, weights: Array | None, counts: ClassCounts
 ) -> ClassCounts:
     """Counts by score of each class, of two classes of the second, and ranks of the true ones."""
     if score.ndim == 2:

@@ -64,10 +64,7 @@ def _weights(family: str, n_labels: int, parameters: AnyArray, n_largest: int) -
         # overflow
     ):
         left = np.arange(
-            n_labels - 1,
-            n_labels - n_largest,
-            -1,
-            dtype=float,
+            n_labels - 1, n_labels - n_largest, -1, dtype=float
         )  # labels below the i-th largest error
         return np.cumprod(np.hstack([at / n_labels, np.maximum(left - at + 1, 0) / left]), axis=1)
     right = np.arange(
@@ -286,20 +283,14 @@ class Profile:
             self.hamming * self.n_labels
         )  # per instance, in the worst case first one label, then the next
         even = _profile(
-            np.clip(wrong - np.arange(self.n_labels), 0, 1),
-            self.family,
-            self.parameters,
-            self.kind,
+            np.clip(wrong - np.arange(self.n_labels), 0, 1), self.family, self.parameters, self.kind
         )
         room = even.area - self.hamming
         return (even.area - self.area) / room if room > 1e-12 else float("nan")
 
 
 def loss_profile(
-    y_true: Any,
-    predicted: Any,
-    family: str = "binomial",
-    parameters: ArrayLike | None = None,
+    y_true: Any, predicted: Any, family: str = "binomial", parameters: ArrayLike | None = None
 ) -> Profile:
     """The profile of scores, or of predicted label sets.
 
@@ -332,9 +323,7 @@ def loss_profile(
 
 
 def profile_from_means(
-    means: ArrayLike,
-    family: str = "binomial",
-    parameters: ArrayLike | None = None,
+    means: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None
 ) -> Profile:
     """The profile of scores, from the mean over instances of each order statistic of the errors,
     shape (K,).
@@ -352,9 +341,7 @@ def profile_from_means(
 
 
 def profile_from_histogram(
-    histogram: ArrayLike,
-    family: str = "binomial",
-    parameters: ArrayLike | None = None,
+    histogram: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None
 ) -> Profile:
     """The profile of hard predictions, from the number of instances with 0, 1, …, K wrong labels.
 
@@ -553,9 +540,7 @@ def area_weights(family: str, n_labels: int) -> Array:
 
 
 def awareness(
-    means: ArrayLike,
-    n_labels: int | None = None,
-    family: str = "binomial",
+    means: ArrayLike, n_labels: int | None = None, family: str = "binomial"
 ) -> dict[str, Array]:
     """The ends of loss profiles, their area, slope and relative gain, each of shape (...,).
 

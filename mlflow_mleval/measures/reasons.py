@@ -27,17 +27,11 @@ _OF_SCORES = ("ranking", "at-k", "curve", "probability", "hierarchical-threshold
 
 
 def why_absent(
-    name: str,
-    kind: str,
-    sums: Sums,
-    has_hierarchy: bool,
-    asked: Collection[str] = (),
+    name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()
 ) -> str:
-    """Why an evaluation of this kind lacks a measure: ruled out, without scores, or not defined."""
+    """Why an evaluation of this kind lacks a measure."""
     measure = MEASURES[name]
     family = measure.family
-    hierarchical = family.startswith("hierarchical")
-    of_thresholds = family == "hierarchical-threshold"
     if sums.weight == 0 and family != "cost":
         return "all instances have the weight 0"
     if kind in measure.asked and name not in asked:
@@ -50,16 +44,22 @@ def why_absent(
         if kind == ONE_LABEL or measure.kinds == (ONE_LABEL,):
             return _OF_OTHERS[kind]
         return "it needs label matrices: use `evaluate` with `hierarchy`"
-    if hierarchical and not has_hierarchy:
+    if family.startswith("hierarchical") and not has_hierarchy:
         return "no `hierarchy` was given"
-    needs_scores = family in _OF_SCORES or name.startswith(("soft_", "distance_"))
-    if needs_scores and sums.score_range is None:
+    if sums.score_range is None and (
+        family in _OF_SCORES or name.startswith(("soft_", "distance_"))
+    ):
         return "no `y_score` was given"
     if family in ("probability", "hierarchical-threshold"):
         if sums.errors is None or sums.classes is not None:
             return _no_probabilities(sums)
-        if of_thresholds and sums.weight is not None:
+        if family == "hierarchical-threshold" and sums.weight is not None:
             return "it has no form with `sample_weight`"
+    return _why_undefined(name, family, kind, sums)
+
+
+def _why_undefined(name: str, family: str, kind: str, sums: Sums) -> str:
+    """The reason where the data give the measure no value."""
     if name in sums.columns:
         left_out = sums.n - sums.entering[sums.columns.index(name)]
         return f"it is not defined for {left_out} of {sums.n} instances"
@@ -69,12 +69,12 @@ def why_absent(
         return "there is no score for each class"
     if family == "hierarchical-level":
         return "no class of this level is true or predicted"
-    if hierarchical and not of_thresholds:
-        return "it was not asked for"
     if family == "curve":
         return "no class has both instances and others"
     if kind == LABEL_SETS and family in ("at-k", "one-label", "hierarchical-threshold"):
         return "nothing is true"
+    if family.startswith("hierarchical-"):
+        return "it was not asked for"
     if family == "at-k":
         return "there are no more classes than that, or no score for each of them"
     return _no_probabilities(sums)

@@ -320,9 +320,7 @@ _ROWS = [
         MADJAROV,
         (LABEL_SETS, ONE_LABEL),
         gain(
-            "macro_precision",
-            "mean over labels of each label's precision",
-            OverLabels(f.precision),
+            "macro_precision", "mean over labels of each label's precision", OverLabels(f.precision)
         ),
         gain("macro_recall", "mean over labels of each label's recall", OverLabels(f.recall)),
         gain("macro_f1", "mean over labels of each label's F1", OverLabels(f.f1)),
@@ -345,10 +343,7 @@ _ROWS = [
             "soft_hamming_loss",
             "mean |s−y| over label cells: binomial and polynomial loss at parameter 1",
         ),
-        loss(
-            "soft_subset_loss",
-            "mean over instances of the largest |s−y|: binomial loss at k=K",
-        ),
+        loss("soft_subset_loss", "mean over instances of the largest |s−y|: binomial loss at k=K"),
         loss(
             "soft_binomial_area",
             "area under the binomial loss of the scores over (k−1)/(K−1), k=1..K",
@@ -779,9 +774,7 @@ def expand(names: Iterable[str]) -> list[str]:
 
 
 def known_measures(
-    names: Iterable[str],
-    costs: bool = True,
-    further: Iterable[str] = (),
+    names: Iterable[str], costs: bool = True, further: Iterable[str] = ()
 ) -> list[str]:
     """The measures that names and sets stand for, `further` names as they are; costs only if
     wanted.

@@ -32,10 +32,7 @@ def dense(matrix: Any) -> Any:
 
 
 def overlap(
-    true: Any,
-    pred: Any,
-    weights: Array | None = None,
-    always: Bools | None = None,
+    true: Any, pred: Any, always: Bools | None = None, weights: Array | None = None
 ) -> tuple[Ints, AnyArray]:
     """Count the shared (true positive), the predicted and the true labels: by instance, shape (3,
     n), and by label, (3, K).

@@ -40,7 +40,7 @@ from mlflow_mleval.measures.label_ranking import (
 from mlflow_mleval.measures.owa import awareness
 from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.measures.sets import apart, dense, overlap, reached
-from mlflow_mleval.validation import AnyArray, Array, Ints, groups, present
+from mlflow_mleval.validation import AnyArray, Array, Bools, Ints, groups, present
 
 # Cells, and stored entries, handled at a time: the working arrays of a block stay in the cache.
 _BLOCK = 1 << 15
@@ -403,6 +403,15 @@ class Inputs:
             true, score, pred = parts
             yield true, score, pred, None if self.weights is None else self.weights[at]
 
+    def predictions(self, score: Any, pred: Any) -> tuple[Any, Bools | None]:
+        """What is predicted in a block, and from which labels, always predicted, it differs."""
+        if pred is not None:
+            return pred, None
+        if self.all_sparse:
+            always, difference = apart(score, self.threshold)
+            return difference, always
+        return reached(score, self.threshold), None
+
 
 @dataclass(frozen=True)
 class FoldFacts:
@@ -414,9 +423,7 @@ class FoldFacts:
 
 
 def sum_rows(
-    inputs: Inputs,
-    rows: Rows = slice(None),
-    facts: FoldFacts | None = None,
+    inputs: Inputs, rows: Rows = slice(None), facts: FoldFacts | None = None
 ) -> tuple[Sums, dict[str, Any]]:
     """The sums over some rows, and the values of each of these rows.
 
@@ -433,12 +440,7 @@ def sum_rows(
     of_order = []
     errors = _Errors(n_labels, inputs.asked)
     for true, score, pred, each in inputs.blocks(rows):
-        always = None
-        if pred is None and inputs.all_sparse:
-            always, pred = apart(score, inputs.threshold)
-        elif pred is None:
-            pred = reached(score, inputs.threshold)
-        sizes, counted = overlap(true, pred, each, always)
+        sizes, counted = overlap(true, *inputs.predictions(score, pred), each)
         by_instance.append(sizes)
         by_label += counted
         if not scored:
@@ -474,22 +476,22 @@ def sum_rows(
         weight=None if weights is None else float(weights.sum()),
         weighting=facts.weighting,
     )
-    if scored:
-        by_score = None
-        if need_counts(inputs.asked):
-            by_score = score_counts(inputs.true[rows], inputs.score[rows], weights)
-        sums = replace(sums, score_range=errors.span, scores=by_score)
-    if scored and errors.are_soft:
-        above = inputs.classes
-        sums = replace(
-            sums,
-            errors=errors.by_place,
-            squares=errors.squares if "brier_score" in inputs.asked else None,
-            thresholds=None if above is None else above.sums(inputs.true[rows], inputs.score[rows]),
-        )
+    sizes_of_sets = {"true_labels": relevant, "predicted_labels": predicted}
+    if not scored:
+        return sums, values | sizes_of_sets
+    sums = replace(sums, score_range=errors.span)
+    if need_counts(inputs.asked):
+        by_score = score_counts(inputs.true[rows], inputs.score[rows], weights)
+        sums = replace(sums, scores=by_score)
+    if errors.are_soft:
+        squares = errors.squares if "brier_score" in inputs.asked else None
+        sums = replace(sums, errors=errors.by_place, squares=squares)
+        if inputs.classes is not None:
+            over_thresholds = inputs.classes.sums(inputs.true[rows], inputs.score[rows])
+            sums = replace(sums, thresholds=over_thresholds)
         mean, largest = np.hstack(errors.ends)
         values |= {"soft_hamming_loss": mean, "soft_subset_loss": largest}
-    return sums, {**values, "true_labels": relevant, "predicted_labels": predicted}
+    return sums, values | sizes_of_sets
 
 
 class _Errors:
@@ -585,11 +587,7 @@ def comparable(true: Any, score: Any, pred: Any) -> tuple[Any, Any, Any]:
     return sparse.csr_array(true), without_zeros(score), pred
 
 
-def label_influences(
-    inputs: Inputs,
-    sums: Iterable[Sums],
-    one_label: bool = False,
-) -> dict[str, NDArray[np.float32]]:
+def label_influences(inputs: Inputs, sums: Iterable[Sums]) -> dict[str, NDArray[np.float32]]:
     """By measure the change that each instance makes, to first order, shape (N,): a sum of 0 and of
     squares the variance.
 
@@ -600,7 +598,7 @@ def label_influences(
     true = inputs.true
     pred = inputs.pred
     n, n_labels = true.shape
-    kind = ONE_LABEL if one_label else LABEL_SETS
+    kind = LABEL_SETS if parts[0].classes is None else ONE_LABEL
     scale = 1.0 if inputs.weights is None else n / inputs.weights.sum()
     by_label = np.sum([part.by_label for part in parts], axis=0) * scale
     counts = replace(parts[0].counts, cells=n)
@@ -614,9 +612,8 @@ def label_influences(
             slopes[m.name] = formula.slopes(counts).astype(np.float32)
     changes = np.empty((len(slopes), n), np.float32)
     if inputs.all_sparse:
-        always = np.zeros(n_labels, bool)
-        if pred is None:
-            always, pred = apart(inputs.score, inputs.threshold)
+        pred, labels = inputs.predictions(inputs.score, pred)
+        always = np.zeros(n_labels, bool) if labels is None else labels
         both = true.multiply(pred).tocsr()
         for change, (of_both, of_pred, of_true) in zip(changes, slopes.values(), strict=True):
             # what `always` adds to instances where it is not true is the same for all
@@ -626,7 +623,7 @@ def label_influences(
         start = 0
         for t, score, p, _ in inputs.blocks(slice(None)):
             t = t.astype(np.float32)
-            p = (reached(score, inputs.threshold) if p is None else p).astype(np.float32)
+            p = inputs.predictions(score, p)[0].astype(np.float32)
             at = slice(start, start := start + len(t))
             changes[:, at] = ((t * p) @ of_both + p @ of_pred + t @ of_true).T
     each = None if inputs.weights is None else inputs.weights * scale
